@@ -1,0 +1,40 @@
+#include "compiler/support/diagnostic.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace metac {
+
+std::string quoted(std::string_view text) {
+  constexpr size_t limit = 80;
+  std::string out = "\"";
+  for (size_t i = 0; i < text.size() && i < limit; ++i) {
+    unsigned char c = text[i];
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += text[i];
+    } else if (c >= 0x20 && c < 0x7f) {
+      out += text[i];
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", c);
+      out += escaped;
+    }
+  }
+  return out + (text.size() > limit ? "...\"" : "\"");
+}
+
+std::string Diagnostic::text() const {
+  std::string out = file;
+  for (const std::string& part : {node, message})
+    if (!part.empty()) out += (out.empty() ? "" : ": ") + part;
+  return out;
+}
+
+void assertion_failed(const char* condition, const char* file, int line, const std::string& message) {
+  std::fprintf(stderr, "metac: internal error: %s at %s:%d%s%s\nThis is a bug in metac; please report it with the model.\n",
+               condition, file, line, message.empty() ? "" : ": ", message.c_str());
+  std::exit(70);
+}
+
+}  // namespace metac

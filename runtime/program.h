@@ -1,0 +1,116 @@
+// A compiled program as plain tables, and what runs it. The same executor runs ahead-of-time libraries (the tables are
+// static constants of the generated library) and the JIT (the tables live on the heap, kernels come from LLVM ORC), so
+// both do the same thing. Everything here is C-like plain data; nothing owns memory.
+//
+// Generated code compiles these headers in a namespace per model: METAC_RUNTIME_NAMESPACE.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#ifndef METAC_RUNTIME_NAMESPACE
+#define METAC_RUNTIME_NAMESPACE metac_runtime
+#endif
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// One kernel. `buffers` in the order of Launch::buffers, `symbols` indexed by symbol id, `scratch` of this worker's own
+// (Launch::scratch_bytes, 64-byte aligned, uninitialised). The kernel does iterations [begin, end) of its parallel loop;
+// any split of [0, count) over threads gives the same bits.
+using KernelFunction = void (*)(void* const* buffers, const int64_t* symbols, void* scratch, int64_t begin, int64_t end);
+
+// An integer expression over symbols in postfix code; dims, byte counts, loop counts.
+enum class Code : int32_t { constant, symbol, add, sub, mul, floor_div, floor_mod, min, max, lt, le, eq, ne, logical_and, logical_or, logical_not, select };
+struct Instruction {
+  Code code;
+  int64_t value;  // constant, or the symbol's id
+};
+// length 0: the constant `value`. Else `length` instructions starting at `value` in Program::code.
+struct Extent {
+  int64_t value;
+  int32_t length;
+};
+
+enum class ScalarType : int32_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean, string };  // = metac::DType
+
+enum class BufferKind : int32_t {
+  input,      // the caller's; index = position among the inputs
+  output,     // the caller's or the context's; index = position among the outputs
+  weight,     // at `offset` in the weights block (prepared parameters and constants), 64-byte aligned
+  arena,      // at `offset` in the arena, or placed by the planner when sizes depend on symbols
+  view,       // the same memory as buffer `index`, other dims
+};
+
+struct Buffer {
+  BufferKind kind;
+  ScalarType dtype;
+  int32_t rank;
+  int32_t index;          // input/output position; view: buffer id
+  int64_t offset;         // weight; arena: static offset or -1 (planned at run time)
+  int32_t first_dim;      // dims are Program::extents[first_dim .. first_dim + rank)
+  Extent bytes;           // size of the storage (packed layouts: more than the dims' product)
+  int32_t first_step, last_step;  // lifetime in the numbering of all steps, nested ones included
+  bool late;              // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
+};
+
+enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy };
+
+struct Step {
+  StepKind kind;
+  int32_t first, count;   // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
+  int32_t inputs;         // external: how many of the operands are inputs
+  int32_t kernel;         // launch: kernel id; external: routine id
+  Extent parallel;        // launch: iterations of the parallel loop; check: the condition
+  Extent scratch_bytes;   // launch: per worker
+  int64_t cost;           // launch: estimated ns of one iteration (decides how many threads are worth waking)
+  int32_t symbol;         // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
+  int32_t symbol_count;   // external
+  int64_t element;        // bind: element of operand 0. check: index of its message. external: index of its attributes
+  // branch: operands {condition}; the steps [then_begin, then_end) or [else_begin, else_end) follow in the table.
+  // loop: operands {trip count or -1, condition or -1, n carried initial, n carried param, n carried next, n carried final,
+  //       next condition or -1, k per-iteration values, k stacked outputs}; carried = n, stacked = k;
+  //       body steps [then_begin, then_end); symbol = the iteration's symbol; else_begin = symbol of the number of
+  //       iterations done, or -1.
+  // copy: operands {from, to}.
+  int32_t then_begin, then_end, else_begin, else_end;
+  int32_t carried, stacked;
+};
+
+struct SymbolInfo {
+  const char* name;       // for messages; made of our own words or escaped
+  int64_t min, max, divisor;
+};
+
+struct Port {             // a model input or output
+  const char* name;       // the model's name, escaped as a C string
+  int32_t buffer;
+};
+
+// Where an input symbol comes from: dim `axis` of input `input`.
+struct SymbolSource { int32_t symbol, input, axis; };
+
+// An attribute of an external routine.
+struct RoutineAttribute { const char* name; int64_t integer; double real; const char* string; const int64_t* integers; int32_t count; };
+struct RoutineAttributes { const RoutineAttribute* first; int32_t count; };
+
+struct Program {
+  const Buffer* buffers;             int32_t buffer_count;
+  const Extent* extents;             int32_t extent_count;
+  const Instruction* code;           int32_t code_count;
+  const int32_t* operands;           int32_t operand_count;
+  const Step* steps;                 int32_t step_count;   // nested steps stand behind the top level's
+  int32_t top_level_steps;           // steps [0, top_level_steps) are the top level
+  const SymbolInfo* symbols;         int32_t symbol_count;
+  const SymbolSource* sources;       int32_t source_count; // every input dim that is not a constant
+  const int32_t* symbol_ids;         int32_t symbol_id_count;
+  const Port* inputs;                int32_t input_count;
+  const Port* outputs;               int32_t output_count;
+  const KernelFunction* kernels;     int32_t kernel_count;
+  const char* const* kernel_names;
+  const char* const* routines;       int32_t routine_count; // names of external routines, looked up in runtime/routines.h
+  const RoutineAttributes* attributes; int32_t attributes_count;
+  const char* const* messages;       int32_t message_count;
+  int64_t arena_bytes;               // the statically planned part
+  int64_t weight_bytes;
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE
