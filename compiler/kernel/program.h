@@ -1,0 +1,83 @@
+// What the middle of the compiler hands to its back ends: programs as tables (owning twins of runtime/program.h) and the
+// source text of their kernels. codegen/project.cpp prints it as an ahead-of-time project, jit/ compiles the same text
+// in-process; both execute the same tables with runtime/executor.h.
+//
+// A model compiles to two programs. `prepare` depends on parameters alone (packing, BatchNorm folding); its inputs are
+// the raw parameters. `run` is the model; what prepare computed stands in the weights block.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/ir/tensor.h"
+#include "runtime/program.h"
+
+namespace metac {
+
+namespace rt = metac_runtime;
+
+struct KernelSource {
+  std::string name;                  // of our own words: "k017_conv3x3_add_relu"
+  std::string text;                  // a head comment and the definition: extern "C" void k017_...(void* const* b, const
+                                     // int64_t* s, void* scratch, int64_t begin, int64_t end) { ... }
+                                     // includes nothing; needs "device/prelude.h" (runtime/device/) before it
+  std::vector<int> nodes;            // indices of the model nodes it implements
+  std::vector<std::string> schedule; // the transforms applied, for the manifest and for people
+  double flops = 0, bytes = 0;       // for one run with static dims; 0 where symbolic
+};
+
+struct RoutineCallAttribute {
+  std::string name;
+  int64_t integer = 0;
+  double real = 0;
+  std::string string;
+  std::vector<int64_t> integers;
+};
+
+struct CompiledPort {
+  std::string name;                  // the model's, untrusted
+  int buffer = -1;
+  DType dtype = DType::f32;
+  std::vector<std::string> dims;     // for people: "1", "batch", "floor_div(h + 1, 2)" (symbol names escaped)
+};
+
+struct CompiledProgram {
+  std::vector<rt::Buffer> buffers;
+  std::vector<rt::Extent> extents;
+  std::vector<rt::Instruction> code;
+  std::vector<int32_t> operands;
+  std::vector<rt::Step> steps;
+  std::vector<std::string> step_comments;  // one per step: what it does, with model names already escaped
+  int32_t top_level_steps = 0;
+  struct SymbolRow { std::string name; int64_t min, max, divisor; };
+  std::vector<SymbolRow> symbols;
+  std::vector<rt::SymbolSource> sources;
+  std::vector<int32_t> symbol_ids;
+  std::vector<CompiledPort> inputs, outputs;
+  std::vector<KernelSource> kernels;
+  std::vector<std::string> routines;
+  std::vector<std::vector<RoutineCallAttribute>> attributes;
+  std::vector<std::string> messages;
+  int64_t arena_bytes = 0, weight_bytes = 0;
+  int64_t live_set_bytes = 0;              // the lower bound that the arena is reported against
+};
+
+struct RawParameter {
+  std::string name;                  // the initialiser's, untrusted
+  Tensor tensor;
+};
+
+// Where one block of the weights block comes from.
+struct WeightSource {
+  int parameter = -1;                // copied from raw parameter `parameter`, or
+  int prepare_output = -1;           // computed by the prepare program
+  int64_t offset = 0, bytes = 0;     // in the weights block, 64-byte aligned
+};
+
+struct CompiledModel {
+  CompiledProgram prepare, run;
+  std::vector<RawParameter> parameters;  // prepare.inputs[k] is parameters[k]
+  std::vector<WeightSource> weights;
+  std::vector<std::string> report;       // what the passes want people to know
+};
+
+}  // namespace metac

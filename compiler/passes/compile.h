@@ -1,0 +1,37 @@
+// The middle of the compiler as one call: simplify, recognise contractions, choose layouts, fuse, schedule, plan memory
+// and print the kernels of a Graph. driver/pipeline.cpp and the JIT call it; the pass list is in passes.def.
+#pragma once
+#include <functional>
+#include <memory>
+#include <ostream>
+
+#include "compiler/ir/graph.h"
+#include "compiler/kernel/program.h"
+
+namespace metac {
+
+enum class Fusion { paper, greedy, best };
+
+// The CPU that kernels are made for.
+struct CpuTarget {
+  std::string name = "x86-64-v4";  // x86-64, x86-64-v3 (AVX2+FMA), x86-64-v4 (AVX-512), native is resolved by the driver
+  int vector_bytes = 64;           // 16 (baseline), 32, 64
+  bool has_fma = true, has_vnni = false;
+  int64_t l1_bytes = 48 << 10, l2_bytes = 1 << 20;
+};
+
+struct CompileOptions {
+  CpuTarget cpu;
+  Fusion fusion = Fusion::best;
+  std::string print_after;           // a pass name: its result is written to `trace`
+  std::string emit;                  // "meta", "fused", "loops": the stage's text is written to `trace`
+  bool time_passes = false;
+  std::ostream* trace = nullptr;
+  int64_t max_tensor_bytes = int64_t{1} << 36;
+  int64_t fold_bytes = int64_t{64} << 20, fold_operations = 50'000'000;  // constant folding's budgets
+};
+
+// Consumes the graph (passes rewrite it in place). Throws CompileError.
+CompiledModel compile_graph(Graph& graph, const CompileOptions& options);
+
+}  // namespace metac
