@@ -70,6 +70,7 @@ struct ExprNode {
   int64_t int_value; // int_constant
   double float_value;
   int id;            // axis, symbol, load
+  bool has_load;     // somewhere below (then index algebra that ignores overflow does not apply)
   std::vector<Expr> args;
 };
 

@@ -1,0 +1,393 @@
+// The canonicalising constructors of Expr. An int64 expression without loads is kept as
+//     constant + sum of coefficient * monomial,   monomial = product of atoms,
+// atoms and monomials in a structural order (axes, symbols, then by content hash), so equal dims are equal pointers.
+// Index arithmetic is assumed not to overflow; expressions that contain loads are data and only fold constants.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/ir/expr.h"
+#include "compiler/ir/expr_raw.h"
+#include "compiler/support/checked.h"
+
+namespace metac {
+namespace {
+
+bool is_index(Expr e) { return e->dtype == DType::i64 && !e->has_load; }
+bool is_call(Expr e, Fn fn) { return e->kind == ExprKind::call && e->fn == fn; }
+
+bool before(Expr a, Expr b) {
+  auto rank = [](Expr e) { return e->kind == ExprKind::axis ? 0 : e->kind == ExprKind::symbol ? 1 : 2; };
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
+  if (rank(a) < 2) return a->id < b->id;
+  return a->hash != b->hash ? a->hash < b->hash : a->serial < b->serial;
+}
+
+std::vector<Expr> factors_of(Expr monomial) {
+  if (!is_call(monomial, Fn::mul)) return {monomial};
+  std::vector<Expr> out = factors_of(monomial->args[0]);
+  out.push_back(monomial->args[1]);
+  return out;
+}
+
+Expr monomial_of(std::vector<Expr> factors) {
+  std::sort(factors.begin(), factors.end(), before);
+  Expr out = factors[0];
+  for (size_t i = 1; i < factors.size(); ++i) out = raw_call(Fn::mul, {out, factors[i]}, DType::i64);
+  return out;
+}
+
+void add_term(Linear& form, Expr atom, int64_t coefficient) {
+  if (coefficient == 0) return;
+  auto at = std::lower_bound(form.terms.begin(), form.terms.end(), atom,
+                             [](const std::pair<Expr, int64_t>& t, Expr e) { return t.first != e && before(t.first, e); });
+  if (at != form.terms.end() && at->first == atom) {
+    at->second += coefficient;
+    if (at->second == 0) form.terms.erase(at);
+  } else {
+    form.terms.insert(at, {atom, coefficient});
+  }
+}
+
+int64_t times(int64_t a, int64_t b) {
+  if (auto r = checked_mul(a, b)) return *r;
+  fail("an index expression overflows 64 bits: ", a, " * ", b);
+}
+int64_t plus(int64_t a, int64_t b) {
+  if (auto r = checked_add(a, b)) return *r;
+  fail("an index expression overflows 64 bits: ", a, " + ", b);
+}
+
+void accumulate(Linear& into, const Linear& form, int64_t factor) {
+  into.constant = plus(into.constant, times(form.constant, factor));
+  for (auto& [atom, coefficient] : form.terms) add_term(into, atom, times(coefficient, factor));
+}
+
+Expr multiply(Expr a, Expr b) {
+  Linear x = linear_form(a), y = linear_form(b), out;
+  if (x.terms.empty()) std::swap(x, y);
+  if (y.terms.empty()) {
+    accumulate(out, x, y.constant);
+    return from_linear(out);
+  }
+  if ((x.terms.size() + 1) * (y.terms.size() + 1) > 32) return monomial_of({a, b});
+  out.constant = times(x.constant, y.constant);
+  for (auto& [atom, c] : x.terms) add_term(out, atom, times(c, y.constant));
+  for (auto& [atom, c] : y.terms) add_term(out, atom, times(c, x.constant));
+  for (auto& [p, cp] : x.terms)
+    for (auto& [q, cq] : y.terms) {
+      std::vector<Expr> factors = factors_of(p), more = factors_of(q);
+      factors.insert(factors.end(), more.begin(), more.end());
+      add_term(out, monomial_of(factors), times(cp, cq));
+    }
+  return from_linear(out);
+}
+
+// coefficient*monomial / (divisor_coefficient*divisor_monomial), where that is exact.
+bool divide_term(Expr monomial, int64_t coefficient, Expr divisor, int64_t divisor_coefficient, Linear& quotient) {
+  if (coefficient % divisor_coefficient != 0) return false;
+  if (!divisor) {
+    add_term(quotient, monomial, coefficient / divisor_coefficient);
+    return true;
+  }
+  std::vector<Expr> factors = factors_of(monomial);
+  for (Expr f : factors_of(divisor)) {
+    auto at = std::find(factors.begin(), factors.end(), f);
+    if (at == factors.end()) return false;
+    factors.erase(at);
+  }
+  if (factors.empty()) quotient.constant = plus(quotient.constant, coefficient / divisor_coefficient);
+  else add_term(quotient, monomial_of(factors), coefficient / divisor_coefficient);
+  return true;
+}
+
+// Splits a into quotient*b + rest where that is exact term by term. b: one term or a positive constant.
+bool split_division(Expr a, Expr b, Linear& quotient, Linear& rest) {
+  Linear divisor = linear_form(b);
+  if (divisor.terms.size() > 1 || (divisor.terms.size() == 1 && divisor.constant != 0)) {
+    if (a == b) {
+      quotient.constant = 1;
+      return true;
+    }
+    return false;
+  }
+  Expr monomial = divisor.terms.empty() ? Expr() : divisor.terms[0].first;
+  int64_t coefficient = divisor.terms.empty() ? divisor.constant : divisor.terms[0].second;
+  if (coefficient <= 0) return false;
+  Linear form = linear_form(a);
+  for (auto& [atom, c] : form.terms)
+    if (!divide_term(atom, c, monomial, coefficient, quotient)) add_term(rest, atom, c);
+  if (!monomial) {
+    quotient.constant = plus(quotient.constant, floor_div(form.constant, coefficient));
+    rest.constant = floor_mod(form.constant, coefficient);
+  } else {
+    rest.constant = form.constant;
+  }
+  return true;
+}
+
+Expr index_floor_div(Expr a, Expr b) {
+  if (b.is_int(1)) return a;
+  if (b.is_int(0)) return 0;  // as generated code has it
+  if (a.is_int(0)) return 0;
+  if (a.if_int() && b.if_int()) return floor_div(*a.if_int(), *b.if_int());
+  Linear quotient, rest;
+  if (!split_division(a, b, quotient, rest)) return raw_call(Fn::floor_div, {a, b}, DType::i64);
+  Expr whole = from_linear(quotient);
+  if (rest.terms.empty() && (b.if_int() || rest.constant == 0)) return whole;
+  if (b.if_int()) {
+    // A common factor of the divisor and every coefficient: floor((g*x + k) / (g*d)) = floor((x + floor(k/g)) / d).
+    int64_t g = *b.if_int();
+    for (auto& [atom, c] : rest.terms) g = std::gcd(g, c);
+    if (g > 1) {
+      for (auto& term : rest.terms) term.second /= g;
+      rest.constant = floor_div(rest.constant, g);
+      b = *b.if_int() / g;
+      return whole + index_floor_div(from_linear(rest), b);
+    }
+    if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1) {
+      Expr inner = rest.terms[0].first;
+      if (is_call(inner, Fn::floor_div) && inner->args[1].if_int() && *inner->args[1].if_int() > 0)
+        if (auto product = checked_mul(*inner->args[1].if_int(), *b.if_int())) return whole + index_floor_div(inner->args[0], *product);
+    }
+  }
+  return whole + raw_call(Fn::floor_div, {from_linear(rest), b}, DType::i64);
+}
+
+Expr index_floor_mod(Expr a, Expr b) {
+  if (b.is_int(1) || b.is_int(0) || a.is_int(0)) return 0;
+  if (a.if_int() && b.if_int()) return floor_mod(*a.if_int(), *b.if_int());
+  Linear quotient, rest;
+  if (!split_division(a, b, quotient, rest)) return raw_call(Fn::floor_mod, {a, b}, DType::i64);
+  if (rest.terms.empty() && (b.if_int() || rest.constant == 0)) return rest.constant;
+  if (b.if_int()) {
+    int64_t g = *b.if_int();
+    for (auto& [atom, c] : rest.terms) g = std::gcd(g, c);
+    if (g > 1) {  // (g*x + k) mod (g*d) = g*((x + floor(k/g)) mod d) + k mod g
+      for (auto& term : rest.terms) term.second /= g;
+      int64_t low = floor_mod(rest.constant, g);
+      rest.constant = floor_div(rest.constant, g);
+      return index_floor_mod(from_linear(rest), *b.if_int() / g) * Expr(g) + Expr(low);
+    }
+    if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1) {
+      Expr inner = rest.terms[0].first;  // (x mod (m*d)) mod d = x mod d
+      if (is_call(inner, Fn::floor_mod) && inner->args[1].if_int() && *inner->args[1].if_int() % *b.if_int() == 0)
+        return index_floor_mod(inner->args[0], b);
+    }
+  }
+  return raw_call(Fn::floor_mod, {from_linear(rest), b}, DType::i64);
+}
+
+// The constant b - a if the two differ by one.
+const int64_t* difference(Expr a, Expr b, int64_t& storage) {
+  Linear form = linear_form(b);
+  accumulate(form, linear_form(a), -1);
+  if (!form.terms.empty()) return nullptr;
+  storage = form.constant;
+  return &storage;
+}
+
+Expr fold_float(Fn fn, const std::vector<Expr>& args) {
+  DType dtype = args.back()->dtype;
+  auto v = [&](size_t i) { return args[i]->float_value; };
+  auto real = [&](double x) { return float_constant(x, dtype); };
+  double a = v(0), b = args.size() > 1 ? v(1) : 0;
+  switch (fn) {
+    case Fn::neg: return real(-a);
+    case Fn::abs: return real(std::fabs(a));
+    case Fn::sqrt: return real(std::sqrt(a));
+    case Fn::exp: return real(std::exp(a));
+    case Fn::log: return real(std::log(a));
+    case Fn::floor: return real(std::floor(a));
+    case Fn::ceil: return real(std::ceil(a));
+    case Fn::trunc: return real(std::trunc(a));
+    case Fn::rint: return real(std::nearbyint(a));
+    case Fn::add: return real(a + b);
+    case Fn::sub: return real(a - b);
+    case Fn::mul: return real(a * b);
+    case Fn::div: return real(a / b);
+    case Fn::min: return real(a != a || b != b ? NAN : std::fmin(a, b));
+    case Fn::max: return real(a != a || b != b ? NAN : std::fmax(a, b));
+    case Fn::lt: return bool_constant(a < b);
+    case Fn::le: return bool_constant(a <= b);
+    case Fn::eq: return bool_constant(a == b);
+    case Fn::ne: return bool_constant(a != b);
+    case Fn::is_nan: return bool_constant(a != a);
+    case Fn::is_inf: return bool_constant(std::isinf(a));
+    default: return {};
+  }
+}
+
+Expr fold_int(Fn fn, const std::vector<Expr>& args) {
+  DType dtype = args.back()->dtype;
+  int64_t a = args[0]->int_value, b = args.size() > 1 ? args[1]->int_value : 0;
+  auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
+  auto whole = [&](uint64_t x) { return int_constant(static_cast<int64_t>(x), dtype); };
+  bool is_u64 = dtype == DType::u64;
+  switch (fn) {
+    case Fn::neg: return whole(0 - u(a));
+    case Fn::abs: return whole(is_u64 || a >= 0 ? u(a) : 0 - u(a));
+    case Fn::sign: return whole(is_u64 ? a != 0 : u((a > 0) - (a < 0)));
+    case Fn::add: return whole(u(a) + u(b));
+    case Fn::sub: return whole(u(a) - u(b));
+    case Fn::mul: return whole(u(a) * u(b));
+    case Fn::div:
+      if (b == 0) return whole(0);
+      if (is_u64) return whole(u(a) / u(b));
+      return b == -1 ? whole(0 - u(a)) : whole(u(a / b));
+    case Fn::floor_div: return b == 0 ? whole(0) : is_u64 ? whole(u(a) / u(b)) : whole(u(floor_div(a, b)));
+    case Fn::floor_mod: return b == 0 ? whole(0) : is_u64 ? whole(u(a) % u(b)) : whole(u(floor_mod(a, b)));
+    case Fn::min: return whole(is_u64 ? std::min(u(a), u(b)) : u(std::min(a, b)));
+    case Fn::max: return whole(is_u64 ? std::max(u(a), u(b)) : u(std::max(a, b)));
+    case Fn::lt: return bool_constant(is_u64 ? u(a) < u(b) : a < b);
+    case Fn::le: return bool_constant(is_u64 ? u(a) <= u(b) : a <= b);
+    case Fn::eq: return bool_constant(a == b);
+    case Fn::ne: return bool_constant(a != b);
+    case Fn::logical_not: return bool_constant(!a);
+    case Fn::logical_and: return bool_constant(a && b);
+    case Fn::logical_or: return bool_constant(a || b);
+    case Fn::logical_xor: return bool_constant(!a != !b);
+    default: return {};
+  }
+}
+
+bool all_constants(const std::vector<Expr>& args, ExprKind kind) {
+  return std::all_of(args.begin(), args.end(), [&](Expr a) { return a->kind == kind; });
+}
+
+Expr call_index(Fn fn, const std::vector<Expr>& args) {
+  Linear sum;
+  int64_t gap;
+  switch (fn) {
+    case Fn::neg: accumulate(sum, linear_form(args[0]), -1); return from_linear(sum);
+    case Fn::add:
+    case Fn::sub:
+      sum = linear_form(args[0]);
+      accumulate(sum, linear_form(args[1]), fn == Fn::add ? 1 : -1);
+      return from_linear(sum);
+    case Fn::mul: return multiply(args[0], args[1]);
+    case Fn::floor_div: return index_floor_div(args[0], args[1]);
+    case Fn::floor_mod: return index_floor_mod(args[0], args[1]);
+    case Fn::min:
+    case Fn::max:
+      if (difference(args[0], args[1], gap)) return (gap >= 0) == (fn == Fn::min) ? args[0] : args[1];
+      if (before(args[1], args[0])) return raw_call(fn, {args[1], args[0]}, DType::i64);
+      return {};
+    case Fn::lt: return difference(args[0], args[1], gap) ? bool_constant(gap > 0) : Expr();
+    case Fn::le: return difference(args[0], args[1], gap) ? bool_constant(gap >= 0) : Expr();
+    case Fn::eq: return difference(args[0], args[1], gap) ? bool_constant(gap == 0) : Expr();
+    case Fn::ne: return difference(args[0], args[1], gap) ? bool_constant(gap != 0) : Expr();
+    default: return {};
+  }
+}
+
+Expr call_logical(Fn fn, const std::vector<Expr>& args) {
+  if (fn == Fn::logical_not) return is_call(args[0], Fn::logical_not) ? args[0]->args[0] : Expr();
+  for (int k = 0; k < 2; ++k) {
+    Expr a = args[k], other = args[1 - k];
+    if (!a.if_int()) continue;
+    if (fn == Fn::logical_and) return a.is_int(1) ? other : bool_constant(false);
+    if (fn == Fn::logical_or) return a.is_int(0) ? other : bool_constant(true);
+  }
+  return args[0] == args[1] && fn != Fn::logical_xor ? args[0] : Expr();
+}
+
+}  // namespace
+
+Linear linear_form(Expr e) {
+  Linear out;
+  if (const int64_t* value = e.if_int()) {
+    out.constant = *value;
+  } else if (is_call(e, Fn::add) && is_index(e)) {
+    // Canonical sums lean left: unroll the spine instead of recursing over long sums.
+    out = linear_form(e->args[1]);
+    accumulate(out, linear_form(e->args[0]), 1);
+  } else if (is_call(e, Fn::mul) && is_index(e) && e->args[1].if_int()) {
+    add_term(out, e->args[0], *e->args[1].if_int());
+  } else {
+    add_term(out, e, 1);
+  }
+  return out;
+}
+
+Expr from_linear(const Linear& form) {
+  Expr out;
+  for (auto& [atom, coefficient] : form.terms) {
+    Expr term = coefficient == 1 ? atom : raw_call(Fn::mul, {atom, int_constant(coefficient)}, DType::i64);
+    out = out ? raw_call(Fn::add, {out, term}, DType::i64) : term;
+  }
+  if (!out) return form.constant;
+  return form.constant == 0 ? out : raw_call(Fn::add, {out, int_constant(form.constant)}, DType::i64);
+}
+
+Expr call(Fn fn, std::vector<Expr> args) {
+  METAC_ASSERT(static_cast<int>(args.size()) == arity(fn), name_of(fn));
+  if (fn == Fn::select) {
+    METAC_ASSERT(args[1]->dtype == args[2]->dtype, "select of ", name_of(args[1]->dtype), " and ", name_of(args[2]->dtype));
+    METAC_ASSERT(is_bool(args[0]->dtype), "select on ", name_of(args[0]->dtype));
+    if (args[0].if_int()) return args[0].is_int(0) ? args[2] : args[1];
+    if (args[1] == args[2]) return args[1];
+    DType dtype = args[1]->dtype;
+    return raw_call(fn, std::move(args), dtype);
+  }
+  for (Expr a : args)
+    METAC_ASSERT(a->dtype == args[0]->dtype, name_of(fn), " of ", name_of(args[0]->dtype), " and ", name_of(a->dtype));
+  if (all_constants(args, ExprKind::int_constant))
+    if (Expr folded = fold_int(fn, args)) return folded;
+  if (all_constants(args, ExprKind::float_constant))
+    if (Expr folded = fold_float(fn, args)) return folded;
+  if (std::all_of(args.begin(), args.end(), is_index))
+    if (Expr folded = call_index(fn, args)) return folded;
+  if (is_bool(args[0]->dtype) && yields_bool(fn) && fn != Fn::eq && fn != Fn::ne && fn != Fn::lt && fn != Fn::le)
+    if (Expr folded = call_logical(fn, args)) return folded;
+  if (args.size() == 2 && args[1].is_constant()) {  // exact identities of every dtype
+    double c = args[1]->kind == ExprKind::float_constant ? args[1]->float_value : static_cast<double>(args[1]->int_value);
+    if (c == 1 && (fn == Fn::mul || fn == Fn::div)) return args[0];
+    if (c == 0 && !std::signbit(c) && fn == Fn::sub) return args[0];
+    if (c == 0 && fn == Fn::add && is_integer(args[0]->dtype)) return args[0];
+  }
+  if (args.size() == 2 && args[0].is_constant() && fn == Fn::mul) {
+    double c = args[0]->kind == ExprKind::float_constant ? args[0]->float_value : static_cast<double>(args[0]->int_value);
+    if (c == 1) return args[1];
+  }
+  DType dtype = yields_bool(fn) ? DType::boolean : args[0]->dtype;
+  return raw_call(fn, std::move(args), dtype);
+}
+
+Expr cast(Expr value, DType dtype) {
+  if (value->dtype == dtype) return value;
+  if (value->kind == ExprKind::int_constant) {
+    if (!is_float(dtype)) return int_constant(value->int_value, dtype);
+    double v = value->dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(value->int_value)) : static_cast<double>(value->int_value);
+    if (dtype == DType::f32) v = value->dtype == DType::u64 ? static_cast<float>(static_cast<uint64_t>(value->int_value)) : static_cast<float>(value->int_value);
+    return float_constant(v, dtype);
+  }
+  if (value->kind == ExprKind::float_constant) {
+    double v = value->float_value;
+    if (is_float(dtype)) return float_constant(v, dtype);
+    if (is_bool(dtype)) return bool_constant(v != 0);
+    if (std::isfinite(v) && v > -9.2e18 && v < 9.2e18) return int_constant(static_cast<int64_t>(v), dtype);
+  }
+  return raw_cast(value, dtype);
+}
+
+Expr operator+(Expr a, Expr b) { return call(Fn::add, {a, b}); }
+Expr operator-(Expr a, Expr b) { return call(Fn::sub, {a, b}); }
+Expr operator*(Expr a, Expr b) { return call(Fn::mul, {a, b}); }
+Expr operator/(Expr a, Expr b) { return call(Fn::div, {a, b}); }
+Expr operator-(Expr a) { return call(Fn::neg, {a}); }
+Expr operator<(Expr a, Expr b) { return call(Fn::lt, {a, b}); }
+Expr operator<=(Expr a, Expr b) { return call(Fn::le, {a, b}); }
+Expr equal(Expr a, Expr b) { return call(Fn::eq, {a, b}); }
+Expr not_equal(Expr a, Expr b) { return call(Fn::ne, {a, b}); }
+Expr operator&&(Expr a, Expr b) { return call(Fn::logical_and, {a, b}); }
+Expr operator||(Expr a, Expr b) { return call(Fn::logical_or, {a, b}); }
+Expr operator!(Expr a) { return call(Fn::logical_not, {a}); }
+Expr floor_div(Expr a, Expr b) { return call(Fn::floor_div, {a, b}); }
+Expr floor_mod(Expr a, Expr b) { return call(Fn::floor_mod, {a, b}); }
+Expr ceil_div(Expr a, Expr b) { return floor_div(a + b - Expr(1), b); }
+Expr min(Expr a, Expr b) { return call(Fn::min, {a, b}); }
+Expr max(Expr a, Expr b) { return call(Fn::max, {a, b}); }
+Expr select(Expr c, Expr a, Expr b) { return call(Fn::select, {c, a, b}); }
+
+}  // namespace metac

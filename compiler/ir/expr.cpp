@@ -1,0 +1,278 @@
+#include "compiler/ir/expr.h"
+#include "compiler/ir/expr_raw.h"
+
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compiler/ir/tensor.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+int arity(Fn fn) {
+  static constexpr int table[] = {
+#define F(name, arity) arity,
+#include "compiler/ir/scalar_functions.def"
+#undef F
+  };
+  return table[static_cast<int>(fn)];
+}
+
+std::string_view name_of(Fn fn) {
+  static constexpr std::string_view table[] = {
+#define F(name, arity) #name,
+#include "compiler/ir/scalar_functions.def"
+#undef F
+  };
+  return table[static_cast<int>(fn)];
+}
+
+bool yields_bool(Fn fn) {
+  switch (fn) {
+    case Fn::lt: case Fn::le: case Fn::eq: case Fn::ne: case Fn::is_nan: case Fn::is_inf:
+    case Fn::logical_not: case Fn::logical_and: case Fn::logical_or: case Fn::logical_xor:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// ---- the intern table ----
+namespace {
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+  h *= 0xff51afd7ed558ccdull;
+  return h ^ (h >> 32);
+}
+
+uint64_t bits_of(double v) {
+  uint64_t bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+
+struct SameNode {
+  bool operator()(const ExprNode* a, const ExprNode* b) const {
+    return a->hash == b->hash && a->kind == b->kind && a->fn == b->fn && a->dtype == b->dtype && a->id == b->id &&
+           a->int_value == b->int_value && bits_of(a->float_value) == bits_of(b->float_value) && a->args == b->args;
+  }
+};
+struct HashNode {
+  size_t operator()(const ExprNode* n) const { return n->hash; }
+};
+
+struct InternTable {
+  std::mutex mutex;
+  std::deque<ExprNode> nodes;
+  std::unordered_set<const ExprNode*, HashNode, SameNode> set;
+};
+InternTable& intern_table() {
+  static InternTable* table = new InternTable;  // never destroyed: Exprs may live in other statics
+  return *table;
+}
+
+}  // namespace
+
+static Expr intern(ExprNode node) {
+  uint64_t h = mix(static_cast<uint64_t>(node.kind) * 131 + static_cast<uint64_t>(node.fn), static_cast<uint64_t>(node.dtype));
+  h = mix(mix(mix(h, static_cast<uint64_t>(node.int_value)), bits_of(node.float_value)), static_cast<uint64_t>(node.id));
+  node.has_load = node.kind == ExprKind::load;
+  for (Expr a : node.args) {
+    METAC_ASSERT(bool(a), "an empty argument");
+    h = mix(h, a->hash);
+    node.has_load |= a->has_load;
+  }
+  node.hash = h;
+  InternTable& table = intern_table();
+  std::lock_guard lock(table.mutex);
+  if (auto found = table.set.find(&node); found != table.set.end()) return Expr(*found);
+  node.serial = table.nodes.size();
+  table.nodes.push_back(std::move(node));
+  table.set.insert(&table.nodes.back());
+  return Expr(&table.nodes.back());
+}
+
+static ExprNode make_node(ExprKind kind, DType dtype) { return ExprNode{kind, Fn::neg, dtype, 0, 0, 0, 0.0, 0, false, {}}; }
+
+// ---- leaves ----
+Expr::Expr(int64_t value) { *this = int_constant(value); }
+
+Expr int_constant(int64_t value, DType dtype) {
+  METAC_ASSERT(!is_float(dtype));
+  // Wrap to the dtype, so that equal values are one node.
+  switch (dtype) {
+    case DType::i8: value = static_cast<int8_t>(value); break;
+    case DType::i16: value = static_cast<int16_t>(value); break;
+    case DType::i32: value = static_cast<int32_t>(value); break;
+    case DType::u8: value = static_cast<uint8_t>(value); break;
+    case DType::u16: value = static_cast<uint16_t>(value); break;
+    case DType::u32: value = static_cast<uint32_t>(value); break;
+    case DType::boolean: value = value != 0; break;
+    default: break;
+  }
+  ExprNode node = make_node(ExprKind::int_constant, dtype);
+  node.int_value = value;
+  return intern(std::move(node));
+}
+
+Expr float_constant(double value, DType dtype) {
+  ExprNode node = make_node(ExprKind::float_constant, dtype);
+  if (value != value) value = __builtin_nan("");
+  if (dtype == DType::f32) value = static_cast<float>(value);
+  if (dtype == DType::f16) value = half_to_float(float_to_half(static_cast<float>(value)));
+  if (dtype == DType::bf16) value = bfloat16_to_float(float_to_bfloat16(static_cast<float>(value)));
+  node.float_value = value;
+  return intern(std::move(node));
+}
+
+Expr bool_constant(bool value) { return int_constant(value, DType::boolean); }
+
+Expr constant_of(DType dtype, double value) {
+  return is_float(dtype) ? float_constant(value, dtype) : int_constant(static_cast<int64_t>(value), dtype);
+}
+
+Expr axis(int id) {
+  ExprNode node = make_node(ExprKind::axis, DType::i64);
+  node.id = id;
+  return intern(std::move(node));
+}
+
+Expr symbol(int id) {
+  ExprNode node = make_node(ExprKind::symbol, DType::i64);
+  node.id = id;
+  return intern(std::move(node));
+}
+
+Expr load(int operand, DType dtype, std::vector<Expr> indices) {
+  ExprNode node = make_node(ExprKind::load, dtype);
+  node.id = operand;
+  node.args = std::move(indices);
+  return intern(std::move(node));
+}
+
+bool Expr::is_constant() const { return node_->kind == ExprKind::int_constant || node_->kind == ExprKind::float_constant; }
+const int64_t* Expr::if_int() const { return node_->kind == ExprKind::int_constant ? &node_->int_value : nullptr; }
+bool Expr::is_int(int64_t value) const { return if_int() && *if_int() == value; }
+int64_t Expr::as_int() const {
+  METAC_ASSERT(if_int() != nullptr, to_string(*this));
+  return *if_int();
+}
+
+// ---- raw nodes, for canonical forms only ----
+Expr raw_call(Fn fn, std::vector<Expr> args, DType dtype) {
+  ExprNode node = make_node(ExprKind::call, dtype);
+  node.fn = fn;
+  node.args = std::move(args);
+  return intern(std::move(node));
+}
+
+Expr raw_cast(Expr value, DType dtype) {
+  ExprNode node = make_node(ExprKind::cast, dtype);
+  node.args = {value};
+  return intern(std::move(node));
+}
+
+// ---- walks ----
+static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, std::unordered_map<const ExprNode*, Expr>& done) {
+  if (auto found = done.find(e.node()); found != done.end()) return found->second;
+  Expr result = f(e);
+  if (!result) {
+    bool changed = false;
+    std::vector<Expr> args;
+    args.reserve(e->args.size());
+    for (Expr a : e->args) {
+      args.push_back(rewrite_with(a, f, done));
+      changed |= args.back() != a;
+    }
+    if (!changed) result = e;
+    else if (e->kind == ExprKind::call) result = call(e->fn, std::move(args));
+    else if (e->kind == ExprKind::cast) result = cast(args[0], e->dtype);
+    else result = load(e->id, e->dtype, std::move(args));
+  }
+  done.emplace(e.node(), result);
+  return result;
+}
+
+Expr rewrite(Expr e, const std::function<Expr(Expr)>& f) {
+  std::unordered_map<const ExprNode*, Expr> done;
+  return rewrite_with(e, f, done);
+}
+
+std::vector<Expr> rewrite(const std::vector<Expr>& es, const std::function<Expr(Expr)>& f) {
+  std::unordered_map<const ExprNode*, Expr> done;
+  std::vector<Expr> out;
+  for (Expr e : es) out.push_back(rewrite_with(e, f, done));
+  return out;
+}
+
+Expr substitute_axes(Expr e, const std::vector<Expr>& values) {
+  return rewrite(e, [&](Expr n) -> Expr {
+    if (n->kind != ExprKind::axis || n->id < 0 || n->id >= static_cast<int>(values.size())) return {};
+    return values[n->id];
+  });
+}
+
+static void visit_with(Expr e, const std::function<void(Expr)>& f, std::unordered_set<const ExprNode*>& seen) {
+  if (!seen.insert(e.node()).second) return;
+  for (Expr a : e->args) visit_with(a, f, seen);
+  f(e);
+}
+
+void visit(Expr e, const std::function<void(Expr)>& f) {
+  std::unordered_set<const ExprNode*> seen;
+  visit_with(e, f, seen);
+}
+
+bool any_of(Expr e, const std::function<bool(Expr)>& predicate) {
+  bool found = false;
+  visit(e, [&](Expr n) { found = found || predicate(n); });
+  return found;
+}
+
+bool uses_axis(Expr e, int id) {
+  return any_of(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == id; });
+}
+
+// ---- text ----
+static int precedence(Expr e) {
+  if (e->kind != ExprKind::call) return 9;
+  if (e->fn == Fn::add || e->fn == Fn::sub) return 1;
+  if (e->fn == Fn::mul || e->fn == Fn::div) return 2;
+  return 9;
+}
+
+static std::string to_string(Expr e, int outer) {
+  std::string out;
+  auto list = [&](const std::vector<Expr>& args) {
+    std::string text;
+    for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + to_string(args[i], 0);
+    return text;
+  };
+  switch (e->kind) {
+    case ExprKind::int_constant: out = is_bool(e->dtype) ? (e->int_value ? "true" : "false") : std::to_string(e->int_value); break;
+    case ExprKind::float_constant: out = concat(e->float_value) + (e->dtype == DType::f32 ? "f" : ""); break;
+    case ExprKind::axis: out = "i" + std::to_string(e->id); break;
+    case ExprKind::symbol: out = "n" + std::to_string(e->id); break;
+    case ExprKind::load: out = "@" + std::to_string(e->id) + "(" + list(e->args) + ")"; break;
+    case ExprKind::cast: out = std::string(name_of(e->dtype)) + "(" + to_string(e->args[0], 0) + ")"; break;
+    case ExprKind::call: {
+      int p = precedence(e);
+      if (p == 9) {
+        out = std::string(name_of(e->fn)) + "(" + list(e->args) + ")";
+        break;
+      }
+      const char* sign = e->fn == Fn::add ? " + " : e->fn == Fn::sub ? " - " : e->fn == Fn::mul ? "*" : " / ";
+      out = to_string(e->args[0], p) + sign + to_string(e->args[1], p + 1);
+      if (p < outer) out = "(" + out + ")";
+    }
+  }
+  return out;
+}
+
+std::string to_string(Expr e) { return e ? to_string(e, 0) : "-"; }
+
+}  // namespace metac
