@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac {
 

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac {
 namespace {
