@@ -21,8 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 constexpr size_t map_threshold = 1 << 20;  // smaller parts are cheaper to copy than to map
 
+// As the user typed it; quoted and escaped only where control characters could fool a terminal.
+std::string shown_path(const std::string& path) {
+  bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
+  return plain ? path : metac::quoted(path);
+}
+
 [[noreturn]] void fail_on(const std::string& path, const std::string& what) {
-  throw CompileError(Diagnostic{quoted(path), "", what});
+  throw CompileError(Diagnostic{shown_path(path), "", what});
 }
 
 [[noreturn]] void fail_errno(const std::string& path, const std::string& doing, int error) {
@@ -147,7 +153,7 @@ FileBytes read_file(const std::string& path, size_t limit) {
 }
 
 FileBytes read_inside(const std::string& folder, const std::string& relative, int64_t offset, int64_t size) {
-  if (!is_inside(relative)) fail("the path ", quoted(relative), " leaves the model's folder");
+  if (!is_inside(relative)) fail("the path ", metac::quoted(relative), " leaves the model's folder");
   std::string shown = folder + "/" + relative;
   Descriptor at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (at.fd < 0) fail_errno(folder, "read", errno);
@@ -155,7 +161,7 @@ FileBytes read_inside(const std::string& folder, const std::string& relative, in
   std::vector<std::string> parts;
   for (const fs::path& part : fs::path(relative))
     if (part != "." && !part.empty()) parts.push_back(part.string());
-  if (parts.empty()) fail("the path ", quoted(relative), " names no file");
+  if (parts.empty()) fail("the path ", metac::quoted(relative), " names no file");
   for (size_t i = 0; i < parts.size(); ++i) {
     bool last = i + 1 == parts.size();
     int fd = ::openat(at.fd, parts[i].c_str(), open_flags | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
@@ -185,7 +191,7 @@ void write_file(const std::string& path, const std::vector<std::string_view>& pi
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(path, "written", errno);
   } catch (CompileError& error) {
     ::unlink(temporary.c_str());
-    error.diagnostic.file = quoted(path);  // the user knows the target, not our temporary
+    error.diagnostic.file = shown_path(path);  // the user knows the target, not our temporary
     throw CompileError(error.diagnostic);
   }
   sync_folder(parent_folder(path));
