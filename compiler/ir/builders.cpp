@@ -26,7 +26,7 @@ static Dim broadcast_dims(Graph& g, Dim a, Dim b) {
     return a.if_int() ? a : b.if_int() ? b : a;
   }
   Expr one = Expr(1);
-  g.require(equal(a, b) || (equal(a, one) || equal(b, one)), concat("dims ", to_string(a), " and ", to_string(b), " must broadcast"));
+  g.require(logical_or(equal(a, b), logical_or(equal(a, one), equal(b, one))), concat("dims ", to_string(a), " and ", to_string(b), " must broadcast"));
   if (a_wide) return a;
   if (b_wide) return b;
   return select(equal(a, one), b, a);
@@ -227,7 +227,7 @@ Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {
   Expr extent = x->shape()[the_axis];
   if (indices->elements) {
     for (Expr e : *indices->elements)
-      if (e && e.if_int() && extent.if_int() && (e.as_int() < -extent.as_int() || e.as_int() >= extent.as_int()))
+      if (bool(e) && e.if_int() && extent.if_int() && (e.as_int() < -extent.as_int() || e.as_int() >= extent.as_int()))
         fail("index ", e.as_int(), " is out of range for axis ", the_axis, " of ", to_string(x->shape()));
   }
   // Out-of-range run-time indices are clamped: no read outside the tensor, whatever the data says.

@@ -380,9 +380,9 @@ Expr operator<(Expr a, Expr b) { return call(Fn::lt, {a, b}); }
 Expr operator<=(Expr a, Expr b) { return call(Fn::le, {a, b}); }
 Expr equal(Expr a, Expr b) { return call(Fn::eq, {a, b}); }
 Expr not_equal(Expr a, Expr b) { return call(Fn::ne, {a, b}); }
-Expr operator&&(Expr a, Expr b) { return call(Fn::logical_and, {a, b}); }
-Expr operator||(Expr a, Expr b) { return call(Fn::logical_or, {a, b}); }
-Expr operator!(Expr a) { return call(Fn::logical_not, {a}); }
+Expr logical_and(Expr a, Expr b) { return call(Fn::logical_and, {a, b}); }
+Expr logical_or(Expr a, Expr b) { return call(Fn::logical_or, {a, b}); }
+Expr logical_not(Expr a) { return call(Fn::logical_not, {a}); }
 Expr floor_div(Expr a, Expr b) { return call(Fn::floor_div, {a, b}); }
 Expr floor_mod(Expr a, Expr b) { return call(Fn::floor_mod, {a, b}); }
 Expr ceil_div(Expr a, Expr b) { return floor_div(a + b - Expr(1), b); }

@@ -44,6 +44,7 @@ class Expr {
   Expr() = default;
   Expr(int64_t value);  // int64 constant
   Expr(int value) : Expr(static_cast<int64_t>(value)) {}
+  Expr(bool) = delete;  // bool_constant()
   explicit Expr(const ExprNode* node) : node_(node) {}
 
   const ExprNode* operator->() const { return node_; }
@@ -96,9 +97,12 @@ inline Expr operator>(Expr a, Expr b) { return b < a; }
 inline Expr operator>=(Expr a, Expr b) { return b <= a; }
 Expr equal(Expr a, Expr b);
 Expr not_equal(Expr a, Expr b);
-Expr operator&&(Expr a, Expr b);
-Expr operator||(Expr a, Expr b);
-Expr operator!(Expr a);
+Expr logical_and(Expr a, Expr b);
+Expr logical_or(Expr a, Expr b);
+Expr logical_not(Expr a);
+// In a condition they would test for emptiness and yet look like expressions; `!e` is `e` being empty.
+void operator&&(Expr, Expr) = delete;
+void operator||(Expr, Expr) = delete;
 Expr floor_div(Expr a, Expr b);
 Expr floor_mod(Expr a, Expr b);
 Expr ceil_div(Expr a, Expr b);

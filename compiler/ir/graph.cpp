@@ -370,7 +370,7 @@ void Graph::infer_elements(Op* op) {
       Expr valid = bool_constant(true);
       for (Expr c : op->conditions) {
         Expr value = evaluate(c, position);
-        valid = bool(value) && bool(valid) ? (valid && value) : Expr();
+        valid = bool(value) && bool(valid) ? logical_and(valid, value) : Expr();
       }
       if (!bool(valid) || !valid.if_int()) continue;
       if (valid.is_int(0)) {
