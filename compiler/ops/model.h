@@ -26,6 +26,7 @@ struct ValueType {
   std::optional<DType> dtype;                    // empty: not stated, or a dtype that this build does not know
   int32_t onnx_dtype = 0;                        // as the file says it, for messages and round trips
   std::optional<std::vector<ModelDim>> shape;    // empty: even the rank is not stated
+  int32_t onnx_key_dtype = 0;                    // maps: of the keys, as the file says it
 };
 
 struct Value {
@@ -44,11 +45,13 @@ struct Attribute {
   std::vector<std::string> strings;
   std::vector<Tensor> tensors;               // tensor: one element
   std::vector<std::shared_ptr<ModelGraph>> graphs;  // graph: one element
-  std::string detail;                        // unsupported: what it is ("sparse_tensor")
+  std::vector<ValueType> types;              // type: one element
+  std::string detail;                        // unsupported: what it is ("sparse_tensor"); reference: the kind, where stated
 };
 
 struct Node {
-  std::string name, op_type, domain;         // domain: "" means ai.onnx (also when written "ai.onnx")
+  std::string name, op_type, overload;
+  std::string domain;                        // "" means ai.onnx (also when written "ai.onnx")
   std::vector<std::string> inputs, outputs;  // "" stands for an absent one
   std::map<std::string, Attribute> attributes;
   std::string doc;
