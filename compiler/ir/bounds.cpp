@@ -146,16 +146,35 @@ bool Bounds::proves(Expr c) const {
   }
 }
 
+// floor((g*x + r) / (g*d)) = floor(x / d) and (g*x + r) mod (g*d) = g*(x mod d) + r where r is known to be in [0, g).
+static Expr split_low_part(Expr e, const Bounds& bounds) {
+  const int64_t* divisor = e->args[1].if_int();
+  if (!divisor || *divisor <= 1) return e;
+  Linear form = linear_form(e->args[0]);
+  for (auto& [unused, g] : form.terms) {
+    if (g <= 1 || *divisor % g != 0) continue;
+    Linear high, low;
+    for (auto& [atom, c] : form.terms) (c % g == 0 ? high : low).terms.push_back({atom, c % g == 0 ? c / g : c});
+    high.constant = floor_div(form.constant, g);
+    low.constant = floor_mod(form.constant, g);
+    Interval r = bounds.interval(from_linear(low));
+    if (r.low < 0 || r.high >= g) continue;
+    if (e->fn == Fn::floor_div) return simplify(floor_div(from_linear(high), *divisor / g), bounds);
+    return simplify(floor_mod(from_linear(high), *divisor / g), bounds) * Expr(g) + from_linear(low);
+  }
+  return e;
+}
+
 static Expr decide(Expr e, const Bounds& bounds) {
   if (e->kind != ExprKind::call) return e;
   auto index = [&](size_t k) { return e->args[k]->dtype == DType::i64; };
   switch (e->fn) {
     case Fn::floor_div:
       if (index(0) && bounds.proves_at_least(e->args[0], 0) && bounds.proves_less(e->args[0], e->args[1])) return 0;
-      return e;
+      return index(0) && !e->has_load ? split_low_part(e, bounds) : e;
     case Fn::floor_mod:
       if (index(0) && bounds.proves_at_least(e->args[0], 0) && bounds.proves_less(e->args[0], e->args[1])) return e->args[0];
-      return e;
+      return index(0) && !e->has_load ? split_low_part(e, bounds) : e;
     case Fn::min:
       if (!index(0)) return e;
       if (bounds.proves(e->args[0] <= e->args[1])) return e->args[0];
