@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Greps the includes against the layering of docs/architecture.md: a folder may include itself and what stands below.
+
+    python3 check_layers.py [REPOSITORY]
+
+Prints every include that points the wrong way and ends with status 1 if there is one.
+"""
+import pathlib
+import re
+import sys
+
+# Folder -> the folders it may include directly. What follows through them is allowed too (the closure is taken below).
+DIRECT = {
+    "compiler/support": [],
+    "compiler/ir": ["compiler/support"],
+    "compiler/ops": ["compiler/ir"],
+    "compiler/autodiff": ["compiler/ops"],
+    "compiler/kernel": ["compiler/ir", "runtime"],
+    "compiler/passes": ["compiler/autodiff", "compiler/kernel"],
+    "compiler/codegen": ["compiler/kernel"],
+    "compiler/jit": ["compiler/codegen"],
+    "compiler/api": ["compiler/jit", "compiler/passes", "frontends/onnx", "frontends/json", "frontends/cpp"],
+    "compiler/driver": ["compiler/api"],
+    "frontends/onnx": ["compiler/ops"],
+    "frontends/json": ["compiler/ops"],
+    "frontends/cpp": ["compiler/ops"],
+    "runtime": [],
+}
+SOURCES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".def", ".inc"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:compiler|frontends|runtime)/[^"]+)"')
+
+
+def closure(folder, seen=None):
+    seen = set() if seen is None else seen
+    if folder not in seen:
+        seen.add(folder)
+        for below in DIRECT[folder]:
+            closure(below, seen)
+    return seen
+
+
+def folder_of(path):
+    return next((f for f in DIRECT if path.startswith(f + "/")), None)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    allowed = {folder: closure(folder) for folder in DIRECT}
+    wrong, files = [], 0
+    for top in ("compiler", "frontends", "runtime"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            files += 1
+            name = path.relative_to(root).as_posix()
+            here = folder_of(name)
+            if here is None:
+                wrong.append(f"{name}: its folder is in no layer")
+                continue
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                match = INCLUDE.match(line)
+                target = match and folder_of(match[1])
+                if match and target not in allowed[here]:
+                    wrong.append(f"{name}:{number}: {here} may not include {match[1]}")
+    print("\n".join(wrong + [f"{files} files, {len(wrong)} includes against the layering"]))
+    return 1 if wrong or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
