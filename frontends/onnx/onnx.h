@@ -1,0 +1,39 @@
+// ONNX files to and from the Model AST, with our own minimal .proto (model.proto): every opset and IR version up to the
+// newest known, local functions, subgraphs, external and sparse data.
+//
+// Everything read here is untrusted. Errors are CompileErrors of one line that name the file and the tensor, node or
+// attribute; bytes that are no protobuf message are answered with the offset at which they stop being one.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "compiler/ops/model.h"
+
+namespace metac {
+
+constexpr int64_t newest_ir_version = 14;
+
+Model read_onnx(const std::string& path);
+// `path` serves messages; external data is looked for in its folder.
+Model read_onnx(std::string_view bytes, const std::string& path);
+
+struct OnnxWriteOptions {
+  // Tensors of at least this many bytes go to a file beside the model once all tensors together pass this limit
+  // (a protobuf message ends at 2 GiB).
+  int64_t inline_limit = int64_t{1900} << 20;
+  int64_t external_from = int64_t{1} << 20;
+};
+void write_onnx(const Model& model, const std::string& path, const OnnxWriteOptions& options = {});
+std::string to_onnx_bytes(const Model& model);
+
+// One serialised TensorProto, as ONNX's test cases store inputs and outputs; `name` receives the tensor's name.
+Tensor read_tensor_proto(std::string_view bytes, const std::string& path, std::string* name = nullptr);
+std::string to_tensor_proto_bytes(const Tensor& tensor, const std::string& name);
+
+// ONNX's number and name of an element type; "element type 999" for numbers ONNX does not define.
+int32_t onnx_number_of(DType dtype);
+std::optional<DType> dtype_from_onnx(int32_t number);
+std::string name_of_onnx_dtype(int32_t number);
+
+}  // namespace metac
