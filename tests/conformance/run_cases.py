@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Runs ONNX's backend cases through `metac verify --recursive` and judges every answer.
+
+    python3 run_cases.py --metac build/release/bin/metac --cases DIR [--sample N --seed S] [--only REGEX] [--aot] [--csv FILE]
+    DIR is what generate_cases.py wrote.
+
+A case must pass, or be refused by name (`skipped`, with the operator, opset or type in the reason). Three things are
+failures: a wrong answer, a crash or a case without a verdict, and a refusal although every operator of the case is in
+`metac operators` and its types are float32, integers, bool and 8-bit. Exceptions stand in expected.txt, one a line
+with its reason; a line whose case passes is a failure too, so that the list can only shrink.
+The last line is 'N passed, N failed, N skipped'.
+"""
+import argparse
+import collections
+import csv
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FIRST_TIER = {"float", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
+LIST = pathlib.Path(__file__).with_name("expected.txt")
+
+
+def expected_failures():
+    """{case: reason} from lines `category/name: reason`."""
+    lines = [line for line in LIST.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    pairs = [line.split(":", 1) for line in lines]
+    for pair in pairs:
+        if len(pair) != 2 or not pair[1].strip():
+            sys.exit(f"{LIST}: '{pair[0]}' has no reason")
+    return {case.strip(): reason.strip() for case, reason in pairs}
+
+
+def supported_operators(metac):
+    """'Conv', 'ai.onnx.ml.Scaler', ... as index.csv writes them."""
+    table = json.loads(subprocess.run([metac, "operators", "--json"], check=True, capture_output=True, text=True).stdout)
+    rows = table["operators"] if isinstance(table, dict) else table
+    names = set()
+    for row in rows:
+        domain = row.get("domain", "")
+        names.add(row["name"] if domain in ("", "ai.onnx") else f"{domain}.{row['name']}")
+    return names
+
+
+def verify(metac, folder, extra):
+    """{path relative to folder: case row} of `metac verify --recursive --json`."""
+    done = subprocess.run([metac, "verify", str(folder), "--recursive", "--json", *extra], stdout=subprocess.PIPE, text=True)
+    try:
+        rows = json.loads(done.stdout)["cases"]
+    except (json.JSONDecodeError, KeyError):
+        sys.exit(f"metac verify ended with status {done.returncode} and no JSON: {done.stdout[:300]!r}")
+    verdicts = {}
+    for row in rows:
+        path = pathlib.Path(row["path"])
+        path = path.relative_to(folder) if path.is_absolute() and path.is_relative_to(folder) else path
+        verdicts["/".join(path.parts[-2:])] = row
+    return verdicts
+
+
+def judge(case, row, verdict, operators, exceptions):
+    """(kind, text) where kind is passed, failed, skipped or expected."""
+    status = verdict["status"] if verdict else "no verdict"
+    detail = (verdict or {}).get("detail", "")
+    if status in ("passed", "pass"):
+        if case in exceptions:
+            return "failed", f"passes; remove its line from {LIST.name}"
+        return "passed", ""
+    if case in exceptions:
+        return "expected", exceptions[case]
+    if status in ("skipped", "skip"):
+        within = set(row["dtypes"].split()) <= FIRST_TIER and not row["containers"].replace("subgraph", "").strip()
+        if within and set(row["ops"].split()) <= operators:
+            return "failed", f"refused although its operators are supported: {detail}"
+        if not detail:
+            return "failed", "refused without a reason"
+        return "skipped", detail
+    return "failed", f"{status}: {detail}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metac", required=True)
+    parser.add_argument("--cases", type=pathlib.Path, required=True)
+    parser.add_argument("--sample", type=int, help="this many cases, drawn by --seed, instead of all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="regular expression on category/name")
+    parser.add_argument("--aot", action="store_true")
+    parser.add_argument("--csv", type=pathlib.Path, help="write a row a case: case, verdict, max_ulp, max_rel, detail")
+    arguments = parser.parse_args()
+    cases_dir = arguments.cases.resolve()
+    with open(cases_dir / "index.csv", newline="") as file:
+        index = {f"{r['category']}/{r['name']}": r for r in csv.DictReader(file)}
+    operators, exceptions = supported_operators(arguments.metac), expected_failures()
+    for case in exceptions.keys() - index.keys():
+        print(f"FAIL  {case} is in {LIST.name} but no such case exists")
+    chosen = [c for c in index if re.search(arguments.only, c)]
+    if arguments.sample and arguments.sample < len(chosen):
+        chosen = random.Random(arguments.seed).sample(chosen, arguments.sample)
+
+    extra = ["--aot"] if arguments.aot else []
+    if len(chosen) == len(index):
+        verdicts = verify(arguments.metac, cases_dir, extra)
+    else:
+        with tempfile.TemporaryDirectory(prefix="metac-cases-") as folder:
+            for case in chosen:
+                shutil.copytree(cases_dir / case, pathlib.Path(folder) / case)
+            verdicts = verify(arguments.metac, pathlib.Path(folder), extra)
+
+    kinds, refused, rows = collections.Counter(), collections.Counter(), []
+    kinds["failed"] += len(exceptions.keys() - index.keys())
+    for case in sorted(chosen):
+        verdict = verdicts.get(case)
+        kind, text = judge(case, index[case], verdict, operators, exceptions)
+        kinds[kind] += 1
+        rows.append([case, kind, (verdict or {}).get("max_ulp", ""), (verdict or {}).get("max_rel", ""), text])
+        if kind == "failed":
+            print(f"FAIL  {case}: {text}")
+        elif kind == "skipped":
+            refused[index[case]["op"]] += 1
+    if arguments.csv:
+        with open(arguments.csv, "w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([["case", "verdict", "max_ulp", "max_rel", "detail"], *rows])
+    if refused:
+        print("refused by name: " + ", ".join(f"{op} {n}" for op, n in refused.most_common()))
+    if kinds["expected"]:
+        print(f"{kinds['expected']} failed as {LIST.name} says")
+    print(f"{kinds['passed']} passed, {kinds['failed']} failed, {kinds['skipped'] + kinds['expected']} skipped")
+    return 1 if kinds["failed"] or not kinds["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
