@@ -1,0 +1,37 @@
+// How operators compute: half-precision operands are widened to float32 and rounded once at the end; and the checks of
+// operand dtypes that many families share.
+#pragma once
+#include <initializer_list>
+#include <optional>
+
+#include "compiler/ops/registry.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+// float16 and bfloat16 compute in float32, everything else in its own dtype.
+DType arithmetic_dtype(DType dtype);
+// The same values in arithmetic_dtype.
+Var* widen(Graph& g, Var* x);
+// body over the widened operands, broadcast to one shape; a float result is rounded to the dtype of operands[0].
+Var* compute(Graph& g, const std::vector<Var*>& operands, const std::function<Expr(const std::vector<Expr>&)>& body);
+// A constant of the dtype that `e` has.
+inline Expr constant_like(Expr e, double value) { return constant_of(e->dtype, value); }
+
+// The value of a one-element Var that the compiler knows; empty: not known.
+std::optional<double> known_scalar(const Var* x);
+// A one-element Var as rank 0. Fails naming `what` where it has more elements.
+Var* as_scalar(Graph& g, Var* x, std::string_view what);
+
+// Each throws naming the operands and what was found.
+void require_same_dtype(const Var* a, const Var* b, std::string_view a_name = "A", std::string_view b_name = "B");
+void require_float(const Var* x, std::string_view what = "the input");
+void require_numeric(const Var* x, std::string_view what = "the input");
+void require_integer(const Var* x, std::string_view what = "the input");
+void require_bool(const Var* x, std::string_view what = "the input");
+void require_rank(const Var* x, int rank, std::string_view what);
+void require_rank_at_least(const Var* x, int rank, std::string_view what);
+// Equal dims, at once where both are known, else when the symbols are bound; the message shows both.
+void require_equal(Graph& g, Expr a, Expr b, std::string_view what);
+
+}  // namespace metac
