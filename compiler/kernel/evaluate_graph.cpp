@@ -1,0 +1,543 @@
+#include "compiler/kernel/evaluate_graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <unordered_map>
+
+#include "compiler/kernel/evaluate_external.h"
+#include "compiler/kernel/evaluate_program.h"
+#include "compiler/support/checked.h"
+
+namespace metac {
+namespace {
+
+bool is_pure(const Op& op) {
+  return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
+}
+
+size_t node_count(Expr e) {
+  size_t count = 0;
+  visit(e, [&](Expr) { ++count; });
+  return count;
+}
+
+int64_t count_of(const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (int64_t d : dims) {
+    auto product = checked_mul(count, d);
+    if (d < 0 || !product) fail("a tensor of shape ", to_string(dims), " is too large");
+    count = *product;
+  }
+  return count;
+}
+
+Scalar combine_scalars(Reduce reduce, DType dtype, Scalar a, Scalar b) {
+  if (is_float(dtype)) {
+    switch (reduce) {
+      case Reduce::add: return real_scalar(a.real + b.real);
+      case Reduce::mul: return real_scalar(a.real * b.real);
+      default: break;
+    }
+  }
+  static constexpr Fn fns[] = {Fn::add, Fn::mul, Fn::min, Fn::max, Fn::logical_and, Fn::logical_or};
+  return apply(fns[static_cast<int>(reduce)], dtype, a, b);
+}
+
+}  // namespace
+
+// What later runs reuse: which ops are computed inside their consumers, and the programs of the others.
+struct GraphEvaluator::Compiled {
+  struct Kernel {
+    ScalarProgram program;
+    std::vector<const Var*> operands;
+  };
+  std::unordered_map<const Op*, Kernel> kernels;
+  std::unordered_map<const Op*, bool> inlined;
+  std::unordered_map<const Var*, const Op*> only_consumer;  // null: several, or one that needs the tensor
+  std::unordered_map<const Var*, Expr> lazy;                // of inlined Vars: over their own axes, loads by Var id
+  std::unordered_map<int, const Var*> var_of_id;
+
+  void count_uses(const std::vector<Op*>& ops, std::unordered_map<const Var*, int>& region_of, int& regions) {
+    const int here = regions++;
+    auto needs_tensor = [&](const Var* v) {
+      if (v) only_consumer[v] = nullptr;
+    };
+    for (const Op* op : ops) {
+      for (const Var* v : op->outputs) region_of[v] = here;
+      std::set<const Var*> distinct(op->inputs.begin(), op->inputs.end());
+      for (const Var* v : distinct) {
+        if (!v) continue;
+        const bool first = !only_consumer.contains(v), same_region = region_of.contains(v) && region_of.at(v) == here;
+        only_consumer[v] = first && same_region && is_pure(*op) ? op : nullptr;
+      }
+      for (const Region& region : op->regions) {
+        count_uses(region.ops, region_of, regions);
+        for (const Var* v : region.results) needs_tensor(v);
+      }
+    }
+  }
+};
+
+class GraphEvaluator::Run {
+ public:
+  Run(const Graph& graph, Compiled& compiled, Budget budget)
+      : graph_(graph), compiled_(compiled), budget_(budget), symbols_(graph.symbols.size(), 0), bound_(graph.symbols.size(), false) {}
+
+  void bind_input(const Var* var, const Tensor& tensor) {
+    if (tensor.dtype != var->dtype())
+      fail("input ", quoted(var->name), " is ", name_of(var->dtype()), ", got ", name_of(tensor.dtype));
+    if (static_cast<int>(tensor.shape.size()) != var->rank())
+      fail("input ", quoted(var->name), " has rank ", var->rank(), ", got shape ", to_string(tensor.shape));
+    for (int d = 0; d < var->rank(); ++d) {
+      Expr dim = var->shape()[d];
+      if (dim->kind == ExprKind::symbol && !bound_[dim->id]) bind(dim->id, tensor.shape[d]);
+    }
+    values_[var] = tensor;
+    inputs_.push_back(var);
+  }
+
+  // After all inputs: dims that are constants or expressions.
+  void check_inputs() {
+    for (const Var* var : inputs_)
+      for (int d = 0; d < var->rank(); ++d) {
+        const int64_t expected = dim(var->shape()[d]), found = values_.at(var).shape[d];
+        if (expected != found) fail("dim ", d, " of input ", quoted(var->name), " is ", expected, ", got ", found);
+      }
+    check_requirements();
+  }
+
+  void run_ops(const std::vector<Op*>& ops) {
+    for (const Op* op : ops) run_op(*op);
+  }
+
+  void run_op(const Op& op) {
+    switch (op.kind) {
+      case OpKind::elementwise:
+      case OpKind::reindex:
+      case OpKind::reindex_reduce: return run_pure(op);
+      case OpKind::bind: return run_bind(op);
+      case OpKind::external: return run_external(op);
+      case OpKind::if_: return run_if(op);
+      case OpKind::loop: return run_loop(op);
+      case OpKind::code: fail("the reference evaluator does not run the C++ of the code op ", quoted(op.routine));
+    }
+  }
+
+  const Tensor& value(const Var* var) {
+    if (var->constant) return *var->constant;
+    auto found = values_.find(var);
+    METAC_ASSERT(found != values_.end(), "v", var->id, " is used before it is computed");
+    return found->second;
+  }
+  void set_value(const Var* var, Tensor tensor) { values_[var] = std::move(tensor); }
+
+  std::vector<int64_t> dims(const Shape& shape) {
+    std::vector<int64_t> out;
+    for (Expr d : shape) out.push_back(dim(d));
+    return out;
+  }
+  bool is_known(Expr e) {
+    return !any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && !bound_[n->id]; });
+  }
+  int64_t dim(Expr e) {
+    METAC_ASSERT(is_known(e), "the dim ", to_string(e), " depends on a symbol that is not bound");
+    return evaluate_dim(e, symbols_.data());
+  }
+  const Budget& budget() const { return budget_; }
+  // Does a plain op stay within the budget? A bound from its expressions, before anything is allocated.
+  bool affords(const Op& op) {
+    int64_t bytes = 0, nodes = 1;
+    for (const Var* v : op.outputs) {
+      int64_t count = 1;
+      for (Expr d : v->shape()) {
+        auto product = checked_mul(count, dim(d));
+        if (!product) return false;
+        count = *product;
+      }
+      auto size = checked_mul(count, static_cast<int64_t>(std::max<size_t>(size_of(v->dtype()), 1)));
+      if (!size || !checked_add(bytes, *size)) return false;
+      bytes += *size;
+    }
+    for (const auto* list : {&op.bodies, &op.indices, &op.conditions})
+      for (Expr e : *list) nodes += static_cast<int64_t>(node_count(e)) + 1;
+    if (bytes > budget_.bytes) return false;
+    if (!is_pure(op)) return true;
+    auto operations = checked_mul(count_of(dims(domain_of(op))), 2 * nodes + 8);
+    return operations && *operations <= budget_.operations;
+  }
+
+ private:
+  void bind(int id, int64_t value) {
+    const Symbol& symbol = graph_.symbols[id];
+    if (value < symbol.min || value > symbol.max)
+      fail(symbol.name, " is ", value, ", which is not in ", symbol.min, "..", symbol.max);
+    if (symbol.divisor > 1 && value % symbol.divisor != 0) fail(symbol.name, " is ", value, ", which is no multiple of ", symbol.divisor);
+    symbols_[id] = value;
+    bound_[id] = true;
+  }
+
+  void check_requirements() {
+    for (const Requirement& r : graph_.requirements)
+      if (is_known(r.condition) && evaluate_dim(r.condition, symbols_.data()) == 0) fail(r.message);
+  }
+
+  // Symbols of `op` that stand for a dim of `type` take the value found.
+  void bind_dims(const Op& op, const Type& type, const std::vector<int64_t>& found) {
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      Expr e = type.shape[d];
+      if (e->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), e->id)) bind(e->id, found[d]);
+    }
+  }
+
+  Tensor allocate(DType dtype, const std::vector<int64_t>& shape, std::byte** data) {
+    const auto bytes = checked_mul(count_of(shape), static_cast<int64_t>(size_of(dtype)));
+    if (!bytes || *bytes > budget_.bytes) fail("evaluating needs a tensor of shape ", to_string(shape), ", beyond the budget of bytes");
+    budget_.bytes -= *bytes;
+    return make_tensor(dtype, shape, data);
+  }
+
+  void spend(int64_t elements, size_t operations) {
+    const auto total = checked_mul(elements, static_cast<int64_t>(operations));
+    if (!total || *total > budget_.operations) fail("evaluating takes more operations than the budget allows");
+    budget_.operations -= *total;
+  }
+
+  // ---- elementwise, reindex, reindex_reduce ----
+  const Shape& domain_of(const Op& op) {
+    return op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape();
+  }
+
+  // Should this op be computed inside its consumer? Not where that would repeat real work (an exp per element of a
+  // broadcast) or pile up expressions.
+  bool decide_inlined(const Op& op) {
+    if (op.kind == OpKind::reindex_reduce || op.outputs.size() != 1 || op.outputs[0]->dtype() == DType::string) return false;
+    const Var* out = op.outputs[0];
+    auto found = compiled_.only_consumer.find(out);
+    const Op* consumer = found == compiled_.only_consumer.end() ? nullptr : found->second;
+    if (!consumer) return false;
+    for (Expr d : domain_of(*consumer))
+      if (!is_known(d)) return false;
+    int loads = 0;
+    for (const auto* list : {&consumer->bodies, &consumer->indices, &consumer->conditions})
+      for (Expr e : *list)
+        visit(e, [&](Expr n) { loads += n->kind == ExprKind::load && consumer->inputs[n->id] == out; });
+    if (is_pure(*consumer) && consumer->kind != OpKind::elementwise && consumer->inputs[0] == out) ++loads;
+    if (loads != 1) return false;
+    Expr body = lazy_body(op);
+    const size_t size = node_count(body);
+    if (size > 250) return false;
+    if (op.kind == OpKind::elementwise && node_count(op.bodies[0]) > 8 &&
+        count_of(dims(domain_of(*consumer))) > count_of(dims(out->shape())))
+      return false;
+    compiled_.lazy[out] = body;
+    return true;
+  }
+
+  // The expression over the op's domain with loads of Vars by id, inlined Vars expanded.
+  Expr expand(const Op& op, Expr e, const std::vector<Expr>* axes, std::unordered_map<const ExprNode*, Expr>& done) {
+    if (auto found = done.find(e.node()); found != done.end()) return found->second;
+    Expr result = e;
+    if (e->kind == ExprKind::axis && axes) {
+      result = (*axes)[e->id];
+    } else if (!e->args.empty() || e->kind == ExprKind::load) {
+      std::vector<Expr> args;
+      for (Expr a : e->args) args.push_back(expand(op, a, axes, done));
+      if (e->kind == ExprKind::call) result = call(e->fn, std::move(args));
+      else if (e->kind == ExprKind::cast) result = cast(args[0], e->dtype);
+      else result = load_of(op.inputs[e->id], std::move(args));
+    }
+    done.emplace(e.node(), result);
+    return result;
+  }
+  Expr expand(const Op& op, Expr e) {
+    std::unordered_map<const ExprNode*, Expr> done;
+    return expand(op, e, nullptr, done);
+  }
+  Expr load_of(const Var* var, std::vector<Expr> indices) {
+    if (auto lazy = compiled_.lazy.find(var); lazy != compiled_.lazy.end()) return substitute_axes(lazy->second, indices);
+    compiled_.var_of_id[var->id] = var;
+    return load(var->id, var->dtype(), std::move(indices));
+  }
+  Expr condition_of(const Op& op) {
+    Expr all = bool_constant(true);
+    for (Expr c : op.conditions) all = logical_and(all, expand(op, c));
+    return all;
+  }
+  Expr lazy_body(const Op& op, size_t output = 0) {
+    if (op.kind == OpKind::elementwise) return expand(op, op.bodies[output]);
+    std::vector<Expr> indices;
+    for (Expr e : op.indices) indices.push_back(expand(op, e));
+    return select(condition_of(op), load_of(op.inputs[0], std::move(indices)), expand(op, op.fill));
+  }
+
+  Compiled::Kernel compile(const Op& op) {
+    std::vector<Expr> roots;
+    if (op.kind == OpKind::reindex_reduce) {
+      roots = {load_of(op.inputs[0], identity_indices(op.inputs[0]->rank())), condition_of(op)};
+      for (Expr e : op.indices) roots.push_back(expand(op, e));
+    } else if (op.outputs[0]->dtype() == DType::string) {
+      roots = {condition_of(op)};
+      for (Expr e : op.indices) roots.push_back(expand(op, e));
+    } else {
+      for (size_t k = 0; k < op.outputs.size(); ++k) roots.push_back(lazy_body(op, k));
+    }
+    Compiled::Kernel kernel{compile_scalars(roots), {}};
+    for (const auto& row : kernel.program.rows)
+      if (row.node->kind == ExprKind::load) kernel.operands.push_back(compiled_.var_of_id.at(row.node->id));
+    return kernel;
+  }
+
+  void run_pure(const Op& op) {
+    auto known = compiled_.inlined.find(&op);
+    if (known == compiled_.inlined.end()) known = compiled_.inlined.emplace(&op, decide_inlined(op)).first;
+    if (known->second) return;
+    auto found = compiled_.kernels.find(&op);
+    if (found == compiled_.kernels.end()) found = compiled_.kernels.emplace(&op, compile(op)).first;
+    const Compiled::Kernel& kernel = found->second;
+    std::map<int, const Tensor*> operands;
+    for (const Var* v : kernel.operands) operands[v->id] = &value(v);
+    const std::vector<int64_t> domain = dims(domain_of(op));
+    spend(count_of(domain), kernel.program.rows.size());
+    if (op.kind == OpKind::reindex_reduce) return run_reduce(op, kernel, domain, operands);
+    if (op.outputs[0]->dtype() == DType::string) return run_string_reindex(op, kernel, domain, operands);
+    std::vector<std::byte*> data(op.outputs.size());
+    std::vector<Tensor> results;
+    for (size_t k = 0; k < op.outputs.size(); ++k) results.push_back(allocate(op.outputs[k]->dtype(), domain, &data[k]));
+    run_over(kernel.program, domain, symbols_.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
+      Scalar lanes[256];
+      for (size_t k = 0; k < results.size(); ++k) {
+        for (int i = 0; i < n; ++i) lanes[i] = values[k][i];
+        write_elements(results[k].dtype, lanes, n, data[k] + first * size_of(results[k].dtype));
+      }
+    });
+    for (size_t k = 0; k < op.outputs.size(); ++k) values_[op.outputs[k]] = std::move(results[k]);
+  }
+
+  void run_reduce(const Op& op, const Compiled::Kernel& kernel, const std::vector<int64_t>& domain,
+                  const std::map<int, const Tensor*>& operands) {
+    const DType dtype = op.outputs[0]->dtype(), accumulator = op.accumulator;
+    const std::vector<int64_t> shape = dims(op.outputs[0]->shape());
+    std::byte* data = nullptr;
+    Tensor result = allocate(dtype, shape, &data);
+    Expr identity = identity_of(op.reduce, accumulator);
+    const Scalar start = is_float(accumulator) ? real_scalar(identity->float_value) : integer_scalar(identity->int_value);
+    std::vector<Scalar> sums(static_cast<size_t>(count_of(shape)), start);
+    const bool plain_sum = op.reduce == Reduce::add && is_float(accumulator) && is_float(op.inputs[0]->dtype());
+    run_over(kernel.program, domain, symbols_.data(), operands, [&](int64_t, int n, const std::vector<Lanes>& values) {
+      int64_t offsets[256];
+      for (int i = 0; i < n; ++i) offsets[i] = values[1][i].integer ? 0 : -1;
+      for (size_t k = 0; k < shape.size(); ++k)
+        for (int i = 0; i < n; ++i) {
+          const int64_t at = values[2 + k][i].integer;
+          offsets[i] = offsets[i] < 0 || at < 0 || at >= shape[k] ? -1 : offsets[i] * shape[k] + at;
+        }
+      for (int i = 0; i < n; ++i) {
+        if (offsets[i] < 0) continue;
+        Scalar& sum = sums[offsets[i]];
+        if (plain_sum) sum.real += values[0][i].real;
+        else sum = combine_scalars(op.reduce, accumulator, sum, convert(values[0][i], op.inputs[0]->dtype(), accumulator));
+      }
+    });
+    if (is_float(accumulator))
+      for (Scalar& s : sums) s.real = round_to(accumulator, s.real);
+    for (Scalar& s : sums) s = convert(s, accumulator, dtype);
+    write_elements(dtype, sums.data(), static_cast<int64_t>(sums.size()), data);
+    values_[op.outputs[0]] = std::move(result);
+  }
+
+  void run_string_reindex(const Op& op, const Compiled::Kernel& kernel, const std::vector<int64_t>& domain,
+                          const std::map<int, const Tensor*>& operands) {
+    METAC_ASSERT(op.kind == OpKind::reindex, "strings only move");
+    const Tensor& from = value(op.inputs[0]);
+    Tensor result;
+    result.dtype = DType::string;
+    result.shape = domain;
+    result.strings.resize(static_cast<size_t>(count_of(domain)));
+    run_over(kernel.program, domain, symbols_.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
+      for (int i = 0; i < n; ++i) {
+        int64_t offset = values[0][i].integer ? 0 : -1;
+        for (size_t k = 0; k < from.shape.size(); ++k) {
+          const int64_t at = values[1 + k][i].integer;
+          offset = offset < 0 || at < 0 || at >= from.shape[k] ? -1 : offset * from.shape[k] + at;
+        }
+        if (offset >= 0) result.strings[first + i] = from.strings[offset];
+      }
+    });
+    values_[op.outputs[0]] = std::move(result);
+  }
+
+  // ---- the others ----
+  void run_bind(const Op& op) {
+    const Tensor& from = value(op.inputs[0]);
+    if (op.element < 0 || op.element >= from.element_count())
+      fail("element ", op.element, " of a tensor of shape ", to_string(from.shape), " is asked for");
+    bind(op.symbols[0], element_at(from, op.element).integer);
+    check_requirements();
+  }
+
+  void run_external(const Op& op) {
+    const ExternalFunction* routine = find_external(op.routine);
+    if (!routine) fail("the reference evaluator has no routine ", quoted(op.routine));
+    ExternalCall call{op, {}, {}, std::vector<Tensor>(op.outputs.size()), std::vector<int64_t>(op.symbols.size(), -1)};
+    for (const Var* v : op.inputs) call.inputs.push_back(v ? &value(v) : nullptr);
+    for (const Var* v : op.outputs) {
+      std::vector<int64_t> shape;
+      for (Expr d : v->shape()) {
+        const bool own = any_of(d, [&](Expr n) { return n->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), n->id); });
+        shape.push_back(own ? -1 : dim(d));
+      }
+      call.output_shapes.push_back(std::move(shape));
+    }
+    (*routine)(call);
+    for (size_t k = 0; k < op.symbols.size(); ++k) bind(op.symbols[k], call.symbols[k]);
+    for (size_t k = 0; k < op.outputs.size(); ++k) {
+      METAC_ASSERT(call.outputs[k].shape == dims(op.outputs[k]->shape()) && call.outputs[k].dtype == op.outputs[k]->dtype(), op.routine,
+                   " output ", k, ": ", to_string(call.outputs[k].shape), " is not ", to_string(op.outputs[k]->shape()));
+      values_[op.outputs[k]] = std::move(call.outputs[k]);
+    }
+    check_requirements();
+  }
+
+  bool truth(const Var* var) {
+    const Tensor& tensor = value(var);
+    if (tensor.element_count() != 1) fail("a condition of one element is needed, its shape is ", to_string(tensor.shape));
+    return element_at(tensor, 0).integer != 0;
+  }
+
+  void run_if(const Op& op) {
+    const Region& taken = op.regions[truth(op.inputs[0]) ? 0 : 1];
+    run_ops(taken.ops);
+    for (size_t k = 0; k < op.outputs.size(); ++k) {
+      Tensor result = value(taken.results[k]);
+      bind_dims(op, op.outputs[k]->type, result.shape);
+      values_[op.outputs[k]] = std::move(result);
+    }
+    check_requirements();
+  }
+
+  void run_loop(const Op& op) {
+    const Region& body = op.regions[0];
+    const size_t carried = body.params.size(), stacked = op.outputs.size() - carried;
+    const int64_t trips = op.inputs[0] ? element_at(value(op.inputs[0]), 0).integer : std::numeric_limits<int64_t>::max();
+    bool go_on = op.inputs[1] ? truth(op.inputs[1]) : true;
+    std::vector<Tensor> state;
+    for (size_t k = 0; k < carried; ++k) state.push_back(value(op.inputs[2 + k]));
+    std::vector<std::vector<Tensor>> rows(stacked);
+    int64_t done = 0;
+    for (; done < trips && go_on; ++done) {
+      spend(1, 1);
+      if (body.iteration >= 0) symbols_[body.iteration] = done, bound_[body.iteration] = true;
+      for (size_t k = 0; k < carried; ++k) {
+        bind_dims(op, body.params[k]->type, state[k].shape);
+        values_[body.params[k]] = state[k];
+      }
+      run_ops(body.ops);
+      if (body.results[0]) go_on = truth(body.results[0]);
+      for (size_t k = 0; k < carried; ++k) state[k] = value(body.results[1 + k]);
+      for (size_t k = 0; k < stacked; ++k) rows[k].push_back(value(body.results[1 + carried + k]));
+    }
+    for (size_t k = 0; k < carried; ++k) {
+      bind_dims(op, op.outputs[k]->type, state[k].shape);
+      values_[op.outputs[k]] = std::move(state[k]);
+    }
+    for (size_t k = 0; k < stacked; ++k) stack(op, *op.outputs[carried + k], *body.results[1 + carried + k], rows[k], done);
+    check_requirements();
+  }
+
+  void stack(const Op& op, const Var& out, const Var& row, const std::vector<Tensor>& rows, int64_t done) {
+    std::vector<int64_t> shape = {done};
+    if (!rows.empty()) {
+      shape.insert(shape.end(), rows[0].shape.begin(), rows[0].shape.end());
+    } else {
+      for (Expr d : row.shape()) shape.push_back(is_known(d) ? dim(d) : 0);
+    }
+    bind_dims(op, out.type, shape);
+    std::byte* data = nullptr;
+    Tensor result = allocate(out.dtype(), shape, &data);
+    result.strings.clear();
+    for (const Tensor& t : rows) {
+      if (t.shape != rows[0].shape)
+        fail("a loop stacks values of different shapes, ", to_string(rows[0].shape), " and ", to_string(t.shape));
+      if (t.dtype == DType::string) result.strings.insert(result.strings.end(), t.strings.begin(), t.strings.end());
+      else if (t.byte_count()) std::memcpy(data, t.bytes.get(), t.byte_count());
+      data += t.byte_count();
+    }
+    values_[&out] = std::move(result);
+  }
+
+  const Graph& graph_;
+  Compiled& compiled_;
+  Budget budget_;
+  std::vector<int64_t> symbols_;
+  std::vector<bool> bound_;
+  std::vector<const Var*> inputs_;
+  std::unordered_map<const Var*, Tensor> values_;
+};
+
+GraphEvaluator::GraphEvaluator(const Graph& graph) : graph_(graph), compiled_(std::make_unique<Compiled>()) {
+  std::unordered_map<const Var*, int> region_of;
+  int regions = 0;
+  compiled_->count_uses(graph.ops, region_of, regions);
+  for (const Var* v : graph.outputs) compiled_->only_consumer[v] = nullptr;
+}
+GraphEvaluator::GraphEvaluator(const Graph& graph, std::nullptr_t) : graph_(graph) {}
+GraphEvaluator::~GraphEvaluator() = default;
+
+std::vector<Tensor> GraphEvaluator::run(const std::vector<Tensor>& inputs, Budget budget) {
+  if (inputs.size() != graph_.inputs.size()) fail("the graph has ", graph_.inputs.size(), " inputs, got ", inputs.size());
+  Run run(graph_, *compiled_, budget);
+  for (size_t k = 0; k < inputs.size(); ++k) run.bind_input(graph_.inputs[k], inputs[k]);
+  run.check_inputs();
+  run.run_ops(graph_.ops);
+  std::vector<Tensor> outputs;
+  for (const Var* v : graph_.outputs) outputs.push_back(run.value(v));
+  return outputs;
+}
+
+std::optional<std::vector<Tensor>> GraphEvaluator::run_one(const Op& op, const std::vector<const Tensor*>& inputs, Budget& budget) {
+  const bool plain = is_pure(op) || (op.kind == OpKind::external && op.symbols.empty() && find_external(op.routine));
+  if (!plain) return std::nullopt;
+  Compiled compiled;
+  Run run(graph_, compiled, budget);
+  auto known = [&](const std::vector<Expr>& list) { return std::all_of(list.begin(), list.end(), [&](Expr e) { return run.is_known(e); }); };
+  for (const auto* list : {&op.bodies, &op.indices, &op.conditions})
+    if (!known(*list)) return std::nullopt;
+  for (const auto* vars : {&op.inputs, &op.outputs})
+    for (const Var* v : *vars)
+      if (v && !known(v->shape())) return std::nullopt;
+  if (bool(op.fill) && !run.is_known(op.fill)) return std::nullopt;
+  for (size_t k = 0; k < op.inputs.size(); ++k)
+    if (inputs[k]) run.set_value(op.inputs[k], *inputs[k]);
+  if (!run.affords(op)) return std::nullopt;
+  run.run_op(op);
+  budget = run.budget();
+  std::vector<Tensor> outputs;
+  for (const Var* v : op.outputs) outputs.push_back(run.value(v));
+  return outputs;
+}
+
+std::optional<std::vector<Tensor>> evaluate_op(const Graph& graph, const Op& op, const std::vector<const Tensor*>& inputs,
+                                               Budget& budget) {
+  return GraphEvaluator(graph, nullptr).run_one(op, inputs, budget);
+}
+
+std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Tensor>& inputs, Budget budget) {
+  return GraphEvaluator(graph).run(inputs, budget);
+}
+
+std::vector<Tensor> evaluate(const Graph& graph, const std::map<std::string, Tensor>& inputs, Budget budget) {
+  std::vector<Tensor> ordered;
+  for (const Var* v : graph.inputs) {
+    auto found = inputs.find(v->name);
+    if (found == inputs.end()) fail("input ", quoted(v->name), " is not given");
+    ordered.push_back(found->second);
+  }
+  for (const auto& [name, tensor] : inputs)
+    if (std::none_of(graph.inputs.begin(), graph.inputs.end(), [&](const Var* v) { return v->name == name; }))
+      fail("the graph has no input ", quoted(name));
+  return evaluate(graph, ordered, budget);
+}
+
+}  // namespace metac
