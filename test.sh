@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds metac and runs its tests.
+#
+#   ./test.sh            a seeded sample where the whole takes too long
+#   ./test.sh --all      everything: all backend cases, the models of five PyPI packages, libraries under ThreadSanitizer
+#   ./test.sh --seed N   another sample
+#
+# METAC_NETWORKS=DIR adds the networks of a folder to --all (see tests/models/run_models.py).
+# The last line is 'N passed, N failed, N skipped'; the exit status is 1 if anything failed.
+set -uo pipefail
+cd "$(dirname "$0")" || exit 1
+. tests/tools/prepare_machine.sh
+
+all=no seed=1
+while [ $# -gt 0 ]; do
+  case $1 in
+    --all) all=yes ;;
+    --seed) seed=${2:?--seed needs a number}; shift ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  esac
+  shift
+done
+
+install_debian_packages && prepare_python tests/tools/requirements.txt || { echo "the set-up failed"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+export METAC_CACHE_DIR="$PWD/.cache/metac"
+jobs=$(nproc)
+logs=build/logs
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0 failures=""
+
+# Runs a command and adds up what its last summary line says: ours, or ctest's.
+stage() {
+  local name=$1 start=$SECONDS line status p f s
+  shift
+  echo "== $name"
+  "$@" 2>&1 | tee "$logs/$name.log"
+  status=${PIPESTATUS[0]}
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed|tests? passed, [0-9]+ tests? failed out of' "$logs/$name.log" | tail -n 1)
+  if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
+    p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
+  elif [[ $line =~ ,\ ([0-9]+)\ tests?\ failed\ out\ of\ ([0-9]+) ]]; then
+    f=${BASH_REMATCH[1]} p=$((BASH_REMATCH[2] - f)) s=0
+  else
+    p=$((status == 0)) f=0 s=0
+  fi
+  [ "$status" = 0 ] || [ "$f" -gt 0 ] || f=1
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  [ "$f" = 0 ] || failures="$failures $name"
+  echo "== $name: $p passed, $f failed, $s skipped ($((SECONDS - start)) s)"
+  [ "$f" = 0 ]
+}
+
+finish() {
+  [ -z "$failures" ] || echo "failed:$failures (logs in $logs)"
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" = 0 ]
+  exit
+}
+
+build() {  # preset, targets...
+  local preset=$1
+  shift
+  cmake --preset "$preset" >"$logs/configure-$preset.log" 2>&1 || { cat "$logs/configure-$preset.log"; return 1; }
+  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} | tail -n 25
+}
+
+stage build build ci || finish
+metac=$PWD/build/ci/bin/metac
+stage unit ctest --test-dir build/ci --output-on-failure --parallel "$jobs" --quiet --output-log "$PWD/$logs/ctest.log" || tail -n 60 "$logs/ctest.log"
+
+cases=.cache/cases
+[ -s "$cases/index.csv" ] || "$python" tests/conformance/generate_cases.py "$cases"
+sample=(--sample 400 --seed "$seed")
+[ $all = yes ] && sample=()
+stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
+stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
+
+stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
+stage consumer "$python" tests/consumer/run_consumer.py --build build/ci --python "$python"
+stage build-asan build asan metac
+stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20
+stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
+
+if [ $all = yes ]; then
+  stage models "$python" tests/models/run_models.py --metac "$metac" --cache .cache/models
+fi
+finish
