@@ -1,0 +1,244 @@
+// Single-precision mathematics for float and for vectors of float lanes, from one text each, so that a lane and a scalar
+// give the same bits. Every function reduces its argument to a small interval and evaluates a minimax polynomial there
+// (coefficients: weighted least squares with Lawson's iteration, rounded to float). pow, sin and cos compute in double
+// lanes: their reductions need the digits. The errors stand beside each function, in ULP of the result, as the dense walk
+// of tests/unit/runtime/math_test.cpp finds them on machines with FMA (without: at most 1 more).
+#pragma once
+#include "vector_x86.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+namespace detail {
+
+// The types that go with a float scalar or vector, so that one text serves both.
+template <class V>
+struct Real32 {
+  typedef Vec<int32_t, lane_count<V>> Int;
+  typedef Vec<uint32_t, lane_count<V>> Bits;
+  typedef Vec<double, lane_count<V>> Wide;
+  typedef Vec<int64_t, lane_count<V>> WideInt;
+};
+template <>
+struct Real32<float> {
+  typedef int32_t Int;
+  typedef uint32_t Bits;
+  typedef double Wide;
+  typedef int64_t WideInt;
+};
+template <class V>
+using Int32 = typename Real32<V>::Int;
+template <class V>
+using Bits32 = typename Real32<V>::Bits;
+template <class V>
+using Wide64 = typename Real32<V>::Wide;
+
+template <class V, class T>
+METAC_INLINE V constant(T x) {
+  if constexpr (is_vector<V>) return broadcast<V>(static_cast<Lane<V>>(x));
+  else return static_cast<V>(x);
+}
+template <class To, class From>
+METAC_INLINE To convert(From v) {
+  if constexpr (is_vector<To>) return __builtin_convertvector(v, To);
+  else return static_cast<To>(v);
+}
+// c[0] + c[1] x + ... by Horner's rule.
+template <class V, class T>
+METAC_INLINE V polynomial(V, T last) { return constant<V>(last); }
+template <class V, class T, class... Rest>
+METAC_INLINE V polynomial(V x, T first, Rest... rest) { return fma(polynomial(x, rest...), x, constant<V>(first)); }
+
+// 2^n as a float, -126 <= n <= 127.
+template <class V, class I>
+METAC_INLINE V power_of_two(I n) { return bit_cast<V>(bit_cast<Bits32<V>>(n + 127) << 23); }
+
+constexpr float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // high: 9 bits, so n * high is exact
+
+template <class V>
+METAC_INLINE V copy_sign(V magnitude, V sign) {
+  const Bits32<V> bit = bit_cast<Bits32<V>>(sign) & 0x80000000u;
+  return bit_cast<V>((bit_cast<Bits32<V>>(magnitude) & 0x7fffffffu) | bit);
+}
+
+// exp, 1 ULP: e^x = 2^n e^r, |r| <= ln 2 / 2.
+template <class V>
+METAC_INLINE V exp_f32(V x) {
+  const V clamped = min(constant<V>(89.0f), max(constant<V>(-104.0f), x));  // beyond: infinity and zero; NaN passes
+  const V n = rint(clamped * constant<V>(log2_e));
+  const V r = fma(n, constant<V>(-ln2_low), fma(n, constant<V>(-ln2_high), clamped));
+  const V p = polynomial(r, 0.5f, 0.166665182f, 0.0416662022f, 0.00836895872f, 0.00139506103f);
+  const V e = fma(p, r * r, r) + constant<V>(1.0f);
+  const Int32<V> k = to_int_exact(select(is_nan(n), constant<V>(0.0f), n)), half = k >> 1;
+  return e * power_of_two<V>(half) * power_of_two<V>(k - half);  // two steps: 2^n itself may not be representable
+}
+
+// e^x - 1, 2 ULP: 2^n (e^r - 1) + (2^n - 1).
+template <class V>
+METAC_INLINE V expm1_f32(V x) {
+  const V clamped = min(constant<V>(89.0f), max(constant<V>(-20.0f), x));
+  const V n = rint(clamped * constant<V>(log2_e));
+  const V r = fma(n, constant<V>(-ln2_low), fma(n, constant<V>(-ln2_high), clamped));
+  const V p = polynomial(r, 0.5f, 0.166666672f, 0.041666355f, 0.00833327416f, 0.00139411236f, 0.000199137154f);
+  const V e = fma(p, r * r, r);
+  const V half_scale = power_of_two<V>(to_int_exact(select(is_nan(n), constant<V>(0.0f), n)) - 1);
+  const V result = fma(half_scale, e, half_scale - constant<V>(0.5f)) * constant<V>(2.0f);
+  return select(eq(x, constant<V>(0.0f)), x, select(eq(n, constant<V>(0.0f)), e, result));
+}
+
+// log of 1 + f times 2^e, f in [sqrt(1/2) - 1, sqrt(2) - 1].
+template <class V>
+METAC_INLINE V log_reduced(V f, V e, V tail) {
+  const V p = polynomial(f, 0.333333105f, -0.249999866f, 0.200022265f, -0.166692495f, 0.142186552f, -0.123843685f,
+                         0.118730128f, -0.117897049f, 0.0691516548f);
+  const V square = f * f;
+  V small = fma(p, square * f, fma(e, constant<V>(ln2_low), tail));
+  small = fma(constant<V>(-0.5f), square, small);
+  return fma(e, constant<V>(ln2_high), f + small);
+}
+// Splits a positive normal x into m * 2^e with m in [sqrt(1/2), sqrt(2)).
+template <class V>
+METAC_INLINE V split(V x, V* exponent) {
+  const Bits32<V> bits = bit_cast<Bits32<V>>(x) - 0x3f3504f3u;  // sqrt(1/2)
+  const Int32<V> e = bit_cast<Int32<V>>(bits) >> 23;
+  *exponent = convert<V>(e);
+  return bit_cast<V>((bits & 0x007fffffu) + 0x3f3504f3u);
+}
+template <class V>
+METAC_INLINE V log_specials(V x, V result) {
+  result = select(eq(x, constant<V>(0.0f)), constant<V>(-__builtin_inff()), result);
+  result = select(lt(x, constant<V>(0.0f)), constant<V>(__builtin_nanf("")), result);
+  return select(lt(x, constant<V>(__builtin_inff())), result, x);  // infinity and NaN
+}
+
+// log, 1 ULP.
+template <class V>
+METAC_INLINE V log_f32(V x) {
+  const auto subnormal = lt(x, constant<V>(1.17549435e-38f));
+  V e;
+  const V m = split(select(subnormal, x * constant<V>(8388608.0f), x), &e);
+  e = e - select(subnormal, constant<V>(23.0f), constant<V>(0.0f));
+  return log_specials(x, log_reduced(m - constant<V>(1.0f), e, constant<V>(0.0f)));
+}
+
+// log(1 + x), 2 ULP: what 1 + x rounds away comes back as a first-order term.
+template <class V>
+METAC_INLINE V log1p_f32(V x) {
+  const V one = constant<V>(1.0f), u = one + x;
+  const V lost = select(lt(one, x), one - (u - x), x - (u - one));
+  V e;
+  const V m = split(u, &e);
+  const V result = log_reduced(m - one, e, lost / u);
+  return select(lt(abs(x), constant<V>(1e-8f)), x, log_specials(u, result));
+}
+
+// tanh, 2 ULP.
+template <class V>
+METAC_INLINE V tanh_f32(V x) {
+  const V a = abs(x), z = x * x;
+  const V small = fma(polynomial(z, -0.333332837f, 0.133314908f, -0.0537434965f, 0.0206505787f, -0.00571703678f) * z, x, x);
+  const V one = constant<V>(1.0f);
+  const V large = one - constant<V>(2.0f) / (exp_f32(a + a) + one);
+  return select(lt(a, constant<V>(0.625f)), small, copy_sign(large, x));
+}
+
+// 1 / (1 + e^-x), 2 ULP, by e^-|x| so that neither end overflows.
+template <class V>
+METAC_INLINE V sigmoid_f32(V x) {
+  const V one = constant<V>(1.0f), z = exp_f32(-abs(x));
+  return select(lt(x, constant<V>(0.0f)), z, one) / (one + z);
+}
+
+// erf, 2 ULP: x P(x^2) below 1, 1 - e^Q(|x|) above, where Q approximates log erfc.
+template <class V>
+METAC_INLINE V erf_f32(V x) {
+  const V a = min(constant<V>(4.0f), abs(x)), z = a * a, one = constant<V>(1.0f);
+  const V small = x * polynomial(z, 1.12837923f, -0.376126379f, 0.112837829f, -0.0268654451f, 0.00522107491f, -0.000848471129f,
+                                 0.000112705449f, -9.68013683e-06f);
+  const V log_erfc = polynomial(a, 0.000104404244f, -1.12908661f, -0.634483337f, -0.106558129f, 0.0234789141f, -0.00315283332f,
+                                2.30512323e-05f, 8.31729485e-05f, -1.50300975e-05f, 9.38229903e-07f);
+  return select(lt(a, one), small, copy_sign(one - exp_f32(log_erfc), x));
+}
+
+// sin and cos, 1 ULP up to 2^28 by a double-precision reduction modulo pi/2; libm's beyond. quadrant: 0 for sin, 1 for cos.
+template <int quadrant, class V>
+METAC_INLINE V sin_cos_f32(V x) {
+  typedef Wide64<V> W;
+  const auto huge = lt(constant<V>(268435456.0f), abs(x));
+  if (__builtin_expect(any(huge), 0)) {
+    if constexpr (is_vector<V>) {
+      V r{};
+      for (int i = 0; i < lane_count<V>; ++i) r[i] = sin_cos_f32<quadrant>(static_cast<float>(x[i]));
+      return r;
+    } else {
+      return static_cast<float>(quadrant == 0 ? __builtin_sin(static_cast<double>(x)) : __builtin_cos(static_cast<double>(x)));
+    }
+  }
+  const W wide = convert<W>(x);
+  // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
+  const W magic = constant<W>(6755399441055744.0), shifted = fma(wide, constant<W>(0.63661977236758134308), magic);
+  const W n = shifted - magic;
+  const W r = fma(n, constant<W>(-6.123233995736766e-17), fma(n, constant<W>(-1.5707963267948966), wide)), z = r * r;
+  const W sine = fma(polynomial(z, -0.1666666663955762, 0.0083333291438941991, -0.00019839256628345425, 2.7175644100889358e-06) * z, r, r);
+  const W cosine = fma(polynomial(z, 0.041666666619203978, -0.001388888343840406, 2.479943640297542e-05, -2.7203303329938726e-07), z * z,
+                       fma(constant<W>(-0.5), z, constant<W>(1.0)));
+  const Int32<V> k = convert<Int32<V>>(bit_cast<typename Real32<V>::WideInt>(shifted)) + quadrant;
+  const V value = select(ne(k & 1, Int32<V>{}), convert<V>(cosine), convert<V>(sine));
+  const V zero_keeps_its_sign = quadrant == 0 ? select(eq(x, constant<V>(0.0f)), x, value) : value;
+  return bit_cast<V>(bit_cast<Bits32<V>>(zero_keeps_its_sign) ^ (bit_cast<Bits32<V>>(k & 2) << 30));
+}
+
+// a^b, 1 ULP, as 2^(b log2 a) in double; the special cases are those of C's pow.
+template <class V>
+METAC_INLINE V pow_f32(V a, V b) {
+  typedef Wide64<V> W;
+  const V magnitude = abs(a), zero = constant<V>(0.0f), one = constant<V>(1.0f), infinity = constant<V>(__builtin_inff());
+  const auto subnormal = lt(magnitude, constant<V>(1.17549435e-38f));
+  V e;
+  const W m = convert<W>(split(select(subnormal, magnitude * constant<V>(8388608.0f), magnitude), &e));
+  e = e - select(subnormal, constant<V>(23.0f), zero);
+  const W s = (m - constant<W>(1.0)) / (m + constant<W>(1.0)), z = s * s;
+  const W log2_a = fma(s, polynomial(z, 2.8853900817778442, 0.96179669412388058, 0.57707793906245197, 0.41220960717431321,
+                                     0.31989036152815786, 0.28312952836470395), convert<W>(e));
+  W t = log2_a * convert<W>(b);
+  t = min(constant<W>(1000.0), max(constant<W>(-1000.0), t));
+  const W magic = constant<W>(6755399441055744.0), shifted = t + magic, n = shifted - magic, r = t - n;
+  const W p = polynomial(r, 0.99999999996137923, 0.69314718072980275, 0.24022651201149489, 0.055504103503473547,
+                         0.0096180268485166198, 0.0013333924038603595, 0.00015469422070580802, 1.5201816057678642e-05);
+  typedef typename Real32<V>::WideInt I;
+  const I scale = (bit_cast<I>(shifted) - bit_cast<I>(magic) + 1023) << 52;
+  V result = convert<V>(p * bit_cast<W>(scale));
+
+  // Below, as C has it: zero and infinite bases, then the sign of an odd power, then NaN, then what is 1 in any case.
+  const V b_size = abs(b);
+  const auto b_negative = lt(b, zero), b_whole = eq(rint(b), b);
+  const auto b_odd = logical_and(b_whole, logical_and(lt(b_size, constant<V>(16777216.0f)), ne(rint(b * constant<V>(0.5f)), b * constant<V>(0.5f))));
+  result = select(eq(magnitude, zero), select(b_negative, infinity, zero), result);
+  result = select(eq(magnitude, infinity), select(b_negative, zero, infinity), result);
+  result = select(eq(b_size, infinity), select(eq(magnitude, one), one, select(lt(magnitude, one), select(b_negative, infinity, zero), select(b_negative, zero, infinity))), result);
+  result = select(b_odd, copy_sign(result, a), result);
+  const auto no_value = logical_and(logical_and(lt(a, zero), lt(magnitude, infinity)), logical_and(ne(rint(b), b), lt(b_size, infinity)));
+  result = select(no_value, constant<V>(__builtin_nanf("")), result);
+  result = select(is_nan(a), a, select(is_nan(b), b, result));
+  return select(logical_or(eq(b, zero), eq(a, one)), one, result);
+}
+
+}  // namespace detail
+
+#define METAC_F32_FUNCTION(name, implementation)                     \
+  METAC_INLINE float name(float x) { return detail::implementation(x); } \
+  template <class V, METAC_FOR(is_f32_vector<V>)>                    \
+  METAC_INLINE V name(V x) { return detail::implementation(x); }
+METAC_F32_FUNCTION(exp, exp_f32)
+METAC_F32_FUNCTION(expm1, expm1_f32)
+METAC_F32_FUNCTION(log, log_f32)
+METAC_F32_FUNCTION(log1p, log1p_f32)
+METAC_F32_FUNCTION(tanh, tanh_f32)
+METAC_F32_FUNCTION(sigmoid, sigmoid_f32)
+METAC_F32_FUNCTION(erf, erf_f32)
+METAC_F32_FUNCTION(sin, sin_cos_f32<0>)
+METAC_F32_FUNCTION(cos, sin_cos_f32<1>)
+#undef METAC_F32_FUNCTION
+METAC_INLINE float pow(float a, float b) { return detail::pow_f32(a, b); }
+template <class V, METAC_FOR(is_f32_vector<V>)>
+METAC_INLINE V pow(V a, V b) { return detail::pow_f32(a, b); }
+
+}  // namespace METAC_RUNTIME_NAMESPACE

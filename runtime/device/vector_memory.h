@@ -1,0 +1,140 @@
+// Loads and stores of vectors: any alignment, part of a vector, strided, indexed, converting.
+#pragma once
+#include "vector_x86.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// What a lane is in memory: bool and the half types are held as their bits.
+template <class T>
+struct StoredAs {
+  typedef T type;
+};
+template <>
+struct StoredAs<bool> {
+  typedef uint8_t type;
+};
+template <>
+struct StoredAs<float16> {
+  typedef uint16_t type;
+};
+template <>
+struct StoredAs<bfloat16> {
+  typedef uint16_t type;
+};
+template <class V, class T>
+constexpr bool holds = Same<Lane<V>, typename StoredAs<T>::type>::value;
+
+template <class V, class T>
+METAC_INLINE V load(const T* p) {
+  static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+template <class T, class V, METAC_FOR(is_vector<V>)>
+METAC_INLINE void store(T* p, V v) {
+  static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
+  __builtin_memcpy(p, &v, sizeof(V));
+}
+
+// The first n lanes, 0 <= n <= lanes; the others read as zero and are not written.
+template <class V, class T>
+METAC_INLINE V load_first(const T* p, int64_t n) {
+  static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
+#ifdef __AVX512F__
+  if constexpr (Same<V, f32x16>::value)
+    return __builtin_ia32_loadups512_mask(reinterpret_cast<const float*>(p), V{}, static_cast<uint16_t>((1u << n) - 1));
+#endif
+#if defined(__AVX__) && !defined(__AVX512F__)
+  if constexpr (Same<V, f32x8>::value)
+    return __builtin_ia32_maskloadps256(reinterpret_cast<const f32x8*>(p), iota<i32x8>() < static_cast<int32_t>(n));
+#endif
+  V v{};
+  __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(Lane<V>));
+  return v;
+}
+template <class T, class V, METAC_FOR(is_vector<V>)>
+METAC_INLINE void store_first(T* p, V v, int64_t n) {
+  static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
+#ifdef __AVX512F__
+  if constexpr (Same<V, f32x16>::value) {
+    __builtin_ia32_storeups512_mask(reinterpret_cast<float*>(p), v, static_cast<uint16_t>((1u << n) - 1));
+    return;
+  }
+#endif
+#if defined(__AVX__) && !defined(__AVX512F__)
+  if constexpr (Same<V, f32x8>::value) {
+    __builtin_ia32_maskstoreps256(reinterpret_cast<f32x8*>(p), iota<i32x8>() < static_cast<int32_t>(n), v);
+    return;
+  }
+#endif
+  __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Lane<V>));
+}
+
+template <class V, class T>
+METAC_INLINE V load_strided(const T* p, int64_t stride) {  // stride in elements
+  V v{};
+  for (int i = 0; i < lane_count<V>; ++i) __builtin_memcpy(reinterpret_cast<char*>(&v) + i * sizeof(T), p + i * stride, sizeof(T));
+  return v;
+}
+template <class T, class V, METAC_FOR(is_vector<V>)>
+METAC_INLINE void store_strided(T* p, V v, int64_t stride) {
+  for (int i = 0; i < lane_count<V>; ++i)
+    __builtin_memcpy(p + i * stride, reinterpret_cast<const char*>(&v) + i * sizeof(T), sizeof(T));
+}
+template <class V, class T, class I>
+METAC_INLINE V gather(const T* p, I index) {
+  V v{};
+  for (int i = 0; i < lane_count<V>; ++i) __builtin_memcpy(reinterpret_cast<char*>(&v) + i * sizeof(T), p + index[i], sizeof(T));
+  return v;
+}
+
+// ---- half-precision lanes, held as u16xN; the formulas are those of types.h ----
+template <class T, class V, METAC_FOR(is_half_type<T> && is_vector<V>)>
+METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
+  typedef Vec<uint32_t, lane_count<V>> U;
+  typedef Vec<float, lane_count<V>> F;
+  const U h = __builtin_convertvector(bits, U);
+  if constexpr (Same<T, bfloat16>::value) {
+    return bit_cast<F>(h << 16);
+  } else {
+    const U magnitude = (h & 0x7fffu) << 13;
+    const U scaled = bit_cast<U>(bit_cast<F>(magnitude) * float_of_bits(0x77800000u));
+    const U finite_or_not = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : scaled;
+    return bit_cast<F>(finite_or_not | ((h & 0x8000u) << 16));
+  }
+}
+template <class T, class F, METAC_FOR(is_half_type<T> && is_f32_vector<F>)>
+METAC_INLINE Vec<uint16_t, lane_count<F>> narrow(F v) {
+  typedef Vec<uint32_t, lane_count<F>> U;
+  const U bits = bit_cast<U>(v), magnitude = bits & 0x7fffffffu;
+  U h;
+  if constexpr (Same<T, bfloat16>::value) {
+    h = magnitude > 0x7f800000u ? (bits >> 16) | 0x40u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  } else {
+    const U subnormal = bit_cast<U>(bit_cast<F>(magnitude) + 0.5f) - 0x3f000000u;
+    const U normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    const U infinity = U{} + 0x7c00u;
+    const U nan = ((magnitude >> 13) & 0x3ffu) | 0x7e00u;
+    h = magnitude < 0x38800000u ? subnormal : normal;
+    h = magnitude >= 0x477ff000u ? infinity : h;
+    h = (magnitude > 0x7f800000u ? nan : h) | ((bits >> 16) & 0x8000u);
+  }
+  return __builtin_convertvector(h, Vec<uint16_t, lane_count<F>>);
+}
+
+// Float lanes from memory of any numeric type, and back (rounded to half types, truncated to integers).
+template <class F, class T>
+METAC_INLINE F load_f32(const T* p) {
+  typedef Vec<T, lane_count<F>> Raw;
+  if constexpr (is_half_type<T>) return widen<T>(load<Raw>(p));
+  else return cast_to<F>(load<Raw>(p));
+}
+template <class T, class F, METAC_FOR(is_f32_vector<F>)>
+METAC_INLINE void store_f32(T* p, F v) {
+  typedef Vec<T, lane_count<F>> Raw;
+  if constexpr (is_half_type<T>) store(p, narrow<T>(v));
+  else store(p, cast_to<Raw>(v));
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,165 @@
+// fma, square roots and rounding of vectors: one instruction where the machine has it. Each works by the widest register
+// at hand: a vector wider than that is done in halves, and without an instruction set it is done lane by lane.
+// The two compilers name some instructions differently; new clang has portable spellings for all.
+#pragma once
+#include "vector.h"
+
+#if defined(__clang__) && METAC_HAS_BUILTIN(__builtin_elementwise_fma) && METAC_HAS_BUILTIN(__builtin_elementwise_sqrt)
+#define METAC_ELEMENTWISE 1
+#endif
+#if defined(__AVX512F__)
+#define METAC_REGISTER_BYTES 64
+#elif defined(__AVX__)
+#define METAC_REGISTER_BYTES 32
+#else
+#define METAC_REGISTER_BYTES 16
+#endif
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+namespace detail {
+
+// Every function below is (register type) -> bool "done": the primary template does it lane by lane.
+struct Fma {
+  template <class V>
+  METAC_INLINE V apply(V a, V b, V c) {
+#ifdef METAC_ELEMENTWISE
+#ifdef __FMA__
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+#elif !defined(__FMA__)
+    return a * b + c;
+#else
+    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_vfmaddps(a, b, c);
+    else if constexpr (Same<V, f64x2>::value) return __builtin_ia32_vfmaddpd(a, b, c);
+    else if constexpr (Same<V, f32x8>::value) return __builtin_ia32_vfmaddps256(a, b, c);
+    else if constexpr (Same<V, f64x4>::value) return __builtin_ia32_vfmaddpd256(a, b, c);
+#ifdef __AVX512F__
+    else if constexpr (Same<V, f32x16>::value) return __builtin_ia32_vfmaddps512_mask(a, b, c, static_cast<uint16_t>(-1), 4);
+    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_vfmaddpd512_mask(a, b, c, static_cast<uint8_t>(-1), 4);
+#endif
+    else {
+      V r{};
+      for (int i = 0; i < lane_count<V>; ++i) r[i] = fma(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i]), static_cast<Lane<V>>(c[i]));
+      return r;
+    }
+#endif
+  }
+};
+
+struct Sqrt {
+  template <class V>
+  METAC_INLINE V apply(V a) {
+#ifdef METAC_ELEMENTWISE
+    return __builtin_elementwise_sqrt(a);
+#else
+#ifdef __SSE2__
+    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_sqrtps(a);
+    else if constexpr (Same<V, f64x2>::value) return __builtin_ia32_sqrtpd(a);
+    else
+#endif
+#ifdef __AVX__
+    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_sqrtps256(a);
+    else if constexpr (Same<V, f64x4>::value) return __builtin_ia32_sqrtpd256(a);
+    else
+#endif
+#if defined(__AVX512F__) && defined(__clang__)
+    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_sqrtps512(a, 4);
+    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_sqrtpd512(a, 4);
+    else
+#elif defined(__AVX512F__)
+    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_sqrtps512_mask(a, a, static_cast<uint16_t>(-1), 4);
+    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_sqrtpd512_mask(a, a, static_cast<uint8_t>(-1), 4);
+    else
+#endif
+    {
+      V r{};
+      for (int i = 0; i < lane_count<V>; ++i) r[i] = sqrt(static_cast<Lane<V>>(a[i]));
+      return r;
+    }
+#endif
+  }
+};
+
+// mode as the instruction takes it: 8 nearest even, 9 down, 10 up, 11 towards zero (8: no inexact flag).
+template <int mode, class T>
+METAC_INLINE T round_scalar(T x) {
+  if constexpr (mode == 8) return rint(x);
+  else if constexpr (mode == 9) return floor(x);
+  else if constexpr (mode == 10) return ceil(x);
+  else return trunc(x);
+}
+template <int mode>
+struct Round {
+  template <class V>
+  METAC_INLINE V apply(V a) {
+#if defined(METAC_ELEMENTWISE)
+    if constexpr (mode == 8) return __builtin_elementwise_roundeven(a);
+    else if constexpr (mode == 9) return __builtin_elementwise_floor(a);
+    else if constexpr (mode == 10) return __builtin_elementwise_ceil(a);
+    else return __builtin_elementwise_trunc(a);
+#else
+#ifdef __SSE4_1__
+    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_roundps(a, mode);
+    else if constexpr (Same<V, f64x2>::value) return __builtin_ia32_roundpd(a, mode);
+    else
+#endif
+#ifdef __AVX__
+    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_roundps256(a, mode);
+    else if constexpr (Same<V, f64x4>::value) return __builtin_ia32_roundpd256(a, mode);
+    else
+#endif
+#ifdef __AVX512F__
+    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_rndscaleps_mask(a, mode, a, static_cast<uint16_t>(-1), 4);
+    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_rndscalepd_mask(a, mode, a, static_cast<uint8_t>(-1), 4);
+    else
+#endif
+    {
+      V r{};
+      for (int i = 0; i < lane_count<V>; ++i) r[i] = round_scalar<mode>(static_cast<Lane<V>>(a[i]));
+      return r;
+    }
+#endif
+  }
+};
+
+template <class F, class V>
+METAC_INLINE V by_registers(V a) {
+  if constexpr (sizeof(V) > METAC_REGISTER_BYTES) return join(by_registers<F>(low(a)), by_registers<F>(high(a)));
+  else return F::template apply<V>(a);
+}
+template <class F, class V>
+METAC_INLINE V by_registers(V a, V b, V c) {
+  if constexpr (sizeof(V) > METAC_REGISTER_BYTES)
+    return join(by_registers<F>(low(a), low(b), low(c)), by_registers<F>(high(a), high(b), high(c)));
+  else return F::template apply<V>(a, b, c);
+}
+
+}  // namespace detail
+
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V fma(V a, V b, V c) { return detail::by_registers<detail::Fma>(a, b, c); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V sqrt(V a) { return detail::by_registers<detail::Sqrt>(a); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V rint(V a) { return detail::by_registers<detail::Round<8>>(a); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V floor(V a) { return detail::by_registers<detail::Round<9>>(a); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V ceil(V a) { return detail::by_registers<detail::Round<10>>(a); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V trunc(V a) { return detail::by_registers<detail::Round<11>>(a); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V floor_div(V a, V b) { return floor(a / b); }
+#define METAC_IDENTITY(name)                                  \
+  template <class V, METAC_FOR(is_integer_vector<V>)>   \
+  METAC_INLINE V name(V a) { return a; }
+METAC_IDENTITY(floor)
+METAC_IDENTITY(ceil)
+METAC_IDENTITY(trunc)
+METAC_IDENTITY(rint)
+#undef METAC_IDENTITY
+
+}  // namespace METAC_RUNTIME_NAMESPACE
