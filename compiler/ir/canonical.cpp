@@ -63,6 +63,32 @@ void accumulate(Linear& into, const Linear& form, int64_t factor) {
   for (auto& [atom, coefficient] : form.terms) add_term(into, atom, times(coefficient, factor));
 }
 
+Expr index_floor_div(Expr a, Expr b);
+
+// floor_div(y, c)*c*k + floor_mod(y, c)*k is y*k: an index taken apart into digits and put together again.
+Expr from_digits(Linear form) {
+  for (size_t t = 0; t < form.terms.size(); ++t) {
+    auto [digit, k] = form.terms[t];
+    if (!is_call(digit, Fn::floor_mod)) continue;
+    Expr y = digit->args[0], c = digit->args[1], high = index_floor_div(y, c);
+    if (high.if_int() || is_call(high, Fn::add)) continue;
+    Expr monomial = c.if_int() ? high : monomial_of([&] {
+      std::vector<Expr> factors = factors_of(high), more = factors_of(c);
+      factors.insert(factors.end(), more.begin(), more.end());
+      return factors;
+    }());
+    int64_t coefficient = c.if_int() ? times(k, *c.if_int()) : k;
+    for (auto& [atom, other] : form.terms) {
+      if (atom != monomial || other != coefficient) continue;
+      Linear next = form;
+      std::erase_if(next.terms, [&](const auto& term) { return term.first == digit || term.first == monomial; });
+      accumulate(next, linear_form(y), k);
+      return from_digits(std::move(next));
+    }
+  }
+  return from_linear(form);
+}
+
 Expr multiply(Expr a, Expr b) {
   Linear x = linear_form(a), y = linear_form(b), out;
   if (x.terms.empty()) std::swap(x, y);
@@ -264,7 +290,7 @@ Expr call_index(Fn fn, const std::vector<Expr>& args) {
     case Fn::sub:
       sum = linear_form(args[0]);
       accumulate(sum, linear_form(args[1]), fn == Fn::add ? 1 : -1);
-      return from_linear(sum);
+      return from_digits(std::move(sum));
     case Fn::mul: return multiply(args[0], args[1]);
     case Fn::floor_div: return index_floor_div(args[0], args[1]);
     case Fn::floor_mod: return index_floor_mod(args[0], args[1]);

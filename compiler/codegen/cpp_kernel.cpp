@@ -1,0 +1,438 @@
+#include "compiler/codegen/cpp_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "compiler/codegen/cpp_text.h"
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+class KernelPrinter {
+ public:
+  KernelPrinter(const Kernel& kernel, const CpuPrinting& options)
+      : kernel_(kernel), options_(options), bounds_(bounds_of(kernel, *options.symbols)) {}
+
+  std::string run() {
+    for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
+    for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
+    text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n";
+    depth_ = 1;
+    print_arguments();
+    print_symbols();
+    print_scratch();
+    std::vector<Loop> parallel, rest;
+    for (const Loop& l : kernel_.root.loops) (l.kind == LoopKind::parallel ? parallel : rest).push_back(l);
+    line("for (int64_t task = begin; task < end; ++task) {");
+    ++depth_;
+    print_parallel(parallel);
+    Node inner = kernel_.root;
+    inner.loops = rest;
+    print_node(inner);
+    --depth_;
+    line("}");
+    text_ += "}\n";
+    return text_;
+  }
+
+ private:
+  struct Scope {
+    std::unordered_map<const ExprNode*, std::string> names;
+  };
+
+  void line(const std::string& s) { text_ += std::string(static_cast<size_t>(2 * depth_), ' ') + s + "\n"; }
+
+  // ---- head ----
+  void print_arguments() {
+    for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
+      const KernelArgument& a = kernel_.arguments[k];
+      std::string type = std::string(info(a.var->dtype()).cpp_name);
+      std::string comment = concat("  // v", a.var->id, " ", name_of(a.var->dtype()), to_string(a.var->shape()));
+      if (a.layout.blocked_axis >= 0) comment += concat(", axis ", a.layout.blocked_axis, " in blocks of ", a.layout.block);
+      if (a.layout.has_halo()) comment += ", with a halo of zeros";
+      line(concat(a.written ? "" : "const ", type, "* __restrict__ ", argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
+    }
+  }
+
+  std::string argument_name(int k) const { return concat(kernel_.arguments[k].written ? "out" : "in", k); }
+
+  void print_symbols() {
+    std::set<int> used;
+    auto collect = [&](Expr e) {
+      if (e) visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) used.insert(n->id); });
+    };
+    std::function<void(const Node&)> walk = [&](const Node& node) {
+      collect(node.guard);
+      for (const Loop& l : node.loops) collect(l.extent);
+      for (const Local& l : node.locals) collect(l.count);
+      for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
+      for (const Node& child : node.children) walk(child);
+    };
+    walk(kernel_.root);
+    for (const Local& l : kernel_.scratch) collect(l.count);
+    for (int id : used) line(concat("const int64_t n", id, " = s[", id, "];"));
+    if (used.empty()) line("(void)s;");
+  }
+
+  void print_scratch() {
+    if (kernel_.scratch.empty()) return line("(void)scratch;");
+    Expr offset = 0;
+    for (const Local& l : kernel_.scratch) {
+      std::string type = std::string(info(l.dtype).cpp_name);
+      line(concat(type, "* t", l.id, " = (", type, "*)((char*)scratch + ", index_text(offset), ");"));
+      offset = offset + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
+    }
+  }
+
+  void print_parallel(const std::vector<Loop>& loops) {
+    if (loops.empty()) return line("(void)task;");
+    Expr inner = 1;
+    std::vector<std::string> lines;
+    for (size_t k = loops.size(); k-- > 0;) {
+      std::string value = inner.is_int(1) ? "task" : "task / " + factor_text(inner);
+      if (k > 0) value = (inner.is_int(1) ? value : "(" + value + ")") + " % " + factor_text(loops[k].extent);
+      lines.push_back(concat("const int64_t i", loops[k].axis, " = ", value, ";"));
+      inner = inner * loops[k].extent;
+    }
+    for (size_t k = lines.size(); k-- > 0;) line(lines[k]);
+  }
+
+  std::string factor_text(Expr e) { return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")"; }
+
+  // ---- tree ----
+  void print_node(const Node& node) {
+    scopes_.emplace_back();
+    bool guarded = bool(node.guard);
+    if (!node.comment.empty()) line("// " + node.comment);
+    if (guarded) {
+      line("if (" + value_text(node.guard) + ") {");
+      ++depth_;
+    }
+    print_loops(node, 0);
+    if (guarded) {
+      --depth_;
+      line("}");
+    }
+    scopes_.pop_back();
+  }
+
+  void print_loops(const Node& node, size_t k) {
+    if (k == node.loops.size()) return print_body(node);
+    const Loop& loop = node.loops[k];
+    std::string i = concat("i", loop.axis);
+    switch (loop.kind) {
+      case LoopKind::vector: return print_vector_loop(node, k);
+      case LoopKind::unrolled: {
+        int64_t extent = loop.extent.as_int();
+        for (int64_t n = 0; n < extent; ++n) {
+          Node copy = node;
+          copy.loops.erase(copy.loops.begin(), copy.loops.begin() + static_cast<int64_t>(k) + 1);
+          copy.comment.clear();
+          copy.guard = Expr();
+          substitute_axis(copy, loop.axis, n);
+          scopes_.emplace_back();
+          print_loops(copy, 0);
+          scopes_.pop_back();
+        }
+        return;
+      }
+      default:
+        if (loop.extent.is_int(1)) {
+          line(concat("const int64_t ", i, " = 0;"));
+          return print_loops(node, k + 1);
+        }
+        line(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
+        ++depth_;
+        scopes_.emplace_back();
+        print_loops(node, k + 1);
+        scopes_.pop_back();
+        --depth_;
+        line("}");
+    }
+  }
+
+  void print_vector_loop(const Node& node, size_t k) {
+    const Loop& loop = node.loops[k];
+    std::string i = concat("i", loop.axis);
+    const int64_t* extent = loop.extent.if_int();
+    int width = options_.vector_bytes / 4;
+    while (extent && width > 1 && width > *extent) width /= 2;
+    bool whole = extent && width > 0 && *extent % width == 0;
+    std::string lanes;
+    if (width > 1) {
+      METAC_ASSERT(vector_axis_ < 0, "nested vector loops");
+      if (node.lane_reduced >= 0) {
+        lanes = concat("lanes", node.lane_reduced);
+        line(concat(vector_type(local_dtype(node.lane_reduced), width), " ", lanes, " = ", broadcast_text(constant_text(identity_of(*node.assigns[0].update, local_dtype(node.lane_reduced))), local_dtype(node.lane_reduced), width), ";"));
+      }
+      if (!whole) line(concat("int64_t ", i, " = 0;"));
+      if (extent && *extent == width) {
+        line(concat("{ const int64_t ", i, " = 0;"));
+      } else if (whole) {
+        line(concat("for (int64_t ", i, " = 0; ", i, " < ", *extent, "; ", i, " += ", width, ") {"));
+      } else {
+        line(concat("for (; ", i, " + ", width, " <= ", index_text(loop.extent), "; ", i, " += ", width, ") {"));
+      }
+      ++depth_;
+      scopes_.emplace_back();
+      vector_axis_ = loop.axis;
+      width_ = width;
+      lane_target_ = lanes;
+      lane_local_ = node.lane_reduced;
+      print_loops(node, k + 1);
+      vector_axis_ = -1;
+      lane_local_ = -1;
+      vector_locals_.clear();
+      scopes_.pop_back();
+      --depth_;
+      line("}");
+    }
+    if (!whole) {
+      line(width > 1 ? concat("for (; ", i, " < ", index_text(loop.extent), "; ++", i, ") {")
+                     : concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
+      ++depth_;
+      scopes_.emplace_back();
+      print_loops(node, k + 1);
+      scopes_.pop_back();
+      --depth_;
+      line("}");
+    }
+    if (!lanes.empty()) {
+      Reduce reduce = *node.assigns[0].update;
+      line(concat("t", node.lane_reduced, " = ", combine_text(reduce, concat("t", node.lane_reduced), concat("reduce_", name_of(reduce), "(", lanes, ")"), local_dtype(node.lane_reduced), false), ";"));
+    }
+  }
+
+  void print_body(const Node& node) {
+    for (const Local& local : node.locals) {
+      dtypes_[local.id] = local.dtype;
+      if (local.count) {
+        line(concat("alignas(64) ", info(local.dtype).cpp_name, " t", local.id, "[", index_text(local.count), "];"));
+      } else if (vector_axis_ >= 0) {
+        vector_locals_.insert(local.id);
+        line(concat(vector_type(local.dtype, width_), " t", local.id, ";"));
+      } else {
+        line(concat(info(local.dtype).cpp_name, " t", local.id, ";"));
+      }
+    }
+    for (const Assign& a : node.assigns) print_assign(a);
+    for (const Node& child : node.children) print_node(child);
+  }
+
+  DType local_dtype(int id) const {
+    auto found = dtypes_.find(id);
+    METAC_ASSERT(found != dtypes_.end());
+    return found->second;
+  }
+
+  void print_assign(const Assign& a) {
+    count_uses(a.value);
+    bool scalar_local = a.target >= first_local && !a.offset;
+    int local = a.target - first_local;
+    bool vector_target = scalar_local ? vector_locals_.count(local) > 0 : vector_axis_ >= 0 && uses_axis(a.offset, vector_axis_);
+    if (scalar_local && local == lane_local_) {  // the lanes of a reduction
+      line(concat(lane_target_, " = ", update_text(*a.update, lane_target_, a.value, true), ";"));
+      return;
+    }
+    DType dtype = a.value->dtype;
+    if (scalar_local) {
+      std::string name = concat("t", local);
+      std::string value = a.update ? update_text(*a.update, name, a.value, vector_target) : vector_target ? as_vector(a.value) : value_text(a.value);
+      line(concat(name, " = ", value, ";"));
+      return;
+    }
+    std::string base = a.target >= first_local ? concat("t", local) : argument_name(a.target);
+    std::string at = value_text(a.offset);
+    if (!vector_target) {
+      std::string place = base + "[" + at + "]";
+      line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));
+      return;
+    }
+    METAC_ASSERT(!a.update, "vector update of memory");
+    (void)dtype;
+    line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
+  }
+
+  std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
+    if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      return concat("fma(", a, ", ", b, ", ", target, ")");
+    }
+    return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
+  }
+
+  std::string combine_text(Reduce reduce, const std::string& a, const std::string& b, DType dtype, bool vector) const {
+    bool infix = is_float(dtype);
+    (void)vector;
+    switch (reduce) {
+      case Reduce::add: return infix ? a + " + " + b : "add(" + a + ", " + b + ")";
+      case Reduce::mul: return infix ? a + " * " + b : "mul(" + a + ", " + b + ")";
+      case Reduce::min: return "min(" + a + ", " + b + ")";
+      case Reduce::max: return "max(" + a + ", " + b + ")";
+      case Reduce::logical_and: return a + " && " + b;
+      case Reduce::logical_or: return a + " || " + b;
+    }
+    return "";
+  }
+
+  // ---- expressions ----
+  bool is_vector(Expr e) const {
+    if (vector_axis_ < 0) return false;
+    auto found = vector_memo_.find({e.node(), vector_axis_});
+    if (found != vector_memo_.end()) return found->second;
+    bool vector = any_of(e, [&](Expr n) {
+      return (n->kind == ExprKind::axis && n->id == vector_axis_) || (n->kind == ExprKind::load && n->id >= first_local && n->args.empty() && vector_locals_.count(n->id - first_local));
+    });
+    // Offsets are scalars: the axis stands for lane 0 there.
+    if (e->dtype == DType::i64 && !e->has_load) vector = false;
+    return vector;
+  }
+
+  std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
+  std::string broadcast_text(const std::string& value, DType dtype, int width) const { return concat("broadcast<", vector_type(dtype, width), ">(", value, ")"); }
+  std::string as_vector(Expr e) {
+    std::string text = value_text(e);
+    return is_vector(e) ? text : broadcast_text(text, e->dtype, width_);
+  }
+
+  void count_uses(Expr e) {
+    uses_.clear();
+    visit(e, [&](Expr n) {
+      for (Expr a : n->args) ++uses_[a.node()];
+    });
+  }
+
+  std::string index_text(Expr e) { return index_expression_text(e, bounds_); }
+
+  const std::string* known(Expr e) const {
+    for (size_t k = scopes_.size(); k-- > 0;)
+      if (auto found = scopes_[k].names.find(e.node()); found != scopes_[k].names.end()) return &found->second;
+    return nullptr;
+  }
+
+  std::string value_text(Expr e) {
+    if (e.is_constant()) return constant_text(e);
+    if (!e->has_load && e->dtype == DType::i64) return index_text(e);
+    if (const std::string* name = known(e)) return *name;
+    std::string text = make_text(e);
+    bool scalar_local_load = e->kind == ExprKind::load && e->args.empty();
+    if (!scalar_local_load && (uses_[e.node()] > 1 || text.size() > 90)) {
+      std::string name = concat("x", next_name_++);
+      line(concat("const auto ", name, " = ", text, ";"));
+      scopes_.back().names[e.node()] = name;
+      return name;
+    }
+    return text;
+  }
+
+  std::string make_text(Expr e) {
+    switch (e->kind) {
+      case ExprKind::load: {
+        if (e->args.empty()) return concat("t", e->id - first_local);
+        std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
+        std::string at = value_text(e->args[0]);
+        if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
+        return base + "[" + at + "]";
+      }
+      case ExprKind::cast: {
+        std::string from = value_text(e->args[0]);
+        if (is_vector(e)) return concat("cast_to<", vector_type(e->dtype, width_), ">(", from, ")");
+        return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
+      }
+      case ExprKind::call: return call_text(e);
+      default: METAC_ASSERT(false, to_string(e)); return "";
+    }
+  }
+
+  std::string call_text(Expr e) {
+    bool vector = is_vector(e);
+    if (e->fn == Fn::select) return select_text(e, vector);
+    std::vector<std::string> args;
+    for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
+    bool floats = is_float(e->args[0]->dtype);
+    auto infix = [&](const char* op) { return "(" + args[0] + " " + op + " " + args[1] + ")"; };
+    if (floats) {
+      if (e->fn == Fn::add) return infix("+");
+      if (e->fn == Fn::sub) return infix("-");
+      if (e->fn == Fn::mul) return infix("*");
+      if (e->fn == Fn::div) return infix("/");
+    }
+    if (!vector && e->args[0]->dtype == DType::i64 && !e->has_load) {
+      if (e->fn == Fn::lt) return infix("<");
+      if (e->fn == Fn::le) return infix("<=");
+      if (e->fn == Fn::eq) return infix("==");
+      if (e->fn == Fn::ne) return infix("!=");
+    }
+    if (!vector && e->fn == Fn::logical_and && !e->has_load) return infix("&&");
+    if (!vector && e->fn == Fn::logical_or && !e->has_load) return infix("||");
+    std::string text = std::string(name_of(e->fn)) + "(";
+    for (size_t k = 0; k < args.size(); ++k) text += (k ? ", " : "") + args[k];
+    return text + ")";
+  }
+
+  // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.
+  std::string select_text(Expr e, bool vector) {
+    Expr condition = e->args[0], yes = e->args[1], no = e->args[2];
+    if (vector && is_vector(condition)) return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
+    if (!yes->has_load && !no->has_load) {
+      return concat("(", value_text(condition), " ? ", vector ? as_vector(yes) : value_text(yes), " : ", vector ? as_vector(no) : value_text(no), ")");
+    }
+    std::string name = concat("x", next_name_++), test = value_text(condition);
+    line(concat(vector ? vector_type(e->dtype, width_) : std::string(info(e->dtype).cpp_name), " ", name, ";"));
+    auto branch = [&](Expr value) {
+      ++depth_;
+      scopes_.emplace_back();
+      std::string text = vector ? as_vector(value) : value_text(value);
+      line(concat(name, " = ", text, ";"));
+      scopes_.pop_back();
+      --depth_;
+    };
+    line("if (" + test + ") {");
+    branch(yes);
+    line("} else {");
+    branch(no);
+    line("}");
+    scopes_.back().names[e.node()] = name;
+    return name;
+  }
+
+  const Kernel& kernel_;
+  const CpuPrinting& options_;
+  Bounds bounds_;
+  std::string text_;
+  int depth_ = 0, next_name_ = 0;
+  std::vector<Scope> scopes_{Scope{}};
+  std::map<int, DType> dtypes_;
+  std::unordered_map<const ExprNode*, int> uses_;
+  mutable std::map<std::pair<const ExprNode*, int>, bool> vector_memo_;
+  int vector_axis_ = -1, width_ = 1, lane_local_ = -1;
+  std::string lane_target_;
+  std::set<int> vector_locals_;
+};
+
+}  // namespace
+
+Expr scratch_bytes(const Kernel& kernel) {
+  Expr bytes = 0;
+  for (const Local& l : kernel.scratch) bytes = bytes + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
+  return bytes;
+}
+
+KernelSource print_kernel(const Kernel& kernel, const CpuPrinting& options) {
+  KernelSource source;
+  source.name = kernel.name;
+  source.text = KernelPrinter(kernel, options).run();
+  source.nodes = kernel.nodes;
+  source.schedule = kernel.schedule;
+  source.flops = kernel.flops;
+  source.bytes = kernel.bytes;
+  return source;
+}
+
+}  // namespace metac

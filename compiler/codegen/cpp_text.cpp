@@ -1,0 +1,104 @@
+#include "compiler/codegen/cpp_text.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+static std::string integer_text(int64_t value) {
+  if (value == INT64_MIN) return "(-9223372036854775807 - 1)";
+  return std::to_string(value);
+}
+
+std::string constant_text(Expr e) {
+  if (e->kind == ExprKind::int_constant) {
+    if (is_bool(e->dtype)) return e->int_value ? "true" : "false";
+    if (e->dtype == DType::i32 && e->int_value > INT32_MIN) return std::to_string(e->int_value);
+    if (e->dtype == DType::u64) return concat("uint64_t(", std::to_string(static_cast<uint64_t>(e->int_value)), "u)");
+    return concat(info(e->dtype).cpp_name, "(", integer_text(e->int_value), ")");
+  }
+  double v = e->float_value;
+  bool narrow = e->dtype != DType::f64;
+  std::string text;
+  if (std::isnan(v)) text = narrow ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+  else if (std::isinf(v)) text = concat(v < 0 ? "-" : "", narrow ? "__builtin_inff()" : "__builtin_inf()");
+  else {
+    char buffer[40];
+    std::snprintf(buffer, sizeof buffer, narrow ? "%.9g" : "%.17g", v);
+    double shorter;  // the shortest text that reads back
+    for (int digits = 1; digits < 9 && narrow; ++digits) {
+      char attempt[40];
+      std::snprintf(attempt, sizeof attempt, "%.*g", digits, v);
+      std::sscanf(attempt, "%lf", &shorter);
+      if (static_cast<float>(shorter) == static_cast<float>(v)) {
+        std::snprintf(buffer, sizeof buffer, "%s", attempt);
+        break;
+      }
+    }
+    text = buffer;
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    if (narrow) text += "f";
+  }
+  if (e->dtype == DType::f16 || e->dtype == DType::bf16) return concat("cast_to<", info(e->dtype).cpp_name, ">(", text, ")");
+  return text;
+}
+
+namespace {
+
+std::string print(Expr e, const Bounds& bounds, int outer);
+
+std::string print_call(Expr e, const Bounds& bounds, int outer) {
+  auto wrap = [&](std::string text, int precedence) { return precedence < outer ? "(" + text + ")" : text; };
+  Expr a = e->args[0], b = e->args.size() > 1 ? e->args[1] : Expr();
+  switch (e->fn) {
+    case Fn::add: {
+      if (b.if_int() && b.as_int() < 0 && b.as_int() != INT64_MIN) return wrap(print(a, bounds, 1) + " - " + std::to_string(-b.as_int()), 1);
+      if (b->kind == ExprKind::call && b->fn == Fn::mul && b->args[1].is_int(-1)) return wrap(print(a, bounds, 1) + " - " + print(b->args[0], bounds, 2), 1);
+      return wrap(print(a, bounds, 1) + " + " + print(b, bounds, 1), 1);
+    }
+    case Fn::sub: return wrap(print(a, bounds, 1) + " - " + print(b, bounds, 2), 1);
+    case Fn::mul:
+      if (b.is_int(-1)) return wrap("-" + print(a, bounds, 3), 2);
+      return wrap(print(a, bounds, 2) + " * " + print(b, bounds, 3), 2);
+    case Fn::floor_div:
+    case Fn::floor_mod:
+      if (bounds.interval(a).low >= 0 && bounds.interval(b).low > 0) return wrap(print(a, bounds, 2) + (e->fn == Fn::floor_div ? " / " : " % ") + print(b, bounds, 3), 2);
+      break;
+    case Fn::select: return "(" + print(a, bounds, 0) + " ? " + print(b, bounds, 0) + " : " + print(e->args[2], bounds, 0) + ")";
+    case Fn::lt: return wrap(print(a, bounds, 1) + " < " + print(b, bounds, 1), 0);
+    case Fn::le: return wrap(print(a, bounds, 1) + " <= " + print(b, bounds, 1), 0);
+    case Fn::eq: return wrap(print(a, bounds, 1) + " == " + print(b, bounds, 1), 0);
+    case Fn::ne: return wrap(print(a, bounds, 1) + " != " + print(b, bounds, 1), 0);
+    case Fn::logical_and: return "(" + print(a, bounds, 1) + " && " + print(b, bounds, 1) + ")";
+    case Fn::logical_or: return "(" + print(a, bounds, 1) + " || " + print(b, bounds, 1) + ")";
+    default: break;
+  }
+  std::string text = std::string(name_of(e->fn)) + "(";
+  for (size_t k = 0; k < e->args.size(); ++k) {
+    const int64_t* value = e->args[k].if_int();
+    text += (k ? ", " : "") + (value && e->args[k]->dtype == DType::i64 ? concat("int64_t(", print(e->args[k], bounds, 0), ")") : print(e->args[k], bounds, 0));
+  }
+  return text + ")";
+}
+
+std::string print(Expr e, const Bounds& bounds, int outer) {
+  switch (e->kind) {
+    case ExprKind::int_constant: return e->dtype == DType::i64 ? (e->int_value < 0 && outer > 0 ? "(" + integer_text(e->int_value) + ")" : integer_text(e->int_value)) : constant_text(e);
+    case ExprKind::float_constant: return constant_text(e);
+    case ExprKind::axis: return concat("i", e->id);
+    case ExprKind::symbol: return concat("n", e->id);
+    case ExprKind::cast: return concat("cast_to<", info(e->dtype).cpp_name, ">(", print(e->args[0], bounds, 0), ")");
+    case ExprKind::call: return print_call(e, bounds, outer);
+    case ExprKind::load: break;
+  }
+  METAC_ASSERT(false, to_string(e));
+  return "";
+}
+
+}  // namespace
+
+std::string index_expression_text(Expr e, const Bounds& bounds) { return print(e, bounds, 0); }
+
+}  // namespace metac

@@ -1,0 +1,100 @@
+#include "compiler/kernel/loop_transforms.h"
+
+namespace metac {
+
+static Expr substitute_one(Expr e, int id, Expr value) {
+  return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == id ? value : Expr(); });
+}
+
+Expr stride_of(Expr offset, int axis_id) {
+  if (!uses_axis(offset, axis_id)) return 0;
+  if (offset->has_load) {
+    // A gather: only terms outside the loaded part may advance.
+    Linear form = linear_form(offset);
+    if (form.terms.size() == 1 && form.terms[0].first == offset) return {};
+  }
+  Expr step = substitute_one(offset, axis_id, axis(axis_id) + Expr(1)) - offset;
+  return uses_axis(step, axis_id) || step->has_load ? Expr() : step;
+}
+
+bool can_collapse(Expr e, const Loop& outer, const Loop& inner) {
+  if (!uses_axis(e, outer.axis) && !uses_axis(e, inner.axis)) return true;
+  if (!e->has_load && e->dtype == DType::i64) {
+    Expr both = axis(outer.axis) * inner.extent + axis(inner.axis);
+    return rewrite(e, [&](Expr n) -> Expr {
+             if (n->kind != ExprKind::axis) return {};
+             return n->id == outer.axis ? Expr(0) : n->id == inner.axis ? both : Expr();
+           }) == e;
+  }
+  if (e->args.empty()) return false;  // the axis itself, as a value
+  for (Expr a : e->args)
+    if (!can_collapse(a, outer, inner)) return false;
+  return true;
+}
+
+Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& merged) {
+  return rewrite(e, [&](Expr n) -> Expr {
+    if (n->kind != ExprKind::axis) return {};
+    return n->id == outer.axis ? Expr(0) : n->id == inner.axis ? axis(merged.axis) : Expr();
+  });
+}
+
+static bool lane_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::i32; }
+
+// `e` as a value in lanes of 4 bytes.
+static bool vectorisable(Expr e, int axis_id) {
+  if (!uses_axis(e, axis_id)) return true;  // the same in all lanes
+  switch (e->kind) {
+    case ExprKind::load: {
+      if (!lane_dtype(e->dtype) || e->args.empty()) return false;
+      Expr step = stride_of(e->args[0], axis_id);
+      return bool(step) && step.is_int(1);
+    }
+    case ExprKind::call: {
+      if (!lane_dtype(e->dtype) && !is_bool(e->dtype)) return false;
+      if (e->fn == Fn::select && !uses_axis(e->args[0], axis_id)) return vectorisable(e->args[1], axis_id) && vectorisable(e->args[2], axis_id);
+      for (Expr a : e->args)
+        if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_id))) || !vectorisable(a, axis_id)) return false;
+      return true;
+    }
+    case ExprKind::cast:
+      return lane_dtype(e->dtype) && lane_dtype(e->args[0]->dtype) && vectorisable(e->args[0], axis_id);
+    default:
+      return false;
+  }
+}
+
+bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset) {
+  if (loop.kind != LoopKind::serial) return false;
+  if (store_offset) {
+    Expr step = stride_of(store_offset, loop.axis);
+    if (!step || !step.is_int(1)) return false;
+  }
+  for (Expr e : values) {
+    if (!e) continue;
+    if (!lane_dtype(e->dtype) || !vectorisable(e, loop.axis)) return false;
+    // Lane-wise selects on loaded data compute both sides; a condition must not guard a load then.
+    bool guarded = any_of(e, [&](Expr n) {
+      return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) && any_of(n, [&](Expr m) {
+               return m->kind == ExprKind::load && !m->args.empty() && m->args[0]->has_load;
+             });
+    });
+    if (guarded) return false;
+  }
+  return true;
+}
+
+void substitute_axis(Node& node, int id, Expr value) {
+  auto apply = [&](Expr& e) {
+    if (e) e = substitute_one(e, id, value);
+  };
+  apply(node.guard);
+  for (Loop& l : node.loops) apply(l.extent);
+  for (Assign& a : node.assigns) {
+    apply(a.offset);
+    apply(a.value);
+  }
+  for (Node& child : node.children) substitute_axis(child, id, value);
+}
+
+}  // namespace metac

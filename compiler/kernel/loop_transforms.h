@@ -1,0 +1,21 @@
+// The loop transforms' algebra: each says whether it applies and rewrites expressions or trees.
+#pragma once
+#include "compiler/kernel/loop_tree.h"
+
+namespace metac {
+
+// The step of an offset when the axis advances by one, if that does not depend on the axis; else empty.
+Expr stride_of(Expr offset, int axis_id);
+
+// Two nested loops collapse into one where every expression sees them only as outer*extent(inner) + inner.
+bool can_collapse(Expr e, const Loop& outer, const Loop& inner);
+Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& merged);
+
+// Lanes may run along `loop`: all loads step by 0 or 1, the store by 1, and the axis occurs nowhere but in offsets.
+// Empty expressions are skipped.
+bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset);
+
+// Replaces axis(id) in the whole tree.
+void substitute_axis(Node& node, int id, Expr value);
+
+}  // namespace metac

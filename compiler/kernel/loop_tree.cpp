@@ -1,0 +1,74 @@
+#include "compiler/kernel/loop_tree.h"
+
+#include <sstream>
+
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+int Kernel::argument(Var* var, const Layout& layout, bool written) {
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    if (arguments[k].var != var) continue;
+    arguments[k].written |= written;
+    return static_cast<int>(k);
+  }
+  arguments.push_back({var, written, layout});
+  return static_cast<int>(arguments.size()) - 1;
+}
+
+Expr parallel_extent(const Kernel& kernel) {
+  Expr count = 1;
+  for (const Loop& loop : kernel.root.loops)
+    if (loop.kind == LoopKind::parallel) count = count * loop.extent;
+  return count;
+}
+
+static void collect(const Node& node, Bounds& bounds) {
+  for (const Loop& loop : node.loops) bounds.set_axis(loop.axis, loop.extent);
+  for (const Node& child : node.children) collect(child, bounds);
+}
+
+Bounds bounds_of(const Kernel& kernel, const std::vector<Symbol>& symbols) {
+  Bounds bounds(symbols);
+  collect(kernel.root, bounds);
+  return bounds;
+}
+
+static std::string target_text(int target) {
+  return target >= first_local ? concat("t", target - first_local) : concat("b", target);
+}
+
+static void print(std::ostream& out, const Node& node, int depth) {
+  static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled"};
+  auto indent = [&] { return std::string(2 * depth, ' '); };
+  if (!node.comment.empty()) out << indent() << "# " << node.comment << "\n";
+  if (node.guard) {
+    out << indent() << "if " << to_string(node.guard) << "\n";
+    ++depth;
+  }
+  for (const Loop& loop : node.loops) {
+    out << indent() << kinds[static_cast<int>(loop.kind)] << " i" << loop.axis << " < " << to_string(loop.extent) << "\n";
+    ++depth;
+  }
+  for (const Local& local : node.locals)
+    out << indent() << "local t" << local.id << ": " << name_of(local.dtype) << (local.count ? " x " + to_string(local.count) : "") << "\n";
+  for (const Assign& a : node.assigns) {
+    out << indent() << target_text(a.target) << (a.offset ? "[" + to_string(a.offset) + "]" : "") << " ";
+    if (a.update) out << name_of(*a.update);
+    out << "= " << to_string(a.value) << "\n";
+  }
+  for (const Node& child : node.children) print(out, child, depth);
+}
+
+std::string to_string(const Kernel& kernel) {
+  std::ostringstream out;
+  out << "kernel " << kernel.name << "\n";
+  for (size_t k = 0; k < kernel.arguments.size(); ++k)
+    out << "  b" << k << ": v" << kernel.arguments[k].var->id << " " << name_of(kernel.arguments[k].var->dtype()) << to_string(kernel.arguments[k].var->shape())
+        << (kernel.arguments[k].written ? " out" : "") << (kernel.arguments[k].layout.is_plain() ? "" : " blocked") << "\n";
+  for (const std::string& line : kernel.schedule) out << "  schedule " << line << "\n";
+  print(out, kernel.root, 1);
+  return out.str();
+}
+
+}  // namespace metac

@@ -1,0 +1,86 @@
+// A kernel as a tree of perfect loop nests with scoped locals: what schedules transform and printers print.
+//
+//   Node = guard? loops... { locals; assigns; children }
+//
+// A fused operator attaches where its Node hangs: softmax is several nests under one row loop. Expressions are Exprs in
+// which axis(k) is the loop with that id, load(argument, dtype, {offset}) an element of a kernel argument and
+// load(first_local + n, dtype, {offset}) one of local n; offsets are in elements.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/bounds.h"
+#include "compiler/kernel/layout.h"
+
+namespace metac {
+
+enum class LoopKind {
+  serial,
+  parallel,   // only in the root's loops; flattened into one iteration count
+  vector,     // `width` iterations at once; a rest is done one by one
+  unrolled,   // constant extent, printed out
+};
+
+struct Loop {
+  int axis = 0;
+  Expr extent;
+  LoopKind kind = LoopKind::serial;
+};
+
+constexpr int first_local = 1'000'000;
+
+struct Local {
+  int id = 0;                 // load id is first_local + id
+  DType dtype = DType::f32;
+  Expr count;                 // elements; empty: a scalar (a vector inside a vector loop)
+};
+
+struct Assign {
+  int target = 0;             // argument, or first_local + local
+  Expr offset;                // empty for scalar locals
+  Expr value;
+  std::optional<Reduce> update;  // target = combine(target, value)
+};
+
+struct Node {
+  std::string comment;
+  Expr guard;                   // empty: always
+  std::vector<Loop> loops;
+  std::vector<Local> locals;
+  std::vector<Assign> assigns;
+  std::vector<Node> children;   // after the assigns, in order
+  // A lane reduction: the only loop left of kind vector is a reduced axis; the scalar local `lane_reduced` (declared
+  // outside) is combined lane by lane in a vector and once across lanes at the end.
+  int lane_reduced = -1;
+};
+
+struct KernelArgument {
+  Var* var = nullptr;
+  bool written = false;
+  Layout layout;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<KernelArgument> arguments;
+  Node root;
+  std::vector<Local> scratch;   // locals too large or of unknown size for the stack: in the worker's scratch, in order
+  int next_axis = 0, next_local = 0;
+  std::vector<std::string> comments;   // head of the printed kernel: what was fused and why
+  std::vector<std::string> schedule;   // transforms applied
+  std::vector<int> nodes;
+  double cost = 1;              // estimated ns of one parallel iteration
+  double flops = 0, bytes = 0;
+
+  int argument(Var* var, const Layout& layout, bool written);   // index, added if new
+};
+
+// The number of parallel iterations, as an Expr over symbols.
+Expr parallel_extent(const Kernel& kernel);
+// Ranges of all loops of the tree.
+Bounds bounds_of(const Kernel& kernel, const std::vector<Symbol>& symbols);
+std::string to_string(const Kernel& kernel);  // --emit loops
+
+}  // namespace metac

@@ -1,0 +1,338 @@
+#include "compiler/kernel/lower_group.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+// Where an internal Var lives: a scalar or an array of the axes that are not shared.
+struct InternalVar {
+  int local = 0;
+  Shape dims;                   // extents of the Var's axes that are not shared loops
+  std::vector<int> axes;        // those axes of the Var
+};
+
+// One stage while it is lowered: expressions over kernel axes with addressed loads.
+struct Stage {
+  std::vector<Loop> kept, reduced;   // innermost last
+  Expr body, epilogue, offset;       // offset of the store; empty: scalar local
+  int target = 0;
+  std::vector<Expr> conditions;
+
+  std::vector<Expr*> expressions() {
+    std::vector<Expr*> out = {&body};
+    if (epilogue) out.push_back(&epilogue);
+    if (offset) out.push_back(&offset);
+    for (Expr& c : conditions) out.push_back(&c);
+    return out;
+  }
+};
+
+class GroupLowering {
+ public:
+  GroupLowering(const Group& group, const LoweringContext& context) : group_(group), context_(context) {}
+
+  Kernel run() {
+    for (int k = 0; k < group_.shared; ++k) {
+      kernel_.root.loops.push_back({kernel_.next_axis++, group_.stages[0].domain[k], LoopKind::parallel});
+    }
+    for (const Definition& d : group_.stages) {
+      kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
+      kernel_.root.children.push_back(d.scatter ? lower_scatter(d) : lower_stage(d));
+    }
+    std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
+    kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
+    if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter) parallelise_single();
+    return std::move(kernel_);
+  }
+
+ private:
+  Layout layout_of(int var) const {
+    auto found = context_.layouts->find(var);
+    return found == context_.layouts->end() ? Layout() : found->second;
+  }
+
+  // Loads of Vars become loads of arguments or locals at element offsets.
+  Expr addressed(Expr e, int accumulator_local) {
+    return rewrite(e, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::load) return {};
+      if (n->id == reduced_value) return load(first_local + accumulator_local, n->dtype, {});
+      std::vector<Expr> indices;
+      for (Expr a : n->args) indices.push_back(addressed(a, accumulator_local));
+      if (auto found = internals_.find(n->id); found != internals_.end()) {
+        const InternalVar& in = found->second;
+        if (in.axes.empty()) return load(first_local + in.local, n->dtype, {});
+        std::vector<Expr> own;
+        for (int k : in.axes) own.push_back(indices[k]);
+        return load(first_local + in.local, n->dtype, {linear_index(in.dims, own)});
+      }
+      Var* var = context_.var(n->id);
+      int argument = kernel_.argument(var, layout_of(n->id), false);
+      return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
+    });
+  }
+
+  Bounds stage_bounds(const Stage& s) const {
+    Bounds bounds(*context_.symbols);
+    for (const Loop& l : kernel_.root.loops) bounds.set_axis(l.axis, l.extent);
+    for (const Loop& l : s.kept) bounds.set_axis(l.axis, l.extent);
+    for (const Loop& l : s.reduced) bounds.set_axis(l.axis, l.extent);
+    return bounds;
+  }
+
+  void simplify_stage(Stage& s) {
+    Bounds bounds = stage_bounds(s);
+    for (Expr* e : s.expressions()) *e = simplify(*e, bounds);
+  }
+
+  // Fresh kernel axes for the definition's own; the shared ones are the root's loops.
+  std::vector<Expr> make_axes(const Definition& d, Stage& s) {
+    std::vector<Expr> renamed;
+    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
+      if (k < group_.shared) {
+        renamed.push_back(axis(kernel_.root.loops[k].axis));
+        continue;
+      }
+      Loop loop{kernel_.next_axis++, d.domain[k], LoopKind::serial};
+      (k < d.kept() ? s.kept : s.reduced).push_back(loop);
+      renamed.push_back(axis(loop.axis));
+    }
+    return renamed;
+  }
+
+  // A blocked output is walked block by block: axis c becomes c_block * block + lane.
+  void split_blocked_axis(const Definition& d, Stage& s, std::vector<Expr>& renamed) {
+    Layout layout = layout_of(d.out->id);
+    if (layout.blocked_axis < 0 || group_.internal.count(d.out->id)) return;
+    Expr index = d.out_index[layout.blocked_axis];
+    if (index->kind != ExprKind::axis || index->id < group_.shared || index->id >= d.kept()) return;
+    Loop& loop = s.kept[index->id - group_.shared];
+    Expr extent = loop.extent;
+    Loop blocks{kernel_.next_axis++, ceil_div(extent, layout.block), LoopKind::serial};
+    Expr rest = extent - axis(blocks.axis) * Expr(layout.block);
+    bool whole = floor_mod(extent, layout.block).is_int(0);
+    Loop lane{kernel_.next_axis++, whole ? Expr(layout.block) : min(Expr(layout.block), rest), LoopKind::serial};
+    renamed[index->id] = axis(blocks.axis) * Expr(layout.block) + axis(lane.axis);
+    s.kept.erase(s.kept.begin() + (index->id - group_.shared));
+    s.kept.insert(s.kept.begin(), blocks);
+    s.kept.push_back(lane);
+    kernel_.schedule.push_back(concat("split axis ", index->id, " by the block of ", layout.block));
+  }
+
+  void set_target(const Definition& d, Stage& s, const std::vector<Expr>& renamed) {
+    std::vector<Expr> index;
+    for (Expr e : d.out_index) index.push_back(substitute_axes(e, renamed));
+    if (!group_.internal.count(d.out->id)) {
+      s.target = kernel_.argument(d.out, layout_of(d.out->id), true);
+      s.offset = storage_address(d.out->shape(), layout_of(d.out->id), index);
+      return;
+    }
+    InternalVar in;
+    in.local = kernel_.next_local++;
+    std::vector<Expr> own;
+    for (int k = 0; k < d.out->rank(); ++k) {
+      bool shared = d.out_index[k]->kind == ExprKind::axis && d.out_index[k]->id < group_.shared;
+      if (shared || d.out->shape()[k].is_int(1)) continue;
+      in.axes.push_back(k);
+      in.dims.push_back(d.out->shape()[k]);
+      own.push_back(index[k]);
+    }
+    Local local{in.local, d.out->dtype(), in.axes.empty() ? Expr() : element_count(in.dims)};
+    place_local(local);
+    s.target = first_local + in.local;
+    if (!in.axes.empty()) s.offset = linear_index(in.dims, own);
+    internals_[d.out->id] = in;
+  }
+
+  // Small arrays of known size go on the stack, others into the worker's scratch.
+  void place_local(const Local& local) {
+    constexpr int64_t stack_limit = 32 << 10;
+    int64_t bytes = !local.count ? 0 : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype)) : stack_limit + 1;
+    if (stack_bytes_ + bytes <= stack_limit) {
+      stack_bytes_ += bytes;
+      kernel_.root.locals.push_back(local);
+    } else {
+      kernel_.scratch.push_back(local);
+    }
+  }
+
+  Node lower_stage(const Definition& d) {
+    Stage s;
+    std::vector<Expr> renamed = make_axes(d, s);
+    split_blocked_axis(d, s, renamed);
+    int accumulator = d.reduce ? kernel_.next_local++ : -1;
+    s.body = addressed(substitute_axes(d.body, renamed), accumulator);
+    if (d.epilogue) s.epilogue = addressed(substitute_axes(d.epilogue, renamed), accumulator);
+    set_target(d, s, renamed);
+    simplify_stage(s);
+    order_loops(s);
+    collapse(s, s.kept);
+    collapse(s, s.reduced);
+
+    bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset);
+    bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
+    if (lanes_kept) s.kept.back().kind = LoopKind::vector;
+    if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
+
+    Node node;
+    node.comment = concat("v", d.out->id);
+    node.loops = s.kept;
+    Assign store{s.target, s.offset, s.body, {}};
+    if (!d.reduce) {
+      node.assigns = {store};
+      return node;
+    }
+    node.locals.push_back({accumulator, d.accumulator, {}});
+    node.assigns.push_back({first_local + accumulator, {}, identity_of(*d.reduce, d.accumulator), {}});
+    Node sum;
+    sum.loops = s.reduced;
+    if (lanes_reduced) {
+      sum.loops.back().kind = LoopKind::vector;
+      sum.lane_reduced = accumulator;
+    }
+    sum.assigns.push_back({first_local + accumulator, {}, s.body, d.reduce});
+    node.children.push_back(std::move(sum));
+    Node last;
+    store.value = s.epilogue;
+    last.assigns = {store};
+    node.children.push_back(std::move(last));
+    return node;
+  }
+
+  Node lower_scatter(const Definition& d) {
+    Stage s;
+    std::vector<Expr> renamed = make_axes(d, s);
+    Node node;
+    node.comment = concat("v", d.out->id, ", scattered in order");
+    Node clear;
+    Shape storage = storage_shape(d.out->shape(), layout_of(d.out->id));
+    Loop all{kernel_.next_axis++, element_count(storage), LoopKind::serial};
+    int target = kernel_.argument(d.out, layout_of(d.out->id), true);
+    clear.loops = {all};
+    clear.assigns.push_back({target, axis(all.axis), identity_of(*d.reduce, d.out->dtype()), {}});
+    Node walk;
+    s.body = addressed(substitute_axes(d.body, renamed), -1);
+    std::vector<Expr> index;
+    for (Expr e : d.out_index) index.push_back(addressed(substitute_axes(e, renamed), -1));
+    s.offset = storage_address(d.out->shape(), layout_of(d.out->id), index);
+    Expr guard = bool_constant(true);
+    for (Expr c : d.conditions) guard = logical_and(guard, addressed(substitute_axes(c, renamed), -1));
+    s.conditions = {guard};
+    s.kept.insert(s.kept.end(), s.reduced.begin(), s.reduced.end());
+    s.reduced.clear();
+    simplify_stage(s);
+    walk.loops = s.kept;
+    Node inner;
+    if (!s.conditions[0].is_int(1)) inner.guard = s.conditions[0];
+    inner.assigns.push_back({target, s.offset, cast(s.body, d.out->dtype()), d.reduce});
+    walk.children.push_back(std::move(inner));
+    node.children.push_back(std::move(clear));
+    node.children.push_back(std::move(walk));
+    return node;
+  }
+
+  // Kept loops in the order of the output's memory; reduced loops in the order of the first operand's.
+  void order_loops(Stage& s) {
+    auto stride_order = [&](std::vector<Loop>& loops, Expr offset) {
+      if (!offset) return;
+      Bounds bounds = stage_bounds(s);
+      auto stride = [&](const Loop& l) {
+        Expr step = stride_of(offset, l.axis);
+        if (!step) return int64_t{0};
+        Interval range = bounds.interval(step);
+        return range.low > 0 ? range.low : std::abs(range.high);
+      };
+      std::stable_sort(loops.begin(), loops.end(), [&](const Loop& a, const Loop& b) { return stride(a) > stride(b); });
+    };
+    stride_order(s.kept, s.offset);
+    Expr first;
+    visit(s.body, [&](Expr n) {
+      if (n->kind == ExprKind::load && n->args.size() == 1 && !first)
+        for (const Loop& l : s.reduced)
+          if (uses_axis(n->args[0], l.axis)) first = n->args[0];
+    });
+    stride_order(s.reduced, first);
+  }
+
+  void collapse(Stage& s, std::vector<Loop>& loops) {
+    for (size_t k = loops.size(); k-- > 1;) {
+      Loop &outer = loops[k - 1], &inner = loops[k];
+      bool all = true;
+      for (Expr* e : s.expressions()) all = all && can_collapse(*e, outer, inner);
+      for (const Loop& l : s.kept) all = all && !uses_axis(l.extent, outer.axis) && !uses_axis(l.extent, inner.axis);
+      if (!all) continue;
+      Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial};
+      for (Expr* e : s.expressions()) *e = collapse_axes(*e, outer, inner, merged);
+      kernel_.schedule.push_back("collapse two loops over one run of memory");
+      loops[k - 1] = merged;
+      loops.erase(loops.begin() + static_cast<int64_t>(k));
+    }
+  }
+
+  bool can_reduce_lanes(const Stage& s, Reduce reduce) const {
+    if (reduce == Reduce::logical_and || reduce == Reduce::logical_or) return false;
+    const Loop& loop = s.reduced.back();
+    if (loop.extent.if_int() && loop.extent.as_int() < context_.vector_bytes / 4) return false;
+    bool varies = false;
+    visit(s.body, [&](Expr n) {
+      if (n->kind == ExprKind::load && !n->args.empty()) varies |= uses_axis(n->args[0], loop.axis);
+    });
+    return varies && can_vectorise(loop, {s.body}, {});
+  }
+
+  // A kernel of one stage: its outer loops run in parallel, as many as leave enough work inside one iteration.
+  void parallelise_single() {
+    Node stage = std::move(kernel_.root.children[0]);
+    kernel_.root.children.clear();
+    std::vector<Local> kept_locals = kernel_.root.locals;
+    Bounds bounds = bounds_of(kernel_, *context_.symbols);
+    auto typical = [&](Expr extent) -> int64_t {
+      if (extent.if_int()) return extent.as_int();
+      Interval range = bounds.interval(extent);
+      return std::clamp<int64_t>(256, std::max<int64_t>(range.low, 1), std::max<int64_t>(range.high, 1));
+    };
+    int64_t work = 1;
+    for (const Node& child : stage.children)
+      for (const Loop& l : child.loops) work *= std::max<int64_t>(1, typical(l.extent));
+    size_t inner = stage.loops.size();
+    constexpr int64_t enough = 2048;
+    while (inner > 0 && work < enough) work *= std::max<int64_t>(1, typical(stage.loops[--inner].extent));
+    if (inner == 0 && !stage.loops.empty() && typical(stage.loops[0].extent) > 2 * enough) {
+      // One long run: cut into chunks.
+      Loop& run = stage.loops[0];
+      int64_t chunk = std::max<int64_t>(16, enough * typical(run.extent) / std::max<int64_t>(1, work) / 16 * 16);
+      Loop chunks{kernel_.next_axis++, ceil_div(run.extent, chunk), LoopKind::parallel};
+      Expr start = axis(chunks.axis) * Expr(chunk);
+      Loop part{kernel_.next_axis++, min(Expr(chunk), run.extent - start), run.kind};
+      substitute_axis(stage, run.axis, start + axis(part.axis));
+      stage.loops[0] = part;
+      stage.loops.insert(stage.loops.begin(), chunks);
+      kernel_.schedule.push_back(concat("split the run into chunks of ", chunk));
+      inner = 1;
+    } else {
+      for (size_t k = 0; k < inner; ++k)
+        if (stage.loops[k].kind != LoopKind::vector) stage.loops[k].kind = LoopKind::parallel;
+        else inner = k;
+    }
+    if (inner > 0) kernel_.schedule.push_back(concat("parallelise ", inner, " loops"));
+    kernel_.root.loops.assign(stage.loops.begin(), stage.loops.begin() + static_cast<int64_t>(inner));
+    stage.loops.erase(stage.loops.begin(), stage.loops.begin() + static_cast<int64_t>(inner));
+    kernel_.root.children.push_back(std::move(stage));
+    kernel_.cost = std::max<double>(1, static_cast<double>(work) / 8);
+  }
+
+  const Group& group_;
+  const LoweringContext& context_;
+  Kernel kernel_;
+  std::map<int, InternalVar> internals_;
+  int64_t stack_bytes_ = 0;
+};
+
+}  // namespace
+
+Kernel lower_group(const Group& group, const LoweringContext& context) { return GroupLowering(group, context).run(); }
+
+}  // namespace metac

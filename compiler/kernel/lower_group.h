@@ -1,0 +1,30 @@
+// From a fusion group (definitions that become one kernel) to a loop tree with the default schedule: collapse axes that
+// are one run of memory, vectorise along the contiguous axis or along a reduction, parallelise the outermost loops.
+// Contractions get their own schedule (compiler/kernel/contraction.h).
+#pragma once
+#include <map>
+#include <set>
+
+#include "compiler/kernel/definition.h"
+#include "compiler/kernel/loop_tree.h"
+
+namespace metac {
+
+struct Group {
+  std::vector<Definition> stages;   // in execution order
+  int shared = 0;                   // the first axes of every stage are the same loops
+  std::set<int> internal;           // Vars (by id) that live only inside: scoped locals
+};
+
+using Layouts = std::map<int, Layout>;  // by Var id; absent: plain
+
+struct LoweringContext {
+  const std::vector<Symbol>* symbols = nullptr;
+  const Layouts* layouts = nullptr;
+  std::function<Var*(int)> var;     // by id
+  int vector_bytes = 64;
+};
+
+Kernel lower_group(const Group& group, const LoweringContext& context);
+
+}  // namespace metac

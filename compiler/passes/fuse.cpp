@@ -1,0 +1,343 @@
+#include "compiler/passes/fuse.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "compiler/passes/fuse_rows.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+// A definition on its way: alive, or absorbed by another.
+struct Candidate {
+  Definition d;
+  int position = 0;             // in the op list
+  bool alive = true;
+};
+
+class Fuser {
+ public:
+  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols, Fusion fusion)
+      : needed_(needed), is_constant_(is_constant), symbols_(symbols), fusion_(fusion) {}
+
+  FusedRegion run(const std::vector<Op*>& ops) {
+    for (size_t k = 0; k < ops.size(); ++k) {
+      const Op* op = ops[k];
+      if (op->kind != OpKind::elementwise && op->kind != OpKind::reindex && op->kind != OpKind::reindex_reduce) continue;
+      for (Definition& d : definitions_of(op, symbols_)) {
+        producer_[d.out->id] = static_cast<int>(candidates_.size());
+        vars_[d.out->id] = d.out;
+        for (Var* in : op->inputs) vars_[in->id] = in;
+        candidates_.push_back({std::move(d), static_cast<int>(k), true});
+      }
+    }
+    remove_dead();
+    for (size_t k = 0; k < candidates_.size(); ++k) {
+      if (!candidates_[k].alive) continue;
+      if (absorb_into_reduction(k)) continue;
+      if (make_view(k)) continue;
+      inline_into_readers(k);
+    }
+    remove_dead();
+    FusedRegion region;
+    region.views = views_;
+    collect_items(ops, region);
+    if (fusion_ == Fusion::best) fuse_rows(region, needed_.in_memory);
+    return region;
+  }
+
+ private:
+  Definition& def(size_t k) { return candidates_[k].d; }
+
+  // The definitions that load Var `id`.
+  std::vector<size_t> readers_of(int id) const {
+    auto found = readers_.find(id);
+    std::vector<size_t> out;
+    if (found == readers_.end()) return out;
+    for (size_t k : found->second)
+      if (candidates_[k].alive) out.push_back(k);
+    return out;
+  }
+
+  void index_readers(size_t k) {
+    visit_loads(candidates_[k].d, [&](Expr n) {
+      auto& list = readers_[n->id];
+      if (!std::count(list.begin(), list.end(), k)) list.push_back(k);
+    });
+  }
+
+  bool loads(size_t k, int id) const {
+    bool found = false;
+    visit_loads(candidates_[k].d, [&](Expr n) { found |= n->id == id; });
+    return found;
+  }
+
+  bool is_needed(const Var* var) const {
+    if (needed_.in_memory.count(var)) return true;
+    for (auto& [view, source] : views_)
+      if (source == var) return true;
+    return false;
+  }
+
+  void remove_dead() {
+    std::set<int> live;
+    for (const Var* var : needed_.in_memory) live.insert(var->id);
+    for (auto& [view, source] : views_) live.insert(source->id);
+    readers_.clear();
+    for (size_t k = candidates_.size(); k-- > 0;) {
+      Candidate& c = candidates_[k];
+      if (!c.alive) continue;
+      c.alive = live.count(c.d.out->id) > 0;
+      if (c.alive) visit_loads(c.d, [&](Expr n) { live.insert(n->id); });
+    }
+    for (size_t k = 0; k < candidates_.size(); ++k)
+      if (candidates_[k].alive) index_readers(k);
+  }
+
+  bool depends_on_constants_only(const Definition& d) const {
+    bool constant = true, any = false;
+    visit_loads(d, [&](Expr n) {
+      any = true;
+      auto produced = producer_.find(n->id);
+      constant &= is_constant_(vars_.at(n->id)) || (produced != producer_.end() && constant_out_.count(n->id));
+    });
+    return any && constant && is_static(d.domain);
+  }
+
+  // A move: loads, conditions and constants, but no arithmetic on data.
+  static bool is_move(Expr body) {
+    if (body->kind == ExprKind::load) return true;
+    if (body.is_constant()) return true;
+    if (!body->has_load) return true;  // made of indices and symbols
+    return body->kind == ExprKind::call && body->fn == Fn::select && is_move(body->args[1]) && is_move(body->args[2]) && !body->args[0]->has_load;
+  }
+
+  static bool has_division(Expr e) {
+    return any_of(e, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); });
+  }
+
+  // ---- a reduction takes what follows it ----
+  bool absorb_into_reduction(size_t k) {
+    if (fusion_ != Fusion::best) return false;
+    Definition& e = def(k);
+    if (!e.is_plain()) return false;
+    // An element-wise op with one element-wise reader goes into that reader first.
+    std::vector<size_t> readers = readers_of(e.out->id);
+    bool move = e.body->kind == ExprKind::load;
+    if (!move && readers.size() == 1 && !is_needed(e.out) && def(readers[0]).is_plain() && same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id)) return false;
+    int best = -1;
+    Expr the_load;
+    visit_loads(e, [&](Expr n) {
+      auto found = producer_.find(n->id);
+      if (found == producer_.end()) return;
+      const Candidate& p = candidates_[found->second];
+      if (!p.alive || p.d.out->id != n->id || !p.d.reduce || p.d.scatter || is_needed(p.d.out)) return;
+      if (readers_of(n->id).size() != 1 || !reads_once(k, n->id)) return;
+      if (p.position > best) best = found->second, the_load = n;
+    });
+    if (best < 0) return false;
+    Definition& r = def(static_cast<size_t>(best));
+    std::vector<Expr> stored;  // e's axes as functions of r's
+    if (the_load->args == identity_indices(e.out->rank()) && e.domain == r.out->shape()) {
+      stored = r.out_index;
+    } else if (move) {
+      std::vector<int> axes;
+      if (is_permutation(the_load->args, &axes) && axes.size() == e.domain.size()) {
+        stored.resize(axes.size());
+        for (size_t a = 0; a < axes.size(); ++a) stored[axes[a]] = r.out_index[a];
+      } else if (is_reshape(r.out->shape(), e.domain, the_load->args, symbols_)) {
+        Shape kept(r.domain.begin(), r.domain.begin() + r.kept());
+        Bounds bounds(symbols_, kept);
+        stored = simplify(unravel_index(e.domain, simplify(linear_index(r.out->shape(), r.out_index), bounds)), bounds);
+      } else {
+        return false;
+      }
+    } else {
+      return false;
+    }
+    // The other operands must exist when the merged kernel runs: it takes e's place in the order.
+    int old = r.out->id;
+    Expr value = r.epilogue;
+    Definition merged = r;
+    merged.out = e.out;
+    merged.out_index = stored;
+    merged.epilogue = rewrite(substitute_axes(e.body, stored), [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
+    for (int node : e.nodes) merged.nodes.push_back(node);
+    simplify(merged, symbols_);
+    candidates_[static_cast<size_t>(best)].alive = false;
+    e = std::move(merged);
+    producer_.erase(old);
+    index_readers(k);
+    return false;  // what is now a reduction may still be read by others; nothing more to do for it
+  }
+
+  static bool same_points(const Definition& a, const Definition& b) { return element_count(a.domain) == element_count(b.domain); }
+
+  bool reads_once(size_t k, int id) const {
+    int loads = 0;
+    visit_loads(candidates_[k].d, [&](Expr n) { loads += n->id == id; });
+    return loads == 1;
+  }
+
+  // ---- a reshape that a host step reads shares its operand's memory ----
+  bool make_view(size_t k) {
+    Definition& d = def(k);
+    if (!needed_.in_memory.count(d.out) || needed_.own_memory.count(d.out)) return false;
+    if (!d.is_plain() || d.body->kind != ExprKind::load) return false;
+    Var* source = vars_.at(d.body->id);
+    if (!is_reshape(source->shape(), d.domain, d.body->args, symbols_)) return false;
+    while (views_.count(source->id)) source = views_.at(source->id);
+    views_[d.out->id] = source;
+    if (is_constant_(source)) constant_out_.insert(d.out->id);
+    candidates_[k].alive = false;
+    // Other readers read the operand itself.
+    for (size_t reader : readers_of(d.out->id)) {
+      replace_loads(def(reader), d.out->id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
+      simplify(def(reader), symbols_);
+      index_readers(reader);
+    }
+    return true;
+  }
+
+  // ---- inlining ----
+  void inline_into_readers(size_t k) {
+    Definition& d = def(k);
+    if (!d.is_plain() || d.out->stop_fuse) return;
+    bool move = is_move(d.body);
+    if (!move && depends_on_constants_only(d)) {
+      constant_out_.insert(d.out->id);
+      return;
+    }
+    bool needed = is_needed(d.out);
+    std::vector<size_t> readers = readers_of(d.out->id);
+    if (needed && !(move && !d.body->has_load)) return;
+    bool all = true;
+    for (size_t reader : readers) all = all && (move ? move_goes_into(d, reader) : compute_goes_into(d, reader, readers.size()));
+    if (!all) return;
+    for (size_t reader : readers) {
+      int id = d.out->id;
+      replace_loads(def(reader), id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
+      simplify(def(reader), symbols_);
+      for (int node : d.nodes) def(reader).nodes.push_back(node);
+      index_readers(reader);
+    }
+    if (!needed) candidates_[k].alive = false;
+  }
+
+  // Moves go everywhere, except that a gathered or divided index must not spoil the operand of a contraction.
+  bool move_goes_into(const Definition& d, size_t reader) {
+    const Definition& r = def(reader);
+    if (fusion_ != Fusion::best && d.body->has_load && has_division(d.body)) return false;
+    // Chains of concats grow with every level: cut them.
+    if (d.body->kind == ExprKind::call && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
+    return true;
+  }
+
+  static int count_nodes(Expr e) {
+    int n = 0;
+    visit(e, [&](Expr) { ++n; });
+    return n;
+  }
+
+  bool compute_goes_into(const Definition& d, size_t reader, size_t readers) {
+    const Definition& r = def(reader);
+    if (r.scatter) return false;
+    if (!reads_once(reader, d.out->id)) {
+      // Several loads of the same Var at different indices would compute it several times.
+      if (count_nodes(d.body) > 12) return false;
+      if (r.reduce) return false;
+    }
+    // Never computed more often than it has elements: a broadcast of a computed value is not inlined.
+    Expr mine = element_count(d.domain), theirs = element_count(r.domain);
+    if (mine != theirs) {
+      if (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int()) return false;
+    }
+    if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
+    if (r.reduce && fusion_ == Fusion::best && !is_prologue(d.body) && reads_reduction(d)) return false;
+    return count_nodes(d.body) + count_nodes(r.body) < 600;
+  }
+
+  // A load of a value that a reduction has just made: better done as that reduction's epilogue.
+  bool reads_reduction(const Definition& d) const {
+    bool found = false;
+    visit_loads(d, [&](Expr n) {
+      auto p = producer_.find(n->id);
+      found |= p != producer_.end() && candidates_[p->second].alive && candidates_[p->second].d.reduce && readers_of(n->id).size() == 1;
+    });
+    return found;
+  }
+
+  // Casts and zero points, which a contraction's operand may carry.
+  static bool is_prologue(Expr body) {
+    return !any_of(body, [](Expr n) { return n->kind == ExprKind::call && n->fn != Fn::sub; });
+  }
+
+  // Worth computing again in each of a few readers rather than storing.
+  static bool is_cheap(Expr body) {
+    int calls = 0;
+    bool costly = any_of(body, [&](Expr n) {
+      if (n->kind != ExprKind::call && n->kind != ExprKind::cast) return false;
+      ++calls;
+      return n->kind == ExprKind::call && (n->fn == Fn::exp || n->fn == Fn::log || n->fn == Fn::tanh || n->fn == Fn::erf || n->fn == Fn::pow || n->fn == Fn::sigmoid || n->fn == Fn::sin || n->fn == Fn::cos || n->fn == Fn::div || n->fn == Fn::sqrt);
+    });
+    int loads = 0;
+    visit(body, [&](Expr n) { loads += n->kind == ExprKind::load; });
+    return !costly && calls <= 3 && loads <= 1;
+  }
+
+  void collect_items(const std::vector<Op*>& ops, FusedRegion& region) {
+    std::vector<std::vector<size_t>> at(ops.size());
+    for (size_t k = 0; k < candidates_.size(); ++k)
+      if (candidates_[k].alive) at[static_cast<size_t>(candidates_[k].position)].push_back(k);
+    for (size_t p = 0; p < ops.size(); ++p) {
+      for (size_t k : at[p]) {
+        Item item;
+        Definition& d = def(k);
+        std::sort(d.nodes.begin(), d.nodes.end());
+        d.nodes.erase(std::unique(d.nodes.begin(), d.nodes.end()), d.nodes.end());
+        item.group.stages = {d};
+        region.items.push_back(std::move(item));
+      }
+      const Op* op = ops[p];
+      if (op->kind == OpKind::elementwise || op->kind == OpKind::reindex || op->kind == OpKind::reindex_reduce) continue;
+      Item item;
+      item.op = op;
+      region.items.push_back(std::move(item));
+    }
+  }
+
+  const Needed& needed_;
+  const std::function<bool(const Var*)>& is_constant_;
+  const std::vector<Symbol>& symbols_;
+  Fusion fusion_;
+  std::vector<Candidate> candidates_;
+  std::map<int, int> producer_;          // Var id -> candidate
+  std::map<int, std::vector<size_t>> readers_;
+  std::map<int, Var*> vars_;
+  std::map<int, Var*> views_;
+  std::set<int> constant_out_;           // Vars of this region that prepare computes
+};
+
+}  // namespace
+
+FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
+                 const std::vector<Symbol>& symbols, Fusion fusion) {
+  return Fuser(needed, is_constant, symbols, fusion).run(ops);
+}
+
+std::string to_string(const FusedRegion& region) {
+  std::ostringstream out;
+  for (const Item& item : region.items) {
+    if (item.op) {
+      out << name_of(item.op->kind) << " " << item.op->routine << "\n";
+      continue;
+    }
+    out << "kernel sharing " << item.group.shared << " loops\n";
+    for (const Definition& d : item.group.stages) out << "  " << (item.group.internal.count(d.out->id) ? "internal " : "") << to_string(d) << "\n";
+  }
+  for (auto& [view, source] : region.views) out << "view v" << view << " of v" << source->id << "\n";
+  return out.str();
+}
+
+}  // namespace metac

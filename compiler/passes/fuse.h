@@ -1,0 +1,41 @@
+// Fusion: from a list of ops to kernels-to-be (Groups), host steps and views.
+//
+// The base is the paper's: meta-operators form groups so that few bytes cross between groups; `--fusion paper` keeps its
+// rules 1-3. `best` differs in four ways, each measured (docs/decisions/fusion.md):
+//   moves      a Reindex that only moves data is inlined into all its readers, costs nothing and never stands alone,
+//              unless a host step needs it: a reshape is then a view of its operand's memory;
+//   epilogue   element-wise ops follow a reduction in its kernel (against rule 2), reshapes and transposes of a
+//              reduction's result become the way it is stored;
+//   rows       reductions and what reads their results row by row share a kernel under the row loop (softmax, layer norm);
+//   constants  what depends on parameters alone is never inlined into run kernels but computed by `prepare`.
+#pragma once
+#include <map>
+#include <set>
+
+#include "compiler/kernel/lower_group.h"
+#include "compiler/passes/compile.h"
+
+namespace metac {
+
+struct Item {
+  Group group;                 // a kernel, or
+  const Op* op = nullptr;      // a host step: bind, external, code, if_, loop
+};
+
+struct FusedRegion {
+  std::vector<Item> items;     // in execution order
+  std::map<int, Var*> views;   // Var id -> the Var whose memory it shares (plain layout, other dims)
+};
+
+struct Needed {
+  std::set<const Var*> in_memory;   // results, operands of host steps and of nested regions
+  std::set<const Var*> own_memory;  // those of them that may not be views: outputs of the graph, results of regions
+};
+
+// `is_constant`: the Var is a parameter, a constant or prepared.
+FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
+                 const std::vector<Symbol>& symbols, Fusion fusion);
+
+std::string to_string(const FusedRegion& region);
+
+}  // namespace metac
