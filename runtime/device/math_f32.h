@@ -1,10 +1,10 @@
 // Single-precision mathematics for float and for vectors of float lanes, from one text each, so that a lane and a scalar
 // give the same bits. Every function reduces its argument to a small interval and evaluates a minimax polynomial there
 // (coefficients: weighted least squares with Lawson's iteration, rounded to float). pow, sin and cos compute in double
-// lanes: their reductions need the digits. The errors stand beside each function, in ULP of the result, as the dense walk
-// of tests/unit/runtime/math_test.cpp finds them on machines with FMA (without: at most 1 more).
+// lanes: their reductions need the digits. The errors stand beside each function, in ULP of the result, rounded up from what
+// the dense walk of tests/unit/runtime/math_test.cpp finds, with and without FMA.
 #pragma once
-#include "vector_x86.h"
+#include "vector_memory.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 namespace detail {
@@ -140,14 +140,14 @@ METAC_INLINE V tanh_f32(V x) {
   return select(lt(a, constant<V>(0.625f)), small, copy_sign(large, x));
 }
 
-// 1 / (1 + e^-x), 2 ULP, by e^-|x| so that neither end overflows.
+// 1 / (1 + e^-x), 3 ULP, by e^-|x| so that neither end overflows.
 template <class V>
 METAC_INLINE V sigmoid_f32(V x) {
   const V one = constant<V>(1.0f), z = exp_f32(-abs(x));
   return select(lt(x, constant<V>(0.0f)), z, one) / (one + z);
 }
 
-// erf, 2 ULP: x P(x^2) below 1, 1 - e^Q(|x|) above, where Q approximates log erfc.
+// erf, 3 ULP: x P(x^2) below 1, 1 - e^Q(|x|) above, where Q approximates log erfc.
 template <class V>
 METAC_INLINE V erf_f32(V x) {
   const V a = min(constant<V>(4.0f), abs(x)), z = a * a, one = constant<V>(1.0f);
@@ -174,9 +174,11 @@ METAC_INLINE V sin_cos_f32(V x) {
   }
   const W wide = convert<W>(x);
   // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
-  const W magic = constant<W>(6755399441055744.0), shifted = fma(wide, constant<W>(0.63661977236758134308), magic);
+  const W magic = constant<W>(6755399441055744.0), shifted = wide * constant<W>(0.63661977236758134308) + magic;
   const W n = shifted - magic;
-  const W r = fma(n, constant<W>(-6.123233995736766e-17), fma(n, constant<W>(-1.5707963267948966), wide)), z = r * r;
+  // pi/2 in parts of 25 bits, whose products with n < 2^28 are exact with and without FMA.
+  const W near = fma(n, constant<W>(-1.5893254712295857e-08), fma(n, constant<W>(-1.5707963109016418), wide));
+  const W r = fma(n, constant<W>(-6.123233995736766e-17), near), z = r * r;
   const W sine = fma(polynomial(z, -0.1666666663955762, 0.0083333291438941991, -0.00019839256628345425, 2.7175644100889358e-06) * z, r, r);
   const W cosine = fma(polynomial(z, 0.041666666619203978, -0.001388888343840406, 2.479943640297542e-05, -2.7203303329938726e-07), z * z,
                        fma(constant<W>(-0.5), z, constant<W>(1.0)));

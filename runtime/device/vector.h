@@ -251,16 +251,10 @@ METAC_INLINE V logical_not(V a) {  // masks are signed, booleans unsigned
   if constexpr (is_signed_vector<V>) return ~a;
   else return a ^ static_cast<Lane<V>>(1);
 }
-template <class V, METAC_FOR(is_vector<V>)>
-METAC_INLINE V min(V a, V b) {
-  if constexpr (is_real_vector<V>) return a != a ? a : (a < b ? a : b);
-  else return b < a ? b : a;
-}
-template <class V, METAC_FOR(is_vector<V>)>
-METAC_INLINE V max(V a, V b) {
-  if constexpr (is_real_vector<V>) return a != a ? a : (a > b ? a : b);
-  else return a < b ? b : a;
-}
+template <class V, METAC_FOR(is_integer_vector<V>)>
+METAC_INLINE V min(V a, V b) { return b < a ? b : a; }
+template <class V, METAC_FOR(is_integer_vector<V>)>
+METAC_INLINE V max(V a, V b) { return a < b ? b : a; }
 template <class V, METAC_FOR(is_vector<V>)>
 METAC_INLINE V abs(V a) {
   if constexpr (is_real_vector<V>) {
@@ -344,25 +338,5 @@ METAC_INLINE To cast_to(From v) {
 template <class V, METAC_FOR(is_f32_vector<V>)>
 METAC_INLINE Vec<int32_t, lane_count<V>> to_int_exact(V v) { return __builtin_convertvector(v, Vec<int32_t, lane_count<V>>); }
 METAC_INLINE int32_t to_int_exact(float v) { return static_cast<int32_t>(v); }
-
-// ---- reductions across lanes: halves combined until one lane is left ----
-#define METAC_REDUCE(name, combine)                          \
-  template <class T, METAC_FOR(is_scalar_type<T>)>     \
-  METAC_INLINE T name(T x) { return x; }                     \
-  template <class V, METAC_FOR(is_vector<V>)>          \
-  METAC_INLINE Lane<V> name(V v) { return name(combine(low(v), high(v))); }
-METAC_REDUCE(reduce_add, add)
-METAC_REDUCE(reduce_mul, mul)
-METAC_REDUCE(reduce_min, min)
-METAC_REDUCE(reduce_max, max)
-METAC_REDUCE(reduce_and, bit_and)
-METAC_REDUCE(reduce_or, bit_or)
-#undef METAC_REDUCE
-template <class M, METAC_FOR(is_signed_vector<M>)>
-METAC_INLINE bool any(M mask) { return reduce_or(mask) != 0; }
-template <class M, METAC_FOR(is_signed_vector<M>)>
-METAC_INLINE bool all(M mask) { return reduce_and(mask) != 0; }
-METAC_INLINE bool any(bool mask) { return mask; }
-METAC_INLINE bool all(bool mask) { return mask; }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,4 +1,4 @@
-// Loads and stores of vectors: any alignment, part of a vector, strided, indexed, converting.
+// Loads and stores of vectors: any alignment, part of a vector, strided, indexed, converting; reductions across lanes.
 #pragma once
 #include "vector_x86.h"
 
@@ -136,5 +136,25 @@ METAC_INLINE void store_f32(T* p, F v) {
   if constexpr (is_half_type<T>) store(p, narrow<T>(v));
   else store(p, cast_to<Raw>(v));
 }
+
+// ---- reductions across lanes: halves combined until one lane is left ----
+#define METAC_REDUCE(name, combine)                          \
+  template <class T, METAC_FOR(is_scalar_type<T>)>     \
+  METAC_INLINE T name(T x) { return x; }                     \
+  template <class V, METAC_FOR(is_vector<V>)>          \
+  METAC_INLINE Lane<V> name(V v) { return name(combine(low(v), high(v))); }
+METAC_REDUCE(reduce_add, add)
+METAC_REDUCE(reduce_mul, mul)
+METAC_REDUCE(reduce_min, min)
+METAC_REDUCE(reduce_max, max)
+METAC_REDUCE(reduce_and, bit_and)
+METAC_REDUCE(reduce_or, bit_or)
+#undef METAC_REDUCE
+template <class M, METAC_FOR(is_signed_vector<M>)>
+METAC_INLINE bool any(M mask) { return reduce_or(mask) != 0; }
+template <class M, METAC_FOR(is_signed_vector<M>)>
+METAC_INLINE bool all(M mask) { return reduce_and(mask) != 0; }
+METAC_INLINE bool any(bool mask) { return mask; }
+METAC_INLINE bool all(bool mask) { return mask; }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -19,7 +19,6 @@ namespace METAC_RUNTIME_NAMESPACE {
 
 namespace detail {
 
-// Every function below is (register type) -> bool "done": the primary template does it lane by lane.
 struct Fma {
   template <class V>
   METAC_INLINE V apply(V a, V b, V c) {
@@ -83,6 +82,32 @@ struct Sqrt {
   }
 };
 
+// The machine's own maximum and minimum: b where either is NaN. clang finds the instruction in a > b ? a : b by itself.
+struct Max {
+  template <class V>
+  METAC_INLINE V apply(V a, V b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_maxps512_mask(a, b, a, static_cast<uint16_t>(-1), 4);
+#endif
+#if defined(__AVX__) && !defined(__clang__)
+    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_maxps256(a, b);
+#endif
+    return a > b ? a : b;
+  }
+};
+struct Min {
+  template <class V>
+  METAC_INLINE V apply(V a, V b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_minps512_mask(a, b, a, static_cast<uint16_t>(-1), 4);
+#endif
+#if defined(__AVX__) && !defined(__clang__)
+    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_minps256(a, b);
+#endif
+    return a < b ? a : b;
+  }
+};
+
 // mode as the instruction takes it: 8 nearest even, 9 down, 10 up, 11 towards zero (8: no inexact flag).
 template <int mode, class T>
 METAC_INLINE T round_scalar(T x) {
@@ -131,6 +156,11 @@ METAC_INLINE V by_registers(V a) {
   else return F::template apply<V>(a);
 }
 template <class F, class V>
+METAC_INLINE V by_registers(V a, V b) {
+  if constexpr (sizeof(V) > METAC_REGISTER_BYTES) return join(by_registers<F>(low(a), low(b)), by_registers<F>(high(a), high(b)));
+  else return F::template apply<V>(a, b);
+}
+template <class F, class V>
 METAC_INLINE V by_registers(V a, V b, V c) {
   if constexpr (sizeof(V) > METAC_REGISTER_BYTES)
     return join(by_registers<F>(low(a), low(b), low(c)), by_registers<F>(high(a), high(b), high(c)));
@@ -141,6 +171,10 @@ METAC_INLINE V by_registers(V a, V b, V c) {
 
 template <class V, METAC_FOR(is_real_vector<V>)>
 METAC_INLINE V fma(V a, V b, V c) { return detail::by_registers<detail::Fma>(a, b, c); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V max(V a, V b) { return a != a ? a : detail::by_registers<detail::Max>(a, b); }
+template <class V, METAC_FOR(is_real_vector<V>)>
+METAC_INLINE V min(V a, V b) { return a != a ? a : detail::by_registers<detail::Min>(a, b); }
 template <class V, METAC_FOR(is_real_vector<V>)>
 METAC_INLINE V sqrt(V a) { return detail::by_registers<detail::Sqrt>(a); }
 template <class V, METAC_FOR(is_real_vector<V>)>
