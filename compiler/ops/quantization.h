@@ -1,0 +1,16 @@
+// Affine quantisation: real = (quantised - zero_point) * scale, per tensor, per axis or per block.
+#pragma once
+#include "compiler/ops/arithmetic.h"
+
+namespace metac {
+
+// Int32 of x minus the zero point; `zero_point` (null: 0) broadcasts to x.
+Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point);
+// saturate(rint(value) + zero_point) for a float `value`.
+Expr saturate(Expr value, Expr zero_point, DType to);
+// A scale or zero point per tensor (one element), or per element of `axis` of a result of `rank` axes.
+Var* along_axis(Graph& g, Var* v, int axis, int rank, Expr extent, std::string_view what);
+// saturate(rint(accumulator * a_scale * b_scale / y_scale) + y_zero_point): scales and zero point broadcast.
+Var* requantise(Graph& g, Var* accumulator, Var* a_scale, Var* b_scale, Var* y_scale, Var* y_zero_point, DType to);
+
+}  // namespace metac
