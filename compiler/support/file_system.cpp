@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -174,7 +174,8 @@ FileBytes read_inside(const std::string& folder, const std::string& relative, in
     at = Descriptor(fd);
   }
   struct stat status = regular_file_status(at.fd, shown);
-  if (status.st_nlink > 1) fail_on(shown, concat("has ", status.st_nlink, " hard links; it may be a file of another folder"));
+  if (status.st_nlink > 1)
+    fail_on(shown, concat("has ", status.st_nlink, " hard links; it may be a file of another folder"));
   int64_t file_size = status.st_size;
   if (offset < 0 || offset > file_size) fail_on(shown, concat("offset ", offset, " is outside its ", file_size, " bytes"));
   if (size < 0) size = file_size - offset;
@@ -206,7 +207,8 @@ StagedFolder::StagedFolder(std::string target, const std::function<bool(const st
   if (target_.find('\0') != std::string::npos) fail_on(target_, "holds a NUL byte, which no path can");
   while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
   std::string name = file_name(target_);
-  if (name.empty() || name == "." || name == ".." || target_ == "/") fail_on(target_, "cannot be replaced by an output folder");
+  if (name.empty() || name == "." || name == ".." || target_ == "/")
+    fail_on(target_, "cannot be replaced by an output folder");
   struct stat status;
   if (::lstat(target_.c_str(), &status) == 0) {
     if (!S_ISDIR(status.st_mode)) fail_on(target_, "exists and is not a folder");
@@ -254,7 +256,8 @@ void StagedFolder::commit() {
     if (::rename(target_.c_str(), aside.c_str()) != 0) fail_errno(target_, "written", errno);
     if (::rename(staging_.c_str(), target_.c_str()) != 0) {
       int cause = errno;
-      if (::rename(aside.c_str(), target_.c_str()) != 0) fail_on(target_, "could not be restored; the old content is " + aside);
+      if (::rename(aside.c_str(), target_.c_str()) != 0)
+        fail_on(target_, "could not be restored; the old content is " + aside);
       fail_errno(target_, "written", cause);
     }
     fs::remove_all(aside, error);
@@ -282,7 +285,8 @@ void RealFiles::write_folder(const std::string& path, const std::map<std::string
 std::vector<std::string> RealFiles::list(const std::string& folder) const {
   std::vector<std::string> names;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path().filename().string());
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    names.push_back(entry.path().filename().string());
   if (error) fail_errno(folder, "listed", error.value());
   std::sort(names.begin(), names.end());
   return names;

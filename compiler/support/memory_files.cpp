@@ -8,7 +8,8 @@ bool MemoryFiles::exists(const std::string& path) const { return files.count(pat
 
 std::string MemoryFiles::read(const std::string& path) const {
   auto found = files.find(path);
-  if (found == files.end()) throw CompileError(Diagnostic{metac::quoted(path), "", "cannot be read: No such file or directory"});
+  if (found == files.end())
+    throw CompileError(Diagnostic{metac::quoted(path), "", "cannot be read: No such file or directory"});
   return found->second;
 }
 
@@ -17,7 +18,8 @@ void MemoryFiles::write(const std::string& path, std::string_view content) { fil
 void MemoryFiles::write_folder(const std::string& path, const std::map<std::string, std::string>& content,
                                const std::function<bool(const std::string&)>& may_replace) {
   if (exists(path) && !(may_replace && may_replace(path)))
-    throw CompileError(Diagnostic{metac::quoted(path), "", "exists and was not written by metac; name another output folder"});
+    throw CompileError(
+        Diagnostic{metac::quoted(path), "", "exists and was not written by metac; name another output folder"});
   std::erase_if(files, [&](const auto& file) { return file.first.starts_with(path + "/"); });
   for (const auto& [name, text] : content) files[path + "/" + name] = text;
 }

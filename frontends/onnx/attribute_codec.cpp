@@ -14,13 +14,13 @@ struct KindName {
 };
 using Kind = Attribute::Kind;
 constexpr KindName kinds[] = {
-    {attribute_float, Kind::real, "float"},         {attribute_int, Kind::integer, "int"},
-    {attribute_string, Kind::string, "string"},     {attribute_tensor, Kind::tensor, "tensor"},
-    {attribute_graph, Kind::graph, "graph"},        {attribute_floats, Kind::reals, "floats"},
-    {attribute_ints, Kind::integers, "ints"},       {attribute_strings, Kind::strings, "strings"},
-    {attribute_tensors, Kind::tensors, "tensors"},  {attribute_graphs, Kind::graphs, "graphs"},
-    {attribute_type, Kind::type, "type"},           {attribute_sparse_tensor, Kind::unsupported, "sparse_tensor"},
-    {attribute_types, Kind::unsupported, "types"},  {attribute_sparse_tensors, Kind::unsupported, "sparse_tensors"},
+    {attribute_float, Kind::real, "float"},        {attribute_int, Kind::integer, "int"},
+    {attribute_string, Kind::string, "string"},    {attribute_tensor, Kind::tensor, "tensor"},
+    {attribute_graph, Kind::graph, "graph"},       {attribute_floats, Kind::reals, "floats"},
+    {attribute_ints, Kind::integers, "ints"},      {attribute_strings, Kind::strings, "strings"},
+    {attribute_tensors, Kind::tensors, "tensors"}, {attribute_graphs, Kind::graphs, "graphs"},
+    {attribute_type, Kind::type, "type"},          {attribute_sparse_tensor, Kind::unsupported, "sparse_tensor"},
+    {attribute_types, Kind::unsupported, "types"}, {attribute_sparse_tensors, Kind::unsupported, "sparse_tensors"},
 };
 
 const KindName* find_kind(int32_t type) {
@@ -56,8 +56,10 @@ int32_t carried_type(const wire::Attribute& proto) {
   for (int32_t type : found) {
     bool is_default = (type == attribute_float && proto.f() == 0) || (type == attribute_int && proto.i() == 0) ||
                       (type == attribute_string && proto.s().empty());
-    if (type == proto.type()) stated = true;
-    else if (!is_default) return type;
+    if (type == proto.type())
+      stated = true;
+    else if (!is_default)
+      return type;
   }
   return stated ? proto.type() : found[0];
 }
@@ -81,12 +83,24 @@ Attribute decode_attribute(wire::Attribute& proto, const std::string& folder) {
     fail("says it is of type ", stated->name, " but carries a value of type ", find_kind(carried)->name);
   out.kind = stated->kind;
   switch (out.kind) {
-    case Kind::real: out.real = proto.f(); break;
-    case Kind::integer: out.integer = proto.i(); break;
-    case Kind::string: out.string = std::move(*proto.mutable_s()); break;
-    case Kind::reals: out.reals.assign(proto.floats().begin(), proto.floats().end()); break;
-    case Kind::integers: out.integers.assign(proto.ints().begin(), proto.ints().end()); break;
-    case Kind::strings: out.strings.assign(proto.strings().begin(), proto.strings().end()); break;
+    case Kind::real:
+      out.real = proto.f();
+      break;
+    case Kind::integer:
+      out.integer = proto.i();
+      break;
+    case Kind::string:
+      out.string = std::move(*proto.mutable_s());
+      break;
+    case Kind::reals:
+      out.reals.assign(proto.floats().begin(), proto.floats().end());
+      break;
+    case Kind::integers:
+      out.integers.assign(proto.ints().begin(), proto.ints().end());
+      break;
+    case Kind::strings:
+      out.strings.assign(proto.strings().begin(), proto.strings().end());
+      break;
     case Kind::tensor:
       if (!proto.has_t()) fail("says it is of type tensor but carries none");
       out.tensors.push_back(decode_tensor(*proto.mutable_t(), folder));
@@ -99,10 +113,15 @@ Attribute decode_attribute(wire::Attribute& proto, const std::string& folder) {
       out.graphs.push_back(std::make_shared<ModelGraph>(decode_graph(*proto.mutable_g(), folder)));
       break;
     case Kind::graphs:
-      for (wire::Graph& graph : *proto.mutable_graphs()) out.graphs.push_back(std::make_shared<ModelGraph>(decode_graph(graph, folder)));
+      for (wire::Graph& graph : *proto.mutable_graphs())
+        out.graphs.push_back(std::make_shared<ModelGraph>(decode_graph(graph, folder)));
       break;
-    case Kind::type: out.types.push_back(decode_type(proto.tp())); break;
-    default: out.detail = stated->name; break;
+    case Kind::type:
+      out.types.push_back(decode_type(proto.tp()));
+      break;
+    default:
+      out.detail = stated->name;
+      break;
   }
   return out;
 }
@@ -115,9 +134,15 @@ void encode_attribute(const std::string& name, const Attribute& attribute, wire:
       break;
     }
   switch (attribute.kind) {
-    case Kind::real: proto.set_f(static_cast<float>(attribute.real)); break;
-    case Kind::integer: proto.set_i(attribute.integer); break;
-    case Kind::string: proto.set_s(attribute.string); break;
+    case Kind::real:
+      proto.set_f(static_cast<float>(attribute.real));
+      break;
+    case Kind::integer:
+      proto.set_i(attribute.integer);
+      break;
+    case Kind::string:
+      proto.set_s(attribute.string);
+      break;
     case Kind::reals:
       for (double value : attribute.reals) proto.add_floats(static_cast<float>(value));
       break;
@@ -127,17 +152,26 @@ void encode_attribute(const std::string& name, const Attribute& attribute, wire:
     case Kind::strings:
       for (const std::string& value : attribute.strings) proto.add_strings(value);
       break;
-    case Kind::tensor: encode_tensor(attribute.tensors.at(0), *proto.mutable_t()); break;
+    case Kind::tensor:
+      encode_tensor(attribute.tensors.at(0), *proto.mutable_t());
+      break;
     case Kind::tensors:
       for (const Tensor& tensor : attribute.tensors) encode_tensor(tensor, *proto.add_tensors());
       break;
-    case Kind::graph: encode_graph(*attribute.graphs.at(0), *proto.mutable_g()); break;
+    case Kind::graph:
+      encode_graph(*attribute.graphs.at(0), *proto.mutable_g());
+      break;
     case Kind::graphs:
       for (const auto& graph : attribute.graphs) encode_graph(*graph, *proto.add_graphs());
       break;
-    case Kind::type: encode_type(attribute.types.at(0), *proto.mutable_tp()); break;
-    case Kind::reference: proto.set_ref_attr_name(attribute.string); break;
-    case Kind::unsupported: fail("attribute ", quoted(name), " is of type ", attribute.detail, ", which cannot be written");
+    case Kind::type:
+      encode_type(attribute.types.at(0), *proto.mutable_tp());
+      break;
+    case Kind::reference:
+      proto.set_ref_attr_name(attribute.string);
+      break;
+    case Kind::unsupported:
+      fail("attribute ", quoted(name), " is of type ", attribute.detail, ", which cannot be written");
   }
 }
 

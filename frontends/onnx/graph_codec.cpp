@@ -19,9 +19,7 @@ void decode_attributes(google::protobuf::RepeatedPtrField<wire::Attribute>& prot
 
 Value decode_value(const wire::ValueInfo& proto, const char* role, int index) {
   Value value;
-  at_place(concat(role, " #", index, " ", quoted(proto.name())), [&] {
-    value = {proto.name(), decode_type(proto.type())};
-  });
+  at_place(concat(role, " #", index, " ", quoted(proto.name())), [&] { value = {proto.name(), decode_type(proto.type())}; });
   return value;
 }
 
@@ -69,8 +67,10 @@ ModelGraph decode_graph(wire::Graph& proto, const std::string& folder) {
   ModelGraph graph;
   graph.name = proto.name();
   graph.doc = proto.doc_string();
-  for (const wire::ValueInfo& value : proto.input()) graph.inputs.push_back(decode_value(value, "input", graph.inputs.size()));
-  for (const wire::ValueInfo& value : proto.output()) graph.outputs.push_back(decode_value(value, "output", graph.outputs.size()));
+  for (const wire::ValueInfo& value : proto.input())
+    graph.inputs.push_back(decode_value(value, "input", graph.inputs.size()));
+  for (const wire::ValueInfo& value : proto.output())
+    graph.outputs.push_back(decode_value(value, "output", graph.outputs.size()));
   for (const wire::ValueInfo& value : proto.value_info())
     graph.value_info.push_back(decode_value(value, "value_info", graph.value_info.size()));
   auto add_initializer = [&](const std::string& name, auto&& decode) {
@@ -85,7 +85,8 @@ ModelGraph decode_graph(wire::Graph& proto, const std::string& folder) {
   for (wire::SparseTensor& tensor : *proto.mutable_sparse_initializer())
     add_initializer(tensor.values().name(), [&] { return decode_sparse_tensor(tensor, folder); });
   graph.nodes.reserve(proto.node_size());
-  for (wire::Node& node : *proto.mutable_node()) graph.nodes.push_back(decode_node(node, static_cast<int>(graph.nodes.size()), folder));
+  for (wire::Node& node : *proto.mutable_node())
+    graph.nodes.push_back(decode_node(node, static_cast<int>(graph.nodes.size()), folder));
   return graph;
 }
 
@@ -129,7 +130,8 @@ void encode_function(const ModelFunction& function, wire::Function& proto) {
   for (const std::string& name : function.inputs) proto.add_input(name);
   for (const std::string& name : function.outputs) proto.add_output(name);
   for (const std::string& name : function.attributes) proto.add_attribute(name);
-  for (const auto& [name, attribute] : function.attribute_defaults) encode_attribute(name, attribute, *proto.add_attribute_proto());
+  for (const auto& [name, attribute] : function.attribute_defaults)
+    encode_attribute(name, attribute, *proto.add_attribute_proto());
   encode_opsets(function.opset_imports, *proto.mutable_opset_import());
   for (const Node& node : function.nodes) encode_node(node, *proto.add_node());
 }
@@ -144,7 +146,8 @@ std::map<std::string, int64_t> decode_opsets(const google::protobuf::RepeatedPtr
   return opsets;
 }
 
-void encode_opsets(const std::map<std::string, int64_t>& imports, google::protobuf::RepeatedPtrField<wire::OperatorSet>& protos) {
+void encode_opsets(const std::map<std::string, int64_t>& imports,
+                   google::protobuf::RepeatedPtrField<wire::OperatorSet>& protos) {
   for (const auto& [domain, version] : imports) {
     wire::OperatorSet& import = *protos.Add();
     import.set_domain(domain);

@@ -10,7 +10,8 @@ void encode_node(const Node& node, wire::Node& proto);
 ModelFunction decode_function(wire::Function& proto, const std::string& folder);
 void encode_function(const ModelFunction& function, wire::Function& proto);
 std::map<std::string, int64_t> decode_opsets(const google::protobuf::RepeatedPtrField<wire::OperatorSet>& imports);
-void encode_opsets(const std::map<std::string, int64_t>& imports, google::protobuf::RepeatedPtrField<wire::OperatorSet>& protos);
+void encode_opsets(const std::map<std::string, int64_t>& imports,
+                   google::protobuf::RepeatedPtrField<wire::OperatorSet>& protos);
 
 // Runs `f`; a CompileError that names no place yet gets `place`, one from further inside gets it in front.
 template <typename F>

@@ -21,7 +21,11 @@ constexpr int nesting_limit = 100;  // protobuf's own
 size_t first_invalid_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     unsigned char lead = text[i];
-    size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    size_t length = lead < 0x80                   ? 1
+                    : lead >= 0xc2 && lead < 0xe0 ? 2
+                    : (lead & 0xf0) == 0xe0       ? 3
+                    : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                  : 0;
     if (length == 0 || i + length > text.size()) return i;
     for (size_t k = 1; k < length; ++k)
       if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return i;
@@ -48,7 +52,8 @@ class Walk {
       int number = static_cast<int>(*tag >> 3), kind = static_cast<int>(*tag & 7);
       if (number == 0 || *tag > UINT32_MAX) return concat("field number ", *tag >> 3, " at byte ", start);
       const FieldDescriptor* field = type ? type->FindFieldByNumber(number) : nullptr;
-      std::string name = field ? std::string(field->full_name().substr(field->full_name().find('.') + 1)) : concat("field ", number);
+      std::string name =
+          field ? std::string(field->full_name().substr(field->full_name().find('.') + 1)) : concat("field ", number);
       if (kind == 0) {
         if (!varint(end)) return concat("a broken number in ", name, " at byte ", start);
       } else if (kind == 1 || kind == 5) {
@@ -92,8 +97,11 @@ class Walk {
 
 }  // namespace
 
-void parse_message(std::string_view bytes, const std::string& path, std::string_view what, google::protobuf::Message& message) {
-  auto refuse = [&](const std::string& reason) { throw CompileError(Diagnostic{path, "", concat("not ", what, ": ", reason)}); };
+void parse_message(std::string_view bytes, const std::string& path, std::string_view what,
+                   google::protobuf::Message& message) {
+  auto refuse = [&](const std::string& reason) {
+    throw CompileError(Diagnostic{path, "", concat("not ", what, ": ", reason)});
+  };
   if (bytes.empty()) refuse("the file is empty");
   if (bytes.size() > INT32_MAX) refuse(concat(bytes.size(), " bytes; a protobuf message ends at 2 GiB (use external data)"));
   google::protobuf::LogSilencer silence;

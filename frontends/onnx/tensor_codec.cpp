@@ -18,14 +18,15 @@ struct DTypeNumber {
   DType dtype;
 };
 constexpr DTypeNumber known_dtypes[] = {
-    {1, DType::f32},   {2, DType::u8},       {3, DType::i8},   {4, DType::u16}, {5, DType::i16},  {6, DType::i32},  {7, DType::i64},
-    {8, DType::string}, {9, DType::boolean}, {10, DType::f16}, {11, DType::f64}, {12, DType::u32}, {13, DType::u64}, {16, DType::bf16},
+    {1, DType::f32},  {2, DType::u8},   {3, DType::i8},     {4, DType::u16},     {5, DType::i16},
+    {6, DType::i32},  {7, DType::i64},  {8, DType::string}, {9, DType::boolean}, {10, DType::f16},
+    {11, DType::f64}, {12, DType::u32}, {13, DType::u64},   {16, DType::bf16},
 };
 constexpr const char* dtype_names[] = {
-    "undefined",    "float32",        "uint8",      "int8",           "uint16", "int16", "int32",      "int64",      "string", "bool",
-    "float16",      "float64",        "uint32",     "uint64",         "complex64", "complex128", "bfloat16", "float8e4m3fn",
-    "float8e4m3fnuz", "float8e5m2",   "float8e5m2fnuz", "uint4",      "int4",   "float4e2m1", "float8e8m0", "uint2", "int2",
-    "float6e2m3",   "float6e3m2"};
+    "undefined",  "float32",      "uint8",          "int8",       "uint16",         "int16",  "int32",     "int64",
+    "string",     "bool",         "float16",        "float64",    "uint32",         "uint64", "complex64", "complex128",
+    "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",  "int4",      "float4e2m1",
+    "float8e8m0", "uint2",        "int2",           "float6e2m3", "float6e3m2"};
 
 std::vector<int64_t> checked_shape(const google::protobuf::RepeatedField<int64_t>& dims) {
   if (dims.size() > max_rank) fail("has rank ", dims.size(), "; the limit is ", max_rank);
@@ -33,7 +34,8 @@ std::vector<int64_t> checked_shape(const google::protobuf::RepeatedField<int64_t
   int64_t count = 1;
   for (size_t k = 0; k < shape.size(); ++k) {
     if (shape[k] < 0) fail("has the negative dim ", shape[k], " at axis ", k, " (dims ", to_string(shape), ")");
-    if (shape[k] > max_dim) fail("has the dim ", shape[k], " at axis ", k, "; the limit is 2^40 (dims ", to_string(shape), ")");
+    if (shape[k] > max_dim)
+      fail("has the dim ", shape[k], " at axis ", k, "; the limit is 2^40 (dims ", to_string(shape), ")");
     std::optional<int64_t> product = checked_mul(count, std::max<int64_t>(shape[k], 1));
     if (!product || *product > (int64_t{1} << 59)) fail("dims overflow: ", to_string(shape));
     count = *product;
@@ -44,17 +46,20 @@ std::vector<int64_t> checked_shape(const google::protobuf::RepeatedField<int64_t
 Tensor tensor_of_bytes(DType dtype, std::vector<int64_t> shape, FileBytes bytes) {
   Tensor tensor{dtype, std::move(shape), nullptr, {}};
   if (bytes.size != tensor.byte_count())
-    fail("dims ", to_string(tensor.shape), " of ", name_of(dtype), " need ", tensor.byte_count(), " bytes, found ", bytes.size);
+    fail("dims ", to_string(tensor.shape), " of ", name_of(dtype), " need ", tensor.byte_count(), " bytes, found ",
+         bytes.size);
   bool aligned = reinterpret_cast<uintptr_t>(bytes.data.get()) % size_of(dtype) == 0;
   // A bool that is neither 0 nor 1 would be undefined behaviour in whatever computes with it.
-  bool valid = dtype != DType::boolean || bytes.view().find_first_not_of(std::string_view("\0\1", 2)) == std::string_view::npos;
+  bool valid =
+      dtype != DType::boolean || bytes.view().find_first_not_of(std::string_view("\0\1", 2)) == std::string_view::npos;
   if (aligned && valid) {
     tensor.bytes = std::move(bytes.data);
     return tensor;
   }
   std::byte* data = nullptr;
   Tensor copy = make_tensor(dtype, tensor.shape, &data);
-  for (size_t i = 0; i < bytes.size; ++i) data[i] = valid ? bytes.data.get()[i] : std::byte{bytes.data.get()[i] != std::byte{0}};
+  for (size_t i = 0; i < bytes.size; ++i)
+    data[i] = valid ? bytes.data.get()[i] : std::byte{bytes.data.get()[i] != std::byte{0}};
   return copy;
 }
 
@@ -65,7 +70,8 @@ Tensor tensor_of_values(DType dtype, std::vector<int64_t> shape, const Field& va
   auto* out = reinterpret_cast<T*>(data);
   for (auto value : values) {
     if constexpr (std::is_integral_v<T>)
-      if (static_cast<decltype(value)>(static_cast<T>(value)) != value) fail("holds ", value, ", which no ", name_of(dtype), " can be");
+      if (static_cast<decltype(value)>(static_cast<T>(value)) != value)
+        fail("holds ", value, ", which no ", name_of(dtype), " can be");
     *out++ = static_cast<T>(value);
   }
   return tensor;
@@ -81,9 +87,12 @@ Tensor decode_typed(wire::Tensor& proto, DType dtype, std::vector<int64_t> shape
                (proto.double_data_size() > 0) + (proto.uint64_data_size() > 0) + (proto.string_data_size() > 0);
   if (fields > 1) fail("holds data in ", fields, " fields at once");
   switch (dtype) {
-    case DType::f32: return check(proto.float_data_size(), "float_data"), tensor_of_values<float>(dtype, shape, proto.float_data());
-    case DType::f64: return check(proto.double_data_size(), "double_data"), tensor_of_values<double>(dtype, shape, proto.double_data());
-    case DType::i64: return check(proto.int64_data_size(), "int64_data"), tensor_of_values<int64_t>(dtype, shape, proto.int64_data());
+    case DType::f32:
+      return check(proto.float_data_size(), "float_data"), tensor_of_values<float>(dtype, shape, proto.float_data());
+    case DType::f64:
+      return check(proto.double_data_size(), "double_data"), tensor_of_values<double>(dtype, shape, proto.double_data());
+    case DType::i64:
+      return check(proto.int64_data_size(), "int64_data"), tensor_of_values<int64_t>(dtype, shape, proto.int64_data());
     case DType::u64:
       return check(proto.uint64_data_size(), "uint64_data"), tensor_of_values<uint64_t>(dtype, shape, proto.uint64_data());
     case DType::u32:
@@ -94,20 +103,26 @@ Tensor decode_typed(wire::Tensor& proto, DType dtype, std::vector<int64_t> shape
       for (std::string& text : *proto.mutable_string_data()) tensor.strings.push_back(std::move(text));
       return tensor;
     }
-    default: break;
+    default:
+      break;
   }
   check(proto.int32_data_size(), "int32_data");
   switch (dtype) {
-    case DType::i32: return tensor_of_values<int32_t>(dtype, shape, proto.int32_data());
-    case DType::i16: return tensor_of_values<int16_t>(dtype, shape, proto.int32_data());
-    case DType::i8: return tensor_of_values<int8_t>(dtype, shape, proto.int32_data());
-    case DType::u8: return tensor_of_values<uint8_t>(dtype, shape, proto.int32_data());
+    case DType::i32:
+      return tensor_of_values<int32_t>(dtype, shape, proto.int32_data());
+    case DType::i16:
+      return tensor_of_values<int16_t>(dtype, shape, proto.int32_data());
+    case DType::i8:
+      return tensor_of_values<int8_t>(dtype, shape, proto.int32_data());
+    case DType::u8:
+      return tensor_of_values<uint8_t>(dtype, shape, proto.int32_data());
     case DType::boolean: {
       std::vector<int32_t> bits;
       for (int32_t value : proto.int32_data()) bits.push_back(value != 0);
       return tensor_of_values<uint8_t>(dtype, shape, bits);
     }
-    default: return tensor_of_values<uint16_t>(dtype, shape, proto.int32_data());  // uint16 and the bits of float16, bfloat16
+    default:
+      return tensor_of_values<uint16_t>(dtype, shape, proto.int32_data());  // uint16 and the bits of float16, bfloat16
   }
 }
 
@@ -129,7 +144,8 @@ FileBytes external_bytes(const wire::Tensor& proto, const std::string& folder, s
   }
   if (!location || location->empty()) fail("external data without a location");
   if (length >= 0 && static_cast<size_t>(length) != needed)
-    fail("external data: length ", length, ", but dims ", to_string({proto.dims().begin(), proto.dims().end()}), " need ", needed, " bytes");
+    fail("external data: length ", length, ", but dims ", to_string({proto.dims().begin(), proto.dims().end()}), " need ",
+         needed, " bytes");
   try {
     return read_inside(folder, *location, offset, static_cast<int64_t>(needed));
   } catch (const CompileError& error) {
@@ -162,7 +178,8 @@ Tensor decode_tensor(wire::Tensor& proto, const std::string& folder) {
   if (!dtype) fail("is of ", name_of_onnx_dtype(proto.data_type()), ", which this build does not know");
   std::vector<int64_t> shape = checked_shape(proto.dims());
   bool typed = proto.float_data_size() + proto.int32_data_size() + proto.int64_data_size() + proto.double_data_size() +
-                   proto.uint64_data_size() + proto.string_data_size() > 0;
+                   proto.uint64_data_size() + proto.string_data_size() >
+               0;
   if (proto.data_location() == external_location) {
     if (*dtype == DType::string) fail("strings cannot be external data");
     if (typed || !proto.raw_data().empty()) fail("holds data although it is marked as external");

@@ -28,8 +28,10 @@ void decode_tensor_type(const wire::Type::TensorType& proto, const char* contain
 
 void decode_into(const wire::Type& proto, ValueType& type) {
   switch (proto.value_case()) {
-    case wire::Type::kTensorType: return decode_tensor_type(proto.tensor_type(), "tensor", type);
-    case wire::Type::kSparseTensorType: return decode_tensor_type(proto.sparse_tensor_type(), "sparse_tensor", type);
+    case wire::Type::kTensorType:
+      return decode_tensor_type(proto.tensor_type(), "tensor", type);
+    case wire::Type::kSparseTensorType:
+      return decode_tensor_type(proto.sparse_tensor_type(), "sparse_tensor", type);
     case wire::Type::kSequenceType:
       type.containers.push_back("sequence");
       return decode_into(proto.sequence_type().elem_type(), type);
@@ -40,8 +42,11 @@ void decode_into(const wire::Type& proto, ValueType& type) {
       type.containers.push_back("map");
       type.onnx_key_dtype = proto.map_type().key_type();
       return decode_into(proto.map_type().value_type(), type);
-    case wire::Type::kOpaqueType: type.containers.push_back("opaque"); return;
-    case wire::Type::VALUE_NOT_SET: return;
+    case wire::Type::kOpaqueType:
+      type.containers.push_back("opaque");
+      return;
+    case wire::Type::VALUE_NOT_SET:
+      return;
   }
 }
 
@@ -55,14 +60,17 @@ void encode_from(const ValueType& type, size_t level, wire::Type& proto) {
     proto.mutable_map_type()->set_key_type(type.onnx_key_dtype);
     return encode_from(type, level + 1, *proto.mutable_map_type()->mutable_value_type());
   }
-  wire::Type::TensorType& tensor = *(container == "tensor" ? proto.mutable_tensor_type() : proto.mutable_sparse_tensor_type());
+  wire::Type::TensorType& tensor =
+      *(container == "tensor" ? proto.mutable_tensor_type() : proto.mutable_sparse_tensor_type());
   tensor.set_elem_type(type.dtype ? onnx_number_of(*type.dtype) : type.onnx_dtype);
   if (!type.shape) return;
   wire::TensorShape& shape = *tensor.mutable_shape();
   for (const ModelDim& dim : *type.shape) {
     wire::Dimension& out = *shape.add_dim();
-    if (dim.value >= 0) out.set_dim_value(dim.value);
-    else if (!dim.symbol.empty()) out.set_dim_param(dim.symbol);
+    if (dim.value >= 0)
+      out.set_dim_value(dim.value);
+    else if (!dim.symbol.empty())
+      out.set_dim_param(dim.symbol);
   }
 }
 

@@ -32,7 +32,8 @@ enum AttributeType : int32_t {
 constexpr int32_t external_location = 1;
 
 // Parses or throws "not an ONNX model: <reason> at byte N".
-void parse_message(std::string_view bytes, const std::string& path, std::string_view what, google::protobuf::Message& message);
+void parse_message(std::string_view bytes, const std::string& path, std::string_view what,
+                   google::protobuf::Message& message);
 
 // The tensor's elements are moved out of the message where they can be. External data is read below `folder`.
 // Throws with the message alone ("needs 16 bytes, has 15"); the caller adds the tensor's name.

@@ -31,7 +31,8 @@ wire::Model to_proto(const Model& model) {
 
 std::string serialize(const wire::Model& proto, const std::string& path) {
   if (proto.ByteSizeLong() > INT32_MAX)
-    throw CompileError(Diagnostic{path, "", concat("would take ", proto.ByteSizeLong(), " bytes; a protobuf message ends at 2 GiB")});
+    throw CompileError(
+        Diagnostic{path, "", concat("would take ", proto.ByteSizeLong(), " bytes; a protobuf message ends at 2 GiB")});
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
