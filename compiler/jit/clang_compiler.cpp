@@ -1,0 +1,88 @@
+#include "compiler/jit/clang_compiler.h"
+
+#include <clang/Basic/Diagnostic.h>
+#include <clang/Basic/Version.h>
+#include <clang/CodeGen/CodeGenAction.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Frontend/CompilerInvocation.h>
+#include <clang/Frontend/TextDiagnosticPrinter.h>
+#include <clang/Lex/PreprocessorOptions.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/VirtualFileSystem.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <mutex>
+
+#include "compiler/jit/device_headers.h"
+
+namespace metac {
+
+std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
+  std::vector<std::string> arguments = {
+      "-triple", "x86_64-unknown-linux-gnu", "-target-cpu", cpu.name,
+      "-x", "c++", "-std=c++17", "-emit-obj", "-O3",
+      "-vectorize-loops", "-vectorize-slp",
+      "-mrelocation-model", "pic", "-pic-level", "2",
+      "-ffp-contract=off",      // bits must not depend on what an optimiser finds to contract
+      "-mframe-pointer=none", "-fno-rtti", "-nostdsysteminc", "-nobuiltininc",
+      "-I", "/metac", "-D", "METAC_JIT=1", "-w",
+      "-ferror-limit", "5", "-fmessage-length=0",
+  };
+  if (cpu.has_vnni) arguments.insert(arguments.end(), {"-target-feature", "+avx512vnni"});
+  if (cpu.vector_bytes == 64) arguments.push_back("-mprefer-vector-width=512");
+  return arguments;
+}
+
+std::string compiler_version() { return clang::getClangFullVersion(); }
+
+namespace {
+
+void initialise_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+  });
+}
+
+llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> virtual_files(const std::string& source) {
+  auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  files->setCurrentWorkingDirectory("/metac");
+  files->addFile("/metac/kernels.cpp", 0, llvm::MemoryBuffer::getMemBuffer(source));
+  for (const DeviceHeader& header : device_headers())
+    files->addFile("/metac/" + std::string(header.name), 0, llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text)));
+  return files;
+}
+
+}  // namespace
+
+std::string compile_object(const std::string& source, const CpuTarget& cpu) {
+  initialise_llvm();
+  std::string messages;
+  llvm::raw_string_ostream message_stream(messages);
+  clang::CompilerInstance compiler;
+  auto files = virtual_files(source);
+  compiler.createDiagnostics(new clang::TextDiagnosticPrinter(message_stream, new clang::DiagnosticOptions), true);
+
+  std::vector<std::string> arguments = compile_arguments(cpu);
+  arguments.push_back("kernels.cpp");
+  std::vector<const char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+  bool good = clang::CompilerInvocation::CreateFromArgs(compiler.getInvocation(), pointers, compiler.getDiagnostics(), "metac");
+  compiler.getFrontendOpts().DisableFree = false;
+  compiler.createFileManager(files);
+
+  llvm::SmallVector<char, 0> object;
+  compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
+  llvm::LLVMContext context;
+  clang::EmitObjAction action(&context);
+  good = good && compiler.ExecuteAction(action) && !object.empty();
+  if (!good) throw KernelCompileError("a generated kernel does not compile: " + message_stream.str());
+  return std::string(object.begin(), object.end());
+}
+
+}  // namespace metac

@@ -1,0 +1,18 @@
+# Writes OUTPUT: the files HEADERS as raw string literals, a table for compiler/jit/device_headers.h.
+# Literals are cut into pieces: compilers limit the length of one.
+set(text "#include \"compiler/jit/device_headers.h\"\n\nnamespace metac {\n\nconst std::vector<DeviceHeader>& device_headers() {\n  static const std::vector<DeviceHeader> headers = {\n")
+foreach(header ${HEADERS})
+  get_filename_component(name ${header} NAME)
+  file(READ ${header} content)
+  string(APPEND text "      {\"device/${name}\", \n")
+  string(LENGTH "${content}" length)
+  set(begin 0)
+  while(begin LESS length)
+    string(SUBSTRING "${content}" ${begin} 8000 piece)
+    string(APPEND text "R\"~~~~(${piece})~~~~\"\n")
+    math(EXPR begin "${begin} + 8000")
+  endwhile()
+  string(APPEND text "      },\n")
+endforeach()
+string(APPEND text "  };\n  return headers;\n}\n\n}  // namespace metac\n")
+file(WRITE ${OUTPUT} "${text}")

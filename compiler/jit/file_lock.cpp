@@ -1,0 +1,69 @@
+#include "compiler/jit/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+namespace metac {
+namespace {
+
+int lock_blocking(int file) {
+  int result;
+  while ((result = flock(file, LOCK_EX)) != 0 && errno == EINTR) {
+  }
+  return result;
+}
+
+// Blocks in flock; a second thread says after 10 s whom this process is waiting for.
+int lock_telling(int file, const std::string& path) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::thread teller([&] {
+    std::unique_lock lock(mutex);
+    if (changed.wait_for(lock, std::chrono::seconds(10), [&] { return done; })) return;
+    char text[32] = "";
+    ssize_t n = pread(file, text, sizeof text - 1, 0);
+    std::fprintf(stderr, "metac: waiting for pid %s compiling %s\n", n > 0 ? text : "?",
+                 std::filesystem::path(path).filename().c_str());
+  });
+  int result = lock_blocking(file);
+  {
+    std::lock_guard lock(mutex);
+    done = true;
+  }
+  changed.notify_all();
+  teller.join();
+  return result;
+}
+
+}  // namespace
+
+FileLock::FileLock(std::string path) : path_(std::move(path)) {
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file_ < 0) return;
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno != EWOULDBLOCK || lock_telling(file_, path_) != 0)) {
+    close(file_);
+    file_ = -1;
+    return;
+  }
+  std::string pid = std::to_string(getpid());
+  if (ftruncate(file_, 0) != 0 || pwrite(file_, pid.data(), pid.size(), 0) < 0) return;  // only the message lacks it then
+}
+
+FileLock::~FileLock() {
+  if (file_ < 0) return;
+  unlink(path_.c_str());
+  close(file_);
+}
+
+}  // namespace metac

@@ -1,0 +1,59 @@
+// Compiled objects on disk, by content. One file an entry, named by the SHA-256 of its key:
+//
+//   "MTCO" | u32 version | u64 key bytes | u64 object bytes | key | object | SHA-256 of all before, in hexadecimal
+//
+// The key is the whole input of the compilation (compiler, arguments, text), and the whole key is compared after the
+// name matched. An entry appears by rename from a file beside it, so a reader sees a whole entry or none, whatever was
+// killed when; power loss can leave a short file, which the checksum finds. What fails the check is set aside (*.bad),
+// told once, and compiled again. Why no database: docs/decisions/kernel_cache.md.
+//
+// While one process compiles a key, others that want it sleep in flock on <name>.lock: the kernel frees the lock of a
+// killed holder. Where flock cannot be relied on, everyone compiles for himself and the renames do no harm.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace metac {
+
+struct CacheStatistics {
+  int64_t hits = 0, misses = 0, damaged = 0;
+};
+
+struct CacheSummary {
+  std::string directory, problem;
+  int64_t entries = 0, bytes = 0, limit = 0;
+};
+
+class ObjectCache {
+ public:
+  // An empty directory: every lookup misses, nothing is stored.
+  explicit ObjectCache(std::string directory);
+  // The one that the environment names (cache_directory.h); says once why where there is none.
+  static ObjectCache& of_user();
+
+  // The object of `key`: from disk, or from make(), then stored. Errors of the disk are warnings. Thread-safe.
+  std::string get_or_make(const std::string& key, const std::function<std::string()>& make);
+
+  std::optional<std::string> load(const std::string& key);
+  void store(const std::string& key, const std::string& object);
+
+  CacheSummary summary() const;
+  int64_t limit() const;            // bytes; the least recently used entries go when it is exceeded
+  void set_limit(int64_t bytes);    // kept in the directory. Throws CompileError
+  int64_t evict(int64_t limit);     // returns the bytes freed; sweeps temporary files older than an hour
+  int64_t clear();
+  CacheStatistics statistics() const;
+
+ private:
+  struct Entry;
+  std::vector<Entry> entries() const;
+  std::string path_of(const std::string& key) const;
+
+  std::string directory_;
+  bool locks_ = true;  // flock can be relied on
+};
+
+}  // namespace metac
