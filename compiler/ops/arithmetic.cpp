@@ -30,13 +30,6 @@ std::optional<double> known_scalar(const Var* x) {
   return e->kind == ExprKind::float_constant ? e->float_value : static_cast<double>(e->int_value);
 }
 
-Var* as_scalar(Graph& g, Var* x, std::string_view what) {
-  if (x->rank() == 0) return x;
-  Expr count = element_count(x->shape());
-  if (count.if_int() && !count.is_int(1)) fail(what, " must have one element, its shape is ", to_string(x->shape()));
-  return reshape(g, x, {});
-}
-
 void require_same_dtype(const Var* a, const Var* b, std::string_view a_name, std::string_view b_name) {
   if (a->dtype() != b->dtype())
     fail(a_name, " and ", b_name, " must have the same dtype, found ", name_of(a->dtype()), " and ", name_of(b->dtype()));

@@ -20,8 +20,6 @@ inline Expr constant_like(Expr e, double value) { return constant_of(e->dtype, v
 
 // The value of a one-element Var that the compiler knows; empty: not known.
 std::optional<double> known_scalar(const Var* x);
-// A one-element Var as rank 0. Fails naming `what` where it has more elements.
-Var* as_scalar(Graph& g, Var* x, std::string_view what);
 
 // Each throws naming the operands and what was found.
 void require_same_dtype(const Var* a, const Var* b, std::string_view a_name = "A", std::string_view b_name = "B");

@@ -1,6 +1,7 @@
 // Operators of two or more operands, element by element, with NumPy's broadcasting; before opset 7 with ONNX's first one
 // (attributes `broadcast` and `axis`).
 #include "compiler/ops/arithmetic.h"
+#include "compiler/ops/shape_operands.h"
 
 namespace metac {
 namespace {
@@ -175,7 +176,7 @@ void lower_clip(Lowering& n) {
       if (!input->is_parameter && (size_of(x->dtype()) < 8 || is_float(x->dtype()))) bound[i] = known_scalar(input);
       if (bound[i]) continue;
       operand[i] = operands.size();
-      operands.push_back(as_scalar(n.graph(), input, name));
+      operands.push_back(to_scalar(n.graph(), input, name));
     }
   }
   n.set_output(0, compute(n.graph(), operands, [&](const std::vector<Expr>& v) {

@@ -3,6 +3,7 @@
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/convolution.h"
 #include "compiler/ops/reductions.h"
+#include "compiler/ops/shape_operands.h"
 
 namespace metac {
 namespace {

@@ -1,6 +1,7 @@
 #include "compiler/ops/quantization.h"
 
 #include "compiler/ops/onnx_dtypes.h"
+#include "compiler/ops/shape_operands.h"
 
 namespace metac {
 
@@ -17,7 +18,7 @@ Expr saturate(Expr value, Expr zero_point, DType to) {
 }
 
 Var* along_axis(Graph& g, Var* v, int axis_of_result, int rank, Expr extent, std::string_view what) {
-  if (v->rank() == 0 || element_count(v->shape()).is_int(1)) return as_scalar(g, v, what);
+  if (v->rank() == 0 || element_count(v->shape()).is_int(1)) return to_scalar(g, v, what);
   if (v->rank() != 1) fail(what, " must be a scalar or have one axis, its shape is ", to_string(v->shape()));
   require_equal(g, v->shape()[0], extent, concat("length of ", what, " against the axis that it quantises"));
   std::vector<int> trailing;
@@ -45,7 +46,7 @@ Var* spread(Lowering& n, Var* x, Var* v, std::string_view what) {
   Graph& g = n.graph();
   int64_t block = n.integer("block_size", 0);
   if (block < 0) fail("block_size must not be negative, found ", block);
-  if (v->rank() == 0 || (v->rank() == 1 && v->shape()[0].is_int(1))) return as_scalar(g, v, what);
+  if (v->rank() == 0 || (v->rank() == 1 && v->shape()[0].is_int(1))) return to_scalar(g, v, what);
   int at = check_axis(n.integer("axis", 1), x->rank());
   if (block == 0) return along_axis(g, v, at, x->rank(), x->shape()[at], what);
   if (v->rank() != x->rank())

@@ -2,6 +2,7 @@
 // made (so padding means 0), sums are int32.
 #include "compiler/ops/convolution.h"
 #include "compiler/ops/quantization.h"
+#include "compiler/ops/shape_operands.h"
 
 namespace metac {
 namespace {
@@ -19,7 +20,7 @@ Var* convolve_integers(Lowering& n, Var* x, Var* x_zero_point, Var* w, Var* w_ze
   require_eight_bits(w, "w");
   int64_t groups = check_convolution(n, x, w, bias);
   std::vector<Window> windows = plan_windows(n, g, spatial_dims(x->shape()), spatial_dims(w->shape()));
-  if (x_zero_point) x_zero_point = as_scalar(g, x_zero_point, "x_zero_point");
+  if (x_zero_point) x_zero_point = to_scalar(g, x_zero_point, "x_zero_point");
   if (w_zero_point) w_zero_point = along_axis(g, w_zero_point, 0, w->rank(), w->shape()[0], "w_zero_point");
   Var* y = convolve(g, subtract_zero_point(g, x, x_zero_point), subtract_zero_point(g, w, w_zero_point), windows, groups);
   return bias ? map(g, Fn::add, y, per_channel(g, bias, y->rank())) : y;
@@ -37,14 +38,14 @@ void lower_qlinear_conv(Lowering& n) {
   Var* zero_point = n.input(7);
   require_eight_bits(zero_point, "y_zero_point");
   Var* w_scale = along_axis(g, n.input(4), 1, sums->rank(), sums->shape()[1], "w_scale");
-  n.set_output(0, requantise(g, sums, as_scalar(g, n.input(1), "x_scale"), w_scale, as_scalar(g, n.input(6), "y_scale"),
-                             as_scalar(g, zero_point, "y_zero_point"), zero_point->dtype()));
+  n.set_output(0, requantise(g, sums, to_scalar(g, n.input(1), "x_scale"), w_scale, to_scalar(g, n.input(6), "y_scale"),
+                             to_scalar(g, zero_point, "y_zero_point"), zero_point->dtype()));
 }
 
 // Scales and zero points of a matrix: one for all, or one per row (left operand) or column (right one), also as a tensor
 // of the operand's rank.
 Var* per_line(Graph& g, Var* v, Var* matrix, bool rows, std::string_view what) {
-  if (element_count(v->shape()).is_int(1)) return as_scalar(g, v, what);
+  if (element_count(v->shape()).is_int(1)) return to_scalar(g, v, what);
   if (v->rank() != 1 || matrix->rank() == 1) return v;
   int rank = matrix->rank();
   return along_axis(g, v, rows ? rank - 2 : rank - 1, rank, matrix->shape()[rows ? rank - 2 : rank - 1], what);

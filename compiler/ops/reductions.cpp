@@ -1,8 +1,7 @@
 #include "compiler/ops/reductions.h"
 
-#include <algorithm>
-
 #include "compiler/ops/arithmetic.h"
+#include "compiler/ops/shape_operands.h"
 
 namespace metac {
 
@@ -10,15 +9,6 @@ std::vector<int> axes_from(int first, int rank) {
   std::vector<int> axes;
   for (int i = first; i < rank; ++i) axes.push_back(i);
   return axes;
-}
-
-std::vector<int> check_axes(const std::vector<int64_t>& axes, int rank) {
-  std::vector<int> result;
-  for (int64_t axis : axes) result.push_back(check_axis(axis, rank));
-  std::sort(result.begin(), result.end());
-  auto twice = std::adjacent_find(result.begin(), result.end());
-  if (twice != result.end()) fail("axis ", *twice, " is given twice in axes");
-  return result;
 }
 
 Var* variance(Graph& g, Var* x, Var* mean_of_x, const std::vector<int>& axes) {
@@ -55,10 +45,7 @@ Reduction reduction_of(Lowering& n, int axes_input_since) {
   if (n.opset() < axes_input_since) {
     axes = n.integers("axes");
   } else if (Var* input = n.optional_input(1)) {
-    for (Expr e : elements_of(n.graph(), input, "axes")) {
-      if (!e.if_int()) fail("axes must be known when the model is compiled");
-      axes.push_back(e.as_int());
-    }
+    axes = known_integers(n.graph(), input, "axes");
   }
   r.axes = check_axes(axes, rank);
   r.identity = axes.empty() && n.integer("noop_with_empty_axes", 0) != 0;

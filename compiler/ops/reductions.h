@@ -7,8 +7,6 @@ namespace metac {
 
 // All axes from `first` on.
 std::vector<int> axes_from(int first, int rank);
-// Negative axes count from the end; throws on one out of range or given twice. Sorted.
-std::vector<int> check_axes(const std::vector<int64_t>& axes, int rank);
 // sum((x - mean)^2) / n along `axes`, dims kept; x of an arithmetic dtype, mean as mean() gives it with keepdims.
 Var* variance(Graph& g, Var* x, Var* mean, const std::vector<int>& axes);
 // log(sum(exp(x))) along `axes`, dims kept, without overflow.
