@@ -5,6 +5,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ops/model.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac {
 
