@@ -14,6 +14,7 @@
 
 #include "compiler/ir/builders.h"
 #include "compiler/ops/model.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac {
 
