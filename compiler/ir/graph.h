@@ -146,6 +146,7 @@ class Graph {
   Expr element(Var* var, int64_t index, const std::string& symbol_name = "value", int64_t min = INT64_MIN, int64_t max = INT64_MAX);
   // Ops created while a region is open go into it. A region closes in reverse order of opening.
   void open_region(Region* region);
+  std::vector<Op*>& open_ops() { return open_.empty() ? ops : open_.back()->ops; }  // where new ops go
   void close_region();
   Op* if_(Var* condition, Region then_region, Region else_region);
   Op* loop(Var* trip_count, Var* condition, std::vector<Var*> initial, Region body);
