@@ -52,14 +52,14 @@ struct Buffer {
   bool late;              // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
 };
 
-enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy };
+enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign };
 
 struct Step {
   StepKind kind;
   int32_t first, count;   // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
   int32_t inputs;         // external: how many of the operands are inputs
   int32_t kernel;         // launch: kernel id; external: routine id
-  Extent parallel;        // launch: iterations of the parallel loop; check: the condition
+  Extent parallel;        // launch: iterations of the parallel loop; check: the condition; assign: the value
   Extent scratch_bytes;   // launch: per worker
   int64_t cost;           // launch: estimated ns of one iteration (decides how many threads are worth waking)
   int32_t symbol;         // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
@@ -71,6 +71,7 @@ struct Step {
   //       body steps [then_begin, then_end); symbol = the iteration's symbol; else_begin = symbol of the number of
   //       iterations done, or -1.
   // copy: operands {from, to}.
+  // assign: the symbol `symbol` becomes the value of `parallel` (dims that a branch or an iteration decides).
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };

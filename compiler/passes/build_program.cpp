@@ -1,0 +1,476 @@
+#include "compiler/passes/build_program.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "compiler/codegen/cpp_kernel.h"
+#include "compiler/passes/plan_memory.h"
+#include "compiler/passes/schedule.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+// The text of a kernel without its name and comments: kernels that agree in it are one function.
+std::string kernel_key(const KernelSource& kernel) {
+  std::string key;
+  size_t at = 0;
+  while (at < kernel.text.size()) {
+    size_t end = kernel.text.find('\n', at);
+    std::string line = kernel.text.substr(at, end - at);
+    at = end + 1;
+    if (size_t comment = line.find("//"); comment != std::string::npos) line.resize(comment);
+    if (size_t name = line.find(kernel.name); name != std::string::npos) line.erase(name, kernel.name.size());
+    key += line + "\n";
+  }
+  return key;
+}
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph), bounds_(request.graph->symbols) {
+    for (const auto& var : graph_.vars()) vars_.push_back(var.get());
+    context_.symbols = &graph_.symbols;
+    context_.layouts = request.layouts;
+    context_.vector_bytes = request.options->cpu.vector_bytes;
+    context_.var = [this](int id) { return vars_.at(static_cast<size_t>(id)); };
+  }
+
+  CompiledProgram run() {
+    collect_symbols();
+    collect_op_types(graph_.ops);
+    add_views(*r_.top);
+    for (auto& [unused, region] : *r_.regions) add_views(region);
+    for (size_t k = 0; k < r_.inputs.size(); ++k) {
+      int buffer = add_buffer(r_.inputs[k].var, rt::BufferKind::input, static_cast<int>(k));
+      program_.inputs.push_back(port(r_.inputs[k].name, r_.inputs[k].var, buffer));
+    }
+    add_outputs();
+    std::set<int> bound;
+    for (size_t k = 0; k < graph_.symbols.size(); ++k)
+      if (graph_.symbols[k].from_input) bound.insert(static_cast<int>(k));
+    emit_region(*r_.top, bound, [&] {
+      for (auto [from, to] : output_copies_) copy(buffer_of(from), to);
+    });
+    program_.top_level_steps = static_cast<int32_t>(program_.steps.size());
+    while (!pending_.empty()) {
+      auto next = std::move(pending_.front());
+      pending_.erase(pending_.begin());
+      next();
+    }
+    plan();
+    program_.weight_bytes = r_.weight_bytes;
+    return std::move(program_);
+  }
+
+ private:
+  // ---- tables ----
+  void collect_symbols() {
+    for (const Symbol& s : graph_.symbols) program_.symbols.push_back({s.name, s.min, s.max, s.divisor});
+    for (size_t k = 0; k < r_.inputs.size(); ++k) {
+      const Shape& shape = r_.inputs[k].var->shape();
+      for (size_t d = 0; d < shape.size(); ++d)
+        if (shape[d]->kind == ExprKind::symbol) program_.sources.push_back({shape[d]->id, static_cast<int32_t>(k), static_cast<int32_t>(d)});
+    }
+  }
+
+  void collect_op_types(const std::vector<Op*>& ops) {
+    for (const Op* op : ops) {
+      if (op->origin.node >= 0) op_types_.emplace(op->origin.node, op->origin.op_type);
+      for (const Region& region : op->regions) collect_op_types(region.ops);
+    }
+  }
+
+  rt::Extent extent(Expr e) {
+    if (const int64_t* value = e.if_int()) return {*value, 0};
+    if (auto found = extents_.find(e.node()); found != extents_.end()) return found->second;
+    int64_t start = static_cast<int64_t>(program_.code.size());
+    emit_code(e);
+    rt::Extent out{start, static_cast<int32_t>(static_cast<int64_t>(program_.code.size()) - start)};
+    extents_[e.node()] = out;
+    return out;
+  }
+
+  void emit_code(Expr e) {
+    if (const int64_t* value = e.if_int()) {
+      program_.code.push_back({rt::Code::constant, *value});
+      return;
+    }
+    if (e->kind == ExprKind::symbol) {
+      program_.code.push_back({rt::Code::symbol, e->id});
+      return;
+    }
+    if (e->kind == ExprKind::cast && !is_float(e->dtype) && !is_float(e->args[0]->dtype)) return emit_code(e->args[0]);
+    if (e->kind != ExprKind::call) fail("a dim is not integer arithmetic over the inputs' dims: ", to_string(e));
+    for (Expr a : e->args) emit_code(a);
+    static const std::map<Fn, rt::Code> codes = {
+        {Fn::add, rt::Code::add}, {Fn::sub, rt::Code::sub}, {Fn::mul, rt::Code::mul}, {Fn::floor_div, rt::Code::floor_div},
+        {Fn::floor_mod, rt::Code::floor_mod}, {Fn::min, rt::Code::min}, {Fn::max, rt::Code::max}, {Fn::lt, rt::Code::lt},
+        {Fn::le, rt::Code::le}, {Fn::eq, rt::Code::eq}, {Fn::ne, rt::Code::ne}, {Fn::logical_and, rt::Code::logical_and},
+        {Fn::logical_or, rt::Code::logical_or}, {Fn::logical_not, rt::Code::logical_not}, {Fn::select, rt::Code::select}};
+    auto found = codes.find(e->fn);
+    if (found == codes.end()) fail("a dim uses ", name_of(e->fn), ", which is not integer arithmetic: ", to_string(e));
+    program_.code.push_back({found->second, 0});
+  }
+
+  int first_dim(const Shape& shape) {
+    int at = static_cast<int>(program_.extents.size());
+    for (Expr d : shape) program_.extents.push_back(extent(d));
+    return at;
+  }
+
+  Layout layout_of(const Var* var) const {
+    auto found = r_.layouts->find(var->id);
+    return found == r_.layouts->end() ? Layout() : found->second;
+  }
+
+  int add_buffer(const Var* var, rt::BufferKind kind, int index, int64_t offset = -1) {
+    rt::Buffer b{};
+    b.kind = kind;
+    b.dtype = static_cast<rt::ScalarType>(var->dtype());
+    b.rank = var->rank();
+    b.index = index;
+    b.offset = offset;
+    b.first_dim = first_dim(var->shape());
+    Expr bytes = storage_elements(var->shape(), layout_of(var)) * Expr(static_cast<int64_t>(size_of(var->dtype())));
+    if (bytes.if_int() && bytes.as_int() > r_.options->max_tensor_bytes)
+      fail("a tensor of shape ", to_string(var->shape()), " would be ", bytes.as_int() >> 20, " MiB, the limit is ", r_.options->max_tensor_bytes >> 20, " MiB (--max-tensor-bytes)");
+    b.bytes = extent(bytes);
+    b.late = any_of(bytes, [&](Expr n) { return n->kind == ExprKind::symbol && !graph_.symbols[static_cast<size_t>(n->id)].from_input; });
+    b.first_step = b.last_step = -1;
+    program_.buffers.push_back(b);
+    int id = static_cast<int>(program_.buffers.size()) - 1;
+    if (kind != rt::BufferKind::output || !buffers_.count(var->id)) buffers_[var->id] = id;
+    return id;
+  }
+
+  void add_views(const FusedRegion& region) {
+    for (auto& [view, source] : region.views) views_[view] = source;
+  }
+
+  int buffer_of(const Var* var) {
+    if (auto found = buffers_.find(var->id); found != buffers_.end()) return found->second;
+    if (auto weight = r_.weight_offsets.find(var->id); weight != r_.weight_offsets.end()) return add_buffer(var, rt::BufferKind::weight, 0, weight->second);
+    if (auto view = views_.find(var->id); view != views_.end()) return add_buffer(var, rt::BufferKind::view, buffer_of(view->second));
+    METAC_ASSERT(!var->constant, "constant v", var->id, " has no place");
+    return add_buffer(var, rt::BufferKind::arena, 0);
+  }
+
+  CompiledPort port(const std::string& name, const Var* var, int buffer) {
+    CompiledPort p;
+    p.name = name;
+    p.buffer = buffer;
+    p.dtype = var->dtype();
+    for (Expr d : var->shape()) p.dims.push_back(dim_text(d));
+    return p;
+  }
+
+  std::string dim_text(Expr d) const {
+    if (d->kind == ExprKind::symbol) return graph_.symbols[static_cast<size_t>(d->id)].name;
+    return to_string(d);
+  }
+
+  // Outputs that are inputs, constants, views or repeated are copied at the end.
+  void add_outputs() {
+    for (size_t k = 0; k < r_.outputs.size(); ++k) {
+      Var* var = r_.outputs[k].var;
+      bool direct = !var->is_input && !var->constant && !views_.count(var->id) && !buffers_.count(var->id) && !r_.weight_offsets.count(var->id);
+      int buffer = -1;
+      if (direct) {
+        buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
+      } else {
+        int own = -1;
+        if (auto found = buffers_.find(var->id); found != buffers_.end()) own = found->second;
+        buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
+        if (own >= 0) buffers_[var->id] = own;
+        else buffers_.erase(var->id);
+        output_copies_.push_back({var, buffer});
+      }
+      program_.outputs.push_back(port(r_.outputs[k].name, var, buffer));
+    }
+  }
+
+  rt::Step& step(rt::StepKind kind, const std::vector<int>& operands, std::string comment) {
+    rt::Step s{};
+    s.kind = kind;
+    s.first = static_cast<int32_t>(program_.operands.size());
+    s.count = static_cast<int32_t>(operands.size());
+    s.symbol = s.kernel = s.else_begin = -1;
+    program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
+    program_.steps.push_back(s);
+    program_.step_comments.push_back(std::move(comment));
+    return program_.steps.back();
+  }
+
+  void copy(int from, int to) { step(rt::StepKind::copy, {from, to}, "copy"); }
+
+  void assign(int symbol, Expr value) {
+    rt::Step& s = step(rt::StepKind::assign, {}, "n" + std::to_string(symbol) + " = " + to_string(value));
+    s.symbol = symbol;
+    rt::Extent e = extent(value);
+    program_.steps.back().parallel = e;
+  }
+
+  // ---- regions ----
+  void check_requirements(const std::set<int>& bound) {
+    if (!r_.with_requirements) return;
+    for (size_t k = 0; k < graph_.requirements.size(); ++k) {
+      if (checked_.count(k)) continue;
+      const Requirement& q = graph_.requirements[k];
+      if (any_of(q.condition, [&](Expr n) { return n->kind == ExprKind::symbol && !bound.count(n->id); })) continue;
+      checked_.insert(k);
+      rt::Step& s = step(rt::StepKind::check, {}, "check");
+      s.element = static_cast<int64_t>(program_.messages.size());
+      rt::Extent e = extent(q.condition);
+      program_.steps.back().parallel = e;
+      program_.messages.push_back(q.message);
+    }
+  }
+
+  void emit_region(const FusedRegion& region, std::set<int> bound, const std::function<void()>& at_end) {
+    check_requirements(bound);
+    for (const Item& item : region.items) {
+      if (item.op) {
+        emit_host_step(*item.op, bound);
+        check_requirements(bound);
+      } else {
+        emit_kernel(item.group);
+      }
+    }
+    at_end();
+  }
+
+  void emit_kernel(const Group& group) {
+    Kernel kernel = schedule(group, context_, *r_.options);
+    kernel.name = kernel_name(kernel);
+    describe(kernel, group);
+    if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
+    KernelSource source = print_kernel(kernel, {&graph_.symbols, r_.options->cpu.vector_bytes});
+    auto [found, fresh] = kernel_ids_.emplace(kernel_key(source), static_cast<int>(program_.kernels.size()));
+    std::string name = source.name;
+    if (fresh) program_.kernels.push_back(std::move(source));
+    else name = program_.kernels[static_cast<size_t>(found->second)].name;
+    std::vector<int> operands;
+    for (const KernelArgument& a : kernel.arguments) operands.push_back(buffer_of(a.var));
+    rt::Step& s = step(rt::StepKind::launch, operands, name);
+    s.kernel = found->second;
+    s.cost = static_cast<int64_t>(kernel.cost);
+    rt::Extent tasks = extent(parallel_extent(kernel)), scratch = extent(scratch_bytes(kernel));
+    program_.steps.back().parallel = tasks;
+    program_.steps.back().scratch_bytes = scratch;
+  }
+
+  // k017_conv_add_relu: our number and the operators' names, as far as they are plain words.
+  std::string kernel_name(const Kernel& kernel) {
+    char number[24];
+    std::snprintf(number, sizeof number, "%s%03zu", r_.kernel_prefix.c_str(), program_.kernels.size());
+    std::string name = number;
+    std::vector<std::string> words;
+    for (int node : kernel.nodes) {
+      auto found = op_types_.find(node);
+      if (found == op_types_.end()) continue;
+      std::string word;
+      for (char c : found->second)
+        if (std::isalnum(static_cast<unsigned char>(c))) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (word.empty() || word.size() > 24 || std::count(words.begin(), words.end(), word)) continue;
+      if (words.size() < 4) words.push_back(word);
+    }
+    for (const std::string& word : words) name += "_" + word;
+    return name;
+  }
+
+  void describe(Kernel& kernel, const Group& group) {
+    std::string nodes;
+    for (int node : kernel.nodes) nodes += (nodes.empty() ? "" : ", ") + std::to_string(node) + " " + op_types_[node].substr(0, 24);
+    for (char& c : nodes)
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != ',' && c != ' ') c = '_';
+    kernel.comments.push_back(kernel.name + ": model nodes " + (nodes.empty() ? "none" : nodes));
+    if (group.stages.size() > 1) kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ", group.internal.size(), " values never leave the row"));
+    else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load) kernel.comments.push_back("fused: what follows the reduction is its epilogue");
+  }
+
+  void emit_host_step(const Op& op, std::set<int>& bound) {
+    switch (op.kind) {
+      case OpKind::bind: {
+        rt::Step& s = step(rt::StepKind::bind, {buffer_of(op.inputs[0])}, "bind");
+        s.symbol = op.symbols[0];
+        s.element = op.element;
+        bound.insert(op.symbols[0]);
+        return;
+      }
+      case OpKind::external: return emit_external(op, bound);
+      case OpKind::if_: return emit_if(op, bound);
+      case OpKind::loop: return emit_loop(op, bound);
+      default: fail("operator of kind ", name_of(op.kind), " cannot be compiled yet");
+    }
+  }
+
+  void emit_external(const Op& op, std::set<int>& bound) {
+    std::vector<int> operands;
+    for (const Var* in : op.inputs) operands.push_back(in ? buffer_of(in) : -1);
+    for (const Var* out : op.outputs) operands.push_back(buffer_of(out));
+    auto known = std::find(program_.routines.begin(), program_.routines.end(), op.routine);
+    int routine = static_cast<int>(known - program_.routines.begin());
+    if (known == program_.routines.end()) program_.routines.push_back(op.routine);
+    rt::Step& s = step(rt::StepKind::external, operands, op.routine);
+    s.inputs = static_cast<int32_t>(op.inputs.size());
+    s.kernel = routine;
+    s.symbol = static_cast<int32_t>(program_.symbol_ids.size());
+    s.symbol_count = static_cast<int32_t>(op.symbols.size());
+    s.element = static_cast<int64_t>(program_.attributes.size());
+    for (int id : op.symbols) {
+      program_.symbol_ids.push_back(id);
+      bound.insert(id);
+    }
+    std::vector<RoutineCallAttribute> attributes;
+    for (auto& [name, value] : op.attributes) {
+      RoutineCallAttribute a;
+      a.name = name;
+      if (auto* i = std::get_if<int64_t>(&value)) a.integer = *i;
+      if (auto* d = std::get_if<double>(&value)) a.real = *d;
+      if (auto* t = std::get_if<std::string>(&value)) a.string = *t;
+      if (auto* v = std::get_if<std::vector<int64_t>>(&value)) a.integers = *v;
+      attributes.push_back(std::move(a));
+    }
+    program_.attributes.push_back(std::move(attributes));
+  }
+
+  void emit_if(const Op& op, std::set<int>& bound) {
+    step(rt::StepKind::branch, {buffer_of(op.inputs[0])}, "if");
+    size_t index = program_.steps.size() - 1;
+    std::vector<int> outputs;
+    for (const Var* out : op.outputs) outputs.push_back(buffer_of(out));
+    for (int id : op.symbols) bound.insert(id);
+    for (int side = 0; side < 2; ++side) {
+      pending_.push_back([this, &op, side, index, outputs, bound] {
+        int begin = static_cast<int>(program_.steps.size());
+        const Region& region = op.regions[static_cast<size_t>(side)];
+        emit_region(r_.regions->at(&region), bound, [&] {
+          for (size_t k = 0; k < op.outputs.size(); ++k)
+            for (int d = 0; d < op.outputs[k]->rank(); ++d) {
+              Expr dim = op.outputs[k]->shape()[d];
+              if (dim->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), dim->id)) assign(dim->id, region.results[k]->shape()[d]);
+            }
+          for (size_t k = 0; k < op.outputs.size(); ++k) copy(buffer_of(region.results[k]), outputs[k]);
+        });
+        rt::Step& s = program_.steps[index];
+        int end = static_cast<int>(program_.steps.size());
+        (side == 0 ? s.then_begin : s.else_begin) = begin;
+        (side == 0 ? s.then_end : s.else_end) = end;
+      });
+    }
+  }
+
+  void emit_loop(const Op& op, std::set<int>& bound) {
+    const Region& body = op.regions[0];
+    size_t carried = body.params.size(), stacked = body.results.size() - 1 - carried;
+    std::vector<int> operands;
+    for (size_t k = 0; k < 2; ++k) operands.push_back(op.inputs[k] ? buffer_of(op.inputs[k]) : -1);
+    // Dims of carried values that an iteration may change are symbols set before the loop and after each iteration.
+    std::vector<std::pair<int, std::pair<size_t, int>>> moving;
+    for (size_t k = 0; k < carried; ++k)
+      for (int d = 0; d < body.params[k]->rank(); ++d) {
+        Expr dim = body.params[k]->shape()[d];
+        if (dim->kind == ExprKind::symbol && dim != op.inputs[2 + k]->shape()[d]) moving.push_back({dim->id, {k, d}});
+      }
+    for (auto& [id, at] : moving) {
+      assign(id, op.inputs[2 + at.first]->shape()[at.second]);
+      bound.insert(id);
+    }
+    for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(op.inputs[2 + k]));
+    for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(body.params[k]));
+    for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(body.results[1 + k]));
+    for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(op.outputs[k]));
+    operands.push_back(body.results[0] ? buffer_of(body.results[0]) : -1);
+    for (size_t k = 0; k < stacked; ++k) operands.push_back(buffer_of(body.results[1 + carried + k]));
+    for (size_t k = 0; k < stacked; ++k) operands.push_back(buffer_of(op.outputs[carried + k]));
+    rt::Step& s = step(rt::StepKind::loop, operands, "loop");
+    s.symbol = body.iteration;
+    s.else_begin = op.symbols.empty() ? -1 : op.symbols[0];
+    s.carried = static_cast<int32_t>(carried);
+    s.stacked = static_cast<int32_t>(stacked);
+    size_t index = program_.steps.size() - 1;
+    for (int id : op.symbols) bound.insert(id);
+    std::set<int> inside = bound;
+    inside.insert(body.iteration);
+    pending_.push_back([this, &op, &body, index, inside, moving] {
+      int begin = static_cast<int>(program_.steps.size());
+      emit_region(r_.regions->at(&body), inside, [&] {
+        for (auto& [id, at] : moving) assign(id, body.results[1 + at.first]->shape()[at.second]);
+      });
+      program_.steps[index].then_begin = begin;
+      program_.steps[index].then_end = static_cast<int>(program_.steps.size());
+    });
+  }
+
+  // ---- memory ----
+  int root_of(int buffer) const {
+    while (program_.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = program_.buffers[static_cast<size_t>(buffer)].index;
+    return buffer;
+  }
+
+  void plan() {
+    int time = 0;
+    std::function<void(int, int)> walk = [&](int begin, int end) {
+      for (int k = begin; k < end; ++k) {
+        const rt::Step& s = program_.steps[static_cast<size_t>(k)];
+        auto touch_operands = [&] {
+          for (int o = 0; o < s.count; ++o) touch(program_.operands[static_cast<size_t>(s.first + o)], time);
+        };
+        touch_operands();
+        int entered = time++;
+        if (s.kind == rt::StepKind::branch || s.kind == rt::StepKind::loop) {
+          walk(s.then_begin, s.then_end);
+          if (s.kind == rt::StepKind::branch) walk(s.else_begin, s.else_end);
+          // What lived before a loop and is used inside lives through all iterations.
+          for (rt::Buffer& b : program_.buffers)
+            if (b.first_step >= 0 && b.first_step <= entered && b.last_step > entered && s.kind == rt::StepKind::loop) b.last_step = time;
+          touch_operands();
+          ++time;
+        }
+      }
+    };
+    walk(0, program_.top_level_steps);
+    std::vector<ArenaBlock> blocks;
+    std::vector<size_t> owners;
+    for (size_t k = 0; k < program_.buffers.size(); ++k) {
+      rt::Buffer& b = program_.buffers[k];
+      if (b.kind != rt::BufferKind::arena || b.bytes.length != 0) continue;
+      blocks.push_back({b.bytes.value, std::max(b.first_step, 0), std::max(b.last_step, 0), -1});
+      owners.push_back(k);
+    }
+    program_.arena_bytes = plan_memory(blocks);
+    program_.live_set_bytes = live_set_bytes(blocks);
+    for (size_t k = 0; k < blocks.size(); ++k) program_.buffers[owners[k]].offset = blocks[k].offset;
+  }
+
+  void touch(int buffer, int time) {
+    if (buffer < 0) return;
+    for (int id : {buffer, root_of(buffer)}) {
+      rt::Buffer& b = program_.buffers[static_cast<size_t>(id)];
+      if (b.first_step < 0) b.first_step = time;
+      b.last_step = std::max(b.last_step, time);
+    }
+  }
+
+  const ProgramRequest& r_;
+  const Graph& graph_;
+  Bounds bounds_;
+  LoweringContext context_;
+  CompiledProgram program_;
+  std::vector<Var*> vars_;
+  std::map<int, int> buffers_;
+  std::map<int, Var*> views_;
+  std::map<const ExprNode*, rt::Extent> extents_;
+  std::map<std::string, int> kernel_ids_;
+  std::map<int, std::string> op_types_;
+  std::vector<std::pair<Var*, int>> output_copies_;
+  std::vector<std::function<void()>> pending_;
+  std::set<size_t> checked_;
+};
+
+}  // namespace
+
+CompiledProgram build_program(const ProgramRequest& request) { return ProgramBuilder(request).run(); }
+
+}  // namespace metac

@@ -1,0 +1,232 @@
+#include "compiler/passes/compile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/passes/build_program.h"
+#include "compiler/passes/choose_layouts.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+// What must be in memory after a list of ops: operands of host steps and whatever nested regions read.
+void collect_needed(const std::vector<Op*>& ops, Needed& needed, bool nested) {
+  for (const Op* op : ops) {
+    bool host = op->kind != OpKind::elementwise && op->kind != OpKind::reindex && op->kind != OpKind::reindex_reduce;
+    if (host || nested)
+      for (const Var* in : op->inputs)
+        if (in) needed.in_memory.insert(in);
+    for (const Region& region : op->regions) {
+      collect_needed(region.ops, needed, true);
+      for (const Var* result : region.results)
+        if (result) needed.in_memory.insert(result);
+    }
+  }
+}
+
+class Compilation {
+ public:
+  Compilation(Graph& graph, const CompileOptions& options) : graph_(graph), options_(options) {}
+
+  CompiledModel run() {
+    timed("verify", [&] { verify(graph_); });
+    if (options_.emit == "meta") trace(to_string(graph_));
+    timed("fuse", [&] { fuse_all(); });
+    timed("split_prepare", [&] { split_prepare(top_, true); for (auto& [unused, region] : regions_) split_prepare(region, false); });
+    timed("choose_layouts", [&] { choose_layouts(graph_, top_, prepare_, layouts_, is_constant(), options_); });
+    if (options_.emit == "fused") trace(to_string(top_));
+    timed("place_weights", [&] { place_weights(); });
+    timed("build_program", [&] { build(); });
+    return std::move(model_);
+  }
+
+ private:
+  template <typename F>
+  void timed(const char* name, F f) {
+    auto start = std::chrono::steady_clock::now();
+    f();
+    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (options_.time_passes && options_.trace) *options_.trace << name << ": " << ms << " ms\n";
+    if (options_.print_after == name) trace(std::string(name) == "fuse" || std::string(name) == "choose_layouts" ? to_string(top_) : to_string(graph_));
+  }
+
+  void trace(const std::string& text) {
+    if (options_.trace) *options_.trace << text;
+  }
+
+  std::function<bool(const Var*)> is_constant() {
+    return [this](const Var* var) { return var->constant.has_value() || prepared_.count(var->id) > 0; };
+  }
+
+  void fuse_all() {
+    Needed needed;
+    collect_needed(graph_.ops, needed, false);
+    for (const Var* out : graph_.outputs) {
+      needed.in_memory.insert(out);
+      needed.own_memory.insert(out);
+    }
+    top_ = fuse(graph_.ops, needed, is_constant(), graph_.symbols, options_.fusion);
+    fuse_regions(graph_.ops);
+  }
+
+  void fuse_regions(const std::vector<Op*>& ops) {
+    for (const Op* op : ops)
+      for (const Region& region : op->regions) {
+        Needed needed;
+        collect_needed(region.ops, needed, false);
+        for (const Var* result : region.results)
+          if (result) needed.in_memory.insert(result);
+        regions_[&region] = fuse(region.ops, needed, is_constant(), graph_.symbols, options_.fusion);
+        fuse_regions(region.ops);
+      }
+  }
+
+  // Kernels that depend on constants alone move to `prepare`.
+  void split_prepare(FusedRegion& region, bool top) {
+    auto constant = is_constant();
+    std::set<const Var*> outputs(graph_.outputs.begin(), graph_.outputs.end());
+    std::vector<Item> kept;
+    for (Item& item : region.items) {
+      if (item.op || !depends_on_constants(item.group, region, constant) || (top && makes_any(item.group, outputs))) {
+        kept.push_back(std::move(item));
+        continue;
+      }
+      for (const Definition& d : item.group.stages) prepared_.insert(d.out->id);
+      prepare_.items.push_back(std::move(item));
+    }
+    region.items = std::move(kept);
+    for (auto& [view, source] : region.views)
+      if (constant(source)) {
+        prepare_.views[view] = source;
+        prepared_.insert(view);
+      }
+  }
+
+  bool depends_on_constants(const Group& group, const FusedRegion&, const std::function<bool(const Var*)>& constant) const {
+    bool all = true, any = false;
+    for (const Definition& d : group.stages) {
+      all &= is_static(d.domain);
+      visit_loads(d, [&](Expr n) {
+        bool inside = std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& s) { return s.out->id == n->id; });
+        any |= !inside;
+        all &= inside || constant(graph_.vars()[static_cast<size_t>(n->id)].get());
+      });
+      for (Expr e : {d.body, d.epilogue})
+        if (e) all &= !any_of(e, [](Expr n) { return n->kind == ExprKind::symbol; });
+    }
+    return all && any;
+  }
+
+  static bool makes_any(const Group& group, const std::set<const Var*>& vars) {
+    return std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return vars.count(d.out) > 0; });
+  }
+
+  // ---- weights ----
+  void note_reads(const FusedRegion& region, std::set<int>& read) const {
+    auto note = [&](int id) {
+      if (auto view = region.views.find(id); view != region.views.end()) read.insert(view->second->id);
+      read.insert(id);
+    };
+    for (const Item& item : region.items) {
+      for (const Definition& d : item.group.stages) visit_loads(d, [&](Expr n) { note(n->id); });
+      if (!item.op) continue;
+      for (const Var* in : item.op->inputs)
+        if (in) note(in->id);
+      for (const Region& r : item.op->regions)
+        for (const Var* result : r.results)
+          if (result) note(result->id);
+    }
+    for (auto& [view, source] : region.views) read.insert(source->id);
+  }
+
+  int parameter_of(const Var* var) {
+    auto [found, fresh] = parameters_.emplace(var->id, static_cast<int>(model_.parameters.size()));
+    if (fresh) model_.parameters.push_back({var->name, *var->constant});
+    return found->second;
+  }
+
+  void place_weights() {
+    std::set<int> run_reads, prepare_reads;
+    note_reads(top_, run_reads);
+    for (auto& [unused, region] : regions_) note_reads(region, run_reads);
+    for (const Var* out : graph_.outputs) run_reads.insert(out->id);
+    note_reads(prepare_, prepare_reads);
+    auto var_of = [&](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
+    auto place = [&](const Var* var, WeightSource source) {
+      Layout layout = layouts_.count(var->id) ? layouts_.at(var->id) : Layout();
+      source.bytes = storage_elements(var->shape(), layout).as_int() * static_cast<int64_t>(size_of(var->dtype()));
+      source.offset = weight_bytes_;
+      offsets_[var->id] = weight_bytes_;
+      weight_bytes_ += (source.bytes + 127) / 64 * 64;
+      model_.weights.push_back(source);
+    };
+    for (int id : run_reads) {
+      const Var* var = var_of(id);
+      if (var->constant) place(var, {parameter_of(var), -1, 0, 0});
+    }
+    for (auto& [view, source] : prepare_.views)
+      if (run_reads.count(view)) run_reads.insert(source->id);
+    for (int id : run_reads) {
+      Var* var = var_of(id);
+      if (var->constant || !prepared_.count(id) || prepare_.views.count(id)) continue;
+      place(var, {-1, static_cast<int>(prepare_outputs_.size()), 0, 0});
+      prepare_outputs_.push_back({var, "p" + std::to_string(id)});
+    }
+    for (int id : prepare_reads) {
+      Var* var = var_of(id);
+      if (var->constant) parameter_of(var);
+    }
+  }
+
+  void build() {
+    ProgramRequest run;
+    run.graph = &graph_;
+    run.regions = &regions_;
+    run.top = &top_;
+    for (Var* in : graph_.inputs) run.inputs.push_back({in, in->name});
+    for (size_t k = 0; k < graph_.outputs.size(); ++k)
+      run.outputs.push_back({graph_.outputs[k], k < graph_.output_names.size() ? graph_.output_names[k] : graph_.outputs[k]->name});
+    run.weight_offsets = offsets_;
+    run.weight_bytes = weight_bytes_;
+    run.layouts = &layouts_;
+    run.options = &options_;
+    for (auto& [view, source] : prepare_.views) top_.views[view] = source;
+    model_.run = build_program(run);
+
+    static const std::map<const Region*, FusedRegion> no_regions;
+    ProgramRequest prepare;
+    prepare.graph = &graph_;
+    prepare.regions = &no_regions;
+    prepare.top = &prepare_;
+    prepare.inputs.resize(model_.parameters.size());
+    for (auto& [id, index] : parameters_) {
+      Var* var = graph_.vars()[static_cast<size_t>(id)].get();
+      prepare.inputs[static_cast<size_t>(index)] = {var, var->name};
+    }
+    prepare.outputs = prepare_outputs_;
+    prepare.layouts = &layouts_;
+    prepare.options = &options_;
+    prepare.with_requirements = false;
+    prepare.kernel_prefix = "p";
+    model_.prepare = build_program(prepare);
+  }
+
+  Graph& graph_;
+  const CompileOptions& options_;
+  FusedRegion top_, prepare_;
+  std::map<const Region*, FusedRegion> regions_;
+  std::set<int> prepared_;
+  Layouts layouts_;
+  std::map<int, int> parameters_;
+  std::vector<ProgramInput> prepare_outputs_;
+  std::map<int, int64_t> offsets_;
+  int64_t weight_bytes_ = 0;
+  CompiledModel model_;
+};
+
+}  // namespace
+
+CompiledModel compile_graph(Graph& graph, const CompileOptions& options) { return Compilation(graph, options).run(); }
+
+}  // namespace metac
