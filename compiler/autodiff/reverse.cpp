@@ -1,0 +1,268 @@
+#include "compiler/autodiff/reverse.h"
+
+#include <algorithm>
+
+#include "compiler/autodiff/clone_region.h"
+#include "compiler/autodiff/external_rules.h"
+#include "compiler/autodiff/gradient.h"
+#include "compiler/autodiff/scalar_rules.h"
+#include "compiler/ir/builders.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+Var* zeros_like(Graph& graph, const Var* var) { return fill(graph, var->shape(), constant_of(var->dtype(), 0)); }
+
+Var* sum_of(Graph& graph, const std::vector<Var*>& terms) {
+  if (terms.size() <= 1) return terms.empty() ? nullptr : terms[0];
+  Expr body;
+  for (size_t k = 0; k < terms.size(); ++k) {
+    Expr term = load(static_cast<int>(k), terms[k]->dtype(), identity_indices(terms[k]->rank()));
+    body = body ? body + term : term;
+  }
+  return graph.elementwise(terms, terms[0]->shape(), body);
+}
+
+namespace {
+
+// Renumbers the loads in `exprs` so that only operands in use remain; the first `kept` always do.
+std::vector<Var*> trim(const std::vector<Var*>& operands, size_t kept, std::vector<Expr*> exprs) {
+  std::vector<bool> used(operands.size(), false);
+  std::fill(used.begin(), used.begin() + kept, true);
+  for (Expr* e : exprs)
+    visit(*e, [&](Expr n) {
+      if (n->kind == ExprKind::load) used[n->id] = true;
+    });
+  std::vector<Var*> out;
+  std::vector<int> number(operands.size(), -1);
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (!used[k]) continue;
+    auto same = k < kept ? out.end() : std::find(out.begin() + kept, out.end(), operands[k]);
+    if (same != out.end()) {
+      number[k] = static_cast<int>(same - out.begin());
+    } else {
+      number[k] = static_cast<int>(out.size());
+      out.push_back(operands[k]);
+    }
+  }
+  const std::function<Expr(Expr)> renumber = [&](Expr n) -> Expr {
+    if (n->kind != ExprKind::load) return {};
+    return load(number[n->id], n->dtype, rewrite(n->args, renumber));
+  };
+  for (Expr* e : exprs) *e = rewrite(*e, renumber);
+  return out;
+}
+
+std::vector<Expr*> pointers(std::vector<Expr>& a, std::vector<Expr>& b) {
+  std::vector<Expr*> out;
+  for (auto* list : {&a, &b})
+    for (Expr& e : *list) out.push_back(&e);
+  return out;
+}
+
+std::vector<Var*> with_first(Var* first, const Op& op) {
+  std::vector<Var*> operands = op.inputs;
+  operands[0] = first;
+  return operands;
+}
+
+Expr identity_load(int id, const Var* var) { return load(id, var->dtype(), identity_indices(var->rank())); }
+
+}  // namespace
+
+Var* trimmed_elementwise(Graph& graph, const std::vector<Var*>& operands, const Shape& shape, Expr body) {
+  std::vector<Var*> used = trim(operands, 0, {&body});
+  return graph.elementwise(std::move(used), shape, body);
+}
+
+Var* trimmed_reindex(Graph& graph, Var* first, const Op& op, const Shape& shape, const std::vector<Expr>& indices) {
+  std::vector<Expr> at = indices, conditions = op.conditions;
+  std::vector<Var*> used = trim(with_first(first, op), 1, pointers(at, conditions));
+  return graph.reindex(std::move(used), shape, at, conditions);
+}
+
+Var* trimmed_reduce(Graph& graph, Var* first, const Op& op, const Shape& shape, const std::vector<Expr>& indices) {
+  std::vector<Expr> at = indices, conditions = op.conditions;
+  std::vector<Var*> used = trim(with_first(first, op), 1, pointers(at, conditions));
+  return graph.reindex_reduce(std::move(used), shape, at, Reduce::add, conditions);
+}
+
+// ---- the walk ----
+Reverse::Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt) : graph_(graph), ops_(ops), count_(ops.size()) {
+  active_.insert(wrt.begin(), wrt.end());
+  for (const Op* op : ops) {
+    bool depends = std::any_of(op->inputs.begin(), op->inputs.end(), [&](const Var* v) { return is_active(v); });
+    for (const Region& region : op->regions)
+      for (const Var* v : captured_vars(region)) depends |= is_active(v);
+    if (!depends) continue;
+    for (const Var* out : op->outputs)
+      if (is_float(out->dtype()) && !out->stop_grad) active_.insert(out);
+  }
+}
+
+void Reverse::add_adjoint(Var* var, Var* adjoint) {
+  if (adjoint && is_active(var)) adjoints_[var].push_back(adjoint);
+}
+
+Var* Reverse::adjoint(Var* var) {
+  auto found = adjoints_.find(var);
+  if (found == adjoints_.end()) return nullptr;
+  Var* sum = sum_of(graph_, found->second);
+  found->second = {sum};
+  return sum;
+}
+
+void Reverse::walk() {
+  for (size_t k = count_; k-- > 0;) {
+    Op& op = *ops_[k];
+    if (std::none_of(op.outputs.begin(), op.outputs.end(), [&](const Var* v) { return adjoints_.contains(v); })) continue;
+    const Origin before = graph_.origin();
+    graph_.set_origin(op.origin);
+    visit(op);
+    graph_.set_origin(before);
+    // An op that was put in front of this one (a bind for a saved state) shifted the list.
+    while (ops_[k] != &op) ++k;
+  }
+}
+
+void Reverse::visit(Op& op) {
+  switch (op.kind) {
+    case OpKind::elementwise: return elementwise(op);
+    case OpKind::reindex: return reindex(op);
+    case OpKind::reindex_reduce: return reindex_reduce(op);
+    case OpKind::if_: return if_(op);
+    case OpKind::loop: return loop(op);
+    case OpKind::bind: return;
+    case OpKind::code: fail("the C++ operator ", quoted(op.routine), " has no derivative; write it as an element-wise expression");
+    case OpKind::external: {
+      const ExternalGradient* rule = find_external_gradient(op.routine);
+      if (!rule) fail("the routine ", op.routine, " has no derivative");
+      std::vector<Var*> adjoints;
+      for (Var* out : op.outputs) adjoints.push_back(adjoint(out));
+      const std::vector<Var*> contributions = rule->reverse(graph_, op, adjoints);
+      for (size_t k = 0; k < contributions.size(); ++k) add_adjoint(op.inputs[k], contributions[k]);
+      return;
+    }
+  }
+}
+
+void Reverse::elementwise(Op& op) {
+  const Shape& domain = op.outputs[0]->shape();
+  std::vector<Var*> operands = op.inputs;
+  std::vector<Expr> seeds;
+  for (Var* out : op.outputs) {
+    Var* given = adjoint(out);
+    seeds.push_back(given ? identity_load(static_cast<int>(operands.size()), given) : Expr());
+    if (given) operands.push_back(given);
+  }
+  // A derivative often contains the result itself (exp, tanh, sigmoid): read it instead of computing it again.
+  std::unordered_map<Expr, Expr> results;
+  for (size_t b = 0; b < op.bodies.size(); ++b) {
+    if (op.bodies[b]->kind != ExprKind::call || !is_float(op.bodies[b]->dtype)) continue;
+    results[op.bodies[b]] = identity_load(static_cast<int>(operands.size()), op.outputs[b]);
+    operands.push_back(op.outputs[b]);
+  }
+  for (auto& [place, value] : adjoints_of_loads(op.bodies, seeds)) {
+    Var* operand = op.inputs[place->id];
+    if (!is_active(operand)) continue;
+    Expr body = rewrite(value, [&](Expr n) -> Expr {
+      auto found = results.find(n);
+      return found == results.end() ? Expr() : found->second;
+    });
+    Var* term = trimmed_elementwise(graph_, operands, domain, body);
+    if (place->args != identity_indices(static_cast<int>(domain.size())) || operand->shape() != domain) {
+      // The operand was read at other places than this one: the term is summed into those.
+      Op reading;
+      reading.inputs = {nullptr};
+      reading.inputs.insert(reading.inputs.end(), op.inputs.begin(), op.inputs.end());
+      const std::function<Expr(Expr)> behind_first = [&](Expr n) -> Expr {
+        return n->kind == ExprKind::load ? load(n->id + 1, n->dtype, rewrite(n->args, behind_first)) : Expr();
+      };
+      term = trimmed_reduce(graph_, term, reading, operand->shape(), rewrite(place->args, behind_first));
+    }
+    add_adjoint(operand, term);
+  }
+}
+
+void Reverse::reindex(Op& op) {
+  if (!is_active(op.inputs[0])) return;
+  Var* given = adjoint(op.outputs[0]);
+  add_adjoint(op.inputs[0], trimmed_reduce(graph_, given, op, op.inputs[0]->shape(), op.indices));
+}
+
+void Reverse::reindex_reduce(Op& op) {
+  if (!is_active(op.inputs[0])) return;
+  Var* given = adjoint(op.outputs[0]);
+  switch (op.reduce) {
+    case Reduce::add: return add_adjoint(op.inputs[0], trimmed_reindex(graph_, given, op, op.inputs[0]->shape(), op.indices));
+    case Reduce::min:
+    case Reduce::max: return extremum(op, given);
+    case Reduce::mul: return product(op, given);
+    case Reduce::logical_and:
+    case Reduce::logical_or: return;
+  }
+}
+
+void Reverse::extremum(Op& op, Var* given) {
+  const Attained who = attained(graph_, op);
+  Var* share = map(graph_, Fn::div, given, who.count);
+  Var* spread = trimmed_reindex(graph_, share, op, op.inputs[0]->shape(), op.indices);
+  add_adjoint(op.inputs[0], map(graph_, Fn::mul, spread, who.mask));
+}
+
+void Reverse::product(Op& op, Var* given) {
+  Var* spread = trimmed_reindex(graph_, given, op, op.inputs[0]->shape(), op.indices);
+  add_adjoint(op.inputs[0], map(graph_, Fn::mul, spread, product_of_others(graph_, op)));
+}
+
+Attained attained(Graph& graph, const Op& op) {
+  Var *x = op.inputs[0], *y = op.outputs[0];
+  Var* best = trimmed_reindex(graph, y, op, x->shape(), op.indices);
+  Expr hit = equal(identity_load(0, x), identity_load(1, best));
+  Var* mask = graph.elementwise({x, best}, x->shape(), cast(hit, x->dtype()));
+  Var* hits = trimmed_reduce(graph, mask, op, y->shape(), op.indices);
+  // At least 1: where nothing was reduced (or a NaN won) there is nothing to share.
+  Expr at_least_one = max(identity_load(0, hits), constant_of(hits->dtype(), 1));
+  return {mask, graph.elementwise({hits}, y->shape(), at_least_one)};
+}
+
+// The product over the others by division, except where zeros are among the factors: with one zero, only that element
+// has a derivative, the product of the rest; with two or more, none has. (Second derivatives at such points are 0.)
+Var* product_of_others(Graph& graph, const Op& op) {
+  Var *x = op.inputs[0], *y = op.outputs[0];
+  const Expr one = constant_of(x->dtype(), 1), none = constant_of(x->dtype(), 0), value = identity_load(0, x);
+  Var* factors = graph.elementwise({x}, x->shape(), select(equal(value, none), one, value));
+  Var* is_zero = graph.elementwise({x}, x->shape(), cast(equal(value, none), x->dtype()));
+  Var* zeros = trimmed_reduce(graph, is_zero, op, y->shape(), op.indices);
+  std::vector<Expr> indices = op.indices, conditions = op.conditions;
+  std::vector<Var*> operands = trim(with_first(factors, op), 1, pointers(indices, conditions));
+  Var* rest = graph.reindex_reduce(operands, y->shape(), indices, Reduce::mul, conditions, op.accumulator);
+  Var* rest_at = trimmed_reindex(graph, rest, op, x->shape(), op.indices);
+  Var* zeros_at = trimmed_reindex(graph, zeros, op, x->shape(), op.indices);
+  Expr product = identity_load(0, rest_at), count = identity_load(1, zeros_at), factor = identity_load(2, factors), zero_here = identity_load(3, is_zero);
+  Expr body = select(equal(count, none), product / factor, select(logical_and(equal(count, one), equal(zero_here, one)), product, none));
+  return graph.elementwise({rest_at, zeros_at, factors, is_zero}, x->shape(), body);
+}
+
+// ---- the entry ----
+std::vector<Var*> gradient(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& seeds, const std::vector<Var*>& wrt) {
+  METAC_ASSERT(outputs.size() == seeds.size());
+  for (const auto* list : {&outputs, &wrt})
+    for (const Var* v : *list)
+      if (!is_float(v->dtype())) fail("a gradient needs floating-point tensors, ", quoted(v->name), " is ", name_of(v->dtype()));
+  Reverse reverse(graph, graph.open_ops(), wrt);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!seeds[k] && !element_count(outputs[k]->shape()).is_int(1))
+      fail("the gradient of a tensor of shape ", to_string(outputs[k]->shape()), " needs a seed; only one number can do without");
+    reverse.add_adjoint(outputs[k], seeds[k] ? seeds[k] : fill(graph, outputs[k]->shape(), constant_of(outputs[k]->dtype(), 1)));
+  }
+  reverse.walk();
+  std::vector<Var*> out;
+  for (Var* v : wrt) {
+    Var* sum = reverse.adjoint(v);
+    out.push_back(sum ? sum : zeros_like(graph, v));
+  }
+  return out;
+}
+
+}  // namespace metac

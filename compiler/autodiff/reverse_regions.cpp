@@ -1,0 +1,144 @@
+// The reverse rules of If and Loop.
+//
+// If: an If with the same condition, whose branches compute the forward branch again and walk it backwards. The forward
+// values of a branch are not visible outside of it, and an If that returned them all would hold memory for both branches.
+//
+// Loop: the forward Loop gets stacked outputs that save its carried values at the start of every iteration. A reverse
+// Loop runs over them from the last to the first: it computes the iteration again from the saved values, walks it
+// backwards, and carries the adjoints of the carried values and the sums for what the body captured. Everything is an
+// ordinary Loop again, so the next order needs no further rule.
+#include <algorithm>
+
+#include "compiler/autodiff/clone_region.h"
+#include "compiler/autodiff/reverse.h"
+#include "compiler/ir/builders.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+// Slice `at` of the leading axis of a stacked value.
+Var* row_of(Graph& graph, Var* stacked, Expr at) {
+  Shape shape(stacked->shape().begin() + 1, stacked->shape().end());
+  std::vector<Expr> indices = identity_indices(static_cast<int>(shape.size()));
+  indices.insert(indices.begin(), at);
+  return graph.reindex({stacked}, shape, indices);
+}
+
+}  // namespace
+
+void Reverse::if_(Op& op) {
+  std::vector<Var*> given;
+  for (Var* out : op.outputs) given.push_back(adjoint(out));
+  std::vector<Var*> wanted;
+  for (const Region& region : op.regions)
+    for (Var* v : captured_vars(region))
+      if (is_active(v) && !std::count(wanted.begin(), wanted.end(), v)) wanted.push_back(v);
+  if (wanted.empty()) return;
+  std::vector<Region> branches(2);
+  for (size_t b = 0; b < 2; ++b) {
+    graph_.open_region(&branches[b]);
+    Cloner copy(graph_);
+    copy.clone(op.regions[b].ops);
+    Reverse inner(graph_, graph_.open_ops(), wanted);
+    for (size_t k = 0; k < given.size(); ++k) inner.add_adjoint(copy(op.regions[b].results[k]), given[k]);
+    inner.walk();
+    for (Var* v : wanted) {
+      Var* sum = inner.adjoint(v);
+      branches[b].results.push_back(sum ? sum : zeros_like(graph_, v));
+    }
+    graph_.close_region();
+  }
+  Op* result = graph_.if_(op.inputs[0], std::move(branches[0]), std::move(branches[1]));
+  for (size_t k = 0; k < wanted.size(); ++k) add_adjoint(wanted[k], result->outputs[k]);
+}
+
+Expr Reverse::trip_dim(Op& op) {
+  const Region& body = op.regions[0];
+  if (op.outputs.size() > body.params.size()) return op.outputs[body.params.size()]->shape()[0];
+  if (op.inputs[0] && !body.results[0]) {
+    const size_t before = ops_.size();
+    Expr trips = max(graph_.element(op.inputs[0], 0, "trip_count"), Expr(0));
+    // A bind must stand before the loop whose outputs it sizes.
+    if (ops_.size() > before) {
+      Op* bind = ops_.back();
+      ops_.pop_back();
+      ops_.insert(std::find(ops_.begin(), ops_.end(), &op), bind);
+    }
+    return trips;
+  }
+  op.symbols.push_back(graph_.add_symbol({.name = "iterations"}));
+  return symbol(op.symbols.back());
+}
+
+Var* Reverse::saved(Op& op, Var* value) {
+  Region& body = op.regions[0];
+  const size_t carried = body.params.size();
+  for (size_t k = carried; k < op.outputs.size(); ++k)
+    if (body.results[1 + k] == value) return op.outputs[k];
+  Type type = value->type;
+  type.shape.insert(type.shape.begin(), trip_dim(op));
+  Var* out = graph_.make_var(type);
+  out->producer = &op;
+  out->output_index = static_cast<int>(op.outputs.size());
+  op.outputs.push_back(out);
+  body.results.push_back(value);
+  return out;
+}
+
+void Reverse::loop(Op& op) {
+  const size_t carried = op.regions[0].params.size(), stacked = op.outputs.size() - carried;
+  std::vector<Var*> given;
+  for (Var* out : op.outputs) given.push_back(adjoint(out));
+  const Expr trips = trip_dim(op);
+  std::vector<Var*> states;
+  for (size_t k = 0; k < carried; ++k) states.push_back(saved(op, op.regions[0].params[k]));
+  const Region& body = op.regions[0];  // `saved` appends to its results
+  std::vector<Var*> captured;
+  for (Var* v : captured_vars(body))
+    if (is_active(v)) captured.push_back(v);
+
+  Region back;
+  back.iteration = graph_.add_symbol({.name = "reverse"});
+  const Expr at = trips - Expr(1) - symbol(back.iteration);
+  std::vector<size_t> real;  // carried values that have an adjoint
+  std::vector<Var*> initial, wrt;
+  for (size_t k = 0; k < carried; ++k) {
+    if (!is_float(body.params[k]->dtype())) continue;
+    real.push_back(k);
+    initial.push_back(given[k] ? given[k] : zeros_like(graph_, op.outputs[k]));
+    back.params.push_back(graph_.make_var(body.params[k]->type));
+  }
+  for (Var* v : captured) {
+    initial.push_back(zeros_like(graph_, v));
+    back.params.push_back(graph_.make_var(v->type));
+  }
+  Var* count = vector_of(graph_, {trips});
+  count = reshape(graph_, count, {});
+
+  graph_.open_region(&back);
+  Cloner copy(graph_);
+  if (body.iteration >= 0) copy.map_symbol(body.iteration, at);
+  for (size_t k = 0; k < carried; ++k) copy.map_var(body.params[k], row_of(graph_, states[k], at));
+  std::vector<Var*> rows;  // adjoints of this iteration's values
+  for (size_t k = 0; k < stacked; ++k) rows.push_back(given[carried + k] ? row_of(graph_, given[carried + k], at) : nullptr);
+  copy.clone(body.ops);
+  for (size_t k : real) wrt.push_back(copy(body.params[k]));
+  wrt.insert(wrt.end(), captured.begin(), captured.end());
+  Reverse inner(graph_, graph_.open_ops(), wrt);
+  for (size_t r = 0; r < real.size(); ++r) inner.add_adjoint(copy(body.results[1 + real[r]]), back.params[r]);
+  for (size_t k = 0; k < stacked; ++k) inner.add_adjoint(copy(body.results[1 + carried + k]), rows[k]);
+  inner.walk();
+  back.results = {nullptr};
+  for (size_t k = 0; k < wrt.size(); ++k) {
+    Var* sum = inner.adjoint(wrt[k]);
+    if (k < real.size()) back.results.push_back(sum ? sum : zeros_like(graph_, wrt[k]));
+    else back.results.push_back(sum ? sum_of(graph_, {back.params[k], sum}) : back.params[k]);
+  }
+  graph_.close_region();
+  Op* result = graph_.loop(count, nullptr, initial, std::move(back));
+  for (size_t r = 0; r < real.size(); ++r) add_adjoint(op.inputs[2 + real[r]], result->outputs[r]);
+  for (size_t k = 0; k < captured.size(); ++k) add_adjoint(captured[k], result->outputs[real.size() + k]);
+}
+
+}  // namespace metac
