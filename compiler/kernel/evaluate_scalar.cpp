@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <unordered_map>
 
@@ -41,11 +42,24 @@ void for_bool(Scalar* out, int n, const F& value_at) {
 
 double floored_remainder(double a, double b) {
   double r = std::fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  if (r == 0) return b < 0 ? -0.0 : 0.0;
+  return (r < 0) != (b < 0) ? r + b : r;
 }
 
-double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : a > b ? a : b; }
-double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : a < b ? a : b; }
+// A half-precision value straight from double: float32, rounded to odd, so that the second rounding sees what was cut.
+float odd_float(double x) {
+  float f = static_cast<float>(x);
+  if (!std::isfinite(f) || static_cast<double>(f) == x) return f;
+  if (std::fabs(static_cast<double>(f)) > std::fabs(x)) f = std::nextafter(f, 0.0f);
+  uint32_t pattern;
+  std::memcpy(&pattern, &f, 4);
+  pattern |= 1;
+  std::memcpy(&f, &pattern, 4);
+  return f;
+}
+
+double larger(double a, double b) { return std::isnan(a) ? a : a > b ? a : b; }
+double smaller(double a, double b) { return std::isnan(a) ? a : a < b ? a : b; }
 
 bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
 #define UNARY(name, value)                                   \
@@ -63,7 +77,7 @@ bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
   switch (fn) {
     UNARY(neg, -x);
     UNARY(abs, std::fabs(x));
-    UNARY(sign, std::isnan(x) ? x : double((x > 0) - (x < 0)));
+    UNARY(sign, x > 0 ? 1.0 : x < 0 ? -1.0 : x);
     UNARY(sqrt, std::sqrt(x));
     UNARY(exp, std::exp(x));
     UNARY(log, std::log(x));
@@ -209,8 +223,6 @@ int64_t wrap_to(DType dtype, int64_t value) {
   }
 }
 
-Scalar scalar_of(DType dtype, double value) { return convert(real_scalar(value), DType::f64, dtype); }
-
 Scalar convert(Scalar value, DType from, DType to) {
   Scalar result;
   convert_lanes({&value, 0}, from, to, &result, 1);
@@ -218,7 +230,9 @@ Scalar convert(Scalar value, DType from, DType to) {
 }
 
 void convert_lanes(Lanes values, DType from, DType to, Scalar* out, int n) {
-  if (is_float(from) && is_float(to)) {
+  if (from == DType::f64 && (to == DType::f16 || to == DType::bf16)) {
+    for (int i = 0; i < n; ++i) out[i].real = round_to(to, odd_float(values[i].real));
+  } else if (is_float(from) && is_float(to)) {
     for_real(to, out, n, [&](int i) { return values[i].real; });
   } else if (is_float(to)) {
     if (from == DType::u64)
@@ -237,6 +251,8 @@ void convert_lanes(Lanes values, DType from, DType to, Scalar* out, int n) {
   } else if (is_float(from)) {
     for_integer(to, out, n, [&](int i) -> int64_t {
       const double x = std::trunc(values[i].real);
+      if (size_of(to) < 8 && to != DType::u32)  // narrow integers go through int32
+        return x >= -0x1p31 && x < 0x1p31 ? static_cast<int64_t>(x) : std::numeric_limits<int32_t>::min();
       if (x >= -0x1p63 && x < 0x1p63) return static_cast<int64_t>(x);
       if (to == DType::u64 && x >= 0x1p63 && x < 0x1p64) return wrapping(static_cast<uint64_t>(x));
       return std::numeric_limits<int64_t>::min();
