@@ -1,0 +1,381 @@
+"""Files that are no model, broken structure, lying tensors, external data."""
+import os
+import pathlib
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from case_list import FLOAT, INT64, Run, array, info, model_of, node_model, refused, relu_model, run_with, weighted_model, works
+
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "models/digits/digits.onnx"
+
+
+# ---- files ----
+@refused("H01")
+def empty_file(folder):
+    return b""
+
+
+@refused("H02")
+def random_bytes(folder):
+    return np.random.default_rng(5).bytes(4096)
+
+
+@refused("H03")
+def cut_in_half(folder):
+    data = DIGITS.read_bytes()
+    return data[:len(data) // 2]
+
+
+@refused("H03")
+def last_byte_missing(folder):
+    return DIGITS.read_bytes()[:-1]
+
+
+@refused("H04")
+def an_executable(folder):
+    return pathlib.Path("/bin/true").read_bytes()
+
+
+@refused("H04")
+def json_named_onnx(folder):
+    return b'{"graph": {"node": []}}\n'
+
+
+@refused("H05")
+def another_message(folder):
+    return numpy_helper.from_array(np.arange(100, dtype=np.float32), "w").SerializeToString()
+
+
+@refused("H06", "no-such-file")
+def no_such_file(folder):
+    return Run(["compile", "{folder}/no-such-file.onnx", "-o", "{out}", "--no-build"])
+
+
+@refused("H06")
+def model_is_a_directory(folder):
+    return Run(["compile", "{folder}", "-o", "{out}", "--no-build"])
+
+
+@refused("H06")
+def model_is_a_pipe(folder):
+    os.mkfifo(folder / "pipe.onnx")
+    return Run(["compile", "{folder}/pipe.onnx", "-o", "{out}", "--no-build"])
+
+
+# ---- the model message ----
+@refused("H07", "graph")
+def no_graph(folder):
+    model = relu_model()
+    model.ClearField("graph")
+    return model
+
+
+@refused("H09", "opset")
+def no_opset(folder):
+    model = relu_model()
+    del model.opset_import[:]
+    return model
+
+
+@refused("H10", "9999")
+def opset_of_the_future(folder):
+    return relu_model(opset=9999)
+
+
+@refused("H11", "-1")
+def negative_opset(folder):
+    return relu_model(opset=-1)
+
+
+@refused("H12", "9999")
+def ir_of_the_future(folder):
+    return relu_model(ir=9999)
+
+
+@refused("H13", "Frobnicate")
+def unknown_operator(folder):
+    return node_model("Frobnicate", [[2]])
+
+
+@refused("H14", "(?s)Frobnicate.*Quux|Quux.*Frobnicate", lines=4)
+def several_unknown_operators(folder):
+    nodes = [helper.make_node("Frobnicate", ["x"], ["a"], "first"), helper.make_node("Quux", ["a"], ["y"], "second", domain="com.example")]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return model_of(nodes, [info("x", FLOAT, [2])], [info("y")], opsets=opsets)
+
+
+@refused("H15", "the_node")
+def too_few_inputs(folder):
+    return node_model("Add", [[2]])
+
+
+@refused("H16", "the_node")
+def too_many_inputs(folder):
+    return node_model("Relu", [[2], [2]])
+
+
+@refused("H17", "nope")
+def undefined_name(folder):
+    return model_of([helper.make_node("Relu", ["nope"], ["y"], "the_node")], [info("x", FLOAT, [2])], [info("y")])
+
+
+@refused("H18", "aaa|bbb")
+def cycle(folder):
+    nodes = [helper.make_node("Add", ["x", "bbb"], ["aaa"], "n1"), helper.make_node("Relu", ["aaa"], ["bbb"], "n2")]
+    return model_of(nodes, [info("x", FLOAT, [2])], [info("bbb")])
+
+
+@refused("H19", "yyy")
+def self_loop(folder):
+    return model_of([helper.make_node("Add", ["x", "yyy"], ["yyy"], "n1")], [info("x", FLOAT, [2])], [info("yyy")])
+
+
+@refused("H20", "yyy")
+def two_producers(folder):
+    nodes = [helper.make_node("Relu", ["x"], ["yyy"], "n1"), helper.make_node("Neg", ["x"], ["yyy"], "n2")]
+    return model_of(nodes, [info("x", FLOAT, [2])], [info("yyy")])
+
+
+@refused("H21", "aaa")
+def unsorted_nodes(folder):
+    nodes = [helper.make_node("Relu", ["aaa"], ["y"], "n1"), helper.make_node("Neg", ["x"], ["aaa"], "n2")]
+    return model_of(nodes, [info("x", FLOAT, [2])], [info("y")])
+
+
+@refused("H22", "never")
+def output_never_produced(folder):
+    return model_of([helper.make_node("Relu", ["x"], ["y"], "n1")], [info("x", FLOAT, [2])], [info("never")])
+
+
+@works("H23")
+def output_is_input(folder):
+    x = np.array([1, -2], np.float32)
+    return run_with(folder, model_of([], [info("x", FLOAT, [2])], [info("x", FLOAT, [2])]), {"x": x}, {"x": x})
+
+
+# ---- tensors ----
+def lying(dims, dtype=FLOAT, raw=b"", **fields):
+    tensor = TensorProto(data_type=dtype, raw_data=raw, **fields)
+    tensor.dims.extend(dims)
+    return weighted_model(tensor)
+
+
+def lie(id, title, pattern, *args, **kwargs):
+    def make(folder):
+        return lying(*args, **kwargs)
+    make.__name__ = title
+    refused(id, pattern)(make)
+
+
+lie("H24", "dims_wrap_to_4", '"?w"?', [(1 << 62) + 1, 4], raw=bytes(16))
+lie("H25", "dims_wrap_to_0", '"?w"?', [1 << 62, 4])
+lie("H26", "negative_dim", '"?w"?', [-4], raw=bytes(16))
+lie("H27", "raw_data_short", "15", [4], raw=bytes(15))
+lie("H28", "raw_data_long", "17", [4], raw=bytes(17))
+lie("H29", "raw_and_float_data", '"?w"?', [4], raw=bytes(16), float_data=[1, 2, 3, 4])
+lie("H30", "dtype_999", "999", [4], dtype=999, raw=bytes(16))
+lie("H31", "dtype_0", '"?w"?', [4], dtype=0, raw=bytes(16))
+lie("H33", "rank_70", "70", [1] * 70, raw=bytes(4))
+
+
+@refused("H32")
+def zero_times_2_to_62(folder):
+    return lying([0, 1 << 62, 1 << 62])
+
+
+@refused("H155")
+def sparse_index_out_of_range(folder):
+    model = weighted_model(array("w", [1, 2, 3, 4]))
+    values, indices = array("w", [1.0]), array("", [99], np.int64)
+    del model.graph.initializer[:]
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+    return model
+
+
+# ---- external data ----
+def external(folder, location, **entries):
+    """The model's folder is `folder`/inside; what lies in `folder` is outside of it."""
+    inside = folder / "inside"
+    inside.mkdir(exist_ok=True)
+    (folder / "secret.bin").write_bytes(bytes(16))
+    tensor = TensorProto(data_type=FLOAT, data_location=TensorProto.EXTERNAL)
+    tensor.dims.append(4)
+    if location is not None:
+        tensor.external_data.add(key="location", value=location)
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=str(value))
+    (inside / "model.onnx").write_bytes(weighted_model(tensor).SerializeToString())
+    return Run(["compile", "{folder}/inside/model.onnx", "-o", "{out}", "--no-build"])
+
+
+@refused("H34", "secret")
+def external_above(folder):
+    return external(folder, "../secret.bin")
+
+
+@refused("H35", "secret")
+def external_down_and_above(folder):
+    (folder / "inside/sub").mkdir(parents=True)
+    return external(folder, "sub/../../secret.bin")
+
+
+@refused("H36")
+def external_absolute(folder):
+    return external(folder, str(folder / "secret.bin"))
+
+
+@refused("H37", "link.bin")
+def external_symbolic_link(folder):
+    run = external(folder, "link.bin")
+    (folder / "inside/link.bin").symlink_to(folder / "secret.bin")
+    return run
+
+
+@refused("H38", "sub")
+def external_through_linked_folder(folder):
+    run = external(folder, "sub/secret.bin")
+    (folder / "inside/sub").symlink_to(folder)
+    return run
+
+
+@refused("H39", "hard.bin")
+def external_hard_link(folder):
+    run = external(folder, "hard.bin")
+    os.link(folder / "secret.bin", folder / "inside/hard.bin")
+    return run
+
+
+@refused("H40", "pipe.bin")
+def external_pipe(folder):
+    run = external(folder, "pipe.bin")
+    os.mkfifo(folder / "inside/pipe.bin")
+    return run
+
+
+@refused("H41", "sub")
+def external_directory(folder):
+    run = external(folder, "sub")
+    (folder / "inside/sub").mkdir()
+    return run
+
+
+@refused("H42")
+def external_dev_zero(folder):
+    return external(folder, "/dev/zero")
+
+
+@refused("H43", "missing.bin")
+def external_missing(folder):
+    return external(folder, "missing.bin")
+
+
+def with_data(folder, **entries):
+    run = external(folder, "data.bin", **entries)
+    (folder / "inside/data.bin").write_bytes(np.arange(8, dtype=np.float32).tobytes())
+    return run
+
+
+@refused("H44", "location")
+def external_without_location(folder):
+    return external(folder, None)
+
+
+@refused("H45", "1000")
+def external_offset_past_end(folder):
+    return with_data(folder, offset=1000, length=16)
+
+
+@refused("H46", "-16")
+def external_negative_offset(folder):
+    return with_data(folder, offset=-16, length=16)
+
+
+@refused("H47", str(1 << 60))
+def external_length_2_to_60(folder):
+    return with_data(folder, offset=0, length=1 << 60)
+
+
+@refused("H48", "12")
+def external_length_mismatch(folder):
+    return with_data(folder, offset=0, length=12)
+
+
+@refused("H49", "12abc")
+def external_offset_not_a_number(folder):
+    return with_data(folder, offset="12abc", length=16)
+
+
+@works("H50")
+def external_unknown_key(folder):
+    return with_data(folder, offset=16, length=16, flavour="vanilla")
+
+
+# ---- attributes and text ----
+@refused("H62")
+def invalid_utf8_name(folder):
+    model = model_of([helper.make_node("Relu", ["x"], ["MARKER"], "n1")], [info("x", FLOAT, [2])], [info("MARKER")])
+    return model.SerializeToString().replace(b"MARKER", b"\xff\xfe\x80\xc0\xaf\xf5")
+
+
+@refused("H63", "axis")
+def attribute_of_wrong_type(folder):
+    return node_model("Concat", [[2], [2]], axis="zero")
+
+
+@refused("H64", "axis")
+def attribute_twice(folder):
+    model = node_model("Concat", [[2], [2]], axis=0)
+    model.graph.node[0].attribute.append(helper.make_attribute("axis", 0))
+    return model
+
+
+@refused("H65", "bogus")
+def unknown_attribute(folder):
+    return node_model("Relu", [[2]], bogus=1)
+
+
+@refused("H66", "99")
+def axis_99(folder):
+    return node_model("Softmax", [[2, 3]], axis=99)
+
+
+@refused("H67", "the_node")
+def axis_int64_min(folder):
+    return node_model("Softmax", [[2, 3]], axis=-(1 << 63))
+
+
+@refused("H145")
+def message_nested_3000_deep(folder):
+    model = node_model("If", [(TensorProto.BOOL, [])])
+    graph = model.graph
+    data = graph.SerializeToString()
+    for _ in range(3000):
+        attribute = AttributeProto(name="then_branch", type=AttributeProto.GRAPH).SerializeToString() + b"\x32" + varint(len(data)) + data
+        node = b"\x22\x02If" + b"\x2a" + varint(len(attribute)) + attribute
+        data = b"\x0a" + varint(len(node)) + node
+    return b"\x08\x08" + b"\x3a" + varint(len(data)) + data + b"\x42\x02\x10\x11"
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes([*out, n])
+
+
+@refused("H158", "N")
+def symbolic_dims_conflict(folder):
+    model = model_of([helper.make_node("Add", ["a", "b"], ["y"], "n1")], [info("a", FLOAT, ["N"]), info("b", FLOAT, ["N"])], [info("y", FLOAT, ["N"])])
+    return run_with(folder, model, {"a": np.zeros(2, np.float32), "b": np.zeros(3, np.float32)})
+
+
+@refused("H159", "y")
+def declared_output_shape_wrong(folder):
+    return model_of([helper.make_node("Relu", ["x"], ["y"], "n1")], [info("x", FLOAT, [2])], [info("y", FLOAT, [3])])
+
+
+@refused("H160", "y")
+def declared_output_type_wrong(folder):
+    return model_of([helper.make_node("Relu", ["x"], ["y"], "n1")], [info("x", FLOAT, [2])], [info("y", INT64, [2])])

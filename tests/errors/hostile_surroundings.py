@@ -1,0 +1,212 @@
+"""The command line, the machine and the JSON front end: what surrounds a good model."""
+import os
+import pathlib
+
+import numpy as np
+
+from case_list import Run, refused, relu_model, run_with, works
+
+DIGITS = str(pathlib.Path(__file__).resolve().parents[2] / "models/digits/digits.onnx")
+COMPILE = ["compile", DIGITS, "--no-build", "-o"]
+two = np.array([1, -2], np.float32)
+
+
+# ---- values for `metac run` ----
+@refused("R1", "int64|float")
+def input_of_wrong_type(folder):
+    return run_with(folder, relu_model(), {"x": np.array([1, 2])})
+
+
+@refused("R2", "3")
+def input_of_wrong_shape(folder):
+    return run_with(folder, relu_model(), {"x": np.zeros(3, np.float32)})
+
+
+@refused("R3", "2")
+def input_of_wrong_rank(folder):
+    return run_with(folder, relu_model(), {"x": np.zeros((2, 1), np.float32)})
+
+
+@refused("R4", "nosuch")
+def input_of_wrong_name(folder):
+    return run_with(folder, relu_model(), {"nosuch": two})
+
+
+@refused("R5", "nosuch.npy")
+def input_file_missing(folder):
+    return run_with(folder, relu_model(), {"x": "{folder}/nosuch.npy"})
+
+
+def npy(folder, content):
+    (folder / "x.npy").write_bytes(content)
+    return run_with(folder, relu_model(), {"x": "{folder}/x.npy"})
+
+
+def npy_with_header(header, data=bytes(8)):
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+@refused("J14", "x.npy")
+def npy_truncated_header(folder):
+    return npy(folder, npy_with_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n")[:20])
+
+
+@refused("J14", "x.npy")
+def npy_with_an_expression(folder):
+    return npy(folder, npy_with_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (__import__('os').getpid(),), }\n"))
+
+
+@refused("J14", "x.npy")
+def npy_data_short(folder):
+    return npy(folder, npy_with_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", bytes(7)))
+
+
+@refused("J14", "x.npy")
+def npy_shape_overflows(folder):
+    return npy(folder, npy_with_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905, 4), }\n"))
+
+
+@refused("J14", "x.npy")
+def npy_of_objects(folder):
+    return npy(folder, npy_with_header(b"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n"))
+
+
+# ---- shapes and dims on the command line ----
+def compile_digits(folder, *more):
+    return Run(["compile", DIGITS, "--no-build", "-o", "{out}", *more])
+
+
+@refused("S1", "nosuch")
+def shape_for_unknown_input(folder):
+    return compile_digits(folder, "--shape", "nosuch=1x1x8x8")
+
+
+@refused("S2", "image")
+def shape_of_wrong_rank(folder):
+    return compile_digits(folder, "--shape", "image=1x64")
+
+
+@refused("S3", "9")
+def shape_against_the_model(folder):
+    return compile_digits(folder, "--shape", "image=1x1x9x9")
+
+
+@refused("S4", status=2)
+def shape_that_is_no_shape(folder):
+    return compile_digits(folder, "--shape", "image=1xtwo")
+
+
+@refused("S5", "nosuch")
+def unknown_dim(folder):
+    return compile_digits(folder, "--dim", "nosuch=4")
+
+
+@refused("S6", status=2)
+def dim_range_the_wrong_way(folder):
+    return compile_digits(folder, "--dim", "batch=8..2")
+
+
+@refused("S7", status=2, lines=9)
+def unknown_option(folder):
+    return compile_digits(folder, "--frobnicate")
+
+
+@refused("S8", status=2, lines=9)
+def unknown_command(folder):
+    return Run(["frobnicate"])
+
+
+# ---- output folders ----
+@refused("J15")
+def output_is_root(folder):
+    return Run([*COMPILE, "/"], may_write=True)
+
+
+@refused("J15", "plain")
+def output_is_a_file(folder):
+    (folder / "plain").write_text("keep me")
+    return Run([*COMPILE, "{folder}/plain"], after=lambda folder, out: None if (folder / "plain").read_text() == "keep me" else "the file was changed")
+
+
+@refused("J15")
+def output_is_somebody_elses_folder(folder):
+    (folder / "mine").mkdir()
+    (folder / "mine/notes.txt").write_text("keep me")
+    return Run([*COMPILE, "{folder}/mine"], after=lambda folder, out: None if os.listdir(folder / "mine") == ["notes.txt"] else "something was written there")
+
+
+@refused("J15")
+def output_name_of_4096_characters(folder):
+    return Run([*COMPILE, "{folder}/" + "a" * 4096])
+
+
+@refused("J15")
+def output_in_unwritable_place(folder):
+    return Run([*COMPILE, "/proc/metac-output"])
+
+
+@works("J15")
+def output_with_odd_characters(folder):
+    return Run([*COMPILE, "{folder}/a b'\"$(touch x);\n*"], after=lambda folder, out: None if not (folder / "x").exists() else "a shell ran", may_write=True)
+
+
+@refused("F1", "space|large|limit|[Ff]ile")
+def disk_full(folder):
+    return Run([*COMPILE, "{out}"], file_limit=4096)
+
+
+@refused("F2", "compiler|c\\+\\+|cmake|found")
+def no_compiler(folder):
+    return Run(["compile", DIGITS, "-o", "{out}"], environment={"PATH": "/nonexistent"})
+
+
+@refused("J16")
+def compiler_with_a_shell_command(folder):
+    return Run(["compile", DIGITS, "-o", "{out}", "--cxx", f"c++; touch {folder}/x"], after=lambda folder, out: None if not (folder / "x").exists() else "a shell ran")
+
+
+@refused("J17", "nosuch")
+def model_name_with_a_newline(folder):
+    return Run(["compile", "{folder}/nosuch\nmodel.onnx", "-o", "{out}", "--no-build"])
+
+
+@works("F3")
+def cache_folder_not_writable(folder):
+    return Run(["run", DIGITS, "--input", "image=random", "--output-dir", "{out}"], environment={"METAC_CACHE_DIR": "/proc/metac-cache"})
+
+
+@works("F4")
+def empty_environment(folder):
+    return Run(["run", DIGITS, "--input", "image=random", "--output-dir", "{out}"], environment={"HOME": "", "METAC_CACHE_DIR": "", "XDG_CACHE_HOME": ""})
+
+
+@works("F5")
+def locale_with_decimal_comma(folder):
+    return Run(["compile", DIGITS, "-o", "{out}", "--no-build"], environment={"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu"})
+
+
+# ---- JSON ----
+def json_case(id, title, content):
+    def make(folder):
+        (folder / "model.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+        return Run(["compile", "{folder}/model.json", "-o", "{out}", "--no-build"])
+
+    make.__name__ = f"json_{title}"
+    refused(id, r"model\.json")(make)
+
+
+json_case("J1", "unterminated", '{"metac": 1, "graph": {"inputs": [')
+json_case("J1", "empty", "")
+json_case("J1", "not_an_object", "[1, 2, 3]")
+json_case("J1", "trailing_garbage", "{} {}")
+json_case("J2", "nested_100000_deep", "[" * 100_000)
+json_case("J3", "duplicate_key", '{"metac": 1, "metac": 1}')
+json_case("J4", "number_1e400", '{"metac": 1e400}')
+json_case("J4", "number_nan", '{"metac": NaN}')
+json_case("J4", "number_2_to_63", '{"metac": 9223372036854775808}')
+json_case("J5", "lone_surrogate", '{"metac": "\\ud800"}')
+json_case("J5", "invalid_utf8", b'{"metac": "\xff\xfe"}')
+json_case("J5", "nul_in_text", b'{"metac": "a\x00b"}')
+json_case("J6", "unknown_field", '{"metac": 1, "frobnicate": true}')
+json_case("J6", "unknown_version", '{"metac": 999}')
+json_case("J8", "array_of_20_million", "[" + "0," * 20_000_000 + "0]")
