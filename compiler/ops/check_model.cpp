@@ -1,0 +1,220 @@
+// What can be said against a model without lowering it: names, order, cycles, opsets, operators, attributes.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compiler/ops/model_lowering.h"
+
+namespace metac {
+namespace {
+
+struct Names {
+  std::unordered_set<std::string> own;
+  const Names* outer = nullptr;
+  bool has(const std::string& name) const {
+    for (const Names* n = this; n; n = n->outer)
+      if (n->own.count(name)) return true;
+    return false;
+  }
+};
+
+using Opsets = std::map<std::string, int64_t>;
+
+void for_each_subgraph(const Node& node, const std::function<void(const ModelGraph&)>& f) {
+  for (const auto& [name, attribute] : node.attributes)
+    for (const auto& graph : attribute.graphs)
+      if (graph) f(*graph);
+}
+
+// The names of outer values that a subgraph reads, nested subgraphs included. `depth` bounds hostile nesting.
+void outer_reads(const ModelGraph& graph, std::set<std::string>& reads, int depth = 0) {
+  if (depth > 100) return;
+  std::set<std::string> inner, own;
+  for (const Value& v : graph.inputs) own.insert(v.name);
+  for (const Initializer& i : graph.initializers) own.insert(i.name);
+  for (const Node& node : graph.nodes) {
+    inner.insert(node.inputs.begin(), node.inputs.end());
+    for_each_subgraph(node, [&](const ModelGraph& g) { outer_reads(g, inner, depth + 1); });
+    own.insert(node.outputs.begin(), node.outputs.end());
+  }
+  for (const Value& v : graph.outputs) inner.insert(v.name);
+  for (const std::string& name : inner)
+    if (!own.count(name)) reads.insert(name);
+}
+
+class Checker {
+ public:
+  Checker(const Model& model, std::vector<Diagnostic>& problems) : model_(model), problems_(problems) {}
+
+  void check() {
+    check_opsets(model_.opset_imports, "");
+    if (model_.graph.outputs.empty()) report("", "the model has no outputs");
+    check_graph(model_.graph, nullptr, model_.opset_imports, "", 0);
+    while (!calls_.empty()) {
+      const ModelFunction* function = calls_.back();
+      calls_.pop_back();
+      check_function(*function);
+    }
+    for (auto& [key, count] : repeated_)
+      if (count.second > 1) problems_[count.first].message += concat(" (and ", count.second - 1, " more such nodes)");
+  }
+
+ private:
+  void report(const std::string& node, const std::string& message) { problems_.push_back({model_.path, node, message}); }
+
+  void check_opsets(const Opsets& opsets, const std::string& where) {
+    if (opsets.empty()) report(where, "the model has no opset_import");
+    for (const auto& [domain, version] : opsets) {
+      if (version < 1) report(where, concat("opset ", version, " of domain ", display_domain(domain), " is no version"));
+      else if (domain.empty() && version > newest_opset)
+        report(where, concat("opset ", version, " is newer than ", newest_opset, ", the newest this build knows"));
+    }
+  }
+
+  void check_function(const ModelFunction& function) {
+    std::string where = "function " + quoted(function.name);
+    if (function.opset_imports.size() && &function.opset_imports != &model_.opset_imports) check_opsets(function.opset_imports, where);
+    Names names;
+    for (const std::string& input : function.inputs)
+      if (!names.own.insert(input).second) report(where, concat("input ", quoted(input), " is named twice"));
+    check_nodes(function.nodes, names, function.opset_imports, where, 0);
+    for (const std::string& output : function.outputs)
+      if (!names.own.count(output)) report(where, concat("output ", quoted(output), " is not produced by anything"));
+  }
+
+  void check_graph(const ModelGraph& graph, const Names* outer, const Opsets& opsets, const std::string& where, int depth) {
+    if (depth > 100) return report(where, "subgraphs nest deeper than 100");
+    Names names;
+    names.outer = outer;
+    std::set<std::string> inputs;
+    for (const Value& input : graph.inputs) {
+      if (!inputs.insert(input.name).second) report(where, concat("input ", quoted(input.name), " is named twice"));
+      if (outer && outer->has(input.name)) report(where, concat("input ", quoted(input.name), " of a subgraph hides a value of the graph around it"));
+      names.own.insert(input.name);
+    }
+    std::unordered_set<std::string> initializers;
+    for (const Initializer& init : graph.initializers) {
+      if (!initializers.insert(init.name).second) report(where, concat("initializer ", quoted(init.name), " is defined twice"));
+      names.own.insert(init.name);
+    }
+    check_nodes(graph.nodes, names, opsets, where, depth);
+    for (const Value& output : graph.outputs)
+      if (!names.has(output.name)) report(where, concat("output ", quoted(output.name), " is not produced by anything"));
+  }
+
+  void check_nodes(const std::vector<Node>& nodes, Names& names, const Opsets& opsets, const std::string& where, int depth) {
+    std::unordered_map<std::string, int> producers;  // of every name that some node of this graph produces
+    for (size_t k = 0; k < nodes.size(); ++k)
+      for (const std::string& out : nodes[k].outputs)
+        if (!out.empty()) producers.emplace(out, static_cast<int>(k));
+    bool unsorted = false;
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      const Node& node = nodes[k];
+      std::string here = (where.empty() ? "" : where + " > ") + describe(node, static_cast<int>(k));
+      std::set<std::string> reads(node.inputs.begin(), node.inputs.end());
+      for_each_subgraph(node, [&](const ModelGraph& g) { outer_reads(g, reads); });
+      for (const std::string& name : reads) {
+        if (name.empty() || names.has(name)) continue;
+        if (auto later = producers.find(name); later != producers.end()) {
+          if (!unsorted) report_disorder(nodes, producers, name, static_cast<int>(k), later->second, here);
+          unsorted = true;
+          names.own.insert(name);
+        } else {
+          bool direct = std::count(node.inputs.begin(), node.inputs.end(), name) > 0;
+          if (direct) report(here, concat("input ", quoted(name), " of node #", k, " is not produced by anything"));
+        }
+      }
+      for_each_subgraph(node, [&](const ModelGraph& g) { check_graph(g, &names, opsets, here, depth + 1); });
+      check_operator(node, opsets, here);
+      for (const std::string& out : node.outputs) {
+        if (out.empty()) continue;
+        bool again = producers[out] != static_cast<int>(k) || std::count(node.outputs.begin(), node.outputs.end(), out) > 1;
+        if (again) report(here, concat("output ", quoted(out), " is already produced by node #", producers[out]));
+        else if (names.has(out) && !unsorted) report(here, concat("output ", quoted(out), " has the name of another value"));
+        names.own.insert(out);
+      }
+    }
+  }
+
+  // A name used before it is produced: a cycle, or nodes in a wrong order.
+  void report_disorder(const std::vector<Node>& nodes, const std::unordered_map<std::string, int>& producers, const std::string& name, int user,
+                       int producer, const std::string& here) {
+    // Follow inputs backwards from the producer; the path that comes back to the user is the cycle.
+    std::unordered_map<int, std::pair<int, std::string>> came_from;  // node -> (its consumer on the path, the value)
+    std::vector<int> stack = {producer};
+    came_from[producer] = {user, name};
+    bool cycle = producer == user;
+    while (!stack.empty() && !cycle) {
+      int at = stack.back();
+      stack.pop_back();
+      std::set<std::string> reads(nodes[at].inputs.begin(), nodes[at].inputs.end());
+      for_each_subgraph(nodes[at], [&](const ModelGraph& g) { outer_reads(g, reads); });
+      for (const std::string& read : reads) {
+        auto found = producers.find(read);
+        if (found == producers.end() || came_from.count(found->second)) continue;
+        came_from[found->second] = {at, read};
+        if (found->second == user) cycle = true;
+        else stack.push_back(found->second);
+      }
+    }
+    if (!cycle) {
+      report(here, concat("input ", quoted(name), " is produced later, by node #", producer, "; nodes must stand in the order of their use"));
+      return;
+    }
+    std::string path;
+    int length = 0;
+    for (int at = user; length < 12; ++length) {
+      auto [consumer, value] = came_from[at];
+      path += (path.empty() ? "" : " -> ") + quoted(value);
+      at = consumer;
+      if (at == user) break;
+    }
+    report(here, "the nodes form a cycle: " + path + (length >= 12 ? " -> ..." : ""));
+  }
+
+  void check_operator(const Node& node, const Opsets& opsets, const std::string& here) {
+    for (const ModelFunction& f : model_.functions)
+      if (f.name == node.op_type && f.domain == node.domain && f.overload == node.overload) {
+        if (called_.insert(&f).second) calls_.push_back(&f);
+        return;
+      }
+    auto import = opsets.find(node.domain);
+    if (import == opsets.end()) {
+      if (!opsets.empty()) report_once(here, concat("the model imports no opset of domain ", display_domain(node.domain), ", which op ", quoted(node.op_type), " is of"));
+      return;
+    }
+    if (node.domain.empty() && (import->second > newest_opset || import->second < 1)) return;
+    const OpSchema* schema = find_operator(node.domain, node.op_type);
+    if (!schema) return report_once(here, unknown_operator(node, import->second));
+    try {
+      check_node(node, *schema, import->second);
+    } catch (const CompileError& e) {
+      report(here, e.diagnostic.message);
+    }
+  }
+
+  // A model with a thousand unknown operators of one kind gets one line.
+  void report_once(const std::string& here, const std::string& message) {
+    auto [place, fresh] = repeated_.insert({message, {problems_.size(), 0}});
+    ++place->second.second;
+    if (fresh) report(here, message);
+  }
+
+  const Model& model_;
+  std::vector<Diagnostic>& problems_;
+  std::map<std::string, std::pair<size_t, int>> repeated_;
+  std::set<const ModelFunction*> called_;
+  std::vector<const ModelFunction*> calls_;
+};
+
+}  // namespace
+
+std::vector<Diagnostic> check_model(const Model& model) {
+  std::vector<Diagnostic> problems;
+  Checker(model, problems).check();
+  return problems;
+}
+
+}  // namespace metac

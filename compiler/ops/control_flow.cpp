@@ -1,0 +1,116 @@
+// If and Loop. A constant condition picks its branch at compile time; a short loop whose trips are known is unrolled. What is
+// left becomes a region of the Graph.
+#include "compiler/ops/carried_loop.h"
+#include "compiler/ops/shape_operands.h"
+
+namespace metac {
+namespace {
+
+using Kind = Attribute::Kind;
+
+void lower_if(Lowering& n) {
+  Graph& g = n.graph();
+  const ModelGraph *then_branch = n.subgraph("then_branch"), *else_branch = n.subgraph("else_branch");
+  Var* condition = n.input(0);
+  if (!is_bool(condition->dtype())) fail("the condition must be bool, not ", name_of(condition->dtype()));
+  if (!element_count(condition->shape()).is_int(1)) fail("the condition must have one element, its shape is ", to_string(condition->shape()));
+  for (const ModelGraph* branch : {then_branch, else_branch})
+    if (branch->outputs.size() != n.output_count()) fail("a branch has ", branch->outputs.size(), " outputs, the node ", n.output_count());
+  Expr decided = simplified(g, g.element(condition, 0, "condition", 0, 1));
+  if (decided.if_int()) {
+    std::vector<Var*> results = n.inline_subgraph(decided.is_int(0) ? *else_branch : *then_branch, {});
+    for (size_t k = 0; k < results.size(); ++k) n.set_output(k, results[k]);
+    return;
+  }
+  Region then_region, else_region;
+  n.lower_subgraph(*then_branch, {}, then_region);
+  n.lower_subgraph(*else_branch, {}, else_region);
+  Op* op = g.if_(to_scalar(g, condition, "the condition"), std::move(then_region), std::move(else_region));
+  for (size_t k = 0; k < op->outputs.size(); ++k) n.set_output(k, op->outputs[k]);
+}
+METAC_OPERATOR("If").since({1, 11, 13, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1, -1)
+    .required("then_branch", Kind::graph).required("else_branch", Kind::graph).lower(lower_if);
+
+std::optional<bool> known_bool(Graph& g, Var* x) {
+  if (!x) return true;
+  if (!is_bool(x->dtype())) fail("the condition must be bool, not ", name_of(x->dtype()));
+  if (!element_count(x->shape()).is_int(1)) fail("the condition must have one element, its shape is ", to_string(x->shape()));
+  if (!x->constant && !(x->elements && bool((*x->elements)[0]))) return std::nullopt;
+  Expr e = simplified(g, g.element(x, 0));
+  if (!e.if_int()) return std::nullopt;
+  return !e.is_int(0);
+}
+
+// One row of a stacked output: a new leading axis of extent 1.
+Var* as_row(Graph& g, Var* x) { return unsqueeze(g, x, {0}); }
+
+// Runs the body `trips` times one after the other. False: a condition or a shape was not known, nothing was set.
+bool unroll(Lowering& n, const ModelGraph& body, int64_t trips, std::vector<Var*> carried) {
+  Graph& g = n.graph();
+  size_t scans = body.outputs.size() - 1 - carried.size();
+  std::vector<std::vector<Var*>> rows(scans);
+  for (int64_t t = 0; t < trips; ++t) {
+    std::vector<Var*> arguments = {scalar(g, DType::i64, static_cast<double>(t)), scalar(g, DType::boolean, 1)};
+    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    std::vector<Var*> results = n.inline_subgraph(body, arguments);
+    std::optional<bool> go_on = known_bool(g, results[0]);
+    if (!go_on) return false;
+    carried.assign(results.begin() + 1, results.begin() + 1 + carried.size());
+    for (size_t k = 0; k < scans; ++k) rows[k].push_back(as_row(g, results[1 + carried.size() + k]));
+    if (!*go_on) break;
+  }
+  for (size_t k = 0; k < carried.size(); ++k) n.set_output(k, carried[k]);
+  for (size_t k = 0; k < scans; ++k)
+    if (n.wants_output(carried.size() + k)) n.set_output(carried.size() + k, concat(g, rows[k], 0));
+  return true;
+}
+
+void lower_loop(Lowering& n) {
+  Graph& g = n.graph();
+  const ModelGraph& body = *n.subgraph("body");
+  Var *trip_count = n.optional_input(0), *condition = n.optional_input(1);
+  std::vector<Var*> initial;
+  for (size_t k = 2; k < n.input_count(); ++k) initial.push_back(n.input(k));
+  if (body.inputs.size() != 2 + initial.size()) fail("the body takes ", body.inputs.size(), " values, the loop carries ", initial.size(), " besides the iteration and the condition");
+  if (body.outputs.size() < 1 + initial.size()) fail("the body gives ", body.outputs.size(), " values, ", 1 + initial.size(), " are needed for the condition and what is carried");
+  if (body.outputs.size() - 1 != n.output_count()) fail("the body gives ", body.outputs.size() - 1, " values besides the condition, the node has ", n.output_count(), " outputs");
+  if (trip_count) {
+    if (!is_integer(trip_count->dtype())) fail("the trip count must be an integer, not ", name_of(trip_count->dtype()));
+    trip_count = to_scalar(g, trip_count, "the trip count");
+  }
+  Expr trips;
+  if (trip_count && (trip_count->constant || (trip_count->elements && bool((*trip_count->elements)[0])))) trips = max(index_scalar(g, trip_count, "the trip count"), 0);
+  std::optional<bool> starts = known_bool(g, condition);
+  if (starts && !*starts) trips = 0;
+
+  // Unroll what is short. Whether the body's condition is known shows in the attempt.
+  constexpr int64_t most_unrolled_nodes = 64;
+  if (starts && bool(trips) && trips.if_int() && trips.as_int() > 0 && trips.as_int() <= 4 &&
+      trips.as_int() * static_cast<int64_t>(body.nodes.size()) <= most_unrolled_nodes) {
+    Attempt attempt(g);
+    if (unroll(n, body, trips.as_int(), initial)) return;
+    attempt.roll_back();
+  }
+
+  CarriedLoop loop;
+  loop.trip_count = starts && !*starts ? scalar(g, DType::i64, 0) : trip_count;
+  loop.condition = starts ? nullptr : to_scalar(g, condition, "the condition");
+  loop.trips = trips;
+  loop.initial = initial;
+  Op* op = loop.build(g, [&](Expr iteration, const std::vector<Var*>& carried) {
+    // Inside the body its condition holds.
+    std::vector<Var*> arguments = {scalar_of(g, iteration), scalar(g, DType::boolean, 1)};
+    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    std::vector<Var*> results = n.inline_subgraph(body, arguments);
+    std::optional<bool> go_on = known_bool(g, results[0]);
+    bool always = go_on && *go_on;
+    // Where the first condition is open, the number of iterations is no function of the trip count alone.
+    results[0] = !always ? to_scalar(g, results[0], "the condition") : loop.condition ? scalar(g, DType::boolean, 1) : nullptr;
+    return results;
+  });
+  for (size_t k = 0; k < op->outputs.size(); ++k) n.set_output(k, op->outputs[k]);
+}
+METAC_OPERATOR("Loop").since({1, 11, 13, 16, 19, 21, 23, 24, 25}).inputs(2, -1).outputs(1, -1).required("body", Kind::graph).lower(lower_loop);
+
+}  // namespace
+}  // namespace metac

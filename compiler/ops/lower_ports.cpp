@@ -1,0 +1,175 @@
+// The model's inputs and outputs: what the options, the declared types and the names of open dims say together.
+#include <map>
+#include <set>
+
+#include "compiler/ops/model_lowering.h"
+#include "compiler/ops/onnx_dtypes.h"
+
+namespace metac {
+namespace {
+
+std::string type_text(const ValueType& type) {
+  if (type.containers.empty()) return "unknown type";
+  if (type.containers[0] != "tensor") return type.containers[0];
+  return type.dtype ? std::string(name_of(*type.dtype)) : name_of_onnx_number(type.onnx_dtype);
+}
+
+template <typename Map>
+std::string names_of(const Map& map) {
+  std::string out;
+  for (const auto& entry : map) out += (out.empty() ? "" : ", ") + quoted(entry.first);
+  return out.empty() ? "none" : out;
+}
+
+// Where the value of a dim symbol came from, to explain conflicts.
+struct Fixed {
+  int64_t value;
+  std::string by;
+};
+
+class DimSolver {
+ public:
+  DimSolver(Graph& graph, const LowerOptions& options) : graph_(graph), options_(options) {
+    for (const auto& [name, s] : options.dims) {
+      if (s.min > s.max || s.min < 0) fail("dim ", quoted(name), ": ", s.min, "..", s.max, " is no range");
+      if (s.min == s.max) fixed_[name] = {s.min, "--dim"};
+    }
+  }
+
+  // The shape that the options give an input, checked against the declared one; fixes dims of the same name elsewhere.
+  void read(const Value& input) {
+    auto given = options_.input_shapes.find(input.name);
+    if (input.type.shape)
+      for (const ModelDim& d : *input.type.shape)
+        if (d.value < 0 && !d.symbol.empty()) names_.insert({d.symbol, 0});
+    if (given == options_.input_shapes.end()) return;
+    const std::vector<int64_t>& dims = given->second;
+    for (int64_t d : dims)
+      if (d < -1) fail("input ", quoted(input.name), ": the shape ", metac::to_string(dims), " has a negative dim");
+    if (!input.type.shape) return;
+    const std::vector<ModelDim>& declared = *input.type.shape;
+    if (declared.size() != dims.size())
+      fail("input ", quoted(input.name), " has rank ", declared.size(), " in the model, the shape ", metac::to_string(dims), " has rank ", dims.size());
+    for (size_t k = 0; k < dims.size(); ++k) {
+      if (dims[k] < 0) continue;
+      if (declared[k].value >= 0 && declared[k].value != dims[k])
+        fail("input ", quoted(input.name), ": axis ", k, " is ", declared[k].value, " in the model, ", dims[k], " was asked for");
+      if (declared[k].value >= 0 || declared[k].symbol.empty()) continue;
+      std::string by = concat("the shape of input ", quoted(input.name));
+      auto [place, fresh] = fixed_.insert({declared[k].symbol, {dims[k], by}});
+      if (!fresh && place->second.value != dims[k])
+        fail("dim ", quoted(declared[k].symbol), " is ", place->second.value, " by ", place->second.by, " and ", dims[k], " by ", by);
+    }
+  }
+
+  void check_names() const {
+    for (const auto& [name, s] : options_.dims)
+      if (!names_.count(name)) fail("the model has no dim named ", quoted(name), "; its open dims are: ", names_of(names_));
+  }
+
+  Shape shape_of(const Value& input) {
+    auto given = options_.input_shapes.find(input.name);
+    const std::vector<int64_t>* dims = given == options_.input_shapes.end() ? nullptr : &given->second;
+    if (!input.type.shape && !dims)
+      fail("input ", quoted(input.name), " has no declared rank; give its shape: --shape name=1x3x224x224");
+    size_t rank = dims ? dims->size() : input.type.shape->size();
+    Shape shape;
+    for (size_t k = 0; k < rank; ++k) {
+      ModelDim declared;
+      if (input.type.shape) declared = (*input.type.shape)[k];
+      if (declared.value >= 0) shape.push_back(declared.value);
+      else if (dims && (*dims)[k] >= 0) shape.push_back((*dims)[k]);
+      else shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k)));
+    }
+    return shape;
+  }
+
+  // What the model's symbol stands for; empty where no input has it.
+  Dim known(const std::string& name) const {
+    if (auto found = fixed_.find(name); found != fixed_.end()) return found->second.value;
+    auto found = symbols_.find(name);
+    return found == symbols_.end() ? Dim() : found->second;
+  }
+
+ private:
+  // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1: who needs 0 says so with
+  // --dim name=0..N.
+  Dim open_dim(const std::string& name, const std::string& display) {
+    if (!name.empty())
+      if (Dim d = known(name)) return d;
+    Symbol s;
+    s.min = 1;
+    if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
+    s.name = name.empty() ? display : name;
+    s.from_input = true;
+    Dim d = symbol(graph_.add_symbol(s));
+    if (!name.empty()) symbols_[name] = d;
+    return d;
+  }
+
+  Graph& graph_;
+  const LowerOptions& options_;
+  std::map<std::string, Fixed> fixed_;
+  std::map<std::string, Dim> symbols_;
+  std::map<std::string, int> names_;
+};
+
+// An output must be a tensor of its own: callers give inputs and outputs different memory, and parameters live in the
+// weights.
+Var* own_tensor(Graph& g, Var* var) {
+  return g.elementwise({var}, load(0, var->dtype(), identity_indices(var->rank())));
+}
+
+void check_declared_output(const Value& declared, const Var* var) {
+  const ValueType& type = declared.type;
+  if (type.dtype && *type.dtype != var->dtype())
+    fail("output ", quoted(declared.name), " is declared ", name_of(*type.dtype), " and is ", name_of(var->dtype()));
+  if (!type.shape) return;
+  auto mismatch = [&] {
+    std::string shape;
+    for (const ModelDim& d : *type.shape) shape += (shape.empty() ? "" : ", ") + (d.value >= 0 ? std::to_string(d.value) : d.symbol.empty() ? "?" : quoted(d.symbol));
+    fail("output ", quoted(declared.name), " is declared with the shape [", shape, "] and has ", to_string(var->shape()));
+  };
+  if (static_cast<int>(type.shape->size()) != var->rank()) mismatch();
+  for (int k = 0; k < var->rank(); ++k) {
+    const int64_t* extent = var->shape()[k].if_int();
+    if (extent && (*type.shape)[k].value >= 0 && *extent != (*type.shape)[k].value) mismatch();
+  }
+}
+
+}  // namespace
+
+void ModelLowering::lower_inputs(Scope& scope) {
+  DimSolver dims(graph_, options_);
+  std::map<std::string, const Value*> open;
+  for (const Value& input : model_.graph.inputs) {
+    if (scope.vars.count(input.name)) continue;  // IR < 4 lists every initialiser among the inputs: it is a parameter
+    if (input.type.containers.size() != 1 || input.type.containers[0] != "tensor" || !input.type.dtype || *input.type.dtype == DType::string)
+      fail("input ", quoted(input.name), " is a ", type_text(input.type), "; only numeric tensors are supported");
+    open[input.name] = &input;
+    dims.read(input);
+  }
+  for (const auto& [name, shape] : options_.input_shapes)
+    if (!open.count(name)) fail("the model has no input named ", quoted(name), "; its inputs are: ", names_of(open));
+  dims.check_names();
+  for (const Value& input : model_.graph.inputs) {
+    if (!open.count(input.name)) continue;
+    scope.vars[input.name] = graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
+  }
+}
+
+void ModelLowering::lower_outputs(const Scope& scope) {
+  std::set<const Var*> seen;
+  for (const Value& output : model_.graph.outputs) {
+    Var* var = nullptr;
+    if (!look_up(scope, output.name, var) || !var) fail("output ", quoted(output.name), " is not produced by anything");
+    if (var->dtype() == DType::string) fail("output ", quoted(output.name), " is a string tensor; only numeric tensors are supported");
+    check_declared_output(output, var);
+    if (var->is_input || var->constant || !seen.insert(var).second) var = own_tensor(graph_, var);
+    seen.insert(var);
+    graph_.outputs.push_back(var);
+    graph_.output_names.push_back(output.name);
+  }
+}
+
+}  // namespace metac

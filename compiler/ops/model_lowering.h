@@ -1,0 +1,68 @@
+// Lowers the graphs of one Model, node by node, into one Graph: scopes of names, local functions, subgraphs. Used by
+// lower_model() and, through Lowering, by the operators that own subgraphs.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ops/lower_model.h"
+#include "compiler/ops/registry.h"
+
+namespace metac {
+
+class ModelLowering {
+ public:
+  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph) : model_(model), options_(options), graph_(graph) {}
+
+  // Inputs by the options, parameters, nodes, outputs: fills the Graph.
+  void lower();
+
+  // Lowers a subgraph into `region`: params bind its inputs in order, its outputs become region.results.
+  void lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region);
+  // Lowers the subgraph's nodes where we stand.
+  std::vector<Var*> inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments);
+
+ private:
+  // The names visible in a graph; those of the graph around a subgraph are looked up through `outer`. A name may stand
+  // for an absent optional input of a function (null).
+  struct Scope {
+    std::map<std::string, Var*> vars;
+    const Scope* outer = nullptr;
+  };
+  // What the nodes of a function body see: their own opsets and the attributes of the call.
+  struct Frame {
+    const ModelFunction* function = nullptr;  // null: the model's graph
+    const std::map<std::string, int64_t>* opsets = nullptr;
+    std::map<std::string, Attribute> attributes;
+    const Frame* caller = nullptr;
+  };
+
+  void lower_inputs(Scope& scope);
+  void lower_outputs(const Scope& scope);
+  void lower_initializers(const ModelGraph& graph, Scope& scope, bool are_parameters);
+  void lower_nodes(const std::vector<Node>& nodes, Scope& scope);
+  void lower_node(const Node& node, Scope& scope);
+  void lower_operator(const Node& node, const std::vector<Var*>& inputs, Scope& scope);
+  void lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs, Scope& scope);
+  void check_output(const Node& node, size_t index, const Var* var) const;
+  Node resolve_references(const Node& node) const;
+  const ModelFunction* find_function(const Node& node) const;
+  static bool look_up(const Scope& scope, const std::string& name, Var*& var);
+
+  const Model& model_;
+  const LowerOptions& options_;
+  Graph& graph_;
+  const Scope* scope_ = nullptr;  // of the node being lowered: subgraphs see it
+  const Frame* frame_ = nullptr;
+  int64_t lowered_nodes_ = 0;
+  int depth_ = 0;                 // of nested functions and subgraphs
+  int top_node_ = -1;             // index of the model's node being lowered
+};
+
+// The checks of a node against its schema: opset, arity, attributes. Throws; used before lowering and by check_model().
+void check_node(const Node& node, const OpSchema& schema, int64_t opset);
+// "op Frobnicate (domain ai.onnx, opset 17) is not known ..."
+std::string unknown_operator(const Node& node, int64_t opset);
+std::string display_domain(const std::string& domain);  // "" -> "ai.onnx"
+
+}  // namespace metac

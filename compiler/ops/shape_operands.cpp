@@ -1,0 +1,132 @@
+#include "compiler/ops/shape_operands.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/ir/bounds.h"
+
+namespace metac {
+
+Expr as_index(Expr e) {
+  switch (e->kind) {
+    case ExprKind::int_constant: return is_bool(e->dtype) ? e : int_constant(e->int_value);
+    case ExprKind::axis:
+    case ExprKind::symbol: return e;
+    case ExprKind::cast: {
+      DType from = e->args[0]->dtype;
+      if (is_bool(from)) return select(as_index(e->args[0]), 1, 0);
+      return is_integer(from) && is_integer(e->dtype) ? as_index(e->args[0]) : Expr();
+    }
+    case ExprKind::call: {
+      std::vector<Expr> args;
+      for (Expr a : e->args) {
+        args.push_back(as_index(a));
+        if (!args.back()) return {};
+      }
+      return call(e->fn, args);
+    }
+    default: return {};
+  }
+}
+
+Expr index_element(Graph& g, Var* x, int64_t index, std::string_view what, int64_t min, int64_t max) {
+  if (!is_integer(x->dtype()) && !is_bool(x->dtype())) fail(what, " must be integers, not ", name_of(x->dtype()));
+  Expr e = g.element(x, index, std::string(what), min, max);
+  if (Expr plain = as_index(e)) e = is_bool(plain->dtype) ? select(plain, 1, 0) : plain;
+  if (const int64_t* value = e.if_int(); value && (*value < min || *value > max))
+    fail(what, " is ", *value, ", expected ", min == INT64_MIN ? std::string("at most ") : concat("at least ", min, max == INT64_MAX ? "" : " and at most "),
+         max == INT64_MAX ? std::string() : std::to_string(max));
+  return e;
+}
+
+std::vector<Expr> index_elements(Graph& g, Var* x, std::string_view what, int64_t min, int64_t max) {
+  if (x->rank() > 1) fail(what, " must have rank 0 or 1, its shape is ", to_string(x->shape()));
+  Expr count = element_count(x->shape());
+  if (!count.if_int())
+    fail(what, " has an unknown number of elements (shape ", to_string(x->shape()), "), which decides a rank; give the model static shapes");
+  if (count.as_int() > 1024) fail(what, " has ", count.as_int(), " elements");
+  std::vector<Expr> out;
+  for (int64_t k = 0; k < count.as_int(); ++k) out.push_back(index_element(g, x, k, what, min, max));
+  return out;
+}
+
+std::vector<Expr> dim_elements(Graph& g, Var* x, std::string_view what) {
+  return index_elements(g, x, what, 0);
+}
+
+Expr index_scalar(Graph& g, Var* x, std::string_view what, int64_t min, int64_t max) {
+  Expr count = element_count(x->shape());
+  if (!count.is_int(1)) fail(what, " must have one element, its shape is ", to_string(x->shape()));
+  return index_element(g, x, 0, what, min, max);
+}
+
+std::vector<int64_t> known_integers(Graph& g, Var* x, std::string_view what) {
+  std::vector<int64_t> out;
+  for (Expr e : index_elements(g, x, what)) {
+    if (!e.if_int()) fail(what, " is known only at run time; it must be a constant");
+    out.push_back(e.as_int());
+  }
+  return out;
+}
+
+std::optional<std::vector<double>> known_numbers(const Var* x) {
+  std::vector<double> out;
+  if (x->constant && is_numeric(x->dtype())) {
+    for (int64_t k = 0; k < x->constant->element_count(); ++k) out.push_back(number_at(*x->constant, k));
+    return out;
+  }
+  if (!x->elements) return std::nullopt;
+  for (Expr e : *x->elements) {
+    if (!e || !e.is_constant()) return std::nullopt;
+    out.push_back(e->kind == ExprKind::float_constant ? e->float_value : static_cast<double>(e->int_value));
+  }
+  return out;
+}
+
+std::vector<int> check_axes(const std::vector<int64_t>& axes, int rank, std::string_view what) {
+  std::vector<int> out;
+  for (int64_t a : axes) {
+    int k = check_axis(a, rank, what);
+    if (std::count(out.begin(), out.end(), k)) fail(what, " ", a, " is named twice");
+    out.push_back(k);
+  }
+  return out;
+}
+
+std::vector<int> all_axes(int rank) {
+  std::vector<int> out(rank);
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+Var* scalar_of(Graph& g, Expr value, DType dtype) { return g.elementwise({}, Shape{}, cast(value, dtype)); }
+
+Var* to_scalar(Graph& g, Var* x, std::string_view what) {
+  if (x->rank() == 0) return x;
+  for (Dim d : x->shape())
+    if (d.if_int() && !d.is_int(1)) fail(what, " must have one element, its shape is ", to_string(x->shape()));
+  return reshape(g, x, {});
+}
+
+Expr safe_index(Expr index, Dim extent) {
+  index = select(index < Expr(0), index + extent, index);
+  return max(min(index, extent - Expr(1)), 0);
+}
+
+void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view what) {
+  const int64_t* size = extent.if_int();
+  if (!size) return;
+  auto check = [&](int64_t value) {
+    if (value < -*size || value >= *size) fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
+  };
+  if (indices->constant && is_integer(indices->dtype())) {
+    for (int64_t k = 0; k < indices->constant->element_count(); ++k) check(integer_at(*indices->constant, k));
+  } else if (indices->elements) {
+    for (Expr e : *indices->elements)
+      if (bool(e) && e.if_int() != nullptr) check(e.as_int());
+  }
+}
+
+Expr simplified(const Graph& g, Expr e) { return simplify(e, Bounds(g.symbols)); }
+
+}  // namespace metac
