@@ -1,0 +1,135 @@
+// Runs a Program: binds symbols from the caller's shapes, checks them, places buffers, and walks the steps. One Executor is
+// one context: it owns all that changes while running (symbols, arena, scratch, late buffers); the tables and the weights
+// are shared and constant. Not for two threads at once; two Executors of one Program are independent.
+//
+// Memory is taken at the first run of a shape and kept: a second run with the same shapes allocates nothing.
+#pragma once
+#include "extent.h"
+#include "memory.h"
+#include "planner.h"
+#include "routine.h"
+#include "status.h"
+#include "thread_pool.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// An input as the caller has it: contiguous, row-major.
+struct InputView {
+  const void* data;
+  const int64_t* dims;
+  int32_t rank;
+};
+// Where an output goes: the caller's memory of `bytes`, or null for memory of the context, valid until its next run.
+struct OutputView {
+  void* data;
+  int64_t bytes;
+};
+
+struct StepTime {
+  int64_t runs, ns;
+};
+
+class Executor {
+ public:
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // `weights`: the weights block, program.weight_bytes long; may be replaced by set_weights. `routines`: what the program's
+  // external steps name. All must outlive the executor.
+  Status create(const Program& program, const void* weights, ThreadPool* pool, const RoutineEntry* routines, int32_t routine_count);
+  void set_weights(const void* weights) { weights_ = weights; }
+
+  // Binds the input shapes alone (data is ignored): after it output_dim answers what the shapes decide.
+  Status bind_shapes(const InputView* inputs, int32_t count);
+  Status run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count);
+
+  // Dim `axis` of output `i`; -1 where only a run decides it and there has been none yet.
+  int64_t output_dim(int32_t i, int32_t axis) const;
+  int64_t output_bytes(int32_t i) const;
+  void* output_data(int32_t i) const { return result_data_[i]; }
+
+  const Failure& failure() const { return failure_; }
+  const Program* program() const { return program_; }
+  int64_t arena_bytes() const { return arena_.capacity(); }
+  const int64_t* symbols() const { return symbols_.data(); }
+  // One row per step from now on; null: no measuring. The rows belong to the caller.
+  void profile(StepTime* times) { times_ = times; }
+
+ private:
+  struct Launch {
+    KernelFunction kernel;
+    void* const* buffers;
+    const int64_t* symbols;
+    char* scratch;
+    int64_t scratch_bytes;
+  };
+  static void run_part(void* state, int32_t worker, int64_t begin, int64_t end) {
+    const Launch& launch = *static_cast<const Launch*>(state);
+    launch.kernel(launch.buffers, launch.symbols, launch.scratch + worker * launch.scratch_bytes, begin, end);
+  }
+
+  bool internal(const char* what) { return failure_.set(Status::internal, "the program's tables contradict themselves: %s", what); }
+  bool no_memory(int64_t bytes, const char* what) {
+    return failure_.set(Status::out_of_memory, "no memory for %lld bytes of %s", static_cast<long long>(bytes), what);
+  }
+  bool value_of(const Extent& extent, int64_t* value) {
+    if (evaluate(*program_, extent, symbols_.data(), value)) return true;
+    return failure_.set(Status::invalid_argument, "a size computed from the input shapes overflows 64 bits");
+  }
+  int32_t root(int32_t buffer) const { return roots_[buffer]; }
+
+  bool bind_symbol(int32_t symbol, int64_t value, const char* where);
+  bool bind_inputs(const InputView* inputs, int32_t count);
+  bool check_dims(const InputView* inputs);
+  bool place_buffers();
+  bool plan_arena();
+  bool place_outputs(const OutputView* outputs);
+  bool reserve(int32_t buffer, int64_t bytes, int64_t keep);
+  bool ready(int32_t operand, void** data);  // memory of a buffer that may be late
+
+  bool run_steps(int32_t begin, int32_t end);
+  bool run_step(const Step& step);
+  bool launch(const Step& step);
+  bool bind(const Step& step);
+  bool check(const Step& step);
+  bool external(const Step& step);
+  bool branch(const Step& step);
+  bool loop(const Step& step);
+  bool copy(int32_t from, int32_t to);
+  bool bytes_of(int32_t buffer, int64_t* bytes);
+  bool carry(const Step& step, const int32_t* from, const int32_t* to);
+  bool append(int32_t value, int32_t stacked, int64_t iteration, int64_t* used);
+  bool deliver(const OutputView* outputs);
+  static bool prepare_outputs(RoutineCall& call);
+  bool fill_tensor(int32_t buffer, RoutineTensor* tensor, int64_t* dims);
+
+  const Program* program_ = nullptr;
+  const void* weights_ = nullptr;
+  ThreadPool* pool_ = nullptr;
+  Array<Routine> routines_;
+  Array<int64_t> symbols_, planned_for_;  // values now, and those the arena was planned for
+  Array<char> bound_;                     // per symbol: has a value in this run
+  Array<int32_t> roots_;                  // per buffer: the one that owns its memory
+  Array<void*> data_;                     // per buffer, by root
+  Array<int64_t> capacity_;               // per buffer: bytes behind data_, late buffers only
+  Array<void*> operand_data_;             // per operand: what a launch is given
+  Array<Block> owned_;                    // late buffers and outputs of the context, per buffer
+  Array<Placement> placements_;
+  Array<int32_t> order_;
+  Array<void*> result_data_;              // per output
+  Block arena_, scratch_, staging_;
+  int64_t planned_bytes_ = 0;
+  bool planned_ = false;
+  std::atomic<bool> running_{false};
+  StepTime* times_ = nullptr;
+  Failure failure_;
+  const OutputView* outputs_ = nullptr;   // of the run in progress
+  const Step* external_step_ = nullptr;
+  int64_t* external_dims_ = nullptr;
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE
+
+#include "executor_bind.h"
+#include "executor_run.h"

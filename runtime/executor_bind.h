@@ -1,0 +1,205 @@
+// Executor, first half: from the caller's shapes to symbols, checks and places in memory.
+#pragma once
+#include "executor.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+inline Status Executor::create(const Program& program, const void* weights, ThreadPool* pool, const RoutineEntry* routines,
+                               int32_t routine_count) {
+  program_ = &program;
+  weights_ = weights;
+  pool_ = pool;
+  failure_.clear();
+  const bool memory = symbols_.allocate(program.symbol_count) && planned_for_.allocate(program.symbol_count) &&
+                      bound_.allocate(program.symbol_count) && roots_.allocate(program.buffer_count) &&
+                      data_.allocate(program.buffer_count) && capacity_.allocate(program.buffer_count) &&
+                      operand_data_.allocate(program.operand_count) && owned_.allocate(program.buffer_count) &&
+                      placements_.allocate(program.buffer_count) && order_.allocate(2 * int64_t{program.buffer_count}) &&
+                      result_data_.allocate(program.output_count) && routines_.allocate(program.routine_count);
+  if (!memory) return no_memory(0, "bookkeeping"), failure_.status;
+  for (int32_t i = 0; i < program.buffer_count; ++i) {
+    int32_t at = i;
+    for (int32_t hops = 0; program.buffers[at].kind == BufferKind::view; at = program.buffers[at].index)
+      if (++hops > program.buffer_count) return internal("a view of itself"), failure_.status;
+    roots_[i] = at;
+  }
+  for (int32_t i = 0; i < program.routine_count; ++i) {
+    for (int32_t k = 0; k < routine_count; ++k)
+      if (std::strcmp(routines[k].name, program.routines[i]) == 0) routines_[i] = routines[k].function;
+    if (routines_[i] == nullptr) {
+      failure_.set(Status::unsupported, "this build has no routine \"%s\"", program.routines[i]);
+      return failure_.status;
+    }
+  }
+  return Status::ok;
+}
+
+// A value for a symbol: within its range, a multiple of its divisor, and the same as before where it was bound already.
+inline bool Executor::bind_symbol(int32_t symbol, int64_t value, const char* where) {
+  const SymbolInfo& info = program_->symbols[symbol];
+  const long long v = value, low = info.min, high = info.max, divisor = info.divisor;
+  if (value < info.min || value > info.max)
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", where, info.name, v, low, high);
+  if (info.divisor > 1 && value % info.divisor != 0)
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld", where, info.name, v, divisor);
+  symbols_[symbol] = value;
+  bound_[symbol] = 1;
+  return true;
+}
+
+inline bool Executor::bind_inputs(const InputView* inputs, int32_t count) {
+  const Program& p = *program_;
+  if (count != p.input_count) return failure_.set(Status::invalid_argument, "%d inputs given, the model has %d", count, p.input_count);
+  for (int32_t i = 0; i < count; ++i) {
+    const Buffer& buffer = p.buffers[p.inputs[i].buffer];
+    if (inputs[i].rank != buffer.rank)
+      return failure_.set(Status::invalid_argument, "input \"%s\": %d dims given, expected %d", p.inputs[i].name, inputs[i].rank, buffer.rank);
+    for (int32_t axis = 0; axis < buffer.rank; ++axis)
+      if (inputs[i].dims[axis] < 0)
+        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld", p.inputs[i].name, axis, static_cast<long long>(inputs[i].dims[axis]));
+  }
+  std::memset(bound_.data(), 0, static_cast<size_t>(p.symbol_count));
+  for (int32_t k = 0; k < p.source_count; ++k) {
+    const SymbolSource& source = p.sources[k];
+    const int64_t value = inputs[source.input].dims[source.axis];
+    char where[160];
+    std::snprintf(where, sizeof(where), "input \"%.100s\", dim %d", p.inputs[source.input].name, source.axis);
+    if (!bound_[source.symbol]) {
+      if (!bind_symbol(source.symbol, value, where)) return false;
+    } else if (symbols_[source.symbol] != value) {
+      return failure_.set(Status::invalid_argument, "%s is %lld, but \"%s\" is %lld by an earlier input", where,
+                          static_cast<long long>(value), p.symbols[source.symbol].name, static_cast<long long>(symbols_[source.symbol]));
+    }
+  }
+  return check_dims(inputs);
+}
+
+inline bool Executor::check_dims(const InputView* inputs) {
+  const Program& p = *program_;
+  for (int32_t i = 0; i < p.input_count; ++i) {
+    const Buffer& buffer = p.buffers[p.inputs[i].buffer];
+    for (int32_t axis = 0; axis < buffer.rank; ++axis) {
+      int64_t expected = 0;
+      if (!value_of(p.extents[buffer.first_dim + axis], &expected)) return false;
+      if (inputs[i].dims[axis] != expected)
+        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld, expected %lld", p.inputs[i].name, axis,
+                            static_cast<long long>(inputs[i].dims[axis]), static_cast<long long>(expected));
+    }
+  }
+  return true;
+}
+
+inline Status Executor::bind_shapes(const InputView* inputs, int32_t count) {
+  failure_.clear();
+  bind_inputs(inputs, count);
+  return failure_.status;
+}
+
+// Memory for `bytes` behind a buffer that owns its memory: the caller's where it is an output with enough room, else ours.
+inline bool Executor::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
+  const Buffer& b = program_->buffers[buffer];
+  if (data_[buffer] != nullptr && bytes <= capacity_[buffer]) return true;
+  if (b.kind == BufferKind::output && outputs_ != nullptr && outputs_[b.index].data != nullptr) {
+    const OutputView& given = outputs_[b.index];
+    if (bytes > given.bytes)
+      return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
+                          program_->outputs[b.index].name, static_cast<long long>(bytes), static_cast<long long>(given.bytes));
+    data_[buffer] = given.data;
+    capacity_[buffer] = given.bytes;
+    return true;
+  }
+  int64_t size = 0;  // kernels may read one vector beyond the last element
+  if (bytes < 0 || __builtin_add_overflow(bytes, alignment, &size) || !owned_[buffer].reserve(size, keep))
+    return no_memory(bytes, b.kind == BufferKind::output ? "an output" : "a value whose size the data decides");
+  data_[buffer] = owned_[buffer].data();
+  capacity_[buffer] = owned_[buffer].capacity() - alignment;
+  return true;
+}
+
+// Offsets for what the compiler could not place. Planned again only when an input symbol has changed.
+inline bool Executor::plan_arena() {
+  const Program& p = *program_;
+  bool same = planned_;
+  for (int32_t k = 0; same && k < p.source_count; ++k) same = planned_for_[p.sources[k].symbol] == symbols_[p.sources[k].symbol];
+  if (same) return true;
+  planned_ = false;
+  int32_t count = 0;
+  for (int32_t i = 0; i < p.buffer_count; ++i) {
+    const Buffer& b = p.buffers[i];
+    if (b.kind != BufferKind::arena || b.late || b.offset >= 0) continue;
+    Placement& item = placements_[count++];
+    if (!value_of(b.bytes, &item.bytes)) return false;
+    if (item.bytes < 0 || item.bytes > most_bytes)
+      return failure_.set(Status::invalid_argument, "the input shapes ask for a value of %lld bytes", static_cast<long long>(item.bytes));
+    if (item.bytes > 0) item.bytes += alignment;
+    item.first_step = b.first_step;
+    item.last_step = b.last_step;
+    item.offset = 0;
+  }
+  const int64_t base = align_up(p.arena_bytes);
+  planned_bytes_ = base + plan_memory(placements_.data(), count, order_.data(), order_.data() + p.buffer_count);
+  if (!arena_.reserve(planned_bytes_ + alignment)) return no_memory(planned_bytes_, "working memory");
+  char* arena = static_cast<char*>(arena_.data());
+  count = 0;
+  for (int32_t i = 0; i < p.buffer_count; ++i) {
+    const Buffer& b = p.buffers[i];
+    if (b.kind != BufferKind::arena || b.late) continue;
+    data_[i] = arena + (b.offset >= 0 ? b.offset : base + placements_[count++].offset);
+    capacity_[i] = INT64_MAX;
+  }
+  for (int32_t k = 0; k < p.source_count; ++k) planned_for_[p.sources[k].symbol] = symbols_[p.sources[k].symbol];
+  planned_ = true;
+  return true;
+}
+
+inline bool Executor::place_outputs(const OutputView* outputs) {
+  const Program& p = *program_;
+  outputs_ = outputs;
+  for (int32_t i = 0; i < p.buffer_count; ++i) {
+    const Buffer& b = p.buffers[i];
+    if (b.kind == BufferKind::output) {
+      data_[i] = nullptr;  // the caller may give other memory than last time
+      capacity_[i] = 0;
+      int64_t bytes = 0;
+      if (b.late) continue;
+      if (!value_of(b.bytes, &bytes) || !reserve(i, bytes, 0)) return false;
+    }
+  }
+  return true;
+}
+
+inline bool Executor::place_buffers() {
+  const Program& p = *program_;
+  if (!plan_arena()) return false;
+  for (int32_t i = 0; i < p.buffer_count; ++i)
+    if (p.buffers[i].kind == BufferKind::weight) data_[i] = const_cast<char*>(static_cast<const char*>(weights_)) + p.buffers[i].offset;
+  for (int32_t k = 0; k < p.operand_count; ++k) {
+    const int32_t operand = p.operands[k];
+    operand_data_[k] = operand < 0 ? nullptr : data_[root(operand)];
+  }
+  return true;
+}
+
+inline int64_t Executor::output_dim(int32_t i, int32_t axis) const {
+  const Buffer& b = program_->buffers[program_->outputs[i].buffer];
+  const Extent& extent = program_->extents[b.first_dim + axis];
+  for (int32_t k = 0; k < extent.length; ++k) {
+    const Instruction& instruction = program_->code[extent.value + k];
+    if (instruction.code == Code::symbol && !bound_[instruction.value]) return -1;
+  }
+  int64_t value = 0;
+  return evaluate(*program_, extent, symbols_.data(), &value) ? value : -1;
+}
+
+inline int64_t Executor::output_bytes(int32_t i) const {
+  const Buffer& b = program_->buffers[program_->outputs[i].buffer];
+  int64_t bytes = size_of(b.dtype);
+  for (int32_t axis = 0; axis < b.rank; ++axis) {
+    const int64_t dim = output_dim(i, axis);
+    if (dim < 0) return -1;
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) return -1;
+  }
+  return bytes;
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE

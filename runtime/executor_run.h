@@ -1,0 +1,319 @@
+// Executor, second half: the steps.
+#pragma once
+#include "executor.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+inline Status Executor::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count) {
+  if (running_.exchange(true, std::memory_order_acquire)) return Status::busy;  // failure_ belongs to the other thread
+  failure_.clear();
+  const Program& p = *program_;
+  bool good = bind_inputs(inputs, input_count);
+  if (good && output_count != p.output_count)
+    good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
+  for (int32_t i = 0; good && i < input_count; ++i) {
+    const int32_t buffer = root(p.inputs[i].buffer);
+    data_[buffer] = const_cast<void*>(inputs[i].data);
+    capacity_[buffer] = INT64_MAX;
+    int64_t bytes = 0;
+    if (inputs[i].data == nullptr && bytes_of(buffer, &bytes) && bytes > 0)
+      good = failure_.set(Status::invalid_argument, "input \"%s\": no data", p.inputs[i].name);
+  }
+  good = good && place_outputs(outputs) && place_buffers() && run_steps(0, p.top_level_steps) && deliver(outputs);
+  running_.store(false, std::memory_order_release);
+  return failure_.status;
+}
+
+inline bool Executor::run_steps(int32_t begin, int32_t end) {
+  for (int32_t i = begin; i < end; ++i) {
+    if (times_ == nullptr) {
+      if (!run_step(program_->steps[i])) return false;
+      continue;
+    }
+    const int64_t start = now_ns();
+    if (!run_step(program_->steps[i])) return false;
+    times_[i].ns += now_ns() - start;
+    ++times_[i].runs;
+  }
+  return true;
+}
+
+inline bool Executor::run_step(const Step& step) {
+  switch (step.kind) {
+    case StepKind::launch: return launch(step);
+    case StepKind::bind: return bind(step);
+    case StepKind::external: return external(step);
+    case StepKind::check: return check(step);
+    case StepKind::branch: return branch(step);
+    case StepKind::loop: return loop(step);
+    case StepKind::copy: return copy(program_->operands[step.first], program_->operands[step.first + 1]);
+    case StepKind::assign: {
+      int64_t value = 0;
+      if (!value_of(step.parallel, &value)) return false;
+      symbols_[step.symbol] = value;
+      bound_[step.symbol] = 1;
+      return true;
+    }
+  }
+  return internal("a step of unknown kind");
+}
+
+inline bool Executor::bytes_of(int32_t buffer, int64_t* bytes) {
+  if (!value_of(program_->buffers[buffer].bytes, bytes)) return false;
+  if (*bytes < 0 || *bytes > most_bytes)
+    return failure_.set(Status::invalid_argument, "the data asks for a value of %lld bytes", static_cast<long long>(*bytes));
+  return true;
+}
+
+// The memory of an operand: grown first where its size is only known now. What it held stays.
+inline bool Executor::ready(int32_t operand, void** data) {
+  const int32_t owner = root(operand);
+  if (program_->buffers[owner].late) {
+    int64_t bytes = 0;
+    if (!bytes_of(owner, &bytes)) return false;
+    if (!reserve(owner, bytes, capacity_[owner])) return false;
+  }
+  *data = data_[owner];
+  return true;
+}
+
+inline bool Executor::launch(const Step& step) {
+  int64_t iterations = step.parallel.value, scratch_bytes = step.scratch_bytes.value;
+  if (step.parallel.length != 0 && !value_of(step.parallel, &iterations)) return false;
+  if (step.scratch_bytes.length != 0 && !value_of(step.scratch_bytes, &scratch_bytes)) return false;
+  for (int32_t k = step.first; k < step.first + step.count; ++k) {
+    const int32_t operand = program_->operands[k];
+    if (operand >= 0 && program_->buffers[root(operand)].late && !ready(operand, &operand_data_[k])) return false;
+  }
+  if (iterations <= 0) return true;
+  if (scratch_bytes < 0 || scratch_bytes > most_bytes) return internal("the scratch memory of a launch");
+  scratch_bytes = align_up(scratch_bytes);
+  if (scratch_bytes > 0 && !scratch_.reserve(scratch_bytes * pool_->workers())) return no_memory(scratch_bytes, "scratch memory");
+  Launch launch{program_->kernels[step.kernel], &operand_data_[step.first], symbols_.data(), static_cast<char*>(scratch_.data()), scratch_bytes};
+  pool_->run(iterations, step.cost, &Executor::run_part, &launch);
+  return true;
+}
+
+// An integer element of a buffer.
+inline bool read_integer(ScalarType type, const void* data, int64_t element, int64_t* value) {
+  switch (type) {
+    case ScalarType::i64: case ScalarType::u64: *value = static_cast<const int64_t*>(data)[element]; return true;
+    case ScalarType::i32: *value = static_cast<const int32_t*>(data)[element]; return true;
+    case ScalarType::u32: *value = static_cast<const uint32_t*>(data)[element]; return true;
+    case ScalarType::i16: *value = static_cast<const int16_t*>(data)[element]; return true;
+    case ScalarType::u16: *value = static_cast<const uint16_t*>(data)[element]; return true;
+    case ScalarType::i8: *value = static_cast<const int8_t*>(data)[element]; return true;
+    case ScalarType::u8: case ScalarType::boolean: *value = static_cast<const uint8_t*>(data)[element]; return true;
+    default: return false;
+  }
+}
+
+inline bool Executor::bind(const Step& step) {
+  const int32_t operand = program_->operands[step.first];
+  int64_t value = 0;
+  if (!read_integer(program_->buffers[operand].dtype, data_[root(operand)], step.element, &value)) return internal("a symbol read from a value that is no integer");
+  return bind_symbol(step.symbol, value, "a value computed by the model");
+}
+
+inline bool Executor::check(const Step& step) {
+  int64_t holds = 0;
+  if (!value_of(step.parallel, &holds)) return false;
+  if (holds != 0) return true;
+  failure_.set(Status::requirement, "%s", program_->messages[step.element]);
+  // The values that decided it.
+  const char* separator = " (";
+  Array<char> told;
+  if (!told.allocate(program_->symbol_count)) return false;
+  for (int32_t k = 0; k < step.parallel.length; ++k) {
+    const Instruction& instruction = program_->code[step.parallel.value + k];
+    if (instruction.code != Code::symbol || told[instruction.value]) continue;
+    told[instruction.value] = 1;
+    failure_.append("%s\"%s\" is %lld", separator, program_->symbols[instruction.value].name, static_cast<long long>(symbols_[instruction.value]));
+    separator = ", ";
+  }
+  if (separator[0] == ',') failure_.append(")");
+  return false;
+}
+
+inline bool Executor::branch(const Step& step) {
+  const int32_t condition = program_->operands[step.first];
+  const bool taken = *static_cast<const uint8_t*>(data_[root(condition)]) != 0;
+  return taken ? run_steps(step.then_begin, step.then_end) : run_steps(step.else_begin, step.else_end);
+}
+
+inline bool Executor::copy(int32_t from, int32_t to) {
+  int64_t bytes = 0;
+  void* target = nullptr;
+  if (!bytes_of(to, &bytes) || !ready(to, &target)) return false;
+  const void* source = data_[root(from)];
+  if (source != nullptr && source != target && bytes > 0) std::memmove(target, source, static_cast<size_t>(bytes));
+  return true;
+}
+
+// ---- external routines ----
+inline bool Executor::fill_tensor(int32_t buffer, RoutineTensor* tensor, int64_t* dims) {
+  const Buffer& b = program_->buffers[buffer];
+  tensor->dtype = b.dtype;
+  tensor->rank = b.rank;
+  tensor->dims = dims;
+  tensor->count = 1;
+  for (int32_t axis = 0; axis < b.rank; ++axis) {
+    if (!value_of(program_->extents[b.first_dim + axis], &dims[axis])) return false;
+    if (__builtin_mul_overflow(tensor->count, dims[axis], &tensor->count)) return internal("a dim of an external step");
+  }
+  return true;
+}
+
+inline bool Executor::prepare_outputs(RoutineCall& call) {
+  Executor& self = *static_cast<Executor*>(call.executor);
+  const Program& p = *self.program_;
+  const Step& step = *self.external_step_;
+  for (int32_t k = 0; k < call.symbol_count; ++k)
+    if (!self.bind_symbol(p.symbol_ids[step.symbol + k], call.symbols[k], p.routines[step.kernel])) return false;
+  int64_t* dims = self.external_dims_;
+  for (int32_t k = 0; k < call.output_count; ++k) {
+    const int32_t operand = p.operands[step.first + step.inputs + k];
+    RoutineTensor& tensor = call.outputs[k];
+    tensor.data = nullptr;
+    if (operand < 0) continue;
+    if (!self.fill_tensor(operand, &tensor, dims) || !self.ready(operand, &tensor.data)) return false;
+    dims += tensor.rank;
+  }
+  return true;
+}
+
+inline bool Executor::external(const Step& step) {
+  const Program& p = *program_;
+  int64_t all_dims = 0;
+  for (int32_t k = 0; k < step.count; ++k)
+    if (p.operands[step.first + k] >= 0) all_dims += p.buffers[p.operands[step.first + k]].rank;
+  Array<RoutineTensor> tensors;
+  Array<int64_t> dims, symbols;
+  if (!tensors.allocate(step.count) || !dims.allocate(all_dims) || !symbols.allocate(step.symbol_count)) return no_memory(all_dims * 8, "a routine's arguments");
+  int64_t* next_dims = dims.data();
+  for (int32_t k = 0; k < step.inputs; ++k) {
+    const int32_t operand = p.operands[step.first + k];
+    if (operand < 0) continue;
+    if (!fill_tensor(operand, &tensors[k], next_dims)) return false;
+    tensors[k].data = data_[root(operand)];
+    next_dims += tensors[k].rank;
+  }
+  RoutineCall call{};
+  call.inputs = tensors.data();
+  call.input_count = step.inputs;
+  call.outputs = tensors.data() + step.inputs;
+  call.output_count = step.count - step.inputs;
+  if (step.element >= 0 && step.element < p.attributes_count) call.attributes = p.attributes[step.element];
+  call.symbols = symbols.data();
+  call.symbol_count = step.symbol_count;
+  call.failure = &failure_;
+  call.executor = this;
+  call.prepare = &Executor::prepare_outputs;
+  external_step_ = &step;
+  external_dims_ = next_dims;
+  if (routines_[step.kernel](call)) return true;
+  return failure_.ok() ? failure_.set(Status::unsupported, "routine \"%s\" failed", p.routines[step.kernel]) : false;
+}
+
+// ---- loops ----
+// Moves the carried values: `to` has the dims that count by now. Values that trade places go through a staging block.
+inline bool Executor::carry(const Step& step, const int32_t* from, const int32_t* to) {
+  bool trading = false;
+  int64_t staged = 0;
+  for (int32_t i = 0; i < step.carried; ++i) {
+    int64_t bytes = 0;
+    if (!bytes_of(to[i], &bytes)) return false;
+    staged += align_up(bytes);
+    for (int32_t j = 0; j < step.carried; ++j) trading |= i != j && root(from[i]) == root(to[j]);
+  }
+  if (trading && !staging_.reserve(staged)) return no_memory(staged, "loop-carried values");
+  for (int32_t pass = 0; pass < (trading ? 2 : 1); ++pass) {
+    char* stage = static_cast<char*>(staging_.data());
+    for (int32_t i = 0; i < step.carried; ++i) {
+      int64_t bytes = 0;
+      if (!bytes_of(to[i], &bytes)) return false;
+      const void* source = data_[root(from[i])];
+      if (trading && pass == 0) {
+        if (bytes > 0) std::memcpy(stage, source, static_cast<size_t>(bytes));
+      } else {
+        void* target = nullptr;
+        if (!ready(to[i], &target)) return false;
+        if (root(from[i]) == root(to[i])) source = target;
+        if (trading) source = stage;
+        if (bytes > 0 && source != target) std::memmove(target, source, static_cast<size_t>(bytes));
+      }
+      stage += align_up(bytes);
+    }
+  }
+  return true;
+}
+
+// Appends an iteration's value to a stacked output, which grows in doubling steps where the trip count is not known.
+inline bool Executor::append(int32_t value, int32_t stacked, int64_t iteration, int64_t* used) {
+  int64_t bytes = 0, after = 0;
+  if (!bytes_of(value, &bytes)) return false;
+  if (__builtin_add_overflow(*used, bytes, &after) || after > most_bytes) return no_memory(after, "a loop's output");
+  const int32_t owner = root(stacked);
+  if (program_->buffers[owner].late && (data_[owner] == nullptr || after > capacity_[owner])) {
+    const bool callers = program_->buffers[owner].kind == BufferKind::output && outputs_ != nullptr &&
+                         outputs_[program_->buffers[owner].index].data != nullptr;
+    const int64_t room = callers || iteration == 0 ? after : after * 2;
+    if (!reserve(owner, room, *used)) return false;
+  }
+  if (bytes > 0) std::memcpy(static_cast<char*>(data_[owner]) + *used, data_[root(value)], static_cast<size_t>(bytes));
+  *used = after;
+  return true;
+}
+
+inline bool Executor::loop(const Step& step) {
+  const int32_t n = step.carried, k = step.stacked;
+  const int32_t* operands = program_->operands + step.first;
+  const int32_t* initial = operands + 2;
+  const int32_t *param = initial + n, *next = param + n, *final = next + n;
+  const int32_t next_condition = final[n];
+  const int32_t *values = final + n + 1, *stacked = values + k;
+
+  int64_t trips = INT64_MAX;
+  if (operands[0] >= 0 && !read_integer(program_->buffers[operands[0]].dtype, data_[root(operands[0])], 0, &trips)) return internal("a loop's trip count");
+  bool more = operands[1] < 0 || *static_cast<const uint8_t*>(data_[root(operands[1])]) != 0;
+  Array<int64_t> used;
+  if (!used.allocate(k)) return no_memory(k * 8, "a loop's bookkeeping");
+  if (!carry(step, initial, param)) return false;
+  int64_t iteration = 0;
+  for (; more && iteration < trips; ++iteration) {
+    symbols_[step.symbol] = iteration;
+    bound_[step.symbol] = 1;
+    if (!run_steps(step.then_begin, step.then_end)) return false;
+    for (int32_t i = 0; i < k; ++i)
+      if (!append(values[i], stacked[i], iteration, &used[i])) return false;
+    if (next_condition >= 0) more = *static_cast<const uint8_t*>(data_[root(next_condition)]) != 0;
+    if (!carry(step, next, param)) return false;
+  }
+  if (step.else_begin >= 0 && !bind_symbol(step.else_begin, iteration, "a loop")) return false;
+  for (int32_t i = 0; i < k; ++i) {  // a loop without iterations leaves empty outputs, which still need an address
+    void* data = nullptr;
+    if (program_->buffers[root(stacked[i])].late && data_[root(stacked[i])] == nullptr && !ready(stacked[i], &data)) return false;
+  }
+  return carry(step, param, final);
+}
+
+// Outputs that are no buffer of their own (an input or a weight passed through) are copied to where the caller wants them.
+inline bool Executor::deliver(const OutputView* outputs) {
+  for (int32_t i = 0; i < program_->output_count; ++i) {
+    const int32_t owner = root(program_->outputs[i].buffer);
+    const Buffer& b = program_->buffers[owner];
+    result_data_[i] = data_[owner];
+    if (b.kind == BufferKind::output && b.index == i) continue;
+    if (outputs == nullptr || outputs[i].data == nullptr) continue;
+    const int64_t bytes = output_bytes(i);
+    if (bytes < 0) return internal("the size of an output");
+    if (bytes > outputs[i].bytes)
+      return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld", program_->outputs[i].name,
+                          static_cast<long long>(bytes), static_cast<long long>(outputs[i].bytes));
+    if (bytes > 0) std::memcpy(outputs[i].data, data_[owner], static_cast<size_t>(bytes));
+    result_data_[i] = outputs[i].data;
+  }
+  return true;
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,87 @@
+// Memory whose exhaustion is a result, not an exception: 64-byte aligned blocks and arrays of plain data.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+
+#include "program.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+constexpr int64_t alignment = 64;
+constexpr int64_t most_bytes = int64_t{1} << 46;  // larger requests are refused without asking the system
+
+inline int64_t align_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+// A block that only grows.
+class Block {
+ public:
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { std::free(data_); }
+
+  void* data() const { return data_; }
+  int64_t capacity() const { return capacity_; }
+
+  // At least `bytes`; the first `keep` stay. False: no memory, the old block is untouched.
+  bool reserve(int64_t bytes, int64_t keep = 0) {
+    if (bytes <= capacity_ && data_ != nullptr) return true;
+    if (bytes < 0 || bytes > most_bytes) return false;
+    const int64_t size = align_up(bytes > 0 ? bytes : 1);
+    void* fresh = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
+    if (fresh == nullptr) return false;
+    if (keep > 0) std::memcpy(fresh, data_, static_cast<size_t>(keep));
+    std::free(data_);
+    data_ = fresh;
+    capacity_ = size;
+    return true;
+  }
+
+ private:
+  void* data_ = nullptr;
+  int64_t capacity_ = 0;
+};
+
+// A fixed number of values that all-zero bytes begin (plain data, Blocks).
+template <typename T>
+class Array {
+ public:
+  Array() = default;
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() { release(); }
+
+  bool allocate(int64_t count) {
+    release();
+    data_ = static_cast<T*>(std::calloc(static_cast<size_t>(count > 0 ? count : 1), sizeof(T)));
+    count_ = data_ == nullptr ? 0 : count;
+    return data_ != nullptr;
+  }
+  T& operator[](int64_t i) { return data_[i]; }
+  const T& operator[](int64_t i) const { return data_[i]; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  int64_t size() const { return count_; }
+
+ private:
+  void release() {
+    for (int64_t i = 0; i < count_; ++i) data_[i].~T();
+    std::free(data_);
+    count_ = 0;
+  }
+  T* data_ = nullptr;
+  int64_t count_ = 0;
+};
+
+inline int64_t size_of(ScalarType type) {
+  switch (type) {
+    case ScalarType::f64: case ScalarType::i64: case ScalarType::u64: return 8;
+    case ScalarType::f32: case ScalarType::i32: case ScalarType::u32: return 4;
+    case ScalarType::f16: case ScalarType::bf16: case ScalarType::i16: case ScalarType::u16: return 2;
+    case ScalarType::i8: case ScalarType::u8: case ScalarType::boolean: return 1;
+    case ScalarType::string: return 0;
+  }
+  return 0;
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,274 @@
+// The threads that share a launch's iterations. Every context has its own pool (or the caller's, see ParallelFunction);
+// nothing is global.
+//
+// A launch is cut into one contiguous part per worker, so that a worker meets the same rows launch after launch, and each
+// part into a few chunks; a worker that has finished its part takes chunks from the others. Who computes an iteration
+// never changes its bits. The caller is worker 0. Workers wait for the next launch spinning, but at most 50 us; then they
+// sleep. A worker that has not woken up by the time the work is done is taken off the launch again: small launches
+// never wait for a sleeper.
+#pragma once
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <new>
+
+#include "memory.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// The caller's own pool: runs task(state, 0) ... task(state, count - 1), each once, in any order and on any threads, and
+// returns when all are done. Tasks do not wait for each other.
+using ParallelFunction = void (*)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
+
+// Work on iterations [begin, end) as worker `worker`, which names its scratch memory.
+using Body = void (*)(void* state, int32_t worker, int64_t begin, int64_t end);
+
+inline int64_t now_ns() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
+}
+
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// How many CPUs this process may use.
+inline int32_t usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count > 0 ? count : 1;
+}
+
+class ThreadPool {
+ public:
+  static constexpr int32_t most_workers = 256;
+  static constexpr int64_t spin_ns = 50000;
+  static constexpr int64_t alone_ns = 20000;  // less work than this stays on the caller
+  static constexpr int64_t share_ns = 10000;  // a worker is woken for no less
+
+  ThreadPool() = default;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool() { stop(); }
+
+  // `workers` counts the caller; 0: as many as there are CPUs. Fewer run where the system refuses threads. `pin`: worker k
+  // stays on the k-th usable CPU. False: out of memory.
+  bool start(int32_t workers, bool pin = false) {
+    stop();
+    if (workers <= 0) workers = usable_cpus();
+    if (workers > most_workers) workers = most_workers;
+    void* memory = std::aligned_alloc(alignof(Slot), sizeof(Slot) * static_cast<size_t>(workers));
+    if (memory == nullptr) return false;
+    slots_ = static_cast<Slot*>(memory);
+    for (int32_t i = 0; i < workers; ++i) new (&slots_[i]) Slot;
+    workers_ = 1;
+    for (int32_t i = 1; i < workers; ++i) {
+      slots_[i].pool = this;
+      slots_[i].index = i;
+      if (pthread_create(&slots_[i].thread, nullptr, &ThreadPool::work, &slots_[i]) != 0) break;
+      workers_ = i + 1;
+    }
+    allocated_ = workers;
+    if (pin) pin_workers();
+    return reserve_parts(workers_);
+  }
+
+  void stop() {
+    for (int32_t i = 1; i < workers_; ++i) {
+      stopping_.store(true);
+      wake(slots_[i]);
+      pthread_join(slots_[i].thread, nullptr);
+    }
+    for (int32_t i = 0; i < allocated_; ++i) slots_[i].~Slot();
+    std::free(slots_);
+    std::free(task_.parts);
+    slots_ = nullptr;
+    task_.parts = nullptr;
+    parts_ = 0;
+    workers_ = 1;
+    allocated_ = 0;
+    stopping_.store(false);
+  }
+
+  // From now on launches go to the caller's pool, cut into `workers` tasks. A null function returns to the own threads.
+  // False: out of memory.
+  bool use(ParallelFunction function, void* pool, int32_t workers) {
+    if (workers < 1) workers = 1;
+    if (workers > most_workers) workers = most_workers;
+    if (!reserve_parts(workers)) return false;
+    foreign_ = function;
+    foreign_pool_ = pool;
+    foreign_workers_ = workers;
+    return true;
+  }
+  // Chunks wander between workers (the default), or every worker keeps to its part.
+  void set_dynamic(bool dynamic) { dynamic_ = dynamic; }
+
+  int32_t workers() const { return foreign_ != nullptr ? foreign_workers_ : workers_; }
+
+  // Runs body over [0, count), `cost_ns` being the estimated time of one iteration.
+  void run(int64_t count, int64_t cost_ns, Body body, void* state) {
+    if (count <= 0) return;
+    int64_t total_ns = 0;
+    if (__builtin_mul_overflow(count, cost_ns > 0 ? cost_ns : 1, &total_ns)) total_ns = INT64_MAX;
+    int64_t wanted = total_ns < alone_ns ? 1 : total_ns / share_ns;
+    if (wanted > count) wanted = count;
+    if (wanted > workers()) wanted = workers();
+    if (wanted <= 1) return body(state, 0, 0, count);
+
+    Task& task = task_;
+    task.body = body;
+    task.state = state;
+    task.workers = static_cast<int32_t>(wanted);
+    task.stealing = dynamic_ && foreign_ == nullptr;
+    task.chunk = task.stealing ? count / (wanted * 4) : count;
+    const int64_t least = 5000 / (cost_ns > 0 ? cost_ns : 1);  // a chunk is worth its bookkeeping
+    if (task.chunk < least) task.chunk = least;
+    if (task.chunk < 1) task.chunk = 1;
+    for (int32_t i = 0; i < task.workers; ++i) {
+      const int64_t quotient = count / wanted, rest = count % wanted;
+      task.parts[i].next.store(quotient * i + (i < rest ? i : rest), std::memory_order_relaxed);
+      task.parts[i].end = quotient * (i + 1) + (i + 1 < rest ? i + 1 : rest);
+    }
+    if (foreign_ != nullptr) return foreign_(foreign_pool_, task.workers, &run_part, &task);
+#ifdef METAC_OPENMP
+#pragma omp parallel for num_threads(task.workers) schedule(static, 1)
+    for (int32_t i = 0; i < task.workers; ++i) run_part(&task, i);
+#else
+    task.remaining.store(task.workers - 1, std::memory_order_relaxed);
+    for (int32_t i = 1; i < task.workers; ++i) {
+      slots_[i].task.store(&task);
+      if (slots_[i].sleeping.load()) wake(slots_[i]);
+    }
+    run_part(&task, 0);
+    for (int32_t i = 1; i < task.workers; ++i) {
+      Task* expected = &task;
+      if (!slots_[i].task.compare_exchange_strong(expected, nullptr)) continue;
+      run_part(&task, i);  // it has not begun: nothing is left of its part, or we do it
+      task.remaining.fetch_sub(1, std::memory_order_relaxed);
+    }
+    for (int64_t turn = 0; task.remaining.load(std::memory_order_acquire) != 0; ++turn) {
+      relax();
+      if (turn % 4096 == 4095) sched_yield();
+    }
+#endif
+  }
+
+ private:
+  struct alignas(64) Part {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+  struct Task {
+    Body body = nullptr;
+    void* state = nullptr;
+    int32_t workers = 0;
+    int64_t chunk = 0;
+    bool stealing = false;
+    std::atomic<int32_t> remaining{0};
+    Part* parts = nullptr;
+  };
+  struct alignas(64) Slot {
+    std::atomic<Task*> task{nullptr};
+    std::atomic<bool> sleeping{false};
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
+    pthread_t thread{};
+    ThreadPool* pool = nullptr;
+    int32_t index = 0;
+  };
+
+  static void run_part(void* state, int32_t worker) {
+    Task& task = *static_cast<Task*>(state);
+    for (int32_t turn = 0; turn < (task.stealing ? task.workers : 1); ++turn) {
+      Part& part = task.parts[(worker + turn) % task.workers];
+      for (;;) {
+        const int64_t begin = part.next.fetch_add(task.chunk, std::memory_order_relaxed);
+        if (begin >= part.end) break;
+        const int64_t end = part.end - begin < task.chunk ? part.end : begin + task.chunk;
+        task.body(task.state, worker, begin, end);
+      }
+    }
+  }
+
+  bool reserve_parts(int32_t workers) {
+    if (workers <= parts_) return true;
+    void* memory = std::aligned_alloc(alignof(Part), sizeof(Part) * static_cast<size_t>(workers));
+    if (memory == nullptr) return false;
+    std::free(task_.parts);
+    task_.parts = static_cast<Part*>(memory);
+    for (int32_t i = 0; i < workers; ++i) new (&task_.parts[i]) Part;
+    parts_ = workers;
+    return true;
+  }
+
+  static void wake(Slot& slot) {
+    pthread_mutex_lock(&slot.mutex);
+    pthread_cond_signal(&slot.woken);
+    pthread_mutex_unlock(&slot.mutex);
+  }
+
+  static void* work(void* argument) {
+    Slot& slot = *static_cast<Slot*>(argument);
+    ThreadPool& pool = *slot.pool;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals belong to the program's own threads
+    int64_t idle_since = now_ns();
+    for (int64_t turn = 1;; ++turn) {
+      if (slot.task.load(std::memory_order_relaxed) != nullptr) {
+        if (Task* task = slot.task.exchange(nullptr)) {
+          run_part(task, slot.index);
+          task->remaining.fetch_sub(1, std::memory_order_release);
+          idle_since = now_ns();
+        }
+        continue;
+      }
+      if (pool.stopping_.load(std::memory_order_relaxed)) return nullptr;
+      relax();
+      if (turn % 64 != 0 || now_ns() - idle_since < spin_ns) continue;
+      pthread_mutex_lock(&slot.mutex);
+      slot.sleeping.store(true);
+      while (slot.task.load() == nullptr && !pool.stopping_.load()) pthread_cond_wait(&slot.woken, &slot.mutex);
+      slot.sleeping.store(false);
+      pthread_mutex_unlock(&slot.mutex);
+      idle_since = now_ns();
+    }
+  }
+
+  void pin_workers() {
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return;
+    int cpu = -1;
+    for (int32_t i = 0; i < workers_; ++i) {
+      int tried = 0;
+      do cpu = (cpu + 1) % CPU_SETSIZE;
+      while (!CPU_ISSET(static_cast<size_t>(cpu), &usable) && ++tried < CPU_SETSIZE);
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<size_t>(cpu), &one);
+      if (i > 0) pthread_setaffinity_np(slots_[i].thread, sizeof(one), &one);  // the caller's own thread is the caller's
+    }
+  }
+
+  Task task_;
+  int32_t parts_ = 0;
+  Slot* slots_ = nullptr;
+  int32_t workers_ = 1, allocated_ = 0;
+  std::atomic<bool> stopping_{false};
+  bool dynamic_ = true;
+  ParallelFunction foreign_ = nullptr;
+  void* foreign_pool_ = nullptr;
+  int32_t foreign_workers_ = 1;
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE
