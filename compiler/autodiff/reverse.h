@@ -30,8 +30,8 @@ class Reverse {
   void if_(Op& op);
   void loop(Op& op);
   // The stacked output of a Loop that holds `value` of its body for every iteration; made if there is none.
-  Var* saved(Op& op, Var* value);
-  Expr trip_dim(Op& op);
+  Var* saved(Op& op, Var* value, Expr trips);
+  Expr trip_dim(Op& op);  // the number of iterations done, as the leading dim of stacked outputs
 
   Graph& graph_;
   std::vector<Op*>& ops_;

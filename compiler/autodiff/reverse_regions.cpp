@@ -71,13 +71,13 @@ Expr Reverse::trip_dim(Op& op) {
   return symbol(op.symbols.back());
 }
 
-Var* Reverse::saved(Op& op, Var* value) {
+Var* Reverse::saved(Op& op, Var* value, Expr trips) {
   Region& body = op.regions[0];
   const size_t carried = body.params.size();
   for (size_t k = carried; k < op.outputs.size(); ++k)
     if (body.results[1 + k] == value) return op.outputs[k];
   Type type = value->type;
-  type.shape.insert(type.shape.begin(), trip_dim(op));
+  type.shape.insert(type.shape.begin(), trips);
   Var* out = graph_.make_var(type);
   out->producer = &op;
   out->output_index = static_cast<int>(op.outputs.size());
@@ -92,7 +92,7 @@ void Reverse::loop(Op& op) {
   for (Var* out : op.outputs) given.push_back(adjoint(out));
   const Expr trips = trip_dim(op);
   std::vector<Var*> states;
-  for (size_t k = 0; k < carried; ++k) states.push_back(saved(op, op.regions[0].params[k]));
+  for (size_t k = 0; k < carried; ++k) states.push_back(saved(op, op.regions[0].params[k], trips));
   const Region& body = op.regions[0];  // `saved` appends to its results
   std::vector<Var*> captured;
   for (Var* v : captured_vars(body))
