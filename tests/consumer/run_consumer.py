@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Installs metac, moves the installation, and builds users' projects against it and against what it compiles.
+
+    python3 run_consumer.py --build build/ci [--keep DIR]
+
+Checked: find_package(metac) and metac_add_model() from a moved prefix; two libraries in one program; find_package(NAME) of a
+compiled folder after it was moved; that the shared library exports its own prefix alone and needs nothing but the C and C++
+run-time libraries; that the same input gives byte-identical sources. Ends with 'N passed, N failed'.
+"""
+import argparse
+import filecmp
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+DIGITS = HERE.parents[1] / "models/digits"
+ALLOWED_LIBRARIES = re.compile(r"^(libc|libm|libstdc\+\+|libpthread|libgcc_s|libdl|librt|ld-linux[^ ]*|linux-vdso)\.so")
+
+
+def command(*argv, **more):
+    """Runs a command and returns what it printed; a failure is an exception with its last lines."""
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
+    return done.stdout
+
+
+def build_project(source, build, prefix, *definitions):
+    command("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *definitions)
+    command("cmake", "--build", build)
+
+
+def all_digits_right(program):
+    for digit in range(10):
+        answer = command(program, DIGITS / f"digit_{digit}.pgm").strip()
+        if answer != f"{digit} {digit}":
+            raise RuntimeError(f"digit_{digit}.pgm is read as '{answer}', expected '{digit} {digit}'")
+
+
+class Checks:
+    """Every method is a check, run in this order; what one makes, the next ones use."""
+
+    def __init__(self, work, build):
+        self.work, self.build = work, build
+        self.prefix, self.metac = work / "moved prefix", work / "moved prefix/bin/metac"
+        self.library = work / "moved library"
+
+    def install_and_move(self):
+        command("cmake", "--install", self.build, "--prefix", self.work / "prefix")
+        (self.work / "prefix").rename(self.prefix)
+        command(self.metac, "--version")
+
+    def models_compiled_in_a_users_build(self):
+        build_project(HERE, self.work / "consumer", self.prefix, f"-DDIGITS={DIGITS / 'digits.onnx'}")
+        all_digits_right(self.work / "consumer/read_digits")
+
+    def package_of_a_moved_library(self):
+        command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "library", "--name", "digits")
+        (self.work / "library").rename(self.library)
+        build_project(HERE / "library", self.work / "library user", self.library)
+        for digit in range(10):
+            answer = command(self.work / "library user/read_digits", DIGITS / f"digit_{digit}.pgm").strip()
+            if answer != str(digit):
+                raise RuntimeError(f"digit_{digit}.pgm is read as '{answer}'")
+
+    def exports_its_prefix_alone(self):
+        names = command("nm", "-D", "--defined-only", "--format=posix", self.library / "lib/libdigits.so").splitlines()
+        strangers = [n.split()[0] for n in names if not n.startswith("digits_")]
+        if strangers or not names:
+            raise RuntimeError(f"libdigits.so exports {strangers[:5] or 'nothing'}")
+
+    def needs_no_other_library(self):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", command("readelf", "-d", self.library / "lib/libdigits.so"))
+        strangers = [n for n in needed if not ALLOWED_LIBRARIES.match(n)]
+        if strangers:
+            raise RuntimeError(f"libdigits.so needs {strangers}")
+
+    def same_sources_twice(self):
+        first, second = self.work / "first", self.work / "second"
+        for out in (first, second):
+            command(self.metac, "compile", DIGITS / "digits.onnx", "-o", out, "--name", "digits", "--no-build", cwd=self.work)
+        files = sorted(p.relative_to(first) for p in first.rglob("*") if p.is_file())
+        different = [str(f) for f in files if not filecmp.cmp(first / f, second / f, shallow=False)]
+        if different or not files:
+            raise RuntimeError(f"different from run to run: {different or 'no files'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
+    parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
+    arguments = parser.parse_args()
+    work = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-consumer-"))
+    work = work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    os.environ.pop("DESTDIR", None)
+    checks, passed, failed = Checks(work, arguments.build.resolve()), 0, 0
+    for name in [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_")]:
+        try:
+            getattr(checks, name)()
+            passed += 1
+        except (RuntimeError, OSError) as error:
+            failed += 1
+            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
+    if not arguments.keep:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
