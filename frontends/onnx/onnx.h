@@ -31,9 +31,6 @@ std::string to_onnx_bytes(const Model& model);
 Tensor read_tensor_proto(std::string_view bytes, const std::string& path, std::string* name = nullptr);
 std::string to_tensor_proto_bytes(const Tensor& tensor, const std::string& name);
 
-// ONNX's number and name of an element type; "element type 999" for numbers ONNX does not define.
-int32_t onnx_number_of(DType dtype);
-std::optional<DType> dtype_from_onnx(int32_t number);
-std::string name_of_onnx_dtype(int32_t number);
+int32_t onnx_number_of(DType dtype);  // ONNX's number of an element type; the inverse of dtype_of_onnx_number()
 
 }  // namespace metac

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/file_system.h"
 #include "frontends/onnx/wire.h"
@@ -12,21 +13,6 @@ namespace {
 constexpr int max_rank = 32;
 constexpr int64_t max_dim = int64_t{1} << 40;
 constexpr int64_t max_dense_bytes = int64_t{1} << 30;  // of a sparse tensor made dense
-
-struct DTypeNumber {
-  int32_t number;
-  DType dtype;
-};
-constexpr DTypeNumber known_dtypes[] = {
-    {1, DType::f32},  {2, DType::u8},   {3, DType::i8},     {4, DType::u16},     {5, DType::i16},
-    {6, DType::i32},  {7, DType::i64},  {8, DType::string}, {9, DType::boolean}, {10, DType::f16},
-    {11, DType::f64}, {12, DType::u32}, {13, DType::u64},   {16, DType::bf16},
-};
-constexpr const char* dtype_names[] = {
-    "undefined",  "float32",      "uint8",          "int8",       "uint16",         "int16",  "int32",     "int64",
-    "string",     "bool",         "float16",        "float64",    "uint32",         "uint64", "complex64", "complex128",
-    "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",  "int4",      "float4e2m1",
-    "float8e8m0", "uint2",        "int2",           "float6e2m3", "float6e3m2"};
 
 std::vector<int64_t> checked_shape(const google::protobuf::RepeatedField<int64_t>& dims) {
   if (dims.size() > max_rank) fail("has rank ", dims.size(), "; the limit is ", max_rank);
@@ -156,26 +142,13 @@ FileBytes external_bytes(const wire::Tensor& proto, const std::string& folder, s
 }  // namespace
 
 int32_t onnx_number_of(DType dtype) {
-  for (const DTypeNumber& row : known_dtypes)
-    if (row.dtype == dtype) return row.number;
-  METAC_ASSERT(false, name_of(dtype));
-  return 0;
-}
-
-std::optional<DType> dtype_from_onnx(int32_t number) {
-  for (const DTypeNumber& row : known_dtypes)
-    if (row.number == number) return row.dtype;
-  return std::nullopt;
-}
-
-std::string name_of_onnx_dtype(int32_t number) {
-  if (number > 0 && number < static_cast<int32_t>(std::size(dtype_names))) return dtype_names[number];
-  return concat("element type ", number);
+  for (int32_t number = 1;; ++number)
+    if (dtype_of_onnx_number(number) == dtype) return number;
 }
 
 Tensor decode_tensor(wire::Tensor& proto, const std::string& folder) {
-  std::optional<DType> dtype = dtype_from_onnx(proto.data_type());
-  if (!dtype) fail("is of ", name_of_onnx_dtype(proto.data_type()), ", which this build does not know");
+  std::optional<DType> dtype = dtype_of_onnx_number(proto.data_type());
+  if (!dtype) fail("is of ", name_of_onnx_number(proto.data_type()), ", which this build does not know");
   std::vector<int64_t> shape = checked_shape(proto.dims());
   bool typed = proto.float_data_size() + proto.int32_data_size() + proto.int64_data_size() + proto.double_data_size() +
                    proto.uint64_data_size() + proto.string_data_size() >

@@ -1,4 +1,5 @@
 // Types of values: tensors, and the containers around them from the outside in.
+#include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/diagnostic.h"
 #include "frontends/onnx/wire.h"
 
@@ -10,7 +11,7 @@ void decode_into(const wire::Type& proto, ValueType& type);
 void decode_tensor_type(const wire::Type::TensorType& proto, const char* container, ValueType& type) {
   type.containers.push_back(container);
   type.onnx_dtype = proto.elem_type();
-  type.dtype = dtype_from_onnx(proto.elem_type());
+  type.dtype = dtype_of_onnx_number(proto.elem_type());
   if (!proto.has_shape()) return;
   type.shape.emplace();
   for (const wire::Dimension& dim : proto.shape().dim()) {

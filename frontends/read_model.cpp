@@ -1,0 +1,39 @@
+#include "frontends/read_model.h"
+
+#include <optional>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
+#include "frontends/json/json.h"
+#include "frontends/onnx/onnx.h"
+
+namespace metac {
+namespace {
+
+std::optional<ModelFormat> format_of_ending(const std::string& path) {
+  if (path.ends_with(".json")) return ModelFormat::json;
+  if (path.ends_with(".onnx") || path.ends_with(".pb")) return ModelFormat::onnx;
+  return std::nullopt;
+}
+
+ModelFormat format_of_content(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{' ? ModelFormat::json : ModelFormat::onnx;
+}
+
+}  // namespace
+
+Model read_model(const std::string& path) {
+  FileBytes bytes = read_file(path);
+  ModelFormat format = format_of_ending(path).value_or(format_of_content(bytes.view()));
+  return format == ModelFormat::json ? read_json_model(bytes.view(), path) : read_onnx(bytes.view(), path);
+}
+
+ModelFormat format_of_path(const std::string& path) {
+  std::optional<ModelFormat> format = format_of_ending(path);
+  if (!format) throw CompileError(Diagnostic{path, "", "a model's name ends in .onnx or .json"});
+  return *format;
+}
+
+}  // namespace metac

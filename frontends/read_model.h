@@ -1,0 +1,17 @@
+// Models from files of any kind that metac reads.
+#pragma once
+#include <string>
+
+#include "compiler/ops/model.h"
+
+namespace metac {
+
+enum class ModelFormat { onnx, json };
+
+// By the name's ending: ".json" is JSON, ".onnx" and ".pb" are ONNX. Otherwise by content: a text that starts with '{'
+// (after blanks or a byte order mark) is JSON, anything else ONNX.
+Model read_model(const std::string& path);
+// The format that a file to be written at `path` has; throws where the ending does not say.
+ModelFormat format_of_path(const std::string& path);
+
+}  // namespace metac
