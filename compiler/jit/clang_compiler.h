@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/passes/compile.h"
+#include "compiler/kernel/target.h"
 
 namespace metac {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "compiler/passes/compile.h"
+#include "compiler/kernel/target.h"
 
 namespace metac {
 

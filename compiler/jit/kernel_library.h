@@ -6,7 +6,7 @@
 
 #include "compiler/jit/kernel_linker.h"
 #include "compiler/kernel/program.h"
-#include "compiler/passes/compile.h"
+#include "compiler/kernel/target.h"
 
 namespace metac {
 

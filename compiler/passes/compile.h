@@ -7,18 +7,11 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/kernel/program.h"
+#include "compiler/kernel/target.h"
 
 namespace metac {
 
 enum class Fusion { paper, greedy, best };
-
-// The CPU that kernels are made for.
-struct CpuTarget {
-  std::string name = "x86-64-v4";  // x86-64, x86-64-v3 (AVX2+FMA), x86-64-v4 (AVX-512), native is resolved by the driver
-  int vector_bytes = 64;           // 16 (baseline), 32, 64
-  bool has_fma = true, has_vnni = false;
-  int64_t l1_bytes = 48 << 10, l2_bytes = 1 << 20;
-};
 
 struct CompileOptions {
   CpuTarget cpu;

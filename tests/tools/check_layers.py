@@ -19,11 +19,12 @@ DIRECT = {
     "compiler/passes": ["compiler/autodiff", "compiler/kernel"],
     "compiler/codegen": ["compiler/kernel"],
     "compiler/jit": ["compiler/codegen"],
-    "compiler/api": ["compiler/jit", "compiler/passes", "frontends/onnx", "frontends/json", "frontends/cpp"],
+    "compiler/api": ["compiler/jit", "compiler/passes", "frontends"],
     "compiler/driver": ["compiler/api"],
     "frontends/onnx": ["compiler/ops"],
     "frontends/json": ["compiler/ops"],
     "frontends/cpp": ["compiler/ops"],
+    "frontends": ["frontends/onnx", "frontends/json", "frontends/cpp"],
     "runtime": [],
 }
 SOURCES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".def", ".inc"}
@@ -40,7 +41,7 @@ def closure(folder, seen=None):
 
 
 def folder_of(path):
-    return next((f for f in DIRECT if path.startswith(f + "/")), None)
+    return max((f for f in DIRECT if path.startswith(f + "/")), key=len, default=None)
 
 
 def main():
