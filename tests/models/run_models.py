@@ -202,8 +202,8 @@ def jit_answer(case, arguments):
         for i, (name, value) in enumerate(feeds.items()):
             np.save(work / f"in{i}.npy", value)
             given += ["--input", f"{name}={work / f'in{i}.npy'}"]
-        checked([str(arguments.metac), "run", str(case.model), *given, "--output-dir", str(work / "out")], "metac run")
-        return {p.stem: np.load(p) for p in (work / "out").glob("*.npy")}
+        report = checked([str(arguments.metac), "run", str(case.model), *given, "--output-dir", str(work / "out"), "--json"], "metac run")
+        return {row["name"]: np.load(row["file"]) for row in json.loads(report)["outputs"]}
 
     return case.run(call)
 
