@@ -1,4 +1,4 @@
-// External ops for the reference evaluator: by the routine's name, on host tensors.
+// External ops for the reference evaluator: the runtime's own routines, called on host tensors.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,17 +8,12 @@
 
 namespace metac {
 
-struct ExternalCall {
-  const Op& op;
-  std::vector<const Tensor*> inputs;      // null where the op has no such input
-  std::vector<std::vector<int64_t>> output_shapes;  // -1 where a dim depends on a symbol that this call binds
-  std::vector<Tensor> outputs;            // to fill
-  std::vector<int64_t> symbols;           // to fill: one value per Op::symbols
-};
+bool is_external_routine(const std::string& routine);
 
-using ExternalFunction = std::function<void(ExternalCall&)>;
+// Takes the values that the routine found for Op::symbols and returns the shapes of the outputs.
+using BindSymbols = std::function<std::vector<std::vector<int64_t>>(const std::vector<int64_t>&)>;
 
-// Null when no such routine is known.
-const ExternalFunction* find_external(const std::string& routine);
+// The outputs. A routine that refuses its input throws CompileError with its message.
+std::vector<Tensor> call_external(const Op& op, const std::vector<const Tensor*>& inputs, const BindSymbols& bind);
 
 }  // namespace metac

@@ -191,10 +191,13 @@ class GraphEvaluator::Run {
     }
   }
 
-  Tensor allocate(DType dtype, const std::vector<int64_t>& shape, std::byte** data) {
+  void spend_bytes(DType dtype, const std::vector<int64_t>& shape) {
     const auto bytes = checked_mul(count_of(shape), static_cast<int64_t>(size_of(dtype)));
     if (!bytes || *bytes > budget_.bytes) fail("evaluating needs a tensor of shape ", to_string(shape), ", beyond the budget of bytes");
     budget_.bytes -= *bytes;
+  }
+  Tensor allocate(DType dtype, const std::vector<int64_t>& shape, std::byte** data) {
+    spend_bytes(dtype, shape);
     return make_tensor(dtype, shape, data);
   }
 
@@ -378,25 +381,19 @@ class GraphEvaluator::Run {
   }
 
   void run_external(const Op& op) {
-    const ExternalFunction* routine = find_external(op.routine);
-    if (!routine) fail("the reference evaluator has no routine ", quoted(op.routine));
-    ExternalCall call{op, {}, {}, std::vector<Tensor>(op.outputs.size()), std::vector<int64_t>(op.symbols.size(), -1)};
-    for (const Var* v : op.inputs) call.inputs.push_back(v ? &value(v) : nullptr);
-    for (const Var* v : op.outputs) {
-      std::vector<int64_t> shape;
-      for (Expr d : v->shape()) {
-        const bool own = any_of(d, [&](Expr n) { return n->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), n->id); });
-        shape.push_back(own ? -1 : dim(d));
+    if (!is_external_routine(op.routine)) fail("the reference evaluator has no routine ", quoted(op.routine));
+    std::vector<const Tensor*> inputs;
+    for (const Var* v : op.inputs) inputs.push_back(v ? &value(v) : nullptr);
+    std::vector<Tensor> outputs = call_external(op, inputs, [&](const std::vector<int64_t>& found) {
+      for (size_t k = 0; k < op.symbols.size(); ++k) bind(op.symbols[k], found[k]);
+      std::vector<std::vector<int64_t>> shapes;
+      for (const Var* v : op.outputs) {
+        shapes.push_back(dims(v->shape()));
+        spend_bytes(v->dtype(), shapes.back());
       }
-      call.output_shapes.push_back(std::move(shape));
-    }
-    (*routine)(call);
-    for (size_t k = 0; k < op.symbols.size(); ++k) bind(op.symbols[k], call.symbols[k]);
-    for (size_t k = 0; k < op.outputs.size(); ++k) {
-      METAC_ASSERT(call.outputs[k].shape == dims(op.outputs[k]->shape()) && call.outputs[k].dtype == op.outputs[k]->dtype(), op.routine,
-                   " output ", k, ": ", to_string(call.outputs[k].shape), " is not ", to_string(op.outputs[k]->shape()));
-      values_[op.outputs[k]] = std::move(call.outputs[k]);
-    }
+      return shapes;
+    });
+    for (size_t k = 0; k < op.outputs.size(); ++k) values_[op.outputs[k]] = std::move(outputs[k]);
     check_requirements();
   }
 
@@ -497,7 +494,7 @@ std::vector<Tensor> GraphEvaluator::run(const std::vector<Tensor>& inputs, Budge
 }
 
 std::optional<std::vector<Tensor>> GraphEvaluator::run_one(const Op& op, const std::vector<const Tensor*>& inputs, Budget& budget) {
-  const bool plain = is_pure(op) || (op.kind == OpKind::external && op.symbols.empty() && find_external(op.routine));
+  const bool plain = is_pure(op) || (op.kind == OpKind::external && op.symbols.empty() && is_external_routine(op.routine));
   if (!plain) return std::nullopt;
   Compiled compiled;
   Run run(graph_, compiled, budget);

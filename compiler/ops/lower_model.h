@@ -11,6 +11,9 @@ namespace metac {
 
 struct LowerOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  // by input name; -1 leaves a dim open
+  // By input name: inputs of at most 64 elements (larger ones are left out) whose values this lowering may rely on: axes,
+  // shapes and scales that decide a rank or a branch. A run with other values fails with a message.
+  std::map<std::string, Tensor> input_values;
   std::map<std::string, Symbol> dims;                        // by symbol name: min == max fixes it, else its range
   int64_t max_tensor_bytes = int64_t{1} << 36;               // larger constants and outputs are refused
   int64_t max_nodes = 4'000'000;                             // after inlining functions and subgraphs

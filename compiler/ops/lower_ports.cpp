@@ -137,6 +137,20 @@ void check_declared_output(const Value& declared, const Var* var) {
   }
 }
 
+// The input's elements become constants of this lowering; that they are the same when it runs is a requirement.
+void rely_on_values(Graph& graph, Var* input, const Tensor& values) {
+  if (!is_numeric(values.dtype) || values.dtype != input->dtype() || values.element_count() > 64 || shape_of(values.shape) != input->shape()) return;
+  std::vector<Expr> elements;
+  for (int64_t i = 0; i < values.element_count(); ++i)
+    elements.push_back(is_float(values.dtype) ? float_constant(number_at(values, i), values.dtype) : int_constant(integer_at(values, i), values.dtype));
+  std::vector<int> axes;
+  for (int k = 0; k < input->rank(); ++k) axes.push_back(k);
+  Var* same = reduce(graph, map(graph, Fn::eq, input, graph.add_constant(values)), axes, Reduce::logical_and, false);
+  graph.require(equal(graph.element(cast(graph, same, DType::i64), 0, "input_is_as_expected"), Expr(1)),
+                concat("input ", quoted(input->name), " does not have the values that this was compiled for"));
+  input->elements = std::move(elements);
+}
+
 }  // namespace
 
 void ModelLowering::lower_inputs(Scope& scope) {
@@ -154,7 +168,9 @@ void ModelLowering::lower_inputs(Scope& scope) {
   dims.check_names();
   for (const Value& input : model_.graph.inputs) {
     if (!open.count(input.name)) continue;
-    scope.vars[input.name] = graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
+    Var* var = scope.vars[input.name] = graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
+    auto known = options_.input_values.find(input.name);
+    if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }
 }
 
