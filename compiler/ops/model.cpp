@@ -6,6 +6,7 @@ namespace metac {
 
 std::string describe(const Node& node, int index) {
   std::string out = concat("node #", index);
+  if (node.line > 0) out = concat("line ", node.line, ", ", out);
   if (!node.name.empty()) out += " " + quoted(node.name);
   // Operator names come from the file too: plain ones stay readable, others are quoted.
   bool plain = !node.op_type.empty() && node.op_type.size() <= 80;

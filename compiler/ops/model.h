@@ -92,7 +92,7 @@ struct Model {
   ModelGraph graph;
 };
 
-// "node #12 "conv1" (Conv)" for messages.
+// "node #12 "conv1" (Conv)" for messages, "line 7, node #12 ..." for nodes of a JSON document.
 std::string describe(const Node& node, int index);
 
 }  // namespace metac

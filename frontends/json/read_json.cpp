@@ -7,7 +7,6 @@
 #include "frontends/json/json.h"
 #include "frontends/json/reading.h"
 #include "frontends/json/tensor_json.h"
-#include "frontends/onnx/onnx.h"
 
 namespace metac {
 namespace {
