@@ -2,36 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <set>
 #include <unordered_map>
 
 #include "compiler/kernel/evaluate_external.h"
-#include "compiler/kernel/evaluate_program.h"
+#include "compiler/kernel/evaluate_inline.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
-
-bool is_pure(const Op& op) {
-  return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
-}
-
-size_t node_count(Expr e) {
-  size_t count = 0;
-  visit(e, [&](Expr) { ++count; });
-  return count;
-}
-
-int64_t count_of(const std::vector<int64_t>& dims) {
-  int64_t count = 1;
-  for (int64_t d : dims) {
-    auto product = checked_mul(count, d);
-    if (d < 0 || !product) fail("a tensor of shape ", to_string(dims), " is too large");
-    count = *product;
-  }
-  return count;
-}
 
 Scalar combine_scalars(Reduce reduce, DType dtype, Scalar a, Scalar b) {
   if (is_float(dtype)) {
@@ -47,43 +25,10 @@ Scalar combine_scalars(Reduce reduce, DType dtype, Scalar a, Scalar b) {
 
 }  // namespace
 
-// What later runs reuse: which ops are computed inside their consumers, and the programs of the others.
-struct GraphEvaluator::Compiled {
-  struct Kernel {
-    ScalarProgram program;
-    std::vector<const Var*> operands;
-  };
-  std::unordered_map<const Op*, Kernel> kernels;
-  std::unordered_map<const Op*, bool> inlined;
-  std::unordered_map<const Var*, const Op*> only_consumer;  // null: several, or one that needs the tensor
-  std::unordered_map<const Var*, Expr> lazy;                // of inlined Vars: over their own axes, loads by Var id
-  std::unordered_map<int, const Var*> var_of_id;
-
-  void count_uses(const std::vector<Op*>& ops, std::unordered_map<const Var*, int>& region_of, int& regions) {
-    const int here = regions++;
-    auto needs_tensor = [&](const Var* v) {
-      if (v) only_consumer[v] = nullptr;
-    };
-    for (const Op* op : ops) {
-      for (const Var* v : op->outputs) region_of[v] = here;
-      std::set<const Var*> distinct(op->inputs.begin(), op->inputs.end());
-      for (const Var* v : distinct) {
-        if (!v) continue;
-        const bool first = !only_consumer.contains(v), same_region = region_of.contains(v) && region_of.at(v) == here;
-        only_consumer[v] = first && same_region && is_pure(*op) ? op : nullptr;
-      }
-      for (const Region& region : op->regions) {
-        count_uses(region.ops, region_of, regions);
-        for (const Var* v : region.results) needs_tensor(v);
-      }
-    }
-  }
-};
-
 class GraphEvaluator::Run {
  public:
-  Run(const Graph& graph, Compiled& compiled, Budget budget)
-      : graph_(graph), compiled_(compiled), budget_(budget), symbols_(graph.symbols.size(), 0), bound_(graph.symbols.size(), false) {}
+  Run(const Graph& graph, CompiledGraph& compiled, Budget budget)
+      : graph_(graph), compiled_(compiled), budget_(budget), symbols_(graph.symbols.size()) {}
 
   void bind_input(const Var* var, const Tensor& tensor) {
     if (tensor.dtype != var->dtype())
@@ -92,7 +37,7 @@ class GraphEvaluator::Run {
       fail("input ", quoted(var->name), " has rank ", var->rank(), ", got shape ", to_string(tensor.shape));
     for (int d = 0; d < var->rank(); ++d) {
       Expr dim = var->shape()[d];
-      if (dim->kind == ExprKind::symbol && !bound_[dim->id]) bind(dim->id, tensor.shape[d]);
+      if (dim->kind == ExprKind::symbol && !symbols_.bound[dim->id]) bind(dim->id, tensor.shape[d]);
     }
     values_[var] = tensor;
     inputs_.push_back(var);
@@ -102,7 +47,7 @@ class GraphEvaluator::Run {
   void check_inputs() {
     for (const Var* var : inputs_)
       for (int d = 0; d < var->rank(); ++d) {
-        const int64_t expected = dim(var->shape()[d]), found = values_.at(var).shape[d];
+        const int64_t expected = symbols_.dim(var->shape()[d]), found = values_.at(var).shape[d];
         if (expected != found) fail("dim ", d, " of input ", quoted(var->name), " is ", expected, ", got ", found);
       }
     check_requirements();
@@ -133,18 +78,7 @@ class GraphEvaluator::Run {
   }
   void set_value(const Var* var, Tensor tensor) { values_[var] = std::move(tensor); }
 
-  std::vector<int64_t> dims(const Shape& shape) {
-    std::vector<int64_t> out;
-    for (Expr d : shape) out.push_back(dim(d));
-    return out;
-  }
-  bool is_known(Expr e) {
-    return !any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && !bound_[n->id]; });
-  }
-  int64_t dim(Expr e) {
-    METAC_ASSERT(is_known(e), "the dim ", to_string(e), " depends on a symbol that is not bound");
-    return evaluate_dim(e, symbols_.data());
-  }
+  const SymbolValues& symbols() const { return symbols_; }
   const Budget& budget() const { return budget_; }
   // Does a plain op stay within the budget? A bound from its expressions, before anything is allocated.
   bool affords(const Op& op) {
@@ -152,7 +86,7 @@ class GraphEvaluator::Run {
     for (const Var* v : op.outputs) {
       int64_t count = 1;
       for (Expr d : v->shape()) {
-        auto product = checked_mul(count, dim(d));
+        auto product = checked_mul(count, symbols_.dim(d));
         if (!product) return false;
         count = *product;
       }
@@ -164,7 +98,7 @@ class GraphEvaluator::Run {
       for (Expr e : *list) nodes += static_cast<int64_t>(node_count(e)) + 1;
     if (bytes > budget_.bytes) return false;
     if (!is_pure(op)) return true;
-    auto operations = checked_mul(count_of(dims(domain_of(op))), 2 * nodes + 8);
+    auto operations = checked_mul(count_of(symbols_.dims(domain_of(op))), 2 * nodes + 8);
     return operations && *operations <= budget_.operations;
   }
 
@@ -174,13 +108,12 @@ class GraphEvaluator::Run {
     if (value < symbol.min || value > symbol.max)
       fail(symbol.name, " is ", value, ", which is not in ", symbol.min, "..", symbol.max);
     if (symbol.divisor > 1 && value % symbol.divisor != 0) fail(symbol.name, " is ", value, ", which is no multiple of ", symbol.divisor);
-    symbols_[id] = value;
-    bound_[id] = true;
+    symbols_.set(id, value);
   }
 
   void check_requirements() {
     for (const Requirement& r : graph_.requirements)
-      if (is_known(r.condition) && evaluate_dim(r.condition, symbols_.data()) == 0) fail(r.message);
+      if (symbols_.is_known(r.condition) && evaluate_dim(r.condition, symbols_.values.data()) == 0) fail(r.message);
   }
 
   // Symbols of `op` that stand for a dim of `type` take the value found.
@@ -208,107 +141,19 @@ class GraphEvaluator::Run {
   }
 
   // ---- elementwise, reindex, reindex_reduce ----
-  const Shape& domain_of(const Op& op) {
-    return op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape();
-  }
-
-  // Should this op be computed inside its consumer? Not where that would repeat real work (an exp per element of a
-  // broadcast) or pile up expressions.
-  bool decide_inlined(const Op& op) {
-    if (op.kind == OpKind::reindex_reduce || op.outputs.size() != 1 || op.outputs[0]->dtype() == DType::string) return false;
-    const Var* out = op.outputs[0];
-    auto found = compiled_.only_consumer.find(out);
-    const Op* consumer = found == compiled_.only_consumer.end() ? nullptr : found->second;
-    if (!consumer) return false;
-    for (Expr d : domain_of(*consumer))
-      if (!is_known(d)) return false;
-    int loads = 0;
-    for (const auto* list : {&consumer->bodies, &consumer->indices, &consumer->conditions})
-      for (Expr e : *list)
-        visit(e, [&](Expr n) { loads += n->kind == ExprKind::load && consumer->inputs[n->id] == out; });
-    if (is_pure(*consumer) && consumer->kind != OpKind::elementwise && consumer->inputs[0] == out) ++loads;
-    if (loads != 1) return false;
-    Expr body = lazy_body(op);
-    const size_t size = node_count(body);
-    if (size > 250) return false;
-    if (op.kind == OpKind::elementwise && node_count(op.bodies[0]) > 8 &&
-        count_of(dims(domain_of(*consumer))) > count_of(dims(out->shape())))
-      return false;
-    compiled_.lazy[out] = body;
-    return true;
-  }
-
-  // The expression over the op's domain with loads of Vars by id, inlined Vars expanded.
-  Expr expand(const Op& op, Expr e, const std::vector<Expr>* axes, std::unordered_map<const ExprNode*, Expr>& done) {
-    if (auto found = done.find(e.node()); found != done.end()) return found->second;
-    Expr result = e;
-    if (e->kind == ExprKind::axis && axes) {
-      result = (*axes)[e->id];
-    } else if (!e->args.empty() || e->kind == ExprKind::load) {
-      std::vector<Expr> args;
-      for (Expr a : e->args) args.push_back(expand(op, a, axes, done));
-      if (e->kind == ExprKind::call) result = call(e->fn, std::move(args));
-      else if (e->kind == ExprKind::cast) result = cast(args[0], e->dtype);
-      else result = load_of(op.inputs[e->id], std::move(args));
-    }
-    done.emplace(e.node(), result);
-    return result;
-  }
-  Expr expand(const Op& op, Expr e) {
-    std::unordered_map<const ExprNode*, Expr> done;
-    return expand(op, e, nullptr, done);
-  }
-  Expr load_of(const Var* var, std::vector<Expr> indices) {
-    if (auto lazy = compiled_.lazy.find(var); lazy != compiled_.lazy.end()) return substitute_axes(lazy->second, indices);
-    compiled_.var_of_id[var->id] = var;
-    return load(var->id, var->dtype(), std::move(indices));
-  }
-  Expr condition_of(const Op& op) {
-    Expr all = bool_constant(true);
-    for (Expr c : op.conditions) all = logical_and(all, expand(op, c));
-    return all;
-  }
-  Expr lazy_body(const Op& op, size_t output = 0) {
-    if (op.kind == OpKind::elementwise) return expand(op, op.bodies[output]);
-    std::vector<Expr> indices;
-    for (Expr e : op.indices) indices.push_back(expand(op, e));
-    return select(condition_of(op), load_of(op.inputs[0], std::move(indices)), expand(op, op.fill));
-  }
-
-  Compiled::Kernel compile(const Op& op) {
-    std::vector<Expr> roots;
-    if (op.kind == OpKind::reindex_reduce) {
-      roots = {load_of(op.inputs[0], identity_indices(op.inputs[0]->rank())), condition_of(op)};
-      for (Expr e : op.indices) roots.push_back(expand(op, e));
-    } else if (op.outputs[0]->dtype() == DType::string) {
-      roots = {condition_of(op)};
-      for (Expr e : op.indices) roots.push_back(expand(op, e));
-    } else {
-      for (size_t k = 0; k < op.outputs.size(); ++k) roots.push_back(lazy_body(op, k));
-    }
-    Compiled::Kernel kernel{compile_scalars(roots), {}};
-    for (const auto& row : kernel.program.rows)
-      if (row.node->kind == ExprKind::load) kernel.operands.push_back(compiled_.var_of_id.at(row.node->id));
-    return kernel;
-  }
-
   void run_pure(const Op& op) {
-    auto known = compiled_.inlined.find(&op);
-    if (known == compiled_.inlined.end()) known = compiled_.inlined.emplace(&op, decide_inlined(op)).first;
-    if (known->second) return;
-    auto found = compiled_.kernels.find(&op);
-    if (found == compiled_.kernels.end()) found = compiled_.kernels.emplace(&op, compile(op)).first;
-    const Compiled::Kernel& kernel = found->second;
+    if (compiled_.is_inlined(op, symbols_)) return;
+    const CompiledGraph::Kernel& kernel = compiled_.kernel(op);
     std::map<int, const Tensor*> operands;
     for (const Var* v : kernel.operands) operands[v->id] = &value(v);
-    const std::vector<int64_t> domain = dims(domain_of(op));
+    const std::vector<int64_t> domain = symbols_.dims(domain_of(op));
     spend(count_of(domain), kernel.program.rows.size());
     if (op.kind == OpKind::reindex_reduce) return run_reduce(op, kernel, domain, operands);
     if (op.outputs[0]->dtype() == DType::string) return run_string_reindex(op, kernel, domain, operands);
     std::vector<std::byte*> data(op.outputs.size());
     std::vector<Tensor> results;
     for (size_t k = 0; k < op.outputs.size(); ++k) results.push_back(allocate(op.outputs[k]->dtype(), domain, &data[k]));
-    run_over(kernel.program, domain, symbols_.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
+    run_over(kernel.program, domain, symbols_.values.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
       Scalar lanes[256];
       for (size_t k = 0; k < results.size(); ++k) {
         for (int i = 0; i < n; ++i) lanes[i] = values[k][i];
@@ -318,17 +163,17 @@ class GraphEvaluator::Run {
     for (size_t k = 0; k < op.outputs.size(); ++k) values_[op.outputs[k]] = std::move(results[k]);
   }
 
-  void run_reduce(const Op& op, const Compiled::Kernel& kernel, const std::vector<int64_t>& domain,
+  void run_reduce(const Op& op, const CompiledGraph::Kernel& kernel, const std::vector<int64_t>& domain,
                   const std::map<int, const Tensor*>& operands) {
     const DType dtype = op.outputs[0]->dtype(), accumulator = op.accumulator;
-    const std::vector<int64_t> shape = dims(op.outputs[0]->shape());
+    const std::vector<int64_t> shape = symbols_.dims(op.outputs[0]->shape());
     std::byte* data = nullptr;
     Tensor result = allocate(dtype, shape, &data);
     Expr identity = identity_of(op.reduce, accumulator);
     const Scalar start = is_float(accumulator) ? real_scalar(identity->float_value) : integer_scalar(identity->int_value);
     std::vector<Scalar> sums(static_cast<size_t>(count_of(shape)), start);
     const bool plain_sum = op.reduce == Reduce::add && is_float(accumulator) && is_float(op.inputs[0]->dtype());
-    run_over(kernel.program, domain, symbols_.data(), operands, [&](int64_t, int n, const std::vector<Lanes>& values) {
+    run_over(kernel.program, domain, symbols_.values.data(), operands, [&](int64_t, int n, const std::vector<Lanes>& values) {
       int64_t offsets[256];
       for (int i = 0; i < n; ++i) offsets[i] = values[1][i].integer ? 0 : -1;
       for (size_t k = 0; k < shape.size(); ++k)
@@ -350,7 +195,7 @@ class GraphEvaluator::Run {
     values_[op.outputs[0]] = std::move(result);
   }
 
-  void run_string_reindex(const Op& op, const Compiled::Kernel& kernel, const std::vector<int64_t>& domain,
+  void run_string_reindex(const Op& op, const CompiledGraph::Kernel& kernel, const std::vector<int64_t>& domain,
                           const std::map<int, const Tensor*>& operands) {
     METAC_ASSERT(op.kind == OpKind::reindex, "strings only move");
     const Tensor& from = value(op.inputs[0]);
@@ -358,7 +203,7 @@ class GraphEvaluator::Run {
     result.dtype = DType::string;
     result.shape = domain;
     result.strings.resize(static_cast<size_t>(count_of(domain)));
-    run_over(kernel.program, domain, symbols_.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
+    run_over(kernel.program, domain, symbols_.values.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
       for (int i = 0; i < n; ++i) {
         int64_t offset = values[0][i].integer ? 0 : -1;
         for (size_t k = 0; k < from.shape.size(); ++k) {
@@ -388,7 +233,7 @@ class GraphEvaluator::Run {
       for (size_t k = 0; k < op.symbols.size(); ++k) bind(op.symbols[k], found[k]);
       std::vector<std::vector<int64_t>> shapes;
       for (const Var* v : op.outputs) {
-        shapes.push_back(dims(v->shape()));
+        shapes.push_back(symbols_.dims(v->shape()));
         spend_bytes(v->dtype(), shapes.back());
       }
       return shapes;
@@ -425,7 +270,7 @@ class GraphEvaluator::Run {
     int64_t done = 0;
     for (; done < trips && go_on; ++done) {
       spend(1, 1);
-      if (body.iteration >= 0) symbols_[body.iteration] = done, bound_[body.iteration] = true;
+      if (body.iteration >= 0) symbols_.set(body.iteration, done);
       for (size_t k = 0; k < carried; ++k) {
         bind_dims(op, body.params[k]->type, state[k].shape);
         values_[body.params[k]] = state[k];
@@ -448,7 +293,7 @@ class GraphEvaluator::Run {
     if (!rows.empty()) {
       shape.insert(shape.end(), rows[0].shape.begin(), rows[0].shape.end());
     } else {
-      for (Expr d : row.shape()) shape.push_back(is_known(d) ? dim(d) : 0);
+      for (Expr d : row.shape()) shape.push_back(symbols_.is_known(d) ? symbols_.dim(d) : 0);
     }
     bind_dims(op, out.type, shape);
     std::byte* data = nullptr;
@@ -465,19 +310,14 @@ class GraphEvaluator::Run {
   }
 
   const Graph& graph_;
-  Compiled& compiled_;
+  CompiledGraph& compiled_;
   Budget budget_;
-  std::vector<int64_t> symbols_;
-  std::vector<bool> bound_;
+  SymbolValues symbols_;
   std::vector<const Var*> inputs_;
   std::unordered_map<const Var*, Tensor> values_;
 };
 
-GraphEvaluator::GraphEvaluator(const Graph& graph) : graph_(graph), compiled_(std::make_unique<Compiled>()) {
-  std::unordered_map<const Var*, int> region_of;
-  int regions = 0;
-  compiled_->count_uses(graph.ops, region_of, regions);
-  for (const Var* v : graph.outputs) compiled_->only_consumer[v] = nullptr;
+GraphEvaluator::GraphEvaluator(const Graph& graph) : graph_(graph), compiled_(std::make_unique<CompiledGraph>(graph)) {
 }
 GraphEvaluator::GraphEvaluator(const Graph& graph, std::nullptr_t) : graph_(graph) {}
 GraphEvaluator::~GraphEvaluator() = default;
@@ -496,15 +336,15 @@ std::vector<Tensor> GraphEvaluator::run(const std::vector<Tensor>& inputs, Budge
 std::optional<std::vector<Tensor>> GraphEvaluator::run_one(const Op& op, const std::vector<const Tensor*>& inputs, Budget& budget) {
   const bool plain = is_pure(op) || (op.kind == OpKind::external && op.symbols.empty() && is_external_routine(op.routine));
   if (!plain) return std::nullopt;
-  Compiled compiled;
+  CompiledGraph compiled;
   Run run(graph_, compiled, budget);
-  auto known = [&](const std::vector<Expr>& list) { return std::all_of(list.begin(), list.end(), [&](Expr e) { return run.is_known(e); }); };
+  auto known = [&](const std::vector<Expr>& list) { return std::all_of(list.begin(), list.end(), [&](Expr e) { return run.symbols().is_known(e); }); };
   for (const auto* list : {&op.bodies, &op.indices, &op.conditions})
     if (!known(*list)) return std::nullopt;
   for (const auto* vars : {&op.inputs, &op.outputs})
     for (const Var* v : *vars)
       if (v && !known(v->shape())) return std::nullopt;
-  if (bool(op.fill) && !run.is_known(op.fill)) return std::nullopt;
+  if (bool(op.fill) && !run.symbols().is_known(op.fill)) return std::nullopt;
   for (size_t k = 0; k < op.inputs.size(); ++k)
     if (inputs[k]) run.set_value(op.inputs[k], *inputs[k]);
   if (!run.affords(op)) return std::nullopt;

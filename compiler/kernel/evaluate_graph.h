@@ -29,6 +29,8 @@ struct Budget {
 std::vector<Tensor> evaluate(const Graph& graph, const std::map<std::string, Tensor>& inputs, Budget budget = {});
 std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Tensor>& inputs, Budget budget = {});
 
+class CompiledGraph;
+
 // Runs one graph many times: what was compiled for the first run serves the later ones.
 class GraphEvaluator {
  public:
@@ -41,9 +43,8 @@ class GraphEvaluator {
   GraphEvaluator(const Graph& graph, std::nullptr_t);  // for single ops: nothing is analysed
   std::optional<std::vector<Tensor>> run_one(const Op& op, const std::vector<const Tensor*>& inputs, Budget& budget);
   class Run;
-  struct Compiled;
   const Graph& graph_;
-  std::unique_ptr<Compiled> compiled_;
+  std::unique_ptr<CompiledGraph> compiled_;
 };
 
 // For constant folding: the outputs of one op given the tensors of its inputs (null where the op has none); takes what it
