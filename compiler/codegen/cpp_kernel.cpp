@@ -32,7 +32,7 @@ class KernelPrinter {
     line("for (int64_t task = begin; task < end; ++task) {");
     ++depth_;
     print_parallel(parallel);
-    Node inner = kernel_.root;
+    LoopNode inner = kernel_.root;
     inner.loops = rest;
     print_node(inner);
     --depth_;
@@ -67,12 +67,12 @@ class KernelPrinter {
     auto collect = [&](Expr e) {
       if (e) visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) used.insert(n->id); });
     };
-    std::function<void(const Node&)> walk = [&](const Node& node) {
+    std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
       collect(node.guard);
       for (const Loop& l : node.loops) collect(l.extent);
       for (const Local& l : node.locals) collect(l.count);
       for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
-      for (const Node& child : node.children) walk(child);
+      for (const LoopNode& child : node.children) walk(child);
     };
     walk(kernel_.root);
     for (const Local& l : kernel_.scratch) collect(l.count);
@@ -106,7 +106,7 @@ class KernelPrinter {
   std::string factor_text(Expr e) { return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")"; }
 
   // ---- tree ----
-  void print_node(const Node& node) {
+  void print_node(const LoopNode& node) {
     scopes_.emplace_back();
     bool guarded = bool(node.guard);
     if (!node.comment.empty()) line("// " + node.comment);
@@ -122,7 +122,7 @@ class KernelPrinter {
     scopes_.pop_back();
   }
 
-  void print_loops(const Node& node, size_t k) {
+  void print_loops(const LoopNode& node, size_t k) {
     if (k == node.loops.size()) return print_body(node);
     const Loop& loop = node.loops[k];
     std::string i = concat("i", loop.axis);
@@ -131,7 +131,7 @@ class KernelPrinter {
       case LoopKind::unrolled: {
         int64_t extent = loop.extent.as_int();
         for (int64_t n = 0; n < extent; ++n) {
-          Node copy = node;
+          LoopNode copy = node;
           copy.loops.erase(copy.loops.begin(), copy.loops.begin() + static_cast<int64_t>(k) + 1);
           copy.comment.clear();
           copy.guard = Expr();
@@ -157,7 +157,7 @@ class KernelPrinter {
     }
   }
 
-  void print_vector_loop(const Node& node, size_t k) {
+  void print_vector_loop(const LoopNode& node, size_t k) {
     const Loop& loop = node.loops[k];
     std::string i = concat("i", loop.axis);
     const int64_t* extent = loop.extent.if_int();
@@ -209,7 +209,7 @@ class KernelPrinter {
     }
   }
 
-  void print_body(const Node& node) {
+  void print_body(const LoopNode& node) {
     for (const Local& local : node.locals) {
       dtypes_[local.id] = local.dtype;
       if (local.count) {
@@ -222,7 +222,7 @@ class KernelPrinter {
       }
     }
     for (const Assign& a : node.assigns) print_assign(a);
-    for (const Node& child : node.children) print_node(child);
+    for (const LoopNode& child : node.children) print_node(child);
   }
 
   DType local_dtype(int id) const {

@@ -84,7 +84,7 @@ bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store
   return true;
 }
 
-void substitute_axis(Node& node, int id, Expr value) {
+void substitute_axis(LoopNode& node, int id, Expr value) {
   auto apply = [&](Expr& e) {
     if (e) e = substitute_one(e, id, value);
   };
@@ -94,7 +94,7 @@ void substitute_axis(Node& node, int id, Expr value) {
     apply(a.offset);
     apply(a.value);
   }
-  for (Node& child : node.children) substitute_axis(child, id, value);
+  for (LoopNode& child : node.children) substitute_axis(child, id, value);
 }
 
 }  // namespace metac

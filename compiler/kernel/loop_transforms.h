@@ -16,6 +16,6 @@ Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& mer
 bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset);
 
 // Replaces axis(id) in the whole tree.
-void substitute_axis(Node& node, int id, Expr value);
+void substitute_axis(LoopNode& node, int id, Expr value);
 
 }  // namespace metac

@@ -23,9 +23,9 @@ Expr parallel_extent(const Kernel& kernel) {
   return count;
 }
 
-static void collect(const Node& node, Bounds& bounds) {
+static void collect(const LoopNode& node, Bounds& bounds) {
   for (const Loop& loop : node.loops) bounds.set_axis(loop.axis, loop.extent);
-  for (const Node& child : node.children) collect(child, bounds);
+  for (const LoopNode& child : node.children) collect(child, bounds);
 }
 
 Bounds bounds_of(const Kernel& kernel, const std::vector<Symbol>& symbols) {
@@ -38,7 +38,7 @@ static std::string target_text(int target) {
   return target >= first_local ? concat("t", target - first_local) : concat("b", target);
 }
 
-static void print(std::ostream& out, const Node& node, int depth) {
+static void print(std::ostream& out, const LoopNode& node, int depth) {
   static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled"};
   auto indent = [&] { return std::string(2 * depth, ' '); };
   if (!node.comment.empty()) out << indent() << "# " << node.comment << "\n";
@@ -57,7 +57,7 @@ static void print(std::ostream& out, const Node& node, int depth) {
     if (a.update) out << name_of(*a.update);
     out << "= " << to_string(a.value) << "\n";
   }
-  for (const Node& child : node.children) print(out, child, depth);
+  for (const LoopNode& child : node.children) print(out, child, depth);
 }
 
 std::string to_string(const Kernel& kernel) {

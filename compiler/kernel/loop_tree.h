@@ -1,8 +1,8 @@
 // A kernel as a tree of perfect loop nests with scoped locals: what schedules transform and printers print.
 //
-//   Node = guard? loops... { locals; assigns; children }
+//   LoopNode = guard? loops... { locals; assigns; children }
 //
-// A fused operator attaches where its Node hangs: softmax is several nests under one row loop. Expressions are Exprs in
+// A fused operator attaches where its LoopNode hangs: softmax is several nests under one row loop. Expressions are Exprs in
 // which axis(k) is the loop with that id, load(argument, dtype, {offset}) an element of a kernel argument and
 // load(first_local + n, dtype, {offset}) one of local n; offsets are in elements.
 #pragma once
@@ -44,13 +44,13 @@ struct Assign {
   std::optional<Reduce> update;  // target = combine(target, value)
 };
 
-struct Node {
+struct LoopNode {
   std::string comment;
   Expr guard;                   // empty: always
   std::vector<Loop> loops;
   std::vector<Local> locals;
   std::vector<Assign> assigns;
-  std::vector<Node> children;   // after the assigns, in order
+  std::vector<LoopNode> children;   // after the assigns, in order
   // A lane reduction: the only loop left of kind vector is a reduced axis; the scalar local `lane_reduced` (declared
   // outside) is combined lane by lane in a vector and once across lanes at the end.
   int lane_reduced = -1;
@@ -65,7 +65,7 @@ struct KernelArgument {
 struct Kernel {
   std::string name;
   std::vector<KernelArgument> arguments;
-  Node root;
+  LoopNode root;
   std::vector<Local> scratch;   // locals too large or of unknown size for the stack: in the worker's scratch, in order
   int next_axis = 0, next_local = 0;
   std::vector<std::string> comments;   // head of the printed kernel: what was fused and why

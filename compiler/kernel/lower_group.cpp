@@ -159,7 +159,7 @@ class GroupLowering {
     }
   }
 
-  Node lower_stage(const Definition& d) {
+  LoopNode lower_stage(const Definition& d) {
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
     split_blocked_axis(d, s, renamed);
@@ -177,7 +177,7 @@ class GroupLowering {
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
 
-    Node node;
+    LoopNode node;
     node.comment = concat("v", d.out->id);
     node.loops = s.kept;
     Assign store{s.target, s.offset, s.body, {}};
@@ -187,7 +187,7 @@ class GroupLowering {
     }
     node.locals.push_back({accumulator, d.accumulator, {}});
     node.assigns.push_back({first_local + accumulator, {}, identity_of(*d.reduce, d.accumulator), {}});
-    Node sum;
+    LoopNode sum;
     sum.loops = s.reduced;
     if (lanes_reduced) {
       sum.loops.back().kind = LoopKind::vector;
@@ -195,25 +195,25 @@ class GroupLowering {
     }
     sum.assigns.push_back({first_local + accumulator, {}, s.body, d.reduce});
     node.children.push_back(std::move(sum));
-    Node last;
+    LoopNode last;
     store.value = s.epilogue;
     last.assigns = {store};
     node.children.push_back(std::move(last));
     return node;
   }
 
-  Node lower_scatter(const Definition& d) {
+  LoopNode lower_scatter(const Definition& d) {
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
-    Node node;
+    LoopNode node;
     node.comment = concat("v", d.out->id, ", scattered in order");
-    Node clear;
+    LoopNode clear;
     Shape storage = storage_shape(d.out->shape(), layout_of(d.out->id));
     Loop all{kernel_.next_axis++, element_count(storage), LoopKind::serial};
     int target = kernel_.argument(d.out, layout_of(d.out->id), true);
     clear.loops = {all};
     clear.assigns.push_back({target, axis(all.axis), identity_of(*d.reduce, d.out->dtype()), {}});
-    Node walk;
+    LoopNode walk;
     s.body = addressed(substitute_axes(d.body, renamed), -1);
     std::vector<Expr> index;
     for (Expr e : d.out_index) index.push_back(addressed(substitute_axes(e, renamed), -1));
@@ -225,7 +225,7 @@ class GroupLowering {
     s.reduced.clear();
     simplify_stage(s);
     walk.loops = s.kept;
-    Node inner;
+    LoopNode inner;
     if (!s.conditions[0].is_int(1)) inner.guard = s.conditions[0];
     inner.assigns.push_back({target, s.offset, cast(s.body, d.out->dtype()), d.reduce});
     walk.children.push_back(std::move(inner));
@@ -285,7 +285,7 @@ class GroupLowering {
 
   // A kernel of one stage: its outer loops run in parallel, as many as leave enough work inside one iteration.
   void parallelise_single() {
-    Node stage = std::move(kernel_.root.children[0]);
+    LoopNode stage = std::move(kernel_.root.children[0]);
     kernel_.root.children.clear();
     std::vector<Local> kept_locals = kernel_.root.locals;
     Bounds bounds = bounds_of(kernel_, *context_.symbols);
@@ -295,7 +295,7 @@ class GroupLowering {
       return std::clamp<int64_t>(256, std::max<int64_t>(range.low, 1), std::max<int64_t>(range.high, 1));
     };
     int64_t work = 1;
-    for (const Node& child : stage.children)
+    for (const LoopNode& child : stage.children)
       for (const Loop& l : child.loops) work *= std::max<int64_t>(1, typical(l.extent));
     size_t inner = stage.loops.size();
     constexpr int64_t enough = 2048;
