@@ -54,7 +54,10 @@ class KernelPrinter {
       const KernelArgument& a = kernel_.arguments[k];
       std::string type = std::string(info(a.var->dtype()).cpp_name);
       std::string comment = concat("  // v", a.var->id, " ", name_of(a.var->dtype()), to_string(a.var->shape()));
-      if (a.layout.blocked_axis >= 0) comment += concat(", axis ", a.layout.blocked_axis, " in blocks of ", a.layout.block);
+      if (!a.layout.order.empty()) {
+        comment += ", axes stored as";
+        for (int k : a.layout.order) comment += concat(" ", k);
+      }
       if (a.layout.has_halo()) comment += ", with a halo of zeros";
       line(concat(a.written ? "" : "const ", type, "* __restrict__ ", argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
     }

@@ -117,6 +117,14 @@ bool Bounds::proves_positive(Expr e) const {
     Expr replaced = rewrite(monomial, [&](Expr n) { return n == the_axis ? extreme : Expr(); });
     return proves_positive(e - monomial * Expr(coefficient) + replaced * Expr(coefficient));
   }
+  // c*floor(x/c) lies in (x - c, x].
+  for (auto& [atom, coefficient] : form.terms) {
+    if (atom->kind != ExprKind::call || atom->fn != Fn::floor_div || !atom->args[1].if_int()) continue;
+    int64_t c = *atom->args[1].if_int();
+    if (c <= 1 || coefficient % c != 0) continue;
+    Expr bound = coefficient > 0 ? atom->args[0] - Expr(c - 1) : atom->args[0];
+    return proves_positive(e - atom * Expr(coefficient) + bound * Expr(coefficient / c));
+  }
   return false;
 }
 

@@ -1,8 +1,7 @@
-// How the elements of a Var lie in memory. Plain is row-major. A blocked layout stores one axis in blocks, the block
-// being the innermost dimension (NCHW with C blocked by 16: [N][C/16][H][W][16]), and may surround other axes with a halo
-// of zeros, so that padded convolutions read without conditions. A layout is a Reindex of the value onto its storage:
-//   storage index = (index + halo_before) with floor_div(index, block) on the blocked axis, floor_mod(index, block) last.
-// Lanes of the last block beyond the extent hold anything and are never read by reductions.
+// How the elements of a Var lie in memory: a Reindex of the value onto its storage. Plain is row-major. Other layouts
+// store the axes in another order (channels last: N, H, W, C), may surround axes with a halo of zeros, so that padded
+// convolutions read without conditions, and may leave a gap after each row of the innermost axis, so that rows whose
+// stride is a multiple of a page do not fall into the same cache sets. What lies in gaps is never read.
 #pragma once
 #include <vector>
 
@@ -11,16 +10,16 @@
 namespace metac {
 
 struct Layout {
-  int blocked_axis = -1;             // -1: none
-  int64_t block = 16;
+  std::vector<int> order;              // axes, outermost first; empty: row-major
   std::vector<int64_t> before, after;  // halo per axis; empty: none
+  int64_t gap = 0;                     // elements after each row of the innermost axis
 
   bool has_halo() const;
-  bool is_plain() const { return blocked_axis < 0 && !has_halo(); }
-  bool operator==(const Layout& other) const;
+  bool is_plain() const { return order.empty() && !has_halo() && gap == 0; }
+  bool operator==(const Layout& other) const = default;
 };
 
-Shape storage_shape(const Shape& shape, const Layout& layout);
+Shape storage_shape(const Shape& shape, const Layout& layout);   // in storage order, halo and gap included
 Expr storage_elements(const Shape& shape, const Layout& layout);
 // The element offset of the logical `indices`.
 Expr storage_address(const Shape& shape, const Layout& layout, const std::vector<Expr>& indices);

@@ -65,7 +65,7 @@ std::string to_string(const Kernel& kernel) {
   out << "kernel " << kernel.name << "\n";
   for (size_t k = 0; k < kernel.arguments.size(); ++k)
     out << "  b" << k << ": v" << kernel.arguments[k].var->id << " " << name_of(kernel.arguments[k].var->dtype()) << to_string(kernel.arguments[k].var->shape())
-        << (kernel.arguments[k].written ? " out" : "") << (kernel.arguments[k].layout.is_plain() ? "" : " blocked") << "\n";
+        << (kernel.arguments[k].written ? " out" : "") << (kernel.arguments[k].layout.is_plain() ? "" : " reordered") << "\n";
   for (const std::string& line : kernel.schedule) out << "  schedule " << line << "\n";
   print(out, kernel.root, 1);
   return out.str();

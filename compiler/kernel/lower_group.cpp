@@ -103,25 +103,6 @@ class GroupLowering {
     return renamed;
   }
 
-  // A blocked output is walked block by block: axis c becomes c_block * block + lane.
-  void split_blocked_axis(const Definition& d, Stage& s, std::vector<Expr>& renamed) {
-    Layout layout = layout_of(d.out->id);
-    if (layout.blocked_axis < 0 || group_.internal.count(d.out->id)) return;
-    Expr index = d.out_index[layout.blocked_axis];
-    if (index->kind != ExprKind::axis || index->id < group_.shared || index->id >= d.kept()) return;
-    Loop& loop = s.kept[index->id - group_.shared];
-    Expr extent = loop.extent;
-    Loop blocks{kernel_.next_axis++, ceil_div(extent, layout.block), LoopKind::serial};
-    Expr rest = extent - axis(blocks.axis) * Expr(layout.block);
-    bool whole = floor_mod(extent, layout.block).is_int(0);
-    Loop lane{kernel_.next_axis++, whole ? Expr(layout.block) : min(Expr(layout.block), rest), LoopKind::serial};
-    renamed[index->id] = axis(blocks.axis) * Expr(layout.block) + axis(lane.axis);
-    s.kept.erase(s.kept.begin() + (index->id - group_.shared));
-    s.kept.insert(s.kept.begin(), blocks);
-    s.kept.push_back(lane);
-    kernel_.schedule.push_back(concat("split axis ", index->id, " by the block of ", layout.block));
-  }
-
   void set_target(const Definition& d, Stage& s, const std::vector<Expr>& renamed) {
     std::vector<Expr> index;
     for (Expr e : d.out_index) index.push_back(substitute_axes(e, renamed));
@@ -162,7 +143,6 @@ class GroupLowering {
   LoopNode lower_stage(const Definition& d) {
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
-    split_blocked_axis(d, s, renamed);
     int accumulator = d.reduce ? kernel_.next_local++ : -1;
     s.body = addressed(substitute_axes(d.body, renamed), accumulator);
     if (d.epilogue) s.epilogue = addressed(substitute_axes(d.epilogue, renamed), accumulator);
