@@ -36,6 +36,14 @@ class Block {
     capacity_ = size;
     return true;
   }
+  void take(Block& other) {  // the other's memory for ours
+    void* const data = data_;
+    const int64_t capacity = capacity_;
+    data_ = other.data_;
+    capacity_ = other.capacity_;
+    other.data_ = data;
+    other.capacity_ = capacity;
+  }
 
  private:
   void* data_ = nullptr;

@@ -1,0 +1,195 @@
+#include "compiler/codegen/build_project.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
+#include "compiler/support/hashing.h"
+
+namespace metac {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Is this the output of an earlier compilation? Then it may be replaced.
+bool is_our_output(const std::string& folder) {
+  if (!fs::is_directory(folder)) return false;
+  if (fs::is_empty(folder)) return true;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json" || !entry.is_regular_file()) continue;
+    nlohmann::json manifest = nlohmann::json::parse(read_file(entry.path(), 256 << 20).view(), nullptr, false);
+    if (manifest.is_object() && manifest.contains("metac") && manifest.contains("kernels")) return true;
+  }
+  return false;
+}
+
+class Builder {
+ public:
+  Builder(const Project& project, const std::string& target, const std::string& folder, const BuildTools& tools, const BuildOptions& options)
+      : p_(project), target_(target), folder_(folder), tools_(tools), o_(options) {}
+
+  void run() {
+    find_compiler();
+    for (const char* made : {"lib", "bin", "objects"}) fs::create_directories(folder_ + "/" + made);
+    std::vector<std::string> objects = compile_all();
+    link(objects);
+    fs::remove_all(folder_ + "/objects");
+  }
+
+ private:
+  void find_compiler() {
+    std::vector<std::string> tried = o_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{o_.compiler};
+    for (const std::string& name : tried) {
+      compiler_ = tools_.find(name);
+      if (!compiler_.empty()) break;
+    }
+    if (compiler_.empty()) {
+      std::string names;
+      for (const std::string& name : tried) names += (names.empty() ? "" : ", ") + name;
+      fail("no C++ compiler found (looked for ", names, " on PATH); install g++ or clang, or write the sources alone with --no-build");
+    }
+    archiver_ = tools_.find("ar");
+    if (archiver_.empty()) fail("the archiver 'ar' was not found on PATH; install binutils, or write the sources alone with --no-build");
+    ToolResult version = tools_.run({compiler_, "--version"}, folder_, 60);
+    check(version, compiler_ + " --version", compiler_);
+    identity_ = compiler_ + "\n" + version.output;
+  }
+
+  // ---- compiling ----
+  bool is_kernel_file(const std::string& source) const { return source.find("kernels_") != std::string::npos; }
+
+  std::vector<std::string> flags(const std::string& source) const {
+    std::vector<std::string> argv = {"-std=c++17", "-fPIC", "-O3", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
+                                     "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
+    if (is_kernel_file(source)) argv.insert(argv.end(), p_.cpu_flags.begin(), p_.cpu_flags.end());
+    if (source == "src/api.cpp" && p_.embed_weights) {
+      std::string define = "-D";
+      for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      argv.insert(argv.end(), {define + "_EMBED_WEIGHTS", "-Wa,-I,."});
+    }
+    return argv;
+  }
+
+  std::vector<std::string> compile_all() {
+    std::vector<std::string> sources = p_.sources, objects;
+    sources.push_back("src/run.cpp");
+    for (size_t k = 0; k < sources.size(); ++k) objects.push_back(concat("objects/", k, ".o"));
+    // The longest first: the last one to end is then a short one.
+    std::vector<size_t> order(sources.size());
+    for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weight(sources[a]) > weight(sources[b]); });
+    std::atomic<size_t> next{0}, done{0};
+    std::mutex mutex;
+    std::exception_ptr error;
+    auto work = [&] {
+      for (size_t n; (n = next++) < order.size();) {
+        try {
+          compile(sources[order[n]], objects[order[n]]);
+        } catch (...) {
+          std::lock_guard<std::mutex> lock(mutex);
+          if (!error) error = std::current_exception();
+          next = order.size();
+          return;
+        }
+        std::lock_guard<std::mutex> lock(mutex);
+        if (o_.progress) o_.progress(static_cast<int>(++done), static_cast<int>(order.size()));
+      }
+    };
+    int jobs = o_.jobs > 0 ? o_.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::thread> threads;
+    for (int k = 1; k < std::min<int>(jobs, static_cast<int>(order.size())); ++k) threads.emplace_back(work);
+    work();
+    for (std::thread& t : threads) t.join();
+    if (error) std::rethrow_exception(error);
+    return objects;
+  }
+
+  size_t weight(const std::string& source) const {
+    size_t size = p_.files.at(source).size();
+    return is_kernel_file(source) ? 10 * size : source == "src/api.cpp" || source == "src/run.cpp" ? 100000 : size;
+  }
+
+  // All that decides an object file: the compiler, its flags, the source and what it may include.
+  std::string key_of(const std::string& source, const std::vector<std::string>& argv) const {
+    Sha256 hash;
+    hash.update_part(identity_);
+    for (const std::string& a : argv) hash.update_part(a);
+    for (const auto& [path, text] : p_.files) {
+      bool header = path.rfind("src/runtime/", 0) == 0 || path == "src/program.h" || path.rfind("include/", 0) == 0;
+      if (is_kernel_file(source) && path.rfind("src/runtime/device/", 0) != 0) header = false;
+      if (header || path == source) hash.update_part(path).update_part(text);
+    }
+    return hash.hex();
+  }
+
+  void compile(const std::string& source, const std::string& object) {
+    std::vector<std::string> argv = {compiler_};
+    for (std::string& f : flags(source)) argv.push_back(std::move(f));
+    argv.insert(argv.end(), {"-c", source, "-o", object});
+    const bool cacheable = tools_.cached && tools_.keep && !(source == "src/api.cpp" && p_.embed_weights);
+    std::string key = cacheable ? key_of(source, flags(source)) : "";
+    if (cacheable) {
+      std::string found = tools_.cached(key);
+      if (!found.empty()) return write_file(folder_ + "/" + object, found);
+    }
+    check(tools_.run(argv, folder_, o_.seconds), source, argv[0]);
+    std::error_code missing;
+    if (fs::file_size(folder_ + "/" + object, missing) == 0 || missing) fail(compiler_, " ended well on ", source, " but wrote no object file");
+    if (cacheable) tools_.keep(key, std::string(read_file(folder_ + "/" + object).view()));
+  }
+
+  // ---- linking ----
+  void link(std::vector<std::string> objects) {
+    std::string program = objects.back();
+    objects.pop_back();
+    const std::string shared = "lib/lib" + p_.name + ".so", archive = "lib/lib" + p_.name + ".a";
+    std::vector<std::string> argv = {compiler_, "-shared", "-o", shared, "-Wl,-soname,lib" + p_.name + ".so", "-Wl,--version-script=src/exports.map",
+                                     "-Wl,--no-undefined", "-Wl,--as-needed", "-Wl,--build-id=none", "-s"};
+    argv.insert(argv.end(), objects.begin(), objects.end());
+    argv.insert(argv.end(), {"-pthread", "-ldl", "-lm"});
+    check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
+    argv = {archiver_, "qcD", archive};  // q: quick append; D: no dates, no owners
+    argv.insert(argv.end(), objects.begin(), objects.end());
+    check(tools_.run(argv, folder_, o_.seconds), archive, archiver_);
+    check(tools_.run({compiler_, "-o", "bin/" + p_.name + "_run", program, archive, "-pthread", "-ldl", "-lm", "-Wl,--build-id=none"}, folder_, o_.seconds),
+          "bin/" + p_.name + "_run", compiler_);
+  }
+
+  void check(const ToolResult& result, const std::string& what, const std::string& tool) const {
+    if (result.status == 0 && result.signal == 0 && !result.timed_out) return;
+    std::string how = result.timed_out ? concat("was stopped after ", static_cast<int>(o_.seconds), " s")
+                      : result.signal == 9 ? std::string("failed (signal 9, probably out of memory)")
+                      : result.signal != 0 ? concat("failed (signal ", result.signal, ")")
+                                           : concat("failed (status ", result.status, ")");
+    std::string log = target_ + ".build.log", where;
+    try {
+      write_file(log, result.output);
+      where = "; log: " + log;
+    } catch (const CompileError&) {  // the folder may be full or not ours: the message carries the beginning itself
+    }
+    fail(tool, " ", how, " on ", what, where, "\n", result.output.substr(0, 2000));
+  }
+
+  const Project& p_;
+  std::string target_, folder_, compiler_, archiver_, identity_;
+  const BuildTools& tools_;
+  const BuildOptions& o_;
+};
+
+}  // namespace
+
+void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options) {
+  StagedFolder folder(target, is_our_output);
+  for (const auto& [path, text] : project.files) folder.write(path, text);
+  write_file(folder.path() + "/" + project.name + ".weights",
+             {project.weights_header, {reinterpret_cast<const char*>(project.weights), project.weight_bytes}});
+  if (options.build) Builder(project, target, folder.path(), tools, options).run();
+  folder.commit();
+}
+
+}  // namespace metac

@@ -1,0 +1,44 @@
+// A Project as a folder on disk, built. The folder appears whole, or not at all.
+//
+// The compiler is driven directly: cmake's checks of the compiler alone take longer than building a small model. The
+// generated CMakeLists.txt does the same with cmake (tests/project builds both ways).
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/project.h"
+
+namespace metac {
+
+// How a program that was run ended.
+struct ToolResult {
+  int status = 0;          // exit status; -1 where it did not exit by itself
+  int signal = 0;
+  bool timed_out = false;
+  std::string output;      // of both its outputs
+};
+
+// What building needs from outside this layer.
+struct BuildTools {
+  // Runs argv[0] in a folder, no shell. Called from several threads at once.
+  std::function<ToolResult(const std::vector<std::string>& argv, const std::string& folder, double seconds)> run;
+  std::function<std::string(const std::string& program)> find;  // on PATH; "" where there is none
+  // An object file by the hash of all that decides it, kept between builds; both may be empty.
+  std::function<std::string(const std::string& key)> cached;    // "" where there is none
+  std::function<void(const std::string& key, const std::string& object)> keep;
+};
+
+struct BuildOptions {
+  bool build = true;                // false: sources alone
+  std::string compiler;             // empty: c++, g++ or clang++, whichever is there first
+  int jobs = 0;                     // compilers at once; 0: one per CPU
+  double seconds = 600;             // that any one of them may take
+  std::function<void(int done, int all)> progress;
+};
+
+// Writes (and builds) `project` as the folder `target`, replacing what an earlier compilation left there. Throws CompileError:
+// something else stands there, no space, no compiler, a compiler that fails, crashes or hangs (with the path of its log).
+void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options = {});
+
+}  // namespace metac

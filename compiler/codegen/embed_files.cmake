@@ -1,0 +1,18 @@
+# Writes OUTPUT: FILES as raw string literals by their path below ROOT, a table for compiler/codegen/embedded_files.h.
+# Literals are cut into pieces: compilers limit the length of one.
+set(text "#include \"compiler/codegen/embedded_files.h\"\n\nnamespace metac {\n\nconst std::map<std::string, std::string>& embedded_files() {\n  static const std::map<std::string, std::string> files = {\n")
+foreach(file ${FILES})
+  file(RELATIVE_PATH name ${ROOT} ${file})
+  file(READ ${file} content)
+  string(APPEND text "      {\"${name}\",\n")
+  string(LENGTH "${content}" length)
+  set(begin 0)
+  while(begin LESS length)
+    string(SUBSTRING "${content}" ${begin} 8000 piece)
+    string(APPEND text "R\"~~~~(${piece})~~~~\"\n")
+    math(EXPR begin "${begin} + 8000")
+  endwhile()
+  string(APPEND text "      },\n")
+endforeach()
+string(APPEND text "  };\n  return files;\n}\n\n}  // namespace metac\n")
+file(WRITE ${OUTPUT} "${text}")

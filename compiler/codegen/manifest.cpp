@@ -1,0 +1,69 @@
+#include "compiler/codegen/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+namespace metac {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ports(const std::vector<CompiledPort>& ports) {
+  Json list = Json::array();
+  for (const CompiledPort& port : ports) list.push_back({{"name", port.name}, {"dtype", name_of(port.dtype)}, {"dims", port.dims}});
+  return list;
+}
+
+Json node(const ProjectOptions& options, int index) {
+  Json row = {{"index", index}};
+  if (index >= 0 && static_cast<size_t>(index) < options.nodes.size()) {
+    row["name"] = options.nodes[static_cast<size_t>(index)].name;
+    row["operator"] = options.nodes[static_cast<size_t>(index)].op_type;
+  }
+  return row;
+}
+
+Json kernel(const KernelSource& source, const ProjectOptions& options, const std::string& file) {
+  Json nodes = Json::array();
+  for (int index : source.nodes) nodes.push_back(node(options, index));
+  Json row = {{"name", source.name}, {"file", file}, {"nodes", nodes}, {"schedule", source.schedule}};
+  if (source.flops > 0) row["flops"] = source.flops;
+  if (source.bytes > 0) row["bytes"] = source.bytes;
+  return row;
+}
+
+}  // namespace
+
+std::string manifest_text(const CompiledModel& model, const ProjectOptions& options, const std::vector<std::string>& kernel_files,
+                          const std::string& weights_hash) {
+  Json kernels = Json::array(), symbols = Json::array(), parameters = Json::array();
+  for (size_t k = 0; k < model.run.kernels.size(); ++k) kernels.push_back(kernel(model.run.kernels[k], options, kernel_files[k]));
+  for (const auto& symbol : model.run.symbols) {
+    Json row = {{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}};
+    if (symbol.divisor != 1) row["divisor"] = symbol.divisor;
+    symbols.push_back(row);
+  }
+  for (const RawParameter& parameter : model.parameters)
+    parameters.push_back({{"name", parameter.name}, {"dtype", name_of(parameter.tensor.dtype)}, {"dims", parameter.tensor.shape}});
+  Json manifest = {
+      {"metac", METAC_VERSION},
+      {"name", options.name},
+      {"model_sha256", options.model_hash},
+      {"cpu", options.cpu.name},
+      {"options", options.recorded},
+      {"inputs", ports(model.run.inputs)},
+      {"outputs", ports(model.run.outputs)},
+      {"symbols", symbols},
+      {"memory", {{"arena_bytes", model.run.arena_bytes}, {"live_set_bytes", model.run.live_set_bytes}, {"weight_bytes", model.run.weight_bytes}}},
+      {"weights_sha256", weights_hash},
+      {"weights_embedded", options.embed_weights},
+      {"kernels", kernels},
+      {"routines", model.run.routines},
+      {"steps", model.run.steps.size()},
+      {"parameters", parameters},
+      {"report", model.report},
+  };
+  // Model text that is not UTF-8 is replaced where it is wrong; control characters are escaped.
+  return manifest.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace metac

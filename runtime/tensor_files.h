@@ -1,0 +1,164 @@
+// Tensors in files, for the command-line programs: .npy and .npz (NumPy; not compressed) and .pb (ONNX's TensorProto).
+// Every count and offset of a file is checked before it is used. Errors are messages, empty where all went well.
+#pragma once
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+struct FileTensor {
+  ScalarType dtype = ScalarType::f32;
+  std::vector<int64_t> dims;
+  std::vector<char> bytes;
+};
+
+inline const char* dtype_name(ScalarType type) {
+  static const char* const names[] = {"float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
+                                      "uint8", "uint16", "uint32", "uint64", "bool", "string"};
+  return names[static_cast<int32_t>(type)];
+}
+
+// Product of the dims times the element size; -1 where it overflows or a dim is negative.
+inline int64_t bytes_of_dims(ScalarType type, const std::vector<int64_t>& dims) {
+  int64_t bytes = size_of(type);
+  for (int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return -1;
+  return bytes;
+}
+
+inline std::string read_whole(const std::string& path, std::vector<char>* content) {
+  FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return "cannot open " + path;
+  char piece[1 << 16];
+  content->clear();
+  for (size_t got; (got = std::fread(piece, 1, sizeof(piece), file)) > 0;) content->insert(content->end(), piece, piece + got);
+  const bool bad = std::ferror(file) != 0;
+  std::fclose(file);
+  return bad ? "cannot read " + path : "";
+}
+
+// ---- .npy ----
+inline const char* npy_code(ScalarType type) {  // NumPy has no bfloat16: two opaque bytes
+  static const char* const codes[] = {"<f4", "<f8", "<f2", "<V2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "|b1", "|O"};
+  return codes[static_cast<int32_t>(type)];
+}
+
+inline std::string parse_npy(const char* data, size_t size, FileTensor* tensor) {
+  if (size < 10 || std::memcmp(data, "\x93NUMPY", 6) != 0) return "no .npy header";
+  const unsigned char* u = reinterpret_cast<const unsigned char*>(data);
+  const bool wide = u[6] >= 2;
+  const size_t start = wide ? 12 : 10;
+  if (size < start) return "the .npy header is cut short";
+  const size_t length = wide ? u[8] | u[9] << 8 | u[10] << 16 | static_cast<size_t>(u[11]) << 24 : static_cast<size_t>(u[8] | u[9] << 8);
+  if (length > size - start) return "the .npy header is cut short";
+  const std::string header(data + start, length);
+  auto after = [&](const char* key) {
+    const size_t at = header.find(key);
+    const size_t colon = at == std::string::npos ? at : header.find(':', at);
+    return colon == std::string::npos ? std::string() : header.substr(colon + 1);
+  };
+  const std::string descr = after("'descr'"), order = after("'fortran_order'"), shape = after("'shape'");
+  const size_t quote = descr.find('\''), end_quote = descr.find('\'', quote + 1);
+  if (quote == std::string::npos || end_quote == std::string::npos) return "the .npy header has no element type";
+  std::string code = descr.substr(quote + 1, end_quote - quote - 1);
+  if (!code.empty() && (code[0] == '=' || (code[0] == '<' && code.size() == 3 && code[2] == '1'))) code[0] = code[2] == '1' ? '|' : '<';
+  bool known = false;
+  for (int32_t k = 0; k < static_cast<int32_t>(ScalarType::string); ++k) {
+    if (code != npy_code(static_cast<ScalarType>(k))) continue;
+    tensor->dtype = static_cast<ScalarType>(k);
+    known = true;
+  }
+  if (!known) return "element type '" + code + "' of a .npy file is not supported";
+  if (order.find("True") < order.find(',')) return "a .npy file in Fortran order is not supported; save it in C order";
+  const size_t open = shape.find('('), close = shape.find(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return "the .npy header has no shape";
+  tensor->dims.clear();
+  const char* at = shape.c_str() + open + 1;
+  const char* last = shape.c_str() + close;
+  while (at < last) {
+    char* next = nullptr;
+    const long long dim = std::strtoll(at, &next, 10);
+    if (next == at) break;
+    tensor->dims.push_back(dim);
+    at = next;
+    while (at < last && (*at == ',' || *at == ' ' || *at == 'L')) ++at;
+  }
+  const int64_t bytes = bytes_of_dims(tensor->dtype, tensor->dims);
+  if (bytes < 0 || static_cast<uint64_t>(bytes) > size - start - length)
+    return "the .npy file has " + std::to_string(size - start - length) + " bytes of data, its shape needs " + std::to_string(bytes);
+  tensor->bytes.assign(data + start + length, data + start + length + bytes);
+  return "";
+}
+
+inline std::string npy_header(ScalarType dtype, const int64_t* dims, int32_t rank) {
+  std::string text = std::string("{'descr': '") + npy_code(dtype) + "', 'fortran_order': False, 'shape': (";
+  for (int32_t d = 0; d < rank; ++d) text += std::to_string(dims[d]) + (rank == 1 ? "," : d + 1 < rank ? ", " : "");
+  text += "), }";
+  while ((10 + text.size() + 1) % 64 != 0) text += ' ';
+  text += '\n';
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+inline std::string write_npy(const std::string& path, ScalarType dtype, const int64_t* dims, int32_t rank, const void* data, int64_t bytes) {
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return "cannot write " + path;
+  const std::string header = npy_header(dtype, dims, rank);
+  bool good = std::fwrite(header.data(), 1, header.size(), file) == header.size();
+  good = good && std::fwrite(data, 1, static_cast<size_t>(bytes), file) == static_cast<size_t>(bytes);
+  good = std::fclose(file) == 0 && good;
+  if (good) return "";
+  std::remove(path.c_str());
+  return "cannot write " + path + " (is the disk full?)";
+}
+
+// ---- .npz: a zip archive of .npy files ----
+inline std::string parse_npz(const std::vector<char>& zip, std::vector<std::pair<std::string, FileTensor>>* tensors) {
+  const unsigned char* u = reinterpret_cast<const unsigned char*>(zip.data());
+  auto two = [&](size_t at) { return static_cast<size_t>(u[at] | u[at + 1] << 8); };
+  auto four = [&](size_t at) { return two(at) | two(at + 2) << 16; };
+  auto eight = [&](size_t at) { return four(at) | four(at + 4) << 32; };
+  if (zip.size() < 22) return "no .npz archive";
+  size_t end = zip.size() - 22;
+  while (end > 0 && four(end) != 0x06054b50) --end;
+  if (four(end) != 0x06054b50) return "no .npz archive";
+  size_t at = four(end + 16);
+  for (size_t entries = two(end + 10); entries > 0; --entries) {
+    if (at + 46 > zip.size() || four(at) != 0x02014b50) return "the .npz archive's directory is damaged";
+    const size_t method = two(at + 10), name_length = two(at + 28), extra = two(at + 30), comment = two(at + 32);
+    if (at + 46 + name_length + extra + comment > zip.size()) return "the .npz archive's directory is damaged";
+    size_t size = four(at + 20), local = four(at + 42);
+    std::string name(zip.data() + at + 46, name_length);
+    // zip64 sizes stand in an extra field: uncompressed, compressed, offset, each only where the plain field is full.
+    for (size_t e = at + 46 + name_length; e + 4 <= at + 46 + name_length + extra; e += 4 + two(e + 2)) {
+      if (two(e) != 1) continue;
+      size_t field = e + 4;
+      const size_t field_end = e + 4 + two(e + 2);
+      if (field_end > zip.size()) break;
+      if (four(at + 24) == 0xffffffff) field += 8;
+      if (size == 0xffffffff && field + 8 <= field_end) size = eight(field), field += 8;
+      if (local == 0xffffffff && field + 8 <= field_end) local = eight(field);
+    }
+    if (method != 0) return "the .npz archive is compressed; save it with numpy.savez";
+    if (local > zip.size() || zip.size() - local < 30) return "the .npz archive is damaged";
+    const size_t data = local + 30 + two(local + 26) + two(local + 28);
+    if (data > zip.size() || size > zip.size() - data) return "the .npz archive is cut short";
+    if (name.size() > 4 && name.compare(name.size() - 4, 4, ".npy") == 0) name.resize(name.size() - 4);
+    FileTensor tensor;
+    const std::string error = parse_npy(zip.data() + data, size, &tensor);
+    if (!error.empty()) return "entry \"" + name + "\": " + error;
+    tensors->emplace_back(std::move(name), std::move(tensor));
+    at += 46 + name_length + extra + comment;
+  }
+  return "";
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,125 @@
+/* @name@: a neural network as a library, compiled by metac @version@.
+ *
+ * One context runs one inference at a time; contexts are independent and share nothing that changes, so any number of
+ * them may run at once. No function throws or aborts: each returns a status, and @name@_last_error() says more.
+ *
+ *   @name@_context* context = NULL;
+ *   if (@name@_create(NULL, &context) != @NAME@_OK) { puts(@name@_last_error(context)); ... }
+ *   @name@_tensor inputs[@NAME@_INPUTS] = {...}, outputs[@NAME@_OUTPUTS] = {{0}};
+ *   if (@name@_run(context, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS) != @NAME@_OK) ...
+ *   @name@_destroy(context);
+ *
+@port_comment@
+ */
+#ifndef @NAME@_H
+#define @NAME@_H
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define @NAME@_API __attribute__((visibility("default")))
+#else
+#define @NAME@_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define @NAME@_INPUTS @input_count@
+#define @NAME@_OUTPUTS @output_count@
+#define @NAME@_PARAMETERS @parameter_count@
+#define @NAME@_MAX_RANK @max_rank@
+
+typedef struct @name@_context @name@_context;
+
+typedef enum @name@_status {
+  @NAME@_OK = 0,
+  @NAME@_INVALID_ARGUMENT = 1, /* a shape, count or pointer that the caller gave */
+  @NAME@_REQUIREMENT = 2,      /* a condition on the data that the model states */
+  @NAME@_OUT_OF_MEMORY = 3,
+  @NAME@_UNSUPPORTED = 4,      /* this machine's CPU lacks the instructions, or this build a routine */
+  @NAME@_IO = 5,               /* the weights are missing or damaged */
+  @NAME@_BUSY = 6,             /* the context is running in another thread */
+  @NAME@_INTERNAL = 7
+} @name@_status;
+
+typedef enum @name@_dtype {
+  @NAME@_FLOAT32 = 0, @NAME@_FLOAT64 = 1, @NAME@_FLOAT16 = 2, @NAME@_BFLOAT16 = 3, @NAME@_INT8 = 4, @NAME@_INT16 = 5, @NAME@_INT32 = 6,
+  @NAME@_INT64 = 7, @NAME@_UINT8 = 8, @NAME@_UINT16 = 9, @NAME@_UINT32 = 10, @NAME@_UINT64 = 11, @NAME@_BOOL = 12
+} @name@_dtype;
+
+/* What an input, output or parameter is. Elements are contiguous and row-major; strides count elements. */
+typedef struct @name@_port {
+  const char* name;             /* the model's, UTF-8 as far as the model's is */
+  @name@_dtype dtype;
+  int32_t rank;
+  const int64_t* dims;          /* -1: open, see dim_names */
+  const int64_t* strides;       /* -1: depends on an open dim */
+  const char* const* dim_names; /* "1", "batch", "batch*2": for people */
+} @name@_port;
+
+/* Elements to read or to write. Inputs: data and dims; they are not changed. Outputs: data of `bytes` bytes, or NULL for
+ * memory of the context that is valid until its next run; the run sets data, bytes, rank and dims. */
+typedef struct @name@_tensor {
+  void* data;
+  int64_t bytes;
+  int32_t rank;
+  int64_t dims[@NAME@_MAX_RANK];
+} @name@_tensor;
+
+/* A thread pool of the caller's: calls task(state, 0) ... task(state, count - 1), each once, and returns when all are done. */
+typedef void (*@name@_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
+
+typedef struct @name@_options {
+  const char* weights;     /* path of the weights file; NULL: beside the library (or inside it) */
+  int32_t threads;         /* 0: one per CPU that this process may use */
+  int32_t pin;             /* not 0: threads stay on their CPU */
+  int32_t fixed_split;     /* not 0: threads never take over each other's part */
+  @name@_parallel parallel; /* the caller's pool; NULL: own threads */
+  void* pool;              /* its first argument */
+} @name@_options;
+
+/* "metac 0.1.0" and the model's SHA-256. */
+@NAME@_API const char* @name@_version(void);
+@NAME@_API const char* @name@_model_hash(void);
+
+/* Makes a context. options may be NULL. On failure *context still holds the reason for @name@_last_error() and must be
+ * destroyed; it is NULL only where there was no memory for it. */
+@NAME@_API @name@_status @name@_create(const @name@_options* options, @name@_context** context);
+@NAME@_API void @name@_destroy(@name@_context* context);
+
+/* One inference. Dims that are open take the inputs' values; everything is checked before the work begins. */
+@NAME@_API @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
+                     int32_t output_count);
+
+/* The dims of the outputs for inputs of these dims (data is ignored), without running. A dim that only the data decides
+ * is -1. Sets rank, dims and bytes (-1 where not known) of every output. */
+@NAME@_API @name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count,
+                               @name@_tensor* outputs, int32_t output_count);
+
+/* The message of the context's last failure, "" after success; never NULL. */
+@NAME@_API const char* @name@_last_error(const @name@_context* context);
+
+/* Inputs, outputs and parameters by position; NULL beyond the last. */
+@NAME@_API const @name@_port* @name@_input(int32_t index);
+@NAME@_API const @name@_port* @name@_output(int32_t index);
+@NAME@_API const @name@_port* @name@_parameter(int32_t index);
+
+/* New values for all parameters of the model (not the prepared block): `parameters[k]` has the shape and dtype of
+ * @name@_parameter(k). They are prepared (folded, packed) into memory of the context; the caller's are not kept. */
+@NAME@_API @name@_status @name@_set_weights(@name@_context* context, const void* const* parameters, int32_t count);
+
+/* Working memory: what is planned ahead (open dims excluded), and what the context holds now. */
+@NAME@_API int64_t @name@_static_arena_bytes(void);
+@NAME@_API int64_t @name@_arena_bytes(const @name@_context* context);
+
+/* Time per step, measured from the first call with enable != 0. A row: the kernel's name, how often, nanoseconds in all;
+ * NULL beyond the last. */
+@NAME@_API @name@_status @name@_profile(@name@_context* context, int32_t enable);
+@NAME@_API const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

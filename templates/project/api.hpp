@@ -1,0 +1,76 @@
+// @name@ for C++17: the C interface of @name@.h with ownership. Errors are exceptions here, and only here.
+#pragma once
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "@name@.h"
+
+namespace @name@ {
+
+class Error : public std::runtime_error {
+ public:
+  Error(@name@_status status, const char* message) : std::runtime_error(message), status(status) {}
+  @name@_status status;
+};
+
+// A view of contiguous elements. As an output it may be empty: the model then provides the memory until its next run.
+using Tensor = @name@_tensor;
+
+inline Tensor tensor(const void* data, const std::vector<int64_t>& dims) {
+  Tensor t{};
+  if (dims.size() > @NAME@_MAX_RANK) throw Error(@NAME@_INVALID_ARGUMENT, "too many dims");
+  t.data = const_cast<void*>(data);
+  t.rank = static_cast<int32_t>(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) t.dims[d] = dims[d];
+  return t;
+}
+
+class Model {
+ public:
+  explicit Model(const @name@_options& options = {}) { check(@name@_create(&options, &context_), context_); }
+  explicit Model(int threads) {
+    @name@_options options{};
+    options.threads = threads;
+    check(@name@_create(&options, &context_), context_);
+  }
+  ~Model() { @name@_destroy(context_); }
+  Model(Model&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
+  Model& operator=(Model&& other) noexcept {
+    std::swap(context_, other.context_);
+    return *this;
+  }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // One inference; the results are valid until the next one.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> outputs(@NAME@_OUTPUTS, Tensor{});
+    run(inputs, outputs);
+    return outputs;
+  }
+  // Into the memory that the outputs name.
+  void run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+    check(@name@_run(context_, inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size())));
+  }
+  void set_weights(const std::vector<const void*>& parameters) {
+    check(@name@_set_weights(context_, parameters.data(), static_cast<int32_t>(parameters.size())));
+  }
+  @name@_context* get() const { return context_; }
+
+ private:
+  void check(@name@_status status) {
+    if (status != @NAME@_OK) throw Error(status, @name@_last_error(context_));
+  }
+  static void check(@name@_status status, @name@_context*& context) {
+    if (status == @NAME@_OK) return;
+    const Error error(status, @name@_last_error(context));
+    @name@_destroy(std::exchange(context, nullptr));
+    throw error;
+  }
+  @name@_context* context_ = nullptr;
+};
+
+}  // namespace @name@

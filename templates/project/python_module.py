@@ -1,0 +1,210 @@
+"""@name@: a neural network compiled by metac @version@.
+
+    import numpy as np
+    from @name@ import Model
+    model = Model(threads=2)
+    outputs = model.run({name: array, ...})      # {name: array}
+
+Inputs are NumPy arrays, anything with __dlpack__ on the CPU, or anything numpy.asarray takes. Arrays that are contiguous
+and of the right dtype are not copied. Outputs are fresh arrays unless `outputs={name: array}` gives memory for them, or
+copy=False asks for views of the model's own memory, which hold until its next run.
+"""
+import ctypes
+import os
+
+import numpy as np
+
+__version__ = "@version@"
+__all__ = ["Model", "Error"]
+
+_MAX_RANK = @max_rank@
+# bfloat16 has no NumPy dtype: its bits are uint16.
+_DTYPES = ["float32", "float64", "float16", "uint16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+_BFLOAT16 = 3
+
+
+class Error(RuntimeError):
+    """A failed call; `status` is the library's number for it."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+class _Port(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_int32),
+                ("dims", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("dim_names", ctypes.POINTER(ctypes.c_char_p))]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_int64), ("rank", ctypes.c_int32),
+                ("dims", ctypes.c_int64 * _MAX_RANK)]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("weights", ctypes.c_char_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
+                ("fixed_split", ctypes.c_int32), ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p)]
+
+
+class Port:
+    """Name, dtype and dims of an input, output or parameter; open dims are -1, dim_names tells what they are called."""
+
+    def __init__(self, port):
+        self.name = port.name.decode("utf-8", "surrogateescape")
+        self.bfloat16 = port.dtype == _BFLOAT16
+        self.dtype = np.dtype(_DTYPES[port.dtype])
+        self.shape = tuple(port.dims[d] for d in range(port.rank))
+        self.dim_names = tuple(port.dim_names[d].decode("utf-8", "surrogateescape") for d in range(port.rank))
+
+    def __repr__(self):
+        dtype = "bfloat16" if self.bfloat16 else self.dtype.name
+        return "Port(%r, %s, %s)" % (self.name, dtype, "x".join(self.dim_names) or "scalar")
+
+
+def _find_library():
+    here = os.path.dirname(os.path.abspath(__file__))
+    places = [here, os.path.join(here, "..", "..", "lib"), os.path.join(here, "..", "..", "..", "..", "lib")]
+    for place in places:
+        path = os.path.join(place, "lib@name@.so")
+        if os.path.exists(path):
+            return os.path.normpath(path)
+    raise OSError("lib@name@.so is not in %s; build the project, or give library=" % ", ".join(map(os.path.normpath, places)))
+
+
+def _load(path):
+    library = ctypes.CDLL(path)
+    context = ctypes.c_void_p
+    signatures = {
+        "create": (ctypes.c_int, [ctypes.POINTER(_Options), ctypes.POINTER(context)]),
+        "destroy": (None, [context]),
+        "run": (ctypes.c_int, [context, ctypes.POINTER(_Tensor), ctypes.c_int32, ctypes.POINTER(_Tensor), ctypes.c_int32]),
+        "last_error": (ctypes.c_char_p, [context]),
+        "input": (ctypes.POINTER(_Port), [ctypes.c_int32]),
+        "output": (ctypes.POINTER(_Port), [ctypes.c_int32]),
+        "parameter": (ctypes.POINTER(_Port), [ctypes.c_int32]),
+        "set_weights": (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32]),
+        "arena_bytes": (ctypes.c_int64, [context]),
+        "model_hash": (ctypes.c_char_p, []),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, "@name@_" + name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _ports(function):
+    ports = []
+    while True:
+        port = function(len(ports))
+        if not port:
+            return ports
+        ports.append(Port(port.contents))
+
+
+class Model:
+    """One context: not for two threads at once (make one per thread; they share the weights)."""
+
+    def __init__(self, threads=0, weights=None, library=None, pin=False):
+        self._context = ctypes.c_void_p()
+        self._library = _load(library or _find_library())
+        self.inputs = _ports(self._library.@name@_input)
+        self.outputs = _ports(self._library.@name@_output)
+        options = _Options()
+        options.weights = os.fsencode(weights) if weights else None
+        options.threads, options.pin = threads, int(pin)
+        status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
+        if status != 0:
+            error = Error(status, self._message())
+            self.close()
+            raise error
+
+    def close(self):
+        if getattr(self, "_context", None):
+            self._library.@name@_destroy(self._context)
+            self._context = ctypes.c_void_p()
+
+    __del__ = close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def _message(self):
+        return self._library.@name@_last_error(self._context).decode("utf-8", "replace")
+
+    @property
+    def parameters(self):
+        return _ports(self._library.@name@_parameter)
+
+    @property
+    def arena_bytes(self):
+        return self._library.@name@_arena_bytes(self._context)
+
+    @staticmethod
+    def _array(value, port, what):
+        if not isinstance(value, np.ndarray):
+            value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+        if value.dtype != port.dtype:
+            if value.dtype.kind == "f" and port.dtype.kind != "f" or port.bfloat16:
+                raise TypeError("%s %r is %s, expected %s" % (what, port.name, value.dtype, "bfloat16 bits as uint16" if port.bfloat16 else port.dtype))
+            if not np.can_cast(value.dtype, port.dtype, "same_kind"):
+                raise TypeError("%s %r is %s, expected %s" % (what, port.name, value.dtype, port.dtype))
+        if value.ndim > _MAX_RANK:
+            raise ValueError("%s %r has %d dims" % (what, port.name, value.ndim))
+        return np.asarray(value, dtype=port.dtype, order="C")
+
+    def run(self, inputs, outputs=None, copy=True):
+        """inputs: {name: array} or a sequence in order. Returns {name: array}."""
+        if not isinstance(inputs, dict):
+            inputs = dict(zip((port.name for port in self.inputs), inputs))
+        unknown = [name for name in inputs if name not in {port.name for port in self.inputs}]
+        missing = [port.name for port in self.inputs if port.name not in inputs]
+        if unknown or missing:
+            raise ValueError("inputs: unknown %r, missing %r; the model has %r" % (unknown, missing, [port.name for port in self.inputs]))
+        arrays = [self._array(inputs[port.name], port, "input") for port in self.inputs]
+        given = (_Tensor * max(1, len(arrays)))()
+        for tensor, array in zip(given, arrays):
+            tensor.data, tensor.rank = array.ctypes.data, array.ndim
+            tensor.dims[: array.ndim] = array.shape
+        results = (_Tensor * max(1, len(self.outputs)))()
+        for tensor, port in zip(results, self.outputs):
+            memory = (outputs or {}).get(port.name)
+            if memory is None:
+                continue
+            if memory.dtype != port.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
+                raise TypeError("output %r needs a writeable, contiguous array of %s" % (port.name, port.dtype))
+            tensor.data, tensor.bytes = memory.ctypes.data, memory.nbytes
+        status = self._library.@name@_run(self._context, given, len(arrays), results, len(self.outputs))
+        if status != 0:
+            raise Error(status, self._message())
+        answer = {}
+        for tensor, port in zip(results, self.outputs):
+            shape = tuple(tensor.dims[: tensor.rank])
+            memory = (outputs or {}).get(port.name)
+            if memory is not None:
+                count = tensor.bytes // port.dtype.itemsize
+                answer[port.name] = memory.reshape(-1)[:count].reshape(shape)
+                continue
+            if tensor.bytes == 0:
+                answer[port.name] = np.empty(shape, port.dtype)
+                continue
+            view = np.frombuffer((ctypes.c_char * tensor.bytes).from_address(tensor.data), port.dtype).reshape(shape)
+            answer[port.name] = view.copy() if copy else view
+        return answer
+
+    __call__ = run
+
+    def set_weights(self, parameters):
+        """parameters: {name: array} for every one of `parameters`, as the model's file has them."""
+        ports = self.parameters
+        arrays = [self._array(parameters[port.name], port, "parameter") for port in ports]
+        for port, array in zip(ports, arrays):
+            if array.shape != port.shape:
+                raise ValueError("parameter %r is %s, expected %s" % (port.name, array.shape, port.shape))
+        pointers = (ctypes.c_void_p * max(1, len(arrays)))(*[array.ctypes.data for array in arrays])
+        status = self._library.@name@_set_weights(self._context, pointers, len(arrays))
+        if status != 0:
+            raise Error(status, self._message())

@@ -1,0 +1,304 @@
+// @name@_run: the model from the command line. Tensors come from .npy, .npz and .pb files and go to .npy files.
+#define METAC_RUNTIME_NAMESPACE @name@_run_program
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "../include/@name@.h"
+#include "runtime/tensor_proto.h"
+#include "runtime/thread_pool.h"
+
+using namespace METAC_RUNTIME_NAMESPACE;
+
+namespace {
+
+const char usage[] =
+    "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR]\n"
+    "               [--threads N] [--pin] [--weights FILE] [--bench [SECONDS]] [--profile] [--info]\n"
+    "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy; without\n"
+    "--output-dir a summary of each is printed. --bench prints min, median and p99 of the time of one run.\n";
+
+struct Arguments {
+  std::vector<std::string> inputs, shapes;
+  std::string output_dir, weights;
+  int threads = 0;
+  bool pin = false, bench = false, profile = false, info = false;
+  double seconds = 3;
+};
+
+int fault(const std::string& message, int status = 1) {
+  std::fprintf(stderr, "@name@_run: %s\n", message.c_str());
+  return status;
+}
+
+// Model text on a terminal: control characters do not get there.
+std::string shown(const char* name) {
+  std::string text;
+  for (const char* c = name; *c != 0 && text.size() < 120; ++c) text += static_cast<unsigned char>(*c) < 32 || *c == 127 ? '?' : *c;
+  return text;
+}
+
+// A file name for an output: its own name where that is plain, else its number.
+std::string output_file(const char* name, int index) {
+  const std::string text = name;
+  bool plain = !text.empty() && text.size() <= 80 && text[0] != '.';
+  for (const char c : text) plain = plain && (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.');
+  return (plain ? text : "output_" + std::to_string(index)) + ".npy";
+}
+
+std::string dims_text(const int64_t* dims, int32_t rank) {
+  std::string text;
+  for (int32_t d = 0; d < rank; ++d) text += (d > 0 ? "x" : "") + (dims[d] < 0 ? std::string("?") : std::to_string(dims[d]));
+  return rank == 0 ? "scalar" : text;
+}
+
+ScalarType type_of(const @name@_port* port) { return static_cast<ScalarType>(port->dtype); }
+
+// The port that "NAME=VALUE" speaks of (the last '=' counts: names may hold some), and VALUE. -1: no such input.
+int find_input(const std::string& argument, std::string* value) {
+  const size_t equals = argument.rfind('=');
+  if (equals == std::string::npos) return -1;
+  *value = argument.substr(equals + 1);
+  for (int i = 0; @name@_input(i) != nullptr; ++i)
+    if (argument.compare(0, equals, @name@_input(i)->name) == 0) return i;
+  return -1;
+}
+
+bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
+  dims->clear();
+  const char* at = text.c_str();
+  while (*at != 0 && text != "scalar") {
+    char* next = nullptr;
+    const long long dim = std::strtoll(at, &next, 10);
+    if (next == at || dim < 0) return false;
+    dims->push_back(dim);
+    at = next;
+    if (*at == 'x' && at[1] != 0) ++at;
+    else if (*at != 0) return false;
+  }
+  return true;
+}
+
+// Numbers between -1 and 1 (integers: 0 to 3), the same on every run.
+void fill_random(FileTensor& tensor, uint64_t seed) {
+  const int64_t size = size_of(tensor.dtype);
+  uint64_t state = 0x9e3779b97f4a7c15u * (seed + 1);
+  for (size_t at = 0; at + static_cast<size_t>(size) <= tensor.bytes.size(); at += static_cast<size_t>(size)) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    const double x = static_cast<double>(state >> 11) * 0x1p-52 - 1;
+    uint64_t bits = (state >> 40) & 3;
+    if (tensor.dtype == ScalarType::f64) std::memcpy(&bits, &x, 8);
+    const float f = static_cast<float>(x);
+    if (tensor.dtype == ScalarType::f32) std::memcpy(&bits, &f, 4);
+    if (tensor.dtype == ScalarType::f16) bits = (state >> 40) % 0x3c00 | (state >> 32 & 0x8000);
+    if (tensor.dtype == ScalarType::bf16) bits = (state >> 40) % 0x80 | 0x3f00 | (state >> 32 & 0x8000);
+    if (tensor.dtype == ScalarType::boolean) bits &= 1;
+    std::memcpy(tensor.bytes.data() + at, &bits, static_cast<size_t>(size));
+  }
+}
+
+std::string make_inputs(const Arguments& arguments, std::vector<FileTensor>* tensors) {
+  tensors->assign(@NAME@_INPUTS, FileTensor());
+  std::vector<std::string> files(@NAME@_INPUTS);
+  std::vector<std::vector<int64_t>> shapes(@NAME@_INPUTS);
+  std::vector<bool> shaped(@NAME@_INPUTS);
+  size_t next = 0;
+  for (const std::string& argument : arguments.inputs) {
+    std::string value;
+    int index = find_input(argument, &value);
+    if (index < 0) {
+      if (next >= files.size()) return "--input " + argument + ": the model has " + std::to_string(files.size()) + " inputs";
+      index = static_cast<int>(next++);
+      value = argument;
+    }
+    files[static_cast<size_t>(index)] = value;
+  }
+  for (const std::string& argument : arguments.shapes) {
+    std::string value;
+    const int index = find_input(argument, &value);
+    if (index < 0) return "--shape " + argument + ": no such input";
+    if (!parse_dims(value, &shapes[static_cast<size_t>(index)])) return "--shape " + argument + ": expected dims such as 1x3x224x224";
+    shaped[static_cast<size_t>(index)] = true;
+  }
+  for (int i = 0; i < @NAME@_INPUTS; ++i) {
+    const @name@_port* port = @name@_input(i);
+    FileTensor& tensor = (*tensors)[static_cast<size_t>(i)];
+    const std::string& file = files[static_cast<size_t>(i)];
+    if (!file.empty() && file != "random") {
+      const std::string error = read_tensor(file, port->name, &tensor);
+      if (!error.empty()) return error;
+      const bool same_bits = type_of(port) == ScalarType::bf16 && (tensor.dtype == ScalarType::u16 || tensor.dtype == ScalarType::f16);
+      if (tensor.dtype != type_of(port) && !same_bits)
+        return file + ": input \"" + shown(port->name) + "\" is " + dtype_name(type_of(port)) + ", the file has " + dtype_name(tensor.dtype);
+      continue;
+    }
+    tensor.dtype = type_of(port);
+    if (shaped[static_cast<size_t>(i)]) tensor.dims = shapes[static_cast<size_t>(i)];
+    else tensor.dims.assign(port->dims, port->dims + port->rank);
+    for (int64_t& dim : tensor.dims)
+      if (dim < 0) return "input \"" + shown(port->name) + "\" has open dims (" + dims_text(port->dims, port->rank) + "); give --shape or a file";
+    const int64_t bytes = bytes_of_dims(tensor.dtype, tensor.dims);
+    if (bytes < 0 || bytes > most_bytes) return "input \"" + shown(port->name) + "\": dims overflow";
+    tensor.bytes.resize(static_cast<size_t>(bytes));
+    fill_random(tensor, static_cast<uint64_t>(i));
+  }
+  return "";
+}
+
+double number_at(ScalarType type, const void* data, int64_t i) {
+  switch (type) {
+    case ScalarType::f32: return static_cast<double>(static_cast<const float*>(data)[i]);
+    case ScalarType::f64: return static_cast<const double*>(data)[i];
+    case ScalarType::i8: return static_cast<const int8_t*>(data)[i];
+    case ScalarType::i16: return static_cast<const int16_t*>(data)[i];
+    case ScalarType::i32: return static_cast<const int32_t*>(data)[i];
+    case ScalarType::i64: return static_cast<double>(static_cast<const int64_t*>(data)[i]);
+    case ScalarType::u8: case ScalarType::boolean: return static_cast<const uint8_t*>(data)[i];
+    case ScalarType::u16: return static_cast<const uint16_t*>(data)[i];
+    case ScalarType::u32: return static_cast<const uint32_t*>(data)[i];
+    case ScalarType::u64: return static_cast<double>(static_cast<const uint64_t*>(data)[i]);
+    default: return 0;
+  }
+}
+
+void summarise(const @name@_port* port, const @name@_tensor& tensor) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < tensor.rank; ++d) count *= tensor.dims[d];
+  std::printf("%s  %s %s", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(tensor.dims, tensor.rank).c_str());
+  const bool half = type_of(port) == ScalarType::f16 || type_of(port) == ScalarType::bf16;
+  if (count > 0 && !half) {
+    int64_t greatest = 0;
+    for (int64_t i = 1; i < count; ++i)
+      if (number_at(type_of(port), tensor.data, i) > number_at(type_of(port), tensor.data, greatest)) greatest = i;
+    std::printf("  greatest %.6g at %lld  first", number_at(type_of(port), tensor.data, greatest), static_cast<long long>(greatest));
+    for (int64_t i = 0; i < count && i < 5; ++i) std::printf(" %.6g", number_at(type_of(port), tensor.data, i));
+  }
+  std::printf("\n");
+}
+
+void print_info() {
+  std::printf("%s, model %s\n", @name@_version(), @name@_model_hash());
+  for (int i = 0; const @name@_port* port = @name@_input(i); ++i)
+    std::printf("input  %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
+  for (int i = 0; const @name@_port* port = @name@_output(i); ++i)
+    std::printf("output %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
+  std::printf("working memory planned ahead: %lld bytes\n", static_cast<long long>(@name@_static_arena_bytes()));
+}
+
+bool bench(@name@_context* context, const std::vector<@name@_tensor>& inputs, std::vector<@name@_tensor>& outputs, double seconds) {
+  std::vector<double> times;
+  const int64_t begin = now_ns();
+  const bool terminal = isatty(2) != 0;
+  int64_t told = begin;
+  while (times.size() < 5 || (static_cast<double>(now_ns() - begin) < seconds * 1e9 && times.size() < 1000000)) {
+    for (@name@_tensor& output : outputs) output = @name@_tensor();
+    const int64_t start = now_ns();
+    if (@name@_run(context, inputs.data(), @NAME@_INPUTS, outputs.data(), @NAME@_OUTPUTS) != @NAME@_OK) return false;
+    const int64_t end = now_ns();
+    times.push_back(static_cast<double>(end - start) * 1e-6);
+    if (terminal && end - told > 500000000) {
+      told = end;
+      std::fprintf(stderr, "\r%zu runs, %.0f of %.0f s", times.size(), static_cast<double>(end - begin) * 1e-9, seconds);
+    }
+  }
+  if (terminal) std::fprintf(stderr, "\r%*s\r", 40, "");
+  std::sort(times.begin(), times.end());
+  std::printf("min %.3f ms  median %.3f ms  p99 %.3f ms  (%zu runs)\n", times.front(), times[times.size() / 2],
+              times[std::min(times.size() - 1, times.size() * 99 / 100)], times.size());
+  return true;
+}
+
+void print_profile(const @name@_context* context) {
+  struct Row { const char* name; int64_t runs, ns; };
+  std::vector<Row> rows;
+  int64_t total = 0, runs = 0, ns = 0;
+  for (int i = 0; const char* name = @name@_profile_row(context, i, &runs, &ns); ++i) {
+    if (runs == 0) continue;
+    rows.push_back({name, runs, ns});
+    if (std::strcmp(name, "branch") != 0 && std::strcmp(name, "loop") != 0) total += ns;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ns > b.ns; });
+  std::printf("%10s %6s %8s  step\n", "us/run", "share", "runs");
+  for (const Row& row : rows)
+    std::printf("%10.1f %5.1f%% %8lld  %s\n", static_cast<double>(row.ns) * 1e-3 / static_cast<double>(row.runs),
+                100.0 * static_cast<double>(row.ns) / static_cast<double>(total > 0 ? total : 1), static_cast<long long>(row.runs), row.name);
+}
+
+bool parse(int count, char** values, Arguments* arguments, std::string* error) {
+  for (int i = 1; i < count; ++i) {
+    const std::string option = values[i];
+    const char* next = i + 1 < count ? values[i + 1] : nullptr;
+    auto value = [&](std::string* to) {
+      if (next == nullptr) return false;
+      *to = next;
+      ++i;
+      return true;
+    };
+    std::string text;
+    if (option == "--input" && value(&text)) arguments->inputs.push_back(text);
+    else if (option == "--shape" && value(&text)) arguments->shapes.push_back(text);
+    else if (option == "--output-dir" && value(&text)) arguments->output_dir = text;
+    else if (option == "--weights" && value(&text)) arguments->weights = text;
+    else if (option == "--threads" && value(&text)) arguments->threads = std::atoi(text.c_str());
+    else if (option == "--pin") arguments->pin = true;
+    else if (option == "--profile") arguments->profile = true;
+    else if (option == "--info") arguments->info = true;
+    else if (option == "--bench") {
+      arguments->bench = true;
+      if (next != nullptr && std::isdigit(static_cast<unsigned char>(next[0])) && value(&text)) arguments->seconds = std::atof(text.c_str());
+    } else {
+      *error = next == nullptr && option.compare(0, 2, "--") == 0 ? option + " is unknown or lacks its value" : "unknown argument " + option;
+      return false;
+    }
+  }
+  return true;
+}
+
+int run(const Arguments& arguments, @name@_context** context) {
+  @name@_options options = @name@_options();
+  options.weights = arguments.weights.empty() ? nullptr : arguments.weights.c_str();
+  options.threads = arguments.threads;
+  options.pin = arguments.pin;
+  if (@name@_create(&options, context) != @NAME@_OK) return fault(@name@_last_error(*context));
+  std::vector<FileTensor> tensors;
+  std::string error = make_inputs(arguments, &tensors);
+  if (!error.empty()) return fault(error);
+  std::vector<@name@_tensor> inputs(@NAME@_INPUTS, @name@_tensor()), outputs(@NAME@_OUTPUTS, @name@_tensor());
+  static char nothing[64];
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].dims.size() > @NAME@_MAX_RANK) return fault("input " + std::to_string(i) + " has more dims than the model");
+    inputs[i].data = tensors[i].bytes.empty() ? nothing : tensors[i].bytes.data();
+    inputs[i].rank = static_cast<int32_t>(tensors[i].dims.size());
+    for (size_t d = 0; d < tensors[i].dims.size(); ++d) inputs[i].dims[d] = tensors[i].dims[d];
+  }
+  if (@name@_run(*context, inputs.data(), @NAME@_INPUTS, outputs.data(), @NAME@_OUTPUTS) != @NAME@_OK) return fault(@name@_last_error(*context));
+  for (int i = 0; i < @NAME@_OUTPUTS; ++i) {
+    const @name@_tensor& tensor = outputs[static_cast<size_t>(i)];
+    const @name@_port* port = @name@_output(i);
+    if (arguments.output_dir.empty()) {
+      if (!arguments.bench) summarise(port, tensor);
+      continue;
+    }
+    error = write_npy(arguments.output_dir + "/" + output_file(port->name, i), type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
+    if (!error.empty()) return fault(error);
+  }
+  if (arguments.profile && @name@_profile(*context, 1) != @NAME@_OK) return fault(@name@_last_error(*context));
+  if ((arguments.bench || arguments.profile) && !bench(*context, inputs, outputs, arguments.seconds)) return fault(@name@_last_error(*context));
+  if (arguments.profile) print_profile(*context);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  if (count == 2 && (std::strcmp(values[1], "--help") == 0 || std::strcmp(values[1], "-h") == 0)) return std::fputs(usage, stdout), 0;
+  Arguments arguments;
+  std::string error;
+  if (!parse(count, values, &arguments, &error)) return std::fputs(usage, stderr), fault(error, 2);
+  if (arguments.info) return print_info(), 0;
+  @name@_context* context = nullptr;
+  const int status = run(arguments, &context);
+  @name@_destroy(context);
+  return status;
+}
