@@ -1,7 +1,8 @@
-// evaluate_cases [--open] [--verbose] [--timeout S] DIR...
+// evaluate_cases [--open | --grad ORDER] [--verbose] [--timeout S] DIR...
 // Runs ONNX-style case folders (model.onnx, test_data_set_*/input_k.pb, output_k.pb) on the reference evaluator: what the
 // operators' lowerings mean, before any kernel is made. Each case runs in a process of its own, so a crash or a hang is
-// that case's failure. --open leaves every dim of every input open. A DIR without model.onnx stands for its subfolders.
+// that case's failure. --open leaves every dim of every input open. --grad checks derivatives up to ORDER at the case's
+// inputs instead of its outputs. A DIR without model.onnx stands for its subfolders.
 // Ends with 'N passed, N failed, N skipped'; a case is skipped when check_model names what is missing. Exit status 3 on
 // a failure. The tolerances are those of ONNX's own runner: rtol 1e-3, atol 1e-7 or what data.json says; integers exact.
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "compiler/api/verify_gradient.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/support/diagnostic.h"
@@ -90,7 +92,7 @@ void leave_open(Model& model) {
   model.graph.value_info.clear();
 }
 
-Outcome run_case(const fs::path& folder, bool open) {
+Outcome run_case(const fs::path& folder, bool open, int order) {
   Outcome outcome;
   try {
     Model model = read_onnx((folder / "model.onnx").string());
@@ -122,6 +124,14 @@ Outcome run_case(const fs::path& folder, bool open) {
         options.input_shapes[input_names[k]] = open ? std::vector<int64_t>(inputs[k].shape.size(), -1) : inputs[k].shape;
       }
       std::vector<Tensor> got;
+      if (order > 0) {
+        for (const auto& [name, tensor] : given)  // floats are what is varied
+          if (!is_float(tensor.dtype)) options.input_values[name] = tensor;
+        const GradientCheck check = verify_gradient(*lower_model(model, options), given, {.order = order});
+        if (check.checked == 0) return {'S', outcome.operators, check.detail};
+        if (!check.passed) return {'F', outcome.operators, check.detail};
+        continue;
+      }
       try {
         got = evaluate(*lower_model(model, options), given);
       } catch (const CompileError&) {  // axes and shapes as inputs: their values decide ranks
@@ -148,7 +158,7 @@ Outcome run_case(const fs::path& folder, bool open) {
 }
 
 // In a process of its own; its answer comes through a pipe as "status operators\ndetail".
-Outcome run_apart(const fs::path& folder, bool open, int timeout) {
+Outcome run_apart(const fs::path& folder, bool open, int order, int timeout) {
   int ends[2];
   if (pipe(ends) != 0) return {'F', "", "no pipe"};
   std::cout.flush();
@@ -156,7 +166,7 @@ Outcome run_apart(const fs::path& folder, bool open, int timeout) {
   if (child == 0) {
     close(ends[0]);
     alarm(timeout);
-    const Outcome outcome = run_case(folder, open);
+    const Outcome outcome = run_case(folder, open, order);
     const std::string text = std::string(1, outcome.status) + outcome.operators + "\n" + outcome.detail;
     for (size_t at = 0; at < text.size();) {
       const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -184,12 +194,13 @@ Outcome run_apart(const fs::path& folder, bool open, int timeout) {
 
 int main(int argc, char** argv) {
   bool open = false, verbose = false;
-  int timeout = 60;
+  int timeout = 60, order = 0;
   std::vector<fs::path> cases;
   for (int k = 1; k < argc; ++k) {
     const std::string word = argv[k];
     if (word == "--open") open = true;
     else if (word == "--verbose") verbose = true;
+    else if (word == "--grad" && k + 1 < argc) order = std::atoi(argv[++k]);
     else if (word == "--timeout" && k + 1 < argc) timeout = std::atoi(argv[++k]);
     else if (fs::exists(fs::path(word) / "model.onnx")) cases.push_back(word);
     else if (fs::is_directory(word))
@@ -206,7 +217,7 @@ int main(int argc, char** argv) {
   std::array<int, 3> total{};
   std::map<std::string, int> reasons;
   for (const fs::path& folder : cases) {
-    const Outcome outcome = run_apart(folder, open, timeout);
+    const Outcome outcome = run_apart(folder, open, order, timeout);
     const int column = outcome.status == 'P' ? 0 : outcome.status == 'F' ? 1 : 2;
     ++total[column];
     ++by_operator[outcome.operators][column];
