@@ -36,7 +36,8 @@ std::vector<float> expected(const Tensor& x, const Tensor& p) {
           for (int64_t c = 0; c < C; ++c)
             for (int64_t h = 0; h <= std::min(a, KH - 1); ++h)
               for (int64_t w = 0; w <= std::min(b, KW - 1); ++w)
-                sum += double(x.data<float>()[((n * C + c) * H + a - h) * W + b - w]) * p.data<float>()[((o * C + c) * KH + h) * KW + w];
+                sum += double(x.data<float>()[((n * C + c) * H + a - h) * W + b - w]) *
+                       p.data<float>()[((o * C + c) * KH + h) * KW + w];
           y.push_back(static_cast<float>(sum));
         }
   return y;
