@@ -35,11 +35,11 @@ def build_project(source, build, prefix, *definitions):
     command("cmake", "--build", build)
 
 
-def all_digits_right(program):
+def all_digits_right(program, expected):
     for digit in range(10):
         answer = command(program, DIGITS / f"digit_{digit}.pgm").strip()
-        if answer != f"{digit} {digit}":
-            raise RuntimeError(f"digit_{digit}.pgm is read as '{answer}', expected '{digit} {digit}'")
+        if answer != expected.format(digit):
+            raise RuntimeError(f"{program.name} reads digit_{digit}.pgm as '{answer}'")
 
 
 class Checks:
@@ -57,16 +57,14 @@ class Checks:
 
     def models_compiled_in_a_users_build(self):
         build_project(HERE, self.work / "consumer", self.prefix, f"-DDIGITS={DIGITS / 'digits.onnx'}")
-        all_digits_right(self.work / "consumer/read_digits")
+        all_digits_right(self.work / "consumer/read_digits", "{0} {0}")
 
     def package_of_a_moved_library(self):
         command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "library", "--name", "digits")
         (self.work / "library").rename(self.library)
         build_project(HERE / "library", self.work / "library user", self.library)
-        for digit in range(10):
-            answer = command(self.work / "library user/read_digits", DIGITS / f"digit_{digit}.pgm").strip()
-            if answer != str(digit):
-                raise RuntimeError(f"digit_{digit}.pgm is read as '{answer}'")
+        all_digits_right(self.work / "library user/read_digits", "{}")
+        all_digits_right(self.work / "library user/read_digits_static", "{}")
 
     def exports_its_prefix_alone(self):
         names = command("nm", "-D", "--defined-only", "--format=posix", self.library / "lib/libdigits.so").splitlines()

@@ -49,6 +49,6 @@ function(metac_add_model name)
   set_target_properties(${name}::${name} PROPERTIES
     IMPORTED_LOCATION "${library}"
     INTERFACE_INCLUDE_DIRECTORIES "${out}/include"
-    INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m")
+    INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m;stdc++")
   add_dependencies(${name}::${name} ${name}_metac)
 endfunction()
