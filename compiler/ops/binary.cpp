@@ -1,5 +1,6 @@
 // Operators of two or more operands, element by element, with NumPy's broadcasting; before opset 7 with ONNX's first one
 // (attributes `broadcast` and `axis`).
+#include "compiler/ops/activations.h"
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -205,6 +206,18 @@ METAC_OPERATOR("PRelu").since({1, 6, 7, 9, 16}).inputs(2).outputs(1).attribute("
         return select(v[0] < constant_like(v[0], 0), v[0] * v[1], v[0]);
       }));
     });
+
+// Swish of the gate A times B; no broadcasting.
+METAC_OPERATOR("SwiGLU").since({28}).inputs(2).outputs(1).attribute("alpha", Kind::real).lower([](Lowering& n) {
+  Var *a = n.input(0), *b = n.input(1);
+  require_float(a, "A");
+  require_same_dtype(a, b);
+  require_rank(b, a->rank(), concat("B (for A of shape ", to_string(a->shape()), ")"));
+  for (int k = 0; k < a->rank(); ++k)
+    require_equal(n.graph(), a->shape()[k], b->shape()[k], concat("A ", to_string(a->shape()), " against B ", to_string(b->shape())));
+  double alpha = n.real("alpha", 1);
+  n.set_output(0, compute(n.graph(), {a, b}, [&](const std::vector<Expr>& v) { return swish(v[0], alpha) * v[1]; }));
+});
 
 }  // namespace
 }  // namespace metac

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ops/carried_loop.h"
+
 namespace metac {
 
 Var* gate(Graph& g, Var* all, int k, Dim hidden) {
@@ -73,20 +75,16 @@ std::pair<Var*, std::vector<Var*>> run_steps(Graph& g, const Sequence& s, Var* i
     std::vector<Var*> last = advance(0, initial);
     return {unsqueeze(g, last[0], {0}), last};
   }
-  Var* trips = fill(g, {}, s.steps);
-  Region body;
-  Symbol counter;
-  counter.name = "step";
-  if (const int64_t* steps = s.steps.if_int()) counter.max = std::max<int64_t>(*steps - 1, 0);
-  body.iteration = g.add_symbol(counter);
-  for (Var* state : initial) body.params.push_back(g.make_var(state->type));
-  g.open_region(&body);
-  std::vector<Var*> next = advance(symbol(body.iteration), body.params);
-  g.close_region();
-  body.results = {nullptr};
-  body.results.insert(body.results.end(), next.begin(), next.end());
-  body.results.push_back(next[0]);
-  Op* loop = g.loop(trips, nullptr, initial, std::move(body));
+  CarriedLoop over_time;
+  over_time.trip_count = fill(g, {}, s.steps);
+  over_time.trips = s.steps;
+  over_time.initial = initial;
+  Op* loop = over_time.build(g, [&](Expr t, const std::vector<Var*>& states) {
+    std::vector<Var*> results = advance(t, states);
+    results.push_back(results[0]);
+    results.insert(results.begin(), nullptr);
+    return results;
+  });
   Var* all = loop->outputs.back();
   if (all->shape()[0] != s.steps) all = g.reindex({all}, {s.steps, s.batch, all->shape()[2]}, identity_indices(3));
   return {all, {loop->outputs.begin(), loop->outputs.end() - 1}};
