@@ -64,7 +64,7 @@ class Builder {
   bool is_kernel_file(const std::string& source) const { return source.find("kernels_") != std::string::npos; }
 
   std::vector<std::string> flags(const std::string& source) const {
-    std::vector<std::string> argv = {"-std=c++17", "-fPIC", "-O3", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
+    std::vector<std::string> argv = {"-std=c++17", "-fPIC", is_kernel_file(source) ? "-O3" : "-O1", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
                                      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
     if (is_kernel_file(source)) argv.insert(argv.end(), p_.cpu_flags.begin(), p_.cpu_flags.end());
     if (source == "src/api.cpp" && p_.embed_weights) {

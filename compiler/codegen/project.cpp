@@ -98,7 +98,8 @@ class Writer {
       std::string path = concat("src/", stem, "_", unit++, ".cpp");
       std::string text = concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
                                 ". What kernel text may use is explained in runtime/device/prelude.h.\n");
-      text += "#define METAC_RUNTIME_NAMESPACE " + namespace_ + "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n";
+      text += "#define METAC_RUNTIME_NAMESPACE " + namespace_ + "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
+              "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic ignored \"-Wunused-variable\"\n\n";
       project_.files[path] = text + "namespace " + namespace_ + " {\n\n" + body + "}  // namespace " + namespace_ + "\n";
       project_.sources.push_back(path);
       for (size_t k = first; k < end; ++k) files.push_back(path);
