@@ -43,7 +43,7 @@ class KernelPrinter {
 
  private:
   struct Scope {
-    std::unordered_map<const ExprNode*, std::string> names;
+    std::unordered_map<const ExprNode*, std::string> names, broadcasts;
   };
 
   void line(const std::string& s) { text_ += std::string(static_cast<size_t>(2 * depth_), ' ') + s + "\n"; }
@@ -129,6 +129,7 @@ class KernelPrinter {
     if (k == node.loops.size()) return print_body(node);
     const Loop& loop = node.loops[k];
     std::string i = concat("i", loop.axis);
+    if (loop.kind == LoopKind::vector && is_register_tile(node, k)) return print_register_tile(node, k);
     switch (loop.kind) {
       case LoopKind::vector: return print_vector_loop(node, k);
       case LoopKind::unrolled: {
@@ -158,6 +159,58 @@ class KernelPrinter {
         --depth_;
         line("}");
     }
+  }
+
+  // One vector of lanes over printed-out loops: all statements stand in one scope, so that what they share (a vector of
+  // weights, a broadcast element) is loaded once.
+  bool is_register_tile(const LoopNode& node, size_t k) const {
+    if (node.lane_reduced >= 0 || !node.children.empty() || !node.locals.empty() || !node.loops[k].extent.is_int(options_.vector_bytes / 4)) return false;
+    return std::all_of(node.loops.begin() + static_cast<int64_t>(k) + 1, node.loops.end(), [](const Loop& l) { return l.kind == LoopKind::unrolled; });
+  }
+
+  void print_register_tile(const LoopNode& node, size_t k) {
+    const Loop& lane = node.loops[k];
+    std::vector<LoopNode> copies = {node};
+    for (size_t n = k + 1; n < node.loops.size(); ++n) {
+      std::vector<LoopNode> next;
+      for (const LoopNode& copy : copies)
+        for (int64_t v = 0; v < node.loops[n].extent.as_int(); ++v) {
+          next.push_back(copy);
+          substitute_axis(next.back(), node.loops[n].axis, v);
+        }
+      copies = std::move(next);
+    }
+    uses_.clear();
+    std::set<const ExprNode*> roots;
+    for (const LoopNode& copy : copies)
+      for (const Assign& a : copy.assigns)
+        visit(a.value, [&](Expr n) {
+          if (roots.insert(n.node()).second)
+            for (Expr x : n->args) ++uses_[x.node()];
+        });
+    scopes_.emplace_back();
+    vector_axis_ = lane.axis;
+    width_ = options_.vector_bytes / 4;
+    in_tile_ = true;
+    for (const LoopNode& copy : copies) {
+      active_ = copy.loops[k].active;
+      for (const Assign& a : copy.assigns) print_assign(a);
+    }
+    in_tile_ = false;
+    active_ = Expr();
+    vector_axis_ = -1;
+    scopes_.pop_back();
+  }
+
+  // Inside a register tile the lane axis stands for lane 0 of each vector.
+  Expr lane_zero(Expr e) const {
+    if (!in_tile_) return e;
+    return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(0) : Expr(); });
+  }
+
+  std::string register_name(int local, Expr offset) const {
+    int lanes = register_lanes_.at(local);
+    return concat("t", local, "_", lane_zero(offset).as_int() / lanes);
   }
 
   void print_vector_loop(const LoopNode& node, size_t k) {
@@ -215,7 +268,18 @@ class KernelPrinter {
   void print_body(const LoopNode& node) {
     for (const Local& local : node.locals) {
       dtypes_[local.id] = local.dtype;
-      if (local.count) {
+      if (local.lanes > 0) {
+        register_lanes_[local.id] = local.lanes;
+        int64_t count = local.count.as_int() / local.lanes;
+        std::string names;
+        for (int64_t n = 0; n < count; ++n) {
+          names += concat(names.empty() ? "" : ", ", "t", local.id, "_", n);
+          if (n % 14 == 13 || n + 1 == count) {
+            line(concat(vector_type(local.dtype, local.lanes), " ", names, ";"));
+            names.clear();
+          }
+        }
+      } else if (local.count) {
         line(concat("alignas(64) ", info(local.dtype).cpp_name, " t", local.id, "[", index_text(local.count), "];"));
       } else if (vector_axis_ >= 0) {
         vector_locals_.insert(local.id);
@@ -235,7 +299,12 @@ class KernelPrinter {
   }
 
   void print_assign(const Assign& a) {
-    count_uses(a.value);
+    if (!in_tile_) count_uses(a.value);
+    if (a.target >= first_local && register_lanes_.count(a.target - first_local)) {
+      std::string name = register_name(a.target - first_local, a.offset);
+      line(concat(name, " = ", a.update ? update_text(*a.update, name, a.value, true) : as_vector(a.value), ";"));
+      return;
+    }
     bool scalar_local = a.target >= first_local && !a.offset;
     int local = a.target - first_local;
     bool vector_target = scalar_local ? vector_locals_.count(local) > 0 : vector_axis_ >= 0 && uses_axis(a.offset, vector_axis_);
@@ -251,7 +320,7 @@ class KernelPrinter {
       return;
     }
     std::string base = a.target >= first_local ? concat("t", local) : argument_name(a.target);
-    std::string at = value_text(a.offset);
+    std::string at = value_text(lane_zero(a.offset));
     if (!vector_target) {
       std::string place = base + "[" + at + "]";
       line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));
@@ -259,7 +328,8 @@ class KernelPrinter {
     }
     METAC_ASSERT(!a.update, "vector update of memory");
     (void)dtype;
-    line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
+    if (active_) line(concat("store_first(", base, " + ", at, ", ", as_vector(a.value), ", ", index_text(active_), ");"));
+    else line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
   }
 
   std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
@@ -300,6 +370,15 @@ class KernelPrinter {
   std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
   std::string broadcast_text(const std::string& value, DType dtype, int width) const { return concat("broadcast<", vector_type(dtype, width), ">(", value, ")"); }
   std::string as_vector(Expr e) {
+    // A broadcast that several statements of a tile share is made once.
+    auto& names = scopes_.back().broadcasts;
+    if (auto found = names.find(e.node()); in_tile_ && found != names.end()) return found->second;
+    if (in_tile_ && !is_vector(e) && !e.is_constant() && uses_[e.node()] > 1) {
+      uses_[e.node()] = 1;
+      std::string name = concat("x", next_name_++);
+      line(concat("const auto ", name, " = ", broadcast_text(value_text(e), e->dtype, width_), ";"));
+      return names[e.node()] = name;
+    }
     std::string text = value_text(e);
     return is_vector(e) ? text : broadcast_text(text, e->dtype, width_);
   }
@@ -324,7 +403,7 @@ class KernelPrinter {
     if (!e->has_load && e->dtype == DType::i64) return index_text(e);
     if (const std::string* name = known(e)) return *name;
     std::string text = make_text(e);
-    bool scalar_local_load = e->kind == ExprKind::load && e->args.empty();
+    bool scalar_local_load = e->kind == ExprKind::load && (e->args.empty() || (e->id >= first_local && register_lanes_.count(e->id - first_local)));
     if (!scalar_local_load && (uses_[e.node()] > 1 || text.size() > 90)) {
       std::string name = concat("x", next_name_++);
       line(concat("const auto ", name, " = ", text, ";"));
@@ -338,8 +417,11 @@ class KernelPrinter {
     switch (e->kind) {
       case ExprKind::load: {
         if (e->args.empty()) return concat("t", e->id - first_local);
+        if (e->id >= first_local && register_lanes_.count(e->id - first_local)) return register_name(e->id - first_local, e->args[0]);
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
-        std::string at = value_text(e->args[0]);
+        std::string at = value_text(lane_zero(e->args[0]));
+        bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
+        if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
         if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
         return base + "[" + at + "]";
       }
@@ -417,6 +499,9 @@ class KernelPrinter {
   int vector_axis_ = -1, width_ = 1, lane_local_ = -1;
   std::string lane_target_;
   std::set<int> vector_locals_;
+  std::map<int, int> register_lanes_;
+  bool in_tile_ = false;
+  Expr active_;
 };
 
 }  // namespace

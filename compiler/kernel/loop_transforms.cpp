@@ -89,7 +89,10 @@ void substitute_axis(LoopNode& node, int id, Expr value) {
     if (e) e = substitute_one(e, id, value);
   };
   apply(node.guard);
-  for (Loop& l : node.loops) apply(l.extent);
+  for (Loop& l : node.loops) {
+    apply(l.extent);
+    apply(l.active);
+  }
   for (Assign& a : node.assigns) {
     apply(a.offset);
     apply(a.value);

@@ -27,6 +27,9 @@ struct Loop {
   int axis = 0;
   Expr extent;
   LoopKind kind = LoopKind::serial;
+  // Vector loops of exactly one vector: how many of its lanes exist in memory (loads of the others give 0, stores leave
+  // them alone). Empty: all.
+  Expr active;
 };
 
 constexpr int first_local = 1'000'000;
@@ -35,6 +38,7 @@ struct Local {
   int id = 0;                 // load id is first_local + id
   DType dtype = DType::f32;
   Expr count;                 // elements; empty: a scalar (a vector inside a vector loop)
+  int lanes = 0;              // > 0: an array of registers of that many lanes; offsets are register * lanes + lane
 };
 
 struct Assign {
@@ -60,6 +64,7 @@ struct KernelArgument {
   Var* var = nullptr;
   bool written = false;
   Layout layout;
+  bool padded = false;        // its rows are padded to whole vectors: no partial loads
 };
 
 struct Kernel {

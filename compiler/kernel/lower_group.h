@@ -10,8 +10,19 @@
 
 namespace metac {
 
+// The decisions about one contraction (compiler/passes/choose_layouts.cpp), in axes of its Definition.
+struct ContractionPlan {
+  int lanes_axis = 0;               // kept axis that vectors run along
+  int vectors = 1;                  // how many vectors of it a tile holds
+  int tile = 1;                     // how many points of the tiled axes a tile holds
+  int packed = -1;                  // Var id of the packed operand; -1: none
+  bool lanes_in_both = false;       // the axis is in both operands (depthwise)
+  int unrolled = 0;                 // how many of the innermost reduced axes are printed out
+};
+
 struct Group {
   std::vector<Definition> stages;   // in execution order
+  std::optional<ContractionPlan> contraction;
   int shared = 0;                   // the first axes of every stage are the same loops
   std::set<int> internal;           // Vars (by id) that live only inside: scoped locals
 };

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/plan_memory.h"
+#include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/schedule.h"
 #include "compiler/support/diagnostic.h"
 
@@ -242,6 +243,15 @@ class ProgramBuilder {
 
   void emit_kernel(const Group& group) {
     Kernel kernel = schedule(group, context_, *r_.options);
+    for (const KernelArgument& a : kernel.arguments) {
+      if (!a.written || !a.layout.has_halo()) continue;
+      Kernel clear = zero_halo(a.var, a.layout);
+      launch(clear, Group());
+    }
+    launch(kernel, group);
+  }
+
+  void launch(Kernel& kernel, const Group& group) {
     kernel.name = kernel_name(kernel);
     describe(kernel, group);
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
@@ -275,6 +285,7 @@ class ProgramBuilder {
       if (word.empty() || word.size() > 24 || std::count(words.begin(), words.end(), word)) continue;
       if (words.size() < 4) words.push_back(word);
     }
+    if (kernel.nodes.empty()) words = {kernel.schedule.empty() ? "kernel" : "halo"};
     for (const std::string& word : words) name += "_" + word;
     return name;
   }
@@ -285,6 +296,8 @@ class ProgramBuilder {
     for (char& c : nodes)
       if (!std::isalnum(static_cast<unsigned char>(c)) && c != ',' && c != ' ') c = '_';
     kernel.comments.push_back(kernel.name + ": model nodes " + (nodes.empty() ? "none" : nodes));
+    if (group.stages.empty()) return;
+    if (group.contraction) kernel.comments.push_back("a contraction in a register tile; what follows it is its epilogue");
     if (group.stages.size() > 1) kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ", group.internal.size(), " values never leave the row"));
     else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load) kernel.comments.push_back("fused: what follows the reduction is its epilogue");
   }

@@ -1,7 +1,444 @@
+// For every contraction: along which axis of the result vectors run, how that makes the result lie in memory, which
+// operand is packed for it and which operand gets a halo. Then layouts spread to element-wise and pooling neighbours.
+//
+//   - The lanes run along an axis of the result that steps by one in memory. Where the result's last axis belongs to the
+//     weights' operand (matmul), row-major serves; where it does not (convolution: W), the result is stored with the
+//     axis that does (channels) last.
+//   - The operand with the lanes is packed: [its other axes..., lane block, reduced axes in loop order, lanes]. If it is
+//     made of parameters, `prepare` packs it.
+//   - A padded convolution reads its other operand under conditions; a halo of zeros around that operand makes them true.
 #include "compiler/passes/choose_layouts.h"
 
-namespace metac {
+#include <algorithm>
 
-void choose_layouts(Graph&, FusedRegion&, FusedRegion&, Layouts&, const std::function<bool(const Var*)>&, const CompileOptions&) {}
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+class LayoutChooser {
+ public:
+  LayoutChooser(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
+                const std::function<bool(const Var*)>& is_constant, const CompileOptions& options)
+      : graph_(graph), region_(region), prepare_(prepare), layouts_(layouts), needed_(needed), is_constant_(is_constant), options_(options),
+        lanes_(options.cpu.vector_bytes / 4), registers_(options.cpu.vector_bytes >= 64 ? 32 : 16) {}
+
+  void run() {
+    for (size_t k = 0; k < region_.items.size(); ++k) {
+      Item& item = region_.items[k];
+      if (item.op) continue;
+      for (const Definition& d : item.group.stages) makers_[d.out->id] = k;
+    }
+    for (Item& item : region_.items)
+      if (auto work = find_work(item)) work_[&item - region_.items.data()] = *work;
+    for (auto& [index, work] : work_) choose_result_layout(region_.items[static_cast<size_t>(index)].group, work);
+    spread_channels_last();
+    for (auto& [index, work] : work_) choose_halo(static_cast<size_t>(index), work);
+    for (auto& [index, work] : work_) finish(static_cast<size_t>(index), work);
+    insert_items();
+  }
+
+ private:
+  struct Work {
+    Contraction c;            // b is the operand with the lanes
+    int lanes_axis = 0;       // kept axis of the definition
+    int out_axis = 0;         // axis of the result that it is
+    bool lanes_in_both = false;
+  };
+
+  Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
+
+  bool must_be_plain(const Var* v) const {
+    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id)) return true;
+    for (auto& [view, source] : region_.views)
+      if (source == v) return true;
+    return false;
+  }
+
+  // ---- which contraction, which lanes ----
+  std::optional<Work> find_work(const Item& item) const {
+    if (item.op || item.group.stages.size() != 1) return std::nullopt;
+    const Definition& d = item.group.stages[0];
+    auto matched = match_contraction(d);
+    if (!matched) return std::nullopt;
+    std::optional<Work> best;
+    for (bool swap : {false, true}) {
+      Work w;
+      w.c = swap ? Contraction{matched->b, matched->a} : *matched;
+      if (!w.c.b.conditions.empty()) continue;
+      if (!choose_lanes(d, w)) continue;
+      bool better = !best || (w.c.b.load->id >= 0 && is_constant_(var(w.c.b.load->id)) && !is_constant_(var(best->c.b.load->id)));
+      if (better) best = w;
+    }
+    return best;
+  }
+
+  // The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis.
+  bool choose_lanes(const Definition& d, Work& w) const {
+    std::vector<int> in_a = axes_used_of(w.c.a.load, d), in_b = axes_used_of(w.c.b.load, d);
+    for (int pass = 0; pass < 2; ++pass)
+      for (int k = static_cast<int>(d.out_index.size()); k-- > 0;) {
+        Expr e = d.out_index[static_cast<size_t>(k)];
+        // The axis that steps this result axis by one.
+        for (int axis_id : in_b) {
+          Expr step = stride_of(e, axis_id);
+          if (!step || !step.is_int(1)) continue;
+          bool both = std::count(in_a.begin(), in_a.end(), axis_id) > 0;
+          if (both != (pass == 1)) continue;
+          if (both && d.domain[static_cast<size_t>(axis_id)].is_int(1)) continue;
+          if (both && !a_follows(w, axis_id)) continue;
+          if (e->kind != ExprKind::axis && d.domain[static_cast<size_t>(axis_id)].if_int() && d.domain[static_cast<size_t>(axis_id)].as_int() < lanes_) continue;
+          w.lanes_axis = axis_id;
+          w.out_axis = k;
+          w.lanes_in_both = both;
+          return true;
+        }
+      }
+    return false;
+  }
+
+  static std::vector<int> axes_used_of(Expr load, const Definition& d) { return axes_used(load, 0, d.kept()); }
+
+  // Depthwise: the other operand has the axis as one of its own, so that channels last makes it contiguous there too.
+  static bool a_follows(const Work& w, int axis_id) {
+    int own = 0;
+    for (Expr e : w.c.a.load->args) {
+      if (e == axis(axis_id)) ++own;
+      else if (uses_axis(e, axis_id)) return false;
+    }
+    return own == 1;
+  }
+
+  // ---- layouts ----
+  static Layout last(int rank, int the_axis) {
+    Layout layout;
+    for (int k = 0; k < rank; ++k)
+      if (k != the_axis) layout.order.push_back(k);
+    layout.order.push_back(the_axis);
+    return layout;
+  }
+
+  void choose_result_layout(Group& group, const Work& w) {
+    Definition& d = group.stages[0];
+    int rank = d.out->rank();
+    if (w.out_axis == rank - 1) return;
+    if (must_be_plain(d.out)) {
+      // The kernel stores channels last into a Var of its own; a copy makes the plain result.
+      Var* own = graph_.make_var(d.out->type);
+      Definition copy;
+      copy.out = d.out;
+      copy.domain = d.out->shape();
+      copy.body = load(own->id, own->dtype(), identity_indices(rank));
+      copy.out_index = identity_indices(rank);
+      copy.nodes = d.nodes;
+      size_t index = makers_.at(d.out->id);
+      d.out = own;
+      makers_[own->id] = index;
+      after_[index].push_back(item_of(copy));
+    }
+    layouts_[d.out->id] = last(rank, w.out_axis);
+    layouts_[d.out->id].gap = gap_for(d.out->shape()[static_cast<size_t>(w.out_axis)]);
+  }
+
+  // Rows of a multiple of 4 KiB would all fall into the same sets of the first-level cache.
+  static int64_t gap_for(Expr extent) { return extent.if_int() && extent.as_int() % 1024 == 0 ? 16 : 0; }
+
+  static Item item_of(Definition d) {
+    Item item;
+    item.group.stages = {std::move(d)};
+    return item;
+  }
+
+  void spread_channels_last() {
+    for (Item& item : region_.items) {
+      if (item.op || item.group.stages.size() != 1) continue;
+      Definition& d = item.group.stages[0];
+      if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter) continue;
+      if (d.out_index != identity_indices(d.out->rank()) || d.out->rank() < 3) continue;
+      if (work_.count(static_cast<int64_t>(makers_.at(d.out->id)))) continue;
+      std::optional<Layout> found;
+      visit_loads(d, [&](Expr n) {
+        auto layout = layouts_.find(n->id);
+        if (layout == layouts_.end() || layout->second.order.empty() || static_cast<int>(n->args.size()) != d.out->rank()) return;
+        int inner = layout->second.order.back();
+        Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
+        if (bool(step) && step.is_int(1) && !found) found = last(d.out->rank(), inner);
+      });
+      if (!found) continue;
+      found->gap = gap_for(d.out->shape()[static_cast<size_t>(found->order.back())]);
+      layouts_[d.out->id] = *found;
+    }
+  }
+
+  // ---- halos ----
+  // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
+  static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
+    for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32})
+      if (below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h))) return h;
+    return -1;
+  }
+
+  void choose_halo(size_t index, Work& w) {
+    if (w.c.a.conditions.empty()) return;
+    Definition& d = region_.items[index].group.stages[0];
+    Expr read = w.c.a.load;
+    Var* source = var(read->id);
+    Bounds bounds(graph_.symbols, d.domain);
+    std::vector<int64_t> before, after;
+    std::vector<Expr> implied;
+    for (size_t k = 0; k < read->args.size(); ++k) {
+      before.push_back(overhang(bounds, read->args[k], source->shape()[k], true));
+      after.push_back(overhang(bounds, read->args[k], source->shape()[k], false));
+      if (before.back() < 0 || after.back() < 0) return;
+      implied.push_back(Expr(0) <= read->args[k]);
+      implied.push_back(read->args[k] < source->shape()[k]);
+    }
+    for (Expr c : w.c.a.conditions)
+      if (std::find(implied.begin(), implied.end(), c) == implied.end()) return;
+    if (must_be_plain(source) || region_.items[makers_.at(source->id)].group.stages.size() != 1 || region_.items[makers_.at(source->id)].group.stages[0].scatter) {
+      source = haloed_copy(source, index, before, after);
+      w.c.a.load = load(source->id, read->dtype, read->args);
+    }
+    Layout& layout = layouts_[source->id];
+    if (!layout.has_halo()) {
+      layout.before.assign(read->args.size(), 0);
+      layout.after.assign(read->args.size(), 0);
+    }
+    for (size_t k = 0; k < before.size(); ++k) {
+      layout.before[k] = std::max(layout.before[k], before[k]);
+      layout.after[k] = std::max(layout.after[k], after[k]);
+    }
+    w.c.a.conditions.clear();
+  }
+
+  // Inputs and values that others want plain are copied once into storage with a halo.
+  Var* haloed_copy(Var* source, size_t index, const std::vector<int64_t>&, const std::vector<int64_t>&) {
+    if (auto found = copies_.find(source->id); found != copies_.end()) return found->second;
+    Var* own = graph_.make_var(source->type);
+    Definition copy;
+    copy.out = own;
+    copy.domain = source->shape();
+    copy.body = load(source->id, source->dtype(), identity_indices(source->rank()));
+    copy.out_index = identity_indices(source->rank());
+    before_[index].push_back(item_of(copy));
+    copies_[source->id] = own;
+    return own;
+  }
+
+  // ---- packing and the tile ----
+  void finish(size_t index, Work& w) {
+    Item& item = region_.items[index];
+    Definition& d = item.group.stages[0];
+    if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
+    for (const Operand* o : {&w.c.a})
+      for (Expr e : o->load->args)
+        if (any_of(e, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); }) && !linear_address(*o, d)) return;
+    split_reduced_axis(d, w);
+    ContractionPlan plan;
+    plan.lanes_axis = w.lanes_axis;
+    plan.lanes_in_both = w.lanes_in_both;
+    auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
+    Tile tile = choose_tile(tiled_points(d, w), known(d.domain[static_cast<size_t>(w.lanes_axis)]), lanes_, registers_, w.lanes_in_both);
+    plan.vectors = tile.vectors;
+    plan.tile = tile.points;
+    if (w.lanes_in_both) {
+      int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
+      plan.unrolled = last_extent > 0 && last_extent <= 7 ? 1 : 0;
+    }
+    Expr b_address = storage_address(var(w.c.b.load->id)->shape(), layout_of(w.c.b.load->id), w.c.b.load->args);
+    Bounds bounds(graph_.symbols, d.domain);
+    Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
+    bool constant = is_constant_(var(w.c.b.load->id));
+    if (constant || !step || !step.is_int(1)) {
+      if (Var* packed = pack(d, w, plan, constant, index)) plan.packed = packed->id;
+      else return;
+    }
+    d.body = w.c.a.load * w.c.b.load;
+    simplify(d, graph_.symbols);
+    item.group.contraction = plan;
+  }
+
+  Layout layout_of(int id) const {
+    auto found = layouts_.find(id);
+    return found == layouts_.end() ? Layout() : found->second;
+  }
+
+  bool linear_address(const Operand& o, const Definition& d) const {
+    Bounds bounds(graph_.symbols, d.domain);
+    Expr address = simplify(storage_address(var(o.load->id)->shape(), layout_of(o.load->id), o.load->args), bounds);
+    return !any_of(address, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); });
+  }
+
+  // The points of the innermost axes that will collapse into the tiled one (an estimate: the schedule decides).
+  int64_t tiled_points(const Definition& d, const Work& w) const {
+    std::vector<int> in_b = axes_used_of(w.c.b.load, d);
+    Bounds bounds(graph_.symbols, d.domain);
+    Expr a = simplify(storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), bounds);
+    int64_t points = 0;
+    Expr inner_step;
+    for (int k = d.kept(); k-- > 0;) {
+      if (k == w.lanes_axis || std::count(in_b.begin(), in_b.end(), k) || !uses_axis(a, k)) continue;
+      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+      Expr step = stride_of(a, k);
+      if (!extent || !step) return points;
+      if (points == 0) {
+        points = *extent;
+        inner_step = step;
+      } else if (step == inner_step * Expr(points)) {
+        points *= *extent;
+      } else {
+        return points;
+      }
+    }
+    return points;
+  }
+
+  // A long reduced axis that is contiguous in the other operand, outside of window axes: 16 of it innermost, so that a
+  // window's neighbours read the same cache lines while these are near.
+  void split_reduced_axis(Definition& d, Work& w) {
+    constexpr int64_t run = 16;
+    if (d.reduced < 2) return;
+    Bounds bounds(graph_.symbols, d.domain);
+    Expr a = simplify(storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), bounds);
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+      Expr step = stride_of(a, k);
+      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+      if (!step || !step.is_int(1) || !extent || *extent % run != 0 || *extent <= run) continue;
+      std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
+      int inner = static_cast<int>(d.domain.size());
+      renamed[static_cast<size_t>(k)] = axis(k) * Expr(run) + axis(inner);
+      d.domain[static_cast<size_t>(k)] = *extent / run;
+      d.domain.push_back(run);
+      ++d.reduced;
+      // The outer part goes to the front of the reduced axes.
+      w.c.a.load = substitute_axes(w.c.a.load, renamed);
+      w.c.b.load = substitute_axes(w.c.b.load, renamed);
+      d.body = w.c.a.load * w.c.b.load;
+      std::vector<int> position(d.domain.size());
+      for (int n = 0; n < static_cast<int>(position.size()); ++n)
+        position[static_cast<size_t>(n)] = n == k ? d.kept() : n >= d.kept() && n < k ? n + 1 : n;
+      permute_axes(d, position);
+      w.c.a.load = d.body->args[0];
+      w.c.b.load = d.body->args[1];
+      return;
+    }
+  }
+
+  // packed[other kept axes of b..., lane block, reduced axes..., lane] = b, zero beyond the lanes' extent.
+  Var* pack(Definition& d, Work& w, const ContractionPlan& plan, bool constant, size_t index) {
+    int64_t block = static_cast<int64_t>(plan.vectors) * lanes_;
+    std::vector<int> others;
+    for (int k : axes_used_of(w.c.b.load, d))
+      if (k != w.lanes_axis) others.push_back(k);
+    Expr lanes_extent = d.domain[static_cast<size_t>(w.lanes_axis)];
+    Shape shape;
+    std::vector<Expr> at, from(d.domain.size());
+    for (int k : others) {
+      from[static_cast<size_t>(k)] = axis(static_cast<int>(shape.size()));
+      shape.push_back(d.domain[static_cast<size_t>(k)]);
+      at.push_back(axis(k));
+    }
+    int lane_block = static_cast<int>(shape.size());
+    shape.push_back(ceil_div(lanes_extent, block));
+    at.push_back(floor_div(axis(w.lanes_axis), block));
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+      if (!uses_axis(w.c.b.load, k)) continue;
+      from[static_cast<size_t>(k)] = axis(static_cast<int>(shape.size()));
+      shape.push_back(d.domain[static_cast<size_t>(k)]);
+      at.push_back(axis(k));
+    }
+    int lane = static_cast<int>(shape.size());
+    shape.push_back(block);
+    at.push_back(floor_mod(axis(w.lanes_axis), block));
+    if (constant && !is_static(shape)) return nullptr;
+    Expr lane_index = axis(lane_block) * Expr(block) + axis(lane);
+    from[static_cast<size_t>(w.lanes_axis)] = lane_index;
+    for (size_t k = 0; k < from.size(); ++k)
+      if (!from[k]) from[k] = axis(static_cast<int>(k) + 1000);  // not in b
+    Var* packed = graph_.make_var(Type{TypeKind::tensor, DType::f32, shape});
+    Definition p;
+    p.out = packed;
+    p.domain = shape;
+    p.body = substitute_axes(w.c.b.load, from);
+    if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, float_constant(0, DType::f32));
+    p.out_index = identity_indices(static_cast<int>(shape.size()));
+    p.nodes = d.nodes;
+    simplify(p, graph_.symbols);
+    w.c.b.load = load(packed->id, DType::f32, at);
+    if (constant) {
+      prepare_.items.push_back(item_of(p));
+      made_in_prepare_.push_back(packed);
+    } else {
+      before_[index].push_back(item_of(p));
+    }
+    return packed;
+  }
+
+  // A concatenation is one kernel per part: out[i] = select(i_k < c, a, b) splits into i_k < c and i_k >= c.
+  static void split_parts(Item item, const std::vector<Symbol>& symbols, std::vector<Item>& all) {
+    bool single = !item.op && item.group.stages.size() == 1 && !item.group.contraction && item.group.stages[0].is_plain();
+    Expr condition;
+    if (single) {
+      Expr body = item.group.stages[0].body;
+      if (body->kind == ExprKind::call && body->fn == Fn::select) condition = body->args[0];
+    }
+    bool splits = bool(condition) && condition->kind == ExprKind::call && condition->fn == Fn::lt && condition->args[0]->kind == ExprKind::axis && !condition->args[1]->has_load;
+    if (splits) splits = !any_of(condition->args[1], [](Expr n) { return n->kind == ExprKind::axis; });
+    if (!splits) {
+      all.push_back(std::move(item));
+      return;
+    }
+    int k = condition->args[0]->id;
+    Expr at = condition->args[1];
+    for (bool low : {true, false}) {
+      Item part = item;
+      Definition& d = part.group.stages[0];
+      std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
+      if (!low) renamed[static_cast<size_t>(k)] = axis(k) + at;
+      d.domain[static_cast<size_t>(k)] = low ? at : d.domain[static_cast<size_t>(k)] - at;
+      d.body = substitute_axes(d.body->args[low ? 1 : 2], renamed);
+      for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
+      simplify(d, symbols);
+      split_parts(std::move(part), symbols, all);
+    }
+  }
+
+  void insert_items() {
+    std::vector<Item> all;
+    for (size_t k = 0; k < region_.items.size(); ++k) {
+      for (Item& item : before_[k]) all.push_back(std::move(item));
+      split_parts(std::move(region_.items[k]), graph_.symbols, all);
+      for (Item& item : after_[k]) all.push_back(std::move(item));
+    }
+    region_.items = std::move(all);
+  }
+
+ public:
+  std::vector<Var*> made_in_prepare_;
+
+ private:
+  Graph& graph_;
+  FusedRegion &region_, &prepare_;
+  Layouts& layouts_;
+  const Needed& needed_;
+  const std::function<bool(const Var*)>& is_constant_;
+  const CompileOptions& options_;
+  int lanes_, registers_;
+  std::map<int, size_t> makers_;           // Var id -> item
+  std::map<int64_t, Work> work_;           // by item
+  std::map<size_t, std::vector<Item>> before_, after_;
+  std::map<int, Var*> copies_;
+};
+
+}  // namespace
+
+std::vector<Var*> choose_layouts(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
+                                 const std::function<bool(const Var*)>& is_constant, const CompileOptions& options) {
+  LayoutChooser chooser(graph, region, prepare, layouts, needed, is_constant, options);
+  chooser.run();
+  return chooser.made_in_prepare_;
+}
 
 }  // namespace metac

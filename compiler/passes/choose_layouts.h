@@ -4,8 +4,9 @@
 
 namespace metac {
 
-// May add packing kernels to `top` (run-time operands) and `prepare` (parameters).
-void choose_layouts(Graph& graph, FusedRegion& top, FusedRegion& prepare, Layouts& layouts, const std::function<bool(const Var*)>& is_constant,
-                    const CompileOptions& options);
+// May add copies and packing kernels to `region` (run-time operands) and `prepare` (parameters); returns the Vars that
+// prepare computes in addition.
+std::vector<Var*> choose_layouts(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
+                                 const std::function<bool(const Var*)>& is_constant, const CompileOptions& options);
 
 }  // namespace metac

@@ -34,7 +34,10 @@ class Compilation {
     if (options_.emit == "meta") trace(to_string(graph_));
     timed("fuse", [&] { fuse_all(); });
     timed("split_prepare", [&] { split_prepare(top_, true); for (auto& [unused, region] : regions_) split_prepare(region, false); });
-    timed("choose_layouts", [&] { choose_layouts(graph_, top_, prepare_, layouts_, is_constant(), options_); });
+    timed("choose_layouts", [&] {
+      choose_layouts_of(top_, needed_);
+      for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
+    });
     if (options_.emit == "fused") trace(to_string(top_));
     timed("place_weights", [&] { place_weights(); });
     timed("build_program", [&] { build(); });
@@ -59,8 +62,12 @@ class Compilation {
     return [this](const Var* var) { return var->constant.has_value() || prepared_.count(var->id) > 0; };
   }
 
+  void choose_layouts_of(FusedRegion& region, const Needed& needed) {
+    for (const Var* made : choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_)) prepared_.insert(made->id);
+  }
+
   void fuse_all() {
-    Needed needed;
+    Needed& needed = needed_;
     collect_needed(graph_.ops, needed, false);
     for (const Var* out : graph_.outputs) {
       needed.in_memory.insert(out);
@@ -73,7 +80,7 @@ class Compilation {
   void fuse_regions(const std::vector<Op*>& ops) {
     for (const Op* op : ops)
       for (const Region& region : op->regions) {
-        Needed needed;
+        Needed& needed = region_needs_[&region];
         collect_needed(region.ops, needed, false);
         for (const Var* result : region.results)
           if (result) needed.in_memory.insert(result);
@@ -215,6 +222,8 @@ class Compilation {
   Graph& graph_;
   const CompileOptions& options_;
   FusedRegion top_, prepare_;
+  Needed needed_;
+  std::map<const Region*, Needed> region_needs_;
   std::map<const Region*, FusedRegion> regions_;
   std::set<int> prepared_;
   Layouts layouts_;

@@ -229,9 +229,19 @@ class Fuser {
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
     if (fusion_ != Fusion::best && d.body->has_load && has_division(d.body)) return false;
-    // Chains of concats grow with every level: cut them.
-    if (d.body->kind == ExprKind::call && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
+    // A concatenation is read from one place by whoever reads it more than once.
+    if (loads_of(d) > 1) {
+      Expr mine = element_count(d.domain), theirs = element_count(r.domain);
+      if (mine != theirs && (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int())) return false;
+      if (count_nodes(d.body) + count_nodes(r.body) > 400) return false;
+    }
     return true;
+  }
+
+  static int loads_of(const Definition& d) {
+    int loads = 0;
+    visit_loads(d, [&](Expr) { ++loads; });
+    return loads;
   }
 
   static int count_nodes(Expr e) {
@@ -254,23 +264,7 @@ class Fuser {
       if (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int()) return false;
     }
     if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
-    if (r.reduce && fusion_ == Fusion::best && !is_prologue(d.body) && reads_reduction(d)) return false;
     return count_nodes(d.body) + count_nodes(r.body) < 600;
-  }
-
-  // A load of a value that a reduction has just made: better done as that reduction's epilogue.
-  bool reads_reduction(const Definition& d) const {
-    bool found = false;
-    visit_loads(d, [&](Expr n) {
-      auto p = producer_.find(n->id);
-      found |= p != producer_.end() && candidates_[p->second].alive && candidates_[p->second].d.reduce && readers_of(n->id).size() == 1;
-    });
-    return found;
-  }
-
-  // Casts and zero points, which a contraction's operand may carry.
-  static bool is_prologue(Expr body) {
-    return !any_of(body, [](Expr n) { return n->kind == ExprKind::call && n->fn != Fn::sub; });
   }
 
   // Worth computing again in each of a few readers rather than storing.

@@ -1,0 +1,317 @@
+#include "compiler/kernel/contraction.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+static void conjuncts(Expr e, std::vector<Expr>& out) {
+  if (e->kind == ExprKind::call && e->fn == Fn::logical_and) {
+    conjuncts(e->args[0], out);
+    conjuncts(e->args[1], out);
+  } else {
+    out.push_back(e);
+  }
+}
+
+static std::optional<Operand> match_operand(Expr e) {
+  Operand operand;
+  while (e->kind == ExprKind::call && e->fn == Fn::select && e->args[2].is_constant() && e->args[2]->float_value == 0 && e->args[2]->int_value == 0) {
+    conjuncts(e->args[0], operand.conditions);
+    e = e->args[1];
+  }
+  if (e->kind != ExprKind::load || e->id == reduced_value) return std::nullopt;
+  for (Expr index : e->args)
+    if (index->has_load) return std::nullopt;
+  operand.load = e;
+  return operand;
+}
+
+std::optional<Contraction> match_contraction(const Definition& d) {
+  if (!d.reduce || *d.reduce != Reduce::add || d.scatter || d.accumulator != DType::f32) return std::nullopt;
+  if (d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return std::nullopt;
+  auto a = match_operand(d.body->args[0]), b = match_operand(d.body->args[1]);
+  if (!a || !b || a->load->id == b->load->id) return std::nullopt;
+  return Contraction{*a, *b};
+}
+
+std::vector<int> axes_used(Expr e, int from, int to) {
+  std::set<int> axes;
+  visit(e, [&](Expr n) {
+    if (n->kind == ExprKind::axis && n->id >= from && n->id < to) axes.insert(n->id);
+  });
+  return {axes.begin(), axes.end()};
+}
+
+// Cycles of one reduction step of a tile on a core with two FMA and two load ports and a latency of four cycles.
+static double tile_cycles(int points, int vectors, bool lanes_in_both) {
+  double fmas = points * vectors / 2.0, loads = (lanes_in_both ? points * vectors + vectors : points + vectors) / 2.0;
+  return std::max({fmas, loads * 1.05, 4.0}) + 0.6;
+}
+
+Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both) {
+  Tile best;
+  best.cycles = -1;
+  int64_t many = points > 0 ? points : 56, blocks = std::max<int64_t>(1, ((lanes > 0 ? lanes : 256) + vector_lanes - 1) / vector_lanes);
+  for (int vectors = 1; vectors <= 4 && vectors <= blocks; ++vectors)
+    for (int t = 1; t <= 28 && t <= many; ++t) {
+      if (t * vectors + vectors + 1 > registers) break;
+      auto row = [&](int v) {
+        int64_t full = many / t, rest = many % t;
+        return static_cast<double>(full) * tile_cycles(t, v, lanes_in_both) + (rest ? tile_cycles(static_cast<int>(rest), v, lanes_in_both) : 0);
+      };
+      double cycles = static_cast<double>((blocks + vectors - 1) / vectors) * row(vectors);
+      if (best.cycles < 0 || cycles < best.cycles * 0.995) best = {t, vectors, cycles};
+    }
+  return best;
+}
+
+namespace {
+
+class ContractionLowering {
+ public:
+  ContractionLowering(const Group& group, const LoweringContext& context)
+      : d_(group.stages[0]), plan_(*group.contraction), context_(context), lanes_(context.vector_bytes / 4) {}
+
+  Kernel run() {
+    kernel_.nodes = d_.nodes;
+    address_everything();
+    collapse_tiled_axes();
+    build();
+    return std::move(kernel_);
+  }
+
+ private:
+  Layout layout_of(int var) const {
+    auto found = context_.layouts->find(var);
+    return found == context_.layouts->end() ? Layout() : found->second;
+  }
+
+  Expr addressed(Expr e) {
+    return rewrite(e, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::load) return {};
+      if (n->id == reduced_value) return load(reduced_value, n->dtype, {});
+      std::vector<Expr> indices;
+      for (Expr a : n->args) indices.push_back(addressed(a));
+      Var* var = context_.var(n->id);
+      int argument = kernel_.argument(var, layout_of(n->id), false);
+      if (n->id == plan_.packed) kernel_.arguments[static_cast<size_t>(argument)].padded = true;
+      return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
+    });
+  }
+
+  Bounds bounds() const {
+    Bounds b(*context_.symbols);
+    for (const auto* loops : {&kept_, &reduced_})
+      for (const Loop& l : *loops) b.set_axis(l.axis, l.extent);
+    return b;
+  }
+
+  void simplify_all() {
+    Bounds b = bounds();
+    for (Expr* e : {&body_, &epilogue_, &offset_}) *e = simplify(*e, b);
+  }
+
+  void address_everything() {
+    std::vector<Expr> renamed;
+    for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k) {
+      Loop loop{kernel_.next_axis++, d_.domain[static_cast<size_t>(k)], LoopKind::serial, {}};
+      (k < d_.kept() ? kept_ : reduced_).push_back(loop);
+      renamed.push_back(axis(loop.axis));
+    }
+    body_ = addressed(substitute_axes(d_.body, renamed));
+    epilogue_ = addressed(substitute_axes(d_.epilogue, renamed));
+    std::vector<Expr> index;
+    for (Expr e : d_.out_index) index.push_back(substitute_axes(e, renamed));
+    target_ = kernel_.argument(d_.out, layout_of(d_.out->id), true);
+    offset_ = storage_address(d_.out->shape(), layout_of(d_.out->id), index);
+    lane_axis_ = kept_[static_cast<size_t>(plan_.lanes_axis)].axis;
+    simplify_all();
+  }
+
+  // The tiled axis: of the axes that the lanes' operand does not follow, the one with the smallest step in the output.
+  void collapse_tiled_axes() {
+    Bounds b = bounds();
+    auto step = [&](const Loop& l) -> int64_t {
+      Expr s = stride_of(offset_, l.axis);
+      return s ? std::abs(b.interval(s).low) : 0;
+    };
+    std::stable_sort(kept_.begin(), kept_.end(), [&](const Loop& x, const Loop& y) { return step(x) > step(y); });
+    for (size_t k = kept_.size(); k-- > 1;) {
+      Loop &outer = kept_[k - 1], &inner = kept_[k];
+      if (outer.axis == lane_axis_ || inner.axis == lane_axis_) continue;
+      bool all = true;
+      for (Expr e : {body_, epilogue_, offset_}) all = all && can_collapse(e, outer, inner);
+      if (!all) continue;
+      Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial, {}};
+      for (Expr* e : {&body_, &epilogue_, &offset_}) *e = collapse_axes(*e, outer, inner, merged);
+      kept_[k - 1] = merged;
+      kept_.erase(kept_.begin() + static_cast<int64_t>(k));
+      kernel_.schedule.push_back("collapse two loops over one run of memory");
+    }
+    // B is the operand with the lanes; the tile runs along the innermost axis that only the other one has.
+    Expr with_lanes = body_->args[1];
+    tile_axis_ = -1;
+    for (const Loop& l : kept_)
+      if (l.axis != lane_axis_ && !uses_axis(with_lanes, l.axis) && uses_axis(body_->args[0], l.axis)) tile_axis_ = l.axis;
+  }
+
+  struct Variant {
+    int points;           // of the tiled axis
+    bool serial;          // an unknown rest: one point at a time, `rest` of them
+    Expr rest;
+    bool partial;         // the last vectors along the lanes
+  };
+
+  void build() {
+    const Loop* lane_loop = nullptr;
+    const Loop* tile_loop = nullptr;
+    for (const Loop& l : kept_) {
+      if (l.axis == lane_axis_) lane_loop = &l;
+      if (l.axis == tile_axis_) tile_loop = &l;
+    }
+    lane_extent_ = lane_loop->extent;
+    Expr tile_extent = tile_loop ? tile_loop->extent : Expr(1);
+    int64_t block = static_cast<int64_t>(plan_.vectors) * lanes_;
+    if (tile_loop && tile_extent.if_int() && plan_.tile > tile_extent.as_int()) points_ = static_cast<int>(tile_extent.as_int());
+    else points_ = tile_loop ? plan_.tile : 1;
+    if (tile_loop && tile_extent.if_int()) {  // even tiles: 4 of 13 rather than 3 of 14 and one of 7
+      int64_t n = tile_extent.as_int(), tiles = (n + points_ - 1) / points_;
+      int64_t even = (n + tiles - 1) / tiles;
+      if (n % points_ != 0 && n % even == 0) points_ = static_cast<int>(even);
+    }
+    lane_block_ = kernel_.next_axis++;
+    tile_block_ = kernel_.next_axis++;
+    // Outer loops: axes in the operands' order, lane blocks before the tiles, so that a worker keeps its weights.
+    for (const Loop& l : kept_) {
+      if (l.axis == lane_axis_ || l.axis == tile_axis_) continue;
+      bool with_lanes = uses_axis(body_->args[1], l.axis);
+      (with_lanes ? kernel_.root.loops : inner_outer_).push_back({l.axis, l.extent, LoopKind::parallel, {}});
+    }
+    kernel_.root.loops.push_back({lane_block_, ceil_div(lane_extent_, block), LoopKind::parallel, {}});
+    for (const Loop& l : inner_outer_) kernel_.root.loops.push_back(l);
+    kernel_.root.loops.push_back({tile_block_, ceil_div(tile_extent, points_), LoopKind::parallel, {}});
+    kernel_.schedule.push_back(concat("tile: ", points_, " points by ", plan_.vectors, " vectors of ", lanes_, " lanes in registers"));
+
+    bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
+    Expr last_lanes = axis(lane_block_) * Expr(block) + Expr(block) <= lane_extent_;
+    Expr full_tile = axis(tile_block_) * Expr(points_) + Expr(points_) <= tile_extent;
+    for (bool partial : {false, true}) {
+      if (partial && lanes_whole) continue;
+      if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
+      for (bool rest : {false, true}) {
+        if (rest && tiles_whole) continue;
+        Variant v{points_, false, {}, partial};
+        if (rest) {
+          Expr left = floor_mod(tile_extent, points_);
+          if (left.if_int()) v.points = static_cast<int>(left.as_int());
+          else v = {1, true, left, partial};
+        }
+        LoopNode node = tile_body(v);
+        Expr guard = bool_constant(true);
+        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block)) guard = partial ? logical_not(last_lanes) : last_lanes;
+        if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
+        if (!guard.is_int(1)) node.guard = guard;
+        node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
+        kernel_.root.children.push_back(std::move(node));
+      }
+    }
+    double steps = 1;
+    for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
+    kernel_.cost = std::max(1.0, steps * tile_cycles(points_, plan_.vectors, plan_.lanes_in_both) / 3.0);
+    double points = 2 * steps;
+    for (const Loop& l : kept_) points *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
+    kernel_.flops = points;
+  }
+
+  LoopNode tile_body(const Variant& v) {
+    int vectors = plan_.vectors;
+    if (v.partial && lane_extent_.if_int()) {
+      int64_t left = lane_extent_.as_int() % (static_cast<int64_t>(vectors) * lanes_);
+      vectors = static_cast<int>((left + lanes_ - 1) / lanes_);
+    }
+    LoopNode node;
+    Expr serial_point;
+    if (v.serial) {
+      Loop one{kernel_.next_axis++, v.rest, LoopKind::serial, {}};
+      node.loops.push_back(one);
+      serial_point = axis(one.axis);
+    }
+    int accumulator = kernel_.next_local++;
+    node.locals.push_back({accumulator, DType::f32, Expr(static_cast<int64_t>(v.points) * vectors * lanes_), lanes_});
+    node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 0));
+    LoopNode sum;
+    sum.loops = reduced_;
+    int unroll = plan_.unrolled;
+    for (size_t k = sum.loops.size(); k-- > 0 && unroll > 0; --unroll)
+      if (sum.loops[k].extent.if_int()) sum.loops[k].kind = LoopKind::unrolled;
+    // Unrolled reduced loops stand with the tile, so that loads shared between them are shared.
+    std::vector<Loop> printed_out;
+    while (!sum.loops.empty() && sum.loops.back().kind == LoopKind::unrolled) {
+      printed_out.insert(printed_out.begin(), sum.loops.back());
+      sum.loops.pop_back();
+    }
+    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, 1);
+    inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
+    sum.children.push_back(std::move(inner));
+    node.children.push_back(std::move(sum));
+    node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 2));
+    return node;
+  }
+
+  // phase 0: clear the registers, 1: one reduction step, 2: epilogue and store.
+  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, int phase) {
+    LoopNode nest;
+    Loop lane{kernel_.next_axis++, Expr(lanes_), LoopKind::vector, {}};
+    Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
+    Loop vector{kernel_.next_axis++, Expr(vectors), LoopKind::unrolled, {}};
+    Expr first = axis(lane_block_) * Expr(static_cast<int64_t>(plan_.vectors) * lanes_) + axis(vector.axis) * Expr(lanes_);
+    if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(lanes_)), Expr(0));
+    nest.loops = {lane, point, vector};
+    Expr lane_index = first + axis(lane.axis);
+    Expr tile_index = axis(tile_block_) * Expr(points_) + (v.serial ? serial_point : axis(point.axis));
+    Bounds b = bounds();
+    b.set_axis(lane_block_, ceil_div(lane_extent_, static_cast<int64_t>(plan_.vectors) * lanes_));
+    b.set_axis(lane.axis, lanes_);
+    b.set_axis(point.axis, Expr(v.points));
+    b.set_axis(vector.axis, Expr(vectors));
+    auto place = [&](Expr e) {
+      return simplify(rewrite(e, [&](Expr n) -> Expr {
+        if (n->kind != ExprKind::axis) return {};
+        if (n->id == lane_axis_) return lane_index;
+        return n->id == tile_axis_ ? tile_index : Expr();
+      }), b);
+    };
+    Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(lanes_) + axis(lane.axis);
+    if (phase == 0) {
+      nest.assigns.push_back({first_local + accumulator, reg, float_constant(0, DType::f32), {}});
+    } else if (phase == 1) {
+      nest.assigns.push_back({first_local + accumulator, reg, place(body_), Reduce::add});
+    } else {
+      Expr value = rewrite(place(epilogue_), [&](Expr n) -> Expr {
+        if (n->kind != ExprKind::load || n->id != reduced_value) return {};
+        return load(first_local + accumulator, DType::f32, {reg});
+      });
+      nest.assigns.push_back({target_, place(offset_), value, {}});
+    }
+    return nest;
+  }
+
+  const Definition& d_;
+  const ContractionPlan& plan_;
+  const LoweringContext& context_;
+  int lanes_;
+  Kernel kernel_;
+  std::vector<Loop> kept_, reduced_, inner_outer_;
+  Expr body_, epilogue_, offset_, lane_extent_;
+  int target_ = 0, lane_axis_ = 0, tile_axis_ = -1, lane_block_ = 0, tile_block_ = 0, points_ = 1;
+};
+
+}  // namespace
+
+Kernel lower_contraction(const Group& group, const LoweringContext& context) { return ContractionLowering(group, context).run(); }
+
+}  // namespace metac

@@ -1,0 +1,35 @@
+// Contractions (design section 4.4): a sum over reduced axes of the product of two operands, each read at its own access
+// map, the first perhaps under validity conditions. Convolutions, matmuls, einsums and their gradients all have this
+// form; nothing here knows an operator.
+#pragma once
+#include <optional>
+
+#include "compiler/kernel/lower_group.h"
+
+namespace metac {
+
+struct Operand {
+  Expr load;                        // of the Var, at logical indices
+  std::vector<Expr> conditions;     // outside of which it counts as 0
+};
+
+struct Contraction {
+  Operand a, b;
+};
+
+std::optional<Contraction> match_contraction(const Definition& d);
+
+// The kept (first) axes of `d` that an expression uses, ascending; reduced ones where asked.
+std::vector<int> axes_used(Expr e, int from, int to);
+
+// Register tile: `vectors` vectors along the lanes by `points` points of the tiled axis.
+struct Tile {
+  int points = 1, vectors = 1;
+  double cycles = 0;                // of one reduction step over the whole domain of tiles, for comparison
+};
+// extent: points along the tiled axis (0: unknown), lanes: elements along the lanes axis (0: unknown).
+Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both);
+
+Kernel lower_contraction(const Group& group, const LoweringContext& context);
+
+}  // namespace metac
