@@ -60,7 +60,21 @@ struct Arithmetic : OperatorBuilder {
 const Arithmetic operator_add("Add", [](Expr a, Expr b) { return a + b; });
 const Arithmetic operator_sub("Sub", [](Expr a, Expr b) { return a - b; });
 const Arithmetic operator_mul("Mul", [](Expr a, Expr b) { return a * b; });
-const Arithmetic operator_div("Div", [](Expr a, Expr b) { return a / b; });
+
+// Division by an integer 0 is an error where the divisor is known; while running it gives 0.
+void require_no_zero(const Var* divisor) {
+  if (!is_integer(divisor->dtype())) return;
+  std::optional<std::vector<double>> values = known_numbers(divisor);
+  if (!values) return;
+  for (size_t i = 0; i < values->size(); ++i)
+    if ((*values)[i] == 0) fail("division by 0: element ", i, " of B, of shape ", to_string(divisor->shape()));
+}
+
+METAC_OPERATOR("Div").since({1, 6, 7, 13, 14}).inputs(2).outputs(1).attribute("axis", Kind::integer, 1, 7)
+    .attribute("broadcast", Kind::integer, 1, 7).attribute("consumed_inputs", Kind::integers, 1, 6).lower([](Lowering& n) {
+      require_no_zero(n.input(1));
+      numeric([](Expr a, Expr b) { return a / b; })(n);
+    });
 
 struct Logical : OperatorBuilder {
   Logical(const char* name, Fn fn) : OperatorBuilder(name) { legacy(since({1, 7}).inputs(2).outputs(1)).lower(logical(fn)); }
@@ -110,6 +124,7 @@ METAC_OPERATOR("Mod").since({10, 13, 28}).inputs(2).outputs(1).attribute("fmod",
   int64_t fmod = n.integer("fmod", 0);
   if (fmod != 0 && fmod != 1) fail("fmod must be 0 or 1, found ", fmod);
   if (n.opset() < 28 && fmod == 0 && is_float(n.input(0)->dtype())) fail("floating-point operands need fmod = 1");
+  require_no_zero(n.input(1));
   numeric([fmod](Expr a, Expr b) { return call(fmod ? Fn::trunc_mod : Fn::floor_mod, {a, b}); })(n);
 });
 

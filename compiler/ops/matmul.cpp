@@ -42,6 +42,7 @@ void lower_gemm(Lowering& n) {
   if (c) {
     require_same_dtype(n.input(0), c, "A", "C");
     if (c->rank() > 2) fail("C must have at most 2 axes, its shape is ", to_string(c->shape()));
+    broadcast_shapes(g, {y->shape(), c->shape()});  // for its message
     c = broadcast_to(g, widen(g, c), y->shape());
     y = elementwise(g, {y, c}, [&](const std::vector<Expr>& v) { return scaled(v[0], alpha) + scaled(v[1], beta); });
   } else {

@@ -1,5 +1,6 @@
 // MaxUnpool: scatters the maxima back to where MaxPool found them; what none reached is 0.
 #include "compiler/ops/arithmetic.h"
+#include "compiler/ops/shape_operands.h"
 #include "compiler/ops/windows.h"
 
 namespace metac {
@@ -28,6 +29,7 @@ void lower_max_unpool(Lowering& n) {
   Shape pooled{x->shape()[0], x->shape()[1]};
   for (size_t i = 0; i < axes; ++i)
     pooled.push_back((x->shape()[2 + i] - Expr(1)) * Expr(strides[i]) + Expr(kernel[i]) - Expr(pads[i]) - Expr(pads[axes + i]));
+  check_index_range(g, positions, element_count(pooled), "I");
   Shape result = pooled;
   if (wanted) {
     std::vector<Expr> dims = elements_of(g, wanted, "output_shape");

@@ -21,7 +21,12 @@ Pool plan_pool(Lowering& n) {
   p.windows = plan_windows(n, n.graph(), spatial_dims(x->shape()));
   p.ceil_mode = n.integer("ceil_mode", 0) != 0;
   p.result = {x->shape()[0], x->shape()[1]};
-  for (const Window& w : p.windows) p.result.push_back(w.out);
+  for (size_t i = 0; i < p.windows.size(); ++i) {
+    const Window& w = p.windows[i];
+    for (Expr pad : {w.pad_before, w.pad_after})
+      if (pad.if_int()) n.graph().require(pad < w.span(), concat("a window of ", to_string(w.span()), " elements could lie in the padding of ", to_string(pad), " of spatial axis ", i));
+    p.result.push_back(w.out);
+  }
   p.domain = p.result;
   for (const Window& w : p.windows) p.domain.push_back(w.kernel);
   return p;
