@@ -2,7 +2,7 @@
 // give the same bits. Every function reduces its argument to a small interval and evaluates a minimax polynomial there
 // (coefficients: weighted least squares with Lawson's iteration, rounded to float). pow, sin and cos compute in double
 // lanes: their reductions need the digits. The errors stand beside each function, in ULP of the result, rounded up from what
-// the dense walk of tests/unit/runtime/math_test.cpp finds, with and without FMA.
+// the dense walk of tests/runtime/device_math_test.cpp finds, with and without FMA.
 #pragma once
 #include "vector_memory.h"
 
@@ -59,7 +59,7 @@ METAC_INLINE V copy_sign(V magnitude, V sign) {
   return bit_cast<V>((bit_cast<Bits32<V>>(magnitude) & 0x7fffffffu) | bit);
 }
 
-// exp, 1 ULP: e^x = 2^n e^r, |r| <= ln 2 / 2.
+// exp, 2 ULP: e^x = 2^n e^r, |r| <= ln 2 / 2.
 template <class V>
 METAC_INLINE V exp_f32(V x) {
   const V clamped = min(constant<V>(89.0f), max(constant<V>(-104.0f), x));  // beyond: infinity and zero; NaN passes

@@ -28,7 +28,7 @@
 //            same order everywhere. any(mask), all(mask).
 //  fma       fma(a, b, c): a * b + c, rounded once where the machine has FMA, else twice; scalars and vectors alike.
 //  errors    float: + - * / sqrt fma are exact to half a ULP; exp log tanh sigmoid erf sin cos tan pow expm1 log1p atan
-//            and their kin stay within 4 ULP (tests/unit/runtime/math_test.cpp walks them densely; most are within 2).
+//            and their kin stay within 4 ULP (tests/runtime/device_math_test.cpp walks them densely; most are within 2).
 //            double: what libm gives.
 #pragma once
 #ifndef METAC_RUNTIME_NAMESPACE

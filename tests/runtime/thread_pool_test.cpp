@@ -1,0 +1,97 @@
+// Every iteration once, whoever does it; sleepers are woken or passed over; the caller's own pool.
+#include "runtime/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace metac_runtime;
+
+struct Counted {
+  explicit Counted(size_t n) : done(n) {}
+  std::vector<std::atomic<int>> done;
+  std::atomic<int> most_worker{0};
+};
+void count(void* state, int32_t worker, int64_t begin, int64_t end) {
+  Counted& counted = *static_cast<Counted*>(state);
+  for (int64_t i = begin; i < end; ++i) ++counted.done[static_cast<size_t>(i)];
+  int seen = counted.most_worker;
+  while (seen < worker && !counted.most_worker.compare_exchange_weak(seen, worker)) {
+  }
+}
+bool each_once(const Counted& counted) {
+  for (const auto& n : counted.done)
+    if (n != 1) return false;
+  return true;
+}
+
+TEST(ThreadPool, EveryIterationOnce) {
+  for (const bool dynamic : {true, false}) {
+    for (const int workers : {1, 2, 3, 7}) {
+      ThreadPool pool;
+      ASSERT_TRUE(pool.start(workers));
+      pool.set_dynamic(dynamic);
+      for (int round = 0; round < TEST_ITERATIONS; ++round) {
+        const int64_t n = 1 + round % 37;
+        Counted counted(static_cast<size_t>(n));
+        pool.run(n, 100000, count, &counted);
+        ASSERT_TRUE(each_once(counted)) << workers << " workers, " << n;
+        ASSERT_LT(counted.most_worker, workers);
+        if (round % 100 == 99) std::this_thread::sleep_for(std::chrono::microseconds(200));  // they sleep by now
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, SmallWorkStaysOnTheCaller) {
+  ThreadPool pool;
+  ASSERT_TRUE(pool.start(4));
+  struct State {
+    std::thread::id caller = std::this_thread::get_id();
+    bool elsewhere = false;
+  } state;
+  pool.run(100, 100, [](void* s, int32_t, int64_t, int64_t) {
+    State& state = *static_cast<State*>(s);
+    if (std::this_thread::get_id() != state.caller) state.elsewhere = true;
+  }, &state);
+  EXPECT_FALSE(state.elsewhere);
+}
+
+TEST(ThreadPool, NothingToDo) {
+  ThreadPool pool;
+  ASSERT_TRUE(pool.start(2));
+  pool.run(0, 1000000, nullptr, nullptr);
+  pool.run(-5, 1000000, nullptr, nullptr);
+}
+
+TEST(ThreadPool, TheCallersOwnPool) {
+  ThreadPool pool;
+  ASSERT_TRUE(pool.start(1));
+  int calls = 0;
+  ASSERT_TRUE(pool.use([](void* own, int32_t n, void (*task)(void*, int32_t), void* state) {
+    ++*static_cast<int*>(own);
+    std::vector<std::thread> threads;
+    for (int32_t i = 0; i < n; ++i) threads.emplace_back(task, state, i);
+    for (std::thread& t : threads) t.join();
+  }, &calls, 3));
+  Counted counted(100);
+  pool.run(100, 10000, count, &counted);
+  EXPECT_TRUE(each_once(counted));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ThreadPool, PinnedAndManyPools) {
+  for (int i = 0; i < 20; ++i) {
+    ThreadPool a, b;
+    ASSERT_TRUE(a.start(2, true));
+    ASSERT_TRUE(b.start(2));
+    Counted counted(50);
+    a.run(50, 10000, count, &counted);
+    EXPECT_TRUE(each_once(counted));
+  }
+}
+
+}  // namespace
