@@ -1,6 +1,8 @@
 // Attention: softmax(Q*K' * scale + bias) * V with everything that opsets 23 to 25 add: grouped heads, a cache, causal
 // and sliding windows, padding, softcap. Masking is a condition in the element-wise body, not a tensor of biases, so that
 // the whole of it is contraction, element-wise, row maximum and sum, contraction: what streaming softmax fuses.
+#include "compiler/ops/attention.h"
+
 #include <cmath>
 
 #include "compiler/ops/arithmetic.h"
@@ -8,6 +10,23 @@
 #include "compiler/ops/softmax.h"
 
 namespace metac {
+
+Var* repeat_heads(Graph& g, Var* x, Dim heads) {
+  Dim own = x->shape()[1];
+  if (own == heads) return x;
+  g.require(equal(floor_mod(heads, own), 0), concat("the ", to_string(own), " heads of K and V must divide the ", to_string(heads), " heads of Q"));
+  return g.reindex({x}, {x->shape()[0], heads, x->shape()[2], x->shape()[3]},
+                   {axis(0), floor_div(axis(1), floor_div(heads, own)), axis(2), axis(3)});
+}
+
+Var* attention_scores(Graph& g, Var* q, Var* k, std::optional<double> stated) {
+  require_equal(g, q->shape()[3], k->shape()[3], concat("head sizes of Q ", to_string(q->shape()), " and K ", to_string(k->shape())));
+  DType dtype = q->dtype();
+  Expr scale = stated ? float_constant(*stated, dtype) : constant_of(dtype, 1) / call(Fn::sqrt, {cast(q->shape()[3], dtype)});
+  Var* scaled = elementwise(g, {q}, [&](const std::vector<Expr>& e) { return e[0] * scale; });
+  return matmul(g, scaled, transpose(g, k, {0, 1, 3, 2}));
+}
+
 namespace {
 
 using Kind = Attribute::Kind;
@@ -123,23 +142,14 @@ void lower_attention(Lowering& n) {
   }
   if (n.wants_output(1)) n.set_output(1, k);
   if (n.wants_output(2)) n.set_output(2, v);
-  require_equal(g, q->shape()[3], k->shape()[3], concat("head sizes of Q ", to_string(q->shape()), " and K ", to_string(k->shape())));
   require_equal(g, k->shape()[2], v->shape()[2], concat("lengths of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
 
-  // Grouped heads: query head h reads key head h / repeats.
-  Dim heads = q->shape()[1], own = k->shape()[1];
-  auto grouped = [&](Var* x) {
-    if (own == heads) return x;
-    g.require(equal(floor_mod(heads, own), 0), concat("the ", to_string(own), " heads of K and V must divide the ", to_string(heads), " heads of Q"));
-    return g.reindex({x}, {x->shape()[0], heads, x->shape()[2], x->shape()[3]},
-                     {axis(0), floor_div(axis(1), floor_div(heads, own)), axis(2), axis(3)});
-  };
-  Var *wide_q = widen(g, q), *wide_k = widen(g, grouped(k)), *wide_v = widen(g, grouped(v));
-  DType wide = wide_q->dtype();
-  Expr scale = n.has("scale") ? float_constant(n.real("scale", 1), wide)
-                              : constant_of(wide, 1) / call(Fn::sqrt, {cast(q->shape()[3], wide)});
-  wide_q = elementwise(g, {wide_q}, [&](const std::vector<Expr>& e) { return e[0] * scale; });
-  Var* scores = matmul(g, wide_q, transpose(g, wide_k, {0, 1, 3, 2}));
+  Dim heads = q->shape()[1];
+  Var *wide_k = widen(g, repeat_heads(g, k, heads)), *wide_v = widen(g, repeat_heads(g, v, heads));
+  DType wide = wide_v->dtype();
+  std::optional<double> scale;
+  if (n.has("scale")) scale = n.real("scale", 1);
+  Var* scores = attention_scores(g, widen(g, q), wide_k, scale);
   int64_t mode = n.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) fail("qk_matmul_output_mode must be 0 to 3, found ", mode);
   Var* seen[4] = {scores, nullptr, nullptr, nullptr};

@@ -66,7 +66,7 @@ int64_t check_convolution(Lowering& n, Var* x, Var* w, Var* bias) {
   return groups;
 }
 
-static void lower_conv(Lowering& n) {
+Var* convolve_node(Lowering& n) {
   Graph& g = n.graph();
   Var *x = n.input(0), *w = n.input(1), *bias = n.optional_input(2);
   require_float(x, "X");
@@ -78,8 +78,10 @@ static void lower_conv(Lowering& n) {
     require_same_dtype(x, bias, "X", "B");
     y = map(g, Fn::add, y, per_channel(g, widen(g, bias), y->rank()));
   }
-  n.set_output(0, cast(g, y, x->dtype()));
+  return y;
 }
+
+static void lower_conv(Lowering& n) { n.set_output(0, cast(n.graph(), convolve_node(n), n.input(0)->dtype())); }
 
 METAC_OPERATOR("Conv").since({1, 11, 22}).inputs(2, 3).outputs(1).attribute("group", Attribute::Kind::integer)
     .attribute("pads", Attribute::Kind::integers).attribute("auto_pad", Attribute::Kind::string)

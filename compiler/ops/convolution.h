@@ -12,6 +12,8 @@ Var* convolve(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, int6
 
 // Reads `group` and `kernel_shape` and checks x, w and the optional bias against them.
 int64_t check_convolution(Lowering& n, Var* x, Var* w, Var* bias);
+// The node's convolution with its bias, in an arithmetic dtype: inputs X, W, B.
+Var* convolve_node(Lowering& n);
 // [C] -> [C, 1, 1...] for a result of `rank` axes with its channels at axis 1.
 Var* per_channel(Graph& g, Var* v, int rank);
 

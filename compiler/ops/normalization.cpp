@@ -1,20 +1,14 @@
 // Normalisations by statistics of the operand itself: layer, RMS, group, instance, Lp, mean-variance, local response.
 // Each in two passes (mean, then squared distances to it), which keeps its accuracy where the mean is large.
+#include "compiler/ops/normalization.h"
+
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/convolution.h"
 #include "compiler/ops/reductions.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
-namespace {
 
-using Kind = Attribute::Kind;
-
-struct Standardised {
-  Var *mean, *inverse_deviation, *value;  // dims of the first two are kept
-};
-
-// (x - mean) / sqrt(variance + epsilon) along `axes`.
 Standardised standardise(Graph& g, Var* x, const std::vector<int>& axes, double epsilon) {
   Var* mu = mean(g, x, axes, true);
   Var* inverse = elementwise(g, {variance(g, x, mu, axes)}, [&](const std::vector<Expr>& v) {
@@ -24,12 +18,22 @@ Standardised standardise(Graph& g, Var* x, const std::vector<int>& axes, double 
   return {mu, inverse, value};
 }
 
-// y * scale + bias; both widen to y's dtype and must broadcast to its shape. bias may be null.
+Var* divide_by_root_mean_square(Graph& g, Var* x, const std::vector<int>& axes, double epsilon) {
+  Var* squares = elementwise(g, {x}, [](const std::vector<Expr>& v) { return v[0] * v[0]; });
+  return elementwise(g, {x, mean(g, squares, axes, true)}, [&](const std::vector<Expr>& v) {
+    return v[0] / call(Fn::sqrt, {v[1] + constant_like(v[1], epsilon)});
+  });
+}
+
 Var* scale_and_shift(Graph& g, Var* y, Var* scale, Var* bias) {
   auto fit = [&](Var* v) { return broadcast_to(g, cast(g, v, y->dtype()), y->shape()); };
   if (!bias) return map(g, Fn::mul, y, fit(scale));
   return elementwise(g, {y, fit(scale), fit(bias)}, [](const std::vector<Expr>& v) { return v[0] * v[1] + v[2]; });
 }
+
+namespace {
+
+using Kind = Attribute::Kind;
 
 void lower_layer_normalization(Lowering& n) {
   Graph& g = n.graph();
@@ -47,16 +51,15 @@ METAC_OPERATOR("LayerNormalization").since({17}).inputs(2, 3).outputs(1, 3).attr
 
 void lower_rms_normalization(Lowering& n) {
   Graph& g = n.graph();
-  Var *x = n.input(0), *wide = widen(g, x);
+  Var* x = n.input(0);
   require_float(x, "X");
-  double epsilon = n.real("epsilon", 1e-5);
   std::vector<int> axes = axes_from(check_axis(n.integer("axis", -1), x->rank()), x->rank());
-  Var* squares = elementwise(g, {wide}, [](const std::vector<Expr>& v) { return v[0] * v[0]; });
-  Var* y = elementwise(g, {wide, mean(g, squares, axes, true)}, [&](const std::vector<Expr>& v) {
-    return v[0] / call(Fn::sqrt, {v[1] + constant_like(v[1], epsilon)});
-  });
+  Var* y = divide_by_root_mean_square(g, widen(g, x), axes, n.real("epsilon", 1e-5));
   n.set_output(0, cast(g, scale_and_shift(g, y, n.input(1), nullptr), x->dtype()));
 }
+// ONNX Runtime's name for it, which its exporter writes into the domain of ONNX.
+METAC_OPERATOR("SimplifiedLayerNormalization").since({1}).inputs(2).outputs(1).attribute("stash_type", Kind::integer)
+    .attribute("epsilon", Kind::real).attribute("axis", Kind::integer).lower(lower_rms_normalization);
 METAC_OPERATOR("RMSNormalization").since({23}).inputs(2).outputs(1).attribute("stash_type", Kind::integer)
     .attribute("epsilon", Kind::real).attribute("axis", Kind::integer).lower(lower_rms_normalization);
 
