@@ -1,0 +1,205 @@
+// Generated projects as text: names of the model are data and nothing else, the same input gives the same bytes, weights
+// files say whose they are. (tests/project builds and runs projects.)
+#include "compiler/codegen/project.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "compiler/codegen/build_project.h"
+#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/program_text.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
+
+namespace metac {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// y = w + x by one kernel, both of `n` elements.
+CompiledModel small_model(const std::string& input = "x", const std::string& output = "y", const std::string& parameter = "w") {
+  CompiledModel m;
+  CompiledProgram& p = m.run;
+  p.symbols = {{"batch", 1, 64, 1}};
+  p.code = {{rt::Code::symbol, 0}, {rt::Code::constant, 4}, {rt::Code::mul, 0}};
+  p.extents = {{0, 1}};
+  auto buffer = [](rt::BufferKind kind, int64_t offset) {
+    return rt::Buffer{kind, rt::ScalarType::f32, 1, 0, offset, 0, {0, 3}, 0, 0, false};
+  };
+  p.buffers = {buffer(rt::BufferKind::input, -1), buffer(rt::BufferKind::weight, 0), buffer(rt::BufferKind::output, -1)};
+  p.operands = {0, 1, 2};
+  rt::Step step{};
+  step.kind = rt::StepKind::launch;
+  step.count = 3;
+  step.parallel = {0, 1};
+  step.symbol = step.else_begin = -1;
+  p.steps = {step};
+  p.step_comments = {"k000_add"};
+  p.top_level_steps = 1;
+  p.sources = {{0, 0, 0}};
+  p.inputs = {{input, 0, DType::f32, {"batch"}}};
+  p.outputs = {{output, 2, DType::f32, {"batch"}}};
+  p.kernels = {{"k000_add", "// k000_add\nextern \"C\" void k000_add(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n}\n", {0}, {}, 0, 0}};
+  p.messages = {"a \"message\" \\ of\nthe model"};
+  p.weight_bytes = 64;
+  m.prepare.inputs = {{parameter, 0, DType::f32, {"16"}}};
+  m.prepare.extents = {{16, 0}};
+  m.prepare.buffers = {rt::Buffer{rt::BufferKind::input, rt::ScalarType::f32, 1, 0, -1, 0, {64, 0}, 0, 0, false}};
+  m.parameters = {{parameter, make_tensor<float>(DType::f32, {16}, std::vector<float>(16, 1.0f))}};
+  m.weights = {{0, -1, 0, 64}};
+  return m;
+}
+
+const std::byte weights[64] = {};
+
+Project project_of(const CompiledModel& model, const std::string& name = "net", std::vector<NodeLabel> nodes = {{"add", "Add"}}) {
+  ProjectOptions options;
+  options.name = name;
+  options.model_hash = std::string(64, 'a');
+  options.nodes = std::move(nodes);
+  return write_project(model, weights, options);
+}
+
+TEST(Project, IsTheSameTwice) {
+  EXPECT_EQ(project_of(small_model()).files, project_of(small_model()).files);
+  EXPECT_EQ(project_of(small_model()).weights_header, project_of(small_model()).weights_header);
+}
+
+TEST(Project, NoTextOfTheModelIsCode) {
+  const std::vector<std::string> hostile = {"*/ #include \"/etc/passwd\"", "x\n#include <evil.h>\nint main() {}", "\"); evil(\"", "??/\" trigraph ??' ", "../../escape",
+                                            "a.b", "a_b\\", std::string("nul\0inside", 10), std::string(1 << 20, 'A') + "\n", "\xe2\x80\xae" "rtl", "\xff\xfe broken",
+                                            "R\"(raw)\"", "%s%n", "$(touch x)", "`touch x`", "'''\nimport os"};
+  for (const std::string& name : hostile) {
+    Project p = project_of(small_model(name, name, name), "net", {{name, name}});
+    for (const auto& [path, text] : p.files) {
+      EXPECT_EQ(path.find(name), std::string::npos) << path;
+      // What could end a literal, a comment or a line stands nowhere as it is; the manifest escapes by JSON's rules.
+      if (name.find_first_of("\"\n?") != std::string::npos) {
+        EXPECT_EQ(text.find(name), std::string::npos) << path;
+      }
+    }
+  }
+}
+
+TEST(Project, ManifestCarriesExactNames) {
+  const std::string name = "weird \"name\" \n \x01";
+  Project p = project_of(small_model(name), "net", {{name, "Add"}});
+  nlohmann::json manifest = nlohmann::json::parse(p.files.at("net.json"));
+  EXPECT_EQ(manifest["inputs"][0]["name"], name);
+  EXPECT_EQ(manifest["kernels"][0]["nodes"][0]["name"], name);
+  EXPECT_EQ(manifest["kernels"][0]["file"], "src/kernels_0.cpp");
+}
+
+TEST(Project, LiteralsSpellEveryByte) {
+  EXPECT_EQ(c_string("a\"b\\c\n?\x7f\xff" "7"), "\"a\\042b\\134c\\012\\077\\177\\3777\"");
+  EXPECT_EQ(comment_name("block.1/conv:0", "node 3"), "block.1/conv:0");
+  EXPECT_EQ(comment_name("a */ b", "node 3"), "node 3");
+  EXPECT_EQ(comment_name(std::string(81, 'a'), "node 3"), "node 3");
+  EXPECT_THAT(comment_text("x */ y \\\n z"), Not(HasSubstr("*/")));
+  EXPECT_THAT(comment_text("x */ y \\\n z"), Not(HasSubstr("\n")));
+}
+
+TEST(Project, ExtentsReadAsExpressions) {
+  CompiledModel m = small_model();
+  EXPECT_EQ(extent_text(m.run, {0, 3}), "n0*4");
+  EXPECT_EQ(extent_text(m.run, {12, 0}), "12");
+}
+
+TEST(Project, KernelsAreNoSymbolsOfTheWholeProgram) {
+  Project p = project_of(small_model());
+  EXPECT_THAT(p.files.at("src/kernels_0.cpp"), Not(HasSubstr("extern \"C\"")));
+  EXPECT_THAT(p.files.at("src/kernels_0.cpp"), HasSubstr("namespace net_runtime {"));
+}
+
+TEST(Project, TheWeightsSayWhoseTheyAre) {
+  Project p = project_of(small_model());
+  CompiledModel other = small_model();
+  other.run.weight_bytes = 128;
+  EXPECT_EQ(p.weights_header.size(), 4096u);
+  EXPECT_EQ(p.weights_header.substr(0, 8), "metacwts");
+  const std::byte more[128] = {};
+  ProjectOptions options;
+  options.name = "net";
+  EXPECT_NE(write_project(other, more, options).weights_header, p.weights_header);
+}
+
+TEST(Project, NamesAreIdentifiers) {
+  for (const char* bad : {"", "9net", "a b", "a-b", "int", "class", "a__b", "_a", "../x", "std", "naïve"}) EXPECT_THROW(check_project_name(bad), CompileError) << bad;
+  for (const char* good : {"net", "resnet50", "ch_PP_OCRv4", "a1_b2"}) EXPECT_NO_THROW(check_project_name(good)) << good;
+  EXPECT_EQ(project_name_for("ch_PP-OCRv4_det_infer.onnx"), "ch_pp_ocrv4_det_infer");
+  EXPECT_EQ(project_name_for("320n.onnx"), "model_320n");
+  EXPECT_EQ(project_name_for("int.onnx"), "int_model");
+  EXPECT_EQ(project_name_for("???"), "model");
+  for (const char* file : {"a__b.onnx", "__.onnx", "\xff\xff.onnx", "x.y.z.onnx"}) EXPECT_NO_THROW(check_project_name(project_name_for(file))) << file;
+}
+
+class BuildProject : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "metac_project_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    tools_.find = [](const std::string& name) { return "/usr/bin/" + name; };
+    tools_.run = [this](const std::vector<std::string>& argv, const std::string&, double) {
+      bool version = argv.back() == "--version";
+      return version ? ToolResult{0, 0, false, "compiler 1.0"} : answer_;
+    };
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string failure() {
+    Project p = project_of(small_model());
+    try {
+      build_project(p, folder_ + "/out", tools_);
+    } catch (const CompileError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::string folder_;
+  BuildTools tools_;
+  ToolResult answer_;
+};
+
+TEST_F(BuildProject, WritesSourcesAlone) {
+  BuildOptions options;
+  options.build = false;
+  build_project(project_of(small_model()), folder_ + "/out", tools_, options);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/out/CMakeLists.txt"));
+  EXPECT_EQ(std::filesystem::file_size(folder_ + "/out/net.weights"), 4096 + 64);
+  build_project(project_of(small_model()), folder_ + "/out", tools_, options);  // replaces its own
+}
+
+TEST_F(BuildProject, ReplacesNobodyElsesFolder) {
+  std::filesystem::create_directories(folder_ + "/out");
+  write_file(folder_ + "/out/thesis.txt", "years of work");
+  EXPECT_NE(failure(), "");
+  EXPECT_EQ(std::string(read_file(folder_ + "/out/thesis.txt").view()), "years of work");
+}
+
+TEST_F(BuildProject, SaysWhatTheCompilerDid) {
+  answer_ = {1, 0, false, "kernels.cpp:1: error: oh"};
+  EXPECT_THAT(failure(), HasSubstr("failed (status 1)"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+  EXPECT_EQ(std::string(read_file(folder_ + "/out.build.log").view()), answer_.output);
+  answer_ = {-1, 9, false, ""};
+  EXPECT_THAT(failure(), HasSubstr("signal 9, probably out of memory"));
+  answer_ = {-1, 0, true, ""};
+  EXPECT_THAT(failure(), HasSubstr("was stopped after 600 s"));
+  answer_ = {0, 0, false, ""};
+  EXPECT_THAT(failure(), HasSubstr("wrote no object file"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+}
+
+TEST_F(BuildProject, NamesTheCompilersItLookedFor) {
+  tools_.find = [](const std::string&) { return std::string(); };
+  EXPECT_THAT(failure(), HasSubstr("no C++ compiler found (looked for c++, g++, clang++ on PATH)"));
+}
+
+}  // namespace
+}  // namespace metac
