@@ -31,6 +31,9 @@ class CompileError : public std::exception {
 
 // Model text for a message: quotes it, escapes control characters and invalid UTF-8, cuts it at 80 bytes.
 std::string quoted(std::string_view text);
+// For std::string, which would otherwise find std::quoted by its namespace.
+inline std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }
+inline std::string quoted(std::string& text) { return quoted(std::string_view(text)); }
 
 // Joins the parts with operator<< : concat("K is ", k, " on the left, ", n, " on the right").
 template <typename... Parts>
