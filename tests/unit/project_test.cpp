@@ -70,7 +70,7 @@ TEST(Project, IsTheSameTwice) {
 }
 
 TEST(Project, NoTextOfTheModelIsCode) {
-  const std::vector<std::string> hostile = {"*/ #include \"/etc/passwd\"", "x\n#include <evil.h>\nint main() {}", "\"); evil(\"", "??/\" trigraph ??' ", "../../escape",
+  const std::vector<std::string> hostile = {"*/ #include \"/etc/passwd\"", "x\n#include <evil.h>\nint main() {}", "\"); evil(\"", "?" "?/\" trigraph", "../../escape",
                                             "a.b", "a_b\\", std::string("nul\0inside", 10), std::string(1 << 20, 'A') + "\n", "\xe2\x80\xae" "rtl", "\xff\xfe broken",
                                             "R\"(raw)\"", "%s%n", "$(touch x)", "`touch x`", "'''\nimport os"};
   for (const std::string& name : hostile) {
