@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/support/diagnostic.h"
+
 namespace metac {
 
 Attempt::Attempt(Graph& graph)
