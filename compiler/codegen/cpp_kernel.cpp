@@ -219,7 +219,7 @@ class KernelPrinter {
     const int64_t* extent = loop.extent.if_int();
     int width = options_.vector_bytes / 4;
     while (extent && width > 1 && width > *extent) width /= 2;
-    bool whole = extent && width > 0 && *extent % width == 0;
+    bool whole = extent && width > 1 && *extent % width == 0;
     std::string lanes;
     if (width > 1) {
       METAC_ASSERT(vector_axis_ < 0, "nested vector loops");
