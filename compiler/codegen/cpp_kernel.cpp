@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/cpp_text.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -44,6 +45,7 @@ class KernelPrinter {
  private:
   struct Scope {
     std::unordered_map<const ExprNode*, std::string> names, broadcasts;
+    std::map<std::string, std::string> vectors;  // loads that shuffles share, by their text
   };
 
   void line(const std::string& s) { text_ += std::string(static_cast<size_t>(2 * depth_), ' ') + s + "\n"; }
@@ -419,6 +421,8 @@ class KernelPrinter {
         if (e->args.empty()) return concat("t", e->id - first_local);
         if (e->id >= first_local && register_lanes_.count(e->id - first_local)) return register_name(e->id - first_local, e->args[0]);
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
+        if (is_vector(e) && in_tile_)
+          if (std::string text = shuffled_load(e, base); !text.empty()) return text;
         std::string at = value_text(lane_zero(e->args[0]));
         bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
         if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
@@ -459,6 +463,34 @@ class KernelPrinter {
     std::string text = std::string(name_of(e->fn)) + "(";
     for (size_t k = 0; k < args.size(); ++k) text += (k ? ", " : "") + args[k];
     return text + ")";
+  }
+
+  // Lanes that read a few elements of one vector in another order: load it, then shuffle.
+  std::string shuffled_load(Expr e, const std::string& base) {
+    Expr step = stride_of(e->args[0], vector_axis_);
+    if (bool(step) && step.is_int(1)) return "";
+    Expr first = lane_zero(e->args[0]);
+    std::vector<int64_t> offsets;
+    for (int lane = 0; lane < width_; ++lane) {
+      Expr here = rewrite(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
+      Expr gap = simplify(here - first, bounds_);
+      METAC_ASSERT(gap.if_int() && gap.as_int() >= 0 && gap.as_int() < width_, "lanes of ", to_string(e));
+      offsets.push_back(gap.as_int());
+    }
+    // The vector starts at a multiple of its width, so that printed-out neighbours share the load.
+    Linear form = linear_form(first);
+    int64_t into = floor_mod(form.constant, int64_t{width_});
+    for (int64_t offset : offsets)
+      if (offset + into >= width_) into = 0;
+    std::string list;
+    for (size_t k = 0; k < offsets.size(); ++k) list += concat(k ? ", " : "", offsets[k] + into);
+    std::string from = index_text(first - Expr(into));
+    auto [found, fresh] = scopes_.back().vectors.emplace(base + from, "");
+    if (fresh) {
+      found->second = concat("x", next_name_++);
+      line(concat("const auto ", found->second, " = load<", vector_type(e->dtype, width_), ">(", base, " + ", from, ");"));
+    }
+    return concat("shuffle<", list, ">(", found->second, ")");
   }
 
   // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.

@@ -31,6 +31,7 @@ class LayoutChooser {
       if (item.op) continue;
       for (const Definition& d : item.group.stages) makers_[d.out->id] = k;
     }
+    for (Item& item : region_.items) merge_narrow_groups(item);
     for (Item& item : region_.items)
       if (auto work = find_work(item)) work_[&item - region_.items.data()] = *work;
     for (auto& [index, work] : work_) choose_result_layout(region_.items[static_cast<size_t>(index)].group, work);
@@ -55,6 +56,60 @@ class LayoutChooser {
     for (auto& [view, source] : region_.views)
       if (source == v) return true;
     return false;
+  }
+
+  // ---- narrow groups ----
+  // Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
+  // several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
+  void merge_narrow_groups(Item& item) {
+    if (item.op || item.group.stages.size() != 1) return;
+    Definition& d = item.group.stages[0];
+    if (!match_contraction(d)) return;
+    for (Expr e : d.out_index) {
+      if (e->kind != ExprKind::call) continue;
+      Linear form = linear_form(e);
+      if (form.constant != 0 || form.terms.size() != 2) continue;
+      auto [x, cx] = form.terms[0];
+      auto [y, cy] = form.terms[1];
+      if (cx == 1) std::swap(x, y), std::swap(cx, cy);
+      if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
+      if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes_ || lanes_ % cx != 0) continue;
+      // x becomes the merged axis, y disappears.
+      std::vector<Expr> renamed;
+      std::vector<int> position;
+      Shape domain;
+      for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
+        if (k == y->id) {
+          renamed.push_back(Expr());
+          continue;
+        }
+        renamed.push_back(axis(static_cast<int>(domain.size())));
+        domain.push_back(k == x->id ? d.domain[static_cast<size_t>(k)] * Expr(cx) : d.domain[static_cast<size_t>(k)]);
+      }
+      Expr merged = renamed[static_cast<size_t>(x->id)];
+      renamed[static_cast<size_t>(x->id)] = floor_div(merged, cx);
+      renamed[static_cast<size_t>(y->id)] = floor_mod(merged, cx);
+      d.domain = domain;
+      d.body = substitute_axes(d.body, renamed);
+      d.epilogue = substitute_axes(d.epilogue, renamed);
+      for (Expr& index : d.out_index) index = substitute_axes(index, renamed);
+      // The channels of a group are reduced innermost, printed out: each has its own shuffle.
+      simplify(d, graph_.symbols);
+      std::vector<int> order = identity_positions(d.domain.size());
+      if (d.reduced > 1) {
+        int last_axis = static_cast<int>(d.domain.size()) - 1;
+        for (int k = d.kept(); k <= last_axis; ++k) order[static_cast<size_t>(k)] = k == d.kept() ? last_axis : k - 1;
+        permute_axes(d, order);
+      }
+      narrow_.insert(d.out->id);
+      return;
+    }
+  }
+
+  static std::vector<int> identity_positions(size_t n) {
+    std::vector<int> out;
+    for (size_t k = 0; k < n; ++k) out.push_back(static_cast<int>(k));
+    return out;
   }
 
   // ---- which contraction, which lanes ----
@@ -88,7 +143,7 @@ class LayoutChooser {
           bool both = std::count(in_a.begin(), in_a.end(), axis_id) > 0;
           if (both != (pass == 1)) continue;
           if (both && d.domain[static_cast<size_t>(axis_id)].is_int(1)) continue;
-          if (both && !a_follows(w, axis_id)) continue;
+          if (both && !a_follows(w, axis_id) && !narrow_.count(d.out->id)) continue;
           if (e->kind != ExprKind::axis && d.domain[static_cast<size_t>(axis_id)].if_int() && d.domain[static_cast<size_t>(axis_id)].as_int() < lanes_) continue;
           w.lanes_axis = axis_id;
           w.out_axis = k;
@@ -134,6 +189,7 @@ class LayoutChooser {
       copy.out_index = identity_indices(rank);
       copy.nodes = d.nodes;
       size_t index = makers_.at(d.out->id);
+      if (narrow_.count(d.out->id)) narrow_.insert(own->id);
       d.out = own;
       makers_[own->id] = index;
       after_[index].push_back(item_of(copy));
@@ -232,10 +288,11 @@ class LayoutChooser {
     Item& item = region_.items[index];
     Definition& d = item.group.stages[0];
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
+    bool narrow = narrow_.count(d.out->id) > 0;
     for (const Operand* o : {&w.c.a})
       for (Expr e : o->load->args)
-        if (any_of(e, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); }) && !linear_address(*o, d)) return;
-    split_reduced_axis(d, w);
+        if (any_of(e, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); }) && !narrow && !linear_address(*o, d)) return;
+    if (!narrow) split_reduced_axis(d, w);
     ContractionPlan plan;
     plan.lanes_axis = w.lanes_axis;
     plan.lanes_in_both = w.lanes_in_both;
@@ -245,7 +302,9 @@ class LayoutChooser {
     plan.tile = tile.points;
     if (w.lanes_in_both) {
       int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
-      plan.unrolled = last_extent > 0 && last_extent <= 7 ? 1 : 0;
+      plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes_ : 7) ? 1 : 0;
+      if (narrow && plan.unrolled == 0) return;
+      if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
     }
     Expr b_address = storage_address(var(w.c.b.load->id)->shape(), layout_of(w.c.b.load->id), w.c.b.load->args);
     Bounds bounds(graph_.symbols, d.domain);
@@ -428,6 +487,7 @@ class LayoutChooser {
   int lanes_, registers_;
   std::map<int, size_t> makers_;           // Var id -> item
   std::map<int64_t, Work> work_;           // by item
+  std::set<int> narrow_;                   // results of narrow groups
   std::map<size_t, std::vector<Item>> before_, after_;
   std::map<int, Var*> copies_;
 };

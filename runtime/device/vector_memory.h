@@ -157,4 +157,14 @@ METAC_INLINE bool all(M mask) { return reduce_and(mask) != 0; }
 METAC_INLINE bool any(bool mask) { return mask; }
 METAC_INLINE bool all(bool mask) { return mask; }
 
+// The lanes `at...` of v, in that order.
+template <int... at, class V>
+METAC_INLINE V shuffle(V v) {
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(v, v, at...);
+#else
+  return __builtin_shuffle(v, Mask<V>{at...});
+#endif
+}
+
 }  // namespace METAC_RUNTIME_NAMESPACE
