@@ -193,6 +193,12 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
     failure = prepare.failure();
     return status_of(failure);
   }
+  for (int32_t k = 0; k < weight_source_count; ++k) {  // two places may hold the same output
+    const WeightSource& source = weight_sources[k];
+    if (source.parameter >= 0) continue;
+    const void* made = out[source.prepare_output].data;
+    if (made != bytes + source.offset) std::memcpy(bytes + source.offset, made, static_cast<size_t>(source.bytes));
+  }
   context->refitted.take(block);
   context->executor.set_weights(context->refitted.data());
   return @NAME@_OK;

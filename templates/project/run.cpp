@@ -14,16 +14,16 @@ using namespace METAC_RUNTIME_NAMESPACE;
 namespace {
 
 const char usage[] =
-    "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR]\n"
+    "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR [--numbered]]\n"
     "               [--threads N] [--pin] [--weights FILE] [--bench [SECONDS]] [--profile] [--info]\n"
-    "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy; without\n"
-    "--output-dir a summary of each is printed. --bench prints min, median and p99 of the time of one run.\n";
+    "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy\n"
+    "(--numbered: DIR/output_0.npy ...); without --output-dir a summary of each is printed. --bench prints min, median and p99 of the time of one run.\n";
 
 struct Arguments {
   std::vector<std::string> inputs, shapes;
   std::string output_dir, weights;
   int threads = 0;
-  bool pin = false, bench = false, profile = false, info = false;
+  bool pin = false, numbered = false, bench = false, profile = false, info = false;
   double seconds = 3;
 };
 
@@ -242,6 +242,7 @@ bool parse(int count, char** values, Arguments* arguments, std::string* error) {
     else if (option == "--weights" && value(&text)) arguments->weights = text;
     else if (option == "--threads" && value(&text)) arguments->threads = std::atoi(text.c_str());
     else if (option == "--pin") arguments->pin = true;
+    else if (option == "--numbered") arguments->numbered = true;
     else if (option == "--profile") arguments->profile = true;
     else if (option == "--info") arguments->info = true;
     else if (option == "--bench") {
@@ -280,7 +281,7 @@ int run(const Arguments& arguments, @name@_context** context) {
       if (!arguments.bench) summarise(port, tensor);
       continue;
     }
-    error = write_npy(arguments.output_dir + "/" + output_file(port->name, i), type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
+    error = write_npy(arguments.output_dir + "/" + output_file(arguments.numbered ? "" : port->name, i), type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
     if (!error.empty()) return fault(error);
   }
   if (arguments.profile && @name@_profile(*context, 1) != @NAME@_OK) return fault(@name@_last_error(*context));

@@ -1,0 +1,36 @@
+// A model to a generated library in a folder: lowering, compilation, prepared weights, sources, build. What `metac
+// compile` and `verify --aot` do.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+
+#include "compiler/ops/lower_model.h"
+#include "compiler/ops/model.h"
+#include "compiler/passes/compile.h"
+
+namespace metac {
+
+struct LibraryOptions {
+  CompileOptions compile;
+  LowerOptions lower;
+  std::string name;                // of the library; empty: from the model's file name
+  bool embed_weights = false, build = true;
+  std::string compiler;            // empty: the first of c++, g++, clang++ on PATH
+  int jobs = 0;                    // compilers at once; 0: one per CPU
+  double seconds = 600;            // that any one compiler may take
+  std::map<std::string, std::string> recorded;  // options, for the manifest
+  std::function<void(int done, int all)> progress;
+};
+
+struct LibraryReport {
+  std::string name;
+  size_t kernels = 0, steps = 0;
+  int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
+  double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
+};
+
+// Throws CompileError naming the model's file. `folder` appears whole or not at all.
+LibraryReport compile_library(const Model& model, const std::string& folder, const LibraryOptions& options);
+
+}  // namespace metac

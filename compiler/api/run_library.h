@@ -1,0 +1,29 @@
+// A model compiled to a generated library in a temporary folder and called through its own run program: what `verify
+// --aot` looks at.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/api/session.h"
+
+namespace metac {
+
+class TemporaryGuard;
+
+class Library {
+ public:
+  // Compiles for exactly these inputs' shapes. Throws CompileError.
+  Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds);
+  ~Library();
+  std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
+
+ private:
+  std::string folder_;
+  std::unique_ptr<TemporaryGuard> guard_;
+  std::vector<std::string> input_names_, output_names_;
+  std::vector<DType> output_dtypes_;
+};
+
+}  // namespace metac

@@ -1,0 +1,132 @@
+// metac compile: a model to a library in a folder.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "compiler/api/compile_library.h"
+#include "compiler/codegen/project.h"
+#include "compiler/driver/command.h"
+#include "compiler/driver/model_options.h"
+#include "compiler/driver/quantities.h"
+#include "compiler/support/file_system.h"
+#include "frontends/read_model.h"
+
+namespace metac {
+namespace {
+
+struct Options : ModelOptions {
+  std::string output, name, target = "cpu", external = "none", emit = "project", print_after, compiler;
+  bool embed_weights = false, no_build = false, times = false, json = false;
+  int jobs = 0;
+  double seconds = 600;
+};
+
+void print_nodes(const Model& model) {
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const Node& node = model.graph.nodes[i];
+    std::printf("%s:", describe(node, static_cast<int>(i)).c_str());
+    for (const std::string& in : node.inputs) std::printf(" %s", in.empty() ? "-" : quoted(in).c_str());
+    std::printf(" ->");
+    for (const std::string& out : node.outputs) std::printf(" %s", out.empty() ? "-" : quoted(out).c_str());
+    std::printf("\n");
+  }
+}
+
+std::map<std::string, std::string> recorded(const Options& o) {
+  std::map<std::string, std::string> rows = {{"fusion", o.fusion}, {"external", o.external}};
+  auto joined = [](const std::vector<std::string>& texts) {
+    std::string all;
+    for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
+    return all;
+  };
+  if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
+  if (!o.dims.empty()) rows["dim"] = joined(o.dims);
+  return rows;
+}
+
+void report(const Options& o, const LibraryReport& r) {
+  if (o.json) {
+    nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", r.arena_bytes},
+                                   {"live_set_bytes", r.live_set_bytes}, {"weight_bytes", r.weight_bytes},
+                                   {"seconds", {{"lower", r.lower_seconds}, {"compile", r.compile_seconds}, {"prepare", r.prepare_seconds}, {"build", r.build_seconds}}}};
+    std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    return;
+  }
+  std::printf("%s: %zu kernels, weights %s, working memory %s (live-set bound %s)\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(),
+              show_bytes(r.arena_bytes).c_str(), show_bytes(r.live_set_bytes).c_str());
+  std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
+              show_seconds(r.lower_seconds + r.compile_seconds + r.prepare_seconds + r.build_seconds).c_str());
+  if (o.times)
+    std::printf("lowered in %s, compiled in %s, parameters prepared in %s, written%s in %s\n", show_seconds(r.lower_seconds).c_str(),
+                show_seconds(r.compile_seconds).c_str(), show_seconds(r.prepare_seconds).c_str(), o.no_build ? "" : " and built", show_seconds(r.build_seconds).c_str());
+}
+
+int run(const Options& o) {
+  if (o.target == "cuda") throw UsageError("--target cuda is not available in this build yet");
+  const bool stages_only = o.emit != "project";
+  if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
+  LibraryOptions library;
+  library.compile = o.compile();
+  library.lower = o.lower();
+  if (!o.name.empty()) check_project_name(o.name);
+  Model model = read_model(o.model);
+  library.compile.emit = stages_only ? o.emit : "";
+  library.compile.print_after = o.print_after;
+  library.compile.time_passes = o.times;
+  library.compile.trace = &std::cout;
+  if (o.emit == "graph") {
+    require_compilable(model);
+    print_nodes(model);
+    return exit_good;
+  }
+  if (stages_only) {
+    require_compilable(model);
+    std::unique_ptr<Graph> graph = lower_model(model, library.lower);
+    compile_graph(*graph, library.compile);
+    return exit_good;
+  }
+  library.name = o.name;
+  library.embed_weights = o.embed_weights;
+  library.build = !o.no_build;
+  library.compiler = o.compiler;
+  library.jobs = o.jobs;
+  library.seconds = o.seconds;
+  library.recorded = recorded(o);
+  const bool terminal = isatty(2) != 0 && !o.json;
+  if (terminal) library.progress = [](int done, int all) { std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : ""); };
+  report(o, compile_library(model, o.output, library));
+  return exit_good;
+}
+
+}  // namespace
+
+void add_compile_command(CLI::App& app, int* status) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compile", "compile a model to a library: C, C++, Python and CMake, no dependencies");
+  add_model_argument(*command, *o);
+  command->add_option("-o,--output", o->output, "the folder to write; an earlier compilation there is replaced")->type_name("DIR");
+  command->add_option("--name", o->name, "of the library and the prefix of its functions; default: from the model's file name");
+  add_shape_options(*command, *o);
+  add_compile_options(*command, *o);
+  command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
+  command->add_flag("--no-build", o->no_build, "write the sources alone");
+  command->add_option("--cxx", o->compiler, "the C++ compiler; default: the first of c++, g++, clang++ on PATH")->type_name("PROGRAM");
+  command->add_option("--jobs", o->jobs, "compilers at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
+  command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--target", o->target, "cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--external", o->external, "vendor libraries: none, or auto")->check(CLI::IsMember({"none", "auto"}))->capture_default_str();
+  command->add_option("--emit", o->emit, "stop at a stage and print it")
+      ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
+      ->capture_default_str();
+  command->add_option("--print-after", o->print_after, "print the program after this pass")->type_name("PASS");
+  command->add_flag("--time-passes", o->times, "say how long each part took");
+  command->add_flag("--json", o->json, "the summary as JSON");
+  for (const char* name : {"--grad", "--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
+  for (const char* name : {"--train", "--cuda-arch", "--memory-budget", "--max-memory", "--max-time"})
+    add_unavailable_option(*command, name, "this build compiles inference ahead of time");
+  command->callback([=] { *status = run(*o); });
+}
+
+}  // namespace metac

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Compiles models to libraries and does with them what users do.
+
+    python3 run_project.py --build build/ci [--keep DIR] [--only WORD]
+
+Checked: stock cmake builds the sources with every compiler found, warnings being errors, and all builds answer the same
+bits; OpenMP; weights inside the library; two libraries and several contexts in one program under ThreadSanitizer; every
+allocation failing; the Python module; damaged and foreign weights; hostile names in the model. Needs numpy (and onnx for
+the hostile names). Ends with 'N passed, N failed'.
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+DIGITS = HERE.parents[1] / "models/digits"
+
+
+def command(*argv, status=0, **more):
+    """Runs a command and returns what it printed; another exit status than the expected one is an exception."""
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
+    if done.returncode != status:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
+    return done.stdout
+
+
+def expect(condition, what):
+    if not condition:
+        raise RuntimeError(what)
+
+
+def cmake(source, build, *definitions):
+    command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions)
+    command("cmake", "--build", build)
+
+
+HOSTILE = ["*/ int main() {", 'x\n#include <evil.h>\n', '"); evil("', "??/", "../../escape", "int", "a.b", "a_b", "a/b", "A" * (1 << 20), "\u202eRTL", "%s%n",
+           "$(touch evil)", "`touch evil`", "'''\nimport evil", "\\", "{}", "k000_add"]
+
+
+class Checks:
+    """Every method is a check, run in this order; what one makes, the next ones use."""
+
+    def __init__(self, work, metac):
+        self.work, self.metac = work, metac
+        self.first, self.second = work / "first", work / "second"
+
+    def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None):
+        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *options)
+
+    def answer(self, program, *options, where=None):
+        out = self.work / "answer"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        command(program, "--input", DIGITS / "digit_3.npy", "--output-dir", out, *options, cwd=where)
+        return (out / "probabilities.npy").read_bytes()
+
+    def metac_builds(self):
+        self.compile(self.first)
+        self.compile(self.second)
+        self.expected = self.answer(self.first / "bin/first_run")
+        expect(self.answer(self.first / "bin/first_run", "--threads", "7", "--pin") == self.expected, "other bits with other threads")
+
+    def stock_cmake_with_every_compiler(self):
+        for compiler in filter(shutil.which, ["g++", "clang++", "g++-11", "clang++-19"]):
+            build = self.work / f"build {compiler}"
+            cmake(self.first, build, f"-DCMAKE_CXX_COMPILER={compiler}")
+            expect(self.answer(build / "first_run") == self.expected, f"other bits when built by {compiler}")
+
+    def openmp(self):
+        cmake(self.first, self.work / "build openmp", "-DFIRST_OPENMP=ON")
+        expect(self.answer(self.work / "build openmp/first_run") == self.expected, "other bits with OpenMP")
+
+    def embedded_weights(self):
+        folder = self.work / "inside"
+        self.compile(folder, "--embed-weights")
+        (folder / "inside.weights").unlink()
+        shutil.copy(folder / "bin/inside_run", self.work / "alone")
+        expect(self.answer(self.work / "alone") == self.expected, "other bits with the weights inside")
+
+    def many_contexts_under_thread_sanitizer(self):
+        build = self.work / "build threads"
+        flags = "-fsanitize=thread -g"
+        cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}",
+              f"-DCMAKE_SHARED_LINKER_FLAGS={flags}")
+        self.link_weights(build)
+        expect(command(build / "contexts").strip() == "same", "answers differ")
+
+    def link_weights(self, build):
+        for name in ("first", "second"):
+            if not (build / f"{name}.weights").exists():
+                (build / f"{name}.weights").symlink_to(getattr(self, name) / f"{name}.weights")
+
+    def every_allocation_fails_once(self):
+        build = self.work / "build memory"
+        cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", "-DCMAKE_CXX_FLAGS=-fsanitize=address,undefined -g")
+        self.link_weights(build)
+        command(build / "out_of_memory")
+
+    def python_module(self):
+        script = """
+import numpy as np, first
+with first.Model(threads=2) as m:
+    x = np.load(%r)
+    y = m.run({"image": x})["probabilities"]
+    assert y.argmax() == 3 and y.shape == (1, 10)
+    batch = m.run([np.concatenate([x] * 5)])["probabilities"]
+    assert batch.shape == (5, 10) and (batch == y).all()
+    out = np.zeros((1, 10), "f4")
+    assert m.run({"image": x}, outputs={"probabilities": out})["probabilities"].base is not None and (out == y).all()
+    assert (m.run({"image": x[:, :, ::-1][:, :, ::-1]})["probabilities"] == y).all()
+    for bad in ({"image": np.zeros((1, 1, 8, 9), "f4")}, {"image": np.zeros((1, 8, 8), "f4")}):
+        try: m.run(bad); raise SystemExit("accepted " + str(bad))
+        except first.Error as e: assert "expected" in str(e), e
+    for bad in ({}, {"picture": x}):
+        try: m.run(bad); raise SystemExit("accepted " + str(bad))
+        except ValueError: pass
+    zeros = {p.name: np.zeros(p.shape, p.dtype) for p in m.parameters}
+    m.set_weights(zeros)
+    assert np.ptp(np.nan_to_num(m.run({"image": x})["probabilities"])) == 0
+""" % str(DIGITS / "digit_3.npy")
+        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")})
+
+    def weights_that_do_not_fit(self):
+        program, weights = self.first / "bin/first_run", (self.first / "first.weights").read_bytes()
+        for content, word in ((weights[:5000], "cut short"), (b"", "cannot map"), (b"x" * 9000, "no weights file"),
+                              (weights[:30] + b"z" * 20 + weights[50:], "another model")):
+            (self.work / "bad.weights").write_bytes(content)
+            said = command(program, "--weights", self.work / "bad.weights", status=1)
+            expect(word in said, f"expected '{word}' in: {said}")
+        expect("cannot open" in command(program, "--weights", self.work / "missing", status=1), "a missing file is not named")
+
+    def hostile_names(self):
+        import onnx
+        from onnx import TensorProto, helper
+
+        nodes, inputs, outputs = [], [], []
+        for i, name in enumerate(HOSTILE):
+            inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N*/" if i % 2 else 'b"\n', 4]))
+            outputs.append(helper.make_tensor_value_info(name + " out", TensorProto.FLOAT, None))
+            nodes.append(helper.make_node("Relu", [name], [name + " out"], name=name))
+        model = helper.make_model(helper.make_graph(nodes, HOSTILE[0], inputs, outputs), producer_name="evil\n#include <evil.h>", opset_imports=[helper.make_opsetid("", 17)])
+        onnx.save(model, self.work / "hostile.onnx")
+        folder = self.work / "hostile"
+        self.compile(folder, model=self.work / "hostile.onnx")
+        cmake(folder, self.work / "build hostile")
+        symbols = command("nm", "-C", folder / "lib/libhostile.a")
+        expect("evil" not in symbols and "escape" not in symbols, "model text is a symbol")
+        out = self.work / "hostile answers"
+        out.mkdir()
+        shapes = [arg for name in HOSTILE for arg in ("--shape", f"{name}=2x4") if len(name) < 1000]
+        program = folder / "bin/hostile_run"
+        said = subprocess.run([str(program), *shapes, "--output-dir", str(out)], capture_output=True, text=True)
+        expect(said.returncode == 1 and "open dims" in said.stderr, "the input with the huge name has no shape, which must be said: " + said.stderr[:300])
+        expect(not any(self.work.rglob("evil*")), "something ran")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
+    parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
+    parser.add_argument("--only", default="", help="the checks with this word in their name (and the first)")
+    arguments = parser.parse_args()
+    work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-project-"))).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    checks, passed, failed = Checks(work, arguments.build.resolve() / "bin/metac"), 0, 0
+    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in ("compile", "answer", "link_weights")]
+    for name in names:
+        if name != names[0] and arguments.only not in name:
+            continue
+        try:
+            getattr(checks, name)()
+            passed += 1
+        except Exception as error:  # a check that cannot run has failed
+            failed += 1
+            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
+    if not arguments.keep:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
