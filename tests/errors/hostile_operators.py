@@ -154,7 +154,7 @@ def loop_collects_2_to_40(folder):
     return model_of([node], [info("x", FLOAT, [4])], [info("last", FLOAT, [4]), info("all")], weights)
 
 
-@refused("H154", "shadow|twice|already|again|defined")
+@refused("H154", "shadow|twice|already|again|defined|has the name")
 def subgraph_shadows_outer_name(folder):
     branch = helper.make_graph([helper.make_node("Neg", ["x"], ["r"])], "branch", [], [info("r", FLOAT, [2])])
     other = helper.make_graph([helper.make_node("Neg", ["x"], ["t"])], "other", [], [info("t", FLOAT, [2])])
