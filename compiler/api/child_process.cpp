@@ -1,0 +1,146 @@
+#include "compiler/api/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <set>
+
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+constexpr size_t kept_output = 64 << 10;
+
+struct Registry {
+  std::mutex mutex;
+  std::set<int> groups;
+  std::set<std::string> temporaries;
+};
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+// In the child, between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become(const std::string& program, char* const* argv, const std::string& cwd, int output) {
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  int null = open("/dev/null", O_RDONLY);
+  dup2(null, 0);
+  dup2(output, 1);
+  dup2(output, 2);
+  if (!cwd.empty() && chdir(cwd.c_str()) != 0) _exit(127);
+  execv(program.c_str(), argv);
+  _exit(127);
+}
+
+// Reads until the end or the deadline. True: the deadline came first.
+bool drain(int pipe, std::chrono::steady_clock::time_point deadline, std::string& output) {
+  char piece[8192];
+  for (;;) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return true;
+    pollfd wait{pipe, POLLIN, 0};
+    int ready = poll(&wait, 1, static_cast<int>(std::min<int64_t>(left, 60000)));
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    ssize_t n = read(pipe, piece, sizeof piece);
+    if (n <= 0) return false;
+    output.append(piece, n);
+    if (output.size() > 2 * kept_output) output.erase(0, output.size() - kept_output);
+  }
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* path = std::getenv("PATH");
+  std::string folders = path ? path : "";
+  for (size_t begin = 0; begin < folders.size();) {
+    size_t end = std::min(folders.find(':', begin), folders.size());
+    std::string candidate = folders.substr(begin, end - begin) + "/" + name;
+    if (end > begin && access(candidate.c_str(), X_OK) == 0) return candidate;
+    begin = end + 1;
+  }
+  return "";
+}
+
+ProcessResult run_process(const std::vector<std::string>& argv, const std::string& cwd, double seconds) {
+  std::string program = find_program(argv.at(0));
+  if (program.empty()) fail(argv[0], " not found (looked in PATH)");
+  std::vector<char*> pointers;
+  for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot start ", argv[0], ": ", std::strerror(errno));
+  pid_t child = fork();
+  if (child == 0) become(program, pointers.data(), cwd, ends[1]);
+  int error = errno;
+  close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+    fail("cannot start ", argv[0], ": ", std::strerror(error));
+  }
+  setpgid(child, child);
+  register_child_group(child);
+
+  ProcessResult result;
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  result.timed_out = drain(ends[0], deadline, result.output);
+  if (result.timed_out) kill(-child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  forget_child_group(child);
+  close(ends[0]);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  return result;
+}
+
+void register_child_group(int pid) {
+  std::lock_guard lock(registry().mutex);
+  registry().groups.insert(pid);
+}
+
+void forget_child_group(int pid) {
+  std::lock_guard lock(registry().mutex);
+  registry().groups.erase(pid);
+}
+
+void kill_children() {
+  std::lock_guard lock(registry().mutex);
+  for (int pid : registry().groups) kill(-pid, SIGKILL);
+}
+
+void remove_temporaries() {
+  std::lock_guard lock(registry().mutex);
+  std::error_code ignored;
+  for (const std::string& path : registry().temporaries) std::filesystem::remove_all(path, ignored);
+}
+
+TemporaryGuard::TemporaryGuard(std::string path) : path_(std::move(path)) {
+  std::lock_guard lock(registry().mutex);
+  registry().temporaries.insert(path_);
+}
+
+TemporaryGuard::~TemporaryGuard() {
+  std::lock_guard lock(registry().mutex);
+  registry().temporaries.erase(path_);
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace metac

@@ -1,0 +1,14 @@
+// NumPy's .npz files: zip archives of .npy arrays, stored or deflated. Source: PKWARE's APPNOTE 6.3 and numpy.savez.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "compiler/ir/tensor.h"
+
+namespace metac {
+
+// The arrays by the names they were saved under. `path` serves messages. Throws CompileError.
+std::map<std::string, Tensor> read_npz(std::string_view bytes, const std::string& path);
+
+}  // namespace metac

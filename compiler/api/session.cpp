@@ -1,0 +1,150 @@
+#include "compiler/api/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+const Initializer* default_of(const Model& model, const std::string& input) {
+  for (const Initializer& initializer : model.graph.initializers)
+    if (initializer.name == input) return &initializer;
+  return nullptr;
+}
+
+// "float32 1x3x?x?": what the model says of an input.
+std::string describe_type(const ValueType& type) {
+  std::string text(type.dtype ? name_of(*type.dtype) : "unknown type");
+  if (!type.shape) return text + " of any rank";
+  text += type.shape->empty() ? " scalar" : " ";
+  for (size_t i = 0; i < type.shape->size(); ++i) {
+    const ModelDim& dim = (*type.shape)[i];
+    text += (i ? "x" : "") + (dim.value >= 0 ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : quoted(dim.symbol));
+  }
+  return text;
+}
+
+void check_input(const Model& model, const Value& input, const Tensor& tensor) {
+  auto refuse = [&] {
+    throw CompileError({model.path, "input " + quoted(input.name),
+                        concat("the model wants ", describe_type(input.type), ", given is ", name_of(tensor.dtype), " ", to_string(tensor.shape))});
+  };
+  if (input.type.dtype && *input.type.dtype != tensor.dtype) refuse();
+  if (!input.type.shape) return;
+  if (input.type.shape->size() != tensor.shape.size()) refuse();
+  for (size_t i = 0; i < tensor.shape.size(); ++i)
+    if ((*input.type.shape)[i].value >= 0 && (*input.type.shape)[i].value != tensor.shape[i]) refuse();
+}
+
+std::string joined_names(const std::vector<Value>& values) {
+  std::string text;
+  for (const Value& value : values) text += (text.empty() ? "" : ", ") + quoted(value.name);
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::vector<Value> free_inputs(const Model& model) {
+  // Before IR 4 every initialiser had to be listed among the inputs too.
+  std::set<std::string> initialised;
+  for (const Initializer& initializer : model.graph.initializers) initialised.insert(initializer.name);
+  std::vector<Value> result;
+  for (const Value& input : model.graph.inputs)
+    if (!initialised.count(input.name)) result.push_back(input);
+  return result;
+}
+
+void require_compilable(const Model& model) {
+  std::vector<Diagnostic> findings = check_model(model);
+  if (findings.empty()) return;
+  std::string text;
+  for (const Diagnostic& finding : findings) {
+    Diagnostic shown = finding;
+    if (shown.file == model.path) shown.file.clear();
+    text += (text.empty() ? "" : "\n  ") + shown.text();
+  }
+  throw CompileError({model.path, "", findings.size() == 1 ? text : concat("cannot be compiled, for ", findings.size(), " reasons:\n  ", text)});
+}
+
+Session::Session(Model model, SessionOptions options) : model_(std::move(model)), options_(std::move(options)) { require_compilable(model_); }
+
+std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tensor>& inputs) {
+  LowerOptions lower = options_.lower;
+  for (const auto& [name, tensor] : inputs) lower.input_shapes[name] = tensor.shape;
+  try {
+    double begin = seconds();
+    std::unique_ptr<Graph> graph = lower_model(model_, lower);
+    double lowered = seconds();
+    auto compiled = std::make_shared<CompiledModel>(compile_graph(*graph, options_.compile));
+    graph.reset();
+    double made = seconds();
+    WeightsBlock weights = run_prepare(*compiled, options_.compile.cpu);
+    compiled->parameters.clear();  // prepared: the raw ones are not needed any more
+    double prepared = seconds();
+    auto program = std::make_unique<JitProgram>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run), std::move(weights),
+                                                options_.compile.cpu, options_.threads);
+    times_ = {lowered - begin, made - lowered, seconds() - prepared, prepared - made};
+    return program;
+  } catch (CompileError& error) {
+    if (!error.diagnostic.file.empty()) throw;
+    throw CompileError({model_.path, error.diagnostic.node, error.diagnostic.message});
+  }
+}
+
+JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, std::vector<Tensor>* ordered) {
+  std::vector<Value> wanted = free_inputs(model_);
+  std::map<std::string, Tensor> given = inputs;
+  for (const Value& input : model_.graph.inputs) {
+    const Initializer* otherwise = default_of(model_, input.name);
+    auto found = given.find(input.name);
+    if (found != given.end())
+      check_input(model_, input, found->second);
+    else if (!otherwise)
+      throw CompileError({model_.path, "", concat("input ", quoted(input.name), " (", describe_type(input.type), ") is missing")});
+  }
+  for (const auto& [name, unused] : given) {
+    auto same = [&, &name = name](const Value& input) { return input.name == name; };
+    if (std::none_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), same))
+      throw CompileError({model_.path, "", concat("there is no input ", quoted(name), "; the inputs are ", joined_names(wanted))});
+  }
+  std::string key;
+  for (const auto& [name, tensor] : given) key += quoted(name) + " " + to_string(tensor.shape) + "\n";
+  auto [entry, fresh] = programs_.try_emplace(key);
+  if (fresh) {
+    try {
+      entry->second = specialise(given);
+    } catch (...) {
+      programs_.erase(entry);
+      throw;
+    }
+  }
+  ordered->clear();
+  for (const CompiledPort& port : entry->second->compiled().inputs) {
+    auto found = given.find(port.name);
+    const Initializer* otherwise = default_of(model_, port.name);
+    METAC_ASSERT(found != given.end() || otherwise, "the compiled program wants ", quoted(port.name));
+    ordered->push_back(found != given.end() ? found->second : otherwise->tensor);
+  }
+  return *entry->second;
+}
+
+std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::string, Tensor>& inputs) {
+  std::vector<Tensor> ordered;
+  JitProgram& program = program_for(inputs, &ordered);
+  std::vector<Tensor> tensors;
+  try {
+    tensors = program.run(ordered);
+  } catch (CompileError& error) {
+    throw CompileError({model_.path, error.diagnostic.node, error.diagnostic.message});
+  }
+  std::vector<std::pair<std::string, Tensor>> outputs;
+  for (size_t i = 0; i < tensors.size(); ++i) outputs.emplace_back(program.compiled().outputs[i].name, std::move(tensors[i]));
+  return outputs;
+}
+
+}  // namespace metac

@@ -1,0 +1,174 @@
+#include "compiler/api/verify.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "compiler/api/npz.h"
+#include "compiler/api/run_library.h"
+#include "compiler/support/file_system.h"
+#include "frontends/onnx/onnx.h"
+#include "frontends/read_model.h"
+
+namespace metac {
+namespace {
+
+namespace fs = std::filesystem;
+
+using NamedTensors = std::map<std::string, Tensor>;
+using Outputs = std::vector<std::pair<std::string, Tensor>>;
+
+// input_0.pb, input_1.pb, ... in order, until one is missing.
+std::vector<Tensor> read_series(const std::string& folder, const char* prefix) {
+  std::vector<Tensor> tensors;
+  for (int i = 0;; ++i) {
+    std::string path = concat(folder, "/", prefix, "_", i, ".pb");
+    if (!fs::exists(path)) return tensors;
+    tensors.push_back(read_tensor_proto(read_file(path).view(), path));
+  }
+}
+
+std::vector<std::string> data_sets(const std::string& folder) {
+  std::vector<std::string> sets;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set_")) sets.push_back(entry.path());
+  std::sort(sets.begin(), sets.end());
+  return sets;
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// Compares and adds to the result; false where it is decided.
+bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
+  Comparison comparison = compare(got, expected, tolerance);
+  result.max_ulp = std::max(result.max_ulp, comparison.max_ulp);
+  result.max_rel = std::max(result.max_rel, comparison.max_rel);
+  if (comparison.good) return true;
+  result.status = CaseStatus::failed;
+  result.detail = concat("output ", quoted(name), " ", comparison.detail);
+  return false;
+}
+
+// How a case's model answers: the JIT, or a library compiled for the shapes of each data set.
+class Answerer {
+ public:
+  Answerer(const std::string& model_path, const VerifyOptions& options)
+      : options_(options), path_(model_path), session_(read_model(model_path), options.session) {}
+
+  const Model& model() const { return session_.model(); }
+
+  // Compiles; what it throws is a refusal.
+  void prepare(const NamedTensors& inputs) {
+    if (options_.aot)
+      library_ = std::make_unique<Library>(path_, inputs, options_.session, options_.seconds);
+    else
+      session_.program_for(inputs, &ordered_);
+  }
+  Outputs run(const NamedTensors& inputs) { return options_.aot ? library_->run(inputs) : session_.run(inputs); }
+
+ private:
+  const VerifyOptions& options_;
+  std::string path_;
+  Session session_;
+  std::vector<Tensor> ordered_;
+  std::unique_ptr<Library> library_;
+};
+
+void verify_data_set(Answerer& answerer, const std::string& folder, const VerifyOptions& options, CaseResult& result) {
+  std::vector<Tensor> given, expected;
+  NamedTensors inputs;
+  try {
+    given = read_series(folder, "input");
+    expected = read_series(folder, "output");
+    const std::vector<Value>& all = answerer.model().graph.inputs;
+    std::vector<Value> free = free_inputs(answerer.model());
+    const std::vector<Value>& names = given.size() > free.size() ? all : free;  // older cases give initialised inputs too
+    if (given.size() > names.size()) fail("holds ", given.size(), " inputs, the model has ", names.size());
+    for (size_t i = 0; i < given.size(); ++i) inputs[names[i].name] = given[i];
+    answerer.prepare(inputs);
+  } catch (const CompileError& error) {
+    result.status = CaseStatus::skipped;
+    result.detail = error.what();
+    return;
+  }
+  Outputs outputs = answerer.run(inputs);
+  if (outputs.size() < expected.size()) fail(expected.size(), " outputs expected, ", outputs.size(), " given");
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (!add_comparison(result, outputs[i].first, outputs[i].second, expected[i], options.tolerance)) return;
+}
+
+}  // namespace
+
+std::string_view name_of(CaseStatus status) {
+  return status == CaseStatus::passed ? "passed" : status == CaseStatus::failed ? "failed" : "skipped";
+}
+
+bool is_case(const std::string& folder) { return fs::is_regular_file(folder + "/model.onnx") || fs::is_regular_file(folder + "/model.json"); }
+
+std::vector<std::string> find_cases(const std::string& root) {
+  std::vector<std::string> cases;
+  if (!fs::is_directory(root)) fail(quoted(root), " is not a folder");
+  if (is_case(root)) cases.push_back(root);
+  fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied), end;
+  for (; it != end; ++it) {
+    if (!it->is_directory() || it->is_symlink()) continue;
+    if (it->path().filename().string().starts_with("test_data_set_"))
+      it.disable_recursion_pending();
+    else if (is_case(it->path()))
+      cases.push_back(it->path());
+  }
+  std::sort(cases.begin(), cases.end());
+  return cases;
+}
+
+CaseResult verify_case(const std::string& folder, const VerifyOptions& options) {
+  CaseResult result;
+  result.path = folder;
+  result.status = CaseStatus::passed;
+  try {
+    std::string model = folder + (fs::exists(folder + "/model.onnx") ? "/model.onnx" : "/model.json");
+    std::unique_ptr<Answerer> answerer;
+    try {
+      answerer = std::make_unique<Answerer>(model, options);
+    } catch (const CompileError& error) {
+      result.status = CaseStatus::skipped;
+      result.detail = one_line(error.what());
+      return result;
+    }
+    std::vector<std::string> sets = data_sets(folder);
+    if (sets.empty()) fail(quoted(folder), " has no test_data_set_* folder");
+    for (const std::string& set : sets) {
+      verify_data_set(*answerer, set, options, result);
+      if (result.status != CaseStatus::passed) break;
+    }
+  } catch (const std::exception& error) {
+    result.status = CaseStatus::failed;
+    result.detail = error.what();
+  }
+  result.detail = one_line(result.detail);
+  return result;
+}
+
+CaseResult verify_against(const std::string& model, const std::string& npz, const VerifyOptions& options) {
+  CaseResult result;
+  result.path = model;
+  result.status = CaseStatus::passed;
+  Answerer answerer(model, options);
+  NamedTensors arrays = read_npz(read_file(npz).view(), npz), inputs;
+  for (const Value& input : answerer.model().graph.inputs)
+    if (auto found = arrays.find(input.name); found != arrays.end()) inputs[input.name] = found->second;
+  answerer.prepare(inputs);
+  int64_t compared = 0;
+  for (const auto& [name, tensor] : answerer.run(inputs)) {
+    auto expected = arrays.find(name);
+    if (expected == arrays.end()) continue;
+    ++compared;
+    if (!add_comparison(result, name, tensor, expected->second, options.tolerance)) return result;
+  }
+  if (compared == 0) throw CompileError({npz, "", concat("holds no output of the model under its name")});
+  return result;
+}
+
+}  // namespace metac

@@ -1,0 +1,39 @@
+// Test cases as ONNX's backend tests have them: a folder with model.onnx and test_data_set_*/{input,output}_*.pb.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/api/compare.h"
+#include "compiler/api/session.h"
+
+namespace metac {
+
+enum class CaseStatus { passed, failed, skipped };  // skipped: refused by name before running
+std::string_view name_of(CaseStatus status);
+
+struct CaseResult {
+  std::string path;
+  CaseStatus status = CaseStatus::failed;
+  std::string detail;      // one line: why it failed or was skipped
+  int64_t max_ulp = 0;
+  double max_rel = 0;
+};
+
+struct VerifyOptions {
+  SessionOptions session;
+  Tolerance tolerance;
+  bool aot = false;        // on a compiled library instead of the JIT
+  double seconds = 600;    // for the compiler of one library
+};
+
+// Does the folder hold a case?
+bool is_case(const std::string& folder);
+// All case folders at or below `root`, sorted. Symbolic links are not followed.
+std::vector<std::string> find_cases(const std::string& root);
+// Never throws CompileError: what goes wrong is the case's result.
+CaseResult verify_case(const std::string& folder, const VerifyOptions& options);
+
+// The model's outputs for the inputs in a .npz file against the outputs in the same file, both by name.
+CaseResult verify_against(const std::string& model, const std::string& npz, const VerifyOptions& options);
+
+}  // namespace metac

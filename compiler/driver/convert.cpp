@@ -1,0 +1,25 @@
+// metac convert: ONNX to the JSON IR and back, without loss.
+#include <cstdio>
+#include <memory>
+
+#include "compiler/driver/command.h"
+#include "frontends/convert.h"
+
+namespace metac {
+
+void add_convert_command(CLI::App& app, int* status) {
+  struct Options {
+    std::string from, to;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("convert", "the same model in another format: ONNX (.onnx) or JSON IR (.json)");
+  command->add_option("from", o->from, "the model to read")->required()->type_name("A");
+  command->add_option("to", o->to, "the file to write; its ending names the format")->required()->type_name("B");
+  command->callback([=] {
+    convert_model(o->from, o->to);
+    std::printf("%s\n", o->to.c_str());
+    *status = exit_good;
+  });
+}
+
+}  // namespace metac

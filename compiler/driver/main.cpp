@@ -1,0 +1,73 @@
+// metac: reads the command line and hands over to one command.
+#include <cstdio>
+#include <new>
+
+#include "compiler/driver/command.h"
+#include "compiler/driver/interrupts.h"
+#include "compiler/jit/clang_compiler.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+constexpr const char* description =
+    "metac compiles neural networks ahead of time: ONNX in, a small native library out.\n"
+    "It runs them at once as well, in any shape, through its in-process compiler.\n";
+
+constexpr const char* footer =
+    "\nexamples:\n"
+    "  metac check net.onnx                                 can it be compiled? if not, why\n"
+    "  metac compile net.onnx -o out --shape input=1x3x224x224\n"
+    "  metac run net.onnx --input input=photo.npy --output-dir answers\n"
+    "  metac bench out\n"
+    "  metac verify cases --recursive\n"
+    "\nexit status: 0 good, 1 the model, the input or the machine is at fault, 2 wrong usage, 3 a difference was found,\n"
+    "70 a bug in metac.\n";
+
+int run(int argc, char** argv) {
+  CLI::App app(description, "metac");
+  app.footer(footer);
+  app.set_version_flag("--version", "metac " METAC_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  int status = exit_good;
+  add_compile_command(app, &status);
+  add_run_command(app, &status);
+  add_bench_command(app, &status);
+  add_verify_command(app, &status);
+  add_check_command(app, &status);
+  add_inspect_command(app, &status);
+  add_diff_command(app, &status);
+  add_convert_command(app, &status);
+  add_operators_command(app, &status);
+  add_cache_command(app, &status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? exit_good : exit_usage;
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace metac
+
+int main(int argc, char** argv) {
+  using namespace metac;
+  watch_for_interrupts();
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "metac: %s\n", error.what());
+    return exit_usage;
+  } catch (const CompileError& error) {
+    std::fprintf(stderr, "metac: %s\n", error.what());
+    return exit_fault;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "metac: out of memory\n");
+    return exit_fault;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "metac: internal error: %s\nThis is a bug in metac; please report it with the model.\n", error.what());
+    return exit_our_bug;
+  }
+}

@@ -1,0 +1,56 @@
+#include "compiler/driver/model_options.h"
+
+#include "compiler/driver/command.h"
+#include "compiler/driver/quantities.h"
+#include "compiler/jit/cpu_target.h"
+
+namespace metac {
+
+LowerOptions ModelOptions::lower() const {
+  LowerOptions result;
+  result.input_shapes = parse_shapes(shapes);
+  result.dims = parse_dims(dims);
+  if (!max_tensor_bytes.empty()) result.max_tensor_bytes = parse_bytes("--max-tensor-bytes", max_tensor_bytes);
+  return result;
+}
+
+CompileOptions ModelOptions::compile() const {
+  CompileOptions result;
+  if (cpu.find(',') != std::string::npos)
+    throw UsageError("--cpu " + cpu + ": several instruction sets in one library are not available in this build yet; give one");
+  result.cpu = cpu_target(cpu);
+  result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
+  result.max_tensor_bytes = lower().max_tensor_bytes;
+  return result;
+}
+
+SessionOptions ModelOptions::session() const {
+  SessionOptions result{compile(), lower(), threads};
+  if (!runs_here(result.compile.cpu)) fail("this machine cannot run code for ", result.compile.cpu.name);
+  return result;
+}
+
+void add_model_argument(CLI::App& command, ModelOptions& options, const char* help) {
+  command.add_option("model", options.model, help)->required()->type_name("MODEL");
+}
+
+void add_shape_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' leaves a dim open")->take_all()->type_name("NAME=SHAPE");
+  command.add_option("--dim", options.dims, "an open dim by its name: NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its range (and divisor)")
+      ->take_all()
+      ->type_name("NAME=VALUES");
+}
+
+void add_compile_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("--cpu", options.cpu, "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni")->capture_default_str();
+  command.add_option("--fusion", options.fusion, "what is fused into one kernel: paper (the Jittor paper's rules), greedy, best")
+      ->check(CLI::IsMember({"paper", "greedy", "best"}))
+      ->capture_default_str();
+  command.add_option("--max-tensor-bytes", options.max_tensor_bytes, "refuse models with a larger tensor (default 64G)")->type_name("BYTES");
+}
+
+void add_threads_option(CLI::App& command, ModelOptions& options) {
+  command.add_option("--threads", options.threads, "threads of a run; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
+}
+
+}  // namespace metac

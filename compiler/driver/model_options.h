@@ -1,0 +1,29 @@
+// The options that every command working on a model shares.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/api/session.h"
+
+namespace metac {
+
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> shapes, dims;
+  std::string cpu = "native", fusion = "best", max_tensor_bytes;
+  int threads = 0;
+
+  // Throws UsageError or CompileError.
+  LowerOptions lower() const;
+  CompileOptions compile() const;
+  SessionOptions session() const;
+};
+
+void add_model_argument(CLI::App& command, ModelOptions& options, const char* help = "an ONNX file or a JSON IR document");
+void add_shape_options(CLI::App& command, ModelOptions& options);
+void add_compile_options(CLI::App& command, ModelOptions& options);  // cpu, fusion, budgets
+void add_threads_option(CLI::App& command, ModelOptions& options);
+
+}  // namespace metac

@@ -1,0 +1,107 @@
+#include "compiler/driver/quantities.h"
+
+#include <charconv>
+#include <cstdio>
+
+#include "compiler/driver/command.h"
+#include "compiler/support/checked.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+std::pair<std::string, std::string> split_at_equals(const std::string& option, const std::string& text, const char* example) {
+  size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0) throw UsageError(concat(option, " ", quoted(text), ": expected ", example));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+int64_t parse_count(const std::string& option, const std::string& whole, std::string_view text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0)
+    throw UsageError(concat(option, " ", quoted(whole), ": ", quoted(text), " is no number from 0 to 2^63"));
+  return value;
+}
+
+}  // namespace
+
+int64_t parse_bytes(const std::string& option, const std::string& text) {
+  std::string_view digits = text;
+  int shift = 0;
+  if (!digits.empty()) {
+    size_t unit = std::string_view("KMGT").find(digits.back());
+    if (unit != std::string_view::npos) shift = 10 * (static_cast<int>(unit) + 1), digits.remove_suffix(1);
+  }
+  std::optional<int64_t> bytes = checked_mul(parse_count(option, text, digits), int64_t{1} << shift);
+  if (!bytes) throw UsageError(concat(option, " ", quoted(text), " is more than 2^63 bytes"));
+  return *bytes;
+}
+
+std::string show_bytes(int64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+std::string show_seconds(double seconds) {
+  char text[32];
+  if (seconds < 1e-3)
+    std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  else if (seconds < 1)
+    std::snprintf(text, sizeof text, "%.2f ms", seconds * 1e3);
+  else
+    std::snprintf(text, sizeof text, "%.2f s", seconds);
+  return text;
+}
+
+std::map<std::string, std::vector<int64_t>> parse_shapes(const std::vector<std::string>& texts) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const std::string& text : texts) {
+    auto [name, dims] = split_at_equals("--shape", text, "NAME=1x3x224x224");
+    std::vector<int64_t> shape;
+    for (size_t begin = 0; begin < dims.size();) {
+      size_t end = std::min(dims.find('x', begin), dims.size());
+      std::string_view dim = std::string_view(dims).substr(begin, end - begin);
+      shape.push_back(dim == "?" ? -1 : parse_count("--shape", text, dim));
+      begin = end + 1;
+    }
+    if (!dims.empty() && dims.back() == 'x') throw UsageError(concat("--shape ", quoted(text), ": ends with 'x'"));
+    if (!shapes.emplace(name, shape).second) throw UsageError(concat("--shape names ", quoted(name), " twice"));
+  }
+  return shapes;
+}
+
+std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts) {
+  std::map<std::string, Symbol> dims;
+  for (const std::string& text : texts) {
+    auto [name, value] = split_at_equals("--dim", text, "NAME=8 or NAME=1..64 or NAME=8..64@8");
+    if (value.find(',') != std::string::npos)
+      throw UsageError(concat("--dim ", quoted(text), ": several specialisations in one library are not available in this build yet; ",
+                              "compile one library for each, or give a range (NAME=1..64)"));
+    Symbol symbol;
+    symbol.name = name;
+    size_t at = value.find('@');
+    if (at != std::string::npos) {
+      symbol.divisor = parse_count("--dim", text, std::string_view(value).substr(at + 1));
+      if (symbol.divisor == 0) throw UsageError(concat("--dim ", quoted(text), ": the divisor is 0"));
+      value.resize(at);
+    }
+    size_t dots = value.find("..");
+    if (dots == std::string::npos) {
+      symbol.min = symbol.max = parse_count("--dim", text, value);
+    } else {
+      symbol.min = parse_count("--dim", text, value.substr(0, dots));
+      if (dots + 2 < value.size()) symbol.max = parse_count("--dim", text, value.substr(dots + 2));
+    }
+    if (symbol.min > symbol.max) throw UsageError(concat("--dim ", quoted(text), ": the range is empty"));
+    if (!dims.emplace(name, symbol).second) throw UsageError(concat("--dim names ", quoted(name), " twice"));
+  }
+  return dims;
+}
+
+}  // namespace metac

@@ -1,0 +1,109 @@
+// metac run: a model at once, in any shape, through the in-process compiler.
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "compiler/api/tensor_files.h"
+#include "compiler/driver/command.h"
+#include "compiler/driver/model_inputs.h"
+#include "compiler/driver/model_options.h"
+#include "compiler/driver/quantities.h"
+#include "compiler/jit/object_cache.h"
+#include "compiler/support/file_system.h"
+#include "frontends/json/npy.h"
+#include "frontends/read_model.h"
+
+namespace metac {
+namespace {
+
+struct Options : ModelOptions {
+  std::vector<std::string> inputs;
+  std::string output_dir;
+  bool json = false, times = false;
+};
+
+nlohmann::ordered_json summary_of(const Tensor& tensor) {
+  nlohmann::ordered_json row = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
+  int64_t count = tensor.dtype == DType::string ? 0 : tensor.element_count();
+  if (count == 0) return row;
+  double low = number_at(tensor, 0), high = low, sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double value = number_at(tensor, i);
+    low = std::min(low, value), high = std::max(high, value), sum += value;
+  }
+  row["min"] = low, row["max"] = high, row["mean"] = sum / static_cast<double>(count);
+  return row;
+}
+
+void print_summary(const std::string& name, const Tensor& tensor, const std::string& file) {
+  nlohmann::ordered_json row = summary_of(tensor);
+  std::printf("%s: %s %s", quoted(name).c_str(), row["dtype"].get<std::string>().c_str(), to_string(tensor.shape).c_str());
+  if (row.contains("min"))
+    std::printf(", min %.6g, max %.6g, mean %.6g", row["min"].get<double>(), row["max"].get<double>(), row["mean"].get<double>());
+  if (tensor.dtype != DType::string && tensor.element_count() <= 8) {
+    std::printf(" [");
+    for (int64_t i = 0; i < tensor.element_count(); ++i) std::printf("%s%.7g", i ? ", " : "", number_at(tensor, i));
+    std::printf("]");
+  }
+  std::printf("%s%s\n", file.empty() ? "" : " -> ", file.c_str());
+}
+
+int run(const Options& o) {
+  Session session(read_model(o.model), o.session());
+  std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims);
+  auto outputs = session.run(inputs);
+
+  if (!o.output_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(o.output_dir, error);
+    if (error) fail("cannot make the folder ", quoted(o.output_dir), ": ", error.message());
+  }
+  nlohmann::ordered_json report = nlohmann::ordered_json::array();
+  std::map<std::string, int> taken;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [name, tensor] = outputs[i];
+    std::string file;
+    if (!o.output_dir.empty()) {
+      file = o.output_dir + "/" + output_file_name(name, i, taken);
+      write_file(file, to_npy_bytes(tensor));
+    }
+    if (o.json) {
+      nlohmann::ordered_json row = summary_of(tensor);
+      row["name"] = name;
+      if (!file.empty()) row["file"] = file;
+      report.push_back(std::move(row));
+    } else {
+      print_summary(name, tensor, file);
+    }
+  }
+  if (o.json) std::cout << nlohmann::ordered_json{{"outputs", report}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  if (o.times) {
+    const SpecialisationTimes& t = session.times();
+    std::fprintf(stderr, "lowered in %s, compiled in %s, parameters prepared in %s, kernels made in %s (cache: %lld hits, %lld misses)\n",
+                 show_seconds(t.lower).c_str(), show_seconds(t.compile).c_str(), show_seconds(t.prepare).c_str(),
+                 show_seconds(t.kernels).c_str(), static_cast<long long>(ObjectCache::of_user().statistics().hits),
+                 static_cast<long long>(ObjectCache::of_user().statistics().misses));
+  }
+  return exit_good;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int* status) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "run a model now, in any shape: the in-process compiler makes its kernels");
+  add_model_argument(*command, *o);
+  command->add_option("--input", o->inputs, "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; not given: random")
+      ->take_all()
+      ->type_name("NAME=FILE");
+  command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
+  add_shape_options(*command, *o);
+  add_threads_option(*command, *o);
+  add_compile_options(*command, *o);
+  command->add_flag("--time-passes", o->times, "say how long compiling took");
+  command->add_flag("--json", o->json, "the summary of the outputs as JSON");
+  command->callback([=] { *status = run(*o); });
+}
+
+}  // namespace metac

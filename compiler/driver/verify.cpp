@@ -1,0 +1,124 @@
+// metac verify: known answers. Cases run in forked workers, so that a crash is that case's failure and nothing else.
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "compiler/api/verify.h"
+#include "compiler/driver/command.h"
+#include "compiler/driver/model_options.h"
+#include "compiler/driver/worker_pool.h"
+
+namespace metac {
+namespace {
+
+struct Options : ModelOptions {
+  std::string against;
+  bool recursive = false, json = false, aot = false, quiet = false;
+  Tolerance tolerance;
+  int jobs = 0;
+  double timeout = 300;
+};
+
+nlohmann::ordered_json row_of(const CaseResult& r) {
+  return {{"path", r.path}, {"status", name_of(r.status)}, {"max_ulp", r.max_ulp}, {"max_rel", r.max_rel}, {"detail", r.detail}};
+}
+
+CaseResult result_of(const nlohmann::json& row) {
+  CaseResult r;
+  r.path = row.at("path");
+  std::string status = row.at("status");
+  r.status = status == "passed" ? CaseStatus::passed : status == "skipped" ? CaseStatus::skipped : CaseStatus::failed;
+  r.max_ulp = row.at("max_ulp");
+  r.max_rel = row.at("max_rel").is_number() ? row.at("max_rel").get<double>() : 0;
+  r.detail = row.at("detail");
+  return r;
+}
+
+std::string dump(const nlohmann::ordered_json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const Options& o, const VerifyOptions& options) {
+  std::vector<CaseResult> results(cases.size());
+  auto work = [&](size_t i) { return dump(row_of(verify_case(cases[i], options))); };
+  auto done = [&](size_t i, const WorkerAnswer& answer) {
+    CaseResult& r = results[i];
+    r.path = cases[i];
+    if (answer.problem.empty()) {
+      r = result_of(nlohmann::json::parse(answer.text));
+    } else {
+      r.status = CaseStatus::failed;
+      r.detail = answer.problem;
+    }
+    if (!o.json && (r.status != CaseStatus::passed || !o.quiet))
+      std::printf("%-7s %s%s%s\n", std::string(name_of(r.status)).c_str(), r.path.c_str(), r.detail.empty() ? "" : ": ", r.detail.c_str());
+  };
+  int jobs = o.jobs ? o.jobs : std::max(1u, std::thread::hardware_concurrency());
+  run_in_workers(cases.size(), jobs, o.timeout, work, done);
+  return results;
+}
+
+int report(const std::vector<CaseResult>& results, const Options& o) {
+  int64_t count[3] = {};
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const CaseResult& r : results) {
+    ++count[static_cast<int>(r.status)];
+    rows.push_back(row_of(r));
+  }
+  if (o.json) std::cout << dump({{"cases", rows}, {"passed", count[0]}, {"failed", count[1]}, {"skipped", count[2]}}, 1) << "\n";
+  std::fprintf(o.json ? stderr : stdout, "%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(count[0]),
+               static_cast<long long>(count[1]), static_cast<long long>(count[2]));
+  return count[1] ? exit_difference : exit_good;
+}
+
+int run(const Options& o) {
+  VerifyOptions options;
+  options.session = o.session();
+  options.session.threads = o.threads ? o.threads : 1;  // the cores are busy with other cases
+  options.tolerance = o.tolerance;
+  options.aot = o.aot;
+  options.seconds = o.timeout;
+  if (std::filesystem::is_directory(o.model)) {
+    if (!o.against.empty()) throw UsageError("--against wants a model file, not a folder");
+    std::vector<std::string> cases;
+    if (o.recursive)
+      cases = find_cases(o.model);
+    else if (is_case(o.model))
+      cases = {o.model};
+    if (cases.empty()) fail(quoted(o.model), " holds no case (a folder with model.onnx and test_data_set_*)", o.recursive ? "" : "; --recursive looks below it");
+    return report(run_cases(cases, o, options), o);
+  }
+  if (o.against.empty()) throw UsageError("verify wants a case folder, or a model with --against FILE.npz");
+  CaseResult result = verify_against(o.model, o.against, options);
+  if (!o.json)
+    std::printf("%-7s %s: largest difference %lld ULP, %.3g relative%s%s\n", std::string(name_of(result.status)).c_str(), result.path.c_str(),
+                static_cast<long long>(result.max_ulp), result.max_rel, result.detail.empty() ? "" : "; ", result.detail.c_str());
+  return report({result}, o);
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, int* status) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("verify", "compare with known answers: ONNX test-case folders, or a model and a .npz file");
+  command->add_option("path", o->model, "a case folder (model.onnx, test_data_set_*), a folder of them, or a model")->required()->type_name("CASE_DIR|MODEL");
+  command->add_flag("--recursive", o->recursive, "all cases below the folder");
+  command->add_option("--against", o->against, "a model's inputs and expected outputs, by name")->type_name("FILE.npz");
+  command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
+  command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();
+  command->add_option("--atol", o->tolerance.atol, "absolute tolerance")->capture_default_str();
+  command->add_option("--max-ulp", o->tolerance.max_ulp, "floats may be at most this many units in the last place apart");
+  command->add_option("--jobs", o->jobs, "cases at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
+  command->add_option("--timeout", o->timeout, "seconds for one case")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--quiet", o->quiet, "do not list what passed");
+  command->add_flag("--json", o->json, "the results as JSON");
+  add_threads_option(*command, *o);
+  add_compile_options(*command, *o);
+  add_unavailable_flag(*command, "--grad", "gradients are checked by the unit tests");
+  add_unavailable_option(*command, "--order", "it belongs to --grad");
+  command->callback([=] { *status = run(*o); });
+}
+
+}  // namespace metac

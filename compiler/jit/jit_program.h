@@ -1,0 +1,49 @@
+// A compiled program that can be called: the executor of generated libraries over tables on the heap and kernels from the
+// in-process compiler.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/jit/kernel_library.h"
+#include "compiler/kernel/program.h"
+
+namespace metac {
+
+// A block of memory, 64-byte aligned.
+using WeightsBlock = std::shared_ptr<const std::byte>;
+
+struct StepProfile {
+  std::string what;  // the kernel's or routine's name
+  int64_t runs = 0, ns = 0;
+};
+
+class JitProgram {
+ public:
+  // `threads`: workers of a run; 0: one per usable CPU. `compiled` is kept; `weights` may be null where the program has
+  // none. Compiles or loads the kernels. Throws CompileError, KernelCompileError.
+  JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu, int threads = 0,
+             const JitOptions& options = {});
+  ~JitProgram();
+
+  // Inputs in the program's order, of its dtypes. The outputs are copies. Throws CompileError with the executor's message.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  // Runs and throws the answers away: for timing.
+  void run_only(const std::vector<Tensor>& inputs);
+
+  void start_profile();
+  std::vector<StepProfile> profile() const;  // by step, in program order, since start_profile()
+  const CompiledProgram& compiled() const { return *compiled_; }
+
+ private:
+  struct Context;
+  std::shared_ptr<const CompiledProgram> compiled_;
+  WeightsBlock weights_;
+  KernelLibrary kernels_;
+  std::unique_ptr<Context> context_;
+};
+
+// Runs the prepare program on the model's parameters and lays the results and the raw parameters out as the weights block.
+WeightsBlock run_prepare(const CompiledModel& model, const CpuTarget& cpu, const JitOptions& options = {});
+
+}  // namespace metac

@@ -1,0 +1,59 @@
+#include "compiler/jit/program_tables.h"
+
+namespace metac {
+namespace {
+
+std::vector<const char*> c_strings(const std::vector<std::string>& strings) {
+  std::vector<const char*> result;
+  for (const std::string& s : strings) result.push_back(s.c_str());
+  return result;
+}
+
+std::vector<rt::Port> ports(const std::vector<CompiledPort>& compiled) {
+  std::vector<rt::Port> result;
+  for (const CompiledPort& port : compiled) result.push_back({port.name.c_str(), port.buffer});
+  return result;
+}
+
+int32_t count(const auto& table) { return static_cast<int32_t>(table.size()); }
+
+}  // namespace
+
+ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::KernelFunction>& kernels)
+    : kernels_(kernels),
+      inputs_(ports(p.inputs)),
+      outputs_(ports(p.outputs)),
+      routines_(c_strings(p.routines)),
+      messages_(c_strings(p.messages)) {
+  for (const CompiledProgram::SymbolRow& row : p.symbols) symbols_.push_back({row.name.c_str(), row.min, row.max, row.divisor});
+  for (const KernelSource& kernel : p.kernels) kernel_names_.push_back(kernel.name.c_str());
+  for (const auto& list : p.attributes) {
+    std::vector<rt::RoutineAttribute> rows;
+    for (const RoutineCallAttribute& a : list)
+      rows.push_back({a.name.c_str(), a.integer, a.real, a.string.c_str(), a.integers.data(), count(a.integers)});
+    attribute_rows_.push_back(std::move(rows));
+  }
+  for (const auto& rows : attribute_rows_) attributes_.push_back({rows.data(), count(rows)});
+
+  rt::Program& t = program_;
+  t.buffers = p.buffers.data(), t.buffer_count = count(p.buffers);
+  t.extents = p.extents.data(), t.extent_count = count(p.extents);
+  t.code = p.code.data(), t.code_count = count(p.code);
+  t.operands = p.operands.data(), t.operand_count = count(p.operands);
+  t.steps = p.steps.data(), t.step_count = count(p.steps);
+  t.top_level_steps = p.top_level_steps;
+  t.symbols = symbols_.data(), t.symbol_count = count(symbols_);
+  t.sources = p.sources.data(), t.source_count = count(p.sources);
+  t.symbol_ids = p.symbol_ids.data(), t.symbol_id_count = count(p.symbol_ids);
+  t.inputs = inputs_.data(), t.input_count = count(inputs_);
+  t.outputs = outputs_.data(), t.output_count = count(outputs_);
+  t.kernels = kernels_.data(), t.kernel_count = count(kernels_);
+  t.kernel_names = kernel_names_.data();
+  t.routines = routines_.data(), t.routine_count = count(routines_);
+  t.attributes = attributes_.data(), t.attributes_count = count(attributes_);
+  t.messages = messages_.data(), t.message_count = count(messages_);
+  t.arena_bytes = p.arena_bytes;
+  t.weight_bytes = p.weight_bytes;
+}
+
+}  // namespace metac

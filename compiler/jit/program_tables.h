@@ -1,0 +1,28 @@
+// A CompiledProgram as the plain tables that the executor reads: what the generated library has as static constants.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "compiler/kernel/program.h"
+
+namespace metac {
+
+// Owns the tables that program() points into; `compiled` must outlive it (names and messages stay there).
+class ProgramTables {
+ public:
+  ProgramTables(const CompiledProgram& compiled, const std::vector<rt::KernelFunction>& kernels);
+  ProgramTables(const ProgramTables&) = delete;
+  ProgramTables& operator=(const ProgramTables&) = delete;
+  const rt::Program& program() const { return program_; }
+
+ private:
+  std::vector<rt::KernelFunction> kernels_;
+  std::vector<rt::SymbolInfo> symbols_;
+  std::vector<rt::Port> inputs_, outputs_;
+  std::vector<const char*> kernel_names_, routines_, messages_;
+  std::vector<std::vector<rt::RoutineAttribute>> attribute_rows_;
+  std::vector<rt::RoutineAttributes> attributes_;
+  rt::Program program_{};
+};
+
+}  // namespace metac
