@@ -19,7 +19,10 @@ namespace fs = std::filesystem;
 // Is this the output of an earlier compilation? Then it may be replaced.
 bool is_our_output(const std::string& folder) {
   if (!fs::is_directory(folder)) return false;
-  if (fs::is_empty(folder)) return true;
+  // Folders without a file in them (build systems make them in advance) have nothing to lose.
+  bool files = false;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) files |= !entry.is_directory() || entry.is_symlink();
+  if (!files) return true;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".json" || !entry.is_regular_file()) continue;
     nlohmann::json manifest = nlohmann::json::parse(read_file(entry.path(), 256 << 20).view(), nullptr, false);
