@@ -16,7 +16,7 @@ struct LowerOptions {
   std::map<std::string, Tensor> input_values;
   std::map<std::string, Symbol> dims;                        // by symbol name: min == max fixes it, else its range
   int64_t max_tensor_bytes = int64_t{1} << 36;               // larger constants and outputs are refused
-  int64_t max_nodes = 4'000'000;                             // after inlining functions and subgraphs
+  int64_t max_nodes = 1'000'000;                             // after inlining functions and subgraphs
 };
 
 // Throws CompileError naming file and node.
