@@ -31,7 +31,10 @@ class LayoutChooser {
       if (item.op) continue;
       for (const Definition& d : item.group.stages) makers_[d.out->id] = k;
     }
-    for (Item& item : region_.items) merge_narrow_groups(item);
+    for (Item& item : region_.items) {
+      drop_unit_axes(item);
+      merge_narrow_groups(item);
+    }
     for (Item& item : region_.items)
       if (auto work = find_work(item)) work_[&item - region_.items.data()] = *work;
     for (auto& [index, work] : work_) choose_result_layout(region_.items[static_cast<size_t>(index)].group, work);
@@ -56,6 +59,34 @@ class LayoutChooser {
     for (auto& [view, source] : region_.views)
       if (source == v) return true;
     return false;
+  }
+
+  // Axes of extent 1 say nothing but hide what is: a depthwise convolution sums over a channel axis of 1.
+  void drop_unit_axes(Item& item) {
+    if (item.op || item.group.stages.size() != 1) return;
+    Definition& d = item.group.stages[0];
+    if (!d.reduce || d.scatter) return;
+    std::vector<Expr> renamed;
+    Shape domain;
+    int reduced = 0;
+    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
+      bool stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k)) != d.out_index.end();
+      bool last_reduced = k == static_cast<int>(d.domain.size()) - 1 && reduced == 0 && k >= d.kept();
+      if (d.domain[static_cast<size_t>(k)].is_int(1) && !stored && !last_reduced) {
+        renamed.push_back(0);
+        continue;
+      }
+      renamed.push_back(axis(static_cast<int>(domain.size())));
+      domain.push_back(d.domain[static_cast<size_t>(k)]);
+      reduced += k >= d.kept();
+    }
+    if (domain.size() == d.domain.size()) return;
+    d.domain = domain;
+    d.reduced = reduced;
+    d.body = substitute_axes(d.body, renamed);
+    d.epilogue = substitute_axes(d.epilogue, renamed);
+    for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
+    simplify(d, graph_.symbols);
   }
 
   // ---- narrow groups ----
