@@ -1,5 +1,7 @@
 #include "compiler/kernel/loop_transforms.h"
 
+#include <unordered_map>
+
 namespace metac {
 
 static Expr substitute_one(Expr e, int id, Expr value) {
@@ -41,28 +43,45 @@ Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& mer
 
 static bool lane_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::i32; }
 
-// `e` as a value in lanes of 4 bytes.
-static bool vectorisable(Expr e, int axis_id) {
-  if (!uses_axis(e, axis_id)) return true;  // the same in all lanes
-  switch (e->kind) {
-    case ExprKind::load: {
-      if (!lane_dtype(e->dtype) || e->args.empty()) return false;
-      Expr step = stride_of(e->args[0], axis_id);
-      return bool(step) && step.is_int(1);
-    }
-    case ExprKind::call: {
-      if (!lane_dtype(e->dtype) && !is_bool(e->dtype)) return false;
-      if (e->fn == Fn::select && !uses_axis(e->args[0], axis_id)) return vectorisable(e->args[1], axis_id) && vectorisable(e->args[2], axis_id);
-      for (Expr a : e->args)
-        if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_id))) || !vectorisable(a, axis_id)) return false;
-      return true;
-    }
-    case ExprKind::cast:
-      return lane_dtype(e->dtype) && lane_dtype(e->args[0]->dtype) && vectorisable(e->args[0], axis_id);
-    default:
-      return false;
+// Can an expression be a value in lanes of 4 bytes, along one axis? A shared node is asked once: a chain of x + x has
+// exponentially many paths.
+class VectorisableCheck {
+ public:
+  explicit VectorisableCheck(int axis_id) : axis_(axis_id) {}
+
+  bool operator()(Expr e) {
+    if (auto known = answers_.find(e); known != answers_.end()) return known->second;
+    bool answer = check(e);
+    answers_[e] = answer;
+    return answer;
   }
-}
+
+ private:
+  bool check(Expr e) {
+    if (!uses_axis(e, axis_)) return true;  // the same in all lanes
+    switch (e->kind) {
+      case ExprKind::load: {
+        if (!lane_dtype(e->dtype) || e->args.empty()) return false;
+        Expr step = stride_of(e->args[0], axis_);
+        return bool(step) && step.is_int(1);
+      }
+      case ExprKind::call: {
+        if (!lane_dtype(e->dtype) && !is_bool(e->dtype)) return false;
+        if (e->fn == Fn::select && !uses_axis(e->args[0], axis_)) return (*this)(e->args[1]) && (*this)(e->args[2]);
+        for (Expr a : e->args)
+          if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_))) || !(*this)(a)) return false;
+        return true;
+      }
+      case ExprKind::cast:
+        return lane_dtype(e->dtype) && lane_dtype(e->args[0]->dtype) && (*this)(e->args[0]);
+      default:
+        return false;
+    }
+  }
+
+  int axis_;
+  std::unordered_map<Expr, bool> answers_;
+};
 
 bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset) {
   if (loop.kind != LoopKind::serial) return false;
@@ -70,9 +89,10 @@ bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store
     Expr step = stride_of(store_offset, loop.axis);
     if (!step || !step.is_int(1)) return false;
   }
+  VectorisableCheck vectorisable(loop.axis);
   for (Expr e : values) {
     if (!e) continue;
-    if (!lane_dtype(e->dtype) || !vectorisable(e, loop.axis)) return false;
+    if (!lane_dtype(e->dtype) || !vectorisable(e)) return false;
     // Lane-wise selects on loaded data compute both sides; a condition must not guard a load then.
     bool guarded = any_of(e, [&](Expr n) {
       return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) && any_of(n, [&](Expr m) {
