@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "compiler/ops/model_lowering.h"
+#include "compiler/ops/onnx_dtypes.h"
 
 namespace metac {
 namespace {
@@ -51,6 +52,7 @@ class Checker {
   void check() {
     check_opsets(model_.opset_imports, "");
     if (model_.graph.outputs.empty()) report("", "the model has no outputs");
+    check_ports(model_.graph);
     check_graph(model_.graph, nullptr, model_.opset_imports, "", 0);
     while (!calls_.empty()) {
       const ModelFunction* function = calls_.back();
@@ -63,6 +65,22 @@ class Checker {
 
  private:
   void report(const std::string& node, const std::string& message) { problems_.push_back({model_.path, node, message}); }
+
+  // Inputs and outputs must be numeric tensors of a dtype that this build computes with.
+  void check_ports(const ModelGraph& graph) {
+    std::unordered_set<std::string> parameters;
+    for (const Initializer& init : graph.initializers) parameters.insert(init.name);
+    auto check = [&](const Value& v, const char* role) {
+      const ValueType& type = v.type;
+      if (type.containers.size() != 1 || type.containers[0] != "tensor")
+        report("", concat(role, " ", quoted(v.name), " is a ", type.containers.empty() ? "value of unknown type" : type.containers[0], "; only tensors are supported"));
+      else if (type.dtype ? *type.dtype == DType::string : type.onnx_dtype != 0)
+        report("", concat(role, " ", quoted(v.name), " is of ", name_of_onnx_number(type.dtype ? 8 : type.onnx_dtype), ", which is not supported"));
+    };
+    for (const Value& v : graph.inputs)
+      if (!parameters.count(v.name)) check(v, "input");
+    for (const Value& v : graph.outputs) check(v, "output");
+  }
 
   void check_opsets(const Opsets& opsets, const std::string& where) {
     if (opsets.empty()) report(where, "the model has no opset_import");

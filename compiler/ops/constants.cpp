@@ -75,8 +75,11 @@ void lower_range(Lowering& n) {
   if (!is_float(dtype)) fail("start, limit and delta must be numbers, not ", name_of(dtype));
   Dim count;
   auto a = known_numbers(start), b = known_numbers(limit), d = known_numbers(delta);
-  if (a && b && d) {
-    if ((*d)[0] == 0) fail("delta is 0");
+  Expr from = whole_number(g, start), to = whole_number(g, limit), step = whole_number(g, delta);
+  if (d && (*d)[0] == 0) fail("delta is 0");
+  if (bool(from) && bool(to) && bool(step) && step.if_int() != nullptr) {
+    count = simplified(g, max(-floor_div(from - to, step), 0));
+  } else if (a && b && d) {
     double exact = std::ceil(((*b)[0] - (*a)[0]) / (*d)[0]);
     if (!(exact < 1e15)) fail("a range from ", (*a)[0], " to ", (*b)[0], " by ", (*d)[0], " has no countable number of elements");
     count = static_cast<int64_t>(std::max(exact, 0.0));

@@ -8,24 +8,81 @@ namespace {
 
 using Kind = Attribute::Kind;
 
+// Do the inputs' shapes alone decide the condition?
+bool depends_on_shapes_only(const Graph& g, Expr condition) {
+  return !any_of(condition, [&](Expr e) { return e->kind == ExprKind::symbol && !g.symbols[e->id].from_input; });
+}
+
+bool ranks_agree(const std::vector<Var*>& a, const std::vector<Var*>& b) {
+  for (size_t k = 0; k < a.size(); ++k)
+    if (a[k]->rank() != b[k]->rank()) return false;
+  return true;
+}
+
+// A branch and what it asks of symbols. A branch that cannot be lowered for these shapes is no error: it may be the one that is
+// never taken.
+struct Branch {
+  const ModelGraph* graph;
+  std::string_view name;
+  Region region;
+  std::vector<Requirement> requirements;
+  std::string failure;  // empty: none
+};
+
+Branch lower_branch(Lowering& n, const char* name) {
+  Graph& g = n.graph();
+  Branch branch{n.subgraph(name), name, {}, {}, {}};
+  if (branch.graph->outputs.size() != n.output_count()) fail(name, " has ", branch.graph->outputs.size(), " outputs, the node ", n.output_count());
+  size_t before = g.requirements.size();
+  try {
+    n.lower_subgraph(*branch.graph, {}, branch.region);
+  } catch (const CompileError& e) {
+    Diagnostic d = e.diagnostic;
+    d.file.clear();
+    branch.failure = d.text();
+  }
+  branch.requirements.assign(g.requirements.begin() + static_cast<int64_t>(before), g.requirements.end());
+  g.requirements.resize(before);
+  return branch;
+}
+
+// An integer condition as a bool.
+Expr as_condition(Expr e) {
+  if (Expr plain = as_index(e)) e = plain;
+  if (is_bool(e->dtype)) return e;
+  bool selects = e->kind == ExprKind::call && e->fn == Fn::select && e->args[1].is_int(1) && e->args[2].is_int(0);
+  return selects ? e->args[0] : not_equal(e, Expr(0));
+}
+
 void lower_if(Lowering& n) {
   Graph& g = n.graph();
-  const ModelGraph *then_branch = n.subgraph("then_branch"), *else_branch = n.subgraph("else_branch");
   Var* condition = n.input(0);
   if (!is_bool(condition->dtype())) fail("the condition must be bool, not ", name_of(condition->dtype()));
-  if (!element_count(condition->shape()).is_int(1)) fail("the condition must have one element, its shape is ", to_string(condition->shape()));
-  for (const ModelGraph* branch : {then_branch, else_branch})
-    if (branch->outputs.size() != n.output_count()) fail("a branch has ", branch->outputs.size(), " outputs, the node ", n.output_count());
-  Expr decided = simplified(g, g.element(condition, 0, "condition", 0, 1));
-  if (decided.if_int()) {
-    std::vector<Var*> results = n.inline_subgraph(decided.is_int(0) ? *else_branch : *then_branch, {});
+  g.require(equal(element_count(condition->shape()), Expr(1)), concat("the condition must have one element, its shape is ", to_string(condition->shape())));
+  Expr holds = simplified(g, as_condition(g.element(condition, 0, "condition", 0, 1)));
+  auto take = [&](const ModelGraph& branch) {
+    if (branch.outputs.size() != n.output_count()) fail("a branch has ", branch.outputs.size(), " outputs, the node ", n.output_count());
+    std::vector<Var*> results = n.inline_subgraph(branch, {});
     for (size_t k = 0; k < results.size(); ++k) n.set_output(k, results[k]);
-    return;
-  }
-  Region then_region, else_region;
-  n.lower_subgraph(*then_branch, {}, then_region);
-  n.lower_subgraph(*else_branch, {}, else_region);
-  Op* op = g.if_(to_scalar(g, condition, "the condition"), std::move(then_region), std::move(else_region));
+  };
+  if (holds.if_int()) return take(*n.subgraph(holds.is_int(0) ? "else_branch" : "then_branch"));
+  Attempt attempt(g);
+  Branch yes = lower_branch(n, "then_branch"), no = lower_branch(n, "else_branch");
+  if (!yes.failure.empty() && !no.failure.empty()) fail("neither branch can be compiled: ", yes.failure, "; ", no.failure);
+  auto take_only = [&](const Branch& taken, Expr chosen, const std::string& why) {
+    attempt.roll_back();
+    g.require(chosen, concat("only ", taken.name, " was compiled: ", why));
+    take(*taken.graph);
+  };
+  if (!yes.failure.empty()) return take_only(no, logical_not(holds), yes.failure);
+  if (!no.failure.empty()) return take_only(yes, holds, no.failure);
+  // Ranks are static. Exporters write a squeeze as "if the dim is 1, Squeeze, else Identity": where only the inputs' shapes
+  // decide between different ranks, the then branch is taken and its condition becomes a requirement on them.
+  if (!ranks_agree(yes.region.results, no.region.results) && depends_on_shapes_only(g, holds))
+    return take_only(yes, holds, concat("the branches differ in rank, and ", to_string(holds), " decides"));
+  for (const Requirement& r : yes.requirements) g.require(logical_or(logical_not(holds), r.condition), r.message);
+  for (const Requirement& r : no.requirements) g.require(logical_or(holds, r.condition), r.message);
+  Op* op = g.if_(to_scalar(g, condition, "the condition"), std::move(yes.region), std::move(no.region));
   for (size_t k = 0; k < op->outputs.size(); ++k) n.set_output(k, op->outputs[k]);
 }
 METAC_OPERATOR("If").since({1, 11, 13, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1, -1)

@@ -54,7 +54,7 @@ void lower_grid_sample(Lowering& n) {
   Var *x = n.input(0), *grid = n.input(1);
   int rank = x->rank(), spatial = rank - 2;
   if (rank < 3 || grid->rank() != rank) fail("X of shape ", to_string(x->shape()), " and grid of shape ", to_string(grid->shape()), " must have one rank, at least 3");
-  if (!grid->shape().back().is_int(spatial)) fail("the last dim of grid must be ", spatial, ", its shape is ", to_string(grid->shape()));
+  g.require(equal(grid->shape().back(), Expr(spatial)), concat("the last dim of grid must be ", spatial, ", its shape is ", to_string(grid->shape())));
   if (!is_float(grid->dtype())) fail("grid must be float, not ", name_of(grid->dtype()));
   g.require(equal(x->shape()[0], grid->shape()[0]), concat("X of shape ", to_string(x->shape()), " and grid of shape ", to_string(grid->shape()), " differ in the batch"));
   std::string mode = n.string("mode", n.opset() < 20 ? "bilinear" : "linear"), padding = n.string("padding_mode", "zeros");
@@ -116,14 +116,46 @@ void lower_grid_sample(Lowering& n) {
     Expr term = load(c, work, identity_indices(rank));
     for (int d = 0; d < spatial; ++d) {
       Expr at = load(combinations + d, real, at_place);
-      Expr distance = at - floor_of(at) - float_constant(offsets[c][d], real);
-      term = term * cast(linear ? linear_weight(distance) : cubic_weight(distance, -0.75), work);
+      Expr fraction = at - floor_of(at);
+      term = term * cast(linear ? linear_tap(fraction, offsets[c][d]) : cubic_tap(fraction, offsets[c][d], -0.75), work);
     }
     sum = c == 0 ? term : sum + term;
   }
   operands.insert(operands.end(), coordinates.begin(), coordinates.end());
   n.set_output(0, cast(g, g.elementwise(operands, shape, sum), dtype));
 }
+
+// grid[n, place..., k] = sum over j of theta[n, k, j] * (x, y, z, 1)[j], positions spread evenly over [-1, 1].
+void lower_affine_grid(Lowering& n) {
+  Graph& g = n.graph();
+  Var* theta = n.input(0);
+  std::vector<Expr> size = dim_elements(g, n.input(1), "an entry of size");
+  int spatial = static_cast<int>(size.size()) - 2;
+  if (spatial != 2 && spatial != 3) fail("size has ", size.size(), " entries, expected 4 or 5");
+  if (theta->rank() != 3 || !is_float(theta->dtype())) fail("theta must be float of rank 3, found ", name_of(theta->dtype()), " ", to_string(theta->shape()));
+  for (int k = 0; k < 3; ++k) {
+    Expr expected = k == 0 ? size[0] : Expr(spatial + k - 1);
+    g.require(equal(theta->shape()[k], expected), concat("theta has shape ", to_string(theta->shape()), ", axis ", k, " must be ", to_string(expected)));
+  }
+  bool aligned = n.integer("align_corners", 0) != 0;
+  DType dtype = theta->dtype(), work = dtype == DType::f64 ? DType::f64 : DType::f32;
+  auto c = [&](double value) { return float_constant(value, work); };
+  Shape shape = {size[0]};
+  shape.insert(shape.end(), size.begin() + 2, size.end());
+  shape.push_back(spatial);
+  auto entry = [&](int j) { return cast(load(0, dtype, {axis(0), axis(spatial + 1), Expr(j)}), work); };
+  Expr sum = entry(spatial);
+  for (int j = 0; j < spatial; ++j) {
+    int place = spatial - j;  // x runs along the last axis
+    Expr at = cast(axis(place), work), extent = cast(shape[place], work);
+    // One position with aligned corners stands at the start.
+    Expr step = aligned ? select(equal(extent, c(1)), c(0), c(2) / (extent - c(1))) : c(2) / extent;
+    Expr position = (aligned ? c(-1) : c(-1) + step / c(2)) + at * step;
+    sum = sum + entry(j) * position;
+  }
+  n.set_output(0, g.elementwise({theta}, shape, cast(sum, dtype)));
+}
+METAC_OPERATOR("AffineGrid").since({20}).inputs(2).outputs(1).attribute("align_corners", Kind::integer).lower(lower_affine_grid);
 
 METAC_OPERATOR("GridSample").since({16, 20, 22}).inputs(2).outputs(1).attribute("mode", Kind::string).attribute("padding_mode", Kind::string)
     .attribute("align_corners", Kind::integer).lower(lower_grid_sample);

@@ -99,6 +99,8 @@ class DimSolver {
       if (Dim d = known(name)) return d;
     Symbol s;
     s.min = 1;
+    // Exporters write "to the end" of a slice as 1e9 or 2^31 - 1: with this bound such ends are the dim itself.
+    s.max = 1'000'000'000;
     if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
     s.name = name.empty() ? display : name;
     s.from_input = true;

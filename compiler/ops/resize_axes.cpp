@@ -160,7 +160,8 @@ class Planner {
     Var* roi = n_.optional_input(1);
     if (is_absent(roi)) fail("tf_crop_and_resize needs a roi");
     int64_t count = static_cast<int64_t>(plan_.axes.size());
-    if (roi->rank() != 1 || !roi->shape()[0].is_int(2 * count)) fail("roi must have ", 2 * count, " entries, its shape is ", to_string(roi->shape()));
+    if (roi->rank() != 1) fail("roi must be a vector, its shape is ", to_string(roi->shape()));
+    g_.require(equal(roi->shape()[0], Expr(2 * count)), concat("roi must have ", 2 * count, " entries, its shape is ", to_string(roi->shape())));
     if (!is_float(roi->dtype())) fail("roi must be float, not ", name_of(roi->dtype()));
     auto known = known_numbers(roi);
     int operand = known ? -1 : add_operand(roi);

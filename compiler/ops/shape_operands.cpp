@@ -1,6 +1,7 @@
 #include "compiler/ops/shape_operands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "compiler/ir/bounds.h"
@@ -32,7 +33,7 @@ Expr as_index(Expr e) {
 Expr index_element(Graph& g, Var* x, int64_t index, std::string_view what, int64_t min, int64_t max) {
   if (!is_integer(x->dtype()) && !is_bool(x->dtype())) fail(what, " must be integers, not ", name_of(x->dtype()));
   Expr e = g.element(x, index, std::string(what), min, max);
-  if (Expr plain = as_index(e)) e = is_bool(plain->dtype) ? select(plain, 1, 0) : plain;
+  if (Expr plain = as_index(e)) e = simplified(g, is_bool(plain->dtype) ? select(plain, 1, 0) : plain);
   if (const int64_t* value = e.if_int(); value && (*value < min || *value > max))
     fail(what, " is ", *value, ", expected ", min == INT64_MIN ? std::string("at most ") : concat("at least ", min, max == INT64_MAX ? "" : " and at most "),
          max == INT64_MAX ? std::string() : std::to_string(max));
@@ -81,6 +82,19 @@ std::optional<std::vector<double>> known_numbers(const Var* x) {
     out.push_back(e->kind == ExprKind::float_constant ? e->float_value : static_cast<double>(e->int_value));
   }
   return out;
+}
+
+Expr whole_number(Graph& g, Var* x) {
+  if (element_count(x->shape()).is_int(1) && is_integer(x->dtype())) return index_element(g, x, 0, "a number");
+  if (auto known = known_numbers(x)) {
+    if (known->size() != 1 || std::fabs((*known)[0]) > 1e9 || (*known)[0] != std::floor((*known)[0])) return {};
+    return static_cast<int64_t>((*known)[0]);
+  }
+  const Op* op = x->producer;
+  if (!op || op->kind != OpKind::elementwise || op->inputs.size() != 1 || op->bodies.size() != 1 || x->rank() != 0) return {};
+  Expr body = op->bodies[0];
+  bool converts = body->kind == ExprKind::cast && body->args[0]->kind == ExprKind::load && is_integer(body->args[0]->dtype);
+  return converts ? whole_number(g, op->inputs[0]) : Expr();
 }
 
 std::vector<int> check_axes(const std::vector<int64_t>& axes, int rank, std::string_view what) {

@@ -27,6 +27,10 @@ std::vector<int64_t> known_integers(Graph& g, Var* x, std::string_view what);
 // The numbers of a Var of any numeric dtype if all are known.
 std::optional<std::vector<double>> known_numbers(const Var* x);
 
+// A scalar of any numeric dtype as index arithmetic where it is a whole number: an integer, a known float without fraction, or
+// an integer converted to float (exporters compute grid sizes so). Empty where it is not known to be one.
+Expr whole_number(Graph& g, Var* x);
+
 // Negative axes normalised; fails on what is out of range or named twice.
 std::vector<int> check_axes(const std::vector<int64_t>& axes, int rank, std::string_view what = "axis");
 // 0, 1, ..., rank - 1.
