@@ -27,6 +27,10 @@ DIRECT = {
     "frontends": ["frontends/onnx", "frontends/json", "frontends/cpp"],
     "runtime": [],
 }
+# Includes that point the wrong way and are known, each with its reason. This list may only shrink.
+KNOWN = {
+    ("compiler/passes/build_program.cpp", "compiler/codegen/cpp_kernel.h"): "prints its kernels itself; the printer should be handed in",
+}
 SOURCES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".def", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"((?:compiler|frontends|runtime)/[^"]+)"')
 
@@ -47,7 +51,7 @@ def folder_of(path):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     allowed = {folder: closure(folder) for folder in DIRECT}
-    wrong, files = [], 0
+    wrong, files, unused = [], 0, set(KNOWN)
     for top in ("compiler", "frontends", "runtime"):
         for path in sorted((root / top).rglob("*")):
             if path.suffix not in SOURCES:
@@ -61,8 +65,11 @@ def main():
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 match = INCLUDE.match(line)
                 target = match and folder_of(match[1])
-                if match and target not in allowed[here]:
+                if match and (name, match[1]) in KNOWN:
+                    unused.discard((name, match[1]))
+                elif match and target not in allowed[here]:
                     wrong.append(f"{name}:{number}: {here} may not include {match[1]}")
+    wrong += [f"{name} no longer includes {target}: take it off the list of known ones" for name, target in sorted(unused)]
     print("\n".join(wrong + [f"{files} files, {len(wrong)} includes against the layering"]))
     return 1 if wrong or not files else 0
 
