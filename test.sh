@@ -79,7 +79,7 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage project "$python" tests/project/run_project.py --build build/ci
 stage build-asan build asan metac
-stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20
+stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20 --memory 3
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 
 if [ $all = yes ]; then

@@ -84,7 +84,7 @@ def complaints_of(case, metac, root, limit, memory):
     before = files_below(folder)
     size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     allowed = max(limit, case.seconds * limit / 2)
-    status, messages, seconds, peak = execute(run, metac, folder, out, 10 * allowed)
+    status, messages, seconds, peak = execute(run, metac, folder, out, 3 * allowed)
     lines = [line for line in messages.splitlines() if line.strip()]
     wrong = []
     if status is None:
