@@ -23,8 +23,12 @@ Expr hard_sigmoid(Expr x, double alpha, double beta) {
   return max(min(x * constant_like(x, alpha) + constant_like(x, beta), one_of(x)), zero_of(x));
 }
 Expr hard_swish(Expr x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }
-// log(1 + e^x) without overflow: max(x, 0) + log1p(e^-|x|).
-Expr softplus(Expr x) { return max(x, zero_of(x)) + call1(Fn::log1p, call1(Fn::exp, -call1(Fn::abs, x))); }
+// log(1 + e^x) without overflow: max(x, 0) + log1p(e^-|x|), with selects for max and |x|: at 0 their derivatives by
+// convention would not add up to that of the smooth whole.
+Expr softplus(Expr x) {
+  Expr positive = zero_of(x) < x;
+  return select(positive, x, zero_of(x)) + call1(Fn::log1p, call1(Fn::exp, select(positive, -x, x)));
+}
 Expr softsign(Expr x) { return x / (one_of(x) + call1(Fn::abs, x)); }
 Expr mish(Expr x) { return x * call1(Fn::tanh, softplus(x)); }
 Expr gelu(Expr x) {
