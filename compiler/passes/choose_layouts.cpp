@@ -337,6 +337,7 @@ class LayoutChooser {
       if (narrow && plan.unrolled == 0) return;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
     }
+    if (!lanes_are_near(d, plan, w)) return;
     Expr b_address = storage_address(var(w.c.b.load->id)->shape(), layout_of(w.c.b.load->id), w.c.b.load->args);
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
@@ -348,6 +349,31 @@ class LayoutChooser {
     d.body = w.c.a.load * w.c.b.load;
     simplify(d, graph_.symbols);
     item.group.contraction = plan;
+  }
+
+  // Every load but that of the packed operand must be the same in all lanes, or one vector of neighbours, in order or
+  // shuffled.
+  bool lanes_are_near(const Definition& stored, const ContractionPlan& plan, const Work& w) const {
+    Definition d = stored;
+    d.body = w.c.a.load;
+    bool near = true;
+    int block = static_cast<int>(d.domain.size());
+    Bounds bounds(graph_.symbols, d.domain);
+    bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(plan.lanes_axis)], lanes_));
+    visit_loads(d, [&](Expr n) {
+      for (Expr e : n->args) near = near && !e->has_load;
+      if (!near) return;
+      Expr address = simplify(storage_address(var(n->id)->shape(), layout_of(n->id), n->args), bounds);
+      auto at = [&](int lane) {
+        return simplify(rewrite(address, [&](Expr x) { return x == axis(plan.lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
+      };
+      Expr first = at(0);
+      for (int lane = 1; lane < lanes_ && near; ++lane) {
+        Expr gap = simplify(at(lane) - first, bounds);
+        near = gap.if_int() && gap.as_int() >= 0 && gap.as_int() < lanes_;
+      }
+    });
+    return near;
   }
 
   Layout layout_of(int id) const {
