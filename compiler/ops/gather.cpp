@@ -54,7 +54,7 @@ METAC_OPERATOR("GatherND").since({11, 12, 13}).inputs(2).outputs(1).attribute("b
     std::vector<Expr> where = identity_indices(tuple_rank);
     where.push_back(k);
     Dim extent = x->shape()[batch + k];
-    if (*depth == 1) check_index_range(g, indices, extent, "indices");
+    check_index_range(g, indices, extent, "indices", k, *depth);
     at.push_back(safe_index(cast(load(1, indices->dtype(), where), DType::i64), extent));
   }
   for (int k = static_cast<int>(batch + *depth); k < x->rank(); ++k) {

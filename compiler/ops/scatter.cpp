@@ -93,7 +93,7 @@ void lower_scatter_nd(Lowering& n) {
   for (int k = 0; k < addressed; ++k) {
     std::vector<Expr> where = identity_indices(tuples);
     where.push_back(k);
-    if (addressed == 1) check_index_range(g, indices, data->shape()[k], "indices");
+    check_index_range(g, indices, data->shape()[k], "indices", k, addressed);
     target.indices.push_back(index_in(cast(load(1, indices->dtype(), where), DType::i64), data->shape()[k], target.conditions));
   }
   if (auto reduction = reduction_of(n, data->dtype())) {
