@@ -371,6 +371,15 @@ class KernelPrinter {
 
   std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
   std::string broadcast_text(const std::string& value, DType dtype, int width) const { return concat("broadcast<", vector_type(dtype, width), ">(", value, ")"); }
+  // Half types in lanes are held as their bits: they are widened and narrowed, never cast.
+  std::string vector_cast_text(std::string value, DType from, DType to) const {
+    auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
+    if (from == to) return value;
+    if (half(from)) value = concat("widen<", info(from).cpp_name, ">(", value, ")"), from = DType::f32;
+    if (half(to) && from != DType::f32) value = concat("cast_to<", vector_type(DType::f32, width_), ">(", value, ")");
+    if (half(to)) return concat("narrow<", info(to).cpp_name, ">(", value, ")");
+    return from == to ? value : concat("cast_to<", vector_type(to, width_), ">(", value, ")");
+  }
   std::string as_vector(Expr e) {
     // A broadcast that several statements of a tile share is made once.
     auto& names = scopes_.back().broadcasts;
@@ -431,7 +440,7 @@ class KernelPrinter {
       }
       case ExprKind::cast: {
         std::string from = value_text(e->args[0]);
-        if (is_vector(e)) return concat("cast_to<", vector_type(e->dtype, width_), ">(", from, ")");
+        if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
         return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
       }
       case ExprKind::call: return call_text(e);

@@ -30,7 +30,16 @@ static std::optional<Operand> match_operand(Expr e) {
   return operand;
 }
 
+// Tiles compute in lanes of float. A half type may only be what the result is rounded to at the very end.
+static bool fits_float_lanes(Expr epilogue) {
+  auto foreign = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f64; };
+  bool rounds = epilogue->kind == ExprKind::cast && (epilogue->dtype == DType::f16 || epilogue->dtype == DType::bf16);
+  if (is_bool(epilogue->dtype)) return false;
+  return !any_of(rounds ? epilogue->args[0] : epilogue, [&](Expr n) { return foreign(n->dtype); });
+}
+
 std::optional<Contraction> match_contraction(const Definition& d) {
+  if (bool(d.epilogue) && !fits_float_lanes(d.epilogue)) return std::nullopt;
   if (!d.reduce || *d.reduce != Reduce::add || d.scatter || d.accumulator != DType::f32) return std::nullopt;
   if (d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return std::nullopt;
   auto a = match_operand(d.body->args[0]), b = match_operand(d.body->args[1]);
