@@ -350,7 +350,11 @@ void Graph::infer_elements(Op* op) {
     if (!known) return Expr();
     // Only constants, and int64 or bool arithmetic over symbols, stay meaningful.
     bool usable = value.is_constant() || !any_of(value, [](Expr n) { return is_float(n->dtype) || n->has_load; });
-    return usable ? value : Expr();
+    // Repeated squaring would double the factors of a product every time: what no real shape needs is not followed.
+    constexpr int largest = 512;
+    int nodes = 0;
+    visit(value, [&](Expr) { ++nodes; });
+    return usable && nodes <= largest ? value : Expr();
   };
   auto position_of = [](const std::vector<int64_t>& dims, int64_t linear) {
     std::vector<Expr> position(dims.size());

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/ops/shape_operands.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -68,6 +69,8 @@ void lower_range(Lowering& n) {
   if (is_integer(dtype)) {
     Expr from = index_scalar(g, start, "start"), to = index_scalar(g, limit, "limit"), step = index_scalar(g, delta, "delta");
     if (step.is_int(0)) fail("delta is 0");
+    if (from.if_int() && to.if_int() && !checked_sub(from.as_int(), to.as_int()))
+      fail("a range from ", from.as_int(), " to ", to.as_int(), " has more elements than 64 bits count");
     g.require(not_equal(step, Expr(0)), "Range: delta is 0");
     Dim count = simplified(g, max(-floor_div(from - to, step), 0));
     return n.set_output(0, fill(g, {count}, cast(from + axis(0) * step, dtype)));

@@ -127,19 +127,17 @@ Expr safe_index(Expr index, Dim extent) {
   return max(min(index, extent - Expr(1)), 0);
 }
 
-void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view what, int64_t part, int64_t parts) {
+void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view what, int64_t first, int64_t every) {
   const int64_t* size = extent.if_int();
   if (!size) return;
   auto check = [&](int64_t value) {
     if (value < -*size || value >= *size) fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
   };
   if (indices->constant && is_integer(indices->dtype())) {
-    for (int64_t k = part; k < indices->constant->element_count(); k += parts) check(integer_at(*indices->constant, k));
+    for (int64_t k = first; k < indices->constant->element_count(); k += every) check(integer_at(*indices->constant, k));
   } else if (indices->elements) {
-    for (size_t k = static_cast<size_t>(part); k < indices->elements->size(); k += static_cast<size_t>(parts)) {
-      Expr e = (*indices->elements)[k];
-      if (bool(e) && e.if_int() != nullptr) check(e.as_int());
-    }
+    for (size_t k = static_cast<size_t>(first); k < indices->elements->size(); k += static_cast<size_t>(every))
+      if (Expr e = (*indices->elements)[k]; bool(e) && e.if_int() != nullptr) check(e.as_int());
   }
 }
 
