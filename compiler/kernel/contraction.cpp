@@ -30,11 +30,18 @@ static std::optional<Operand> match_operand(Expr e) {
   return operand;
 }
 
+// Does the value depend on where in the output it stands (a causal mask), other than through what it loads?
+static bool reads_position(Expr e) {
+  if (e->kind == ExprKind::load) return false;
+  if (e->dtype == DType::i64 && !e->has_load) return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
+  return std::any_of(e->args.begin(), e->args.end(), reads_position);
+}
+
 // Tiles compute in lanes of float. A half type may only be what the result is rounded to at the very end.
 static bool fits_float_lanes(Expr epilogue) {
   auto foreign = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f64; };
   bool rounds = epilogue->kind == ExprKind::cast && (epilogue->dtype == DType::f16 || epilogue->dtype == DType::bf16);
-  if (is_bool(epilogue->dtype)) return false;
+  if (is_bool(epilogue->dtype) || reads_position(epilogue)) return false;
   return !any_of(rounds ? epilogue->args[0] : epilogue, [&](Expr n) { return foreign(n->dtype); });
 }
 
