@@ -61,8 +61,8 @@ bool shapes_fit(const Trial& trial, Flags& varies) {
   for (size_t k = 0; k < trial.region.params.size(); ++k) {
     const Var *before = trial.region.params[k], *after = trial.region.results[1 + k];
     if (before->dtype() != after->dtype() || before->rank() != after->rank())
-      fail("the carried value ", k, " is ", name_of(before->dtype()), " ", to_string(before->shape()), " and becomes ", name_of(after->dtype()), " ",
-           to_string(after->shape()), "; dtype and rank must stay");
+      fail("the carried value ", k, " is ", name_of(before->dtype()), " ", to_string(before->shape()), " and becomes ",
+           name_of(after->dtype()), " ", to_string(after->shape()), "; dtype and rank must stay");
     for (int d = 0; d < before->rank(); ++d) {
       if (varies[k][d] || before->shape()[d] == after->shape()[d]) continue;
       varies[k][d] = true;

@@ -36,9 +36,9 @@ class Attempt {
 };
 
 struct CarriedLoop {
-  Var* trip_count = nullptr;   // int64 scalar; null: no limit
-  Var* condition = nullptr;    // bool scalar; null: true
-  Expr trips;                  // the trip count as far as it is known; may be empty
+  Var* trip_count = nullptr;  // int64 scalar; null: no limit
+  Var* condition = nullptr;   // bool scalar; null: true
+  Expr trips;                 // the trip count as far as it is known; may be empty
   std::vector<Var*> initial;
 
   // Returns [condition or null, the next carried values..., the per-iteration outputs...]. `iteration` is an int64 scalar.

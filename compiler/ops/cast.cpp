@@ -13,8 +13,14 @@ void lower_cast(Lowering& n, DType to) {
   n.set_output(0, cast(n.graph(), x, to));
 }
 
-METAC_OPERATOR("Cast").since({1, 6, 9, 13, 19, 21, 23, 24, 25, 28}).inputs(1).outputs(1)
-    .required("to", Kind::string, 1, 6).required("to", Kind::integer, 6).attribute("saturate", Kind::integer, 19).attribute("round_mode", Kind::string, 24)
+METAC_OPERATOR("Cast")
+    .since({1, 6, 9, 13, 19, 21, 23, 24, 25, 28})
+    .inputs(1)
+    .outputs(1)
+    .required("to", Kind::string, 1, 6)
+    .required("to", Kind::integer, 6)
+    .attribute("saturate", Kind::integer, 19)
+    .attribute("round_mode", Kind::string, 24)
     .lower([](Lowering& n) {
       if (n.opset() >= 6) return lower_cast(n, require_onnx_dtype(n.integer("to", 0), "to"));
       // Opset 1 wrote the name: "FLOAT", "INT64", ...
@@ -27,7 +33,12 @@ METAC_OPERATOR("Cast").since({1, 6, 9, 13, 19, 21, 23, 24, 25, 28}).inputs(1).ou
       lower_cast(n, *dtype);
     });
 
-METAC_OPERATOR("CastLike").since({15, 19, 21, 23, 24, 25}).inputs(2).outputs(1).attribute("saturate", Kind::integer, 19).attribute("round_mode", Kind::string, 24)
+METAC_OPERATOR("CastLike")
+    .since({15, 19, 21, 23, 24, 25})
+    .inputs(2)
+    .outputs(1)
+    .attribute("saturate", Kind::integer, 19)
+    .attribute("round_mode", Kind::string, 24)
     .lower([](Lowering& n) {
       DType to = n.input(1)->dtype();
       if (!is_numeric(to)) fail("casting to strings is not supported");

@@ -73,9 +73,12 @@ class Checker {
     auto check = [&](const Value& v, const char* role) {
       const ValueType& type = v.type;
       if (type.containers.size() != 1 || type.containers[0] != "tensor")
-        report("", concat(role, " ", quoted(v.name), " is a ", type.containers.empty() ? "value of unknown type" : type.containers[0], "; only tensors are supported"));
+        report("", concat(role, " ", quoted(v.name), " is a ",
+                          type.containers.empty() ? "value of unknown type" : type.containers[0],
+                          "; only tensors are supported"));
       else if (type.dtype ? *type.dtype == DType::string : type.onnx_dtype != 0)
-        report("", concat(role, " ", quoted(v.name), " is of ", name_of_onnx_number(type.dtype ? 8 : type.onnx_dtype), ", which is not supported"));
+        report("", concat(role, " ", quoted(v.name), " is of ", name_of_onnx_number(type.dtype ? 8 : type.onnx_dtype),
+                          ", which is not supported"));
     };
     for (const Value& v : graph.inputs)
       if (!parameters.count(v.name)) check(v, "input");
@@ -85,7 +88,8 @@ class Checker {
   void check_opsets(const Opsets& opsets, const std::string& where) {
     if (opsets.empty()) report(where, "the model has no opset_import");
     for (const auto& [domain, version] : opsets) {
-      if (version < 1) report(where, concat("opset ", version, " of domain ", display_domain(domain), " is no version"));
+      if (version < 1)
+        report(where, concat("opset ", version, " of domain ", display_domain(domain), " is no version"));
       else if (domain.empty() && version > newest_opset)
         report(where, concat("opset ", version, " is newer than ", newest_opset, ", the newest this build knows"));
     }
@@ -93,7 +97,8 @@ class Checker {
 
   void check_function(const ModelFunction& function) {
     std::string where = "function " + quoted(function.name);
-    if (function.opset_imports.size() && &function.opset_imports != &model_.opset_imports) check_opsets(function.opset_imports, where);
+    if (function.opset_imports.size() && &function.opset_imports != &model_.opset_imports)
+      check_opsets(function.opset_imports, where);
     Names names;
     for (const std::string& input : function.inputs)
       if (!names.own.insert(input).second) report(where, concat("input ", quoted(input), " is named twice"));
@@ -109,12 +114,14 @@ class Checker {
     std::set<std::string> inputs;
     for (const Value& input : graph.inputs) {
       if (!inputs.insert(input.name).second) report(where, concat("input ", quoted(input.name), " is named twice"));
-      if (outer && outer->has(input.name)) report(where, concat("input ", quoted(input.name), " of a subgraph hides a value of the graph around it"));
+      if (outer && outer->has(input.name))
+        report(where, concat("input ", quoted(input.name), " of a subgraph hides a value of the graph around it"));
       names.own.insert(input.name);
     }
     std::unordered_set<std::string> initializers;
     for (const Initializer& init : graph.initializers) {
-      if (!initializers.insert(init.name).second) report(where, concat("initializer ", quoted(init.name), " is defined twice"));
+      if (!initializers.insert(init.name).second)
+        report(where, concat("initializer ", quoted(init.name), " is defined twice"));
       names.own.insert(init.name);
     }
     check_nodes(graph.nodes, names, opsets, where, depth);
@@ -149,16 +156,18 @@ class Checker {
       for (const std::string& out : node.outputs) {
         if (out.empty()) continue;
         bool again = producers[out] != static_cast<int>(k) || std::count(node.outputs.begin(), node.outputs.end(), out) > 1;
-        if (again) report(here, concat("output ", quoted(out), " is already produced by node #", producers[out]));
-        else if (names.has(out) && !unsorted) report(here, concat("output ", quoted(out), " has the name of another value"));
+        if (again)
+          report(here, concat("output ", quoted(out), " is already produced by node #", producers[out]));
+        else if (names.has(out) && !unsorted)
+          report(here, concat("output ", quoted(out), " has the name of another value"));
         names.own.insert(out);
       }
     }
   }
 
   // A name used before it is produced: a cycle, or nodes in a wrong order.
-  void report_disorder(const std::vector<Node>& nodes, const std::unordered_map<std::string, int>& producers, const std::string& name, int user,
-                       int producer, const std::string& here) {
+  void report_disorder(const std::vector<Node>& nodes, const std::unordered_map<std::string, int>& producers,
+                       const std::string& name, int user, int producer, const std::string& here) {
     // Follow inputs backwards from the producer; the path that comes back to the user is the cycle.
     std::unordered_map<int, std::pair<int, std::string>> came_from;  // node -> (its consumer on the path, the value)
     std::vector<int> stack = {producer};
@@ -173,12 +182,15 @@ class Checker {
         auto found = producers.find(read);
         if (found == producers.end() || came_from.count(found->second)) continue;
         came_from[found->second] = {at, read};
-        if (found->second == user) cycle = true;
-        else stack.push_back(found->second);
+        if (found->second == user)
+          cycle = true;
+        else
+          stack.push_back(found->second);
       }
     }
     if (!cycle) {
-      report(here, concat("input ", quoted(name), " is produced later, by node #", producer, "; nodes must stand in the order of their use"));
+      report(here, concat("input ", quoted(name), " is produced later, by node #", producer,
+                          "; nodes must stand in the order of their use"));
       return;
     }
     std::string path;
@@ -200,7 +212,9 @@ class Checker {
       }
     auto import = opsets.find(node.domain);
     if (import == opsets.end()) {
-      if (!opsets.empty()) report_once(here, concat("the model imports no opset of domain ", display_domain(node.domain), ", which op ", quoted(node.op_type), " is of"));
+      if (!opsets.empty())
+        report_once(here, concat("the model imports no opset of domain ", display_domain(node.domain), ", which op ",
+                                 quoted(node.op_type), " is of"));
       return;
     }
     if (node.domain.empty() && (import->second > newest_opset || import->second < 1)) return;

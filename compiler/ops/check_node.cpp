@@ -7,8 +7,19 @@ namespace metac {
 namespace {
 
 std::string_view name_of(Attribute::Kind kind) {
-  static constexpr std::string_view names[] = {"an int",      "a float",      "a string",   "a tensor",  "a graph",      "a list of ints", "a list of floats",
-                                               "a list of strings", "a list of tensors", "a list of graphs", "a type", "a reference", "of an unsupported kind"};
+  static constexpr std::string_view names[] = {"an int",
+                                               "a float",
+                                               "a string",
+                                               "a tensor",
+                                               "a graph",
+                                               "a list of ints",
+                                               "a list of floats",
+                                               "a list of strings",
+                                               "a list of tensors",
+                                               "a list of graphs",
+                                               "a type",
+                                               "a reference",
+                                               "of an unsupported kind"};
   return names[static_cast<int>(kind)];
 }
 
@@ -31,13 +42,17 @@ void check_attributes(const Node& node, const OpSchema& schema, int64_t opset) {
       kind_fits |= now && fits;
     }
     if (!spec) fail("attribute ", quoted(name), " is not one of ", node.op_type);
-    if (attribute.kind == Attribute::Kind::unsupported) fail("attribute ", quoted(name), ": ", attribute.detail, " is not supported");
-    if (!opset_fits && spec->since > opset) fail("attribute ", quoted(name), " exists since opset ", spec->since, ", the model uses opset ", opset);
-    if (!opset_fits) fail("attribute ", quoted(name), " exists until opset ", spec->until - 1, ", the model uses opset ", opset);
+    if (attribute.kind == Attribute::Kind::unsupported)
+      fail("attribute ", quoted(name), ": ", attribute.detail, " is not supported");
+    if (!opset_fits && spec->since > opset)
+      fail("attribute ", quoted(name), " exists since opset ", spec->since, ", the model uses opset ", opset);
+    if (!opset_fits)
+      fail("attribute ", quoted(name), " exists until opset ", spec->until - 1, ", the model uses opset ", opset);
     if (!kind_fits) fail("attribute ", quoted(name), " is ", name_of(attribute.kind), ", it must be ", name_of(spec->kind));
   }
   for (const AttributeSpec& s : schema.attributes)
-    if (s.required && opset >= s.since && opset < s.until && !node.attributes.count(s.name)) fail("attribute ", quoted(s.name), " is missing");
+    if (s.required && opset >= s.since && opset < s.until && !node.attributes.count(s.name))
+      fail("attribute ", quoted(s.name), " is missing");
 }
 
 }  // namespace
@@ -45,12 +60,14 @@ void check_attributes(const Node& node, const OpSchema& schema, int64_t opset) {
 std::string display_domain(const std::string& domain) {
   if (domain.empty()) return "ai.onnx";
   bool plain = domain.size() <= 80;
-  for (char c : domain) plain &= (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '.';
+  for (char c : domain)
+    plain &= (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '.';
   return plain ? domain : quoted(domain);
 }
 
 std::string unknown_operator(const Node& node, int64_t opset) {
-  return concat("op ", quoted(node.op_type), " (domain ", display_domain(node.domain), ", opset ", opset, ") is not known to this build");
+  return concat("op ", quoted(node.op_type), " (domain ", display_domain(node.domain), ", opset ", opset,
+                ") is not known to this build");
 }
 
 void check_node(const Node& node, const OpSchema& schema, int64_t opset) {

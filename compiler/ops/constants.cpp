@@ -12,7 +12,8 @@ namespace {
 using Kind = Attribute::Kind;
 
 Tensor constant_value(const Lowering& n) {
-  if (n.node().attributes.size() != 1) fail("a Constant has exactly one value, found ", n.node().attributes.size(), " attributes");
+  if (n.node().attributes.size() != 1)
+    fail("a Constant has exactly one value, found ", n.node().attributes.size(), " attributes");
   if (const Tensor* value = n.tensor("value")) return *value;
   if (n.has("value_int")) return make_tensor<int64_t>(DType::i64, {}, {n.integer("value_int", 0)});
   if (n.has("value_float")) return make_tensor<float>(DType::f32, {}, {static_cast<float>(n.real("value_float", 0))});
@@ -27,11 +28,18 @@ Tensor constant_value(const Lowering& n) {
   fail("string constants are not supported");
 }
 
-METAC_OPERATOR("Constant").since({1, 9, 11, 12, 13, 19, 21, 23, 24, 25}).inputs(0).outputs(1)
-    .attribute("value", Kind::tensor).attribute("sparse_value", Kind::tensor, 11)
-    .attribute("value_int", Kind::integer, 12).attribute("value_ints", Kind::integers, 12)
-    .attribute("value_float", Kind::real, 12).attribute("value_floats", Kind::reals, 12)
-    .attribute("value_string", Kind::string, 12).attribute("value_strings", Kind::strings, 12)
+METAC_OPERATOR("Constant")
+    .since({1, 9, 11, 12, 13, 19, 21, 23, 24, 25})
+    .inputs(0)
+    .outputs(1)
+    .attribute("value", Kind::tensor)
+    .attribute("sparse_value", Kind::tensor, 11)
+    .attribute("value_int", Kind::integer, 12)
+    .attribute("value_ints", Kind::integers, 12)
+    .attribute("value_float", Kind::real, 12)
+    .attribute("value_floats", Kind::reals, 12)
+    .attribute("value_string", Kind::string, 12)
+    .attribute("value_strings", Kind::strings, 12)
     .lower([](Lowering& n) {
       if (const Tensor* sparse = n.tensor("sparse_value")) return n.set_output(0, n.graph().add_constant(*sparse));
       n.set_output(0, n.graph().add_constant(constant_value(n)));
@@ -41,33 +49,49 @@ Expr element_of_tensor(const Tensor& t, int64_t index) {
   return is_float(t.dtype) ? float_constant(number_at(t, index), t.dtype) : int_constant(integer_at(t, index), t.dtype);
 }
 
-METAC_OPERATOR("ConstantOfShape").since({9, 20, 21, 23, 24, 25}).inputs(1).outputs(1).attribute("value", Kind::tensor).lower([](Lowering& n) {
-  Expr value = float_constant(0, DType::f32);
-  if (const Tensor* t = n.tensor("value")) {
-    if (!is_numeric(t->dtype) || t->element_count() != 1) fail("value must be one number, its shape is ", to_string(t->shape));
-    value = element_of_tensor(*t, 0);
-  }
-  n.set_output(0, fill(n.graph(), dim_elements(n.graph(), n.input(0), "the shape"), value));
-});
+METAC_OPERATOR("ConstantOfShape")
+    .since({9, 20, 21, 23, 24, 25})
+    .inputs(1)
+    .outputs(1)
+    .attribute("value", Kind::tensor)
+    .lower([](Lowering& n) {
+      Expr value = float_constant(0, DType::f32);
+      if (const Tensor* t = n.tensor("value")) {
+        if (!is_numeric(t->dtype) || t->element_count() != 1)
+          fail("value must be one number, its shape is ", to_string(t->shape));
+        value = element_of_tensor(*t, 0);
+      }
+      n.set_output(0, fill(n.graph(), dim_elements(n.graph(), n.input(0), "the shape"), value));
+    });
 
-METAC_OPERATOR("EyeLike").since({9, 22}).inputs(1).outputs(1).attribute("dtype", Kind::integer).attribute("k", Kind::integer).lower([](Lowering& n) {
-  Var* x = n.input(0);
-  if (x->rank() != 2) fail("the input must have rank 2, its shape is ", to_string(x->shape()));
-  DType dtype = n.has("dtype") ? require_onnx_dtype(n.integer("dtype", 1), "dtype") : x->dtype();
-  int64_t k = n.integer("k", 0);
-  Expr on = equal(axis(1) - axis(0), Expr(k));
-  n.set_output(0, fill(n.graph(), x->shape(), is_bool(dtype) ? on : select(on, constant_of(dtype, 1), constant_of(dtype, 0))));
-});
+METAC_OPERATOR("EyeLike")
+    .since({9, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("k", Kind::integer)
+    .lower([](Lowering& n) {
+      Var* x = n.input(0);
+      if (x->rank() != 2) fail("the input must have rank 2, its shape is ", to_string(x->shape()));
+      DType dtype = n.has("dtype") ? require_onnx_dtype(n.integer("dtype", 1), "dtype") : x->dtype();
+      int64_t k = n.integer("k", 0);
+      Expr on = equal(axis(1) - axis(0), Expr(k));
+      n.set_output(
+          0, fill(n.graph(), x->shape(), is_bool(dtype) ? on : select(on, constant_of(dtype, 1), constant_of(dtype, 0))));
+    });
 
 // start, start + delta, ... below limit (above it where delta is negative): ceil((limit - start) / delta) elements.
 void lower_range(Lowering& n) {
   Graph& g = n.graph();
-  Var *start = to_scalar(g, n.input(0), "start"), *limit = to_scalar(g, n.input(1), "limit"), *delta = to_scalar(g, n.input(2), "delta");
+  Var *start = to_scalar(g, n.input(0), "start"), *limit = to_scalar(g, n.input(1), "limit"),
+      *delta = to_scalar(g, n.input(2), "delta");
   DType dtype = start->dtype();
   if (limit->dtype() != dtype || delta->dtype() != dtype)
-    fail("start, limit and delta must have one dtype, found ", name_of(dtype), ", ", name_of(limit->dtype()), " and ", name_of(delta->dtype()));
+    fail("start, limit and delta must have one dtype, found ", name_of(dtype), ", ", name_of(limit->dtype()), " and ",
+         name_of(delta->dtype()));
   if (is_integer(dtype)) {
-    Expr from = index_scalar(g, start, "start"), to = index_scalar(g, limit, "limit"), step = index_scalar(g, delta, "delta");
+    Expr from = index_scalar(g, start, "start"), to = index_scalar(g, limit, "limit"),
+         step = index_scalar(g, delta, "delta");
     if (step.is_int(0)) fail("delta is 0");
     if (from.if_int() && to.if_int() && !checked_sub(from.as_int(), to.as_int()))
       fail("a range from ", from.as_int(), " to ", to.as_int(), " has more elements than 64 bits count");
@@ -84,7 +108,8 @@ void lower_range(Lowering& n) {
     count = simplified(g, max(-floor_div(from - to, step), 0));
   } else if (a && b && d) {
     double exact = std::ceil(((*b)[0] - (*a)[0]) / (*d)[0]);
-    if (!(exact < 1e15)) fail("a range from ", (*a)[0], " to ", (*b)[0], " by ", (*d)[0], " has no countable number of elements");
+    if (!(exact < 1e15))
+      fail("a range from ", (*a)[0], " to ", (*b)[0], " by ", (*d)[0], " has no countable number of elements");
     count = static_cast<int64_t>(std::max(exact, 0.0));
   } else {
     Var* length = elementwise(g, {start, limit, delta}, [](const std::vector<Expr>& v) {
@@ -128,12 +153,20 @@ METAC_OPERATOR("Trilu").since({14}).inputs(1, 2).outputs(1).attribute("upper", K
   n.set_output(0, g.elementwise({x}, select(kept, load(0, x->dtype(), identity_indices(rank)), zero)));
 });
 
-METAC_OPERATOR("Identity").since({1, 13, 14, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1).lower([](Lowering& n) { n.set_output(0, n.input(0)); });
+METAC_OPERATOR("Identity").since({1, 13, 14, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1).lower([](Lowering& n) {
+  n.set_output(0, n.input(0));
+});
 
-// For inference: the input itself, and a mask that keeps everything. Random dropout needs a generator, which only training has.
-METAC_OPERATOR("Dropout").since({1, 6, 7, 10, 12, 13, 22}).inputs(1, 3).outputs(1, 2)
-    .attribute("is_test", Kind::integer, 1, 7).attribute("consumed_inputs", Kind::integers, 1, 6)
-    .attribute("ratio", Kind::real, 1, 12).attribute("seed", Kind::integer, 12)
+// For inference: the input itself, and a mask that keeps everything. Random dropout needs a generator, which only training
+// has.
+METAC_OPERATOR("Dropout")
+    .since({1, 6, 7, 10, 12, 13, 22})
+    .inputs(1, 3)
+    .outputs(1, 2)
+    .attribute("is_test", Kind::integer, 1, 7)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
+    .attribute("ratio", Kind::real, 1, 12)
+    .attribute("seed", Kind::integer, 12)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       if (Var* training = n.optional_input(2)) {

@@ -1,5 +1,5 @@
-// If and Loop. A constant condition picks its branch at compile time; a short loop whose trips are known is unrolled. What is
-// left becomes a region of the Graph.
+// If and Loop. A constant condition picks its branch at compile time; a short loop whose trips are known is unrolled. What
+// is left becomes a region of the Graph.
 #include "compiler/ops/carried_loop.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -19,8 +19,8 @@ bool ranks_agree(const std::vector<Var*>& a, const std::vector<Var*>& b) {
   return true;
 }
 
-// A branch and what it asks of symbols. A branch that cannot be lowered for these shapes is no error: it may be the one that is
-// never taken.
+// A branch and what it asks of symbols. A branch that cannot be lowered for these shapes is no error: it may be the one that
+// is never taken.
 struct Branch {
   const ModelGraph* graph;
   std::string_view name;
@@ -32,7 +32,8 @@ struct Branch {
 Branch lower_branch(Lowering& n, const char* name) {
   Graph& g = n.graph();
   Branch branch{n.subgraph(name), name, {}, {}, {}};
-  if (branch.graph->outputs.size() != n.output_count()) fail(name, " has ", branch.graph->outputs.size(), " outputs, the node ", n.output_count());
+  if (branch.graph->outputs.size() != n.output_count())
+    fail(name, " has ", branch.graph->outputs.size(), " outputs, the node ", n.output_count());
   size_t before = g.requirements.size();
   try {
     n.lower_subgraph(*branch.graph, {}, branch.region);
@@ -58,10 +59,12 @@ void lower_if(Lowering& n) {
   Graph& g = n.graph();
   Var* condition = n.input(0);
   if (!is_bool(condition->dtype())) fail("the condition must be bool, not ", name_of(condition->dtype()));
-  g.require(equal(element_count(condition->shape()), Expr(1)), concat("the condition must have one element, its shape is ", to_string(condition->shape())));
+  g.require(equal(element_count(condition->shape()), Expr(1)),
+            concat("the condition must have one element, its shape is ", to_string(condition->shape())));
   Expr holds = simplified(g, as_condition(g.element(condition, 0, "condition", 0, 1)));
   auto take = [&](const ModelGraph& branch) {
-    if (branch.outputs.size() != n.output_count()) fail("a branch has ", branch.outputs.size(), " outputs, the node ", n.output_count());
+    if (branch.outputs.size() != n.output_count())
+      fail("a branch has ", branch.outputs.size(), " outputs, the node ", n.output_count());
     std::vector<Var*> results = n.inline_subgraph(branch, {});
     for (size_t k = 0; k < results.size(); ++k) n.set_output(k, results[k]);
   };
@@ -85,13 +88,19 @@ void lower_if(Lowering& n) {
   Op* op = g.if_(to_scalar(g, condition, "the condition"), std::move(yes.region), std::move(no.region));
   for (size_t k = 0; k < op->outputs.size(); ++k) n.set_output(k, op->outputs[k]);
 }
-METAC_OPERATOR("If").since({1, 11, 13, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1, -1)
-    .required("then_branch", Kind::graph).required("else_branch", Kind::graph).lower(lower_if);
+METAC_OPERATOR("If")
+    .since({1, 11, 13, 16, 19, 21, 23, 24, 25})
+    .inputs(1)
+    .outputs(1, -1)
+    .required("then_branch", Kind::graph)
+    .required("else_branch", Kind::graph)
+    .lower(lower_if);
 
 std::optional<bool> known_bool(Graph& g, Var* x) {
   if (!x) return true;
   if (!is_bool(x->dtype())) fail("the condition must be bool, not ", name_of(x->dtype()));
-  if (!element_count(x->shape()).is_int(1)) fail("the condition must have one element, its shape is ", to_string(x->shape()));
+  if (!element_count(x->shape()).is_int(1))
+    fail("the condition must have one element, its shape is ", to_string(x->shape()));
   if (!x->constant && !(x->elements && bool((*x->elements)[0]))) return std::nullopt;
   Expr e = simplified(g, g.element(x, 0));
   if (!e.if_int()) return std::nullopt;
@@ -128,15 +137,22 @@ void lower_loop(Lowering& n) {
   Var *trip_count = n.optional_input(0), *condition = n.optional_input(1);
   std::vector<Var*> initial;
   for (size_t k = 2; k < n.input_count(); ++k) initial.push_back(n.input(k));
-  if (body.inputs.size() != 2 + initial.size()) fail("the body takes ", body.inputs.size(), " values, the loop carries ", initial.size(), " besides the iteration and the condition");
-  if (body.outputs.size() < 1 + initial.size()) fail("the body gives ", body.outputs.size(), " values, ", 1 + initial.size(), " are needed for the condition and what is carried");
-  if (body.outputs.size() - 1 != n.output_count()) fail("the body gives ", body.outputs.size() - 1, " values besides the condition, the node has ", n.output_count(), " outputs");
+  if (body.inputs.size() != 2 + initial.size())
+    fail("the body takes ", body.inputs.size(), " values, the loop carries ", initial.size(),
+         " besides the iteration and the condition");
+  if (body.outputs.size() < 1 + initial.size())
+    fail("the body gives ", body.outputs.size(), " values, ", 1 + initial.size(),
+         " are needed for the condition and what is carried");
+  if (body.outputs.size() - 1 != n.output_count())
+    fail("the body gives ", body.outputs.size() - 1, " values besides the condition, the node has ", n.output_count(),
+         " outputs");
   if (trip_count) {
     if (!is_integer(trip_count->dtype())) fail("the trip count must be an integer, not ", name_of(trip_count->dtype()));
     trip_count = to_scalar(g, trip_count, "the trip count");
   }
   Expr trips;
-  if (trip_count && (trip_count->constant || (trip_count->elements && bool((*trip_count->elements)[0])))) trips = max(index_scalar(g, trip_count, "the trip count"), 0);
+  if (trip_count && (trip_count->constant || (trip_count->elements && bool((*trip_count->elements)[0]))))
+    trips = max(index_scalar(g, trip_count, "the trip count"), 0);
   std::optional<bool> starts = known_bool(g, condition);
   if (starts && !*starts) trips = 0;
 
@@ -162,12 +178,19 @@ void lower_loop(Lowering& n) {
     std::optional<bool> go_on = known_bool(g, results[0]);
     bool always = go_on && *go_on;
     // Where the first condition is open, the number of iterations is no function of the trip count alone.
-    results[0] = !always ? to_scalar(g, results[0], "the condition") : loop.condition ? scalar(g, DType::boolean, 1) : nullptr;
+    results[0] = !always          ? to_scalar(g, results[0], "the condition")
+                 : loop.condition ? scalar(g, DType::boolean, 1)
+                                  : nullptr;
     return results;
   });
   for (size_t k = 0; k < op->outputs.size(); ++k) n.set_output(k, op->outputs[k]);
 }
-METAC_OPERATOR("Loop").since({1, 11, 13, 16, 19, 21, 23, 24, 25}).inputs(2, -1).outputs(1, -1).required("body", Kind::graph).lower(lower_loop);
+METAC_OPERATOR("Loop")
+    .since({1, 11, 13, 16, 19, 21, 23, 24, 25})
+    .inputs(2, -1)
+    .outputs(1, -1)
+    .required("body", Kind::graph)
+    .lower(lower_loop);
 
 }  // namespace
 }  // namespace metac

@@ -1,5 +1,5 @@
-// CumSum and CumProd as reductions: out[i] reduces all x[j] with j <= i. That takes n * n steps for an axis of n elements, so
-// long axes are cut into blocks: prefixes inside each block, prefixes of the blocks' totals, one combination.
+// CumSum and CumProd as reductions: out[i] reduces all x[j] with j <= i. That takes n * n steps for an axis of n elements,
+// so long axes are cut into blocks: prefixes inside each block, prefixes of the blocks' totals, one combination.
 #include "compiler/ir/bounds.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -35,7 +35,8 @@ Var* prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {
   Var* parts = g.reindex({x}, cut, indices, {indices.back() < extent}, identity_of(reduction, x->dtype()));
   Var* inside = short_prefix(g, parts, reduction, exclusive, reverse);
   Var* totals = reduce(g, parts, {last + 1}, reduction, false);
-  Var* before = blocks.if_int() ? prefix(g, totals, reduction, true, reverse) : short_prefix(g, totals, reduction, true, reverse);
+  Var* before =
+      blocks.if_int() ? prefix(g, totals, reduction, true, reverse) : short_prefix(g, totals, reduction, true, reverse);
   std::vector<Expr> at = identity_indices(last);
   at.push_back(floor_div(axis(last), block));
   Var* base = g.reindex({before}, x->shape(), at);
@@ -60,12 +61,25 @@ LowerFunction lower_cumulative(Reduce reduction) {
     to_last.push_back(along);
     for (int k = 0; k < x->rank(); ++k) back[to_last[k]] = k;
     bool moved = along != x->rank() - 1;
-    Var* y = prefix(g, moved ? transpose(g, x, to_last) : x, reduction, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0);
+    Var* y = prefix(g, moved ? transpose(g, x, to_last) : x, reduction, n.integer("exclusive", 0) != 0,
+                    n.integer("reverse", 0) != 0);
     n.set_output(0, moved ? transpose(g, y, back) : y);
   };
 }
-METAC_OPERATOR("CumSum").since({11, 14}).inputs(2).outputs(1).attribute("exclusive", Kind::integer).attribute("reverse", Kind::integer).lower(lower_cumulative(Reduce::add));
-METAC_OPERATOR("CumProd").since({26}).inputs(2).outputs(1).attribute("exclusive", Kind::integer).attribute("reverse", Kind::integer).lower(lower_cumulative(Reduce::mul));
+METAC_OPERATOR("CumSum")
+    .since({11, 14})
+    .inputs(2)
+    .outputs(1)
+    .attribute("exclusive", Kind::integer)
+    .attribute("reverse", Kind::integer)
+    .lower(lower_cumulative(Reduce::add));
+METAC_OPERATOR("CumProd")
+    .since({26})
+    .inputs(2)
+    .outputs(1)
+    .attribute("exclusive", Kind::integer)
+    .attribute("reverse", Kind::integer)
+    .lower(lower_cumulative(Reduce::mul));
 
 }  // namespace
 }  // namespace metac

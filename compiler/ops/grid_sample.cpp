@@ -1,5 +1,5 @@
-// GridSample in any number of spatial dims: the grid says, per output position, where to look; the taps around that place are
-// gathered and weighed. Coordinates do not depend on the channel: they are computed once, beside the big loop.
+// GridSample in any number of spatial dims: the grid says, per output position, where to look; the taps around that place
+// are gathered and weighed. Coordinates do not depend on the channel: they are computed once, beside the big loop.
 #include "compiler/ops/interpolation.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -53,16 +53,28 @@ void lower_grid_sample(Lowering& n) {
   Graph& g = n.graph();
   Var *x = n.input(0), *grid = n.input(1);
   int rank = x->rank(), spatial = rank - 2;
-  if (rank < 3 || grid->rank() != rank) fail("X of shape ", to_string(x->shape()), " and grid of shape ", to_string(grid->shape()), " must have one rank, at least 3");
-  g.require(equal(grid->shape().back(), Expr(spatial)), concat("the last dim of grid must be ", spatial, ", its shape is ", to_string(grid->shape())));
+  if (rank < 3 || grid->rank() != rank)
+    fail("X of shape ", to_string(x->shape()), " and grid of shape ", to_string(grid->shape()),
+         " must have one rank, at least 3");
+  g.require(equal(grid->shape().back(), Expr(spatial)),
+            concat("the last dim of grid must be ", spatial, ", its shape is ", to_string(grid->shape())));
   if (!is_float(grid->dtype())) fail("grid must be float, not ", name_of(grid->dtype()));
-  g.require(equal(x->shape()[0], grid->shape()[0]), concat("X of shape ", to_string(x->shape()), " and grid of shape ", to_string(grid->shape()), " differ in the batch"));
+  g.require(equal(x->shape()[0], grid->shape()[0]), concat("X of shape ", to_string(x->shape()), " and grid of shape ",
+                                                           to_string(grid->shape()), " differ in the batch"));
   std::string mode = n.string("mode", n.opset() < 20 ? "bilinear" : "linear"), padding = n.string("padding_mode", "zeros");
-  bool linear = mode == "linear" || mode == "bilinear", cubic = mode == "cubic" || mode == "bicubic", nearest = mode == "nearest";
+  bool linear = mode == "linear" || mode == "bilinear", cubic = mode == "cubic" || mode == "bicubic",
+       nearest = mode == "nearest";
   if (!linear && !cubic && !nearest) fail("mode ", quoted(mode), " is not known");
-  if (padding != "zeros" && padding != "border" && padding != "reflection") fail("padding_mode ", quoted(padding), " is not known");
+  if (padding != "zeros" && padding != "border" && padding != "reflection")
+    fail("padding_mode ", quoted(padding), " is not known");
   if (cubic && spatial > 3) fail("cubic mode in ", spatial, " dims");
-  Sampling s{linear ? 2 : cubic ? 4 : 1, cubic ? -1 : 0, padding == "zeros" ? Padding::zeros : padding == "border" ? Padding::border : Padding::reflection,
+  Sampling s{linear  ? 2
+             : cubic ? 4
+                     : 1,
+             cubic ? -1 : 0,
+             padding == "zeros"    ? Padding::zeros
+             : padding == "border" ? Padding::border
+                                   : Padding::reflection,
              n.integer("align_corners", 0) != 0};
   DType dtype = x->dtype(), work = dtype == DType::f64 ? DType::f64 : nearest ? dtype : DType::f32;
   if (!nearest && is_bool(dtype)) fail("bool cannot be interpolated");
@@ -132,10 +144,12 @@ void lower_affine_grid(Lowering& n) {
   std::vector<Expr> size = dim_elements(g, n.input(1), "an entry of size");
   int spatial = static_cast<int>(size.size()) - 2;
   if (spatial != 2 && spatial != 3) fail("size has ", size.size(), " entries, expected 4 or 5");
-  if (theta->rank() != 3 || !is_float(theta->dtype())) fail("theta must be float of rank 3, found ", name_of(theta->dtype()), " ", to_string(theta->shape()));
+  if (theta->rank() != 3 || !is_float(theta->dtype()))
+    fail("theta must be float of rank 3, found ", name_of(theta->dtype()), " ", to_string(theta->shape()));
   for (int k = 0; k < 3; ++k) {
     Expr expected = k == 0 ? size[0] : Expr(spatial + k - 1);
-    g.require(equal(theta->shape()[k], expected), concat("theta has shape ", to_string(theta->shape()), ", axis ", k, " must be ", to_string(expected)));
+    g.require(equal(theta->shape()[k], expected),
+              concat("theta has shape ", to_string(theta->shape()), ", axis ", k, " must be ", to_string(expected)));
   }
   bool aligned = n.integer("align_corners", 0) != 0;
   DType dtype = theta->dtype(), work = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -155,10 +169,21 @@ void lower_affine_grid(Lowering& n) {
   }
   n.set_output(0, g.elementwise({theta}, shape, cast(sum, dtype)));
 }
-METAC_OPERATOR("AffineGrid").since({20}).inputs(2).outputs(1).attribute("align_corners", Kind::integer).lower(lower_affine_grid);
+METAC_OPERATOR("AffineGrid")
+    .since({20})
+    .inputs(2)
+    .outputs(1)
+    .attribute("align_corners", Kind::integer)
+    .lower(lower_affine_grid);
 
-METAC_OPERATOR("GridSample").since({16, 20, 22}).inputs(2).outputs(1).attribute("mode", Kind::string).attribute("padding_mode", Kind::string)
-    .attribute("align_corners", Kind::integer).lower(lower_grid_sample);
+METAC_OPERATOR("GridSample")
+    .since({16, 20, 22})
+    .inputs(2)
+    .outputs(1)
+    .attribute("mode", Kind::string)
+    .attribute("padding_mode", Kind::string)
+    .attribute("align_corners", Kind::integer)
+    .lower(lower_grid_sample);
 
 }  // namespace
 }  // namespace metac

@@ -69,8 +69,9 @@ void ModelLowering::lower_nodes(const std::vector<Node>& nodes, Scope& scope) {
   for (size_t k = 0; k < nodes.size(); ++k) {
     const Node& node = nodes[k];
     if (++lowered_nodes_ > options_.max_nodes)
-      throw CompileError({model_.path, describe(node, static_cast<int>(k)),
-                          concat("the model has more than ", options_.max_nodes, " nodes after inlining functions and subgraphs")});
+      throw CompileError(
+          {model_.path, describe(node, static_cast<int>(k)),
+           concat("the model has more than ", options_.max_nodes, " nodes after inlining functions and subgraphs")});
     if (top) {
       top_node_ = static_cast<int>(k);
       std::string name = !node.name.empty() ? node.name : node.outputs.empty() ? "" : node.outputs[0];
@@ -116,8 +117,10 @@ void ModelLowering::lower_node(const Node& node, Scope& scope) {
   Node resolved;
   if (refers) resolved = resolve_references(node);
   const Node& complete = refers ? resolved : node;
-  if (const ModelFunction* function = find_function(node)) lower_call(*function, complete, inputs, scope);
-  else lower_operator(complete, inputs, scope);
+  if (const ModelFunction* function = find_function(node))
+    lower_call(*function, complete, inputs, scope);
+  else
+    lower_operator(complete, inputs, scope);
 }
 
 void ModelLowering::lower_operator(const Node& node, const std::vector<Var*>& inputs, Scope& scope) {
@@ -162,22 +165,27 @@ void ModelLowering::check_output(const Node& node, size_t index, const Var* var)
          to_string(var->shape()), "), the limit is ", byte_text(options_.max_tensor_bytes), " (--max-memory)");
 }
 
-void ModelLowering::lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs, Scope& scope) {
+void ModelLowering::lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs,
+                               Scope& scope) {
   for (const Frame* f = frame_; f; f = f->caller)
-    if (f->function == &function) fail("recursive function ", quoted(function.name), ": it calls itself, directly or through another one");
+    if (f->function == &function)
+      fail("recursive function ", quoted(function.name), ": it calls itself, directly or through another one");
   if (depth_ >= deepest_nesting) fail("functions and subgraphs nest deeper than ", deepest_nesting);
   if (inputs.size() > function.inputs.size())
     fail("function ", quoted(function.name), " takes ", function.inputs.size(), " inputs, the call gives ", inputs.size());
   if (node.outputs.size() > function.outputs.size())
-    fail("function ", quoted(function.name), " has ", function.outputs.size(), " outputs, the call wants ", node.outputs.size());
+    fail("function ", quoted(function.name), " has ", function.outputs.size(), " outputs, the call wants ",
+         node.outputs.size());
   Frame frame{&function, &function.opset_imports, function.attribute_defaults, frame_};
   for (const auto& [name, value] : node.attributes) {
-    bool known = function.attribute_defaults.count(name) || std::count(function.attributes.begin(), function.attributes.end(), name);
+    bool known =
+        function.attribute_defaults.count(name) || std::count(function.attributes.begin(), function.attributes.end(), name);
     if (!known) fail("function ", quoted(function.name), " has no attribute ", quoted(name));
     frame.attributes[name] = value;
   }
   Scope body;
-  for (size_t i = 0; i < function.inputs.size(); ++i) body.vars[function.inputs[i]] = i < inputs.size() ? inputs[i] : nullptr;
+  for (size_t i = 0; i < function.inputs.size(); ++i)
+    body.vars[function.inputs[i]] = i < inputs.size() ? inputs[i] : nullptr;
   {
     Restore deeper(depth_, depth_ + 1);
     Restore in_function(frame_, static_cast<const Frame*>(&frame));
@@ -194,7 +202,8 @@ void ModelLowering::lower_call(const ModelFunction& function, const Node& node, 
 
 std::vector<Var*> ModelLowering::inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments) {
   if (arguments.size() != subgraph.inputs.size())
-    fail("the subgraph ", quoted(subgraph.name), " takes ", subgraph.inputs.size(), " inputs, it is given ", arguments.size());
+    fail("the subgraph ", quoted(subgraph.name), " takes ", subgraph.inputs.size(), " inputs, it is given ",
+         arguments.size());
   if (depth_ >= deepest_nesting) fail("functions and subgraphs nest deeper than ", deepest_nesting);
   Scope scope;
   scope.outer = scope_;

@@ -49,16 +49,19 @@ class DimSolver {
     if (!input.type.shape) return;
     const std::vector<ModelDim>& declared = *input.type.shape;
     if (declared.size() != dims.size())
-      fail("input ", quoted(input.name), " has rank ", declared.size(), " in the model, the shape ", metac::to_string(dims), " has rank ", dims.size());
+      fail("input ", quoted(input.name), " has rank ", declared.size(), " in the model, the shape ", metac::to_string(dims),
+           " has rank ", dims.size());
     for (size_t k = 0; k < dims.size(); ++k) {
       if (dims[k] < 0) continue;
       if (declared[k].value >= 0 && declared[k].value != dims[k])
-        fail("input ", quoted(input.name), ": axis ", k, " is ", declared[k].value, " in the model, ", dims[k], " was asked for");
+        fail("input ", quoted(input.name), ": axis ", k, " is ", declared[k].value, " in the model, ", dims[k],
+             " was asked for");
       if (declared[k].value >= 0 || declared[k].symbol.empty()) continue;
       std::string by = concat("the shape of input ", quoted(input.name));
       auto [place, fresh] = fixed_.insert({declared[k].symbol, {dims[k], by}});
       if (!fresh && place->second.value != dims[k])
-        fail("dim ", quoted(declared[k].symbol), " is ", place->second.value, " by ", place->second.by, " and ", dims[k], " by ", by);
+        fail("dim ", quoted(declared[k].symbol), " is ", place->second.value, " by ", place->second.by, " and ", dims[k],
+             " by ", by);
     }
   }
 
@@ -77,9 +80,12 @@ class DimSolver {
     for (size_t k = 0; k < rank; ++k) {
       ModelDim declared;
       if (input.type.shape) declared = (*input.type.shape)[k];
-      if (declared.value >= 0) shape.push_back(declared.value);
-      else if (dims && (*dims)[k] >= 0) shape.push_back((*dims)[k]);
-      else shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k)));
+      if (declared.value >= 0)
+        shape.push_back(declared.value);
+      else if (dims && (*dims)[k] >= 0)
+        shape.push_back((*dims)[k]);
+      else
+        shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k)));
     }
     return shape;
   }
@@ -118,9 +124,7 @@ class DimSolver {
 
 // An output must be a tensor of its own: callers give inputs and outputs different memory, and parameters live in the
 // weights.
-Var* own_tensor(Graph& g, Var* var) {
-  return g.elementwise({var}, load(0, var->dtype(), identity_indices(var->rank())));
-}
+Var* own_tensor(Graph& g, Var* var) { return g.elementwise({var}, load(0, var->dtype(), identity_indices(var->rank()))); }
 
 void check_declared_output(const Value& declared, const Var* var) {
   const ValueType& type = declared.type;
@@ -129,7 +133,10 @@ void check_declared_output(const Value& declared, const Var* var) {
   if (!type.shape) return;
   auto mismatch = [&] {
     std::string shape;
-    for (const ModelDim& d : *type.shape) shape += (shape.empty() ? "" : ", ") + (d.value >= 0 ? std::to_string(d.value) : d.symbol.empty() ? "?" : quoted(d.symbol));
+    for (const ModelDim& d : *type.shape)
+      shape += (shape.empty() ? "" : ", ") + (d.value >= 0       ? std::to_string(d.value)
+                                              : d.symbol.empty() ? "?"
+                                                                 : quoted(d.symbol));
     fail("output ", quoted(declared.name), " is declared with the shape [", shape, "] and has ", to_string(var->shape()));
   };
   if (static_cast<int>(type.shape->size()) != var->rank()) mismatch();
@@ -141,10 +148,13 @@ void check_declared_output(const Value& declared, const Var* var) {
 
 // The input's elements become constants of this lowering; that they are the same when it runs is a requirement.
 void rely_on_values(Graph& graph, Var* input, const Tensor& values) {
-  if (!is_numeric(values.dtype) || values.dtype != input->dtype() || values.element_count() > 64 || shape_of(values.shape) != input->shape()) return;
+  if (!is_numeric(values.dtype) || values.dtype != input->dtype() || values.element_count() > 64 ||
+      shape_of(values.shape) != input->shape())
+    return;
   std::vector<Expr> elements;
   for (int64_t i = 0; i < values.element_count(); ++i)
-    elements.push_back(is_float(values.dtype) ? float_constant(number_at(values, i), values.dtype) : int_constant(integer_at(values, i), values.dtype));
+    elements.push_back(is_float(values.dtype) ? float_constant(number_at(values, i), values.dtype)
+                                              : int_constant(integer_at(values, i), values.dtype));
   std::vector<int> axes;
   for (int k = 0; k < input->rank(); ++k) axes.push_back(k);
   Var* same = reduce(graph, map(graph, Fn::eq, input, graph.add_constant(values)), axes, Reduce::logical_and, false);
@@ -160,7 +170,8 @@ void ModelLowering::lower_inputs(Scope& scope) {
   std::map<std::string, const Value*> open;
   for (const Value& input : model_.graph.inputs) {
     if (scope.vars.count(input.name)) continue;  // IR < 4 lists every initialiser among the inputs: it is a parameter
-    if (input.type.containers.size() != 1 || input.type.containers[0] != "tensor" || !input.type.dtype || *input.type.dtype == DType::string)
+    if (input.type.containers.size() != 1 || input.type.containers[0] != "tensor" || !input.type.dtype ||
+        *input.type.dtype == DType::string)
       fail("input ", quoted(input.name), " is a ", type_text(input.type), "; only numeric tensors are supported");
     open[input.name] = &input;
     dims.read(input);
@@ -170,7 +181,8 @@ void ModelLowering::lower_inputs(Scope& scope) {
   dims.check_names();
   for (const Value& input : model_.graph.inputs) {
     if (!open.count(input.name)) continue;
-    Var* var = scope.vars[input.name] = graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
+    Var* var = scope.vars[input.name] =
+        graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }
@@ -181,7 +193,8 @@ void ModelLowering::lower_outputs(const Scope& scope) {
   for (const Value& output : model_.graph.outputs) {
     Var* var = nullptr;
     if (!look_up(scope, output.name, var) || !var) fail("output ", quoted(output.name), " is not produced by anything");
-    if (var->dtype() == DType::string) fail("output ", quoted(output.name), " is a string tensor; only numeric tensors are supported");
+    if (var->dtype() == DType::string)
+      fail("output ", quoted(output.name), " is a string tensor; only numeric tensors are supported");
     check_declared_output(output, var);
     if (var->is_input || var->constant || !seen.insert(var).second) var = own_tensor(graph_, var);
     seen.insert(var);

@@ -10,7 +10,8 @@ std::string describe(const Node& node, int index) {
   if (!node.name.empty()) out += " " + quoted(node.name);
   // Operator names come from the file too: plain ones stay readable, others are quoted.
   bool plain = !node.op_type.empty() && node.op_type.size() <= 80;
-  for (char c : node.op_type) plain &= (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  for (char c : node.op_type)
+    plain &= (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
   return out + " (" + (plain ? node.op_type : quoted(node.op_type)) + ")";
 }
 

@@ -12,7 +12,8 @@ namespace metac {
 
 class ModelLowering {
  public:
-  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph) : model_(model), options_(options), graph_(graph) {}
+  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph)
+      : model_(model), options_(options), graph_(graph) {}
 
   // Inputs by the options, parameters, nodes, outputs: fills the Graph.
   void lower();
@@ -55,8 +56,8 @@ class ModelLowering {
   const Scope* scope_ = nullptr;  // of the node being lowered: subgraphs see it
   const Frame* frame_ = nullptr;
   int64_t lowered_nodes_ = 0;
-  int depth_ = 0;                 // of nested functions and subgraphs
-  int top_node_ = -1;             // index of the model's node being lowered
+  int depth_ = 0;      // of nested functions and subgraphs
+  int top_node_ = -1;  // index of the model's node being lowered
 };
 
 // The checks of a node against its schema: opset, arity, attributes. Throws; used before lowering and by check_model().

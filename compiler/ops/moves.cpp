@@ -9,27 +9,37 @@ namespace {
 
 using Kind = Attribute::Kind;
 
-METAC_OPERATOR("Transpose").since({1, 13, 21, 23, 24, 25}).inputs(1).outputs(1).attribute("perm", Kind::integers).lower([](Lowering& n) {
-  Var* x = n.input(0);
-  std::vector<int> perm = all_axes(x->rank());
-  std::reverse(perm.begin(), perm.end());
-  if (n.has("perm")) {
-    std::vector<int64_t> given = n.integers("perm");
-    if (given.size() != perm.size()) fail("perm has ", given.size(), " entries, the input has rank ", x->rank());
-    perm = check_axes(given, x->rank(), "perm");
-  }
-  n.set_output(0, perm == all_axes(x->rank()) ? x : transpose(n.graph(), x, perm));
-});
+METAC_OPERATOR("Transpose")
+    .since({1, 13, 21, 23, 24, 25})
+    .inputs(1)
+    .outputs(1)
+    .attribute("perm", Kind::integers)
+    .lower([](Lowering& n) {
+      Var* x = n.input(0);
+      std::vector<int> perm = all_axes(x->rank());
+      std::reverse(perm.begin(), perm.end());
+      if (n.has("perm")) {
+        std::vector<int64_t> given = n.integers("perm");
+        if (given.size() != perm.size()) fail("perm has ", given.size(), " entries, the input has rank ", x->rank());
+        perm = check_axes(given, x->rank(), "perm");
+      }
+      n.set_output(0, perm == all_axes(x->rank()) ? x : transpose(n.graph(), x, perm));
+    });
 
-METAC_OPERATOR("Concat").since({1, 4, 11, 13}).inputs(1, -1).outputs(1)
-    .attribute("axis", Kind::integer, 1, 4).required("axis", Kind::integer, 4)
+METAC_OPERATOR("Concat")
+    .since({1, 4, 11, 13})
+    .inputs(1, -1)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 1, 4)
+    .required("axis", Kind::integer, 4)
     .lower([](Lowering& n) {
       std::vector<Var*> parts;
       for (size_t k = 0; k < n.input_count(); ++k) {
         parts.push_back(n.input(k));
         if (parts[k]->dtype() != parts[0]->dtype())
           fail("input ", k, " is ", name_of(parts[k]->dtype()), ", input 0 is ", name_of(parts[0]->dtype()));
-        if (parts[k]->rank() != parts[0]->rank()) fail("input ", k, " has shape ", to_string(parts[k]->shape()), ", input 0 has ", to_string(parts[0]->shape()));
+        if (parts[k]->rank() != parts[0]->rank())
+          fail("input ", k, " has shape ", to_string(parts[k]->shape()), ", input 0 has ", to_string(parts[0]->shape()));
       }
       if (parts[0]->rank() == 0) fail("scalars cannot be concatenated");
       int axis = check_axis(n.integer("axis", 1), parts[0]->rank());
@@ -39,8 +49,10 @@ METAC_OPERATOR("Concat").since({1, 4, 11, 13}).inputs(1, -1).outputs(1)
         if (!part->shape()[axis].is_int(0)) filled.push_back(part);
       for (Var* part : parts)
         for (int k = 0; k < part->rank(); ++k)
-          if (k != axis && part->shape()[k].if_int() && parts[0]->shape()[k].if_int() && part->shape()[k] != parts[0]->shape()[k])
-            fail("shapes ", to_string(parts[0]->shape()), " and ", to_string(part->shape()), " differ along axis ", k, ", which is not the axis ", axis, " of the concat");
+          if (k != axis && part->shape()[k].if_int() && parts[0]->shape()[k].if_int() &&
+              part->shape()[k] != parts[0]->shape()[k])
+            fail("shapes ", to_string(parts[0]->shape()), " and ", to_string(part->shape()), " differ along axis ", k,
+                 ", which is not the axis ", axis, " of the concat");
       n.set_output(0, concat(n.graph(), filled.empty() ? std::vector<Var*>{parts[0]} : filled, axis));
     });
 
@@ -61,27 +73,35 @@ std::vector<Expr> split_extents(Lowering& n, Dim extent, int axis) {
       if (e.if_int() && e.as_int() < 0) fail("split has the negative entry ", e.as_int());
       sum = sum + e;
     }
-    g.require(equal(sum, extent), concat("the entries of split sum to ", to_string(sum), ", axis ", axis, " is ", to_string(extent)));
+    g.require(equal(sum, extent),
+              concat("the entries of split sum to ", to_string(sum), ", axis ", axis, " is ", to_string(extent)));
     return out;
   }
   int64_t count = n.integer("num_outputs", static_cast<int64_t>(parts));
   if (count != static_cast<int64_t>(parts)) fail("num_outputs is ", count, ", the node has ", parts, " outputs");
   if (n.opset() < 18) {
-    g.require(equal(floor_mod(extent, count), Expr(0)), concat("axis ", axis, " of extent ", to_string(extent), " does not split into ", count, " equal parts"));
+    g.require(equal(floor_mod(extent, count), Expr(0)),
+              concat("axis ", axis, " of extent ", to_string(extent), " does not split into ", count, " equal parts"));
     out.assign(parts, simplified(g, floor_div(extent, count)));
     return out;
   }
   Expr chunk = simplified(g, ceil_div(extent, count));
   Expr last = extent - chunk * Expr(count - 1);
-  if (last.if_int() && last.as_int() < 0) fail("axis ", axis, " of extent ", to_string(extent), " does not split into ", count, " parts of ", to_string(chunk));
+  if (last.if_int() && last.as_int() < 0)
+    fail("axis ", axis, " of extent ", to_string(extent), " does not split into ", count, " parts of ", to_string(chunk));
   g.require(Expr(0) <= last, concat("axis ", axis, " of extent ", to_string(extent), " must split into ", count, " parts"));
   out.assign(parts, chunk);
   out.back() = last;
   return out;
 }
 
-METAC_OPERATOR("Split").since({1, 2, 11, 13, 18}).inputs(1, 2).outputs(1, -1)
-    .attribute("axis", Kind::integer).attribute("split", Kind::integers, 1, 13).attribute("num_outputs", Kind::integer, 18)
+METAC_OPERATOR("Split")
+    .since({1, 2, 11, 13, 18})
+    .inputs(1, 2)
+    .outputs(1, -1)
+    .attribute("axis", Kind::integer)
+    .attribute("split", Kind::integers, 1, 13)
+    .attribute("num_outputs", Kind::integer, 18)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var* x = n.input(0);
@@ -90,7 +110,8 @@ METAC_OPERATOR("Split").since({1, 2, 11, 13, 18}).inputs(1, 2).outputs(1, -1)
       Expr start = 0;
       std::vector<Expr> extents = split_extents(n, x->shape()[axis], axis);
       for (size_t k = 0; k < extents.size(); ++k) {
-        if (n.wants_output(k)) n.set_output(k, extents.size() == 1 ? x : slice(g, x, {axis}, {start}, {extents[k]}, {Expr(1)}));
+        if (n.wants_output(k))
+          n.set_output(k, extents.size() == 1 ? x : slice(g, x, {axis}, {start}, {extents[k]}, {Expr(1)}));
         start = start + extents[k];
       }
     });
@@ -139,25 +160,35 @@ void lower_slice(Lowering& n) {
     for (size_t k = 0; k < starts.size(); ++k) axes.push_back(static_cast<int64_t>(k));
   if (steps.empty()) steps.assign(starts.size(), Expr(1));
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    fail("starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(), " entries; they must agree");
+    fail("starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(),
+         " entries; they must agree");
   std::vector<int> at = check_axes(axes, x->rank());
   std::vector<Expr> extents;
   for (size_t k = 0; k < at.size(); ++k) {
     if (steps[k].is_int(0)) fail("the step of axis ", at[k], " is 0");
     // A step that only data knows is taken to go forward, which is checked.
-    if (!steps[k].if_int()) g.require(Expr(1) <= steps[k], concat("Slice: the step of axis ", at[k], " must be positive where it is not constant"));
+    if (!steps[k].if_int())
+      g.require(Expr(1) <= steps[k],
+                concat("Slice: the step of axis ", at[k], " must be positive where it is not constant"));
     steps[k] = tame(steps[k]);
-    AxisSlice s = slice_axis(g, x->shape()[at[k]], starts[k], ends[k], steps[k], !steps[k].if_int() || steps[k].as_int() > 0);
+    AxisSlice s =
+        slice_axis(g, x->shape()[at[k]], starts[k], ends[k], steps[k], !steps[k].if_int() || steps[k].as_int() > 0);
     starts[k] = s.start;
     extents.push_back(s.extent);
     if (s.extent.is_int(0) || s.extent.is_int(1)) steps[k] = 1;  // no second element: the step does not matter
   }
   bool whole = true;
-  for (size_t k = 0; k < at.size(); ++k) whole &= starts[k].is_int(0) && steps[k].is_int(1) && extents[k] == x->shape()[at[k]];
+  for (size_t k = 0; k < at.size(); ++k)
+    whole &= starts[k].is_int(0) && steps[k].is_int(1) && extents[k] == x->shape()[at[k]];
   n.set_output(0, whole ? x : slice(g, x, at, starts, extents, steps));
 }
-METAC_OPERATOR("Slice").since({1, 10, 11, 13}).inputs(1, 5).outputs(1)
-    .required("starts", Kind::integers, 1, 10).required("ends", Kind::integers, 1, 10).attribute("axes", Kind::integers, 1, 10)
+METAC_OPERATOR("Slice")
+    .since({1, 10, 11, 13})
+    .inputs(1, 5)
+    .outputs(1)
+    .required("starts", Kind::integers, 1, 10)
+    .required("ends", Kind::integers, 1, 10)
+    .attribute("axes", Kind::integers, 1, 10)
     .lower(lower_slice);
 
 METAC_OPERATOR("Tile").since({1, 6, 13}).inputs(2, 3).outputs(1).lower([](Lowering& n) {
@@ -170,7 +201,8 @@ METAC_OPERATOR("Tile").since({1, 6, 13}).inputs(2, 3).outputs(1).lower([](Loweri
     repeats[check_axis(axis.as_int(), x->rank())] = index_scalar(g, n.input(1), "the number of tiles", 0);
   } else {
     repeats = dim_elements(g, n.input(1), "a repeat");
-    if (repeats.size() != x->shape().size()) fail("repeats has ", repeats.size(), " entries, the input has rank ", x->rank());
+    if (repeats.size() != x->shape().size())
+      fail("repeats has ", repeats.size(), " entries, the input has rank ", x->rank());
   }
   Shape shape;
   std::vector<Expr> indices;
@@ -181,15 +213,22 @@ METAC_OPERATOR("Tile").since({1, 6, 13}).inputs(2, 3).outputs(1).lower([](Loweri
   n.set_output(0, shape == x->shape() ? x : g.reindex({x}, shape, indices));
 });
 
-METAC_OPERATOR("ReverseSequence").since({10, 28}).inputs(2).outputs(1)
-    .attribute("time_axis", Kind::integer).attribute("batch_axis", Kind::integer)
+METAC_OPERATOR("ReverseSequence")
+    .since({10, 28})
+    .inputs(2)
+    .outputs(1)
+    .attribute("time_axis", Kind::integer)
+    .attribute("batch_axis", Kind::integer)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var *x = n.input(0), *lengths = n.input(1);
-      int time = check_axis(n.integer("time_axis", 0), x->rank(), "time_axis"), batch = check_axis(n.integer("batch_axis", 1), x->rank(), "batch_axis");
+      int time = check_axis(n.integer("time_axis", 0), x->rank(), "time_axis"),
+          batch = check_axis(n.integer("batch_axis", 1), x->rank(), "batch_axis");
       if (time == batch) fail("time_axis and batch_axis are both ", time);
       if (lengths->rank() != 1) fail("sequence_lens must have rank 1, its shape is ", to_string(lengths->shape()));
-      g.require(equal(lengths->shape()[0], x->shape()[batch]), concat("sequence_lens has shape ", to_string(lengths->shape()), ", the batch is ", to_string(x->shape()[batch])));
+      g.require(
+          equal(lengths->shape()[0], x->shape()[batch]),
+          concat("sequence_lens has shape ", to_string(lengths->shape()), ", the batch is ", to_string(x->shape()[batch])));
       Expr extent = x->shape()[time];
       Expr length = cast(load(1, lengths->dtype(), {axis(batch)}), DType::i64);
       std::vector<Expr> indices = identity_indices(x->rank());

@@ -31,7 +31,8 @@ Pads read_pads(Lowering& n, int rank) {
     pads = index_elements(g, n.input(1), "a pad", -(int64_t{1} << 40), int64_t{1} << 40);
     if (Var* given = n.optional_input(3)) axes = check_axes(known_integers(g, given, "axes"), rank);
   }
-  if (pads.size() != 2 * axes.size()) fail("pads has ", pads.size(), " entries, ", axes.size(), " axes need ", 2 * axes.size());
+  if (pads.size() != 2 * axes.size())
+    fail("pads has ", pads.size(), " entries, ", axes.size(), " axes need ", 2 * axes.size());
   Pads out{std::vector<Expr>(rank, Expr(0)), std::vector<Expr>(rank, Expr(0))};
   for (size_t k = 0; k < axes.size(); ++k) {
     out.before[axes[k]] = pads[k];
@@ -46,7 +47,8 @@ std::optional<Expr> known_fill(Lowering& n, DType dtype) {
   Var* value = n.optional_input(2);
   if (!value) return constant_of(dtype, 0);
   if (value->dtype() != dtype) fail("constant_value is ", name_of(value->dtype()), ", the data is ", name_of(dtype));
-  if (!element_count(value->shape()).is_int(1)) fail("constant_value must be one value, its shape is ", to_string(value->shape()));
+  if (!element_count(value->shape()).is_int(1))
+    fail("constant_value must be one value, its shape is ", to_string(value->shape()));
   if (value->elements && (*value->elements)[0] && (*value->elements)[0].is_constant()) return (*value->elements)[0];
   return std::nullopt;
 }
@@ -55,16 +57,19 @@ void lower_pad(Lowering& n) {
   Graph& g = n.graph();
   Var* x = n.input(0);
   std::string mode = n.string("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && !(mode == "wrap" && n.opset() >= 19)) fail("mode ", quoted(mode), " is not known");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && !(mode == "wrap" && n.opset() >= 19))
+    fail("mode ", quoted(mode), " is not known");
   Pads pads = read_pads(n, x->rank());
   Shape shape;
   bool same = true;
   for (int k = 0; k < x->rank(); ++k) {
     shape.push_back(pads.before[k] + x->shape()[k] + pads.after[k]);
     if (shape[k].if_int() && shape[k].as_int() < 0)
-      fail("pads ", to_string(pads.before[k]), " and ", to_string(pads.after[k]), " leave axis ", k, " of ", to_string(x->shape()), " with ", shape[k].as_int(), " elements");
+      fail("pads ", to_string(pads.before[k]), " and ", to_string(pads.after[k]), " leave axis ", k, " of ",
+           to_string(x->shape()), " with ", shape[k].as_int(), " elements");
     same &= pads.before[k].is_int(0) && pads.after[k].is_int(0);
-    if (mode != "constant" && x->shape()[k].is_int(0) && !shape[k].is_int(0)) fail("mode ", mode, " cannot pad axis ", k, ", which has no elements");
+    if (mode != "constant" && x->shape()[k].is_int(0) && !shape[k].is_int(0))
+      fail("mode ", mode, " cannot pad axis ", k, ", which has no elements");
   }
   if (same) return n.set_output(0, x);
   if (mode == "constant") {
@@ -74,7 +79,9 @@ void lower_pad(Lowering& n) {
     for (int k = 0; k < x->rank(); ++k)
       inside = logical_and(inside, logical_and(pads.before[k] <= axis(k), axis(k) < pads.before[k] + x->shape()[k]));
     Var* value = to_scalar(g, n.input(2), "constant_value");
-    return n.set_output(0, g.elementwise({padded, value}, shape, select(inside, load(0, x->dtype(), identity_indices(x->rank())), load(1, x->dtype(), {}))));
+    return n.set_output(
+        0, g.elementwise({padded, value}, shape,
+                         select(inside, load(0, x->dtype(), identity_indices(x->rank())), load(1, x->dtype(), {}))));
   }
   std::vector<Expr> indices;
   for (int k = 0; k < x->rank(); ++k) {
@@ -83,9 +90,14 @@ void lower_pad(Lowering& n) {
   }
   n.set_output(0, g.reindex({x}, shape, indices));
 }
-METAC_OPERATOR("Pad").since({1, 2, 11, 13, 18, 19, 21, 23, 24, 25}).inputs(1, 4).outputs(1)
-    .attribute("mode", Kind::string).attribute("value", Kind::real, 1, 11)
-    .required("paddings", Kind::integers, 1, 2).required("pads", Kind::integers, 2, 11)
+METAC_OPERATOR("Pad")
+    .since({1, 2, 11, 13, 18, 19, 21, 23, 24, 25})
+    .inputs(1, 4)
+    .outputs(1)
+    .attribute("mode", Kind::string)
+    .attribute("value", Kind::real, 1, 11)
+    .required("paddings", Kind::integers, 1, 2)
+    .required("pads", Kind::integers, 2, 11)
     .lower(lower_pad);
 
 // Crops or pads with zeros around the middle, axis by axis.

@@ -1,7 +1,7 @@
 // Resize and Upsample. Interpolation is separable: one axis after the other,
 //     out[.., i, ..] = sum over taps t of weight(i, t) * x[.., clamp(first(i) + t), ..]
-// where the positions and weights are small tables, computed once (and folded where shapes are static), so that the big loops
-// neither divide nor round. Nearest neighbours are one Reindex; whole factors are plain index arithmetic.
+// where the positions and weights are small tables, computed once (and folded where shapes are static), so that the big
+// loops neither divide nor round. Nearest neighbours are one Reindex; whole factors are plain index arithmetic.
 #include <algorithm>
 #include <cmath>
 
@@ -48,21 +48,29 @@ Expr clamp_index(Expr index, Dim extent) { return max(min(index, extent - Expr(1
 
 Expr nearest_position(const AxisResize& a, const Options& o) {
   Expr x = source_coordinate(a, o.coordinates), half = real_like(x, 0.5), rounded;
-  if (o.nearest == "floor") rounded = floor_of(x);
-  else if (o.nearest == "ceil") rounded = call(Fn::ceil, {x});
-  else if (o.nearest == "round_prefer_floor") rounded = call(Fn::ceil, {x - half});
-  else if (o.nearest == "round_prefer_ceil") rounded = floor_of(x + half);
-  else if (o.nearest == "simple") rounded = select(a.scale < real_like(x, 1), call(Fn::ceil, {x}), floor_of(x));
-  else fail("nearest_mode ", quoted(o.nearest), " is not known");
+  if (o.nearest == "floor")
+    rounded = floor_of(x);
+  else if (o.nearest == "ceil")
+    rounded = call(Fn::ceil, {x});
+  else if (o.nearest == "round_prefer_floor")
+    rounded = call(Fn::ceil, {x - half});
+  else if (o.nearest == "round_prefer_ceil")
+    rounded = floor_of(x + half);
+  else if (o.nearest == "simple")
+    rounded = select(a.scale < real_like(x, 1), call(Fn::ceil, {x}), floor_of(x));
+  else
+    fail("nearest_mode ", quoted(o.nearest), " is not known");
   return clamp_index(cast(rounded, DType::i64), a.from);
 }
 
 // Growing by a whole factor shows every element that many times; the rounding modes that centre agree with plain division.
 bool repeats(const AxisResize& a, const Options& o) {
   if (a.factor < 1) return false;
-  bool down = o.nearest == "floor" || o.nearest == "simple", round = o.nearest == "round_prefer_floor" || o.nearest == "round_prefer_ceil";
+  bool down = o.nearest == "floor" || o.nearest == "simple",
+       round = o.nearest == "round_prefer_floor" || o.nearest == "round_prefer_ceil";
   if (o.coordinates == "asymmetric") return down;
-  return round && (o.coordinates == "half_pixel" || o.coordinates == "pytorch_half_pixel" || o.coordinates == "half_pixel_symmetric");
+  return round &&
+         (o.coordinates == "half_pixel" || o.coordinates == "pytorch_half_pixel" || o.coordinates == "half_pixel_symmetric");
 }
 
 // Where tf_crop_and_resize looks outside the input, the extrapolation value stands.
@@ -71,7 +79,9 @@ Var* extrapolated(Graph& g, Var* x, const ResizePlan& plan, const AxisResize& a,
   Expr at = source_coordinate(a, o.coordinates), last = cast(a.from - Expr(1), at->dtype);
   Var* outside = table(g, plan.operands, {a.to}, logical_or(at < real_like(at, 0), last < at));
   Expr value = constant_of(x->dtype(), o.extrapolation);
-  return g.elementwise({x, outside}, x->shape(), select(load(1, DType::boolean, {axis(a.axis)}), value, load(0, x->dtype(), identity_indices(x->rank()))));
+  return g.elementwise(
+      {x, outside}, x->shape(),
+      select(load(1, DType::boolean, {axis(a.axis)}), value, load(0, x->dtype(), identity_indices(x->rank()))));
 }
 
 Var* resize_nearest(Graph& g, Var* x, const ResizePlan& plan, const Options& o) {
@@ -121,7 +131,8 @@ Var* interpolate_axis(Graph& g, Var* x, const ResizePlan& plan, const AxisResize
   Var* weights = table(g, {coordinate}, window_shape, weight);
   if (o.antialias || o.exclude_outside) {
     Var* sum = reduce(g, weights, {1}, Reduce::add, true);
-    weights = table(g, {weights, sum}, window_shape, load(0, DType::f32, {axis(0), axis(1)}) / load(1, DType::f32, {axis(0), 0}));
+    weights =
+        table(g, {weights, sum}, window_shape, load(0, DType::f32, {axis(0), axis(1)}) / load(1, DType::f32, {axis(0), 0}));
   }
   if (x->dtype() != DType::f32) weights = cast(g, weights, x->dtype());
 
@@ -149,7 +160,8 @@ Var* interpolate_axis(Graph& g, Var* x, const ResizePlan& plan, const AxisResize
     std::vector<Expr> indices = here;
     indices[k] = load(1, DType::i64, {axis(k), axis(rank)});
     Var* taps = g.reindex({x, positions}, wide, indices);
-    Var* products = g.elementwise({taps, weights}, wide, load(0, x->dtype(), identity_indices(rank + 1)) * load(1, x->dtype(), {axis(k), axis(rank)}));
+    Var* products = g.elementwise(
+        {taps, weights}, wide, load(0, x->dtype(), identity_indices(rank + 1)) * load(1, x->dtype(), {axis(k), axis(rank)}));
     out = reduce(g, products, {rank}, Reduce::add, false);
   }
   return extrapolated(g, out, plan, a, o);
@@ -170,19 +182,35 @@ void lower_resize(Lowering& n) {
     if (!a.untouched) y = interpolate_axis(g, y, plan, a, o);
   if (is_integer(dtype)) {
     double low = static_cast<double>(min_value(dtype)), high = static_cast<double>(max_value(dtype));
-    y = elementwise(g, {y}, [&](const std::vector<Expr>& v) { return min(max(v[0], constant_of(work, low)), constant_of(work, high)); });
+    y = elementwise(
+        g, {y}, [&](const std::vector<Expr>& v) { return min(max(v[0], constant_of(work, low)), constant_of(work, high)); });
   }
   n.set_output(0, cast(g, y, dtype));
 }
 
-METAC_OPERATOR("Resize").since({10, 11, 13, 18, 19}).inputs(1, 4).outputs(1)
-    .attribute("mode", Kind::string).attribute("coordinate_transformation_mode", Kind::string, 11).attribute("nearest_mode", Kind::string, 11)
-    .attribute("cubic_coeff_a", Kind::real, 11).attribute("exclude_outside", Kind::integer, 11).attribute("extrapolation_value", Kind::real, 11)
-    .attribute("antialias", Kind::integer, 18).attribute("axes", Kind::integers, 18).attribute("keep_aspect_ratio_policy", Kind::string, 18)
+METAC_OPERATOR("Resize")
+    .since({10, 11, 13, 18, 19})
+    .inputs(1, 4)
+    .outputs(1)
+    .attribute("mode", Kind::string)
+    .attribute("coordinate_transformation_mode", Kind::string, 11)
+    .attribute("nearest_mode", Kind::string, 11)
+    .attribute("cubic_coeff_a", Kind::real, 11)
+    .attribute("exclude_outside", Kind::integer, 11)
+    .attribute("extrapolation_value", Kind::real, 11)
+    .attribute("antialias", Kind::integer, 18)
+    .attribute("axes", Kind::integers, 18)
+    .attribute("keep_aspect_ratio_policy", Kind::string, 18)
     .lower(lower_resize);
 
-METAC_OPERATOR("Upsample").since({1, 7, 9, 10}).inputs(1, 2).outputs(1).attribute("mode", Kind::string)
-    .required("height_scale", Kind::real, 1, 7).required("width_scale", Kind::real, 1, 7).required("scales", Kind::reals, 7, 9)
+METAC_OPERATOR("Upsample")
+    .since({1, 7, 9, 10})
+    .inputs(1, 2)
+    .outputs(1)
+    .attribute("mode", Kind::string)
+    .required("height_scale", Kind::real, 1, 7)
+    .required("width_scale", Kind::real, 1, 7)
+    .required("scales", Kind::reals, 7, 9)
     .lower(lower_resize);
 
 }  // namespace

@@ -67,15 +67,20 @@ class Planner {
       a.from = x_->shape()[k];
       plan_.axes.push_back(a);
     }
-    if (Var* sizes = sizes_operand()) read_sizes(sizes);
-    else read_scales();
+    if (Var* sizes = sizes_operand())
+      read_sizes(sizes);
+    else
+      read_scales();
     if (n_.string("coordinate_transformation_mode", "") == "tf_crop_and_resize") read_roi();
     for (AxisResize& a : plan_.axes) {
       plan_.shape[a.axis] = a.to;
       a.factor = a.scale.is_constant() ? whole_factor(a.from, a.to) : 0;
-      if (a.scale.is_constant() && a.factor && std::fabs(a.scale->float_value - static_cast<double>(a.factor)) > 1e-6 * static_cast<double>(a.factor)) a.factor = 0;
+      if (a.scale.is_constant() && a.factor &&
+          std::fabs(a.scale->float_value - static_cast<double>(a.factor)) > 1e-6 * static_cast<double>(a.factor))
+        a.factor = 0;
       a.untouched = a.factor == 1 && !a.roi_start;
-      if (a.from.is_int(0) && !a.to.is_int(0)) fail("axis ", a.axis, " of ", to_string(x_->shape()), " has no elements to resize");
+      if (a.from.is_int(0) && !a.to.is_int(0))
+        fail("axis ", a.axis, " of ", to_string(x_->shape()), " has no elements to resize");
     }
     return plan_;
   }
@@ -100,13 +105,16 @@ class Planner {
     for (AxisResize& a : plan_.axes) {
       a.exact_to = cast(a.to, f32);
       // The quotient itself and not a rounded 1 / scale is what counts; both are kept as floats.
-      a.scale = a.to == a.from ? real(1) : whole_factor(a.from, a.to) ? real(static_cast<double>(whole_factor(a.from, a.to))) : cast(a.to, f32) / cast(a.from, f32);
+      a.scale = a.to == a.from               ? real(1)
+                : whole_factor(a.from, a.to) ? real(static_cast<double>(whole_factor(a.from, a.to)))
+                                             : cast(a.to, f32) / cast(a.from, f32);
     }
   }
 
   // One scale for all: the least or the greatest of those asked for.
   void keep_aspect_ratio(const std::string& policy) {
-    if (policy != "not_larger" && policy != "not_smaller") fail("keep_aspect_ratio_policy ", quoted(policy), " is not known");
+    if (policy != "not_larger" && policy != "not_smaller")
+      fail("keep_aspect_ratio_policy ", quoted(policy), " is not known");
     double scale = 0;
     for (size_t k = 0; k < plan_.axes.size(); ++k) {
       const AxisResize& a = plan_.axes[k];
@@ -126,12 +134,15 @@ class Planner {
   void read_scales() {
     std::vector<double> known;
     Var* scales = nullptr;
-    if (n_.node().op_type == "Upsample" && n_.opset() < 7) known = {1, 1, n_.real("height_scale", 1), n_.real("width_scale", 1)};
-    else if (n_.node().op_type == "Upsample" && n_.opset() < 9) known = n_.reals("scales");
+    if (n_.node().op_type == "Upsample" && n_.opset() < 7)
+      known = {1, 1, n_.real("height_scale", 1), n_.real("width_scale", 1)};
+    else if (n_.node().op_type == "Upsample" && n_.opset() < 9)
+      known = n_.reals("scales");
     else {
       scales = n_.optional_input(n_.node().op_type == "Upsample" || n_.opset() < 11 ? 1 : 2);
       if (is_absent(scales)) fail("neither scales nor sizes are given");
-      if (scales->rank() != 1 || !is_float(scales->dtype())) fail("scales must be a float vector, found ", name_of(scales->dtype()), " ", to_string(scales->shape()));
+      if (scales->rank() != 1 || !is_float(scales->dtype()))
+        fail("scales must be a float vector, found ", name_of(scales->dtype()), " ", to_string(scales->shape()));
       if (auto numbers = known_numbers(scales)) known = *numbers;
     }
     if (!known.empty()) {
@@ -144,7 +155,8 @@ class Planner {
       }
       return;
     }
-    g_.require(equal(scales->shape()[0], Expr(static_cast<int64_t>(plan_.axes.size()))), concat("scales must have ", plan_.axes.size(), " entries"));
+    g_.require(equal(scales->shape()[0], Expr(static_cast<int64_t>(plan_.axes.size()))),
+               concat("scales must have ", plan_.axes.size(), " entries"));
     int operand = add_operand(scales);
     for (size_t k = 0; k < plan_.axes.size(); ++k) {
       AxisResize& a = plan_.axes[k];
@@ -161,7 +173,8 @@ class Planner {
     if (is_absent(roi)) fail("tf_crop_and_resize needs a roi");
     int64_t count = static_cast<int64_t>(plan_.axes.size());
     if (roi->rank() != 1) fail("roi must be a vector, its shape is ", to_string(roi->shape()));
-    g_.require(equal(roi->shape()[0], Expr(2 * count)), concat("roi must have ", 2 * count, " entries, its shape is ", to_string(roi->shape())));
+    g_.require(equal(roi->shape()[0], Expr(2 * count)),
+               concat("roi must have ", 2 * count, " entries, its shape is ", to_string(roi->shape())));
     if (!is_float(roi->dtype())) fail("roi must be float, not ", name_of(roi->dtype()));
     auto known = known_numbers(roi);
     int operand = known ? -1 : add_operand(roi);
@@ -182,7 +195,6 @@ class Planner {
   Var* x_;
   ResizePlan plan_;
 };
-
 
 }  // namespace
 

@@ -32,8 +32,8 @@ Var* first_axis_to(Graph& g, Var* x, int to) {
 }
 
 struct ScanAxes {
-  std::vector<int> inputs;                  // along which each scan input is read
-  std::vector<int64_t> outputs;             // to which each scan output is stacked (may be negative)
+  std::vector<int> inputs;       // along which each scan input is read
+  std::vector<int64_t> outputs;  // to which each scan output is stacked (may be negative)
   std::vector<bool> inputs_backward, outputs_backward;
 };
 
@@ -48,12 +48,14 @@ std::vector<bool> directions(const Lowering& n, const char* name, size_t count) 
   return out;
 }
 
-std::vector<Var*> lower_scan(Lowering& n, const ModelGraph& body, const std::vector<Var*>& states, const std::vector<Var*>& sequences, const ScanAxes& axes) {
+std::vector<Var*> lower_scan(Lowering& n, const ModelGraph& body, const std::vector<Var*>& states,
+                             const std::vector<Var*>& sequences, const ScanAxes& axes) {
   Graph& g = n.graph();
   Dim length = sequences[0]->shape()[axes.inputs[0]];
   for (size_t k = 1; k < sequences.size(); ++k) {
     Dim other = sequences[k]->shape()[axes.inputs[k]];
-    g.require(equal(length, other), concat("scan input ", k, " has ", to_string(other), " positions, scan input 0 has ", to_string(length)));
+    g.require(equal(length, other),
+              concat("scan input ", k, " has ", to_string(other), " positions, scan input 0 has ", to_string(length)));
   }
   CarriedLoop loop;
   loop.trip_count = scalar_of(g, length);
@@ -62,7 +64,8 @@ std::vector<Var*> lower_scan(Lowering& n, const ModelGraph& body, const std::vec
   Op* op = loop.build(g, [&](Expr iteration, const std::vector<Var*>& carried) {
     std::vector<Var*> arguments = carried;
     for (size_t k = 0; k < sequences.size(); ++k)
-      arguments.push_back(at_position(g, sequences[k], axes.inputs[k], axes.inputs_backward[k] ? length - Expr(1) - iteration : iteration));
+      arguments.push_back(
+          at_position(g, sequences[k], axes.inputs[k], axes.inputs_backward[k] ? length - Expr(1) - iteration : iteration));
     std::vector<Var*> results = n.inline_subgraph(body, arguments);
     results.insert(results.begin(), nullptr);
     return results;
@@ -79,11 +82,13 @@ std::vector<Var*> lower_scan(Lowering& n, const ModelGraph& body, const std::vec
 }
 
 void check_counts(const Lowering& n, const ModelGraph& body, size_t given, int64_t scans) {
-  if (scans < 1 || scans > static_cast<int64_t>(given)) fail("num_scan_inputs is ", scans, ", the node has ", given, " states and scan inputs");
+  if (scans < 1 || scans > static_cast<int64_t>(given))
+    fail("num_scan_inputs is ", scans, ", the node has ", given, " states and scan inputs");
   size_t states = given - static_cast<size_t>(scans);
   if (body.inputs.size() != given) fail("the body takes ", body.inputs.size(), " inputs, the node gives ", given);
   if (body.outputs.size() < states) fail("the body gives ", body.outputs.size(), " outputs, there are ", states, " states");
-  if (n.output_count() != body.outputs.size()) fail("the body gives ", body.outputs.size(), " outputs, the node has ", n.output_count());
+  if (n.output_count() != body.outputs.size())
+    fail("the body gives ", body.outputs.size(), " outputs, the node has ", n.output_count());
 }
 
 // Opset 8: a leading input for sequence lengths, and a batch axis in front of everything: a loop over the batch.
@@ -96,17 +101,22 @@ void lower_batched_scan(Lowering& n) {
   check_counts(n, body, given, scans);
   size_t states = given - static_cast<size_t>(scans), scan_outputs = body.outputs.size() - states;
   for (size_t k = 0; k < given; ++k)
-    if (n.input(k + 1)->rank() < (k < states ? 1 : 2)) fail("input ", k + 1, " of shape ", to_string(n.input(k + 1)->shape()), " has no batch and sequence axis");
+    if (n.input(k + 1)->rank() < (k < states ? 1 : 2))
+      fail("input ", k + 1, " of shape ", to_string(n.input(k + 1)->shape()), " has no batch and sequence axis");
   Dim batch = n.input(1)->shape()[0];
   for (size_t k = 1; k < given; ++k)
-    g.require(equal(batch, n.input(k + 1)->shape()[0]), concat("input ", k + 1, " of shape ", to_string(n.input(k + 1)->shape()), " differs from the batch of ", to_string(batch)));
-  ScanAxes axes{std::vector<int>(scans, 0), std::vector<int64_t>(scan_outputs, 0), directions(n, "directions", static_cast<size_t>(scans)), std::vector<bool>(scan_outputs, false)};
+    g.require(equal(batch, n.input(k + 1)->shape()[0]),
+              concat("input ", k + 1, " of shape ", to_string(n.input(k + 1)->shape()), " differs from the batch of ",
+                     to_string(batch)));
+  ScanAxes axes{std::vector<int>(scans, 0), std::vector<int64_t>(scan_outputs, 0),
+                directions(n, "directions", static_cast<size_t>(scans)), std::vector<bool>(scan_outputs, false)};
   CarriedLoop loop;
   loop.trip_count = scalar_of(g, batch);
   loop.trips = batch;
   Op* op = loop.build(g, [&](Expr iteration, const std::vector<Var*>&) {
     std::vector<Var*> own_states, sequences;
-    for (size_t k = 0; k < given; ++k) (k < states ? own_states : sequences).push_back(at_position(g, n.input(k + 1), 0, iteration));
+    for (size_t k = 0; k < given; ++k)
+      (k < states ? own_states : sequences).push_back(at_position(g, n.input(k + 1), 0, iteration));
     std::vector<Var*> results = lower_scan(n, body, own_states, sequences, axes);
     results.insert(results.begin(), nullptr);
     return results;
@@ -121,20 +131,30 @@ void lower_plain_scan(Lowering& n) {
   size_t count = static_cast<size_t>(scans), first = n.input_count() - count, scan_outputs = body.outputs.size() - first;
   std::vector<Var*> states, sequences;
   for (size_t k = 0; k < n.input_count(); ++k) (k < first ? states : sequences).push_back(n.input(k));
-  std::vector<int64_t> along = n.integers("scan_input_axes", std::vector<int64_t>(count, 0)), to = n.integers("scan_output_axes", std::vector<int64_t>(scan_outputs, 0));
+  std::vector<int64_t> along = n.integers("scan_input_axes", std::vector<int64_t>(count, 0)),
+                       to = n.integers("scan_output_axes", std::vector<int64_t>(scan_outputs, 0));
   if (along.size() != count) fail("scan_input_axes has ", along.size(), " entries, there are ", count, " scan inputs");
-  if (to.size() != scan_outputs) fail("scan_output_axes has ", to.size(), " entries, there are ", scan_outputs, " scan outputs");
-  ScanAxes axes{{}, to, directions(n, "scan_input_directions", count), directions(n, "scan_output_directions", scan_outputs)};
-  for (size_t k = 0; k < count; ++k) axes.inputs.push_back(check_axis(along[k], sequences[k]->rank(), "an entry of scan_input_axes"));
+  if (to.size() != scan_outputs)
+    fail("scan_output_axes has ", to.size(), " entries, there are ", scan_outputs, " scan outputs");
+  ScanAxes axes{
+      {}, to, directions(n, "scan_input_directions", count), directions(n, "scan_output_directions", scan_outputs)};
+  for (size_t k = 0; k < count; ++k)
+    axes.inputs.push_back(check_axis(along[k], sequences[k]->rank(), "an entry of scan_input_axes"));
   std::vector<Var*> out = lower_scan(n, body, states, sequences, axes);
   for (size_t k = 0; k < out.size(); ++k) n.set_output(k, out[k]);
 }
 
-METAC_OPERATOR("Scan").since({8, 9, 11, 16, 19, 21, 23, 24, 25}).inputs(1, -1).outputs(1, -1)
-    .required("num_scan_inputs", Kind::integer).required("body", Kind::graph)
+METAC_OPERATOR("Scan")
+    .since({8, 9, 11, 16, 19, 21, 23, 24, 25})
+    .inputs(1, -1)
+    .outputs(1, -1)
+    .required("num_scan_inputs", Kind::integer)
+    .required("body", Kind::graph)
     .attribute("directions", Kind::integers, 8, 9)
-    .attribute("scan_input_axes", Kind::integers, 9).attribute("scan_output_axes", Kind::integers, 9)
-    .attribute("scan_input_directions", Kind::integers, 9).attribute("scan_output_directions", Kind::integers, 9)
+    .attribute("scan_input_axes", Kind::integers, 9)
+    .attribute("scan_output_axes", Kind::integers, 9)
+    .attribute("scan_input_directions", Kind::integers, 9)
+    .attribute("scan_output_directions", Kind::integers, 9)
     .lower([](Lowering& n) { n.opset() == 8 ? lower_batched_scan(n) : lower_plain_scan(n); });
 
 }  // namespace

@@ -10,9 +10,11 @@ namespace metac {
 
 Expr as_index(Expr e) {
   switch (e->kind) {
-    case ExprKind::int_constant: return is_bool(e->dtype) ? e : int_constant(e->int_value);
+    case ExprKind::int_constant:
+      return is_bool(e->dtype) ? e : int_constant(e->int_value);
     case ExprKind::axis:
-    case ExprKind::symbol: return e;
+    case ExprKind::symbol:
+      return e;
     case ExprKind::cast: {
       DType from = e->args[0]->dtype;
       if (is_bool(from)) return select(as_index(e->args[0]), 1, 0);
@@ -26,7 +28,8 @@ Expr as_index(Expr e) {
       }
       return call(e->fn, args);
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -35,7 +38,8 @@ Expr index_element(Graph& g, Var* x, int64_t index, std::string_view what, int64
   Expr e = g.element(x, index, std::string(what), min, max);
   if (Expr plain = as_index(e)) e = simplified(g, is_bool(plain->dtype) ? select(plain, 1, 0) : plain);
   if (const int64_t* value = e.if_int(); value && (*value < min || *value > max))
-    fail(what, " is ", *value, ", expected ", min == INT64_MIN ? std::string("at most ") : concat("at least ", min, max == INT64_MAX ? "" : " and at most "),
+    fail(what, " is ", *value, ", expected ",
+         min == INT64_MIN ? std::string("at most ") : concat("at least ", min, max == INT64_MAX ? "" : " and at most "),
          max == INT64_MAX ? std::string() : std::to_string(max));
   return e;
 }
@@ -44,16 +48,15 @@ std::vector<Expr> index_elements(Graph& g, Var* x, std::string_view what, int64_
   if (x->rank() > 1) fail(what, " must have rank 0 or 1, its shape is ", to_string(x->shape()));
   Expr count = element_count(x->shape());
   if (!count.if_int())
-    fail(what, " has an unknown number of elements (shape ", to_string(x->shape()), "), which decides a rank; give the model static shapes");
+    fail(what, " has an unknown number of elements (shape ", to_string(x->shape()),
+         "), which decides a rank; give the model static shapes");
   if (count.as_int() > 1024) fail(what, " has ", count.as_int(), " elements");
   std::vector<Expr> out;
   for (int64_t k = 0; k < count.as_int(); ++k) out.push_back(index_element(g, x, k, what, min, max));
   return out;
 }
 
-std::vector<Expr> dim_elements(Graph& g, Var* x, std::string_view what) {
-  return index_elements(g, x, what, 0);
-}
+std::vector<Expr> dim_elements(Graph& g, Var* x, std::string_view what) { return index_elements(g, x, what, 0); }
 
 Expr index_scalar(Graph& g, Var* x, std::string_view what, int64_t min, int64_t max) {
   Expr count = element_count(x->shape());
@@ -91,7 +94,8 @@ Expr whole_number(Graph& g, Var* x) {
     return static_cast<int64_t>((*known)[0]);
   }
   const Op* op = x->producer;
-  if (!op || op->kind != OpKind::elementwise || op->inputs.size() != 1 || op->bodies.size() != 1 || x->rank() != 0) return {};
+  if (!op || op->kind != OpKind::elementwise || op->inputs.size() != 1 || op->bodies.size() != 1 || x->rank() != 0)
+    return {};
   Expr body = op->bodies[0];
   bool converts = body->kind == ExprKind::cast && body->args[0]->kind == ExprKind::load && is_integer(body->args[0]->dtype);
   return converts ? whole_number(g, op->inputs[0]) : Expr();
@@ -131,7 +135,8 @@ void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view 
   const int64_t* size = extent.if_int();
   if (!size) return;
   auto check = [&](int64_t value) {
-    if (value < -*size || value >= *size) fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
+    if (value < -*size || value >= *size)
+      fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
   };
   if (indices->constant && is_integer(indices->dtype())) {
     for (int64_t k = first; k < indices->constant->element_count(); k += every) check(integer_at(*indices->constant, k));

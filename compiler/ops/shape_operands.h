@@ -1,5 +1,5 @@
-// Operands that say something about shapes: axes, extents, starts, repeats. What the compiler knows of them becomes Exprs over
-// symbols; what only data knows becomes symbols bound while the program runs.
+// Operands that say something about shapes: axes, extents, starts, repeats. What the compiler knows of them becomes Exprs
+// over symbols; what only data knows becomes symbols bound while the program runs.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -27,8 +27,8 @@ std::vector<int64_t> known_integers(Graph& g, Var* x, std::string_view what);
 // The numbers of a Var of any numeric dtype if all are known.
 std::optional<std::vector<double>> known_numbers(const Var* x);
 
-// A scalar of any numeric dtype as index arithmetic where it is a whole number: an integer, a known float without fraction, or
-// an integer converted to float (exporters compute grid sizes so). Empty where it is not known to be one.
+// A scalar of any numeric dtype as index arithmetic where it is a whole number: an integer, a known float without fraction,
+// or an integer converted to float (exporters compute grid sizes so). Empty where it is not known to be one.
 Expr whole_number(Graph& g, Var* x);
 
 // Negative axes normalised; fails on what is out of range or named twice.

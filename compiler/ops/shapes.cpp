@@ -10,8 +10,12 @@ namespace {
 
 using Kind = Attribute::Kind;
 
-METAC_OPERATOR("Shape").since({1, 13, 15, 19, 21, 23, 24, 25}).inputs(1).outputs(1)
-    .attribute("start", Kind::integer, 15).attribute("end", Kind::integer, 15)
+METAC_OPERATOR("Shape")
+    .since({1, 13, 15, 19, 21, 23, 24, 25})
+    .inputs(1)
+    .outputs(1)
+    .attribute("start", Kind::integer, 15)
+    .attribute("end", Kind::integer, 15)
     .lower([](Lowering& n) {
       const Shape& shape = n.input(0)->shape();
       int64_t rank = static_cast<int64_t>(shape.size());
@@ -30,8 +34,10 @@ Dim inferred_dim(Graph& g, const Shape& from, const Shape& others, const std::st
   std::vector<Dim> left(from.begin(), from.end()), right;
   for (Dim d : others) {
     auto same = std::find(left.begin(), left.end(), d);
-    if (!d.if_int() && same != left.end()) left.erase(same);
-    else right.push_back(d);
+    if (!d.if_int() && same != left.end())
+      left.erase(same);
+    else
+      right.push_back(d);
   }
   Expr total = element_count(left), known = element_count(right);
   if (known.is_int(0)) {
@@ -39,7 +45,8 @@ Dim inferred_dim(Graph& g, const Shape& from, const Shape& others, const std::st
     return 0;
   }
   if (total.if_int() && known.if_int() && total.as_int() % known.as_int() != 0)
-    fail("cannot infer -1 ", context, ": ", to_string(element_count(from)), " elements are not divisible by ", to_string(element_count(others)));
+    fail("cannot infer -1 ", context, ": ", to_string(element_count(from)), " elements are not divisible by ",
+         to_string(element_count(others)));
   return simplified(g, floor_div(total, known));
 }
 
@@ -80,8 +87,13 @@ std::vector<Expr> target_dims(Graph& g, Var* shape) {
   return out;
 }
 
-METAC_OPERATOR("Reshape").since({1, 5, 13, 14, 19, 21, 23, 24, 25}).inputs(1, 2).outputs(1)
-    .attribute("consumed_inputs", Kind::integers, 1, 5).attribute("shape", Kind::integers, 1, 5).attribute("allowzero", Kind::integer, 14)
+METAC_OPERATOR("Reshape")
+    .since({1, 5, 13, 14, 19, 21, 23, 24, 25})
+    .inputs(1, 2)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 5)
+    .attribute("shape", Kind::integers, 1, 5)
+    .attribute("allowzero", Kind::integer, 14)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       std::vector<Expr> target;
@@ -93,14 +105,19 @@ METAC_OPERATOR("Reshape").since({1, 5, 13, 14, 19, 21, 23, 24, 25}).inputs(1, 2)
       n.set_output(0, reshape_to(g, n.input(0), target, n.integer("allowzero", 0) != 0));
     });
 
-METAC_OPERATOR("Flatten").since({1, 9, 11, 13, 21, 23, 24, 25}).inputs(1).outputs(1).attribute("axis", Kind::integer).lower([](Lowering& n) {
-  Var* x = n.input(0);
-  int64_t at = n.integer("axis", 1), rank = x->rank();
-  if (at < -rank || at > rank) fail("axis ", at, " is out of range for rank ", rank);
-  if (at < 0) at += rank;
-  Shape outer(x->shape().begin(), x->shape().begin() + at), inner(x->shape().begin() + at, x->shape().end());
-  n.set_output(0, reshape(n.graph(), x, {element_count(outer), element_count(inner)}));
-});
+METAC_OPERATOR("Flatten")
+    .since({1, 9, 11, 13, 21, 23, 24, 25})
+    .inputs(1)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
+    .lower([](Lowering& n) {
+      Var* x = n.input(0);
+      int64_t at = n.integer("axis", 1), rank = x->rank();
+      if (at < -rank || at > rank) fail("axis ", at, " is out of range for rank ", rank);
+      if (at < 0) at += rank;
+      Shape outer(x->shape().begin(), x->shape().begin() + at), inner(x->shape().begin() + at, x->shape().end());
+      n.set_output(0, reshape(n.graph(), x, {element_count(outer), element_count(inner)}));
+    });
 
 // Axes are an attribute before opset 13, an input from then on.
 std::optional<std::vector<int64_t>> axes_operand(Lowering& n) {
@@ -109,31 +126,44 @@ std::optional<std::vector<int64_t>> axes_operand(Lowering& n) {
   return std::nullopt;
 }
 
-METAC_OPERATOR("Squeeze").since({1, 11, 13, 21, 23, 24, 25}).inputs(1, 2).outputs(1).attribute("axes", Kind::integers, 1, 13).lower([](Lowering& n) {
-  Graph& g = n.graph();
-  Var* x = n.input(0);
-  std::vector<int> axes;
-  if (auto given = axes_operand(n)) {
-    axes = check_axes(*given, x->rank());
-  } else {
-    // All dims of extent 1. An open dim decides the rank: it is taken to be larger, which is checked.
-    for (int k = 0; k < x->rank(); ++k) {
-      Dim d = x->shape()[k];
-      if (d.is_int(1)) axes.push_back(k);
-      else g.require(not_equal(d, Expr(1)), concat("Squeeze without axes: axis ", k, " of ", to_string(x->shape()), " must not be 1; compile for the static shape"));
-    }
-  }
-  for (int k : axes)
-    if (x->shape()[k].if_int() && !x->shape()[k].is_int(1)) fail("axis ", k, " of ", to_string(x->shape()), " is not 1");
-  n.set_output(0, axes.empty() ? x : squeeze(g, x, axes));
-});
+METAC_OPERATOR("Squeeze")
+    .since({1, 11, 13, 21, 23, 24, 25})
+    .inputs(1, 2)
+    .outputs(1)
+    .attribute("axes", Kind::integers, 1, 13)
+    .lower([](Lowering& n) {
+      Graph& g = n.graph();
+      Var* x = n.input(0);
+      std::vector<int> axes;
+      if (auto given = axes_operand(n)) {
+        axes = check_axes(*given, x->rank());
+      } else {
+        // All dims of extent 1. An open dim decides the rank: it is taken to be larger, which is checked.
+        for (int k = 0; k < x->rank(); ++k) {
+          Dim d = x->shape()[k];
+          if (d.is_int(1))
+            axes.push_back(k);
+          else
+            g.require(not_equal(d, Expr(1)), concat("Squeeze without axes: axis ", k, " of ", to_string(x->shape()),
+                                                    " must not be 1; compile for the static shape"));
+        }
+      }
+      for (int k : axes)
+        if (x->shape()[k].if_int() && !x->shape()[k].is_int(1)) fail("axis ", k, " of ", to_string(x->shape()), " is not 1");
+      n.set_output(0, axes.empty() ? x : squeeze(g, x, axes));
+    });
 
-METAC_OPERATOR("Unsqueeze").since({1, 11, 13, 21, 23, 24, 25}).inputs(1, 2).outputs(1).required("axes", Kind::integers, 1, 13).lower([](Lowering& n) {
-  Var* x = n.input(0);
-  auto given = axes_operand(n);
-  if (!given) fail("axes are missing");
-  n.set_output(0, unsqueeze(n.graph(), x, check_axes(*given, x->rank() + static_cast<int>(given->size()))));
-});
+METAC_OPERATOR("Unsqueeze")
+    .since({1, 11, 13, 21, 23, 24, 25})
+    .inputs(1, 2)
+    .outputs(1)
+    .required("axes", Kind::integers, 1, 13)
+    .lower([](Lowering& n) {
+      Var* x = n.input(0);
+      auto given = axes_operand(n);
+      if (!given) fail("axes are missing");
+      n.set_output(0, unsqueeze(n.graph(), x, check_axes(*given, x->rank() + static_cast<int>(given->size()))));
+    });
 
 METAC_OPERATOR("Expand").since({8, 13}).inputs(2).outputs(1).lower([](Lowering& n) {
   Graph& g = n.graph();

@@ -13,10 +13,16 @@ int64_t block_size(const Lowering& n) {
 }
 
 void require_divisible(Graph& g, Dim extent, int64_t divisor, std::string_view what) {
-  g.require(equal(floor_mod(extent, divisor), Expr(0)), concat(what, " ", to_string(extent), " is not divisible by ", divisor));
+  g.require(equal(floor_mod(extent, divisor), Expr(0)),
+            concat(what, " ", to_string(extent), " is not divisible by ", divisor));
 }
 
-METAC_OPERATOR("DepthToSpace").since({1, 11, 13, 28}).inputs(1).outputs(1).required("blocksize", Kind::integer).attribute("mode", Kind::string, 11)
+METAC_OPERATOR("DepthToSpace")
+    .since({1, 11, 13, 28})
+    .inputs(1)
+    .outputs(1)
+    .required("blocksize", Kind::integer)
+    .attribute("mode", Kind::string, 11)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var* x = n.input(0);
@@ -32,7 +38,12 @@ METAC_OPERATOR("DepthToSpace").since({1, 11, 13, 28}).inputs(1).outputs(1).requi
       n.set_output(0, g.reindex({x}, shape, {axis(0), channel, floor_div(axis(2), b), floor_div(axis(3), b)}));
     });
 
-METAC_OPERATOR("SpaceToDepth").since({1, 13, 28}).inputs(1).outputs(1).required("blocksize", Kind::integer).attribute("mode", Kind::string, 28)
+METAC_OPERATOR("SpaceToDepth")
+    .since({1, 13, 28})
+    .inputs(1)
+    .outputs(1)
+    .required("blocksize", Kind::integer)
+    .attribute("mode", Kind::string, 28)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var* x = n.input(0);
@@ -51,8 +62,13 @@ METAC_OPERATOR("SpaceToDepth").since({1, 13, 28}).inputs(1).outputs(1).required(
     });
 
 // The adjoint of im2col: every column adds its block back into the image.
-METAC_OPERATOR("Col2Im").since({18}).inputs(3).outputs(1)
-    .attribute("dilations", Kind::integers).attribute("pads", Kind::integers).attribute("strides", Kind::integers)
+METAC_OPERATOR("Col2Im")
+    .since({18})
+    .inputs(3)
+    .outputs(1)
+    .attribute("dilations", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("strides", Kind::integers)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var* x = n.input(0);
@@ -61,18 +77,24 @@ METAC_OPERATOR("Col2Im").since({18}).inputs(3).outputs(1)
       size_t dims = image.size();
       if (block.size() != dims) fail("image_shape has ", dims, " entries, block_shape ", block.size());
       if (x->rank() != 3) fail("the input must have rank 3, its shape is ", to_string(x->shape()));
-      std::vector<int64_t> dilations = n.integers("dilations", std::vector<int64_t>(dims, 1)), pads = n.integers("pads", std::vector<int64_t>(2 * dims, 0)),
+      std::vector<int64_t> dilations = n.integers("dilations", std::vector<int64_t>(dims, 1)),
+                           pads = n.integers("pads", std::vector<int64_t>(2 * dims, 0)),
                            strides = n.integers("strides", std::vector<int64_t>(dims, 1));
       if (dilations.size() != dims || strides.size() != dims || pads.size() != 2 * dims)
-        fail("dilations, strides and pads have ", dilations.size(), ", ", strides.size(), " and ", pads.size(), " entries for ", dims, " spatial axes");
+        fail("dilations, strides and pads have ", dilations.size(), ", ", strides.size(), " and ", pads.size(),
+             " entries for ", dims, " spatial axes");
       // [N, C * block, columns] -> [N, C, block..., columns...]
       Shape split = {x->shape()[0], floor_div(x->shape()[1], element_count(block))};
       split.insert(split.end(), block.begin(), block.end());
       for (size_t k = 0; k < dims; ++k) {
-        if (strides[k] < 1 || dilations[k] < 1 || strides[k] > (1 << 30) || dilations[k] > (1 << 30)) fail("stride ", strides[k], " and dilation ", dilations[k], " must be positive");
-        if (std::abs(pads[k]) > (int64_t{1} << 40) || std::abs(pads[k + dims]) > (int64_t{1} << 40)) fail("pads ", pads[k], " and ", pads[k + dims], " are out of range");
+        if (strides[k] < 1 || dilations[k] < 1 || strides[k] > (1 << 30) || dilations[k] > (1 << 30))
+          fail("stride ", strides[k], " and dilation ", dilations[k], " must be positive");
+        if (std::abs(pads[k]) > (int64_t{1} << 40) || std::abs(pads[k + dims]) > (int64_t{1} << 40))
+          fail("pads ", pads[k], " and ", pads[k + dims], " are out of range");
         Expr room = image[k] + Expr(pads[k]) + Expr(pads[k + dims]) - Expr(dilations[k]) * (block[k] - Expr(1)) - Expr(1);
-        if (room.if_int() && room.as_int() < 0) fail("a block of ", to_string(block[k]), " does not fit into an image of ", to_string(image[k]), " along axis ", k);
+        if (room.if_int() && room.as_int() < 0)
+          fail("a block of ", to_string(block[k]), " does not fit into an image of ", to_string(image[k]), " along axis ",
+               k);
         split.push_back(floor_div(room, strides[k]) + Expr(1));
       }
       Var* columns = reshape(g, x, split);
