@@ -73,9 +73,17 @@ void require_compilable(const Model& model) {
 
 Session::Session(Model model, SessionOptions options) : model_(std::move(model)), options_(std::move(options)) { require_compilable(model_); }
 
-std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tensor>& inputs) {
+bool Session::is_relied_on(const Tensor& tensor, Known known) {
+  return known != Known::shapes && is_numeric(tensor.dtype) && tensor.element_count() <= 64 &&
+         (known == Known::small_inputs || !is_float(tensor.dtype));
+}
+
+std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tensor>& inputs, Known known) {
   LowerOptions lower = options_.lower;
-  for (const auto& [name, tensor] : inputs) lower.input_shapes[name] = tensor.shape;
+  for (const auto& [name, tensor] : inputs) {
+    lower.input_shapes[name] = tensor.shape;
+    if (is_relied_on(tensor, known)) lower.input_values[name] = tensor;
+  }
   try {
     double begin = seconds();
     std::unique_ptr<Graph> graph = lower_model(model_, lower);
@@ -112,23 +120,46 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
     if (std::none_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), same))
       throw CompileError({model_.path, "", concat("there is no input ", quoted(name), "; the inputs are ", joined_names(wanted))});
   }
-  std::string key;
-  for (const auto& [name, tensor] : given) key += quoted(name) + " " + to_string(tensor.shape) + "\n";
-  auto [entry, fresh] = programs_.try_emplace(key);
-  if (fresh) {
-    try {
-      entry->second = specialise(given);
-    } catch (...) {
-      programs_.erase(entry);
-      throw;
+  JitProgram* program = nullptr;
+  try {
+    program = &find_or_make(given, known_);
+  } catch (const CompileError& first) {
+    // Some refusals are only for want of values that are at hand. If none helps, the first reason is the one to tell.
+    for (Known more : {Known::small_integers, Known::small_inputs}) {
+      auto relied_on = [&](const auto& input) { return is_relied_on(input.second, more); };
+      if (more <= known_ || program || std::none_of(given.begin(), given.end(), relied_on)) continue;
+      try {
+        program = &find_or_make(given, more);
+        known_ = more;
+      } catch (const CompileError&) {
+      }
     }
+    if (!program) throw first;
   }
   ordered->clear();
-  for (const CompiledPort& port : entry->second->compiled().inputs) {
+  for (const CompiledPort& port : program->compiled().inputs) {
     auto found = given.find(port.name);
     const Initializer* otherwise = default_of(model_, port.name);
     METAC_ASSERT(found != given.end() || otherwise, "the compiled program wants ", quoted(port.name));
     ordered->push_back(found != given.end() ? found->second : otherwise->tensor);
+  }
+  return *program;
+}
+
+JitProgram& Session::find_or_make(const std::map<std::string, Tensor>& given, Known known) {
+  std::string key;
+  for (const auto& [name, tensor] : given) {
+    key += quoted(name) + " " + to_string(tensor.shape) + "\n";
+    if (is_relied_on(tensor, known)) key.append(reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count());
+  }
+  auto [entry, fresh] = programs_.try_emplace(key);
+  if (fresh) {
+    try {
+      entry->second = specialise(given, known);
+    } catch (...) {
+      programs_.erase(entry);
+      throw;
+    }
   }
   return *entry->second;
 }
@@ -136,14 +167,32 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
 std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::string, Tensor>& inputs) {
   std::vector<Tensor> ordered;
   JitProgram& program = program_for(inputs, &ordered);
+  JitProgram* made_by = nullptr;
   std::vector<Tensor> tensors;
+  const auto run_program = [&](JitProgram& with) {
+    try {
+      tensors = with.run(ordered);
+    } catch (CompileError& error) {
+      throw CompileError({model_.path, error.diagnostic.node, error.diagnostic.message});
+    }
+    made_by = &with;
+  };
   try {
-    tensors = program.run(ordered);
-  } catch (CompileError& error) {
-    throw CompileError({model_.path, error.diagnostic.node, error.diagnostic.message});
+    run_program(program);
+  } catch (const CompileError& first) {
+    // A shape input's -1 or 0 has a meaning that only a program which knows the value can give it.
+    auto relied_on = [](const auto& input) { return is_relied_on(input.second, Known::small_integers); };
+    if (known_ != Known::shapes || std::none_of(inputs.begin(), inputs.end(), relied_on)) throw;
+    known_ = Known::small_integers;
+    try {
+      run_program(program_for(inputs, &ordered));
+    } catch (const CompileError&) {
+      known_ = Known::shapes;
+      throw first;
+    }
   }
   std::vector<std::pair<std::string, Tensor>> outputs;
-  for (size_t i = 0; i < tensors.size(); ++i) outputs.emplace_back(program.compiled().outputs[i].name, std::move(tensors[i]));
+  for (size_t i = 0; i < tensors.size(); ++i) outputs.emplace_back(made_by->compiled().outputs[i].name, std::move(tensors[i]));
   return outputs;
 }
 

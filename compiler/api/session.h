@@ -38,11 +38,17 @@ class Session {
   const SpecialisationTimes& times() const { return times_; }  // of the last one made
 
  private:
-  std::unique_ptr<JitProgram> specialise(const std::map<std::string, Tensor>& inputs);
+  // What a program may rely on besides the shapes. Axes, shapes and scales that come as inputs can decide a rank or a
+  // branch: where shapes alone do not do, the values of small inputs (first integers, then all) become part of the key.
+  enum class Known { shapes, small_integers, small_inputs };
+  static bool is_relied_on(const Tensor& tensor, Known known);
+  std::unique_ptr<JitProgram> specialise(const std::map<std::string, Tensor>& inputs, Known known);
+  JitProgram& find_or_make(const std::map<std::string, Tensor>& given, Known known);
 
   Model model_;
   SessionOptions options_;
-  std::map<std::string, std::unique_ptr<JitProgram>> programs_;  // by the shapes, as text
+  Known known_ = Known::shapes;  // the least that has worked so far
+  std::map<std::string, std::unique_ptr<JitProgram>> programs_;  // by the shapes (and values relied on), as text
   SpecialisationTimes times_;
 };
 

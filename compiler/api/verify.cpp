@@ -5,6 +5,7 @@
 
 #include "compiler/api/npz.h"
 #include "compiler/api/run_library.h"
+#include "compiler/api/verify_gradient.h"
 #include "compiler/support/file_system.h"
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
@@ -76,6 +77,39 @@ class Answerer {
   std::unique_ptr<Library> library_;
 };
 
+// Derivatives at the inputs of each data set; a model file, or a case without any, at random ones.
+void verify_gradients(const std::string& path, const VerifyOptions& options, CaseResult& result) {
+  const bool is_folder = fs::is_directory(path);
+  const Model model = read_model(is_folder ? path + (fs::exists(path + "/model.onnx") ? "/model.onnx" : "/model.json") : path);
+  std::vector<std::string> sets = is_folder ? data_sets(path) : std::vector<std::string>();
+  if (sets.empty()) sets.push_back("");
+  result.status = CaseStatus::skipped;
+  for (const std::string& set : sets) {
+    NamedTensors inputs;
+    LowerOptions lower = options.session.lower;
+    std::unique_ptr<Graph> graph;
+    try {
+      require_compilable(model);
+      const std::vector<Tensor> given = set.empty() ? std::vector<Tensor>() : read_series(set, "input");
+      const std::vector<Value> names = free_inputs(model);
+      for (size_t i = 0; i < given.size() && i < names.size(); ++i) {
+        inputs[names[i].name] = given[i];
+        lower.input_shapes[names[i].name] = given[i].shape;
+        if (!is_float(given[i].dtype)) lower.input_values[names[i].name] = given[i];  // floats are what is varied
+      }
+      graph = lower_model(model, lower);
+    } catch (const CompileError& error) {
+      result.detail = error.what();
+      return;
+    }
+    const GradientCheck check = verify_gradient(*graph, inputs, {.order = options.gradient_order});
+    result.max_rel = std::max(result.max_rel, check.max_error);
+    result.detail = check.detail;
+    if (check.checked > 0) result.status = check.passed ? CaseStatus::passed : CaseStatus::failed;
+    if (!check.passed) return;
+  }
+}
+
 void verify_data_set(Answerer& answerer, const std::string& folder, const VerifyOptions& options, CaseResult& result) {
   std::vector<Tensor> given, expected;
   NamedTensors inputs;
@@ -128,6 +162,11 @@ CaseResult verify_case(const std::string& folder, const VerifyOptions& options) 
   result.path = folder;
   result.status = CaseStatus::passed;
   try {
+    if (options.gradient_order > 0) {
+      verify_gradients(folder, options, result);
+      result.detail = one_line(result.detail);
+      return result;
+    }
     std::string model = folder + (fs::exists(folder + "/model.onnx") ? "/model.onnx" : "/model.json");
     std::unique_ptr<Answerer> answerer;
     try {

@@ -23,6 +23,7 @@ struct VerifyOptions {
   SessionOptions session;
   Tolerance tolerance;
   bool aot = false;        // on a compiled library instead of the JIT
+  int gradient_order = 0;  // > 0: derivatives up to this order are checked (verify_gradient.h) instead of the outputs
   double seconds = 600;    // for the compiler of one library
 };
 
@@ -30,7 +31,7 @@ struct VerifyOptions {
 bool is_case(const std::string& folder);
 // All case folders at or below `root`, sorted. Symbolic links are not followed.
 std::vector<std::string> find_cases(const std::string& root);
-// Never throws CompileError: what goes wrong is the case's result.
+// Never throws CompileError: what goes wrong is the case's result. With gradient_order `folder` may be a model file too.
 CaseResult verify_case(const std::string& folder, const VerifyOptions& options);
 
 // The model's outputs for the inputs in a .npz file against the outputs in the same file, both by name.

@@ -15,7 +15,8 @@ namespace {
 
 struct Options : ModelOptions {
   std::string against;
-  bool recursive = false, json = false, aot = false, quiet = false;
+  bool recursive = false, json = false, aot = false, quiet = false, gradient = false;
+  int order = 1;
   Tolerance tolerance;
   int jobs = 0;
   double timeout = 300;
@@ -80,6 +81,7 @@ int run(const Options& o) {
   options.tolerance = o.tolerance;
   options.aot = o.aot;
   options.seconds = o.timeout;
+  options.gradient_order = o.gradient ? o.order : 0;
   if (std::filesystem::is_directory(o.model)) {
     if (!o.against.empty()) throw UsageError("--against wants a model file, not a folder");
     std::vector<std::string> cases;
@@ -90,7 +92,8 @@ int run(const Options& o) {
     if (cases.empty()) fail(quoted(o.model), " holds no case (a folder with model.onnx and test_data_set_*)", o.recursive ? "" : "; --recursive looks below it");
     return report(run_cases(cases, o, options), o);
   }
-  if (o.against.empty()) throw UsageError("verify wants a case folder, or a model with --against FILE.npz");
+  if (o.gradient) return report(run_cases({o.model}, o, options), o);
+  if (o.against.empty()) throw UsageError("verify wants a case folder, or a model with --against FILE.npz or --grad");
   CaseResult result = verify_against(o.model, o.against, options);
   if (!o.json)
     std::printf("%-7s %s: largest difference %lld ULP, %.3g relative%s%s\n", std::string(name_of(result.status)).c_str(), result.path.c_str(),
@@ -116,8 +119,8 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--json", o->json, "the results as JSON");
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
-  add_unavailable_flag(*command, "--grad", "gradients are checked by the unit tests");
-  add_unavailable_option(*command, "--order", "it belongs to --grad");
+  command->add_flag("--grad", o->gradient, "derivatives against central differences in float64, at the case's inputs or random ones");
+  command->add_option("--order", o->order, "with --grad: up to which order")->check(CLI::Range(1, 4))->capture_default_str();
   command->callback([=] { *status = run(*o); });
 }
 
