@@ -31,24 +31,24 @@ function(metac_add_model name)
     list(APPEND options --dim "${dim}")
   endforeach()
 
+  # The library is copied out of the folder: Ninja makes the folders of a command's outputs before it runs, and `metac
+  # compile` writes into no folder that somebody else made.
   set(out "${CMAKE_CURRENT_BINARY_DIR}/${name}.metac")
-  set(library "${out}/lib/lib${name}.a")
+  set(library "${CMAKE_CURRENT_BINARY_DIR}/lib${name}.metac.a")
   add_custom_command(
     OUTPUT "${library}"
-    BYPRODUCTS "${out}/include/${name}.h" "${out}/include/${name}.hpp"
     COMMAND metac::metac compile "${model}" -o "${out}" --name ${name} --embed-weights ${options}
-    COMMAND "${CMAKE_COMMAND}" -E touch "${library}"
+    COMMAND "${CMAKE_COMMAND}" -E copy "${out}/lib/lib${name}.a" "${library}"
     DEPENDS "${model}" metac::metac
     COMMENT "metac compile ${arg_MODEL}"
     VERBATIM)
   add_custom_target(${name}_metac DEPENDS "${library}")
 
+  # An interface library and no imported one, whose include folder would have to exist when configuring.
   find_package(Threads REQUIRED)
-  file(MAKE_DIRECTORY "${out}/include")  # an interface include directory must exist when configuring
-  add_library(${name}::${name} STATIC IMPORTED GLOBAL)
-  set_target_properties(${name}::${name} PROPERTIES
-    IMPORTED_LOCATION "${library}"
-    INTERFACE_INCLUDE_DIRECTORIES "${out}/include"
-    INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m;stdc++")
-  add_dependencies(${name}::${name} ${name}_metac)
+  add_library(${name}_model INTERFACE)
+  target_include_directories(${name}_model INTERFACE "${out}/include")
+  target_link_libraries(${name}_model INTERFACE "${library}" Threads::Threads ${CMAKE_DL_LIBS} m stdc++)
+  add_dependencies(${name}_model ${name}_metac)
+  add_library(${name}::${name} ALIAS ${name}_model)
 endfunction()
