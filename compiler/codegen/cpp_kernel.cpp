@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "compiler/codegen/cpp_text.h"
+#include "compiler/codegen/cpp_values.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
@@ -15,10 +16,9 @@
 namespace metac {
 namespace {
 
-class KernelPrinter {
+class KernelPrinter : private ValuePrinter {
  public:
-  KernelPrinter(const Kernel& kernel, const CpuPrinting& options)
-      : kernel_(kernel), options_(options), bounds_(bounds_of(kernel, *options.symbols)) {}
+  using ValuePrinter::ValuePrinter;
 
   std::string run() {
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
@@ -43,12 +43,6 @@ class KernelPrinter {
   }
 
  private:
-  struct Scope {
-    std::unordered_map<const ExprNode*, std::string> names, broadcasts;
-    std::map<std::string, std::string> vectors;  // loads that shuffles share, by their text
-  };
-
-  void line(const std::string& s) { text_ += std::string(static_cast<size_t>(2 * depth_), ' ') + s + "\n"; }
 
   // ---- head ----
   void print_arguments() {
@@ -64,8 +58,6 @@ class KernelPrinter {
       line(concat(a.written ? "" : "const ", type, "* __restrict__ ", argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
     }
   }
-
-  std::string argument_name(int k) const { return concat(kernel_.arguments[k].written ? "out" : "in", k); }
 
   void print_symbols() {
     std::set<int> used;
@@ -202,17 +194,6 @@ class KernelPrinter {
     active_ = Expr();
     vector_axis_ = -1;
     scopes_.pop_back();
-  }
-
-  // Inside a register tile the lane axis stands for lane 0 of each vector.
-  Expr lane_zero(Expr e) const {
-    if (!in_tile_) return e;
-    return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(0) : Expr(); });
-  }
-
-  std::string register_name(int local, Expr offset) const {
-    int lanes = register_lanes_.at(local);
-    return concat("t", local, "_", lane_zero(offset).as_int() / lanes);
   }
 
   void print_vector_loop(const LoopNode& node, size_t k) {
@@ -356,193 +337,8 @@ class KernelPrinter {
     return "";
   }
 
-  // ---- expressions ----
-  bool is_vector(Expr e) const {
-    if (vector_axis_ < 0) return false;
-    auto found = vector_memo_.find({e.node(), vector_axis_});
-    if (found != vector_memo_.end()) return found->second;
-    bool vector = any_of(e, [&](Expr n) {
-      return (n->kind == ExprKind::axis && n->id == vector_axis_) || (n->kind == ExprKind::load && n->id >= first_local && n->args.empty() && vector_locals_.count(n->id - first_local));
-    });
-    // Offsets are scalars: the axis stands for lane 0 there.
-    if (e->dtype == DType::i64 && !e->has_load) vector = false;
-    return vector;
-  }
-
-  std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
-  std::string broadcast_text(const std::string& value, DType dtype, int width) const { return concat("broadcast<", vector_type(dtype, width), ">(", value, ")"); }
-  // Half types in lanes are held as their bits: they are widened and narrowed, never cast.
-  std::string vector_cast_text(std::string value, DType from, DType to) const {
-    auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
-    if (from == to) return value;
-    if (half(from)) value = concat("widen<", info(from).cpp_name, ">(", value, ")"), from = DType::f32;
-    if (half(to) && from != DType::f32) value = concat("cast_to<", vector_type(DType::f32, width_), ">(", value, ")");
-    if (half(to)) return concat("narrow<", info(to).cpp_name, ">(", value, ")");
-    return from == to ? value : concat("cast_to<", vector_type(to, width_), ">(", value, ")");
-  }
-  std::string as_vector(Expr e) {
-    // A broadcast that several statements of a tile share is made once.
-    auto& names = scopes_.back().broadcasts;
-    if (auto found = names.find(e.node()); in_tile_ && found != names.end()) return found->second;
-    if (in_tile_ && !is_vector(e) && !e.is_constant() && uses_[e.node()] > 1) {
-      uses_[e.node()] = 1;
-      std::string name = concat("x", next_name_++);
-      line(concat("const auto ", name, " = ", broadcast_text(value_text(e), e->dtype, width_), ";"));
-      return names[e.node()] = name;
-    }
-    std::string text = value_text(e);
-    return is_vector(e) ? text : broadcast_text(text, e->dtype, width_);
-  }
-
-  void count_uses(Expr e) {
-    uses_.clear();
-    visit(e, [&](Expr n) {
-      for (Expr a : n->args) ++uses_[a.node()];
-    });
-  }
-
-  std::string index_text(Expr e) { return index_expression_text(e, bounds_); }
-
-  const std::string* known(Expr e) const {
-    for (size_t k = scopes_.size(); k-- > 0;)
-      if (auto found = scopes_[k].names.find(e.node()); found != scopes_[k].names.end()) return &found->second;
-    return nullptr;
-  }
-
-  std::string value_text(Expr e) {
-    if (e.is_constant()) return constant_text(e);
-    if (!e->has_load && e->dtype == DType::i64) return index_text(e);
-    if (const std::string* name = known(e)) return *name;
-    std::string text = make_text(e);
-    bool scalar_local_load = e->kind == ExprKind::load && (e->args.empty() || (e->id >= first_local && register_lanes_.count(e->id - first_local)));
-    if (!scalar_local_load && (uses_[e.node()] > 1 || text.size() > 90)) {
-      std::string name = concat("x", next_name_++);
-      line(concat("const auto ", name, " = ", text, ";"));
-      scopes_.back().names[e.node()] = name;
-      return name;
-    }
-    return text;
-  }
-
-  std::string make_text(Expr e) {
-    switch (e->kind) {
-      case ExprKind::load: {
-        if (e->args.empty()) return concat("t", e->id - first_local);
-        if (e->id >= first_local && register_lanes_.count(e->id - first_local)) return register_name(e->id - first_local, e->args[0]);
-        std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
-        if (is_vector(e) && in_tile_)
-          if (std::string text = shuffled_load(e, base); !text.empty()) return text;
-        std::string at = value_text(lane_zero(e->args[0]));
-        bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
-        if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
-        if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
-        return base + "[" + at + "]";
-      }
-      case ExprKind::cast: {
-        std::string from = value_text(e->args[0]);
-        if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
-        return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
-      }
-      case ExprKind::call: return call_text(e);
-      default: METAC_ASSERT(false, to_string(e)); return "";
-    }
-  }
-
-  std::string call_text(Expr e) {
-    bool vector = is_vector(e);
-    if (e->fn == Fn::select) return select_text(e, vector);
-    std::vector<std::string> args;
-    for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
-    bool floats = is_float(e->args[0]->dtype);
-    auto infix = [&](const char* op) { return "(" + args[0] + " " + op + " " + args[1] + ")"; };
-    if (floats) {
-      if (e->fn == Fn::add) return infix("+");
-      if (e->fn == Fn::sub) return infix("-");
-      if (e->fn == Fn::mul) return infix("*");
-      if (e->fn == Fn::div) return infix("/");
-    }
-    if (!vector && e->args[0]->dtype == DType::i64 && !e->has_load) {
-      if (e->fn == Fn::lt) return infix("<");
-      if (e->fn == Fn::le) return infix("<=");
-      if (e->fn == Fn::eq) return infix("==");
-      if (e->fn == Fn::ne) return infix("!=");
-    }
-    if (!vector && e->fn == Fn::logical_and && !e->has_load) return infix("&&");
-    if (!vector && e->fn == Fn::logical_or && !e->has_load) return infix("||");
-    std::string text = std::string(name_of(e->fn)) + "(";
-    for (size_t k = 0; k < args.size(); ++k) text += (k ? ", " : "") + args[k];
-    return text + ")";
-  }
-
-  // Lanes that read a few elements of one vector in another order: load it, then shuffle.
-  std::string shuffled_load(Expr e, const std::string& base) {
-    Expr step = stride_of(e->args[0], vector_axis_);
-    if (bool(step) && step.is_int(1)) return "";
-    Expr first = lane_zero(e->args[0]);
-    std::vector<int64_t> offsets;
-    for (int lane = 0; lane < width_; ++lane) {
-      Expr here = rewrite(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
-      Expr gap = simplify(here - first, bounds_);
-      METAC_ASSERT(gap.if_int() && gap.as_int() >= 0 && gap.as_int() < width_, "lanes of ", to_string(e));
-      offsets.push_back(gap.as_int());
-    }
-    // The vector starts at a multiple of its width, so that printed-out neighbours share the load.
-    Linear form = linear_form(first);
-    int64_t into = floor_mod(form.constant, int64_t{width_});
-    for (int64_t offset : offsets)
-      if (offset + into >= width_) into = 0;
-    std::string list;
-    for (size_t k = 0; k < offsets.size(); ++k) list += concat(k ? ", " : "", offsets[k] + into);
-    std::string from = index_text(first - Expr(into));
-    auto [found, fresh] = scopes_.back().vectors.emplace(base + from, "");
-    if (fresh) {
-      found->second = concat("x", next_name_++);
-      line(concat("const auto ", found->second, " = load<", vector_type(e->dtype, width_), ">(", base, " + ", from, ");"));
-    }
-    return concat("shuffle<", list, ">(", found->second, ")");
-  }
-
-  // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.
-  std::string select_text(Expr e, bool vector) {
-    Expr condition = e->args[0], yes = e->args[1], no = e->args[2];
-    if (vector && is_vector(condition)) return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
-    if (!yes->has_load && !no->has_load) {
-      return concat("(", value_text(condition), " ? ", vector ? as_vector(yes) : value_text(yes), " : ", vector ? as_vector(no) : value_text(no), ")");
-    }
-    std::string name = concat("x", next_name_++), test = value_text(condition);
-    line(concat(vector ? vector_type(e->dtype, width_) : std::string(info(e->dtype).cpp_name), " ", name, ";"));
-    auto branch = [&](Expr value) {
-      ++depth_;
-      scopes_.emplace_back();
-      std::string text = vector ? as_vector(value) : value_text(value);
-      line(concat(name, " = ", text, ";"));
-      scopes_.pop_back();
-      --depth_;
-    };
-    line("if (" + test + ") {");
-    branch(yes);
-    line("} else {");
-    branch(no);
-    line("}");
-    scopes_.back().names[e.node()] = name;
-    return name;
-  }
-
-  const Kernel& kernel_;
-  const CpuPrinting& options_;
-  Bounds bounds_;
-  std::string text_;
-  int depth_ = 0, next_name_ = 0;
-  std::vector<Scope> scopes_{Scope{}};
-  std::map<int, DType> dtypes_;
-  std::unordered_map<const ExprNode*, int> uses_;
-  mutable std::map<std::pair<const ExprNode*, int>, bool> vector_memo_;
-  int vector_axis_ = -1, width_ = 1, lane_local_ = -1;
+  int lane_local_ = -1;
   std::string lane_target_;
-  std::set<int> vector_locals_;
-  std::map<int, int> register_lanes_;
-  bool in_tile_ = false;
-  Expr active_;
 };
 
 }  // namespace

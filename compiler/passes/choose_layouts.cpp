@@ -13,6 +13,8 @@
 
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/passes/contraction_axes.h"
+#include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -32,8 +34,10 @@ class LayoutChooser {
       for (const Definition& d : item.group.stages) makers_[d.out->id] = k;
     }
     for (Item& item : region_.items) {
-      drop_unit_axes(item);
-      merge_narrow_groups(item);
+      if (item.op || item.group.stages.size() != 1) continue;
+      Definition& d = item.group.stages[0];
+      drop_unit_axes(d, graph_.symbols);
+      if (merge_narrow_group(d, lanes_, graph_.symbols)) narrow_.insert(d.out->id);
     }
     for (Item& item : region_.items)
       if (auto work = find_work(item)) work_[&item - region_.items.data()] = *work;
@@ -59,88 +63,6 @@ class LayoutChooser {
     for (auto& [view, source] : region_.views)
       if (source == v) return true;
     return false;
-  }
-
-  // Axes of extent 1 say nothing but hide what is: a depthwise convolution sums over a channel axis of 1.
-  void drop_unit_axes(Item& item) {
-    if (item.op || item.group.stages.size() != 1) return;
-    Definition& d = item.group.stages[0];
-    if (!d.reduce || d.scatter) return;
-    std::vector<Expr> renamed;
-    Shape domain;
-    int reduced = 0;
-    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
-      bool stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k)) != d.out_index.end();
-      bool last_reduced = k == static_cast<int>(d.domain.size()) - 1 && reduced == 0 && k >= d.kept();
-      if (d.domain[static_cast<size_t>(k)].is_int(1) && !stored && !last_reduced) {
-        renamed.push_back(0);
-        continue;
-      }
-      renamed.push_back(axis(static_cast<int>(domain.size())));
-      domain.push_back(d.domain[static_cast<size_t>(k)]);
-      reduced += k >= d.kept();
-    }
-    if (domain.size() == d.domain.size()) return;
-    d.domain = domain;
-    d.reduced = reduced;
-    d.body = substitute_axes(d.body, renamed);
-    d.epilogue = substitute_axes(d.epilogue, renamed);
-    for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
-    simplify(d, graph_.symbols);
-  }
-
-  // ---- narrow groups ----
-  // Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
-  // several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
-  void merge_narrow_groups(Item& item) {
-    if (item.op || item.group.stages.size() != 1) return;
-    Definition& d = item.group.stages[0];
-    if (!match_contraction(d)) return;
-    for (Expr e : d.out_index) {
-      if (e->kind != ExprKind::call) continue;
-      Linear form = linear_form(e);
-      if (form.constant != 0 || form.terms.size() != 2) continue;
-      auto [x, cx] = form.terms[0];
-      auto [y, cy] = form.terms[1];
-      if (cx == 1) std::swap(x, y), std::swap(cx, cy);
-      if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
-      if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes_ || lanes_ % cx != 0) continue;
-      // x becomes the merged axis, y disappears.
-      std::vector<Expr> renamed;
-      std::vector<int> position;
-      Shape domain;
-      for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
-        if (k == y->id) {
-          renamed.push_back(Expr());
-          continue;
-        }
-        renamed.push_back(axis(static_cast<int>(domain.size())));
-        domain.push_back(k == x->id ? d.domain[static_cast<size_t>(k)] * Expr(cx) : d.domain[static_cast<size_t>(k)]);
-      }
-      Expr merged = renamed[static_cast<size_t>(x->id)];
-      renamed[static_cast<size_t>(x->id)] = floor_div(merged, cx);
-      renamed[static_cast<size_t>(y->id)] = floor_mod(merged, cx);
-      d.domain = domain;
-      d.body = substitute_axes(d.body, renamed);
-      d.epilogue = substitute_axes(d.epilogue, renamed);
-      for (Expr& index : d.out_index) index = substitute_axes(index, renamed);
-      // The channels of a group are reduced innermost, printed out: each has its own shuffle.
-      simplify(d, graph_.symbols);
-      std::vector<int> order = identity_positions(d.domain.size());
-      if (d.reduced > 1) {
-        int last_axis = static_cast<int>(d.domain.size()) - 1;
-        for (int k = d.kept(); k <= last_axis; ++k) order[static_cast<size_t>(k)] = k == d.kept() ? last_axis : k - 1;
-        permute_axes(d, order);
-      }
-      narrow_.insert(d.out->id);
-      return;
-    }
-  }
-
-  static std::vector<int> identity_positions(size_t n) {
-    std::vector<int> out;
-    for (size_t k = 0; k < n; ++k) out.push_back(static_cast<int>(k));
-    return out;
   }
 
   // ---- which contraction, which lanes ----
@@ -490,35 +412,6 @@ class LayoutChooser {
       before_[index].push_back(item_of(p));
     }
     return packed;
-  }
-
-  // A concatenation is one kernel per part: out[i] = select(i_k < c, a, b) splits into i_k < c and i_k >= c.
-  static void split_parts(Item item, const std::vector<Symbol>& symbols, std::vector<Item>& all) {
-    bool single = !item.op && item.group.stages.size() == 1 && !item.group.contraction && item.group.stages[0].is_plain();
-    Expr condition;
-    if (single) {
-      Expr body = item.group.stages[0].body;
-      if (body->kind == ExprKind::call && body->fn == Fn::select) condition = body->args[0];
-    }
-    bool splits = bool(condition) && condition->kind == ExprKind::call && condition->fn == Fn::lt && condition->args[0]->kind == ExprKind::axis && !condition->args[1]->has_load;
-    if (splits) splits = !any_of(condition->args[1], [](Expr n) { return n->kind == ExprKind::axis; });
-    if (!splits) {
-      all.push_back(std::move(item));
-      return;
-    }
-    int k = condition->args[0]->id;
-    Expr at = condition->args[1];
-    for (bool low : {true, false}) {
-      Item part = item;
-      Definition& d = part.group.stages[0];
-      std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
-      if (!low) renamed[static_cast<size_t>(k)] = axis(k) + at;
-      d.domain[static_cast<size_t>(k)] = low ? at : d.domain[static_cast<size_t>(k)] - at;
-      d.body = substitute_axes(d.body->args[low ? 1 : 2], renamed);
-      for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
-      simplify(d, symbols);
-      split_parts(std::move(part), symbols, all);
-    }
   }
 
   void insert_items() {

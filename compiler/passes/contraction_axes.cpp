@@ -1,0 +1,86 @@
+#include "compiler/passes/contraction_axes.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/contraction.h"
+
+namespace metac {
+
+static std::vector<int> identity_positions(size_t n) {
+  std::vector<int> out;
+  for (size_t k = 0; k < n; ++k) out.push_back(static_cast<int>(k));
+  return out;
+}
+
+// Axes of extent 1 say nothing but hide what is: a depthwise convolution sums over a channel axis of 1.
+void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
+  if (!d.reduce || d.scatter) return;
+  std::vector<Expr> renamed;
+  Shape domain;
+  int reduced = 0;
+  for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
+    bool stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k)) != d.out_index.end();
+    bool last_reduced = k == static_cast<int>(d.domain.size()) - 1 && reduced == 0 && k >= d.kept();
+    if (d.domain[static_cast<size_t>(k)].is_int(1) && !stored && !last_reduced) {
+      renamed.push_back(0);
+      continue;
+    }
+    renamed.push_back(axis(static_cast<int>(domain.size())));
+    domain.push_back(d.domain[static_cast<size_t>(k)]);
+    reduced += k >= d.kept();
+  }
+  if (domain.size() == d.domain.size()) return;
+  d.domain = domain;
+  d.reduced = reduced;
+  d.body = substitute_axes(d.body, renamed);
+  d.epilogue = substitute_axes(d.epilogue, renamed);
+  for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
+  simplify(d, symbols);
+}
+
+// Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
+// several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
+bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols) {
+  if (!match_contraction(d)) return false;
+  for (Expr e : d.out_index) {
+    if (e->kind != ExprKind::call) continue;
+    Linear form = linear_form(e);
+    if (form.constant != 0 || form.terms.size() != 2) continue;
+    auto [x, cx] = form.terms[0];
+    auto [y, cy] = form.terms[1];
+    if (cx == 1) std::swap(x, y), std::swap(cx, cy);
+    if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
+    if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
+    // x becomes the merged axis, y disappears.
+    std::vector<Expr> renamed;
+    std::vector<int> position;
+    Shape domain;
+    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
+      if (k == y->id) {
+        renamed.push_back(Expr());
+        continue;
+      }
+      renamed.push_back(axis(static_cast<int>(domain.size())));
+      domain.push_back(k == x->id ? d.domain[static_cast<size_t>(k)] * Expr(cx) : d.domain[static_cast<size_t>(k)]);
+    }
+    Expr merged = renamed[static_cast<size_t>(x->id)];
+    renamed[static_cast<size_t>(x->id)] = floor_div(merged, cx);
+    renamed[static_cast<size_t>(y->id)] = floor_mod(merged, cx);
+    d.domain = domain;
+    d.body = substitute_axes(d.body, renamed);
+    d.epilogue = substitute_axes(d.epilogue, renamed);
+    for (Expr& index : d.out_index) index = substitute_axes(index, renamed);
+    // The channels of a group are reduced innermost, printed out: each has its own shuffle.
+    simplify(d, symbols);
+    std::vector<int> order = identity_positions(d.domain.size());
+    if (d.reduced > 1) {
+      int last_axis = static_cast<int>(d.domain.size()) - 1;
+      for (int k = d.kept(); k <= last_axis; ++k) order[static_cast<size_t>(k)] = k == d.kept() ? last_axis : k - 1;
+      permute_axes(d, order);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace metac
