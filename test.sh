@@ -2,7 +2,7 @@
 # Installs what is missing, builds metac and runs its tests.
 #
 #   ./test.sh            a seeded sample where the whole takes too long
-#   ./test.sh --all      everything: all backend cases, the models of five PyPI packages, libraries under ThreadSanitizer
+#   ./test.sh --all      everything: all backend cases, the hostile inputs under sanitizers, the models of five PyPI packages
 #   ./test.sh --seed N   another sample
 #
 # METAC_NETWORKS=DIR adds the networks of a folder to --all (see tests/models/run_models.py).

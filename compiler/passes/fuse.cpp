@@ -264,7 +264,7 @@ class Fuser {
       if (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int()) return false;
     }
     if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
-    return count_nodes(d.body) + count_nodes(r.body) < 600;
+    return count_nodes(d.body) + count_nodes(r.body) < 48;  // each step rewrites the whole body
   }
 
   // Worth computing again in each of a few readers rather than storing.
