@@ -1,5 +1,5 @@
 // The middle of the compiler as one call: simplify, recognise contractions, choose layouts, fuse, schedule, plan memory
-// and print the kernels of a Graph. driver/pipeline.cpp and the JIT call it; the pass list is in passes.def.
+// and print the kernels of a Graph. The ahead-of-time compiler and the JIT call it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -21,7 +21,6 @@ struct CompileOptions {
   bool time_passes = false;
   std::ostream* trace = nullptr;
   int64_t max_tensor_bytes = int64_t{1} << 36;
-  int64_t fold_bytes = int64_t{64} << 20, fold_operations = 50'000'000;  // constant folding's budgets
 };
 
 // Consumes the graph (passes rewrite it in place). Throws CompileError.

@@ -1,7 +1,7 @@
 // Fusion: from a list of ops to kernels-to-be (Groups), host steps and views.
 //
-// The base is the paper's: meta-operators form groups so that few bytes cross between groups; `--fusion paper` keeps its
-// rules 1-3. `best` differs in four ways, each measured (docs/decisions/fusion.md):
+// `paper` and `greedy` only inline what is computed no more often for it: no epilogues (the paper's rule 2) and no row
+// kernels. The paper's rule 1 and its labelling algorithm are not there yet. `best` adds, not yet measured one by one:
 //   moves      a Reindex that only moves data is inlined into all its readers, costs nothing and never stands alone,
 //              unless a host step needs it: a reshape is then a view of its operand's memory;
 //   epilogue   element-wise ops follow a reduction in its kernel (against rule 2), reshapes and transposes of a
