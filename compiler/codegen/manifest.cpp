@@ -54,6 +54,7 @@ std::string manifest_text(const CompiledModel& model, const ProjectOptions& opti
       {"outputs", ports(model.run.outputs)},
       {"symbols", symbols},
       {"memory", {{"arena_bytes", model.run.arena_bytes}, {"live_set_bytes", model.run.live_set_bytes}, {"weight_bytes", model.run.weight_bytes}}},
+      {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}}},
       {"weights_sha256", weights_hash},
       {"weights_embedded", options.embed_weights},
       {"kernels", kernels},

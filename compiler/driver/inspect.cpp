@@ -50,6 +50,8 @@ int run(const Options& o) {
                                    {"arena_bytes", compiled.run.arena_bytes},
                                    {"live_set_bytes", compiled.run.live_set_bytes},
                                    {"weight_bytes", compiled.run.weight_bytes},
+                                   {"fusion_cost_bytes", compiled.fusion_cost_bytes},
+                                   {"unfused_cost_bytes", compiled.unfused_cost_bytes},
                                    {"report", compiled.report}};
   if (o.json) {
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
@@ -65,6 +67,8 @@ int run(const Options& o) {
     }
   std::printf("memory: arena %s (live-set bound %s), weights %s\n", show_bytes(compiled.run.arena_bytes).c_str(),
               show_bytes(compiled.run.live_set_bytes).c_str(), show_bytes(compiled.run.weight_bytes).c_str());
+  std::printf("fusion: %s on edges between kernels; every operator on its own: %s\n", show_bytes(compiled.fusion_cost_bytes).c_str(),
+              show_bytes(compiled.unfused_cost_bytes).c_str());
   std::printf("kernels of a run:\n");
   print_kernels(report["kernels"]);
   std::printf("kernels that prepare the parameters, once:\n");

@@ -43,7 +43,7 @@ void add_shape_options(CLI::App& command, ModelOptions& options) {
 
 void add_compile_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--cpu", options.cpu, "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni")->capture_default_str();
-  command.add_option("--fusion", options.fusion, "what is fused into one kernel: paper or greedy (no epilogues, no row kernels), best")
+  command.add_option("--fusion", options.fusion, "what becomes one kernel: the Jittor paper's labelling (paper) or greedy algorithm, or best, which goes beyond")
       ->check(CLI::IsMember({"paper", "greedy", "best"}))
       ->capture_default_str();
   command.add_option("--max-tensor-bytes", options.max_tensor_bytes, "refuse models with a larger tensor (default 64G)")->type_name("BYTES");

@@ -78,6 +78,9 @@ struct CompiledModel {
   std::vector<RawParameter> parameters;  // prepare.inputs[k] is parameters[k]
   std::vector<WeightSource> weights;
   std::vector<std::string> report;       // what the passes want people to know
+  // Bytes on edges between kernels and host steps of a run (compiler/passes/fusion_cost.h): of the fusion chosen, and were
+  // every operator a kernel.
+  int64_t fusion_cost_bytes = 0, unfused_cost_bytes = 0;
 };
 
 }  // namespace metac

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/choose_layouts.h"
+#include "compiler/passes/fusion_cost.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -34,11 +35,15 @@ class Compilation {
     if (options_.emit == "meta") trace(to_string(graph_));
     timed("fuse", [&] { fuse_all(); });
     timed("split_prepare", [&] { split_prepare(top_, true); for (auto& [unused, region] : regions_) split_prepare(region, false); });
+    count_fusion_cost();
     timed("choose_layouts", [&] {
       choose_layouts_of(top_, needed_);
       for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
     });
-    if (options_.emit == "fused") trace(to_string(top_));
+    if (options_.emit == "fused") {
+      trace(to_string(top_));
+      trace(concat("cost: ", model_.fusion_cost_bytes, " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));
+    }
     timed("place_weights", [&] { place_weights(); });
     timed("build_program", [&] { build(); });
     return std::move(model_);
@@ -74,6 +79,7 @@ class Compilation {
       needed.own_memory.insert(out);
     }
     top_ = fuse(graph_.ops, needed, is_constant(), graph_.symbols, options_.fusion);
+    model_.unfused_cost_bytes = unfused_cost(graph_.ops, graph_.symbols, is_constant());
     fuse_regions(graph_.ops);
   }
 
@@ -84,9 +90,17 @@ class Compilation {
         collect_needed(region.ops, needed, false);
         for (const Var* result : region.results)
           if (result) needed.in_memory.insert(result);
+        model_.unfused_cost_bytes = add_costs(model_.unfused_cost_bytes, unfused_cost(region.ops, graph_.symbols, is_constant()));
         regions_[&region] = fuse(region.ops, needed, is_constant(), graph_.symbols, options_.fusion);
         fuse_regions(region.ops);
       }
+  }
+
+  // After what `prepare` computes has left, before layouts bring copies of their own.
+  void count_fusion_cost() {
+    auto var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
+    model_.fusion_cost_bytes = fusion_cost(top_, graph_.symbols, var);
+    for (auto& [unused, region] : regions_) model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
   }
 
   // Kernels that depend on constants alone move to `prepare`.

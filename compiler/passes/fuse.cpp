@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "compiler/passes/fuse_paper.h"
 #include "compiler/passes/fuse_rows.h"
 #include "compiler/support/diagnostic.h"
 
@@ -18,8 +19,8 @@ struct Candidate {
 
 class Fuser {
  public:
-  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols, Fusion fusion)
-      : needed_(needed), is_constant_(is_constant), symbols_(symbols), fusion_(fusion) {}
+  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols)
+      : needed_(needed), is_constant_(is_constant), symbols_(symbols) {}
 
   FusedRegion run(const std::vector<Op*>& ops) {
     for (size_t k = 0; k < ops.size(); ++k) {
@@ -43,7 +44,7 @@ class Fuser {
     FusedRegion region;
     region.views = views_;
     collect_items(ops, region);
-    if (fusion_ == Fusion::best) fuse_rows(region, needed_.in_memory);
+    fuse_rows(region, needed_.in_memory);
     return region;
   }
 
@@ -113,13 +114,8 @@ class Fuser {
     return body->kind == ExprKind::call && body->fn == Fn::select && is_move(body->args[1]) && is_move(body->args[2]) && !body->args[0]->has_load;
   }
 
-  static bool has_division(Expr e) {
-    return any_of(e, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); });
-  }
-
   // ---- a reduction takes what follows it ----
   bool absorb_into_reduction(size_t k) {
-    if (fusion_ != Fusion::best) return false;
     Definition& e = def(k);
     if (!e.is_plain()) return false;
     // An element-wise op with one element-wise reader goes into that reader first.
@@ -225,10 +221,9 @@ class Fuser {
     if (!needed) candidates_[k].alive = false;
   }
 
-  // Moves go everywhere, except that a gathered or divided index must not spoil the operand of a contraction.
+  // Moves go everywhere.
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
-    if (fusion_ != Fusion::best && d.body->has_load && has_division(d.body)) return false;
     // A concatenation is read from one place by whoever reads it more than once.
     if (loads_of(d) > 1) {
       Expr mine = element_count(d.domain), theirs = element_count(r.domain);
@@ -304,7 +299,6 @@ class Fuser {
   const Needed& needed_;
   const std::function<bool(const Var*)>& is_constant_;
   const std::vector<Symbol>& symbols_;
-  Fusion fusion_;
   std::vector<Candidate> candidates_;
   std::map<int, int> producer_;          // Var id -> candidate
   std::map<int, std::vector<size_t>> readers_;
@@ -317,7 +311,8 @@ class Fuser {
 
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
                  const std::vector<Symbol>& symbols, Fusion fusion) {
-  return Fuser(needed, is_constant, symbols, fusion).run(ops);
+  if (fusion != Fusion::best) return fuse_paper(ops, needed, is_constant, symbols, fusion);
+  return Fuser(needed, is_constant, symbols).run(ops);
 }
 
 std::string to_string(const FusedRegion& region) {

@@ -1,7 +1,7 @@
 // Fusion: from a list of ops to kernels-to-be (Groups), host steps and views.
 //
-// `paper` and `greedy` only inline what is computed no more often for it: no epilogues (the paper's rule 2) and no row
-// kernels. The paper's rule 1 and its labelling algorithm are not there yet. `best` adds, not yet measured one by one:
+// `paper` and `greedy` are the Jittor paper's algorithms: compiler/passes/fuse_paper.h. `best` (here) goes beyond them;
+// docs/decisions/fusion.md has what each step wins:
 //   moves      a Reindex that only moves data is inlined into all its readers, costs nothing and never stands alone,
 //              unless a host step needs it: a reshape is then a view of its operand's memory;
 //   epilogue   element-wise ops follow a reduction in its kernel (against rule 2), reshapes and transposes of a
