@@ -17,12 +17,18 @@ static void conjuncts(Expr e, std::vector<Expr>& out) {
   }
 }
 
-static std::optional<Operand> match_operand(Expr e) {
-  Operand operand;
+// Takes off the selects around a value that give 0 elsewhere.
+static Expr take_conditions(Expr e, std::vector<Expr>& conditions) {
   while (e->kind == ExprKind::call && e->fn == Fn::select && e->args[2].is_constant() && e->args[2]->float_value == 0 && e->args[2]->int_value == 0) {
-    conjuncts(e->args[0], operand.conditions);
+    conjuncts(e->args[0], conditions);
     e = e->args[1];
   }
+  return e;
+}
+
+static std::optional<Operand> match_operand(Expr e) {
+  Operand operand;
+  e = take_conditions(e, operand.conditions);
   if (e->kind != ExprKind::load || e->id == reduced_value) return std::nullopt;
   for (Expr index : e->args)
     if (index->has_load) return std::nullopt;
@@ -45,12 +51,28 @@ static bool fits_float_lanes(Expr epilogue) {
   return !any_of(rounds ? epilogue->args[0] : epilogue, [&](Expr n) { return foreign(n->dtype); });
 }
 
+static std::vector<int> axes_of(Expr e, const Definition& d) { return axes_used(e, 0, static_cast<int>(d.domain.size())); }
+
+bool covers(Expr load, Expr condition, const Definition& d) {
+  std::vector<int> own = axes_of(load, d), wanted = axes_of(condition, d);
+  return std::includes(own.begin(), own.end(), wanted.begin(), wanted.end());
+}
+
 std::optional<Contraction> match_contraction(const Definition& d) {
   if (bool(d.epilogue) && !fits_float_lanes(d.epilogue)) return std::nullopt;
   if (!d.reduce || *d.reduce != Reduce::add || d.scatter || d.accumulator != DType::f32) return std::nullopt;
-  if (d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return std::nullopt;
-  auto a = match_operand(d.body->args[0]), b = match_operand(d.body->args[1]);
+  std::vector<Expr> around;
+  Expr product = take_conditions(d.body, around);
+  if (product->kind != ExprKind::call || product->fn != Fn::mul) return std::nullopt;
+  auto a = match_operand(product->args[0]), b = match_operand(product->args[1]);
   if (!a || !b || a->load->id == b->load->id) return std::nullopt;
+  for (Expr c : around) {  // a condition on the product goes to the operand with the fewest axes that has all of its axes
+    Operand* owner = nullptr;
+    for (Operand* o : {&*a, &*b})
+      if (covers(o->load, c, d) && (!owner || axes_of(o->load, d).size() < axes_of(owner->load, d).size())) owner = o;
+    if (!owner) return std::nullopt;
+    owner->conditions.push_back(c);
+  }
   return Contraction{*a, *b};
 }
 

@@ -18,6 +18,8 @@ struct Contraction {
 };
 
 std::optional<Contraction> match_contraction(const Definition& d);
+// Does the load use every axis that the condition uses?
+bool covers(Expr load, Expr condition, const Definition& d);
 
 // The kept (first) axes of `d` that an expression uses, ascending; reduced ones where asked.
 std::vector<int> axes_used(Expr e, int from, int to);

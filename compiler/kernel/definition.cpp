@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/kernel/invert_scatter.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -99,6 +100,7 @@ std::vector<Definition> definitions_of(const Op* op, const std::vector<Symbol>& 
   for (Definition& d : out) {
     if (op->origin.node >= 0) d.nodes = {op->origin.node};
     simplify(d, symbols);
+    invert_scatter(d, symbols);
   }
   return out;
 }

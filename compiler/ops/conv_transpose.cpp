@@ -1,11 +1,5 @@
-// ConvTranspose in gather form: every element of the result sums what reaches it, so that no scatter is needed.
-//
-// Input i reaches output y = i*s + k*d - p through weight k. For a given y the pairs (i, k) solve i*s + k*d = y + p.
-//   s = 1:  i = y + p - k*d, a convolution with reversed weights.
-//   d = 1:  write y = q*s + r with r in [0, s). Only the weights k = (r + p) mod s + s*t reach it, from
-//           i = q + floor((r + p) / s) - t. So the domain is split by residue: [q, r, t] instead of [y, k], with no
-//           divisibility test and no multiplication by zero inside.
-//   else:   all k, under the condition that s divides y + p - k*d.
+// ConvTranspose: input i reaches output y = i*s + k*d - p through weight k. That scatter is what is written here; whoever
+// compiles it inverts it to gather form (kernel/invert_scatter.h).
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/convolution.h"
 
@@ -58,74 +52,35 @@ std::vector<Window> plan_transposed(Lowering& n, const Shape& spatial, const Sha
   return windows;
 }
 
-// How one spatial axis enters the iteration domain.
-struct AxisPlan {
-  bool split;      // by residue: domain axes q, r in the result and t in the sum; else y and k
-  Shape result, sum;
-};
-AxisPlan plan_axis(const Window& w) {
-  if (w.stride == 1 || w.dilation != 1) return {false, {w.out}, {w.kernel}};
-  return {true, {ceil_div(w.out, w.stride), w.stride}, {ceil_div(w.kernel, w.stride)}};
-}
-
 // x [N, C, spatial...], w [C, O/groups, kernel...] -> [N, O, out...]
 Var* convolve_transposed(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, int64_t groups) {
+  int spatial = static_cast<int>(windows.size());
   Dim per_group = w->shape()[1], inputs = floor_div(w->shape()[0], groups);
-  Shape domain{x->shape()[0]};
-  if (groups > 1) domain.push_back(groups);
-  domain.push_back(per_group);
-  int output_axis = static_cast<int>(domain.size()) - 1, at = output_axis + 1;
-  Shape merged{x->shape()[0], per_group * Expr(groups)};
-  std::vector<AxisPlan> plans;
-  for (const Window& window : windows) {
-    plans.push_back(plan_axis(window));
-    domain.insert(domain.end(), plans.back().result.begin(), plans.back().result.end());
-    merged.push_back(element_count(plans.back().result));
-  }
+  Shape domain{x->shape()[0], groups, per_group}, merged{x->shape()[0], per_group * Expr(groups)};
   Shape result = domain;
-  int input_axis = static_cast<int>(domain.size()), sum_axis = input_axis + 1;
+  for (const Window& v : windows) domain.push_back(v.in);
+  int input_axis = static_cast<int>(domain.size());
   domain.push_back(inputs);
-  for (const AxisPlan& plan : plans) domain.insert(domain.end(), plan.sum.begin(), plan.sum.end());
+  for (const Window& v : windows) domain.push_back(v.kernel);
 
-  Expr group = groups > 1 ? axis(1) : Expr(0), channel = group * inputs + axis(input_axis);
-  std::vector<Expr> x_indices{axis(0), channel}, w_indices{channel, axis(output_axis)}, x_conditions, w_conditions;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    const Window& v = windows[i];
-    Expr source, kernel, t = axis(sum_axis + static_cast<int>(i));
-    if (plans[i].split) {
-      Expr reach = axis(at + 1) + v.pad_before;
-      source = axis(at) + floor_div(reach, v.stride) - t;
-      kernel = floor_mod(reach, v.stride) + t * Expr(v.stride);
-      w_conditions.push_back(kernel < v.kernel);
-      at += 2;
-    } else {
-      kernel = t;
-      Expr distance = axis(at) + v.pad_before - t * Expr(v.dilation);
-      source = floor_div(distance, v.stride);
-      if (v.stride > 1) x_conditions.push_back(equal(floor_mod(distance, v.stride), 0));
-      at += 1;
-    }
-    x_conditions.push_back(Expr(0) <= source);
-    x_conditions.push_back(source < v.in);
-    x_indices.push_back(source);
-    w_indices.push_back(kernel);
+  Expr channel = axis(1) * inputs + axis(input_axis);
+  std::vector<Expr> x_indices{axis(0), channel}, w_indices{channel, axis(2)}, y_indices = identity_indices(3), inside;
+  for (int k = 0; k < spatial; ++k) {
+    const Window& v = windows[static_cast<size_t>(k)];
+    Expr i = axis(3 + k), tap = axis(input_axis + 1 + k), y = i * Expr(v.stride) + tap * Expr(v.dilation) - v.pad_before;
+    x_indices.push_back(i);
+    w_indices.push_back(tap);
+    y_indices.push_back(y);
+    inside.push_back(Expr(0) <= y);
+    inside.push_back(y < v.out);
+    result.push_back(v.out);
+    merged.push_back(v.out);
   }
-  int rank = static_cast<int>(domain.size());
-  Var* xx = g.reindex({x}, domain, x_indices, x_conditions);
-  Var* ww = g.reindex({w}, domain, w_indices, w_conditions);
-  Var* products = g.elementwise({xx, ww}, domain, load(0, x->dtype(), identity_indices(rank)) * load(1, w->dtype(), identity_indices(rank)));
-  Var* y = g.reindex_reduce({products}, result, identity_indices(input_axis), Reduce::add);
-  y = reshape(g, y, merged);
-  std::vector<int> cut;
-  std::vector<Expr> zeros, extents, ones;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    if (merged[2 + i] == windows[i].out) continue;
-    cut.push_back(2 + static_cast<int>(i));
-    zeros.push_back(0);
-    ones.push_back(1);
-    extents.push_back(windows[i].out);
-  }
-  return cut.empty() ? y : slice(g, y, cut, zeros, extents, ones);
+  std::vector<Expr> all = identity_indices(static_cast<int>(domain.size()));
+  Var* xx = g.reindex({x}, domain, x_indices);
+  Var* ww = g.reindex({w}, domain, w_indices);
+  Var* products = g.elementwise({xx, ww}, domain, load(0, x->dtype(), all) * load(1, w->dtype(), all));
+  return reshape(g, g.reindex_reduce({products}, result, y_indices, Reduce::add, inside), merged);
 }
 
 void lower_conv_transpose(Lowering& n) {

@@ -33,10 +33,12 @@ class LayoutChooser {
       if (item.op) continue;
       for (const Definition& d : item.group.stages) makers_[d.out->id] = k;
     }
-    for (Item& item : region_.items) {
+    for (size_t k = 0; k < region_.items.size(); ++k) {
+      Item& item = region_.items[k];
       if (item.op || item.group.stages.size() != 1) continue;
       Definition& d = item.group.stages[0];
       drop_unit_axes(d, graph_.symbols);
+      split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) { return widened(whole, k, result_axis, extent); });
       if (merge_narrow_group(d, lanes_, graph_.symbols)) narrow_.insert(d.out->id);
     }
     for (Item& item : region_.items)
@@ -75,7 +77,9 @@ class LayoutChooser {
     for (bool swap : {false, true}) {
       Work w;
       w.c = swap ? Contraction{matched->b, matched->a} : *matched;
-      if (!w.c.b.conditions.empty()) continue;
+      bool packable = true;  // what `prepare` or a packing kernel can test
+      for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);
+      if (!packable) continue;
       if (!choose_lanes(d, w)) continue;
       bool better = !best || (w.c.b.load->id >= 0 && is_constant_(var(w.c.b.load->id)) && !is_constant_(var(best->c.b.load->id)));
       if (better) best = w;
@@ -105,6 +109,12 @@ class LayoutChooser {
         }
       }
     return false;
+  }
+
+  static Expr all_of(const std::vector<Expr>& conditions) {
+    Expr all = bool_constant(true);
+    for (Expr c : conditions) all = logical_and(all, c);
+    return all;
   }
 
   static std::vector<int> axes_used_of(Expr load, const Definition& d) { return axes_used(load, 0, d.kept()); }
@@ -181,6 +191,31 @@ class LayoutChooser {
     }
   }
 
+  // A Var of its own for the result of item `index`, longer along one axis; readers read it, others get a copy.
+  Var* widened(const Definition& d, size_t index, int result_axis, Expr extent) {
+    Var* whole = d.out;
+    for (auto& [view, source] : region_.views)
+      if (source == whole) return nullptr;
+    Type type = whole->type;
+    type.shape[static_cast<size_t>(result_axis)] = extent;
+    Var* own = graph_.make_var(type);
+    for (std::vector<Item>* items : {&region_.items, &after_[index]})
+      for (Item& item : *items)
+        for (Definition& reader : item.group.stages)
+          replace_loads(reader, whole->id, [&](const std::vector<Expr>& at) { return load(own->id, own->dtype(), at); });
+    makers_[own->id] = index;
+    if (needed_.in_memory.count(whole)) {
+      Definition copy;
+      copy.out = whole;
+      copy.domain = whole->shape();
+      copy.body = load(own->id, own->dtype(), identity_indices(whole->rank()));
+      copy.out_index = identity_indices(whole->rank());
+      copy.nodes = d.nodes;
+      after_[index].push_back(item_of(copy));
+    }
+    return own;
+  }
+
   // ---- halos ----
   // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
   static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
@@ -242,9 +277,7 @@ class LayoutChooser {
     Definition& d = item.group.stages[0];
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
     bool narrow = narrow_.count(d.out->id) > 0;
-    for (const Operand* o : {&w.c.a})
-      for (Expr e : o->load->args)
-        if (any_of(e, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); }) && !narrow && !linear_address(*o, d)) return;
+    if (!narrow && !linear_in_the_tile(d, w)) return;
     if (!narrow) split_reduced_axis(d, w);
     ContractionPlan plan;
     plan.lanes_axis = w.lanes_axis;
@@ -264,7 +297,7 @@ class LayoutChooser {
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
-    if (constant || !step || !step.is_int(1)) {
+    if (constant || !w.c.b.conditions.empty() || !step || !step.is_int(1)) {
       if (Var* packed = pack(d, w, plan, constant, index)) plan.packed = packed->id;
       else return;
     }
@@ -303,10 +336,16 @@ class LayoutChooser {
     return found == layouts_.end() ? Layout() : found->second;
   }
 
-  bool linear_address(const Operand& o, const Definition& d) const {
+  // Divisions in the address of the other operand are of axes that the lanes' operand has too: outside of the tile.
+  bool linear_in_the_tile(const Definition& d, const Work& w) const {
     Bounds bounds(graph_.symbols, d.domain);
-    Expr address = simplify(storage_address(var(o.load->id)->shape(), layout_of(o.load->id), o.load->args), bounds);
-    return !any_of(address, [](Expr n) { return n->kind == ExprKind::call && (n->fn == Fn::floor_div || n->fn == Fn::floor_mod); });
+    Expr load = w.c.a.load, address = simplify(storage_address(var(load->id)->shape(), layout_of(load->id), load->args), bounds);
+    std::vector<int> outer = axes_used_of(w.c.b.load, d);
+    return !any_of(address, [&](Expr n) {
+      if (n->kind != ExprKind::call || (n->fn != Fn::floor_div && n->fn != Fn::floor_mod)) return false;
+      std::vector<int> divided = axes_used(n, 0, static_cast<int>(d.domain.size()));
+      return std::count(divided.begin(), divided.end(), w.lanes_axis) > 0 || !std::includes(outer.begin(), outer.end(), divided.begin(), divided.end());
+    });
   }
 
   // The points of the innermost axes that will collapse into the tiled one (an estimate: the schedule decides).
@@ -351,15 +390,19 @@ class LayoutChooser {
       d.domain.push_back(run);
       ++d.reduced;
       // The outer part goes to the front of the reduced axes.
-      w.c.a.load = substitute_axes(w.c.a.load, renamed);
-      w.c.b.load = substitute_axes(w.c.b.load, renamed);
-      d.body = w.c.a.load * w.c.b.load;
       std::vector<int> position(d.domain.size());
-      for (int n = 0; n < static_cast<int>(position.size()); ++n)
+      std::vector<Expr> moved;
+      for (int n = 0; n < static_cast<int>(position.size()); ++n) {
         position[static_cast<size_t>(n)] = n == k ? d.kept() : n >= d.kept() && n < k ? n + 1 : n;
-      permute_axes(d, position);
-      w.c.a.load = d.body->args[0];
-      w.c.b.load = d.body->args[1];
+        moved.push_back(axis(position[static_cast<size_t>(n)]));
+      }
+      for (Expr* e : {&w.c.a.load, &w.c.b.load}) *e = substitute_axes(substitute_axes(*e, renamed), moved);
+      for (Expr& e : w.c.b.conditions) e = substitute_axes(substitute_axes(e, renamed), moved);
+      d.body = w.c.a.load * w.c.b.load;
+      if (!w.c.b.conditions.empty()) d.body = select(all_of(w.c.b.conditions), d.body, float_constant(0, DType::f32));
+      Shape domain(d.domain.size());
+      for (size_t n = 0; n < position.size(); ++n) domain[static_cast<size_t>(position[n])] = d.domain[n];
+      d.domain = domain;
       return;
     }
   }
@@ -400,6 +443,7 @@ class LayoutChooser {
     p.out = packed;
     p.domain = shape;
     p.body = substitute_axes(w.c.b.load, from);
+    if (!w.c.b.conditions.empty()) p.body = select(substitute_axes(all_of(w.c.b.conditions), from), p.body, float_constant(0, DType::f32));
     if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, float_constant(0, DType::f32));
     p.out_index = identity_indices(static_cast<int>(shape.size()));
     p.nodes = d.nodes;

@@ -1,5 +1,7 @@
 // The axes of a contraction's definition, made plain before layouts are chosen.
 #pragma once
+#include <functional>
+
 #include "compiler/kernel/definition.h"
 
 namespace metac {
@@ -8,5 +10,10 @@ namespace metac {
 void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols);
 // Groups of fewer channels than a vector has lanes become one axis with their channels. True if it did so.
 bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols);
+
+// A kept axis o that operands read through floor_div or floor_mod by a constant s (a strided convolution's gradient in
+// gather form) becomes q and r with o = s*q + r, so that only r is divided. `widen` gives the result's Var with another
+// extent along one of its axes where s does not divide the extent; it returns null where that cannot be.
+void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen);
 
 }  // namespace metac

@@ -253,13 +253,20 @@ class Fuser {
       if (count_nodes(d.body) > 12) return false;
       if (r.reduce) return false;
     }
-    // Never computed more often than it has elements: a broadcast of a computed value is not inlined.
+    // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
+    // a sum reads belongs into the sum, of which it may see a border more.
+    bool summand = r.reduce && readers == 1 && is_product(d.body);
     Expr mine = element_count(d.domain), theirs = element_count(r.domain);
-    if (mine != theirs) {
+    if (mine != theirs && !summand) {
       if (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int()) return false;
     }
     if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
-    return count_nodes(d.body) + count_nodes(r.body) < 48;  // each step rewrites the whole body
+    return summand || count_nodes(d.body) + count_nodes(r.body) < 48;  // each step rewrites the whole body
+  }
+
+  // One multiplication of moved operands.
+  static bool is_product(Expr body) {
+    return body->kind == ExprKind::call && body->fn == Fn::mul && is_move(body->args[0]) && is_move(body->args[1]);
   }
 
   // Worth computing again in each of a few readers rather than storing.

@@ -1,0 +1,111 @@
+#include "compiler/kernel/invert_scatter.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/ir/builders.h"
+#include "compiler/kernel/evaluate_graph.h"
+
+namespace metac {
+namespace {
+
+// y[n, o...] += x[n, i..., c, k...] where o = i*stride + k*dilation - pad, for elements whose o exists.
+struct Scatter {
+  std::vector<int64_t> stride, dilation, pad, in, taps, out;
+  std::string text;
+};
+
+Scatter random_scatter(std::mt19937& random) {
+  auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  Scatter s;
+  int rank = static_cast<int>(pick(1, 2));
+  for (int k = 0; k < rank; ++k) {
+    s.stride.push_back(pick(1, 4));
+    s.dilation.push_back(pick(1, 4));
+    s.taps.push_back(pick(1, 4));
+    s.in.push_back(pick(1, 9));
+    s.pad.push_back(pick(0, 2));
+    int64_t full = (s.in.back() - 1) * s.stride.back() + (s.taps.back() - 1) * s.dilation.back() + 1;
+    s.out.push_back(std::max<int64_t>(1, full - s.pad.back() - pick(-2, 2)));
+    s.text += "in " + std::to_string(s.in.back()) + " taps " + std::to_string(s.taps.back()) + " stride " + std::to_string(s.stride.back()) +
+              " dilation " + std::to_string(s.dilation.back()) + " pad " + std::to_string(s.pad.back()) + " out " + std::to_string(s.out.back()) + "; ";
+  }
+  return s;
+}
+
+Var* scatter(Graph& g, const Scatter& s) {
+  int rank = static_cast<int>(s.in.size());
+  Shape domain = {2}, result = {2};
+  for (int64_t n : s.in) domain.push_back(n);
+  domain.push_back(3);
+  for (int64_t n : s.taps) domain.push_back(n);
+  std::vector<Expr> index = {axis(0)}, inside;
+  for (int k = 0; k < rank; ++k) {
+    size_t at = static_cast<size_t>(k);
+    Expr o = axis(1 + k) * Expr(s.stride[at]) + axis(2 + rank + k) * Expr(s.dilation[at]) - Expr(s.pad[at]);
+    index.push_back(o);
+    inside.push_back(Expr(0) <= o);
+    inside.push_back(o < Expr(s.out[at]));
+    result.push_back(s.out[at]);
+  }
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f64, domain});
+  return g.reindex_reduce({x}, result, index, Reduce::add, inside);
+}
+
+// The gather form as meta-operators of its own: a reindex and a sum over its last axes.
+Var* gather(Graph& g, const Definition& d, Var* original) {
+  Var* x = g.add_input("x", original->type);
+  Expr body = d.body;
+  if (!d.reduce && body->kind == ExprKind::cast) body = body->args[0];
+  std::vector<Expr> conditions;
+  while (body->kind == ExprKind::call && body->fn == Fn::select) {
+    conditions.push_back(body->args[0]);
+    body = body->args[1];
+  }
+  if (body.is_constant()) return g.elementwise({}, d.out->shape(), body);  // nothing reaches the result
+  EXPECT_EQ(body->kind, ExprKind::load);
+  Var* read = g.reindex({x}, d.domain, body->args, conditions, float_constant(0, DType::f64));
+  if (!d.reduce) return read;
+  std::vector<int> summed;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) summed.push_back(k);
+  return reduce(g, read, summed, Reduce::add, false);
+}
+
+TEST(InvertScatter, GathersWhatTheScatterAdds) {
+  std::mt19937 random(5);
+  int inverted = 0;
+  for (int round = 0; round < 400; ++round) {
+    Scatter s = random_scatter(random);
+    SCOPED_TRACE(s.text);
+    Graph forward;
+    forward.outputs = {scatter(forward, s)};
+    std::vector<Definition> definitions = definitions_of(forward.ops.back(), forward.symbols);
+    ASSERT_EQ(definitions.size(), 1u);
+    if (definitions[0].scatter) continue;
+    ++inverted;
+    Graph backward;
+    backward.outputs = {gather(backward, definitions[0], forward.inputs[0])};
+    std::vector<double> values;
+    std::vector<int64_t> shape;
+    int64_t count = 1;
+    for (Expr e : forward.inputs[0]->shape()) shape.push_back(e.as_int()), count *= e.as_int();
+    for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<double>(k % 1009 + 1));
+    Tensor x = make_tensor<double>(DType::f64, shape, values);
+    Tensor expected = evaluate(forward, std::vector<Tensor>{x})[0], found = evaluate(backward, std::vector<Tensor>{x})[0];
+    ASSERT_EQ(expected.shape, found.shape);
+    for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_EQ(number_at(expected, k), number_at(found, k)) << "element " << k;
+  }
+  EXPECT_GT(inverted, 300);
+}
+
+TEST(InvertScatter, LeavesWhatDependsOnData) {
+  Graph g;
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {6}});
+  Var* at = g.add_input("at", Type{TypeKind::tensor, DType::i64, {6}});
+  g.outputs = {g.reindex_reduce({x, at}, {9}, {load(1, DType::i64, {axis(0)})}, Reduce::add)};
+  EXPECT_TRUE(definitions_of(g.ops.back(), g.symbols)[0].scatter);
+}
+
+}  // namespace
+}  // namespace metac
