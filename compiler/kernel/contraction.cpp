@@ -107,6 +107,16 @@ Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers,
   return best;
 }
 
+size_t choose_tiled_axis(const std::vector<int64_t>& extents) {
+  constexpr int64_t enough = 8;
+  auto points = [&](size_t k) { return extents[k] > 0 ? extents[k] : int64_t{56}; };
+  size_t best = extents.size() - 1;
+  if (points(best) >= enough) return best;
+  for (size_t k = extents.size() - 1; k-- > 0;)
+    if (points(k) > points(best)) best = k;
+  return best;
+}
+
 namespace {
 
 class ContractionLowering {
@@ -190,11 +200,15 @@ class ContractionLowering {
       kept_.erase(kept_.begin() + static_cast<int64_t>(k));
       kernel_.schedule.push_back("collapse two loops over one run of memory");
     }
-    // B is the operand with the lanes; the tile runs along the innermost axis that only the other one has.
-    Expr with_lanes = body_->args[1];
-    tile_axis_ = -1;
-    for (const Loop& l : kept_)
-      if (l.axis != lane_axis_ && !uses_axis(with_lanes, l.axis) && uses_axis(body_->args[0], l.axis)) tile_axis_ = l.axis;
+    // B is the operand with the lanes; the tile runs along an axis that only the other one has.
+    std::vector<int> candidates;
+    std::vector<int64_t> extents;
+    for (const Loop& l : kept_) {
+      if (l.axis == lane_axis_ || uses_axis(body_->args[1], l.axis) || !uses_axis(body_->args[0], l.axis)) continue;
+      candidates.push_back(l.axis);
+      extents.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+    }
+    tile_axis_ = candidates.empty() ? -1 : candidates[choose_tiled_axis(extents)];
   }
 
   struct Variant {

@@ -32,6 +32,10 @@ struct Tile {
 // extent: points along the tiled axis (0: unknown), lanes: elements along the lanes axis (0: unknown).
 Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both);
 
+// Which of several axes to tile, given their extents from the outermost to the innermost (0: unknown): the innermost,
+// unless it has fewer points than registers want and another has more.
+size_t choose_tiled_axis(const std::vector<int64_t>& extents);
+
 Kernel lower_contraction(const Group& group, const LoweringContext& context);
 
 }  // namespace metac

@@ -49,6 +49,11 @@ bool ModelLowering::look_up(const Scope& scope, const std::string& name, Var*& v
   return false;
 }
 
+Var* ModelLowering::value_named(const std::string& name) const {
+  Var* var = nullptr;
+  return scope_ && look_up(*scope_, name, var) ? var : nullptr;
+}
+
 const ModelFunction* ModelLowering::find_function(const Node& node) const {
   for (const ModelFunction& f : model_.functions)
     if (f.name == node.op_type && f.domain == node.domain && f.overload == node.overload) return &f;

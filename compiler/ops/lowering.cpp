@@ -62,6 +62,8 @@ void Lowering::set_output(size_t i, Var* var) {
 void Lowering::lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region) {
   model_.lower_subgraph(subgraph, params, region);
 }
+Var* Lowering::value_named(const std::string& name) const { return model_.value_named(name); }
+
 std::vector<Var*> Lowering::inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments) {
   return model_.inline_subgraph(subgraph, arguments);
 }

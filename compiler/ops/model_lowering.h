@@ -22,6 +22,8 @@ class ModelLowering {
   void lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region);
   // Lowers the subgraph's nodes where we stand.
   std::vector<Var*> inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments);
+  // The value of that name as the node being lowered sees it; null if there is none.
+  Var* value_named(const std::string& name) const;
 
  private:
   // The names visible in a graph; those of the graph around a subgraph are looked up through `outer`. A name may stand

@@ -92,6 +92,9 @@ class Lowering {
   const Tensor* tensor(const char* name) const;         // null if absent
   const ModelGraph* subgraph(const char* name) const;   // null if absent
 
+  // The value of that name where the node stands; null if there is none yet. For attributes that name values.
+  Var* value_named(const std::string& name) const;
+
   void set_output(size_t i, Var* var);
   const std::vector<Var*>& outputs() const { return outputs_; }
 

@@ -13,6 +13,7 @@
 
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/passes/choose_lanes.h"
 #include "compiler/passes/contraction_axes.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
@@ -51,12 +52,7 @@ class LayoutChooser {
   }
 
  private:
-  struct Work {
-    Contraction c;            // b is the operand with the lanes
-    int lanes_axis = 0;       // kept axis of the definition
-    int out_axis = 0;         // axis of the result that it is
-    bool lanes_in_both = false;
-  };
+  using Work = LaneChoice;
 
   Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
 
@@ -67,48 +63,10 @@ class LayoutChooser {
     return false;
   }
 
-  // ---- which contraction, which lanes ----
   std::optional<Work> find_work(const Item& item) const {
     if (item.op || item.group.stages.size() != 1) return std::nullopt;
     const Definition& d = item.group.stages[0];
-    auto matched = match_contraction(d);
-    if (!matched) return std::nullopt;
-    std::optional<Work> best;
-    for (bool swap : {false, true}) {
-      Work w;
-      w.c = swap ? Contraction{matched->b, matched->a} : *matched;
-      bool packable = true;  // what `prepare` or a packing kernel can test
-      for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);
-      if (!packable) continue;
-      if (!choose_lanes(d, w)) continue;
-      bool better = !best || (w.c.b.load->id >= 0 && is_constant_(var(w.c.b.load->id)) && !is_constant_(var(best->c.b.load->id)));
-      if (better) best = w;
-    }
-    return best;
-  }
-
-  // The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis.
-  bool choose_lanes(const Definition& d, Work& w) const {
-    std::vector<int> in_a = axes_used_of(w.c.a.load, d), in_b = axes_used_of(w.c.b.load, d);
-    for (int pass = 0; pass < 2; ++pass)
-      for (int k = static_cast<int>(d.out_index.size()); k-- > 0;) {
-        Expr e = d.out_index[static_cast<size_t>(k)];
-        // The axis that steps this result axis by one.
-        for (int axis_id : in_b) {
-          Expr step = stride_of(e, axis_id);
-          if (!step || !step.is_int(1)) continue;
-          bool both = std::count(in_a.begin(), in_a.end(), axis_id) > 0;
-          if (both != (pass == 1)) continue;
-          if (both && d.domain[static_cast<size_t>(axis_id)].is_int(1)) continue;
-          if (both && !a_follows(w, axis_id) && !narrow_.count(d.out->id)) continue;
-          if (e->kind != ExprKind::axis && d.domain[static_cast<size_t>(axis_id)].if_int() && d.domain[static_cast<size_t>(axis_id)].as_int() < lanes_) continue;
-          w.lanes_axis = axis_id;
-          w.out_axis = k;
-          w.lanes_in_both = both;
-          return true;
-        }
-      }
-    return false;
+    return choose_lanes(d, lanes_, narrow_.count(d.out->id) > 0, [this](int id) { return is_constant_(var(id)); });
   }
 
   static Expr all_of(const std::vector<Expr>& conditions) {
@@ -118,16 +76,6 @@ class LayoutChooser {
   }
 
   static std::vector<int> axes_used_of(Expr load, const Definition& d) { return axes_used(load, 0, d.kept()); }
-
-  // Depthwise: the other operand has the axis as one of its own, so that channels last makes it contiguous there too.
-  static bool a_follows(const Work& w, int axis_id) {
-    int own = 0;
-    for (Expr e : w.c.a.load->args) {
-      if (e == axis(axis_id)) ++own;
-      else if (uses_axis(e, axis_id)) return false;
-    }
-    return own == 1;
-  }
 
   // ---- layouts ----
   static Layout last(int rank, int the_axis) {
@@ -348,28 +296,26 @@ class LayoutChooser {
     });
   }
 
-  // The points of the innermost axes that will collapse into the tiled one (an estimate: the schedule decides).
+  // The points of the axes that will collapse into the tiled one (an estimate: the schedule decides); 0: not known.
   int64_t tiled_points(const Definition& d, const Work& w) const {
     std::vector<int> in_b = axes_used_of(w.c.b.load, d);
     Bounds bounds(graph_.symbols, d.domain);
     Expr a = simplify(storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), bounds);
-    int64_t points = 0;
+    std::vector<int64_t> runs;  // innermost first
     Expr inner_step;
     for (int k = d.kept(); k-- > 0;) {
       if (k == w.lanes_axis || std::count(in_b.begin(), in_b.end(), k) || !uses_axis(a, k)) continue;
       const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
       Expr step = stride_of(a, k);
-      if (!extent || !step) return points;
-      if (points == 0) {
-        points = *extent;
-        inner_step = step;
-      } else if (step == inner_step * Expr(points)) {
-        points *= *extent;
-      } else {
-        return points;
+      if (extent && bool(step) && bool(inner_step) && runs.back() > 0 && step == inner_step * Expr(runs.back())) {
+        runs.back() *= *extent;
+        continue;
       }
+      runs.push_back(extent ? *extent : 0);
+      inner_step = step;
     }
-    return points;
+    std::reverse(runs.begin(), runs.end());
+    return runs.empty() ? 0 : runs[choose_tiled_axis(runs)];
   }
 
   // A long reduced axis that is contiguous in the other operand, outside of window axes: 16 of it innermost, so that a

@@ -1,0 +1,70 @@
+#include "compiler/passes/choose_lanes.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/loop_transforms.h"
+
+namespace metac {
+namespace {
+
+std::vector<int> kept_axes_of(Expr load, const Definition& d) { return axes_used(load, 0, d.kept()); }
+
+// Depthwise: the other operand has the axis as one of its own, so that channels last makes it contiguous there too.
+bool a_follows(const LaneChoice& w, int axis_id) {
+  int own = 0;
+  for (Expr e : w.c.a.load->args) {
+    if (e == axis(axis_id)) ++own;
+    else if (uses_axis(e, axis_id)) return false;
+  }
+  return own == 1;
+}
+
+// The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis.
+bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
+  std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
+  for (int pass = 0; pass < 2; ++pass)
+    for (int k = static_cast<int>(d.out_index.size()); k-- > 0;) {
+      Expr e = d.out_index[static_cast<size_t>(k)];
+      for (int axis_id : in_b) {
+        Expr step = stride_of(e, axis_id);  // the axis that steps this result axis by one
+        if (!step || !step.is_int(1)) continue;
+        bool both = std::count(in_a.begin(), in_a.end(), axis_id) > 0;
+        if (both != (pass == 1)) continue;
+        const int64_t* extent = d.domain[static_cast<size_t>(axis_id)].if_int();
+        if (both && extent && *extent == 1) continue;
+        if (both && !a_follows(w, axis_id) && !narrow) continue;
+        if (e->kind != ExprKind::axis && extent && *extent < lanes) continue;
+        w.lanes_axis = axis_id;
+        w.out_axis = k;
+        w.lanes_in_both = both;
+        return true;
+      }
+    }
+  return false;
+}
+
+// How full the lanes are; an operand that `prepare` can pack is worth half of them.
+double merit(const Definition& d, const LaneChoice& w, int lanes, const std::function<bool(int)>& is_constant) {
+  const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
+  double full = extent ? static_cast<double>(*extent) / static_cast<double>((*extent + lanes - 1) / lanes * lanes) : 1;
+  return full + (is_constant(w.c.b.load->id) ? 0.5 : 0);
+}
+
+}  // namespace
+
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<bool(int)>& is_constant) {
+  auto matched = match_contraction(d);
+  if (!matched) return std::nullopt;
+  std::optional<LaneChoice> best;
+  for (bool swap : {false, true}) {
+    LaneChoice w;
+    w.c = swap ? Contraction{matched->b, matched->a} : *matched;
+    bool packable = true;  // what `prepare` or a packing kernel can test
+    for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);
+    if (!packable || !choose_axis(d, w, lanes, narrow)) continue;
+    if (!best || merit(d, w, lanes, is_constant) > merit(d, *best, lanes, is_constant)) best = w;
+  }
+  return best;
+}
+
+}  // namespace metac

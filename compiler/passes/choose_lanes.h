@@ -1,0 +1,21 @@
+// Which operand of a contraction carries the vector lanes, and along which axis of the result.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "compiler/kernel/contraction.h"
+
+namespace metac {
+
+struct LaneChoice {
+  Contraction c;              // b is the operand with the lanes
+  int lanes_axis = 0;         // kept axis of the definition
+  int out_axis = 0;           // axis of the result that it is
+  bool lanes_in_both = false;
+};
+
+// Empty where `d` is no contraction or no axis can carry lanes. lanes: float32 elements of a vector; narrow: groups
+// narrower than a vector were merged into one axis (merge_narrow_group); is_constant: of a Var id.
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<bool(int)>& is_constant);
+
+}  // namespace metac
