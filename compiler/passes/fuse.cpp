@@ -139,7 +139,7 @@ class Fuser {
       stored = r.out_index;
     } else if (move) {
       std::vector<int> axes;
-      if (is_permutation(the_load->args, &axes) && axes.size() == e.domain.size()) {
+      if (is_permutation(the_load->args, &axes) && axes.size() == e.domain.size() && reads_all(*r.out, e.domain, axes)) {
         stored.resize(axes.size());
         for (size_t a = 0; a < axes.size(); ++a) stored[axes[a]] = r.out_index[a];
       } else if (is_reshape(r.out->shape(), e.domain, the_load->args, symbols_)) {
@@ -166,6 +166,13 @@ class Fuser {
     producer_.erase(old);
     index_readers(k);
     return false;  // what is now a reduction may still be read by others; nothing more to do for it
+  }
+
+  // A slice reads in order, too, but not everything: the reduction would store beyond its end.
+  static bool reads_all(const Var& from, const Shape& domain, const std::vector<int>& axes) {
+    for (size_t a = 0; a < axes.size(); ++a)
+      if (from.shape()[a] != domain[static_cast<size_t>(axes[a])]) return false;
+    return true;
   }
 
   static bool same_points(const Definition& a, const Definition& b) { return element_count(a.domain) == element_count(b.domain); }

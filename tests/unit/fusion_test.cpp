@@ -55,6 +55,17 @@ TEST_P(PaperFusion, Rule2KeepsAReductionFromWhatComesAfter) {  // equations 13 t
   EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);  // an epilogue
 }
 
+TEST(BestFusion, AReductionThatIsSlicedStoresNothingBeyondItsEnd) {
+  Graph g;
+  Var* sums = reduce(g, input(g, "a", {6, 8}), {1}, Reduce::add, false);
+  g.outputs = {slice(g, sums, {0}, {0}, {4}, {1})};
+  for (const Item& item : fused(g, Fusion::best).items)
+    for (const Definition& d : item.group.stages) {
+      Bounds bounds(g.symbols, d.domain);
+      for (int k = 0; k < d.out->rank(); ++k) EXPECT_TRUE(bounds.proves_less(d.out_index[static_cast<size_t>(k)], d.out->shape()[k])) << to_string(d);
+    }
+}
+
 TEST_P(PaperFusion, Rule3MakesNoCycle) {  // 1 -> 2 -> 3 and 1 -> 3, where 2 fuses with neither
   Graph g;
   Var* one = map(g, Fn::neg, input(g, "x", {64, 128}));
