@@ -6,10 +6,10 @@
 #pragma once
 #include "extent.h"
 #include "memory.h"
+#include "place.h"
 #include "planner.h"
 #include "routine.h"
 #include "status.h"
-#include "thread_pool.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -29,15 +29,18 @@ struct StepTime {
   int64_t runs, ns;
 };
 
-class Executor {
+// `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU inputs and outputs are still the caller's
+// memory on the host: they are copied to and fro, and so is what an external routine reads and writes.
+template <class Device>
+class ExecutorOn {
  public:
-  Executor() = default;
-  Executor(const Executor&) = delete;
-  Executor& operator=(const Executor&) = delete;
+  ExecutorOn() = default;
+  ExecutorOn(const ExecutorOn&) = delete;
+  ExecutorOn& operator=(const ExecutorOn&) = delete;
 
   // `weights`: the weights block, program.weight_bytes long; may be replaced by set_weights. `routines`: what the program's
-  // external steps name. All must outlive the executor.
-  Status create(const Program& program, const void* weights, ThreadPool* pool, const RoutineEntry* routines, int32_t routine_count);
+  // external steps name. All must outlive the executor. The weights are where the device reads them.
+  Status create(const Program& program, const void* weights, Device* device, const RoutineEntry* routines, int32_t routine_count);
   void set_weights(const void* weights) { weights_ = weights; }
 
   // Binds the input shapes alone (data is ignored): after it output_dim answers what the shapes decide.
@@ -57,17 +60,8 @@ class Executor {
   void profile(StepTime* times) { times_ = times; }
 
  private:
-  struct Launch {
-    KernelFunction kernel;
-    void* const* buffers;
-    const int64_t* symbols;
-    char* scratch;
-    int64_t scratch_bytes;
-  };
-  static void run_part(void* state, int32_t worker, int64_t begin, int64_t end) {
-    const Launch& launch = *static_cast<const Launch*>(state);
-    launch.kernel(launch.buffers, launch.symbols, launch.scratch + worker * launch.scratch_bytes, begin, end);
-  }
+  using Here = Place<Device>;
+  using Memory = typename Here::Memory;
 
   bool internal(const char* what) { return failure_.set(Status::internal, "the program's tables contradict themselves: %s", what); }
   bool no_memory(int64_t bytes, const char* what) {
@@ -87,6 +81,8 @@ class Executor {
   bool place_outputs(const OutputView* outputs);
   bool reserve(int32_t buffer, int64_t bytes, int64_t keep);
   bool ready(int32_t operand, void** data);  // memory of a buffer that may be late
+  bool take_inputs(const InputView* inputs, int32_t count);
+  bool read_value(int32_t buffer, int64_t element, int64_t* value, const char* what);
 
   bool run_steps(int32_t begin, int32_t end);
   bool run_step(const Step& step);
@@ -102,11 +98,13 @@ class Executor {
   bool append(int32_t value, int32_t stacked, int64_t iteration, int64_t* used);
   bool deliver(const OutputView* outputs);
   static bool prepare_outputs(RoutineCall& call);
+  bool host_copy(int32_t operand, RoutineTensor* tensor, bool read);
+  bool keep_outputs(const RoutineCall& call);
   bool fill_tensor(int32_t buffer, RoutineTensor* tensor, int64_t* dims);
 
   const Program* program_ = nullptr;
   const void* weights_ = nullptr;
-  ThreadPool* pool_ = nullptr;
+  Device* device_ = nullptr;
   Array<Routine> routines_;
   Array<int64_t> symbols_, planned_for_;  // values now, and those the arena was planned for
   Array<char> bound_;                     // per symbol: has a value in this run
@@ -114,11 +112,13 @@ class Executor {
   Array<void*> data_;                     // per buffer, by root
   Array<int64_t> capacity_;               // per buffer: bytes behind data_, late buffers only
   Array<void*> operand_data_;             // per operand: what a launch is given
-  Array<Block> owned_;                    // late buffers and outputs of the context, per buffer
+  Array<Memory> owned_;                   // late buffers and outputs of the context, per buffer; on a GPU inputs too
   Array<Placement> placements_;
   Array<int32_t> order_;
   Array<void*> result_data_;              // per output
-  Block arena_, scratch_, staging_;
+  Memory arena_, scratch_, staging_;
+  Array<Block> host_results_;             // on a GPU, per output: where the caller gave no memory
+  Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0;
   bool planned_ = false;
   std::atomic<bool> running_{false};
@@ -129,7 +129,10 @@ class Executor {
   int64_t* external_dims_ = nullptr;
 };
 
+using Executor = ExecutorOn<ThreadPool>;
+
 }  // namespace METAC_RUNTIME_NAMESPACE
 
 #include "executor_bind.h"
+#include "executor_external.h"
 #include "executor_run.h"

@@ -4,18 +4,20 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-inline Status Executor::create(const Program& program, const void* weights, ThreadPool* pool, const RoutineEntry* routines,
-                               int32_t routine_count) {
+template <class Device>
+Status ExecutorOn<Device>::create(const Program& program, const void* weights, Device* device, const RoutineEntry* routines,
+                                  int32_t routine_count) {
   program_ = &program;
   weights_ = weights;
-  pool_ = pool;
+  device_ = device;
   failure_.clear();
   const bool memory = symbols_.allocate(program.symbol_count) && planned_for_.allocate(program.symbol_count) &&
                       bound_.allocate(program.symbol_count) && roots_.allocate(program.buffer_count) &&
                       data_.allocate(program.buffer_count) && capacity_.allocate(program.buffer_count) &&
                       operand_data_.allocate(program.operand_count) && owned_.allocate(program.buffer_count) &&
                       placements_.allocate(program.buffer_count) && order_.allocate(2 * int64_t{program.buffer_count}) &&
-                      result_data_.allocate(program.output_count) && routines_.allocate(program.routine_count);
+                      result_data_.allocate(program.output_count) && routines_.allocate(program.routine_count) &&
+                      (!Here::separate || (host_results_.allocate(program.output_count) && host_operands_.allocate(program.operand_count)));
   if (!memory) return no_memory(0, "bookkeeping"), failure_.status;
   for (int32_t i = 0; i < program.buffer_count; ++i) {
     int32_t at = i;
@@ -35,7 +37,8 @@ inline Status Executor::create(const Program& program, const void* weights, Thre
 }
 
 // A value for a symbol: within its range, a multiple of its divisor, and the same as before where it was bound already.
-inline bool Executor::bind_symbol(int32_t symbol, int64_t value, const char* where) {
+template <class Device>
+bool ExecutorOn<Device>::bind_symbol(int32_t symbol, int64_t value, const char* where) {
   const SymbolInfo& info = program_->symbols[symbol];
   const long long v = value, low = info.min, high = info.max, divisor = info.divisor;
   if (value < info.min || value > info.max)
@@ -47,7 +50,8 @@ inline bool Executor::bind_symbol(int32_t symbol, int64_t value, const char* whe
   return true;
 }
 
-inline bool Executor::bind_inputs(const InputView* inputs, int32_t count) {
+template <class Device>
+bool ExecutorOn<Device>::bind_inputs(const InputView* inputs, int32_t count) {
   const Program& p = *program_;
   if (count != p.input_count) return failure_.set(Status::invalid_argument, "%d inputs given, the model has %d", count, p.input_count);
   for (int32_t i = 0; i < count; ++i) {
@@ -74,7 +78,8 @@ inline bool Executor::bind_inputs(const InputView* inputs, int32_t count) {
   return check_dims(inputs);
 }
 
-inline bool Executor::check_dims(const InputView* inputs) {
+template <class Device>
+bool ExecutorOn<Device>::check_dims(const InputView* inputs) {
   const Program& p = *program_;
   for (int32_t i = 0; i < p.input_count; ++i) {
     const Buffer& buffer = p.buffers[p.inputs[i].buffer];
@@ -89,17 +94,19 @@ inline bool Executor::check_dims(const InputView* inputs) {
   return true;
 }
 
-inline Status Executor::bind_shapes(const InputView* inputs, int32_t count) {
+template <class Device>
+Status ExecutorOn<Device>::bind_shapes(const InputView* inputs, int32_t count) {
   failure_.clear();
   bind_inputs(inputs, count);
   return failure_.status;
 }
 
 // Memory for `bytes` behind a buffer that owns its memory: the caller's where it is an output with enough room, else ours.
-inline bool Executor::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
+template <class Device>
+bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
   const Buffer& b = program_->buffers[buffer];
   if (data_[buffer] != nullptr && bytes <= capacity_[buffer]) return true;
-  if (b.kind == BufferKind::output && outputs_ != nullptr && outputs_[b.index].data != nullptr) {
+  if (!Here::separate && b.kind == BufferKind::output && outputs_ != nullptr && outputs_[b.index].data != nullptr) {
     const OutputView& given = outputs_[b.index];
     if (bytes > given.bytes)
       return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
@@ -117,7 +124,8 @@ inline bool Executor::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
 }
 
 // Offsets for what the compiler could not place. Planned again only when an input symbol has changed.
-inline bool Executor::plan_arena() {
+template <class Device>
+bool ExecutorOn<Device>::plan_arena() {
   const Program& p = *program_;
   bool same = planned_;
   for (int32_t k = 0; same && k < p.source_count; ++k) same = planned_for_[p.sources[k].symbol] == symbols_[p.sources[k].symbol];
@@ -152,7 +160,8 @@ inline bool Executor::plan_arena() {
   return true;
 }
 
-inline bool Executor::place_outputs(const OutputView* outputs) {
+template <class Device>
+bool ExecutorOn<Device>::place_outputs(const OutputView* outputs) {
   const Program& p = *program_;
   outputs_ = outputs;
   for (int32_t i = 0; i < p.buffer_count; ++i) {
@@ -168,7 +177,8 @@ inline bool Executor::place_outputs(const OutputView* outputs) {
   return true;
 }
 
-inline bool Executor::place_buffers() {
+template <class Device>
+bool ExecutorOn<Device>::place_buffers() {
   const Program& p = *program_;
   if (!plan_arena()) return false;
   for (int32_t i = 0; i < p.buffer_count; ++i)
@@ -180,7 +190,8 @@ inline bool Executor::place_buffers() {
   return true;
 }
 
-inline int64_t Executor::output_dim(int32_t i, int32_t axis) const {
+template <class Device>
+int64_t ExecutorOn<Device>::output_dim(int32_t i, int32_t axis) const {
   const Buffer& b = program_->buffers[program_->outputs[i].buffer];
   const Extent& extent = program_->extents[b.first_dim + axis];
   for (int32_t k = 0; k < extent.length; ++k) {
@@ -191,7 +202,8 @@ inline int64_t Executor::output_dim(int32_t i, int32_t axis) const {
   return evaluate(*program_, extent, symbols_.data(), &value) ? value : -1;
 }
 
-inline int64_t Executor::output_bytes(int32_t i) const {
+template <class Device>
+int64_t ExecutorOn<Device>::output_bytes(int32_t i) const {
   const Buffer& b = program_->buffers[program_->outputs[i].buffer];
   int64_t bytes = size_of(b.dtype);
   for (int32_t axis = 0; axis < b.rank; ++axis) {

@@ -4,41 +4,59 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-inline Status Executor::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count) {
+template <class Device>
+Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count) {
   if (running_.exchange(true, std::memory_order_acquire)) return Status::busy;  // failure_ belongs to the other thread
   failure_.clear();
   const Program& p = *program_;
   bool good = bind_inputs(inputs, input_count);
   if (good && output_count != p.output_count)
     good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
-  for (int32_t i = 0; good && i < input_count; ++i) {
-    const int32_t buffer = root(p.inputs[i].buffer);
-    data_[buffer] = const_cast<void*>(inputs[i].data);
-    capacity_[buffer] = INT64_MAX;
-    int64_t bytes = 0;
-    if (inputs[i].data == nullptr && bytes_of(buffer, &bytes) && bytes > 0)
-      good = failure_.set(Status::invalid_argument, "input \"%s\": no data", p.inputs[i].name);
-  }
+  good = good && Here::enter(*device_, failure_) && take_inputs(inputs, input_count);
   good = good && place_outputs(outputs) && place_buffers() && run_steps(0, p.top_level_steps) && deliver(outputs);
   running_.store(false, std::memory_order_release);
   return failure_.status;
 }
 
-inline bool Executor::run_steps(int32_t begin, int32_t end) {
+// Where the inputs are: the caller's memory, or copies on the device.
+template <class Device>
+bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t buffer = root(program_->inputs[i].buffer);
+    int64_t bytes = 0;
+    const bool known = bytes_of(buffer, &bytes);
+    if (inputs[i].data == nullptr && known && bytes > 0)
+      return failure_.set(Status::invalid_argument, "input \"%s\": no data", program_->inputs[i].name);
+    if constexpr (Here::separate) {
+      if (!known) return false;
+      if (!owned_[buffer].reserve(bytes)) return no_memory(bytes, "an input on the device");
+      data_[buffer] = owned_[buffer].data();
+      if (bytes > 0 && !Here::to_device(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;
+    } else {
+      data_[buffer] = const_cast<void*>(inputs[i].data);
+    }
+    capacity_[buffer] = INT64_MAX;
+  }
+  return true;
+}
+
+template <class Device>
+bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
   for (int32_t i = begin; i < end; ++i) {
     if (times_ == nullptr) {
       if (!run_step(program_->steps[i])) return false;
       continue;
     }
     const int64_t start = now_ns();
-    if (!run_step(program_->steps[i])) return false;
+    if (!run_step(program_->steps[i]) || !Here::wait(*device_, failure_)) return false;
     times_[i].ns += now_ns() - start;
     ++times_[i].runs;
   }
   return true;
 }
 
-inline bool Executor::run_step(const Step& step) {
+template <class Device>
+bool ExecutorOn<Device>::run_step(const Step& step) {
   switch (step.kind) {
     case StepKind::launch: return launch(step);
     case StepKind::bind: return bind(step);
@@ -58,7 +76,8 @@ inline bool Executor::run_step(const Step& step) {
   return internal("a step of unknown kind");
 }
 
-inline bool Executor::bytes_of(int32_t buffer, int64_t* bytes) {
+template <class Device>
+bool ExecutorOn<Device>::bytes_of(int32_t buffer, int64_t* bytes) {
   if (!value_of(program_->buffers[buffer].bytes, bytes)) return false;
   if (*bytes < 0 || *bytes > most_bytes)
     return failure_.set(Status::invalid_argument, "the data asks for a value of %lld bytes", static_cast<long long>(*bytes));
@@ -66,7 +85,8 @@ inline bool Executor::bytes_of(int32_t buffer, int64_t* bytes) {
 }
 
 // The memory of an operand: grown first where its size is only known now. What it held stays.
-inline bool Executor::ready(int32_t operand, void** data) {
+template <class Device>
+bool ExecutorOn<Device>::ready(int32_t operand, void** data) {
   const int32_t owner = root(operand);
   if (program_->buffers[owner].late) {
     int64_t bytes = 0;
@@ -77,7 +97,8 @@ inline bool Executor::ready(int32_t operand, void** data) {
   return true;
 }
 
-inline bool Executor::launch(const Step& step) {
+template <class Device>
+bool ExecutorOn<Device>::launch(const Step& step) {
   int64_t iterations = step.parallel.value, scratch_bytes = step.scratch_bytes.value;
   if (step.parallel.length != 0 && !value_of(step.parallel, &iterations)) return false;
   if (step.scratch_bytes.length != 0 && !value_of(step.scratch_bytes, &scratch_bytes)) return false;
@@ -88,10 +109,12 @@ inline bool Executor::launch(const Step& step) {
   if (iterations <= 0) return true;
   if (scratch_bytes < 0 || scratch_bytes > most_bytes) return internal("the scratch memory of a launch");
   scratch_bytes = align_up(scratch_bytes);
-  if (scratch_bytes > 0 && !scratch_.reserve(scratch_bytes * pool_->workers())) return no_memory(scratch_bytes, "scratch memory");
-  Launch launch{program_->kernels[step.kernel], &operand_data_[step.first], symbols_.data(), static_cast<char*>(scratch_.data()), scratch_bytes};
-  pool_->run(iterations, step.cost, &Executor::run_part, &launch);
-  return true;
+  const int64_t parts = Here::scratch_parts(*device_, iterations);
+  int64_t all = 0;
+  if (__builtin_mul_overflow(scratch_bytes, parts, &all)) return no_memory(scratch_bytes, "scratch memory");
+  if (all > 0 && !scratch_.reserve(all)) return no_memory(all, "scratch memory");
+  LaunchRequest request{program_->kernels[step.kernel], &operand_data_[step.first], symbols_.data(), iterations, step.cost, static_cast<char*>(scratch_.data()), scratch_bytes};
+  return Here::launch(*device_, request, failure_);
 }
 
 // An integer element of a buffer.
@@ -108,14 +131,31 @@ inline bool read_integer(ScalarType type, const void* data, int64_t element, int
   }
 }
 
-inline bool Executor::bind(const Step& step) {
-  const int32_t operand = program_->operands[step.first];
+// An integer or boolean that decides what happens next.
+template <class Device>
+bool ExecutorOn<Device>::read_value(int32_t buffer, int64_t element, int64_t* value, const char* what) {
+  const ScalarType type = program_->buffers[buffer].dtype;
+  const void* data = data_[root(buffer)];
+  if constexpr (Here::separate) {
+    char bytes[8] = {};
+    const int64_t size = size_of(type);
+    if (!Here::to_host(*device_, bytes, static_cast<const char*>(data) + element * size, size, failure_)) return false;
+    alignas(8) char aligned[8];
+    std::memcpy(aligned, bytes, sizeof aligned);
+    return read_integer(type, aligned, 0, value) || internal(what);
+  }
+  return read_integer(type, data, element, value) || internal(what);
+}
+
+template <class Device>
+bool ExecutorOn<Device>::bind(const Step& step) {
   int64_t value = 0;
-  if (!read_integer(program_->buffers[operand].dtype, data_[root(operand)], step.element, &value)) return internal("a symbol read from a value that is no integer");
+  if (!read_value(program_->operands[step.first], step.element, &value, "a symbol read from a value that is no integer")) return false;
   return bind_symbol(step.symbol, value, "a value computed by the model");
 }
 
-inline bool Executor::check(const Step& step) {
+template <class Device>
+bool ExecutorOn<Device>::check(const Step& step) {
   int64_t holds = 0;
   if (!value_of(step.parallel, &holds)) return false;
   if (holds != 0) return true;
@@ -135,89 +175,26 @@ inline bool Executor::check(const Step& step) {
   return false;
 }
 
-inline bool Executor::branch(const Step& step) {
-  const int32_t condition = program_->operands[step.first];
-  const bool taken = *static_cast<const uint8_t*>(data_[root(condition)]) != 0;
-  return taken ? run_steps(step.then_begin, step.then_end) : run_steps(step.else_begin, step.else_end);
+template <class Device>
+bool ExecutorOn<Device>::branch(const Step& step) {
+  int64_t taken = 0;
+  if (!read_value(program_->operands[step.first], 0, &taken, "a condition")) return false;
+  return taken != 0 ? run_steps(step.then_begin, step.then_end) : run_steps(step.else_begin, step.else_end);
 }
 
-inline bool Executor::copy(int32_t from, int32_t to) {
+template <class Device>
+bool ExecutorOn<Device>::copy(int32_t from, int32_t to) {
   int64_t bytes = 0;
   void* target = nullptr;
   if (!bytes_of(to, &bytes) || !ready(to, &target)) return false;
   const void* source = data_[root(from)];
-  if (source != nullptr && source != target && bytes > 0) std::memmove(target, source, static_cast<size_t>(bytes));
-  return true;
-}
-
-// ---- external routines ----
-inline bool Executor::fill_tensor(int32_t buffer, RoutineTensor* tensor, int64_t* dims) {
-  const Buffer& b = program_->buffers[buffer];
-  tensor->dtype = b.dtype;
-  tensor->rank = b.rank;
-  tensor->dims = dims;
-  tensor->count = 1;
-  for (int32_t axis = 0; axis < b.rank; ++axis) {
-    if (!value_of(program_->extents[b.first_dim + axis], &dims[axis])) return false;
-    if (__builtin_mul_overflow(tensor->count, dims[axis], &tensor->count)) return internal("a dim of an external step");
-  }
-  return true;
-}
-
-inline bool Executor::prepare_outputs(RoutineCall& call) {
-  Executor& self = *static_cast<Executor*>(call.executor);
-  const Program& p = *self.program_;
-  const Step& step = *self.external_step_;
-  for (int32_t k = 0; k < call.symbol_count; ++k)
-    if (!self.bind_symbol(p.symbol_ids[step.symbol + k], call.symbols[k], p.routines[step.kernel])) return false;
-  int64_t* dims = self.external_dims_;
-  for (int32_t k = 0; k < call.output_count; ++k) {
-    const int32_t operand = p.operands[step.first + step.inputs + k];
-    RoutineTensor& tensor = call.outputs[k];
-    tensor.data = nullptr;
-    if (operand < 0) continue;
-    if (!self.fill_tensor(operand, &tensor, dims) || !self.ready(operand, &tensor.data)) return false;
-    dims += tensor.rank;
-  }
-  return true;
-}
-
-inline bool Executor::external(const Step& step) {
-  const Program& p = *program_;
-  int64_t all_dims = 0;
-  for (int32_t k = 0; k < step.count; ++k)
-    if (p.operands[step.first + k] >= 0) all_dims += p.buffers[p.operands[step.first + k]].rank;
-  Array<RoutineTensor> tensors;
-  Array<int64_t> dims, symbols;
-  if (!tensors.allocate(step.count) || !dims.allocate(all_dims) || !symbols.allocate(step.symbol_count)) return no_memory(all_dims * 8, "a routine's arguments");
-  int64_t* next_dims = dims.data();
-  for (int32_t k = 0; k < step.inputs; ++k) {
-    const int32_t operand = p.operands[step.first + k];
-    if (operand < 0) continue;
-    if (!fill_tensor(operand, &tensors[k], next_dims)) return false;
-    tensors[k].data = data_[root(operand)];
-    next_dims += tensors[k].rank;
-  }
-  RoutineCall call{};
-  call.inputs = tensors.data();
-  call.input_count = step.inputs;
-  call.outputs = tensors.data() + step.inputs;
-  call.output_count = step.count - step.inputs;
-  if (step.element >= 0 && step.element < p.attributes_count) call.attributes = p.attributes[step.element];
-  call.symbols = symbols.data();
-  call.symbol_count = step.symbol_count;
-  call.failure = &failure_;
-  call.executor = this;
-  call.prepare = &Executor::prepare_outputs;
-  external_step_ = &step;
-  external_dims_ = next_dims;
-  if (routines_[step.kernel](call)) return true;
-  return failure_.ok() ? failure_.set(Status::unsupported, "routine \"%s\" failed", p.routines[step.kernel]) : false;
+  return source == nullptr || source == target || bytes == 0 || Here::copy(*device_, target, source, bytes, failure_);
 }
 
 // ---- loops ----
 // Moves the carried values: `to` has the dims that count by now. Values that trade places go through a staging block.
-inline bool Executor::carry(const Step& step, const int32_t* from, const int32_t* to) {
+template <class Device>
+bool ExecutorOn<Device>::carry(const Step& step, const int32_t* from, const int32_t* to) {
   bool trading = false;
   int64_t staged = 0;
   for (int32_t i = 0; i < step.carried; ++i) {
@@ -234,13 +211,13 @@ inline bool Executor::carry(const Step& step, const int32_t* from, const int32_t
       if (!bytes_of(to[i], &bytes)) return false;
       const void* source = data_[root(from[i])];
       if (trading && pass == 0) {
-        if (bytes > 0) std::memcpy(stage, source, static_cast<size_t>(bytes));
+        if (bytes > 0 && !Here::copy(*device_, stage, source, bytes, failure_)) return false;
       } else {
         void* target = nullptr;
         if (!ready(to[i], &target)) return false;
         if (root(from[i]) == root(to[i])) source = target;
         if (trading) source = stage;
-        if (bytes > 0 && source != target) std::memmove(target, source, static_cast<size_t>(bytes));
+        if (bytes > 0 && source != target && !Here::copy(*device_, target, source, bytes, failure_)) return false;
       }
       stage += align_up(bytes);
     }
@@ -249,23 +226,25 @@ inline bool Executor::carry(const Step& step, const int32_t* from, const int32_t
 }
 
 // Appends an iteration's value to a stacked output, which grows in doubling steps where the trip count is not known.
-inline bool Executor::append(int32_t value, int32_t stacked, int64_t iteration, int64_t* used) {
+template <class Device>
+bool ExecutorOn<Device>::append(int32_t value, int32_t stacked, int64_t iteration, int64_t* used) {
   int64_t bytes = 0, after = 0;
   if (!bytes_of(value, &bytes)) return false;
   if (__builtin_add_overflow(*used, bytes, &after) || after > most_bytes) return no_memory(after, "a loop's output");
   const int32_t owner = root(stacked);
   if (program_->buffers[owner].late && (data_[owner] == nullptr || after > capacity_[owner])) {
-    const bool callers = program_->buffers[owner].kind == BufferKind::output && outputs_ != nullptr &&
+    const bool callers = !Here::separate && program_->buffers[owner].kind == BufferKind::output && outputs_ != nullptr &&
                          outputs_[program_->buffers[owner].index].data != nullptr;
     const int64_t room = callers || iteration == 0 ? after : after * 2;
     if (!reserve(owner, room, *used)) return false;
   }
-  if (bytes > 0) std::memcpy(static_cast<char*>(data_[owner]) + *used, data_[root(value)], static_cast<size_t>(bytes));
+  if (bytes > 0 && !Here::copy(*device_, static_cast<char*>(data_[owner]) + *used, data_[root(value)], bytes, failure_)) return false;
   *used = after;
   return true;
 }
 
-inline bool Executor::loop(const Step& step) {
+template <class Device>
+bool ExecutorOn<Device>::loop(const Step& step) {
   const int32_t n = step.carried, k = step.stacked;
   const int32_t* operands = program_->operands + step.first;
   const int32_t* initial = operands + 2;
@@ -274,19 +253,20 @@ inline bool Executor::loop(const Step& step) {
   const int32_t *values = final + n + 1, *stacked = values + k;
 
   int64_t trips = INT64_MAX;
-  if (operands[0] >= 0 && !read_integer(program_->buffers[operands[0]].dtype, data_[root(operands[0])], 0, &trips)) return internal("a loop's trip count");
-  bool more = operands[1] < 0 || *static_cast<const uint8_t*>(data_[root(operands[1])]) != 0;
+  int64_t more = 1;
+  if (operands[0] >= 0 && !read_value(operands[0], 0, &trips, "a loop's trip count")) return false;
+  if (operands[1] >= 0 && !read_value(operands[1], 0, &more, "a loop's condition")) return false;
   Array<int64_t> used;
   if (!used.allocate(k)) return no_memory(k * 8, "a loop's bookkeeping");
   if (!carry(step, initial, param)) return false;
   int64_t iteration = 0;
-  for (; more && iteration < trips; ++iteration) {
+  for (; more != 0 && iteration < trips; ++iteration) {
     symbols_[step.symbol] = iteration;
     bound_[step.symbol] = 1;
     if (!run_steps(step.then_begin, step.then_end)) return false;
     for (int32_t i = 0; i < k; ++i)
       if (!append(values[i], stacked[i], iteration, &used[i])) return false;
-    if (next_condition >= 0) more = *static_cast<const uint8_t*>(data_[root(next_condition)]) != 0;
+    if (next_condition >= 0 && !read_value(next_condition, 0, &more, "a loop's condition")) return false;
     if (!carry(step, next, param)) return false;
   }
   if (step.else_begin >= 0 && !bind_symbol(step.else_begin, iteration, "a loop")) return false;
@@ -297,23 +277,31 @@ inline bool Executor::loop(const Step& step) {
   return carry(step, param, final);
 }
 
-// Outputs that are no buffer of their own (an input or a weight passed through) are copied to where the caller wants them.
-inline bool Executor::deliver(const OutputView* outputs) {
+// Outputs that are no buffer of their own (an input or a weight passed through) are copied to where the caller wants them;
+// on a GPU all are, to the caller's memory or to the context's on the host.
+template <class Device>
+bool ExecutorOn<Device>::deliver(const OutputView* outputs) {
   for (int32_t i = 0; i < program_->output_count; ++i) {
     const int32_t owner = root(program_->outputs[i].buffer);
     const Buffer& b = program_->buffers[owner];
+    const bool given = outputs != nullptr && outputs[i].data != nullptr;
     result_data_[i] = data_[owner];
-    if (b.kind == BufferKind::output && b.index == i) continue;
-    if (outputs == nullptr || outputs[i].data == nullptr) continue;
+    if (!Here::separate && ((b.kind == BufferKind::output && b.index == i) || !given)) continue;
     const int64_t bytes = output_bytes(i);
     if (bytes < 0) return internal("the size of an output");
-    if (bytes > outputs[i].bytes)
+    if (given && bytes > outputs[i].bytes)
       return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld", program_->outputs[i].name,
                           static_cast<long long>(bytes), static_cast<long long>(outputs[i].bytes));
-    if (bytes > 0) std::memcpy(outputs[i].data, data_[owner], static_cast<size_t>(bytes));
-    result_data_[i] = outputs[i].data;
+    if constexpr (Here::separate) {
+      if (!given && !host_results_[i].reserve(bytes)) return no_memory(bytes, "an output");
+      result_data_[i] = given ? outputs[i].data : host_results_[i].data();
+      if (bytes > 0 && !Here::to_host(*device_, result_data_[i], data_[owner], bytes, failure_)) return false;
+    } else {
+      if (bytes > 0) std::memcpy(outputs[i].data, data_[owner], static_cast<size_t>(bytes));
+      result_data_[i] = outputs[i].data;
+    }
   }
-  return true;
+  return Here::wait(*device_, failure_);
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -4,7 +4,10 @@
 // lanes: their reductions need the digits. The errors stand beside each function, in ULP of the result, rounded up from what
 // the dense walk of tests/runtime/device_math_test.cpp finds, with and without FMA.
 #pragma once
+#include "lanes.h"
+#ifndef METAC_SCALARS_ONLY
 #include "vector_memory.h"
+#endif
 
 namespace METAC_RUNTIME_NAMESPACE {
 namespace detail {

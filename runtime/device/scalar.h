@@ -167,7 +167,7 @@ METAC_INLINE T min(T a, T b) { return a != a ? a : (a < b ? a : b); }
 template <class T, METAC_FOR(is_real_type<T>)>
 METAC_INLINE T max(T a, T b) { return a != a ? a : (a > b ? a : b); }
 
-#ifdef __FMA__
+#if defined(__FMA__) || defined(__CUDA_ARCH__)
 METAC_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 METAC_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #else

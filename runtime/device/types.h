@@ -13,7 +13,14 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
 
 // always_inline keeps one copy of nothing in the object files: kernels of different instruction sets never share code.
+// On a GPU they are device functions too.
+#ifdef METAC_SCALARS_ONLY
+#define METAC_MEMBER __host__ __device__ __forceinline__
+#define METAC_INLINE static __host__ __device__ __forceinline__ __attribute__((unused))
+#else
+#define METAC_MEMBER
 #define METAC_INLINE static inline __attribute__((always_inline, unused))
+#endif
 #define METAC_RESTRICT __restrict__
 #define METAC_LIKELY(x) __builtin_expect(!!(x), 1)
 
@@ -70,15 +77,15 @@ METAC_INLINE uint16_t float_to_bfloat_bits(float x) {
 struct float16 {
   uint16_t bits;
   float16() = default;
-  explicit float16(float x) : bits(float_to_half_bits(x)) {}
-  operator float() const { return half_bits_to_float(bits); }
+  METAC_MEMBER explicit float16(float x) : bits(float_to_half_bits(x)) {}
+  METAC_MEMBER operator float() const { return half_bits_to_float(bits); }
 };
 
 struct bfloat16 {
   uint16_t bits;
   bfloat16() = default;
-  explicit bfloat16(float x) : bits(float_to_bfloat_bits(x)) {}
-  operator float() const { return bfloat_bits_to_float(bits); }
+  METAC_MEMBER explicit bfloat16(float x) : bits(float_to_bfloat_bits(x)) {}
+  METAC_MEMBER operator float() const { return bfloat_bits_to_float(bits); }
 };
 
 // ---- what templates ask about types ----
@@ -151,7 +158,7 @@ struct WrapOf {
 };
 
 template <class T>
-constexpr T least_of() {
+METAC_MEMBER constexpr T least_of() {
   return is_signed_type<T> ? static_cast<T>(static_cast<uint64_t>(1) << (8 * sizeof(T) - 1)) : static_cast<T>(0);
 }
 

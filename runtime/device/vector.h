@@ -1,17 +1,8 @@
 // Vector types and the functions on them that need no instruction set by name.
 #pragma once
-#include "scalar.h"
+#include "lanes.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
-
-template <class T, int n>
-struct VecOf;  // by lane type and count
-template <class V>
-struct VecTraits {  // by vector
-  static constexpr bool is_vector = false;
-};
-template <class T, int n>
-using Vec = typename VecOf<T, n>::type;
 
 #define METAC_VECTOR(name, T, n)                           \
   typedef T name##x##n __attribute__((vector_size(n * sizeof(T)))); \
@@ -106,62 +97,16 @@ struct VecOf<bfloat16, n> {
   typedef Vec<uint16_t, n> type;
 };
 
-template <class V>
-using Lane = typename VecTraits<V>::lane;
-template <class V>
-using Mask = typename VecTraits<V>::mask;
-template <class V>
-constexpr bool is_vector = VecTraits<V>::is_vector;
-template <class V>
-constexpr int lane_count = VecTraits<V>::count;
-template <class V, bool vector = is_vector<V>>
-struct LaneCategory {
-  static constexpr Category value = Category::none;
-};
-template <class V>
-struct LaneCategory<V, true> {
-  static constexpr Category value = CategoryOf<Lane<V>>::value;
-};
-template <class V>
-constexpr bool is_real_vector = LaneCategory<V>::value == Category::real;
-template <class V>
-constexpr bool is_signed_vector = LaneCategory<V>::value == Category::signed_integer;
-template <class V>
-constexpr bool is_integer_vector = is_signed_vector<V> || LaneCategory<V>::value == Category::unsigned_integer;
-template <class V, bool vector = is_vector<V>>
-struct LaneIs {
-  template <class T>
-  static constexpr bool same = false;
-};
-template <class V>
-struct LaneIs<V, true> {
-  template <class T>
-  static constexpr bool same = Same<Lane<V>, T>::value;
-};
-template <class V>
-constexpr bool is_f32_vector = LaneIs<V>::template same<float>;
-template <class V>
-constexpr bool is_f64_vector = LaneIs<V>::template same<double>;
-
 // ---- making ----
 template <class V>
 METAC_INLINE constexpr int lanes() { return lane_count<V>; }
 template <class V>
 METAC_INLINE V zero() { return V{}; }
 template <class V>
-METAC_INLINE V broadcast(Lane<V> x) { return x - V{}; }  // x - 0 is x, -0 and NaN included
-template <class V>
 METAC_INLINE V iota() {
   V v{};
   for (int i = 0; i < lane_count<V>; ++i) v[i] = static_cast<Lane<V>>(i);
   return v;
-}
-template <class To, class From>
-METAC_INLINE To bit_cast(From v) {
-  static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
-  To result;
-  __builtin_memcpy(&result, &v, sizeof(To));
-  return result;
 }
 template <class V, METAC_FOR(is_vector<V>)>
 METAC_INLINE typename VecTraits<V>::half low(V v) {
@@ -277,21 +222,7 @@ METAC_INLINE Mask<V> is_inf(V a) {
   else return Mask<V>{};
 }
 
-// What no instruction does: lane by lane through the scalar function.
-#define METAC_LANES_1(name, condition)                                          \
-  template <class V, METAC_FOR(condition)>                                \
-  METAC_INLINE V name(V a) {                                                    \
-    V r{};                                                                      \
-    for (int i = 0; i < lane_count<V>; ++i) r[i] = name(static_cast<Lane<V>>(a[i])); \
-    return r;                                                                   \
-  }
-#define METAC_LANES_2(name, condition)                                                                              \
-  template <class V, METAC_FOR(condition)>                                                                    \
-  METAC_INLINE V name(V a, V b) {                                                                                   \
-    V r{};                                                                                                          \
-    for (int i = 0; i < lane_count<V>; ++i) r[i] = name(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i])); \
-    return r;                                                                                                       \
-  }
+// What no instruction does.
 METAC_LANES_2(div, is_integer_vector<V>)
 METAC_LANES_2(floor_div, is_integer_vector<V>)
 METAC_LANES_2(floor_mod, is_vector<V>)
@@ -337,6 +268,5 @@ METAC_INLINE To cast_to(From v) {
 // Float lanes known to be integers within int32: one instruction.
 template <class V, METAC_FOR(is_f32_vector<V>)>
 METAC_INLINE Vec<int32_t, lane_count<V>> to_int_exact(V v) { return __builtin_convertvector(v, Vec<int32_t, lane_count<V>>); }
-METAC_INLINE int32_t to_int_exact(float v) { return static_cast<int32_t>(v); }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -154,8 +154,6 @@ template <class M, METAC_FOR(is_signed_vector<M>)>
 METAC_INLINE bool any(M mask) { return reduce_or(mask) != 0; }
 template <class M, METAC_FOR(is_signed_vector<M>)>
 METAC_INLINE bool all(M mask) { return reduce_and(mask) != 0; }
-METAC_INLINE bool any(bool mask) { return mask; }
-METAC_INLINE bool all(bool mask) { return mask; }
 
 // The lanes `at...` of v, in that order.
 template <int... at, class V>
