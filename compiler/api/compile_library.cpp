@@ -49,7 +49,9 @@ LibraryReport compile(const Model& model, const std::string& folder, const Libra
 
   ProjectOptions project;
   project.name = report.name;
+  project.target = options.compile.target;
   project.cpu = options.compile.cpu;
+  project.cuda = options.cuda;
   project.embed_weights = options.embed_weights;
   project.model_hash = model.sha256;
   project.recorded = options.recorded;

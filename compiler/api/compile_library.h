@@ -14,6 +14,7 @@ namespace metac {
 struct LibraryOptions {
   CompileOptions compile;
   LowerOptions lower;
+  CudaTarget cuda;                 // where compile.target is cuda
   std::string name;                // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
   std::string compiler;            // empty: the first of c++, g++, clang++ on PATH

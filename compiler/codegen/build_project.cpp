@@ -61,15 +61,38 @@ class Builder {
     ToolResult version = tools_.run({compiler_, "--version"}, folder_, 60);
     check(version, compiler_ + " --version", compiler_);
     identity_ = compiler_ + "\n" + version.output;
+    if (!p_.cuda_flags.empty()) find_toolkit();
+  }
+
+  void find_toolkit() {
+    nvcc_ = tools_.find("nvcc");
+    for (const char* usual : {"/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"})
+      if (nvcc_.empty() && fs::exists(usual)) nvcc_ = usual;
+    if (nvcc_.empty()) fail("no nvcc found on PATH or in /usr/local/cuda; install the CUDA toolkit, or write the sources alone with --no-build");
+    ToolResult version = tools_.run({nvcc_, "--version"}, folder_, 60);
+    check(version, nvcc_ + " --version", nvcc_);
+    identity_ += nvcc_ + "\n" + version.output;
+    toolkit_ = fs::canonical(nvcc_).parent_path().parent_path();
   }
 
   // ---- compiling ----
   bool is_kernel_file(const std::string& source) const { return source.find("kernels_") != std::string::npos; }
 
+  static bool is_cuda_file(const std::string& source) { return source.size() > 3 && source.compare(source.size() - 3, 3, ".cu") == 0; }
+
+  // Device code and its host part; CMakeLists_cuda.txt says the same.
+  std::vector<std::string> cuda_flags() const {
+    std::vector<std::string> argv = {"-ccbin=" + compiler_, "-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177", "-Isrc", "-DNDEBUG", "-Xcompiler=-fPIC,-fvisibility=hidden"};
+    argv.insert(argv.end(), p_.cuda_flags.begin(), p_.cuda_flags.end());
+    return argv;
+  }
+
   std::vector<std::string> flags(const std::string& source) const {
+    if (is_cuda_file(source)) return cuda_flags();
     std::vector<std::string> argv = {"-std=c++17", "-fPIC", is_kernel_file(source) ? "-O3" : "-O1", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
                                      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
     if (is_kernel_file(source)) argv.insert(argv.end(), p_.cpu_flags.begin(), p_.cpu_flags.end());
+    if (!toolkit_.empty() && source == "src/api.cpp") argv.push_back("-isystem" + toolkit_ + "/include");
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
       for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -124,14 +147,14 @@ class Builder {
     for (const std::string& a : argv) hash.update_part(a);
     for (const auto& [path, text] : p_.files) {
       bool header = path.rfind("src/runtime/", 0) == 0 || path == "src/program.h" || path.rfind("include/", 0) == 0;
-      if (is_kernel_file(source) && path.rfind("src/runtime/device/", 0) != 0) header = false;
+      if (is_kernel_file(source) && path.rfind("src/runtime/device/", 0) != 0 && path.rfind("src/runtime/cuda/", 0) != 0) header = false;
       if (header || path == source) hash.update_part(path).update_part(text);
     }
     return hash.hex();
   }
 
   void compile(const std::string& source, const std::string& object) {
-    std::vector<std::string> argv = {compiler_};
+    std::vector<std::string> argv = {is_cuda_file(source) ? nvcc_ : compiler_};
     for (std::string& f : flags(source)) argv.push_back(std::move(f));
     argv.insert(argv.end(), {"-c", source, "-o", object});
     const bool cacheable = tools_.cached && tools_.keep && !(source == "src/api.cpp" && p_.embed_weights);
@@ -142,7 +165,7 @@ class Builder {
     }
     check(tools_.run(argv, folder_, o_.seconds), source, argv[0]);
     std::error_code missing;
-    if (fs::file_size(folder_ + "/" + object, missing) == 0 || missing) fail(compiler_, " ended well on ", source, " but wrote no object file");
+    if (fs::file_size(folder_ + "/" + object, missing) == 0 || missing) fail(argv[0], " ended well on ", source, " but wrote no object file");
     if (cacheable) tools_.keep(key, std::string(read_file(folder_ + "/" + object).view()));
   }
 
@@ -154,13 +177,16 @@ class Builder {
     std::vector<std::string> argv = {compiler_, "-shared", "-o", shared, "-Wl,-soname,lib" + p_.name + ".so", "-Wl,--version-script=src/exports.map",
                                      "-Wl,--no-undefined", "-Wl,--as-needed", "-Wl,--build-id=none", "-s"};
     argv.insert(argv.end(), objects.begin(), objects.end());
-    argv.insert(argv.end(), {"-pthread", "-ldl", "-lm"});
+    std::vector<std::string> libraries = {"-pthread", "-ldl", "-lm"};
+    if (!toolkit_.empty()) libraries.insert(libraries.begin(), {"-L" + toolkit_ + "/lib64", "-L" + toolkit_ + "/lib", "-lcudart_static", "-lrt"});
+    argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
     argv = {archiver_, "qcD", archive};  // q: quick append; D: no dates, no owners
     argv.insert(argv.end(), objects.begin(), objects.end());
     check(tools_.run(argv, folder_, o_.seconds), archive, archiver_);
-    check(tools_.run({compiler_, "-o", "bin/" + p_.name + "_run", program, archive, "-pthread", "-ldl", "-lm", "-Wl,--build-id=none"}, folder_, o_.seconds),
-          "bin/" + p_.name + "_run", compiler_);
+    argv = {compiler_, "-o", "bin/" + p_.name + "_run", program, archive, "-Wl,--build-id=none"};
+    argv.insert(argv.end(), libraries.begin(), libraries.end());
+    check(tools_.run(argv, folder_, o_.seconds), "bin/" + p_.name + "_run", compiler_);
   }
 
   void check(const ToolResult& result, const std::string& what, const std::string& tool) const {
@@ -179,7 +205,7 @@ class Builder {
   }
 
   const Project& p_;
-  std::string target_, folder_, compiler_, archiver_, identity_;
+  std::string target_, folder_, compiler_, archiver_, nvcc_, toolkit_, identity_;
   const BuildTools& tools_;
   const BuildOptions& o_;
 };

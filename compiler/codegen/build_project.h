@@ -38,7 +38,7 @@ struct BuildOptions {
 };
 
 // Writes (and builds) `project` as the folder `target`, replacing what an earlier compilation left there. Throws CompileError:
-// something else stands there, no space, no compiler, a compiler that fails, crashes or hangs (with the path of its log).
+// something else stands there, no space, no compiler (or, for a GPU, no CUDA toolkit), a compiler that fails, crashes or hangs (with the path of its log).
 void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options = {});
 
 }  // namespace metac

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/codegen/cpp_cuda.h"
 #include "compiler/codegen/cpp_text.h"
 #include "compiler/codegen/cpp_values.h"
 #include "compiler/kernel/loop_transforms.h"
@@ -60,19 +61,7 @@ class KernelPrinter : private ValuePrinter {
   }
 
   void print_symbols() {
-    std::set<int> used;
-    auto collect = [&](Expr e) {
-      if (e) visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) used.insert(n->id); });
-    };
-    std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
-      collect(node.guard);
-      for (const Loop& l : node.loops) collect(l.extent);
-      for (const Local& l : node.locals) collect(l.count);
-      for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
-      for (const LoopNode& child : node.children) walk(child);
-    };
-    walk(kernel_.root);
-    for (const Local& l : kernel_.scratch) collect(l.count);
+    std::set<int> used = used_symbols();
     for (int id : used) line(concat("const int64_t n", id, " = s[", id, "];"));
     if (used.empty()) line("(void)s;");
   }
@@ -315,28 +304,6 @@ class KernelPrinter : private ValuePrinter {
     else line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
   }
 
-  std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
-    if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
-      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
-      return concat("fma(", a, ", ", b, ", ", target, ")");
-    }
-    return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
-  }
-
-  std::string combine_text(Reduce reduce, const std::string& a, const std::string& b, DType dtype, bool vector) const {
-    bool infix = is_float(dtype);
-    (void)vector;
-    switch (reduce) {
-      case Reduce::add: return infix ? a + " + " + b : "add(" + a + ", " + b + ")";
-      case Reduce::mul: return infix ? a + " * " + b : "mul(" + a + ", " + b + ")";
-      case Reduce::min: return "min(" + a + ", " + b + ")";
-      case Reduce::max: return "max(" + a + ", " + b + ")";
-      case Reduce::logical_and: return a + " && " + b;
-      case Reduce::logical_or: return a + " || " + b;
-    }
-    return "";
-  }
-
   int lane_local_ = -1;
   std::string lane_target_;
 };
@@ -349,7 +316,8 @@ Expr scratch_bytes(const Kernel& kernel) {
   return bytes;
 }
 
-KernelSource print_kernel(const Kernel& kernel, const CpuPrinting& options) {
+KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options) {
+  if (kernel.block > 0) return print_cuda_kernel(kernel, options);
   KernelSource source;
   source.name = kernel.name;
   source.text = KernelPrinter(kernel, options).run();

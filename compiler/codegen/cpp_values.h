@@ -1,6 +1,8 @@
 // Expressions of a kernel as C++ text: shared nodes become locals of the innermost scope, lanes become vectors, loads
-// behind a condition stay behind it. The tree around them is printed by cpp_kernel.cpp.
+// behind a condition stay behind it. The tree around them is printed by cpp_kernel.cpp for the CPU and by cpp_cuda.cpp for
+// GPUs, where there are no lanes.
 #pragma once
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -17,7 +19,7 @@ namespace metac {
 
 class ValuePrinter {
  public:
-  ValuePrinter(const Kernel& kernel, const CpuPrinting& options)
+  ValuePrinter(const Kernel& kernel, const KernelPrinting& options)
       : kernel_(kernel), options_(options), bounds_(bounds_of(kernel, *options.symbols)) {}
 
  protected:
@@ -132,12 +134,15 @@ class ValuePrinter {
     }
   }
 
+  // Half types would become floats; their functions round.
+  static bool has_operators(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
   std::string call_text(Expr e) {
     bool vector = is_vector(e);
     if (e->fn == Fn::select) return select_text(e, vector);
     std::vector<std::string> args;
     for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
-    bool floats = is_float(e->args[0]->dtype);
+    bool floats = has_operators(e->args[0]->dtype);
     auto infix = [&](const char* op) { return "(" + args[0] + " " + op + " " + args[1] + ")"; };
     if (floats) {
       if (e->fn == Fn::add) return infix("+");
@@ -212,8 +217,48 @@ class ValuePrinter {
     return name;
   }
 
+  // ---- assignments ----
+  std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
+    if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      return concat("fma(", a, ", ", b, ", ", target, ")");
+    }
+    return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
+  }
+
+  std::string combine_text(Reduce reduce, const std::string& a, const std::string& b, DType dtype, bool vector) const {
+    bool infix = has_operators(dtype);
+    (void)vector;
+    switch (reduce) {
+      case Reduce::add: return infix ? a + " + " + b : "add(" + a + ", " + b + ")";
+      case Reduce::mul: return infix ? a + " * " + b : "mul(" + a + ", " + b + ")";
+      case Reduce::min: return "min(" + a + ", " + b + ")";
+      case Reduce::max: return "max(" + a + ", " + b + ")";
+      case Reduce::logical_and: return a + " && " + b;
+      case Reduce::logical_or: return a + " || " + b;
+    }
+    return "";
+  }
+
+  std::set<int> used_symbols() const {
+    std::set<int> used;
+    auto collect = [&](Expr e) {
+      if (e) visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) used.insert(n->id); });
+    };
+    std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
+      collect(node.guard);
+      for (const Loop& l : node.loops) collect(l.extent);
+      for (const Local& l : node.locals) collect(l.count);
+      for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
+      for (const LoopNode& child : node.children) walk(child);
+    };
+    walk(kernel_.root);
+    for (const Local& l : kernel_.scratch) collect(l.count);
+    return used;
+  }
+
   const Kernel& kernel_;
-  const CpuPrinting& options_;
+  const KernelPrinting& options_;
   Bounds bounds_;
   std::string text_;
   int depth_ = 0, next_name_ = 0;

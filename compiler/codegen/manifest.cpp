@@ -63,6 +63,7 @@ std::string manifest_text(const CompiledModel& model, const ProjectOptions& opti
       {"parameters", parameters},
       {"report", model.report},
   };
+  if (options.target == Target::cuda) manifest["cuda_architectures"] = options.cuda.architectures;
   // Model text that is not UTF-8 is replaced where it is wrong; control characters are escaped.
   return manifest.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }

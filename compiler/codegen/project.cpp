@@ -33,6 +33,14 @@ std::vector<std::string> flags_of(const CpuTarget& cpu) {
   return flags;
 }
 
+// Machine code for each architecture and PTX of the last, which drivers compile for later ones.
+std::vector<std::string> flags_of(const CudaTarget& cuda) {
+  std::vector<std::string> flags;
+  for (int a : cuda.architectures) flags.push_back(concat("-gencode=arch=compute_", a, ",code=sm_", a));
+  flags.push_back(concat("-gencode=arch=compute_", cuda.architectures.back(), ",code=compute_", cuda.architectures.back()));
+  return flags;
+}
+
 // What the CPU must have, as GCC's and clang's __builtin_cpu_supports spell it.
 std::string cpu_checks(const CpuTarget& cpu) {
   std::vector<std::string> features;
@@ -53,13 +61,14 @@ class Writer {
     project_.weight_bytes = static_cast<size_t>(m_.run.weight_bytes);
     project_.embed_weights = o_.embed_weights;
     project_.cpu_flags = flags_of(o_.cpu);
+    if (on_gpu()) project_.cuda_flags = flags_of(o_.cuda);
   }
 
   Project run() {
     check_ports();
     copy_runtime();
-    std::vector<std::string> files = write_kernels(m_.run, "kernels");
-    write_kernels(m_.prepare, "prepare_kernels");
+    std::vector<std::string> files = write_kernels(m_.run, "kernels", on_gpu());
+    write_kernels(m_.prepare, "prepare_kernels", false);
     write_programs();
     weights_header();
     values_["sources"] = "";
@@ -71,6 +80,8 @@ class Writer {
   }
 
  private:
+  bool on_gpu() const { return o_.target == Target::cuda; }
+
   void check_ports() {
     for (const auto& [what, ports] : {std::pair{"input ", &m_.run.inputs}, std::pair{"output ", &m_.run.outputs}})
       for (const CompiledPort& port : *ports)
@@ -80,12 +91,13 @@ class Writer {
   void copy_runtime() {
     for (const auto& [path, text] : embedded_files()) {
       if (path.rfind("runtime/", 0) != 0 || path == "runtime/routines_contract.h") continue;
+      if (path.rfind("runtime/cuda/", 0) == 0 && !on_gpu()) continue;
       project_.files["src/" + path] = text;
     }
   }
 
   // Kernel texts in order, in units of about the same size. Returns the file of each kernel.
-  std::vector<std::string> write_kernels(const CompiledProgram& program, const std::string& stem) {
+  std::vector<std::string> write_kernels(const CompiledProgram& program, const std::string& stem, bool cuda) {
     std::vector<std::string> files;
     size_t total = 0;
     for (const KernelSource& k : program.kernels) total += k.text.size();
@@ -95,11 +107,11 @@ class Writer {
     std::string body;
     auto close = [&](size_t end) {
       if (body.empty()) return;
-      std::string path = concat("src/", stem, "_", unit++, ".cpp");
+      std::string path = concat("src/", stem, "_", unit++, cuda ? ".cu" : ".cpp");
       std::string text = concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
-                                ". What kernel text may use is explained in runtime/device/prelude.h.\n");
-      text += "#define METAC_RUNTIME_NAMESPACE " + namespace_ + "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
-              "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic ignored \"-Wunused-variable\"\n\n";
+                                ". What kernel text may use is explained in runtime/", cuda ? "cuda" : "device", "/prelude.h.\n");
+      text += "#define METAC_RUNTIME_NAMESPACE " + namespace_ + (cuda ? "\n#include \"runtime/cuda/prelude.h\"\n\n" : "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
+              "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic ignored \"-Wunused-variable\"\n\n");
       project_.files[path] = text + "namespace " + namespace_ + " {\n\n" + body + "}  // namespace " + namespace_ + "\n";
       project_.sources.push_back(path);
       for (size_t k = first; k < end; ++k) files.push_back(path);
@@ -221,9 +233,16 @@ class Writer {
     values_["port_comment"] = port_comment();
     values_["cpu_features"] = cpu_checks(o_.cpu);
     values_["cpu_flags"] = flags;
+    values_["target_header"] = on_gpu() ? "cuda/cuda_target.h" : "host_target.h";
+    std::string architectures;
+    for (size_t k = 0; k < o_.cuda.architectures.size(); ++k)
+      architectures += concat(k ? ";" : "", o_.cuda.architectures[k], k + 1 < o_.cuda.architectures.size() ? "-real" : "");
+    values_["find_packages"] = on_gpu() ? "\nfind_package(CUDAToolkit REQUIRED)" : "";
+    values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
+    values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
-    for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", "CMakeLists.txt"},
+    for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
                                                                         {"include/" + name_ + ".h", "api.h"},
                                                                         {"include/" + name_ + ".hpp", "api.hpp"},
                                                                         {"src/api.cpp", "api.cpp"},

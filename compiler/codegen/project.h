@@ -18,7 +18,9 @@ struct NodeLabel {
 
 struct ProjectOptions {
   std::string name;                   // of the library and the prefix of its functions; a C identifier
-  CpuTarget cpu;
+  Target target = Target::cpu;
+  CpuTarget cpu;                      // with a GPU too: the host's part
+  CudaTarget cuda;
   bool embed_weights = false;
   std::string model_hash;             // SHA-256 of the model's file
   std::vector<NodeLabel> nodes;       // by node index
@@ -33,6 +35,7 @@ struct Project {
   size_t weight_bytes = 0;
   std::vector<std::string> sources;          // what the library is compiled from, kernels first
   std::vector<std::string> cpu_flags;        // of kernel sources
+  std::vector<std::string> cuda_flags;       // of .cu sources, and that there are any: what machine code nvcc makes
   bool embed_weights = false;
 };
 

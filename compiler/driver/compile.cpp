@@ -1,6 +1,7 @@
 // metac compile: a model to a library in a folder.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", external = "none", emit = "project", print_after, compiler;
+  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler;
   bool embed_weights = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -41,6 +42,7 @@ std::map<std::string, std::string> recorded(const Options& o) {
     for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
     return all;
   };
+  if (o.target != "cpu") rows["target"] = o.target;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
   return rows;
@@ -63,13 +65,31 @@ void report(const Options& o, const LibraryReport& r) {
                 show_seconds(r.compile_seconds).c_str(), show_seconds(r.prepare_seconds).c_str(), o.no_build ? "" : " and built", show_seconds(r.build_seconds).c_str());
 }
 
+// "80,90": compute capabilities times ten, ascending.
+std::vector<int> cuda_architectures(const std::string& text) {
+  std::vector<int> numbers;
+  size_t at = 0;
+  while (at <= text.size()) {
+    size_t end = std::min(text.find(',', at), text.size());
+    std::string word = text.substr(at, end - at);
+    at = end + 1;
+    bool digits = !word.empty() && word.size() <= 3 && word.find_first_not_of("0123456789") == std::string::npos;
+    int number = digits ? std::stoi(word) : 0;
+    if (number < 50 || (!numbers.empty() && number <= numbers.back())) throw UsageError("--cuda-arch " + text + ": expected ascending numbers such as 80,90");
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
 int run(const Options& o) {
-  if (o.target == "cuda") throw UsageError("--target cuda is not available in this build yet");
+  if (o.target != "cuda" && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
   library.compile = o.compile();
   library.lower = o.lower();
+  if (o.target == "cuda") library.compile.target = Target::cuda;
+  if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);
   Model model = read_model(o.model);
   library.compile.emit = stages_only ? o.emit : "";
@@ -115,7 +135,8 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--cxx", o->compiler, "the C++ compiler; default: the first of c++, g++, clang++ on PATH")->type_name("PROGRAM");
   command->add_option("--jobs", o->jobs, "compilers at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
   command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--target", o->target, "cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--cuda-arch", o->architectures, "GPU architectures to make machine code for, with PTX of the last; default: 80,90")->type_name("80,90,...");
   command->add_option("--external", o->external, "vendor libraries: none, or auto")->check(CLI::IsMember({"none", "auto"}))->capture_default_str();
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
@@ -124,7 +145,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_flag("--time-passes", o->times, "say how long each part took");
   command->add_flag("--json", o->json, "the summary as JSON");
   for (const char* name : {"--grad", "--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
-  for (const char* name : {"--train", "--cuda-arch", "--memory-budget", "--max-memory", "--max-time"})
+  for (const char* name : {"--train", "--memory-budget", "--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });
 }

@@ -14,7 +14,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string against;
+  std::string against, target = "cpu";
   bool recursive = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
   Tolerance tolerance;
@@ -80,6 +80,10 @@ int run(const Options& o) {
   options.session.threads = o.threads ? o.threads : 1;  // the cores are busy with other cases
   options.tolerance = o.tolerance;
   options.aot = o.aot;
+  if (o.target == "cuda") {
+    if (!o.aot) throw UsageError("--target cuda wants --aot: the in-process compiler makes code for this CPU");
+    options.session.compile.target = Target::cuda;
+  }
   options.seconds = o.timeout;
   options.gradient_order = o.gradient ? o.order : 0;
   if (std::filesystem::is_directory(o.model)) {
@@ -110,6 +114,7 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--recursive", o->recursive, "all cases below the folder");
   command->add_option("--against", o->against, "a model's inputs and expected outputs, by name")->type_name("FILE.npz");
   command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
+  command->add_option("--target", o->target, "with --aot: cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();
   command->add_option("--atol", o->tolerance.atol, "absolute tolerance")->capture_default_str();
   command->add_option("--max-ulp", o->tolerance.max_ulp, "floats may be at most this many units in the last place apart");

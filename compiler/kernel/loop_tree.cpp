@@ -19,8 +19,9 @@ int Kernel::argument(Var* var, const Layout& layout, bool written) {
 Expr parallel_extent(const Kernel& kernel) {
   Expr count = 1;
   for (const Loop& loop : kernel.root.loops)
-    if (loop.kind == LoopKind::parallel) count = count * loop.extent;
-  return count;
+    if (loop.kind == LoopKind::parallel || loop.kind == LoopKind::grid) count = count * loop.extent;
+  bool grid = !kernel.root.loops.empty() && kernel.root.loops[0].kind == LoopKind::grid;
+  return grid ? ceil_div(count, Expr(kernel.block)) : count;
 }
 
 static void collect(const LoopNode& node, Bounds& bounds) {
@@ -39,7 +40,7 @@ static std::string target_text(int target) {
 }
 
 static void print(std::ostream& out, const LoopNode& node, int depth) {
-  static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled"};
+  static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled", "grid", "thread"};
   auto indent = [&] { return std::string(2 * depth, ' '); };
   if (!node.comment.empty()) out << indent() << "# " << node.comment << "\n";
   if (node.guard) {
@@ -51,13 +52,15 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
     ++depth;
   }
   for (const Local& local : node.locals)
-    out << indent() << "local t" << local.id << ": " << name_of(local.dtype) << (local.count ? " x " + to_string(local.count) : "") << "\n";
+    out << indent() << (local.shared ? "shared t" : "local t") << local.id << ": " << name_of(local.dtype) << (local.count ? " x " + to_string(local.count) : "") << "\n";
   for (const Assign& a : node.assigns) {
     out << indent() << target_text(a.target) << (a.offset ? "[" + to_string(a.offset) + "]" : "") << " ";
     if (a.update) out << name_of(*a.update);
     out << "= " << to_string(a.value) << "\n";
   }
   for (const LoopNode& child : node.children) print(out, child, depth);
+  if (node.combined_in >= 0) out << indent() << "combine t" << node.lane_reduced << " over the block\n";
+  if (node.barrier) out << indent() << "barrier\n";
 }
 
 std::string to_string(const Kernel& kernel) {

@@ -21,6 +21,9 @@ enum class LoopKind {
   parallel,   // only in the root's loops; flattened into one iteration count
   vector,     // `width` iterations at once; a rest is done one by one
   unrolled,   // constant extent, printed out
+  // On a GPU, where `parallel` loops are the blocks of the grid:
+  grid,       // only in the root's loops, instead of parallel ones; flattened, one iteration per thread of the grid
+  thread,     // neighbours are flattened; iteration i is done by thread i modulo the block's size
 };
 
 struct Loop {
@@ -39,6 +42,7 @@ struct Local {
   DType dtype = DType::f32;
   Expr count;                 // elements; empty: a scalar (a vector inside a vector loop)
   int lanes = 0;              // > 0: an array of registers of that many lanes; offsets are register * lanes + lane
+  bool shared = false;        // GPU: one for the block's threads together, not one for each
 };
 
 struct Assign {
@@ -58,6 +62,10 @@ struct LoopNode {
   // A lane reduction: the only loop left of kind vector is a reduced axis; the scalar local `lane_reduced` (declared
   // outside) is combined lane by lane in a vector and once across lanes at the end.
   int lane_reduced = -1;
+  // The same on a GPU, of a node whose loops are of kind thread: the block's threads combine `lane_reduced` at the end,
+  // through the shared local `combined_in` (an element per thread), and all have the result.
+  int combined_in = -1;
+  bool barrier = false;         // GPU: behind this node the block's threads wait for each other
 };
 
 struct KernelArgument {
@@ -76,13 +84,14 @@ struct Kernel {
   std::vector<std::string> comments;   // head of the printed kernel: what was fused and why
   std::vector<std::string> schedule;   // transforms applied
   std::vector<int> nodes;
+  int block = 0;                // threads of a block; 0: for the CPU
   double cost = 1;              // estimated ns of one parallel iteration
   double flops = 0, bytes = 0;
 
   int argument(Var* var, const Layout& layout, bool written);   // index, added if new
 };
 
-// The number of parallel iterations, as an Expr over symbols.
+// The number of parallel iterations (on a GPU: of blocks), as an Expr over symbols.
 Expr parallel_extent(const Kernel& kernel);
 // Ranges of all loops of the tree.
 Bounds bounds_of(const Kernel& kernel, const std::vector<Symbol>& symbols);

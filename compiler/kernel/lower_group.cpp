@@ -3,37 +3,15 @@
 #include <algorithm>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
 namespace {
 
-// Where an internal Var lives: a scalar or an array of the axes that are not shared.
-struct InternalVar {
-  int local = 0;
-  Shape dims;                   // extents of the Var's axes that are not shared loops
-  std::vector<int> axes;        // those axes of the Var
-};
-
-// One stage while it is lowered: expressions over kernel axes with addressed loads.
-struct Stage {
-  std::vector<Loop> kept, reduced;   // innermost last
-  Expr body, epilogue, offset;       // offset of the store; empty: scalar local
-  int target = 0;
-  std::vector<Expr> conditions;
-
-  std::vector<Expr*> expressions() {
-    std::vector<Expr*> out = {&body};
-    if (epilogue) out.push_back(&epilogue);
-    if (offset) out.push_back(&offset);
-    for (Expr& c : conditions) out.push_back(&c);
-    return out;
-  }
-};
-
-class GroupLowering {
+class GroupLowering : private StageLowering {
  public:
-  GroupLowering(const Group& group, const LoweringContext& context) : group_(group), context_(context) {}
+  using StageLowering::StageLowering;
 
   Kernel run() {
     for (int k = 0; k < group_.shared; ++k) {
@@ -50,86 +28,8 @@ class GroupLowering {
   }
 
  private:
-  Layout layout_of(int var) const {
-    auto found = context_.layouts->find(var);
-    return found == context_.layouts->end() ? Layout() : found->second;
-  }
-
-  // Loads of Vars become loads of arguments or locals at element offsets.
-  Expr addressed(Expr e, int accumulator_local) {
-    return rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load) return {};
-      if (n->id == reduced_value) return load(first_local + accumulator_local, n->dtype, {});
-      std::vector<Expr> indices;
-      for (Expr a : n->args) indices.push_back(addressed(a, accumulator_local));
-      if (auto found = internals_.find(n->id); found != internals_.end()) {
-        const InternalVar& in = found->second;
-        if (in.axes.empty()) return load(first_local + in.local, n->dtype, {});
-        std::vector<Expr> own;
-        for (int k : in.axes) own.push_back(indices[k]);
-        return load(first_local + in.local, n->dtype, {linear_index(in.dims, own)});
-      }
-      Var* var = context_.var(n->id);
-      int argument = kernel_.argument(var, layout_of(n->id), false);
-      return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
-    });
-  }
-
-  Bounds stage_bounds(const Stage& s) const {
-    Bounds bounds(*context_.symbols);
-    for (const Loop& l : kernel_.root.loops) bounds.set_axis(l.axis, l.extent);
-    for (const Loop& l : s.kept) bounds.set_axis(l.axis, l.extent);
-    for (const Loop& l : s.reduced) bounds.set_axis(l.axis, l.extent);
-    return bounds;
-  }
-
-  void simplify_stage(Stage& s) {
-    Bounds bounds = stage_bounds(s);
-    for (Expr* e : s.expressions()) *e = simplify(*e, bounds);
-  }
-
-  // Fresh kernel axes for the definition's own; the shared ones are the root's loops.
-  std::vector<Expr> make_axes(const Definition& d, Stage& s) {
-    std::vector<Expr> renamed;
-    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
-      if (k < group_.shared) {
-        renamed.push_back(axis(kernel_.root.loops[k].axis));
-        continue;
-      }
-      Loop loop{kernel_.next_axis++, d.domain[k], LoopKind::serial};
-      (k < d.kept() ? s.kept : s.reduced).push_back(loop);
-      renamed.push_back(axis(loop.axis));
-    }
-    return renamed;
-  }
-
-  void set_target(const Definition& d, Stage& s, const std::vector<Expr>& renamed) {
-    std::vector<Expr> index;
-    for (Expr e : d.out_index) index.push_back(substitute_axes(e, renamed));
-    if (!group_.internal.count(d.out->id)) {
-      s.target = kernel_.argument(d.out, layout_of(d.out->id), true);
-      s.offset = storage_address(d.out->shape(), layout_of(d.out->id), index);
-      return;
-    }
-    InternalVar in;
-    in.local = kernel_.next_local++;
-    std::vector<Expr> own;
-    for (int k = 0; k < d.out->rank(); ++k) {
-      bool shared = d.out_index[k]->kind == ExprKind::axis && d.out_index[k]->id < group_.shared;
-      if (shared || d.out->shape()[k].is_int(1)) continue;
-      in.axes.push_back(k);
-      in.dims.push_back(d.out->shape()[k]);
-      own.push_back(index[k]);
-    }
-    Local local{in.local, d.out->dtype(), in.axes.empty() ? Expr() : element_count(in.dims)};
-    place_local(local);
-    s.target = first_local + in.local;
-    if (!in.axes.empty()) s.offset = linear_index(in.dims, own);
-    internals_[d.out->id] = in;
-  }
-
   // Small arrays of known size go on the stack, others into the worker's scratch.
-  void place_local(const Local& local) {
+  void place_local(const Local& local) override {
     constexpr int64_t stack_limit = 32 << 10;
     int64_t bytes = !local.count ? 0 : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype)) : stack_limit + 1;
     if (stack_bytes_ + bytes <= stack_limit) {
@@ -214,44 +114,6 @@ class GroupLowering {
     return node;
   }
 
-  // Kept loops in the order of the output's memory; reduced loops in the order of the first operand's.
-  void order_loops(Stage& s) {
-    auto stride_order = [&](std::vector<Loop>& loops, Expr offset) {
-      if (!offset) return;
-      Bounds bounds = stage_bounds(s);
-      auto stride = [&](const Loop& l) {
-        Expr step = stride_of(offset, l.axis);
-        if (!step) return int64_t{0};
-        Interval range = bounds.interval(step);
-        return range.low > 0 ? range.low : std::abs(range.high);
-      };
-      std::stable_sort(loops.begin(), loops.end(), [&](const Loop& a, const Loop& b) { return stride(a) > stride(b); });
-    };
-    stride_order(s.kept, s.offset);
-    Expr first;
-    visit(s.body, [&](Expr n) {
-      if (n->kind == ExprKind::load && n->args.size() == 1 && !first)
-        for (const Loop& l : s.reduced)
-          if (uses_axis(n->args[0], l.axis)) first = n->args[0];
-    });
-    stride_order(s.reduced, first);
-  }
-
-  void collapse(Stage& s, std::vector<Loop>& loops) {
-    for (size_t k = loops.size(); k-- > 1;) {
-      Loop &outer = loops[k - 1], &inner = loops[k];
-      bool all = true;
-      for (Expr* e : s.expressions()) all = all && can_collapse(*e, outer, inner);
-      for (const Loop& l : s.kept) all = all && !uses_axis(l.extent, outer.axis) && !uses_axis(l.extent, inner.axis);
-      if (!all) continue;
-      Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial};
-      for (Expr* e : s.expressions()) *e = collapse_axes(*e, outer, inner, merged);
-      kernel_.schedule.push_back("collapse two loops over one run of memory");
-      loops[k - 1] = merged;
-      loops.erase(loops.begin() + static_cast<int64_t>(k));
-    }
-  }
-
   bool can_reduce_lanes(const Stage& s, Reduce reduce) const {
     if (reduce == Reduce::logical_and || reduce == Reduce::logical_or) return false;
     const Loop& loop = s.reduced.back();
@@ -304,10 +166,6 @@ class GroupLowering {
     kernel_.cost = std::max<double>(1, static_cast<double>(work) / 8);
   }
 
-  const Group& group_;
-  const LoweringContext& context_;
-  Kernel kernel_;
-  std::map<int, InternalVar> internals_;
   int64_t stack_bytes_ = 0;
 };
 

@@ -2,8 +2,12 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace metac {
+
+// What the run program's kernels are printed for. The prepare program's are for the CPU in either case: it runs once.
+enum class Target { cpu, cuda };
 
 // The CPU that kernels are made for.
 struct CpuTarget {
@@ -11,6 +15,11 @@ struct CpuTarget {
   int vector_bytes = 64;           // 16 (baseline), 32, 64
   bool has_fma = true, has_vnni = false;
   int64_t l1_bytes = 48 << 10, l2_bytes = 1 << 20;
+};
+
+// GPU architectures, as compute capabilities times ten: machine code for each, and PTX of the last for later ones.
+struct CudaTarget {
+  std::vector<int> architectures = {80, 90};
 };
 
 }  // namespace metac

@@ -242,7 +242,7 @@ class ProgramBuilder {
   }
 
   void emit_kernel(const Group& group) {
-    Kernel kernel = schedule(group, context_, *r_.options);
+    Kernel kernel = schedule(group, context_, r_.target);
     for (const KernelArgument& a : kernel.arguments) {
       if (!a.written || !a.layout.has_halo()) continue;
       Kernel clear = zero_halo(a.var, a.layout);

@@ -23,6 +23,7 @@ struct ProgramRequest {
   int64_t weight_bytes = 0;
   const Layouts* layouts = nullptr;
   const CompileOptions* options = nullptr;
+  Target target = Target::cpu;
   bool with_requirements = true;
   std::string kernel_prefix = "k";
 };

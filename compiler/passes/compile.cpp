@@ -6,6 +6,7 @@
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/choose_layouts.h"
 #include "compiler/passes/fusion_cost.h"
+#include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -68,7 +69,15 @@ class Compilation {
   }
 
   void choose_layouts_of(FusedRegion& region, const Needed& needed) {
+    if (options_.target == Target::cuda) return split_items(region);
     for (const Var* made : choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_)) prepared_.insert(made->id);
+  }
+
+  // Layouts serve the CPU's vectors; GPU kernels work on row-major values.
+  void split_items(FusedRegion& region) {
+    std::vector<Item> items;
+    for (Item& item : region.items) split_parts(std::move(item), graph_.symbols, items);
+    region.items = std::move(items);
   }
 
   void fuse_all() {
@@ -212,6 +221,7 @@ class Compilation {
     run.weight_bytes = weight_bytes_;
     run.layouts = &layouts_;
     run.options = &options_;
+    run.target = options_.target;
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = build_program(run);
 

@@ -14,6 +14,7 @@ namespace metac {
 enum class Fusion { paper, greedy, best };
 
 struct CompileOptions {
+  Target target = Target::cpu;
   CpuTarget cpu;
   Fusion fusion = Fusion::best;
   std::string print_after;           // a pass name: its result is written to `trace`

@@ -1,10 +1,12 @@
 #include "compiler/passes/schedule.h"
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/lower_gpu.h"
 
 namespace metac {
 
-Kernel schedule(const Group& group, const LoweringContext& context, const CompileOptions&) {
+Kernel schedule(const Group& group, const LoweringContext& context, Target target) {
+  if (target == Target::cuda) return lower_gpu(group, context);
   return group.contraction ? lower_contraction(group, context) : lower_group(group, context);
 }
 

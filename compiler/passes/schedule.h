@@ -1,10 +1,11 @@
-// Chooses the schedule of one kernel: contractions get the contraction schedule, everything else the default one.
+// Chooses the schedule of one kernel: on a GPU lower_gpu's; on the CPU contractions get the contraction schedule, everything
+// else the default one.
 #pragma once
 #include "compiler/kernel/lower_group.h"
 #include "compiler/passes/compile.h"
 
 namespace metac {
 
-Kernel schedule(const Group& group, const LoweringContext& context, const CompileOptions& options);
+Kernel schedule(const Group& group, const LoweringContext& context, Target target);
 
 }  // namespace metac

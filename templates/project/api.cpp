@@ -4,14 +4,15 @@
 #include <new>
 
 #include "program.h"
-#include "runtime/executor.h"
+#include "runtime/@target_header@"
 #include "runtime/weights.h"
 
 using namespace METAC_RUNTIME_NAMESPACE;
 
 struct @name@_context {
   ThreadPool pool;
-  Executor executor;
+  Target target;
+  ExecutorOn<Target::Device> executor;
   Weights weights;
   Block refitted;                 // the weights block that set_weights made
   Array<StepTime> times;
@@ -73,7 +74,7 @@ bool take_inputs(@name@_context& context, const @name@_tensor* inputs, int32_t c
   return true;
 }
 
-void describe_outputs(const Executor& executor, @name@_tensor* outputs) {
+void describe_outputs(const ExecutorOn<Target::Device>& executor, @name@_tensor* outputs) {
   for (int32_t i = 0; i < @NAME@_OUTPUTS; ++i) {
     outputs[i].rank = run_program.buffers[run_program.outputs[i].buffer].rank;
     for (int32_t axis = 0; axis < outputs[i].rank; ++axis) outputs[i].dims[axis] = executor.output_dim(i, axis);
@@ -97,16 +98,18 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   *result = context;
   @name@_options given{};
   if (options != nullptr) given = *options;
-  if (!cpu_suffices(context->failure) || !open_weights(*context, given.weights)) return status_of(context->failure);
+  if (!cpu_suffices(context->failure) || !context->target.open(context->failure) || !open_weights(*context, given.weights)) return status_of(context->failure);
   const bool foreign = given.parallel != nullptr;
-  bool pool = context->pool.start(foreign ? 1 : given.threads, given.pin != 0);
+  bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);
   if (pool && foreign) pool = context->pool.use(given.parallel, given.pool, given.threads > 0 ? given.threads : usable_cpus());
   context->pool.set_dynamic(given.fixed_split == 0);
   if (!pool) {
     context->failure.set(Status::out_of_memory, "no memory for the threads");
     return status_of(context->failure);
   }
-  if (context->executor.create(run_program, context->weights.block(), &context->pool, routines, routine_count) != Status::ok) {
+  const void* weights = context->target.hold(context->weights.block(), run_program.weight_bytes, context->failure);
+  if (!context->failure.ok()) return status_of(context->failure);
+  if (context->executor.create(run_program, weights, context->target.device(context->pool), routines, routine_count) != Status::ok) {
     context->failure = context->executor.failure();
     return status_of(context->failure);
   }
@@ -199,8 +202,10 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
     const void* made = out[source.prepare_output].data;
     if (made != bytes + source.offset) std::memcpy(bytes + source.offset, made, static_cast<size_t>(source.bytes));
   }
+  const void* held = context->target.hold(block.data(), run_program.weight_bytes, failure);
+  if (!failure.ok()) return status_of(failure);
   context->refitted.take(block);
-  context->executor.set_weights(context->refitted.data());
+  context->executor.set_weights(held);
   return @NAME@_OK;
 }
 

@@ -1,6 +1,6 @@
 # find_package(@name@): the libraries @name@::@name@ (shared) and @name@::@name@_static, wherever this folder was moved to.
 get_filename_component(_@name@_root "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
-find_package(Threads REQUIRED)
+find_package(Threads REQUIRED)@find_packages@
 if(NOT TARGET @name@::@name@)
   add_library(@name@::@name@ SHARED IMPORTED)
   set_target_properties(@name@::@name@ PROPERTIES
@@ -13,7 +13,7 @@ if(NOT TARGET @name@::@name@_static)
   set_target_properties(@name@::@name@_static PROPERTIES
     IMPORTED_LOCATION "${_@name@_root}/lib/lib@name@.a"
     INTERFACE_INCLUDE_DIRECTORIES "${_@name@_root}/include"
-    INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m;stdc++")
+    INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m;stdc++@static_libraries@")
 endif()
 # The weights, for programs that link the static library and ship the file themselves.
 set(@name@_WEIGHTS "${_@name@_root}/@name@.weights")

@@ -1,0 +1,199 @@
+#include "compiler/codegen/cpp_cuda.h"
+
+#include "compiler/codegen/cpp_values.h"
+
+namespace metac {
+namespace {
+
+class CudaPrinter : private ValuePrinter {
+ public:
+  using ValuePrinter::ValuePrinter;
+
+  std::string run() {
+    for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
+    for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
+    symbols_ = used_symbols();
+    print_head();
+    depth_ = 1;
+    grid_ = !kernel_.root.loops.empty() && kernel_.root.loops[0].kind == LoopKind::grid;
+    print_place();
+    print_scratch();
+    LoopNode inner = kernel_.root;
+    inner.loops.clear();
+    print_body(inner);
+    text_ += "}\n";
+    print_start();
+    return text_;
+  }
+
+ private:
+  std::string cpp_name(DType dtype) const { return std::string(info(dtype).cpp_name); }
+
+  // ---- head ----
+  void print_head() {
+    text_ += concat("static __global__ void __launch_bounds__(", kernel_.block, ") device_", kernel_.name, "(\n");
+    for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
+      const KernelArgument& a = kernel_.arguments[k];
+      text_ += concat("    ", a.written ? "" : "const ", cpp_name(a.var->dtype()), "* __restrict__ ", argument_name(static_cast<int>(k)), ",  // v", a.var->id, " ",
+                      name_of(a.var->dtype()), to_string(a.var->shape()), "\n");
+    }
+    text_ += "    ";
+    for (int id : symbols_) text_ += concat("int64_t n", id, ", ");
+    if (!kernel_.scratch.empty()) text_ += "char* scratch, int64_t scratch_bytes, ";
+    text_ += "int64_t blocks) {\n";
+  }
+
+  // Which iteration of the root's loops this block (or this thread) does.
+  void print_place() {
+    line("const int64_t block = block_index();");
+    line("if (block >= blocks) return;");
+    if (kernel_.root.loops.empty()) return;
+    if (!grid_) return print_indices(kernel_.root.loops, "block");
+    Expr all = 1;
+    for (const Loop& l : kernel_.root.loops) all = all * l.extent;
+    line(concat("const int64_t at = block * ", kernel_.block, " + threadIdx.x;"));
+    line(concat("if (at >= ", index_text(all), ") return;"));
+    print_indices(kernel_.root.loops, "at");
+  }
+
+  void print_indices(const std::vector<Loop>& loops, const std::string& flat) {
+    Expr inner = 1;
+    std::vector<std::string> lines;
+    for (size_t k = loops.size(); k-- > 0;) {
+      std::string value = inner.is_int(1) ? flat : flat + " / " + factor_text(inner);
+      if (k > 0) value = (inner.is_int(1) ? value : "(" + value + ")") + " % " + factor_text(loops[k].extent);
+      lines.push_back(concat("const int64_t i", loops[k].axis, " = ", value, ";"));
+      inner = inner * loops[k].extent;
+    }
+    for (size_t k = lines.size(); k-- > 0;) line(lines[k]);
+  }
+
+  std::string factor_text(Expr e) { return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")"; }
+
+  void print_scratch() {
+    METAC_ASSERT(!grid_ || kernel_.scratch.empty(), "scratch is a block's");
+    Expr offset = 0;
+    for (const Local& l : kernel_.scratch) {
+      line(concat(cpp_name(l.dtype), "* t", l.id, " = (", cpp_name(l.dtype), "*)(scratch + block * scratch_bytes + ", index_text(offset), ");"));
+      offset = offset + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
+    }
+  }
+
+  // ---- the host's side ----
+  void print_start() {
+    text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
+    std::string arguments;
+    for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
+    for (int id : symbols_) arguments += concat("(void*)&s[", id, "], ");
+    if (!kernel_.scratch.empty()) {
+      text_ += "  DeviceLaunch& l = *(DeviceLaunch*)launch;\n";
+      arguments += "&l.scratch, &l.scratch_bytes, ";
+    }
+    line(concat("void* arguments[] = {", arguments, "&blocks};"));
+    if (symbols_.empty()) line("(void)s;");
+    line(concat("start(device_", kernel_.name, ", blocks, ", kernel_.block, ", arguments, launch);"));
+    text_ += "}\n";
+  }
+
+  // ---- tree ----
+  void print_node(const LoopNode& node) {
+    scopes_.emplace_back();
+    if (!node.comment.empty()) line("// " + node.comment);
+    if (node.guard) open("if (" + value_text(node.guard) + ") {");
+    print_loops(node, 0);
+    if (node.guard) close();
+    if (node.combined_in >= 0) {
+      std::string name = concat("t", node.lane_reduced);
+      line(concat(name, " = block_", name_of(*node.assigns[0].update), "<", kernel_.block, ">(", name, ", t", node.combined_in, ");"));
+    }
+    if (node.barrier) line("__syncthreads();");
+    scopes_.pop_back();
+  }
+
+  void open(const std::string& text) {
+    line(text);
+    ++depth_;
+    scopes_.emplace_back();
+  }
+  void close() {
+    scopes_.pop_back();
+    --depth_;
+    line("}");
+  }
+
+  void print_loops(const LoopNode& node, size_t k) {
+    if (k == node.loops.size()) return print_body(node);
+    const Loop& loop = node.loops[k];
+    std::string i = concat("i", loop.axis);
+    if (loop.kind == LoopKind::thread) return print_threads(node, k);
+    if (loop.extent.is_int(1)) {
+      open("{");
+      line(concat("const int64_t ", i, " = 0;"));
+    } else {
+      if (loop.kind == LoopKind::unrolled) line("#pragma unroll");
+      open(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
+    }
+    print_loops(node, k + 1);
+    close();
+  }
+
+  // Neighbouring thread loops are one run of iterations, dealt to the threads in turn.
+  void print_threads(const LoopNode& node, size_t k) {
+    std::vector<Loop> loops;
+    Expr all = 1;
+    while (k < node.loops.size() && node.loops[k].kind == LoopKind::thread) {
+      loops.push_back(node.loops[k]);
+      all = all * node.loops[k++].extent;
+    }
+    bool one = loops.size() == 1;
+    std::string flat = one ? concat("i", loops[0].axis) : concat("share", loops[0].axis);
+    if (all.is_int(1)) {
+      open("if (threadIdx.x == 0) {");
+      for (const Loop& l : loops) line(concat("const int64_t i", l.axis, " = 0;"));
+    } else if (all.is_int(kernel_.block)) {
+      open("{");
+      line(concat("const int64_t ", flat, " = threadIdx.x;"));
+      if (!one) print_indices(loops, flat);
+    } else {
+      if (all.if_int() && all.as_int() % kernel_.block == 0 && all.as_int() <= 8 * kernel_.block) line("#pragma unroll");
+      open(concat("for (int64_t ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat, " += ", kernel_.block, ") {"));
+      if (!one) print_indices(loops, flat);
+    }
+    print_loops(node, k);
+    close();
+  }
+
+  void print_body(const LoopNode& node) {
+    for (const Local& local : node.locals) {
+      std::string count = local.count ? "[" + index_text(local.count) + "]" : "";
+      line(concat(local.shared ? "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
+    }
+    for (const Assign& a : node.assigns) print_assign(a);
+    for (const LoopNode& child : node.children) print_node(child);
+  }
+
+  void print_assign(const Assign& a) {
+    count_uses(a.value);
+    std::string place = a.target >= first_local ? concat("t", a.target - first_local) : argument_name(a.target);
+    if (a.offset) place += "[" + value_text(a.offset) + "]";
+    line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));
+  }
+
+  std::set<int> symbols_;
+  bool grid_ = false;
+};
+
+}  // namespace
+
+KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& options) {
+  KernelSource source;
+  source.name = kernel.name;
+  source.text = CudaPrinter(kernel, options).run();
+  source.nodes = kernel.nodes;
+  source.schedule = kernel.schedule;
+  source.flops = kernel.flops;
+  source.bytes = kernel.bytes;
+  return source;
+}
+
+}  // namespace metac

@@ -1,0 +1,189 @@
+#include "compiler/kernel/lower_gpu.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/stage_lowering.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+constexpr int default_block = 256, least_block = 32, most_block = 512;
+constexpr int64_t short_row = 32;            // as many elements a single thread does
+constexpr int64_t enough_threads = 2048;     // fewer leave most of the GPU idle
+constexpr int64_t shared_limit = 36 << 10;   // bytes of row locals in shared memory: 48 KiB less what reductions need
+
+// An extent that is not known counts as large.
+int64_t size_or(const std::vector<Loop>& loops, int64_t unknown) {
+  int64_t size = 1;
+  for (const Loop& l : loops) {
+    if (!l.extent.if_int()) return unknown;
+    size = std::min<int64_t>(size * std::max<int64_t>(1, l.extent.as_int()), int64_t{1} << 40);
+  }
+  return size;
+}
+
+class GpuLowering : private StageLowering {
+ public:
+  using StageLowering::StageLowering;
+
+  Kernel run() {
+    kernel_.block = default_block;
+    bool single = group_.stages.size() == 1 && group_.shared == 0;
+    if (single) lower_single(group_.stages[0]);
+    else lower_rows();
+    for (const Definition& d : group_.stages) kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
+    std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
+    kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
+    return std::move(kernel_);
+  }
+
+ private:
+  struct Lowered {
+    Stage stage;
+    int accumulator = -1;
+  };
+
+  Lowered lower(const Definition& d) {
+    Lowered l;
+    std::vector<Expr> renamed = make_axes(d, l.stage);
+    l.accumulator = d.reduce ? kernel_.next_local++ : -1;
+    l.stage.body = addressed(substitute_axes(d.body, renamed), l.accumulator);
+    if (d.epilogue) l.stage.epilogue = addressed(substitute_axes(d.epilogue, renamed), l.accumulator);
+    set_target(d, l.stage, renamed);
+    simplify_stage(l.stage);
+    order_loops(l.stage);
+    collapse(l.stage, l.stage.kept);
+    collapse(l.stage, l.stage.reduced);
+    return l;
+  }
+
+  void lower_single(const Definition& d) {
+    Lowered l = lower(d);
+    cooperative_ = d.reduce && wants_block(l.stage);
+    kernel_.root.loops = l.stage.kept;
+    l.stage.kept.clear();
+    for (Loop& loop : kernel_.root.loops) loop.kind = cooperative_ ? LoopKind::parallel : LoopKind::grid;
+    if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
+    if (cooperative_) kernel_.block = block_for(size_or(l.stage.reduced, 1024));
+    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per element") : "one thread per element");
+    kernel_.root.children.push_back(stage_node(d, l));
+  }
+
+  // Threads read neighbours when each has an element of its own, or when they share the reduction of one.
+  bool wants_block(const Stage& s) const {
+    int64_t reduced = size_or(s.reduced, 1024), kept = size_or(s.kept, enough_threads);
+    if (reduced <= short_row) return false;
+    bool along_kept = steps_by_one(s.body, s.kept), along_reduced = steps_by_one(s.body, s.reduced);
+    return kept < enough_threads || along_reduced || !along_kept;
+  }
+
+  static bool steps_by_one(Expr body, const std::vector<Loop>& loops) {
+    if (loops.empty()) return false;
+    return any_of(body, [&](Expr n) {
+      if (n->kind != ExprKind::load || n->args.size() != 1) return false;
+      Expr step = stride_of(n->args[0], loops.back().axis);
+      return bool(step) && step.is_int(1);
+    });
+  }
+
+  static int block_for(int64_t length) {
+    int block = least_block;
+    while (block < most_block && block * 2 <= length) block *= 2;
+    return block;
+  }
+
+  void lower_rows() {
+    int64_t longest = 1;
+    for (const Definition& d : group_.stages) {
+      std::vector<Loop> kept, reduced;
+      for (int k = group_.shared; k < static_cast<int>(d.domain.size()); ++k) (k < d.kept() ? kept : reduced).push_back({0, d.domain[static_cast<size_t>(k)], LoopKind::serial, {}});
+      int64_t own = size_or(kept, 1024), sum = size_or(reduced, 1024);
+      longest = std::max(longest, kept.empty() ? sum : own);
+      if (own * sum > short_row) cooperative_ = true;
+    }
+    if (cooperative_) kernel_.block = block_for(longest);
+    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per row") : "one thread per row");
+    for (int k = 0; k < group_.shared; ++k)
+      kernel_.root.loops.push_back({kernel_.next_axis++, group_.stages[0].domain[static_cast<size_t>(k)], cooperative_ ? LoopKind::parallel : LoopKind::grid, {}});
+    if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
+    for (const Definition& d : group_.stages) {
+      Lowered l = lower(d);
+      LoopNode node = stage_node(d, l);
+      bool in_memory = l.stage.target < first_local || bool(l.stage.offset);
+      node.barrier = cooperative_ && in_memory && &d != &group_.stages.back();
+      kernel_.root.children.push_back(std::move(node));
+    }
+  }
+
+  // A row's values are shared by its block; what only one thread works on is its own.
+  void place_local(const Local& given) override {
+    Local local = given;
+    local.shared = cooperative_ && bool(local.count);
+    int64_t bytes = !local.count ? 0 : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype)) : shared_limit + 1;
+    if (shared_bytes_ + bytes <= shared_limit) {
+      shared_bytes_ += bytes;
+      kernel_.root.locals.push_back(local);
+    } else {
+      kernel_.scratch.push_back(local);
+    }
+  }
+
+  LoopNode stage_node(const Definition& d, const Lowered& l) {
+    const Stage& s = l.stage;
+    LoopNode node;
+    node.comment = concat("v", d.out->id);
+    node.loops = s.kept;
+    if (cooperative_)
+      for (Loop& loop : node.loops) loop.kind = LoopKind::thread;
+    Assign store{s.target, s.offset, s.body, {}};
+    if (!d.reduce) {
+      node.assigns = {store};
+      if (node.loops.empty()) by_one_thread(node, s);
+      return node;
+    }
+    node.locals.push_back({l.accumulator, d.accumulator, {}});
+    node.assigns.push_back({first_local + l.accumulator, {}, identity_of(*d.reduce, d.accumulator), {}});
+    LoopNode sum;
+    sum.loops = s.reduced;
+    if (cooperative_ && s.kept.empty()) {
+      for (Loop& loop : sum.loops) loop.kind = LoopKind::thread;
+      sum.lane_reduced = l.accumulator;
+      sum.combined_in = reduction_buffer(d.accumulator);
+    }
+    sum.assigns.push_back({first_local + l.accumulator, {}, s.body, d.reduce});
+    node.children.push_back(std::move(sum));
+    LoopNode last;
+    store.value = s.epilogue;
+    last.assigns = {store};
+    if (node.loops.empty()) by_one_thread(last, s);
+    node.children.push_back(std::move(last));
+    return node;
+  }
+
+  // Memory that all threads share is written once; a scalar local every thread has for itself.
+  void by_one_thread(LoopNode& node, const Stage& s) {
+    if (cooperative_ && (s.target < first_local || bool(s.offset))) node.loops.push_back({kernel_.next_axis++, 1, LoopKind::thread, {}});
+  }
+
+  int reduction_buffer(DType dtype) {
+    auto [found, fresh] = reduction_buffers_.emplace(dtype, kernel_.next_local);
+    if (fresh) kernel_.root.locals.push_back({kernel_.next_local++, dtype, Expr(kernel_.block), 0, true});
+    return found->second;
+  }
+
+  bool cooperative_ = false;      // a block per iteration of the root's loops, not a thread
+  int64_t shared_bytes_ = 0;
+  std::map<DType, int> reduction_buffers_;
+};
+
+}  // namespace
+
+Kernel lower_gpu(const Group& group, const LoweringContext& context) {
+  if (group.stages.size() == 1 && group.stages[0].scatter) return lower_gpu_scatter(group, context);
+  if (std::optional<Kernel> kernel = lower_gpu_contraction(group, context)) return std::move(*kernel);
+  return GpuLowering(group, context).run();
+}
+
+}  // namespace metac

@@ -1,0 +1,21 @@
+// From a fusion group to a loop tree for a GPU. Every choice depends on shapes alone, so the order of each sum does too.
+//
+//   element-wise, short reductions    one thread per element of the result, neighbours in memory by neighbouring threads
+//   long reductions, rows             one block per row: threads share each stage's elements, reductions end in a tree over
+//                                     shared memory, row locals live in shared memory (in global scratch where too large)
+//   contractions                      a tile of the result per block, operands through shared memory, a register tile per
+//                                     thread (lower_gpu_contraction.cpp)
+//   scatters                          each thread owns elements of the result and applies, in order, what falls on them
+//                                     (lower_gpu_scatter.cpp)
+#pragma once
+#include "compiler/kernel/lower_group.h"
+
+namespace metac {
+
+Kernel lower_gpu(const Group& group, const LoweringContext& context);
+
+// Nothing where the group is no sum of products, or one too small in some direction to fill tiles.
+std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context);
+Kernel lower_gpu_scatter(const Group& group, const LoweringContext& context);
+
+}  // namespace metac

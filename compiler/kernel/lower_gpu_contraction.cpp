@@ -1,0 +1,224 @@
+// A sum of products for a GPU. Kept axes that only one factor reads are that factor's side of the result, axes that both
+// read (or none) are a batch. Each side's axes are one index, and so are the reduced axes: a matrix product, whatever the
+// factors are: loads at any address, under any condition, with whatever element-wise work was fused into them.
+//
+// A block of 16 by 16 threads computes a tile of up to 64 by 64 elements: 16 steps of the sum at a time come through
+// shared memory, zero where a side or the sum ends, and each thread keeps up to 4 by 4 sums in registers. Sums run in the
+// order of the reduced axes, one fused multiply-add each.
+#include <algorithm>
+
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/lower_gpu.h"
+#include "compiler/kernel/stage_lowering.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+constexpr int64_t edge = 16, steps = 16, least_side = 16, least_sum = 8, enough_blocks = 128, unknown = 1024;
+
+struct Side {
+  Expr factor;
+  std::vector<Loop> loops;      // outermost first
+  int64_t tile = 64;            // elements of it in a block's tile
+  Expr block, size;             // the loop over tiles; how many elements there are
+  int shared = 0;               // local: the tile's part of the factor
+  int64_t stride = 0;           // of it, from step to step
+};
+
+class GpuContraction : private StageLowering {
+ public:
+  using StageLowering::StageLowering;
+
+  std::optional<Kernel> run() {
+    if (group_.stages.size() != 1 || group_.shared != 0) return std::nullopt;
+    const Definition& d = group_.stages[0];
+    if (!d.reduce || *d.reduce != Reduce::add || d.scatter) return std::nullopt;
+    if (d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return std::nullopt;
+    kernel_.nodes = d.nodes;
+    kernel_.block = edge * edge;
+    std::vector<Expr> renamed = make_axes(d, stage_);
+    accumulator_ = kernel_.next_local++;
+    stage_.body = addressed(substitute_axes(d.body, renamed), accumulator_);
+    stage_.epilogue = addressed(substitute_axes(d.epilogue, renamed), accumulator_);
+    set_target(d, stage_, renamed);
+    simplify_stage(stage_);
+    order_loops(stage_);
+    collapse(stage_, stage_.kept);
+    collapse(stage_, stage_.reduced);
+    if (stage_.body->kind != ExprKind::call || stage_.body->fn != Fn::mul || !find_sides()) return std::nullopt;
+    build(d);
+    return std::move(kernel_);
+  }
+
+ private:
+  static Expr count(const std::vector<Loop>& loops) {
+    Expr n = 1;
+    for (const Loop& l : loops) n = n * l.extent;
+    return n;
+  }
+  static int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
+
+  // Columns are the side that runs along the result's memory.
+  bool find_sides() {
+    rows_.factor = stage_.body->args[0];
+    columns_.factor = stage_.body->args[1];
+    bool last_in_rows = false;
+    for (const Loop& l : stage_.kept) {
+      bool in_rows = uses_axis(rows_.factor, l.axis), in_columns = uses_axis(columns_.factor, l.axis);
+      (in_rows == in_columns ? batch_ : in_rows ? rows_.loops : columns_.loops).push_back(l);
+      last_in_rows = in_rows && !in_columns;
+    }
+    if (last_in_rows) std::swap(rows_, columns_);
+    sum_ = count(stage_.reduced);
+    int64_t blocks = known(count(batch_));
+    for (Side* side : {&rows_, &columns_}) {
+      side->size = count(side->loops);
+      int64_t n = known(side->size);
+      if (n < least_side) return false;
+      side->tile = n >= 64 ? 64 : n >= 32 ? 32 : 16;
+      blocks *= (n + side->tile - 1) / side->tile;
+    }
+    if (known(sum_) < least_sum) return false;
+    if (blocks < enough_blocks)
+      for (Side* side : {&rows_, &columns_}) side->tile = std::min<int64_t>(side->tile, 32);
+    return true;
+  }
+
+  Loop fresh(Expr extent, LoopKind kind) {
+    Loop loop{kernel_.next_axis++, extent, kind, {}};
+    bounds_.set_axis(loop.axis, extent);
+    return loop;
+  }
+
+  // The loops' indices out of the one index that stands for all of them.
+  static void decode(const std::vector<Loop>& loops, Expr index, std::map<int, Expr>& values) {
+    for (size_t k = loops.size(); k-- > 0;) {
+      values[loops[k].axis] = k == 0 ? index : floor_mod(index, loops[k].extent);
+      index = floor_div(index, loops[k].extent);
+    }
+  }
+
+  Expr placed(Expr e, const std::map<int, Expr>& values) const {
+    return simplify(rewrite(e, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::axis) return {};
+      auto found = values.find(n->id);
+      return found == values.end() ? Expr() : found->second;
+    }), bounds_);
+  }
+
+  static Expr below(Expr index, Expr size, int64_t step) { return floor_mod(size, step).is_int(0) ? bool_constant(true) : index < size; }
+
+  void build(const Definition& d) {
+    bounds_ = Bounds(*context_.symbols);
+    for (const Loop& l : batch_) {
+      bounds_.set_axis(l.axis, l.extent);
+      kernel_.root.loops.push_back({l.axis, l.extent, LoopKind::parallel, {}});
+    }
+    for (Side* side : {&rows_, &columns_}) {
+      Loop block = fresh(ceil_div(side->size, side->tile), LoopKind::parallel);
+      kernel_.root.loops.push_back(block);
+      side->block = axis(block.axis);
+    }
+    kernel_.schedule.push_back(concat("tiles of ", rows_.tile, " by ", columns_.tile, " elements, ", rows_.tile / edge, " by ", columns_.tile / edge, " in each thread's registers"));
+    kernel_.root.locals.push_back({accumulator_, d.accumulator, Expr(rows_.tile / edge * (columns_.tile / edge))});
+
+    Loop step = fresh(ceil_div(sum_, steps), LoopKind::serial);
+    LoopNode sum;
+    sum.loops = {step};
+    for (Side* side : {&rows_, &columns_}) sum.children.push_back(load_tile(*side, axis(step.axis) * Expr(steps)));
+    sum.children.back().barrier = true;
+    sum.children.push_back(multiply());
+    sum.children.back().barrier = true;
+    kernel_.root.children = {clear(d), std::move(sum), store()};
+    double work = 2;
+    for (const auto* loops : {&stage_.kept, &stage_.reduced})
+      for (const Loop& l : *loops) work *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
+    kernel_.flops = work;
+  }
+
+  LoopNode load_tile(Side& side, Expr first_step) {
+    // Neighbouring threads follow what is contiguous in memory: the sum, or the side.
+    bool along_sum = false;
+    visit(side.factor, [&](Expr n) {
+      if (n->kind != ExprKind::load || n->args.size() != 1 || stage_.reduced.empty()) return;
+      Expr step = stride_of(n->args[0], stage_.reduced.back().axis);
+      along_sum |= bool(step) && step.is_int(1);
+    });
+    Loop all = fresh(Expr(side.tile * steps), LoopKind::thread);
+    Expr e = axis(all.axis);
+    Expr own = along_sum ? floor_div(e, steps) : floor_mod(e, side.tile), step = along_sum ? floor_mod(e, steps) : floor_div(e, side.tile);
+    side.stride = side.tile + (along_sum ? 1 : 0);   // an odd stride keeps the writes in different banks
+    side.shared = kernel_.next_local++;
+    kernel_.root.locals.push_back({side.shared, side.factor->dtype, Expr(side.stride * steps), 0, true});
+    Expr index = side.block * Expr(side.tile) + own, at = first_step + step;
+    std::map<int, Expr> values;
+    decode(side.loops, index, values);
+    decode(stage_.reduced, at, values);
+    Expr inside = logical_and(below(index, side.size, side.tile), below(at, sum_, steps));
+    Expr value = placed(side.factor, values);
+    if (!inside.is_int(1)) value = select(inside, value, constant_of(value->dtype, 0));
+    LoopNode node;
+    node.loops = {all};
+    node.assigns.push_back({first_local + side.shared, simplify(step * Expr(side.stride) + own, bounds_), value, {}});
+    return node;
+  }
+
+  LoopNode clear(const Definition& d) {
+    LoopNode node;
+    Loop all = fresh(Expr(rows_.tile / edge * (columns_.tile / edge)), LoopKind::unrolled);
+    node.loops = {all};
+    node.assigns.push_back({first_local + accumulator_, axis(all.axis), constant_of(d.accumulator, 0), {}});
+    return node;
+  }
+
+  LoopNode multiply() {
+    LoopNode node;
+    Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps, LoopKind::unrolled);
+    Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
+    node.loops = {down, across, step, row, column};
+    auto element = [&](const Side& side, Expr own) {
+      return load(first_local + side.shared, side.factor->dtype, {axis(step.axis) * Expr(side.stride) + own});
+    };
+    Expr product = element(rows_, axis(down.axis) + axis(row.axis) * Expr(edge)) * element(columns_, axis(across.axis) + axis(column.axis) * Expr(edge));
+    node.assigns.push_back({first_local + accumulator_, axis(row.axis) * column.extent + axis(column.axis), product, Reduce::add});
+    return node;
+  }
+
+  LoopNode store() {
+    LoopNode node;
+    Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
+    Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
+    node.loops = {down, across, row, column};
+    Expr r = rows_.block * Expr(rows_.tile) + axis(down.axis) + axis(row.axis) * Expr(edge);
+    Expr c = columns_.block * Expr(columns_.tile) + axis(across.axis) + axis(column.axis) * Expr(edge);
+    std::map<int, Expr> values;
+    decode(rows_.loops, r, values);
+    decode(columns_.loops, c, values);
+    Expr sum = load(first_local + accumulator_, group_.stages[0].accumulator, {axis(row.axis) * column.extent + axis(column.axis)});
+    Expr value = rewrite(placed(stage_.epilogue, values), [&](Expr n) -> Expr {
+      return n->kind == ExprKind::load && n->id == first_local + accumulator_ ? sum : Expr();
+    });
+    LoopNode inside;
+    Expr guard = logical_and(below(r, rows_.size, rows_.tile), below(c, columns_.size, columns_.tile));
+    if (!guard.is_int(1)) inside.guard = guard;
+    inside.assigns.push_back({stage_.target, placed(stage_.offset, values), value, {}});
+    node.children.push_back(std::move(inside));
+    return node;
+  }
+
+  void place_local(const Local&) override { METAC_ASSERT(false, "a contraction's result is no local"); }
+
+  Stage stage_;
+  Side rows_, columns_;
+  std::vector<Loop> batch_;
+  Expr sum_;
+  Bounds bounds_;
+  int accumulator_ = -1;
+};
+
+}  // namespace
+
+std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context) { return GpuContraction(group, context).run(); }
+
+}  // namespace metac

@@ -1,0 +1,21 @@
+// What a generated library runs on: a GPU. The host's threads only prepare weights (set_weights).
+#pragma once
+#include "../executor.h"
+#include "place.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+class Target {
+ public:
+  using Device = CudaDevice;
+
+  bool open(Failure& failure) { return device_.open(failure); }
+  Device* device(ThreadPool&) { return &device_; }
+  static int32_t threads(int32_t asked) { return asked > 0 ? asked : 1; }
+  const void* hold(const void* weights, int64_t bytes, Failure& failure) { return device_.hold(weights, bytes, failure); }
+
+ private:
+  CudaDevice device_;
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,35 @@
+// How a kernel of a CUDA library is started. What the program's tables call a kernel is, on this target, a host function of
+// the same type (KernelFunction) that starts the device's: `scratch` is a DeviceLaunch, [begin, end) are the blocks.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#ifndef METAC_RUNTIME_NAMESPACE
+#define METAC_RUNTIME_NAMESPACE metac_runtime
+#endif
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+struct DeviceLaunch {
+  cudaStream_t stream;
+  void* scratch;          // device memory
+  int64_t scratch_bytes;  // of it for each block
+  cudaError_t status;     // set by the launch
+};
+
+// Starts `blocks` blocks of `threads` threads. `arguments` are the addresses of the kernel's arguments.
+template <class Kernel>
+static void start(Kernel* kernel, int64_t blocks, int threads, void** arguments, void* launch) {
+  constexpr int64_t most = 2147483647, most_rows = 65535;
+  DeviceLaunch& l = *static_cast<DeviceLaunch*>(launch);
+  const int64_t rows = (blocks + most - 1) / most;
+  if (rows > most_rows) {
+    l.status = cudaErrorInvalidConfiguration;
+    return;
+  }
+  const dim3 grid(static_cast<unsigned>(rows > 1 ? most : blocks), static_cast<unsigned>(rows));
+  l.status = cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), arguments, 0, l.stream);
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,138 @@
+// A GPU as the place of a program: device memory, one stream on which everything of a context happens in order.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "../place.h"
+#include "launch.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+inline bool cuda_failed(Failure& failure, const char* what, cudaError_t status) {
+  return failure.set(status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::internal, "CUDA: %s: %s", what, cudaGetErrorString(status));
+}
+
+// Device memory that only grows; as Block is on the host.
+class DeviceBlock {
+ public:
+  DeviceBlock() = default;
+  DeviceBlock(const DeviceBlock&) = delete;
+  DeviceBlock& operator=(const DeviceBlock&) = delete;
+  ~DeviceBlock() { release(); }
+
+  void* data() const { return data_; }
+  int64_t capacity() const { return capacity_; }
+
+  // At least `bytes`; the first `keep` stay. False: no memory, the old block is untouched. Work that still uses the old
+  // block ends first.
+  bool reserve(int64_t bytes, int64_t keep = 0) {
+    if (bytes <= capacity_ && data_ != nullptr) return true;
+    if (bytes < 0 || bytes > most_bytes) return false;
+    const int64_t size = align_up(bytes > 0 ? bytes : 1);
+    void* fresh = nullptr;
+    if (cudaMalloc(&fresh, static_cast<size_t>(size)) != cudaSuccess) {
+      cudaGetLastError();  // it is told by the result
+      return false;
+    }
+    if (keep > 0 && cudaMemcpy(fresh, data_, static_cast<size_t>(keep), cudaMemcpyDeviceToDevice) != cudaSuccess) {
+      cudaFree(fresh);
+      return false;
+    }
+    release();
+    data_ = fresh;
+    capacity_ = size;
+    return true;
+  }
+
+ private:
+  void release() {
+    if (data_ != nullptr) cudaFree(data_);
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+  void* data_ = nullptr;
+  int64_t capacity_ = 0;
+};
+
+class CudaDevice {
+ public:
+  CudaDevice() = default;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+  ~CudaDevice() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  // Takes the calling thread's current device. False: there is none.
+  bool open(Failure& failure) {
+    int count = 0;
+    const cudaError_t found = cudaGetDeviceCount(&count);
+    if (found != cudaSuccess || count == 0) {
+      cudaGetLastError();
+      return failure.set(Status::unsupported, "no CUDA device: %s", found == cudaSuccess ? "the driver lists none" : cudaGetErrorString(found));
+    }
+    cudaError_t status = cudaGetDevice(&device_);
+    if (status == cudaSuccess) status = cudaStreamCreate(&stream_);
+    return status == cudaSuccess || cuda_failed(failure, "opening the device", status);
+  }
+
+  // The weights block as the device sees it; null: failed. What runs still reads the old one ends first.
+  const void* hold(const void* weights, int64_t bytes, Failure& failure) {
+    if (bytes == 0) return weights;
+    if (!enter(failure)) return nullptr;
+    if (!weights_.reserve(bytes)) {
+      failure.set(Status::out_of_memory, "no memory on the device for %lld bytes of weights", static_cast<long long>(bytes));
+      return nullptr;
+    }
+    const cudaError_t status = cudaMemcpy(weights_.data(), weights, static_cast<size_t>(bytes), cudaMemcpyHostToDevice);
+    if (status == cudaSuccess) return weights_.data();
+    cuda_failed(failure, "copying the weights", status);
+    return nullptr;
+  }
+
+  bool enter(Failure& failure) {
+    const cudaError_t status = cudaSetDevice(device_);
+    return status == cudaSuccess || cuda_failed(failure, "choosing the device", status);
+  }
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  int device_ = 0;
+  cudaStream_t stream_ = nullptr;
+  DeviceBlock weights_;
+};
+
+template <>
+struct Place<CudaDevice> {
+  using Memory = DeviceBlock;
+  static constexpr bool separate = true;
+
+  static bool enter(CudaDevice& device, Failure& failure) { return device.enter(failure); }
+  static bool wait(CudaDevice& device, Failure& failure) {
+    const cudaError_t status = cudaStreamSynchronize(device.stream());
+    return status == cudaSuccess || cuda_failed(failure, "running the kernels", status);
+  }
+  static int64_t scratch_parts(CudaDevice&, int64_t blocks) { return blocks; }
+  static bool copy(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return move(device, to, from, bytes, cudaMemcpyDeviceToDevice, failure);
+  }
+  static bool to_device(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return move(device, to, from, bytes, cudaMemcpyHostToDevice, failure);
+  }
+  // Waits: the caller reads it next.
+  static bool to_host(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return move(device, to, from, bytes, cudaMemcpyDeviceToHost, failure) && wait(device, failure);
+  }
+  static bool launch(CudaDevice& device, LaunchRequest& r, Failure& failure) {
+    DeviceLaunch launch{device.stream(), r.scratch, r.scratch_bytes, cudaSuccess};
+    r.kernel(r.buffers, r.symbols, &launch, 0, r.iterations);
+    return launch.status == cudaSuccess || cuda_failed(failure, "starting a kernel", launch.status);
+  }
+
+ private:
+  static bool move(CudaDevice& device, void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, Failure& failure) {
+    const cudaError_t status = cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, device.stream());
+    return status == cudaSuccess || cuda_failed(failure, "copying", status);
+  }
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,0 +1,19 @@
+// What a generated library runs on: the CPU. runtime/cuda/cuda_target.h is the same for a GPU.
+#pragma once
+#include "executor.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+class Target {
+ public:
+  using Device = ThreadPool;
+
+  bool open(Failure&) { return true; }
+  Device* device(ThreadPool& pool) { return &pool; }
+  // How many threads the library's pool gets.
+  static int32_t threads(int32_t asked) { return asked; }
+  // The weights block where the device reads it; null: failed.
+  const void* hold(const void* weights, int64_t, Failure&) { return weights; }
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE

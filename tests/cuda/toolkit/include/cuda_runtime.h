@@ -1,0 +1,294 @@
+// A stand-in for the CUDA toolkit's header: the execution model on the CPU, for tests. Kernels are compiled as C++; a block's
+// threads are fibers that change places at barriers, blocks run one after the other.
+//
+// What it finds that a GPU might hide:
+//   races and forgotten barriers   METAC_SHIM_ORDER = forward, reverse or a number (a shuffle): the order of threads and
+//                                  blocks. The bits of a result must not depend on it.
+//   barriers not reached by all    the program ends with a message
+//   unset memory                   device memory and, at the start of a block, shared memory are full of 0xff (NaN)
+//   out of bounds                  behind every allocation lies a page that cannot be touched
+//   host code on device memory     it can be touched only while a kernel or a copy runs
+// METAC_SHIM_DEVICES=0: there is no device. METAC_SHIM_FAIL=n: the n-th call that may fail does.
+#pragma once
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#define __host__
+#define __device__
+#define __global__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(n)
+#define __shared__ static __attribute__((section("shim_shared")))
+#define __syncthreads() shim::barrier(__FILE__, __LINE__)
+
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35 };
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+struct uint3 { unsigned x, y, z; };
+struct dim3 {
+  unsigned x, y, z;
+  dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+typedef struct shim_stream* cudaStream_t;
+
+inline uint3 threadIdx, blockIdx;
+inline dim3 blockDim, gridDim;
+
+// What the linker makes of the section of shared variables: its ends.
+extern "C" {
+extern char __start_shim_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_shim_shared[] __attribute__((weak, visibility("hidden")));
+}
+
+namespace shim {
+
+[[noreturn]] inline void stop(const char* what, const char* file, int line) {
+  std::fprintf(stderr, "shim: %s (%s:%d), block %u, thread %u\n", what, file, line, blockIdx.x, threadIdx.x);
+  std::abort();
+}
+
+// ---- calls that fail when asked to ----
+inline bool fails() {
+  static long left = std::getenv("METAC_SHIM_FAIL") != nullptr ? std::atol(std::getenv("METAC_SHIM_FAIL")) : 0;
+  return left > 0 && --left == 0;
+}
+inline int devices() {
+  const char* text = std::getenv("METAC_SHIM_DEVICES");
+  return text == nullptr ? 1 : std::atoi(text);
+}
+
+// ---- device memory ----
+constexpr size_t page = 4096;
+struct Allocation {
+  char *map, *data;
+  size_t pages, bytes;
+};
+inline std::vector<Allocation>& allocations() {
+  static std::vector<Allocation> all;
+  return all;
+}
+inline void protect(int how) {
+  for (const Allocation& a : allocations()) mprotect(a.map, a.pages * page, how);
+}
+struct Access {  // while it lives, device memory can be touched
+  Access() { protect(PROT_READ | PROT_WRITE); }
+  ~Access() { protect(PROT_NONE); }
+};
+inline const Allocation* allocation_of(const void* p) {
+  for (const Allocation& a : allocations())
+    if (p >= a.data && p < a.data + a.bytes) return &a;
+  return nullptr;
+}
+
+// ---- threads ----
+struct Fiber {
+  jmp_buf place;
+  ucontext_t context;
+  char* stack;
+  unsigned thread;
+  bool waiting;
+};
+struct Scheduler {
+  std::vector<Fiber*> pool, active;
+  std::vector<unsigned> order;
+  size_t next = 0;            // of the threads in `order` that have not begun
+  size_t ended = 0;
+  void (*body)(void*) = nullptr;
+  void* argument = nullptr;
+  Fiber* running = nullptr;
+  jmp_buf home;
+  const char* file = nullptr;  // the barrier that the waiting ones stand at
+  int line = 0;
+};
+inline Scheduler& scheduler() {
+  static Scheduler s;
+  return s;
+}
+
+inline void fiber_main() {
+  Scheduler& s = scheduler();
+  for (;;) {
+    while (s.next < s.order.size()) {
+      Fiber* self = s.running;
+      self->thread = s.order[s.next++];
+      threadIdx = {self->thread, 0, 0};
+      s.body(s.argument);
+      ++s.ended;
+    }
+    s.running->waiting = false;
+    if (_setjmp(s.running->place) == 0) _longjmp(s.home, 1);
+  }
+}
+
+inline void resume(Fiber* f) {
+  Scheduler& s = scheduler();
+  s.running = f;
+  if (_setjmp(s.home) != 0) return;
+  if (f->stack != nullptr) {
+    threadIdx = {f->thread, 0, 0};
+    _longjmp(f->place, 1);
+  }
+  constexpr size_t size = 256 << 10;
+  f->stack = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  getcontext(&f->context);
+  f->context.uc_stack.ss_sp = f->stack;
+  f->context.uc_stack.ss_size = size;
+  f->context.uc_link = nullptr;
+  makecontext(&f->context, reinterpret_cast<void (*)()>(&fiber_main), 0);
+  setcontext(&f->context);
+}
+
+inline void barrier(const char* file, int line) {
+  Scheduler& s = scheduler();
+  Fiber* self = s.running;
+  if (s.file != nullptr && (s.line != line || std::strcmp(s.file, file) != 0)) stop("threads of a block wait at different barriers", file, line);
+  s.file = file;
+  s.line = line;
+  self->waiting = true;
+  if (_setjmp(self->place) == 0) _longjmp(s.home, 1);
+  self->waiting = false;
+}
+
+inline void shuffle(std::vector<unsigned>& order, unsigned salt) {
+  const char* text = std::getenv("METAC_SHIM_ORDER");
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<unsigned>(i);
+  if (text == nullptr || std::strcmp(text, "forward") == 0) return;
+  if (std::strcmp(text, "reverse") == 0) {
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<unsigned>(order.size() - 1 - i);
+    return;
+  }
+  uint64_t state = static_cast<uint64_t>(std::atoll(text)) * 0x9e3779b97f4a7c15u + salt;
+  for (size_t i = order.size(); i > 1; --i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    std::swap(order[i - 1], order[(state >> 33) % i]);
+  }
+}
+
+inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
+  Scheduler& s = scheduler();
+  if (__start_shim_shared != nullptr) std::memset(__start_shim_shared, 0xff, static_cast<size_t>(__stop_shim_shared - __start_shim_shared));
+  s.order.resize(threads);
+  shuffle(s.order, blockIdx.x);
+  s.next = s.ended = 0;
+  s.body = body;
+  s.argument = argument;
+  s.active.clear();
+  s.file = nullptr;
+  size_t used = 0;
+  while (s.next < threads) {  // a fiber does one thread after the other until one waits
+    if (used == s.pool.size()) s.pool.push_back(static_cast<Fiber*>(std::calloc(1, sizeof(Fiber))));
+    Fiber* f = s.pool[used++];
+    resume(f);
+    if (f->waiting) s.active.push_back(f);
+  }
+  while (!s.active.empty()) {
+    if (s.ended > 0) stop("a barrier that other threads of the block have passed by", s.file, s.line);
+    s.file = nullptr;
+    std::vector<unsigned> turn(s.active.size());
+    shuffle(turn, static_cast<unsigned>(s.line));
+    std::vector<Fiber*> still;
+    for (unsigned k : turn) resume(s.active[k]);
+    for (Fiber* f : s.active)
+      if (f->waiting) still.push_back(f);
+    s.active.swap(still);
+  }
+}
+
+template <class... P>
+struct Call {
+  void (*kernel)(P...);
+  void** arguments;
+
+  template <size_t... i>
+  void apply(std::index_sequence<i...>) const { kernel(*static_cast<std::remove_cv_t<P>*>(arguments[i])...); }
+  static void body(void* self) { static_cast<const Call*>(self)->apply(std::index_sequence_for<P...>()); }
+};
+
+}  // namespace shim
+
+template <class... P>
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (block.x == 0 || block.x > 1024 || grid.x == 0 || grid.y == 0 || grid.x > 2147483647u || grid.y > 65535u) return cudaErrorInvalidConfiguration;
+  shim::Access access;
+  blockDim = block;
+  gridDim = grid;
+  shim::Call<P...> call{kernel, arguments};
+  std::vector<unsigned> order(size_t{grid.x} * grid.y);
+  shim::shuffle(order, 0);
+  for (unsigned k : order) {
+    blockIdx = {k % grid.x, k / grid.x, 0};
+    shim::run_block(block.x, &shim::Call<P...>::body, &call);
+  }
+  return cudaSuccess;
+}
+
+inline const char* cudaGetErrorString(cudaError_t status) {
+  switch (status) {
+    case cudaSuccess: return "no error";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    default: return "invalid argument";
+  }
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = shim::devices();
+  return *count > 0 ? cudaSuccess : cudaErrorInsufficientDriver;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  *stream = reinterpret_cast<cudaStream_t>(std::malloc(1));
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  std::free(stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+
+inline cudaError_t cudaMalloc(void** result, size_t bytes) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  const size_t pages = (bytes + shim::page - 1) / shim::page;
+  char* map = static_cast<char*>(mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
+  if (bytes <= size_t{64} << 20) std::memset(map, 0xff, pages * shim::page);
+  mprotect(map, (pages + 1) * shim::page, PROT_NONE);
+  shim::Allocation a{map, map + pages * shim::page - (bytes + 63) / 64 * 64, pages, bytes};
+  shim::allocations().push_back(a);
+  *result = a.data;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* data) {
+  for (size_t i = 0; i < shim::allocations().size(); ++i) {
+    if (shim::allocations()[i].data != data) continue;
+    munmap(shim::allocations()[i].map, (shim::allocations()[i].pages + 1) * shim::page);
+    shim::allocations().erase(shim::allocations().begin() + static_cast<std::ptrdiff_t>(i));
+    return cudaSuccess;
+  }
+  return data == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if ((shim::allocation_of(to) != nullptr) != to_device || (shim::allocation_of(from) != nullptr) != from_device) return cudaErrorInvalidValue;
+  shim::Access access;
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) { return cudaMemcpy(to, from, bytes, kind); }
