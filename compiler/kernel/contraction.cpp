@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/tiled_sum.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -211,145 +212,27 @@ class ContractionLowering {
     tile_axis_ = candidates.empty() ? -1 : candidates[choose_tiled_axis(extents)];
   }
 
-  struct Variant {
-    int points;           // of the tiled axis
-    bool serial;          // an unknown rest: one point at a time, `rest` of them
-    Expr rest;
-    bool partial;         // the last vectors along the lanes
-  };
-
   void build() {
-    const Loop* lane_loop = nullptr;
-    const Loop* tile_loop = nullptr;
-    for (const Loop& l : kept_) {
-      if (l.axis == lane_axis_) lane_loop = &l;
-      if (l.axis == tile_axis_) tile_loop = &l;
-    }
-    lane_extent_ = lane_loop->extent;
-    Expr tile_extent = tile_loop ? tile_loop->extent : Expr(1);
-    int64_t block = static_cast<int64_t>(plan_.vectors) * lanes_;
-    if (tile_loop && tile_extent.if_int() && plan_.tile > tile_extent.as_int()) points_ = static_cast<int>(tile_extent.as_int());
-    else points_ = tile_loop ? plan_.tile : 1;
-    if (tile_loop && tile_extent.if_int()) {  // even tiles: 4 of 13 rather than 3 of 14 and one of 7
-      int64_t n = tile_extent.as_int(), tiles = (n + points_ - 1) / points_;
-      int64_t even = (n + tiles - 1) / tiles;
-      if (n % points_ != 0 && n % even == 0) points_ = static_cast<int>(even);
-    }
-    lane_block_ = kernel_.next_axis++;
-    tile_block_ = kernel_.next_axis++;
-    // Outer loops: axes in the operands' order, lane blocks before the tiles, so that a worker keeps its weights.
-    for (const Loop& l : kept_) {
-      if (l.axis == lane_axis_ || l.axis == tile_axis_) continue;
-      bool with_lanes = uses_axis(body_->args[1], l.axis);
-      (with_lanes ? kernel_.root.loops : inner_outer_).push_back({l.axis, l.extent, LoopKind::parallel, {}});
-    }
-    kernel_.root.loops.push_back({lane_block_, ceil_div(lane_extent_, block), LoopKind::parallel, {}});
-    for (const Loop& l : inner_outer_) kernel_.root.loops.push_back(l);
-    kernel_.root.loops.push_back({tile_block_, ceil_div(tile_extent, points_), LoopKind::parallel, {}});
-    kernel_.schedule.push_back(concat("tile: ", points_, " points by ", plan_.vectors, " vectors of ", lanes_, " lanes in registers"));
-
-    bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
-    Expr last_lanes = axis(lane_block_) * Expr(block) + Expr(block) <= lane_extent_;
-    Expr full_tile = axis(tile_block_) * Expr(points_) + Expr(points_) <= tile_extent;
-    for (bool partial : {false, true}) {
-      if (partial && lanes_whole) continue;
-      if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
-      for (bool rest : {false, true}) {
-        if (rest && tiles_whole) continue;
-        Variant v{points_, false, {}, partial};
-        if (rest) {
-          Expr left = floor_mod(tile_extent, points_);
-          if (left.if_int()) v.points = static_cast<int>(left.as_int());
-          else v = {1, true, left, partial};
-        }
-        LoopNode node = tile_body(v);
-        Expr guard = bool_constant(true);
-        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block)) guard = partial ? logical_not(last_lanes) : last_lanes;
-        if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
-        if (!guard.is_int(1)) node.guard = guard;
-        node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
-        kernel_.root.children.push_back(std::move(node));
-      }
-    }
+    TiledSum sum;
+    sum.kept = kept_;
+    sum.reduced = reduced_;
+    sum.body = body_;
+    sum.epilogue = epilogue_;
+    sum.offset = offset_;
+    sum.target = target_;
+    sum.lane_axis = lane_axis_;
+    sum.tile_axis = tile_axis_;
+    sum.vectors = plan_.vectors;
+    sum.points = plan_.tile;
+    sum.lanes = lanes_;
+    sum.unrolled = plan_.unrolled;
+    sum.lanes_in_both = plan_.lanes_in_both;
+    int points = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
-    kernel_.cost = std::max(1.0, steps * tile_cycles(points_, plan_.vectors, plan_.lanes_in_both) / 3.0);
-    double points = 2 * steps;
-    for (const Loop& l : kept_) points *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
-    kernel_.flops = points;
-  }
-
-  LoopNode tile_body(const Variant& v) {
-    int vectors = plan_.vectors;
-    if (v.partial && lane_extent_.if_int()) {
-      int64_t left = lane_extent_.as_int() % (static_cast<int64_t>(vectors) * lanes_);
-      vectors = static_cast<int>((left + lanes_ - 1) / lanes_);
-    }
-    LoopNode node;
-    Expr serial_point;
-    if (v.serial) {
-      Loop one{kernel_.next_axis++, v.rest, LoopKind::serial, {}};
-      node.loops.push_back(one);
-      serial_point = axis(one.axis);
-    }
-    int accumulator = kernel_.next_local++;
-    node.locals.push_back({accumulator, DType::f32, Expr(static_cast<int64_t>(v.points) * vectors * lanes_), lanes_});
-    node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 0));
-    LoopNode sum;
-    sum.loops = reduced_;
-    int unroll = plan_.unrolled;
-    for (size_t k = sum.loops.size(); k-- > 0 && unroll > 0; --unroll)
-      if (sum.loops[k].extent.if_int()) sum.loops[k].kind = LoopKind::unrolled;
-    // Unrolled reduced loops stand with the tile, so that loads shared between them are shared.
-    std::vector<Loop> printed_out;
-    while (!sum.loops.empty() && sum.loops.back().kind == LoopKind::unrolled) {
-      printed_out.insert(printed_out.begin(), sum.loops.back());
-      sum.loops.pop_back();
-    }
-    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, 1);
-    inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
-    sum.children.push_back(std::move(inner));
-    node.children.push_back(std::move(sum));
-    node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 2));
-    return node;
-  }
-
-  // phase 0: clear the registers, 1: one reduction step, 2: epilogue and store.
-  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, int phase) {
-    LoopNode nest;
-    Loop lane{kernel_.next_axis++, Expr(lanes_), LoopKind::vector, {}};
-    Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
-    Loop vector{kernel_.next_axis++, Expr(vectors), LoopKind::unrolled, {}};
-    Expr first = axis(lane_block_) * Expr(static_cast<int64_t>(plan_.vectors) * lanes_) + axis(vector.axis) * Expr(lanes_);
-    if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(lanes_)), Expr(0));
-    nest.loops = {lane, point, vector};
-    Expr lane_index = first + axis(lane.axis);
-    Expr tile_index = axis(tile_block_) * Expr(points_) + (v.serial ? serial_point : axis(point.axis));
-    Bounds b = bounds();
-    b.set_axis(lane_block_, ceil_div(lane_extent_, static_cast<int64_t>(plan_.vectors) * lanes_));
-    b.set_axis(lane.axis, lanes_);
-    b.set_axis(point.axis, Expr(v.points));
-    b.set_axis(vector.axis, Expr(vectors));
-    auto place = [&](Expr e) {
-      return simplify(rewrite(e, [&](Expr n) -> Expr {
-        if (n->kind != ExprKind::axis) return {};
-        if (n->id == lane_axis_) return lane_index;
-        return n->id == tile_axis_ ? tile_index : Expr();
-      }), b);
-    };
-    Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(lanes_) + axis(lane.axis);
-    if (phase == 0) {
-      nest.assigns.push_back({first_local + accumulator, reg, float_constant(0, DType::f32), {}});
-    } else if (phase == 1) {
-      nest.assigns.push_back({first_local + accumulator, reg, place(body_), Reduce::add});
-    } else {
-      Expr value = rewrite(place(epilogue_), [&](Expr n) -> Expr {
-        if (n->kind != ExprKind::load || n->id != reduced_value) return {};
-        return load(first_local + accumulator, DType::f32, {reg});
-      });
-      nest.assigns.push_back({target_, place(offset_), value, {}});
-    }
-    return nest;
+    kernel_.cost = std::max(1.0, steps * tile_cycles(points, plan_.vectors, plan_.lanes_in_both) / 3.0);
+    kernel_.flops = 2 * steps;
+    for (const Loop& l : kept_) kernel_.flops *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
   }
 
   const Definition& d_;
@@ -357,9 +240,9 @@ class ContractionLowering {
   const LoweringContext& context_;
   int lanes_;
   Kernel kernel_;
-  std::vector<Loop> kept_, reduced_, inner_outer_;
-  Expr body_, epilogue_, offset_, lane_extent_;
-  int target_ = 0, lane_axis_ = 0, tile_axis_ = -1, lane_block_ = 0, tile_block_ = 0, points_ = 1;
+  std::vector<Loop> kept_, reduced_;
+  Expr body_, epilogue_, offset_;
+  int target_ = 0, lane_axis_ = 0, tile_axis_ = -1;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/choose_layouts.h"
+#include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
@@ -87,9 +88,15 @@ class Compilation {
       needed.in_memory.insert(out);
       needed.own_memory.insert(out);
     }
-    top_ = fuse(graph_.ops, needed, is_constant(), graph_.symbols, options_.fusion);
+    top_ = fuse_region(graph_.ops, needed);
     model_.unfused_cost_bytes = unfused_cost(graph_.ops, graph_.symbols, is_constant());
     fuse_regions(graph_.ops);
+  }
+
+  FusedRegion fuse_region(const std::vector<Op*>& ops, const Needed& needed) {
+    FusedRegion fused = fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion);
+    if (options_.fusion == Fusion::best && options_.target == Target::cpu) fuse_row_blocks(fused, needed.in_memory, options_.cpu.vector_bytes / 4, graph_.symbols);
+    return fused;
   }
 
   void fuse_regions(const std::vector<Op*>& ops) {
@@ -100,7 +107,7 @@ class Compilation {
         for (const Var* result : region.results)
           if (result) needed.in_memory.insert(result);
         model_.unfused_cost_bytes = add_costs(model_.unfused_cost_bytes, unfused_cost(region.ops, graph_.symbols, is_constant()));
-        regions_[&region] = fuse(region.ops, needed, is_constant(), graph_.symbols, options_.fusion);
+        regions_[&region] = fuse_region(region.ops, needed);
         fuse_regions(region.ops);
       }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "../include/@name@.h"
 #include "runtime/tensor_proto.h"
@@ -274,6 +275,9 @@ int run(const Arguments& arguments, @name@_context** context) {
     for (size_t d = 0; d < tensors[i].dims.size(); ++d) inputs[i].dims[d] = tensors[i].dims[d];
   }
   if (@name@_run(*context, inputs.data(), @NAME@_INPUTS, outputs.data(), @NAME@_OUTPUTS) != @NAME@_OK) return fault(@name@_last_error(*context));
+  std::error_code made;
+  if (!arguments.output_dir.empty()) std::filesystem::create_directories(arguments.output_dir, made);
+  if (made) return fault("cannot make the folder " + arguments.output_dir + ": " + made.message());
   for (int i = 0; i < @NAME@_OUTPUTS; ++i) {
     const @name@_tensor& tensor = outputs[static_cast<size_t>(i)];
     const @name@_port* port = @name@_output(i);

@@ -1,0 +1,189 @@
+#include "compiler/kernel/tiled_sum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+class TileNest {
+ public:
+  TileNest(Kernel& kernel, const TiledSum& sum, const std::vector<Symbol>& symbols) : kernel_(kernel), s_(sum), symbols_(symbols) {}
+
+  struct Variant {
+    int points;           // of the tiled axis
+    bool serial;          // an unknown rest: one point at a time, `rest` of them
+    Expr rest;
+    bool partial;         // the last vectors along the lanes
+  };
+
+  int build(LoopNode& nest, LoopKind kind) {
+    const Loop* lane_loop = nullptr;
+    const Loop* tile_loop = nullptr;
+    for (const Loop& l : s_.kept) {
+      if (l.axis == s_.lane_axis) lane_loop = &l;
+      if (l.axis == s_.tile_axis) tile_loop = &l;
+    }
+    lane_extent_ = lane_loop->extent;
+    Expr tile_extent = tile_loop ? tile_loop->extent : Expr(1);
+    int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
+    if (tile_loop && tile_extent.if_int() && s_.points > tile_extent.as_int()) points_ = static_cast<int>(tile_extent.as_int());
+    else points_ = tile_loop ? s_.points : 1;
+    if (tile_loop && tile_extent.if_int()) {  // even tiles: 4 of 13 rather than 3 of 14 and one of 7
+      int64_t n = tile_extent.as_int(), tiles = (n + points_ - 1) / points_;
+      int64_t even = (n + tiles - 1) / tiles;
+      if (n % points_ != 0 && n % even == 0) points_ = static_cast<int>(even);
+    }
+    lane_block_ = kernel_.next_axis++;
+    tile_block_ = kernel_.next_axis++;
+    // Outer loops: axes in the operands' order, lane blocks before the tiles, so that a worker keeps its weights.
+    for (const Loop& l : s_.kept) {
+      if (l.axis == s_.lane_axis || l.axis == s_.tile_axis) continue;
+      bool with_lanes = uses_axis(s_.body->args[1], l.axis);
+      (with_lanes ? nest.loops : inner_outer_).push_back({l.axis, l.extent, kind, {}});
+    }
+    nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
+    for (const Loop& l : inner_outer_) nest.loops.push_back(l);
+    nest.loops.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
+    kernel_.schedule.push_back(concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
+
+    bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
+    Expr last_lanes = axis(lane_block_) * Expr(block) + Expr(block) <= lane_extent_;
+    Expr full_tile = axis(tile_block_) * Expr(points_) + Expr(points_) <= tile_extent;
+    for (bool partial : {false, true}) {
+      if (partial && lanes_whole) continue;
+      if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
+      for (bool rest : {false, true}) {
+        if (rest && tiles_whole) continue;
+        Variant v{points_, false, {}, partial};
+        if (rest) {
+          Expr left = floor_mod(tile_extent, points_);
+          if (left.if_int()) v.points = static_cast<int>(left.as_int());
+          else v = {1, true, left, partial};
+        }
+        LoopNode node = tile_body(v);
+        Expr guard = bool_constant(true);
+        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block)) guard = partial ? logical_not(last_lanes) : last_lanes;
+        if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
+        if (!guard.is_int(1)) node.guard = guard;
+        node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
+        nest.children.push_back(std::move(node));
+      }
+    }
+    return points_;
+  }
+
+  LoopNode tile_body(const Variant& v) {
+    int vectors = s_.vectors;
+    if (v.partial && lane_extent_.if_int()) {
+      int64_t left = lane_extent_.as_int() % (static_cast<int64_t>(vectors) * s_.lanes);
+      vectors = static_cast<int>((left + s_.lanes - 1) / s_.lanes);
+    }
+    LoopNode node;
+    Expr serial_point;
+    if (v.serial) {
+      Loop one{kernel_.next_axis++, v.rest, LoopKind::serial, {}};
+      node.loops.push_back(one);
+      serial_point = axis(one.axis);
+    }
+    int accumulator = kernel_.next_local++;
+    node.locals.push_back({accumulator, DType::f32, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+    node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 0));
+    LoopNode sum;
+    sum.loops = s_.reduced;
+    int unroll = s_.unrolled;
+    for (size_t k = sum.loops.size(); k-- > 0 && unroll > 0; --unroll)
+      if (sum.loops[k].extent.if_int()) sum.loops[k].kind = LoopKind::unrolled;
+    // Unrolled reduced loops stand with the tile, so that loads shared between them are shared.
+    std::vector<Loop> printed_out;
+    while (!sum.loops.empty() && sum.loops.back().kind == LoopKind::unrolled) {
+      printed_out.insert(printed_out.begin(), sum.loops.back());
+      sum.loops.pop_back();
+    }
+    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, 1);
+    inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
+    sum.children.push_back(std::move(inner));
+    node.children.push_back(std::move(sum));
+    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, 2);
+    if (!s_.stored_points) {
+      node.children.push_back(std::move(store));
+      return node;
+    }
+    Loop point = store.loops[1];
+    store.loops.erase(store.loops.begin() + 1);
+    for (int p = 0; p < v.points; ++p) {
+      LoopNode one = store;
+      substitute_axis(one, point.axis, p);
+      one.guard = tile_index(v, serial_point, Expr(p)) < s_.stored_points;
+      node.children.push_back(std::move(one));
+    }
+    return node;
+  }
+
+  Expr tile_index(const Variant& v, Expr serial_point, Expr point) const {
+    return axis(tile_block_) * Expr(points_) + (v.serial ? serial_point : point);
+  }
+
+  // phase 0: clear the registers, 1: one reduction step, 2: epilogue and store.
+  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, int phase) {
+    LoopNode nest;
+    Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
+    Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
+    Loop vector{kernel_.next_axis++, Expr(vectors), LoopKind::unrolled, {}};
+    Expr first = axis(lane_block_) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + axis(vector.axis) * Expr(s_.lanes);
+    if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(s_.lanes)), Expr(0));
+    nest.loops = {lane, point, vector};
+    Expr lane_index = first + axis(lane.axis);
+    Expr at_point = tile_index(v, serial_point, axis(point.axis));
+    Bounds b = bounds();
+    b.set_axis(lane_block_, ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes));
+    b.set_axis(lane.axis, s_.lanes);
+    b.set_axis(point.axis, Expr(v.points));
+    b.set_axis(vector.axis, Expr(vectors));
+    auto place = [&](Expr e) {
+      return simplify(rewrite(e, [&](Expr n) -> Expr {
+        if (n->kind != ExprKind::axis) return {};
+        if (n->id == s_.lane_axis) return lane_index;
+        return n->id == s_.tile_axis ? at_point : Expr();
+      }), b);
+    };
+    Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
+    if (phase == 0) {
+      nest.assigns.push_back({first_local + accumulator, reg, float_constant(0, DType::f32), {}});
+    } else if (phase == 1) {
+      nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
+    } else {
+      Expr value = rewrite(place(s_.epilogue), [&](Expr n) -> Expr {
+        if (n->kind != ExprKind::load || n->id != reduced_value) return {};
+        return load(first_local + accumulator, DType::f32, {reg});
+      });
+      nest.assigns.push_back({s_.target, place(s_.offset), value, {}});
+    }
+    return nest;
+  }
+
+  Bounds bounds() const {
+    Bounds b(symbols_);
+    for (const std::vector<Loop>* loops : {&std::as_const(kernel_.root.loops), &s_.kept, &s_.reduced})
+      for (const Loop& l : *loops) b.set_axis(l.axis, l.extent);
+    return b;
+  }
+
+  Kernel& kernel_;
+  const TiledSum& s_;
+  const std::vector<Symbol>& symbols_;
+  std::vector<Loop> inner_outer_;
+  Expr lane_extent_;
+  int lane_block_ = 0, tile_block_ = 0, points_ = 1;
+};
+
+}  // namespace
+
+int add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols) {
+  return TileNest(kernel, sum, symbols).build(nest, kind);
+}
+
+}  // namespace metac

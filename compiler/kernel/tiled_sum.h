@@ -1,0 +1,24 @@
+// A sum of products in register tiles: `vectors` vectors along one axis by `points` points of another stay in registers
+// while the reduced loops run. Whole kernels (lower_contraction) and stages of larger ones (lower_row_block) are made of it.
+#pragma once
+#include "compiler/kernel/contraction.h"
+
+namespace metac {
+
+struct TiledSum {
+  std::vector<Loop> kept, reduced;    // kernel axes; kept in the order of the result's memory, outermost first
+  Expr body, epilogue, offset;        // addressed; body is a product whose second factor has the lanes
+  int target = 0;                     // argument or first_local + local that is stored to
+  int lane_axis = 0, tile_axis = -1;  // kernel axes; -1: no axis is tiled
+  int vectors = 1, points = 1;        // the tile wanted; fewer points where the axis has fewer
+  int lanes = 16;                     // of a vector
+  int unrolled = 0;                   // how many of the innermost reduced loops are printed out
+  bool lanes_in_both = false;
+  Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
+};
+
+// Adds the loops over tiles, of the given kind, and the variants of the tile's body (full, rest of the tiled axis, last
+// lanes) to `nest`. Returns the points of a full tile.
+int add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols);
+
+}  // namespace metac

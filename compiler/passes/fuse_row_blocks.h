@@ -1,0 +1,16 @@
+// A row kernel (fuse_rows.h) takes in the contraction that makes its rows and the one that sums over them, where nobody
+// else reads what passes between the three: softmax(q k) v becomes one kernel (compiler/kernel/lower_row_block.h).
+//
+// Conditions: the first contraction's rows are the last shared axis of the row kernel, in one operand alone; it keeps one
+// axis beside the shared ones; the last contraction sums over that axis and keeps one other, contiguous in its second
+// operand and in its result. The rows are at least as many as a vector has lanes, or unknown.
+// A division of what is summed by a value of the row moves behind the sum.
+#pragma once
+#include "compiler/passes/fuse.h"
+
+namespace metac {
+
+// lanes: float32 elements of a vector.
+void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, int lanes, const std::vector<Symbol>& symbols);
+
+}  // namespace metac
