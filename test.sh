@@ -75,6 +75,7 @@ sample=(--sample 400 --seed "$seed")
 stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
 stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
 
+stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage project "$python" tests/project/run_project.py --build build/ci

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""The core's hardest cases against NumPy in float64: convolutions with first and second derivatives, transposed and
+quantised convolutions, softmax, layer norm and attention.
+
+    python3 run_probe.py --metac build/release/bin/metac [--only REGEX] [--ways jit,static,symbolic]
+    needs: pip install numpy onnx
+
+Each case is a small ONNX model made here; derivatives are nodes of ai.onnx.preview.training's Gradient, so that they are
+compiled like any other node. The ways: `jit`, metac run; `static`, a library of exactly these shapes; `symbolic`, a library
+whose first dim is open. An output agrees when no element is further off than 1e-5 of the output's largest magnitude
+(integers: exactly). Attention, softmax and layer norm must be one kernel each. `verify --grad --order 2` runs on each
+differentiable case. One line a case; the last line is 'N passed, N failed', the exit status 1 if any failed.
+"""
+import argparse
+import dataclasses
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from numpy.lib.stride_tricks import sliding_window_view
+from onnx import TensorProto, helper, numpy_helper
+
+TOLERANCE = 1e-5
+GRADIENT = "ai.onnx.preview.training"
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    nodes: list
+    inputs: dict                 # name -> array
+    expected: dict               # name -> array
+    weights: dict = dataclasses.field(default_factory=dict)
+    kernels: int = 0             # how many kernels it must become; 0: not asked
+    open_dims: dict = dataclasses.field(default_factory=dict)   # input -> its dims, strings where `symbolic` leaves them open
+    differences: bool = False    # small enough for `verify --grad --order 2`
+
+    def model(self, symbolic):
+        def value(name, array):
+            shape = self.open_dims.get(name, list(array.shape)) if symbolic else list(array.shape)
+            return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
+        outputs = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype) if v.dtype != np.float64 else TensorProto.FLOAT, None)
+                   for k, v in self.expected.items()]
+        graph = helper.make_graph(self.nodes, self.name, [value(k, v) for k, v in self.inputs.items()], outputs,
+                                  [numpy_helper.from_array(v, k) for k, v in self.weights.items()])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(GRADIENT, 1)], ir_version=8)
+
+
+# ---- references ----
+def windows(x, kernel, stride, pad):
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    return sliding_window_view(padded, (kernel, kernel), (2, 3))[:, :, ::stride, ::stride]
+
+
+def convolve(x, w, stride, pad):
+    return np.einsum("nchwij,mcij->nmhw", windows(x, w.shape[2], stride, pad), w, optimize=True)
+
+
+def weight_gradient(x, r, kernel, stride, pad):
+    return np.einsum("nchwij,nmhw->mcij", windows(x, kernel, stride, pad)[:, :, :r.shape[2], :r.shape[3]], r, optimize=True)
+
+
+def input_gradient(r, w, stride, pad, height):
+    """Also a transposed convolution of r, whose result has `height` rows and columns."""
+    kernel, reach = w.shape[2], height + 2 * pad + stride * 2 + w.shape[2]
+    out = np.zeros((r.shape[0], w.shape[1], reach, reach))
+    for i in range(kernel):
+        for j in range(kernel):
+            out[:, :, i:i + stride * r.shape[2]:stride, j:j + stride * r.shape[3]:stride] += np.einsum("nmhw,mc->nchw", r, w[:, :, i, j])
+    return out[:, :, pad:pad + height, pad:pad + height]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+# ---- cases ----
+def convolution_cases(rng):
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    for batch, channels, maps, kernel, stride, pad, size in [
+            (2, 3, 4, 3, 1, 1, 7), (2, 3, 4, 3, 2, 1, 8), (1, 3, 4, 3, 2, 1, 7), (2, 64, 48, 3, 1, 1, 14), (3, 32, 48, 3, 2, 1, 28),
+            (2, 16, 16, 3, 2, 1, 15), (1, 32, 64, 1, 2, 0, 16), (2, 3, 64, 7, 2, 3, 32)]:
+        out = (size + 2 * pad - kernel) // stride + 1
+        x, w, r, u = normal(batch, channels, size, size), normal(maps, channels, kernel, kernel), normal(batch, maps, out, out), normal(batch, channels, size, size)
+        X, W, R, U = (a.astype(np.float64) for a in (x, w, r, u))
+        nodes = [helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4),
+                 helper.make_node("Mul", ["y", "r"], ["yr"]), helper.make_node("ReduceSum", ["yr"], ["loss"], keepdims=0),
+                 helper.make_node("Gradient", ["x", "w"], ["dx", "dw"], domain=GRADIENT, xs=["x", "w"], y="loss"),
+                 helper.make_node("Mul", ["dx", "u"], ["dxu"]), helper.make_node("ReduceSum", ["dxu"], ["second"], keepdims=0),
+                 helper.make_node("Gradient", ["w", "r"], ["ddw", "ddr"], domain=GRADIENT, xs=["w", "r"], y="second")]
+        yield Case(f"conv {kernel}x{kernel} stride {stride} of {batch}x{channels}x{size}x{size} to {maps}, derivatives", nodes, dict(x=x, w=w, r=r, u=u),
+                   dict(y=convolve(X, W, stride, pad), dx=input_gradient(R, W, stride, pad, size), dw=weight_gradient(X, R, kernel, stride, pad),
+                        ddw=weight_gradient(U, R, kernel, stride, pad), ddr=convolve(U, W, stride, pad)),
+                   open_dims=dict(x=["n", *x.shape[1:]], r=["n", *r.shape[1:]], u=["n", *u.shape[1:]]), differences=x.size < 500)
+    for batch, channels, maps, kernel, stride, pad, extra, size in [(2, 64, 32, 4, 2, 1, 0, 14), (1, 32, 32, 3, 2, 1, 0, 14), (2, 16, 24, 5, 3, 2, 1, 6), (2, 100, 64, 4, 1, 0, 0, 1)]:
+        x, w = normal(batch, channels, size, size), normal(channels, maps, kernel, kernel)
+        out = (size - 1) * stride + kernel + extra - 2 * pad
+        yield Case(f"transposed conv {kernel}x{kernel} stride {stride} of {batch}x{channels}x{size}x{size} to {maps}",
+                   [helper.make_node("ConvTranspose", ["x", "w"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, output_padding=[extra] * 2)],
+                   dict(x=x), dict(y=input_gradient(x.astype(np.float64), w.astype(np.float64), stride, pad, out)), dict(w=w), open_dims=dict(x=["n", *x.shape[1:]]))
+    for stride in (1, 2):
+        x = rng.integers(0, 256, (2, 16, 9, 9)).astype(np.uint8)
+        w, b = rng.integers(-128, 128, (8, 16, 3, 3)).astype(np.int8), rng.integers(-3000, 3000, 8).astype(np.int32)
+        scale = rng.uniform(0.002, 0.02, 8).astype(np.float32)
+        total = convolve(x.astype(np.int64) - 117, w.astype(np.int64), stride, 1) + b[None, :, None, None]
+        factor = (np.float32(0.05) * scale / np.float32(4)).astype(np.float32)[None, :, None, None]
+        y = np.clip(np.rint(total.astype(np.float32) * factor) + 120, 0, 255).astype(np.uint8)
+        yield Case(f"QLinearConv 3x3 stride {stride}", [helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], kernel_shape=[3, 3], strides=[stride] * 2, pads=[1] * 4)],
+                   dict(x=x), dict(y=y), dict(xs=np.float32(0.05), xz=np.uint8(117), w=w, ws=scale, wz=np.zeros(8, np.int8), ys=np.float32(4), yz=np.uint8(120), b=b),
+                   open_dims=dict(x=["n", *x.shape[1:]]))
+
+
+def row_cases(rng):
+    x = rng.standard_normal((4, 37, 96)).astype(np.float32)
+    X = x.astype(np.float64)
+    yield Case("softmax of 4x37x96", [helper.make_node("Softmax", ["x"], ["y"], axis=-1)], dict(x=x), dict(y=softmax(X)), kernels=1, open_dims=dict(x=["n", 37, 96]))
+    scale, bias = rng.standard_normal((2, 96)).astype(np.float32)
+    mean = X.mean(-1, keepdims=True)
+    normal = (X - mean) / np.sqrt(((X - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * scale + bias
+    yield Case("layer norm of 4x37x96", [helper.make_node("LayerNormalization", ["x", "scale", "bias"], ["y"], axis=-1, epsilon=1e-5)], dict(x=x), dict(y=normal),
+               dict(scale=scale, bias=bias), kernels=1, open_dims=dict(x=["n", 37, 96]))
+    for batch, heads, rows, columns, depth, out, mask in [(1, 12, 197, 197, 64, 64, None), (2, 3, 33, 50, 40, 24, "columns"), (1, 2, 100, 77, 16, 20, "all"),
+                                                          (2, 2, 65, 300, 33, 48, "columns"), (1, 1, 16, 1, 8, 8, None)]:
+        feeds = dict(q=rng.standard_normal((batch, heads, rows, depth)), k=rng.standard_normal((batch, heads, columns, depth)), v=rng.standard_normal((batch, heads, columns, out)))
+        nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Mul", ["s", "scale"], ["t"])]
+        if mask:
+            feeds["m"] = rng.standard_normal((batch, 1, 1 if mask == "columns" else rows, columns))
+            nodes.append(helper.make_node("Add", ["t", "m"], ["tm"]))
+        nodes += [helper.make_node("Softmax", ["tm" if mask else "t"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["o"]), helper.make_node("Transpose", ["o"], ["y"], perm=[0, 2, 1, 3])]
+        feeds = {name: a.astype(np.float32) for name, a in feeds.items()}
+        exact = {name: a.astype(np.float64) for name, a in feeds.items()}
+        weight = softmax(np.einsum("bhqd,bhkd->bhqk", exact["q"], exact["k"]) / np.sqrt(depth) + exact.get("m", 0))
+        y = np.einsum("bhqk,bhkd->bqhd", weight, exact["v"])
+        opened = dict(q=["n", heads, "q", depth], k=["n", heads, "k", depth], v=["n", heads, "k", out], m=["n", 1, 1 if mask == "columns" else "q", "k"])
+        yield Case(f"attention of {batch}x{heads} heads, {rows} rows, {columns} columns, mask {mask}", nodes, feeds, dict(y=y), dict(scale=np.float32(1 / np.sqrt(depth))),
+                   kernels=1, open_dims={name: opened[name] for name in feeds})
+
+
+# ---- ways ----
+def checked(argv):
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{pathlib.Path(str(argv[0])).name} {argv[1]}: status {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout + done.stderr
+
+
+def run(case, way, metac, work):
+    model = work / "case.onnx"
+    onnx.save(case.model(way == "symbolic"), model)
+    given = []
+    for name, value in case.inputs.items():
+        np.save(work / f"in_{name}.npy", value)
+        given += ["--input", f"{name}={work / f'in_{name}.npy'}"]
+    if way == "grad":
+        return checked([metac, "verify", "--grad", "--order", "2", model])
+    if case.kernels:
+        shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "fused"])
+        if shown.count("kernel sharing") != case.kernels:
+            raise RuntimeError(f"{shown.count('kernel sharing')} kernels instead of {case.kernels}")
+    if way == "jit":
+        checked([metac, "run", model, *given, "--output-dir", work / "out"])
+    else:
+        checked([metac, "compile", model, "-o", work / "library", "--name", "net"])
+        checked([work / "library/bin/net_run", *given, "--output-dir", work / "out"])
+    worst = 0.0
+    for name, expected in case.expected.items():
+        got = np.load(work / "out" / f"{name}.npy")
+        if got.shape != expected.shape:
+            raise RuntimeError(f"{name} has shape {got.shape}, expected {expected.shape}")
+        if expected.dtype.kind in "iu":
+            if not np.array_equal(got, expected):
+                raise RuntimeError(f"{name}: {np.count_nonzero(got != expected)} of {got.size} elements differ")
+            continue
+        worst = max(worst, float(np.max(np.abs(got - expected)) / np.max(np.abs(expected))))
+    if worst > TOLERANCE or worst != worst:
+        raise RuntimeError(f"largest error {worst:.1e}")
+    return f"largest error {worst:.1e}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metac", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="", help="regular expression on the case and the way")
+    parser.add_argument("--ways", default="jit,static,symbolic,grad")
+    arguments = parser.parse_args()
+    metac = arguments.metac.resolve()
+    rng = np.random.default_rng(7)
+    passed = failed = 0
+    for case in [*convolution_cases(rng), *row_cases(rng)]:
+        for way in arguments.ways.split(","):
+            title = f"{case.name}, {way}"
+            if (way == "grad" and not case.differences) or not re.search(arguments.only, title):
+                continue
+            with tempfile.TemporaryDirectory() as work:
+                try:
+                    detail, good = run(case, way, metac, pathlib.Path(work)), True
+                except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+                    detail, good = str(error), False
+            passed, failed = passed + good, failed + (not good)
+            print(f"{'pass' if good else 'FAIL'}  {title:90s} {detail.strip().splitlines()[-1] if detail.strip() else ''}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
