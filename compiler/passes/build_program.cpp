@@ -399,7 +399,8 @@ class ProgramBuilder {
     for (size_t k = 0; k < stacked; ++k) operands.push_back(buffer_of(op.outputs[carried + k]));
     rt::Step& s = step(rt::StepKind::loop, operands, "loop");
     s.symbol = body.iteration;
-    s.else_begin = op.symbols.empty() ? -1 : op.symbols[0];
+    for (int id : op.symbols)   // the others are dims of carried values
+      if (s.else_begin < 0 && std::none_of(moving.begin(), moving.end(), [&](const auto& m) { return m.first == id; })) s.else_begin = id;
     s.carried = static_cast<int32_t>(carried);
     s.stacked = static_cast<int32_t>(stacked);
     size_t index = program_.steps.size() - 1;
