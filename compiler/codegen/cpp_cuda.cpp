@@ -13,6 +13,7 @@ class CudaPrinter : private ValuePrinter {
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
     symbols_ = used_symbols();
+    index_ = fits_int() ? "int" : "int64_t";
     print_head();
     depth_ = 1;
     grid_ = !kernel_.root.loops.empty() && kernel_.root.loops[0].kind == LoopKind::grid;
@@ -27,6 +28,37 @@ class CudaPrinter : private ValuePrinter {
   }
 
  private:
+  // Indices are 32 bits wide where all sizes are known to be far below 2^31 and nothing else is computed in 64 bits: GPUs
+  // divide 64-bit integers slowly.
+  bool fits_int() const {
+    constexpr int64_t most = int64_t{1} << 30;
+    bool fits = bounds_.interval(parallel_extent(kernel_)).high * kernel_.block < most;
+    for (const KernelArgument& a : kernel_.arguments) fits = fits && bounds_.interval(element_count(a.var->shape())).high < most;
+    auto check = [&](Expr e) {
+      if (!e || !fits) return;
+      visit(e, [&](Expr n) {
+        if (n->kind == ExprKind::load && n->dtype == DType::i64) fits = false;
+        if (n->kind != ExprKind::call || n->args[0]->dtype != DType::i64) return;
+        switch (n->fn) {
+          case Fn::add: case Fn::sub: case Fn::mul: case Fn::lt: case Fn::le: case Fn::eq: case Fn::ne: return;
+          case Fn::floor_div: case Fn::floor_mod:
+            fits = fits && bounds_.interval(n->args[0]).low >= 0 && bounds_.interval(n->args[1]).low > 0;
+            return;
+          default: fits = false;
+        }
+      });
+    };
+    std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
+      check(node.guard);
+      for (const Loop& l : node.loops) check(l.extent), fits = fits && bounds_.interval(l.extent).high < most;
+      for (const Assign& a : node.assigns) check(a.offset), check(a.value);
+      for (const LoopNode& child : node.children) walk(child);
+    };
+    walk(kernel_.root);
+    for (const Local& l : kernel_.scratch) fits = fits && bounds_.interval(l.count).high < most;
+    return fits;
+  }
+
   std::string cpp_name(DType dtype) const { return std::string(info(dtype).cpp_name); }
 
   // ---- head ----
@@ -45,13 +77,13 @@ class CudaPrinter : private ValuePrinter {
 
   // Which iteration of the root's loops this block (or this thread) does.
   void print_place() {
-    line("const int64_t block = block_index();");
+    line(concat("const ", index_, " block = block_index();"));
     line("if (block >= blocks) return;");
     if (kernel_.root.loops.empty()) return;
     if (!grid_) return print_indices(kernel_.root.loops, "block");
     Expr all = 1;
     for (const Loop& l : kernel_.root.loops) all = all * l.extent;
-    line(concat("const int64_t at = block * ", kernel_.block, " + threadIdx.x;"));
+    line(concat("const ", index_, " at = block * ", kernel_.block, " + threadIdx.x;"));
     line(concat("if (at >= ", index_text(all), ") return;"));
     print_indices(kernel_.root.loops, "at");
   }
@@ -62,7 +94,8 @@ class CudaPrinter : private ValuePrinter {
     for (size_t k = loops.size(); k-- > 0;) {
       std::string value = inner.is_int(1) ? flat : flat + " / " + factor_text(inner);
       if (k > 0) value = (inner.is_int(1) ? value : "(" + value + ")") + " % " + factor_text(loops[k].extent);
-      lines.push_back(concat("const int64_t i", loops[k].axis, " = ", value, ";"));
+      if (loops[k].extent.is_int(1)) value = "0";
+      lines.push_back(concat("const ", index_, " i", loops[k].axis, " = ", value, ";"));
       inner = inner * loops[k].extent;
     }
     for (size_t k = lines.size(); k-- > 0;) line(lines[k]);
@@ -74,7 +107,7 @@ class CudaPrinter : private ValuePrinter {
     METAC_ASSERT(!grid_ || kernel_.scratch.empty(), "scratch is a block's");
     Expr offset = 0;
     for (const Local& l : kernel_.scratch) {
-      line(concat(cpp_name(l.dtype), "* t", l.id, " = (", cpp_name(l.dtype), "*)(scratch + block * scratch_bytes + ", index_text(offset), ");"));
+      line(concat(cpp_name(l.dtype), "* t", l.id, " = (", cpp_name(l.dtype), "*)(scratch + int64_t(block) * scratch_bytes + ", index_text(offset), ");"));
       offset = offset + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
     }
   }
@@ -128,10 +161,10 @@ class CudaPrinter : private ValuePrinter {
     if (loop.kind == LoopKind::thread) return print_threads(node, k);
     if (loop.extent.is_int(1)) {
       open("{");
-      line(concat("const int64_t ", i, " = 0;"));
+      line(concat("const ", index_, " ", i, " = 0;"));
     } else {
       if (loop.kind == LoopKind::unrolled) line("#pragma unroll");
-      open(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
+      open(concat("for (", index_, " ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
     }
     print_loops(node, k + 1);
     close();
@@ -149,14 +182,14 @@ class CudaPrinter : private ValuePrinter {
     std::string flat = one ? concat("i", loops[0].axis) : concat("share", loops[0].axis);
     if (all.is_int(1)) {
       open("if (threadIdx.x == 0) {");
-      for (const Loop& l : loops) line(concat("const int64_t i", l.axis, " = 0;"));
+      for (const Loop& l : loops) line(concat("const ", index_, " i", l.axis, " = 0;"));
     } else if (all.is_int(kernel_.block)) {
       open("{");
-      line(concat("const int64_t ", flat, " = threadIdx.x;"));
+      line(concat("const ", index_, " ", flat, " = threadIdx.x;"));
       if (!one) print_indices(loops, flat);
     } else {
       if (all.if_int() && all.as_int() % kernel_.block == 0 && all.as_int() <= 8 * kernel_.block) line("#pragma unroll");
-      open(concat("for (int64_t ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat, " += ", kernel_.block, ") {"));
+      open(concat("for (", index_, " ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat, " += ", kernel_.block, ") {"));
       if (!one) print_indices(loops, flat);
     }
     print_loops(node, k);
@@ -181,6 +214,7 @@ class CudaPrinter : private ValuePrinter {
 
   std::set<int> symbols_;
   bool grid_ = false;
+  std::string index_;   // the type of indices
 };
 
 }  // namespace

@@ -52,10 +52,13 @@ class GpuLowering : private StageLowering {
     l.stage.body = addressed(substitute_axes(d.body, renamed), l.accumulator);
     if (d.epilogue) l.stage.epilogue = addressed(substitute_axes(d.epilogue, renamed), l.accumulator);
     set_target(d, l.stage, renamed);
+    size_t said = kernel_.schedule.size();
     simplify_stage(l.stage);
+    drop_unit_loops(l.stage);
     order_loops(l.stage);
     collapse(l.stage, l.stage.kept);
     collapse(l.stage, l.stage.reduced);
+    kernel_.schedule.resize(said);   // a GPU's threads count elements in any case
     return l;
   }
 
@@ -147,7 +150,7 @@ class GpuLowering : private StageLowering {
     node.assigns.push_back({first_local + l.accumulator, {}, identity_of(*d.reduce, d.accumulator), {}});
     LoopNode sum;
     sum.loops = s.reduced;
-    if (cooperative_ && s.kept.empty()) {
+    if (cooperative_ && s.kept.empty() && !s.reduced.empty()) {
       for (Loop& loop : sum.loops) loop.kind = LoopKind::thread;
       sum.lane_reduced = l.accumulator;
       sum.combined_in = reduction_buffer(d.accumulator);

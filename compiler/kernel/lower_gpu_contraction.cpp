@@ -34,7 +34,6 @@ class GpuContraction : private StageLowering {
     if (group_.stages.size() != 1 || group_.shared != 0) return std::nullopt;
     const Definition& d = group_.stages[0];
     if (!d.reduce || *d.reduce != Reduce::add || d.scatter) return std::nullopt;
-    if (d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return std::nullopt;
     kernel_.nodes = d.nodes;
     kernel_.block = edge * edge;
     std::vector<Expr> renamed = make_axes(d, stage_);
@@ -43,10 +42,10 @@ class GpuContraction : private StageLowering {
     stage_.epilogue = addressed(substitute_axes(d.epilogue, renamed), accumulator_);
     set_target(d, stage_, renamed);
     simplify_stage(stage_);
+    drop_unit_loops(stage_);
     order_loops(stage_);
-    collapse(stage_, stage_.kept);
-    collapse(stage_, stage_.reduced);
-    if (stage_.body->kind != ExprKind::call || stage_.body->fn != Fn::mul || !find_sides()) return std::nullopt;
+    if (!find_factors() || !find_sides()) return std::nullopt;
+    collapse_sides();
     build(d);
     return std::move(kernel_);
   }
@@ -59,10 +58,42 @@ class GpuContraction : private StageLowering {
   }
   static int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
 
+  static void conjuncts(Expr e, std::vector<Expr>& out) {
+    if (e->kind == ExprKind::call && e->fn == Fn::logical_and) {
+      conjuncts(e->args[0], out);
+      conjuncts(e->args[1], out);
+    } else {
+      out.push_back(e);
+    }
+  }
+
+  // The body is a product, perhaps under a condition outside of which it is zero: then each part of the condition goes to
+  // the factors that it can be told from.
+  bool find_factors() {
+    Expr body = stage_.body;
+    std::vector<Expr> conditions;
+    while (body->kind == ExprKind::call && body->fn == Fn::select && body->args[2].is_constant() && body->args[2]->float_value == 0 && body->args[2]->int_value == 0) {
+      conjuncts(body->args[0], conditions);
+      body = body->args[1];
+    }
+    if (body->kind != ExprKind::call || body->fn != Fn::mul) return false;
+    rows_.factor = body->args[0];
+    columns_.factor = body->args[1];
+    std::vector<char> held(conditions.size(), 0);
+    for (Side* side : {&rows_, &columns_}) {
+      Expr all = bool_constant(true);
+      for (size_t k = 0; k < conditions.size(); ++k) {
+        bool told = std::all_of(stage_.kept.begin(), stage_.kept.end(), [&](const Loop& l) { return !uses_axis(conditions[k], l.axis) || uses_axis(side->factor, l.axis); });
+        if (told) all = logical_and(all, conditions[k]);
+        held[k] |= told;
+      }
+      if (!all.is_int(1)) side->factor = select(all, side->factor, constant_of(side->factor->dtype, 0));
+    }
+    return std::all_of(held.begin(), held.end(), [](char h) { return h != 0; });
+  }
+
   // Columns are the side that runs along the result's memory.
   bool find_sides() {
-    rows_.factor = stage_.body->args[0];
-    columns_.factor = stage_.body->args[1];
     bool last_in_rows = false;
     for (const Loop& l : stage_.kept) {
       bool in_rows = uses_axis(rows_.factor, l.axis), in_columns = uses_axis(columns_.factor, l.axis);
@@ -83,6 +114,15 @@ class GpuContraction : private StageLowering {
     if (blocks < enough_blocks)
       for (Side* side : {&rows_, &columns_}) side->tile = std::min<int64_t>(side->tile, 32);
     return true;
+  }
+
+  // Within a side only: a residue that both factors read must not merge with what one of them does.
+  void collapse_sides() {
+    stage_.conditions = {rows_.factor, columns_.factor};
+    for (std::vector<Loop>* loops : {&batch_, &rows_.loops, &columns_.loops, &stage_.reduced}) collapse(stage_, *loops);
+    rows_.factor = stage_.conditions[0];
+    columns_.factor = stage_.conditions[1];
+    kernel_.schedule.clear();
   }
 
   Loop fresh(Expr extent, LoopKind kind) {

@@ -82,6 +82,17 @@ void StageLowering::set_target(const Definition& d, Stage& s, const std::vector<
   internals_[d.out->id] = in;
 }
 
+void StageLowering::drop_unit_loops(Stage& s) {
+  for (std::vector<Loop>* loops : {&s.kept, &s.reduced})
+    for (size_t k = loops->size(); k-- > 0;) {
+      const Loop loop = (*loops)[k];
+      if (!loop.extent.is_int(1)) continue;
+      for (Expr* e : s.expressions())
+        *e = rewrite(*e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop.axis ? Expr(0) : Expr(); });
+      loops->erase(loops->begin() + static_cast<int64_t>(k));
+    }
+}
+
 void StageLowering::order_loops(Stage& s) {
   auto stride_order = [&](std::vector<Loop>& loops, Expr offset) {
     if (!offset) return;

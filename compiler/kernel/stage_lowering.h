@@ -45,6 +45,8 @@ class StageLowering {
   // Fresh kernel axes for the definition's own; the shared ones are the root's loops.
   std::vector<Expr> make_axes(const Definition& d, Stage& s);
   void set_target(const Definition& d, Stage& s, const std::vector<Expr>& renamed);
+  // Loops that run once are no loops: their index is 0.
+  void drop_unit_loops(Stage& s);
   // Kept loops in the order of the output's memory; reduced loops in the order of the first operand's.
   void order_loops(Stage& s);
   // Makes one loop of neighbours that every expression sees as one run.

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/choose_layouts.h"
+#include "compiler/passes/contraction_axes.h"
 #include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
 #include "compiler/passes/split_parts.h"
@@ -77,7 +78,11 @@ class Compilation {
   // Layouts serve the CPU's vectors; GPU kernels work on row-major values.
   void split_items(FusedRegion& region) {
     std::vector<Item> items;
-    for (Item& item : region.items) split_parts(std::move(item), graph_.symbols, items);
+    for (Item& item : region.items) {
+      if (!item.op && item.group.stages.size() == 1)
+        split_residues(item.group.stages[0], graph_.symbols, [](const Definition&, int, Expr) -> Var* { return nullptr; });
+      split_parts(std::move(item), graph_.symbols, items);
+    }
     region.items = std::move(items);
   }
 

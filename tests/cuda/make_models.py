@@ -1,0 +1,80 @@
+"""Small models for the schedules of the CUDA target, as case folders without expected outputs (the reference evaluator
+knows them): large enough that contractions are tiled, rows shared by a block and scatters owned by threads."""
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+random = np.random.default_rng(7)
+
+
+def values(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def write(folder, name, nodes, inputs, outputs=("y",), constants=None, opset=17):
+    """`inputs`: {name: array}; `constants`: {name: array}, parameters of the model."""
+    typed = lambda key, a: helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+    graph = helper.make_graph(
+        nodes, name, [typed(k, a) for k, a in inputs.items()], [helper.make_empty_tensor_value_info(o) for o in outputs],
+        [numpy_helper.from_array(np.asarray(a), k) for k, a in (constants or {}).items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    for output in model.graph.output:
+        output.type.tensor_type.elem_type = FLOAT
+    case = folder / name
+    (case / "test_data_set_0").mkdir(parents=True, exist_ok=True)
+    onnx.save(model, case / "model.onnx")
+    for k, (key, array) in enumerate(inputs.items()):
+        (case / f"test_data_set_0/input_{k}.pb").write_bytes(numpy_helper.from_array(array, key).SerializeToString())
+
+
+def convolutions(folder):
+    for stride in (1, 2):
+        for groups in (1, 4):
+            nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4, strides=[stride] * 2, group=groups), helper.make_node("Relu", ["c"], ["y"])]
+            write(folder, f"conv_3x3_stride_{stride}_groups_{groups}", nodes, {"x": values(2, 20, 13, 14)}, constants={"w": values(24, 20 // groups, 3, 3), "b": values(24)})
+    write(folder, "conv_transposed", [helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=[1] * 4)],
+          {"x": values(2, 18, 7, 9)}, constants={"w": values(18, 20, 4, 4)})
+
+
+def rows(folder):
+    for width in (7, 100, 3001, 20000):  # one thread, one block, a large block, scratch in global memory
+        write(folder, f"softmax_{width}", [helper.make_node("Softmax", ["x"], ["y"])], {"x": values(3, 5, width)})
+    write(folder, "layer_norm", [helper.make_node("LayerNormalization", ["x", "s", "b"], ["y"])], {"x": values(9, 700)}, constants={"s": values(700), "b": values(700)})
+    write(folder, "sums", [helper.make_node("ReduceSum", ["x", "a"], ["p"]), helper.make_node("ReduceMax", ["x"], ["q"], axes=[0]), helper.make_node("Add", ["p", "q"], ["y"])],
+          {"x": values(300, 40)}, constants={"a": np.array([1], np.int64)})
+    write(folder, "product_of_all", [helper.make_node("ReduceProd", ["x"], ["y"])], {"x": 1 + values(50, 60) * np.float32(0.01)})
+
+
+def products(folder):
+    write(folder, "matmul", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(50, 70)}, constants={"w": values(70, 33)})
+    write(folder, "matmul_transposed", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transA=1, transB=1)], {"x": values(70, 130)}, constants={"w": values(65, 70), "b": values(65)})
+    write(folder, "vector_product", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(1, 500)}, constants={"w": values(500, 90)})
+    nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Softmax", ["s"], ["p"]),
+             helper.make_node("MatMul", ["p", "v"], ["y"])]
+    write(folder, "attention", nodes, {"q": values(2, 2, 37, 24), "k": values(2, 2, 41, 24), "v": values(2, 2, 41, 24)})
+
+
+def data_dependent(folder):
+    nodes = [helper.make_node("Flatten", ["x"], ["f"], axis=0), helper.make_node("Squeeze", ["f"], ["v"]), helper.make_node("Relu", ["v"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]),
+             helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
+    write(folder, "nonzero_gather", nodes, {"x": values(9, 11)}, constants={"zero": np.array([0], np.int64)})
+    write(folder, "rows_gathered", [helper.make_node("Gather", ["w", "i"], ["y"])], {"i": random.integers(0, 30, (6, 20))}, constants={"w": values(30, 48)})
+    write(folder, "scatter_added", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")],
+          {"x": values(400), "i": random.integers(0, 40, 900), "u": values(900)}, opset=18)
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["s", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["next"]), helper.make_node("ReduceSum", ["next"], ["each"], keepdims=0), helper.make_node("Identity", ["c"], ["on"])],
+        "body",
+        [helper.make_tensor_value_info("k", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_tensor_value_info("s", FLOAT, [17, 19])],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("next", FLOAT, [17, 19]), helper.make_tensor_value_info("each", FLOAT, [])])
+    write(folder, "loop", [helper.make_node("Loop", ["trips", "", "x"], ["y", "sums"], body=body)], {"x": values(17, 19)}, outputs=("y", "sums"),
+          constants={"trips": np.array(5, np.int64), "w": values(19, 19) * np.float32(0.3)})
+
+
+def make_models(folder):
+    folder = pathlib.Path(folder)
+    for maker in (convolutions, rows, products, data_dependent):
+        maker(folder)
+    return folder
