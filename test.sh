@@ -78,6 +78,7 @@ stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" 
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
+stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage build-asan build asan metac
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20 --memory 3

@@ -180,19 +180,17 @@ void compile(Case& c, const Options& options) {
 
 // One source with the kernels of all cases, each in a namespace of its own.
 std::string source_of(const std::vector<Case>& cases) {
-  std::string text = "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\nusing namespace metac_runtime;\n";
-  text += "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(ShimRun*) = &shim_run;\n";
+  std::string text = "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
+  text += "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = &shim_run;\n";
   for (size_t k = 0; k < cases.size(); ++k) {
     text += concat("namespace metac_runtime {\nnamespace case", k, " {\n");
-    std::string table;
     for (const KernelSource& kernel : cases[k].compiled.run.kernels) {
       std::string body = kernel.text;
       const std::string external = "extern \"C\" ";
       for (size_t at; (at = body.find(external)) != std::string::npos;) body.erase(at, external.size());
       text += body;
-      table += "&" + kernel.name + ", ";
     }
-    text += concat("}\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const KernelFunction case", k, "_kernels[] = {");
+    text += concat("}\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const metac_runtime::KernelFunction case", k, "_kernels[] = {");
     std::string names;
     for (const KernelSource& kernel : cases[k].compiled.run.kernels) names += concat("&metac_runtime::case", k, "::", kernel.name, ", ");
     text += names + "nullptr};\n";

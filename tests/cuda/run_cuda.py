@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""The CUDA target without a GPU: kernels and libraries on a stand-in for the toolkit, and nvcc where it is installed.
+
+    python3 run_cuda.py --build build/ci [--cases DIR] [--sample N] [--seed S] [--keep DIR]
+
+toolkit/ stands in for the CUDA toolkit: its nvcc compiles kernels as C++, its cuda_runtime.h runs them on the CPU and finds
+races, barriers that not all threads reach, unset memory and accesses beyond the end of an allocation. Checked with it:
+models of every schedule, their derivatives and their open dims; a sample of ONNX's backend cases (--cases: what
+tests/conformance/generate_cases.py wrote); a whole generated library against the CPU target, with every call of the CUDA
+runtime failing once and without a device. With nvcc: generated projects compile and link, by metac and by cmake, and say
+that there is no device. Needs numpy and onnx. The last line is 'N passed, N failed, N skipped'.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+sys.dont_write_bytecode = True
+from make_models import make_models
+
+HERE = pathlib.Path(__file__).resolve().parent
+DIGITS = HERE.parents[1] / "models/digits"
+
+
+def command(*argv, status=0, **more):
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600, **more)
+    if status is not None and done.returncode != status:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
+    return done.stdout if status is not None else (done.returncode, done.stdout)
+
+
+def expect(condition, what):
+    if not condition:
+        raise RuntimeError(what)
+
+
+def real_nvcc():
+    found = shutil.which("nvcc")
+    return found or next((p for p in ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc") if os.path.exists(p)), None)
+
+
+class Checks:
+    def __init__(self, work, build, cases, sample, seed):
+        self.work, self.metac, self.shim = work, build / "bin/metac", build / "bin/metac_run_on_shim"
+        self.cases, self.sample, self.seed = cases, sample, seed
+        self.models = make_models(work / "models")
+        self.toolkit = work / "toolkit"
+        shutil.copytree(HERE / "toolkit", self.toolkit, dirs_exist_ok=True)
+        (self.toolkit / "lib64").mkdir(exist_ok=True)
+        command("ar", "rcs", self.toolkit / "lib64/libcudart_static.a")
+        self.stand_in = {**os.environ, "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
+        self.skipped = 0
+
+    def run_on_shim(self, *options, all_pass=False):
+        """The numbers of passed, failed and skipped cases; what failed is an exception."""
+        status, said = command(self.shim, *options, status=None)
+        counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", said, re.MULTILINE)
+        expect(counts and status == 0 and int(counts[2]) == 0, "\n".join(said.splitlines()[-15:]))
+        passed, skipped = int(counts[1]), int(counts[3])
+        expect(passed > 0 and (skipped == 0 or not all_pass), f"{passed} passed, {skipped} skipped")
+        return f"{passed} cases"
+
+    # ---- on the stand-in ----
+    def models_of_every_schedule(self):
+        return self.run_on_shim(self.models, all_pass=True)
+
+    def open_dims(self):
+        return self.run_on_shim("--open", self.models, all_pass=True)
+
+    def derivatives(self):
+        return self.run_on_shim("--grad", "1", "--keep", self.work / "derivatives", self.models, all_pass=True)
+
+    def second_derivatives(self):
+        names = ("conv_3x3_stride_1_groups_1", "conv_3x3_stride_2_groups_1", "attention", "layer_norm", "softmax_100")
+        return self.run_on_shim("--grad", "2", *(self.models / name for name in names), all_pass=True)
+
+    def sampled(self, *options):
+        if not self.cases:
+            self.skipped += 1
+            return "skipped: no --cases"
+        return self.run_on_shim(*options, "--sample", str(self.sample), "--seed", str(self.seed), self.cases / "node", self.cases / "simple")
+
+    def backend_cases(self):
+        return self.sampled()
+
+    def backend_cases_with_open_dims(self):
+        return self.sampled("--open")
+
+    def backend_cases_derived(self):
+        return self.sampled("--grad", "1")
+
+    def run_program(self, program, out, *inputs, status=0, **environment):
+        out.mkdir(exist_ok=True)
+        return command(program, *(word for i in inputs for word in ("--input", i)), "--output-dir", out, status=status, env={**self.stand_in, **environment})
+
+    def whole_library(self):
+        folder = self.work / "digits"
+        command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--name", "digits", "--target", "cuda", env=self.stand_in)
+        program, out, expected = folder / "bin/digits_run", self.work / "answer", self.work / "expected"
+        expected.mkdir()
+        digit = DIGITS / "digit_3.npy"
+        command(self.metac, "run", DIGITS / "digits.onnx", "--input", f"image={digit}", "--output-dir", expected)
+        answers = []
+        for order in ("forward", "reverse", "99"):
+            self.run_program(program, out, digit, METAC_SHIM_ORDER=order)
+            answers.append(np.load(out / "probabilities.npy"))
+        expect(all((a == answers[0]).all() for a in answers), "other bits in another order")
+        expect(np.abs(answers[0] - np.load(expected / "probabilities.npy")).max() < 1e-6, "the CPU answers otherwise")
+        said = self.run_program(program, out, digit, status=1, METAC_SHIM_DEVICES="0")
+        expect("no CUDA device" in said, said)
+        failed = 0
+        for call in range(1, 100):
+            status, said = self.run_program(program, out, digit, status=None, METAC_SHIM_FAIL=str(call))
+            if status == 0:
+                break
+            expect(status == 1 and ("CUDA: " in said or "no memory" in said), f"call {call} failing: status {status}, {said}")
+            failed += 1
+        expect(failed > 10 and status == 0, f"{failed} calls failed")
+        script = f"""
+import numpy as np, digits
+x = np.load({str(digit)!r})
+with digits.Model() as m:
+    y = m.run({{"image": np.concatenate([x] * 5)}})["probabilities"]
+    assert y.shape == (5, 10) and (y == y[0]).all() and y[0].argmax() == 3, y
+    out = np.zeros((1, 10), "f4")
+    m.run({{"image": x}}, outputs={{"probabilities": out}})
+    assert (out[0] == y[0]).all()
+    m.set_weights({{p.name: np.zeros(p.shape, p.dtype) for p in m.parameters}})
+    assert np.ptp(np.nan_to_num(m.run({{"image": x}})["probabilities"])) == 0
+"""
+        command(sys.executable, "-c", script, env={**self.stand_in, "PYTHONPATH": str(folder / "python")})
+        exported = command("nm", "-D", "--defined-only", folder / "lib/libdigits.so")
+        expect(all(" digits_" in line for line in exported.splitlines()), "other symbols are exported:\n" + exported)
+
+    def data_decides_sizes(self):
+        for name in ("nonzero_gather", "loop", "attention"):
+            folder = self.work / name
+            model = self.models / name / "model.onnx"
+            command(self.metac, "compile", model, "-o", folder, "--name", name, "--target", "cuda", env=self.stand_in)
+            inputs = sorted((self.models / name / "test_data_set_0").glob("input_*.pb"))
+            out, expected = self.work / f"{name} answer", self.work / f"{name} expected"
+            expected.mkdir()
+            self.run_program(folder / f"bin/{name}_run", out, *inputs)
+            names = {"attention": "qkv"}.get(name, "x")
+            command(self.metac, "run", model, *(w for n, i in zip(names, inputs) for w in ("--input", f"{n}={i}")), "--output-dir", expected)
+            for file in expected.iterdir():
+                got, wanted = np.load(out / file.name), np.load(file)
+                expect(got.shape == wanted.shape and np.allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max()), f"{name}: {file.name} differs from the CPU's")
+
+    def same_sources_twice(self):
+        for folder in ("once", "twice"):
+            command(self.metac, "compile", self.models / "attention/model.onnx", "-o", self.work / folder, "--name", "net", "--target", "cuda", "--no-build")
+        command("diff", "-r", self.work / "once", self.work / "twice")
+
+    def no_toolkit(self):
+        empty = self.work / "tools"
+        empty.mkdir()
+        for tool in ("c++", "ar", "as", "ld"):
+            if shutil.which(tool):
+                (empty / tool).symlink_to(shutil.which(tool))
+        if real_nvcc() in ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"):
+            self.skipped += 1
+            return "skipped: this machine has a toolkit where metac looks for one"
+        status, said = command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "unbuilt", "--target", "cuda", status=None, env={**os.environ, "PATH": str(empty)})
+        expect(status == 1 and "nvcc" in said and "--no-build" in said and not (self.work / "unbuilt").exists(), said)
+
+    # ---- with nvcc ----
+    def with_nvcc(self):
+        nvcc = real_nvcc()
+        if not nvcc:
+            self.skipped += 1
+            return "skipped: nvcc is not installed, so no device code was compiled"
+        environment = {**os.environ, "PATH": f"{os.environ['PATH']}:{os.path.dirname(nvcc)}"}
+        jobs = [(DIGITS / "digits.onnx", "digits_gpu", "80,90")]
+        jobs += [(self.models / name / "model.onnx", name + "_gpu", "80") for name in ("attention", "softmax_20000", "layer_norm", "conv_3x3_stride_2_groups_1", "nonzero_gather", "loop")]
+        for model, name, architectures in jobs:
+            command(self.metac, "compile", model, "-o", self.work / name, "--name", name, "--target", "cuda", "--cuda-arch", architectures, env=environment)
+        if shutil.which("nvidia-smi") is None:
+            said = command(self.work / "digits_gpu/bin/digits_gpu_run", "--input", DIGITS / "digit_3.npy", status=1)
+            expect("no CUDA device" in said, said)
+        # The derivatives' kernels, too: what the stand-in compiled.
+        for batch in sorted((self.work / "derivatives").glob("batch_*.cu")):
+            command(nvcc, "-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177", "-arch=sm_80", f"-I{HERE.parents[1]}", f"-I{HERE.parents[1]}/runtime", "-c", batch, "-o", self.work / "batch.o")
+        command("cmake", "-G", "Ninja", "-S", self.work / "digits_gpu", "-B", self.work / "digits_cmake", f"-DCMAKE_CUDA_COMPILER={nvcc}", "-DCMAKE_CUDA_ARCHITECTURES=80", env=environment)
+        command("cmake", "--build", self.work / "digits_cmake", env=environment)
+        return f"{len(jobs)} projects compiled by {nvcc}; nothing ran on a GPU"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
+    parser.add_argument("--cases", type=pathlib.Path, help="the folder of ONNX's backend cases")
+    parser.add_argument("--sample", type=int, default=120, help="how many of them, for each check")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
+    arguments = parser.parse_args()
+    work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-cuda-"))).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed), 0, 0
+    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in ("run_on_shim", "sampled", "run_program")]
+
+    def attempt(name):
+        try:
+            return name, True, getattr(checks, name)()
+        except Exception as error:  # a check that cannot run has failed
+            return name, False, error
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        # with_nvcc takes what derivatives left.
+        for name, good, said in [*pool.map(attempt, [n for n in names if n != "with_nvcc"]), attempt("with_nvcc")]:
+            skip = good and str(said).startswith("skipped")
+            passed, failed = passed + (good and not skip), failed + (not good)
+            print(f"{'ok   ' if good else 'FAIL '} {name.replace('_', ' ')}{': ' + str(said) if said else ''}", flush=True)
+    if not arguments.keep:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed, {checks.skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
