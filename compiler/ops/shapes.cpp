@@ -74,15 +74,29 @@ Var* reshape_to(Graph& g, Var* x, const std::vector<Expr>& target, bool zero_is_
   return reshape(g, x, shape);
 }
 
-// A dim that only data knows is taken as it is: -1 there is an error, and 0 one where the element counts disagree.
-std::vector<Expr> target_dims(Graph& g, Var* shape) {
+// The new shape where its tensor is known, or its dims where only the run knows them: what 0 and -1 stand for is then
+// computed there too, and each dim becomes a symbol bound to the result.
+std::vector<Expr> target_dims(Graph& g, Var* x, Var* shape, bool zero_is_zero) {
   if (shape->rank() != 1) fail("the shape must have rank 1, its shape is ", to_string(shape->shape()));
   const int64_t* count = shape->shape()[0].if_int();
   if (!count) fail("the number of dims of the new shape is not known; give the model static shapes");
   std::vector<Expr> out;
+  bool known = true;
   for (int64_t k = 0; k < *count; ++k) {
-    bool known = shape->constant || (shape->elements && bool((*shape->elements)[k]));
-    out.push_back(known ? index_element(g, shape, k, "a dim") : index_element(g, shape, k, "a dim", 0, int64_t{1} << 40));
+    out.push_back(shape->constant || (shape->elements && bool((*shape->elements)[k])) ? index_element(g, shape, k, "a dim") : Expr());
+    known = known && bool(out.back());
+  }
+  if (known) return out;
+  Expr wanted = cast(load(0, shape->dtype(), {axis(0)}), DType::i64), copied = 0, total = element_count(x->shape());
+  for (size_t k = std::min(static_cast<size_t>(*count), x->shape().size()); k-- > 0;) copied = select(equal(axis(0), static_cast<int64_t>(k)), x->shape()[k], copied);
+  Var* dims = g.elementwise({shape}, zero_is_zero ? wanted : select(equal(wanted, 0), copied, wanted));
+  Var* product = reduce(g, dims, {0}, Reduce::mul, true);   // of the others, negated, where one dim is -1
+  Expr dim = load(0, DType::i64, {axis(0)}), others = max(Expr(0) - load(1, DType::i64, {0}), 1);
+  Var* resolved = g.elementwise({dims, product}, dims->shape(), select(equal(dim, -1), floor_div(total, others), dim));
+  for (size_t k = 0; k < out.size(); ++k) {
+    bool copies = bool(out[k]) && out[k].is_int(0) && !zero_is_zero;
+    if (!out[k] || out[k].is_int(-1)) out[k] = index_element(g, resolved, static_cast<int64_t>(k), "a dim", 0, int64_t{1} << 40);
+    else if (copies && k < x->shape().size()) out[k] = x->shape()[k];
   }
   return out;
 }
@@ -100,7 +114,7 @@ METAC_OPERATOR("Reshape")
       if (n.opset() < 5) {
         for (int64_t d : n.integers("shape")) target.push_back(d);
       } else {
-        target = target_dims(g, n.input(1));
+        target = target_dims(g, n.input(0), n.input(1), n.integer("allowzero", 0) != 0);
       }
       n.set_output(0, reshape_to(g, n.input(0), target, n.integer("allowzero", 0) != 0));
     });
