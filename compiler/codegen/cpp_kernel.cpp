@@ -56,7 +56,7 @@ class KernelPrinter : private ValuePrinter {
         for (int k : a.layout.order) comment += concat(" ", k);
       }
       if (a.layout.has_halo()) comment += ", with a halo of zeros";
-      line(concat(a.written ? "" : "const ", type, "* __restrict__ ", argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
+      line(concat(a.written ? "" : "const ", type, a.shares_memory ? "* " : "* __restrict__ ", argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
     }
   }
 

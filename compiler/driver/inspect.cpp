@@ -49,6 +49,8 @@ int run(const Options& o) {
                                    {"steps", compiled.run.steps.size()},
                                    {"arena_bytes", compiled.run.arena_bytes},
                                    {"live_set_bytes", compiled.run.live_set_bytes},
+                                   {"results_in_place", compiled.run.results_in_place},
+                                   {"scratch_bytes_per_worker", most_scratch_bytes(compiled.run)},
                                    {"weight_bytes", compiled.run.weight_bytes},
                                    {"fusion_cost_bytes", compiled.fusion_cost_bytes},
                                    {"unfused_cost_bytes", compiled.unfused_cost_bytes},
@@ -65,8 +67,10 @@ int run(const Options& o) {
       for (size_t i = 0; i < port.dims.size(); ++i) std::printf("%s%s", i ? ", " : "", port.dims[i].c_str());
       std::printf("]\n");
     }
-  std::printf("memory: arena %s (live-set bound %s), weights %s\n", show_bytes(compiled.run.arena_bytes).c_str(),
-              show_bytes(compiled.run.live_set_bytes).c_str(), show_bytes(compiled.run.weight_bytes).c_str());
+  std::printf("memory: arena %s (live-set bound %s; %lld results take the place of an operand), scratch %s a worker, weights %s\n",
+              show_bytes(compiled.run.arena_bytes).c_str(), show_bytes(compiled.run.live_set_bytes).c_str(),
+              static_cast<long long>(compiled.run.results_in_place), show_bytes(most_scratch_bytes(compiled.run)).c_str(),
+              show_bytes(compiled.run.weight_bytes).c_str());
   std::printf("fusion: %s on edges between kernels; every operator on its own: %s\n", show_bytes(compiled.fusion_cost_bytes).c_str(),
               show_bytes(compiled.unfused_cost_bytes).c_str());
   std::printf("kernels of a run:\n");

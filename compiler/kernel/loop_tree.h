@@ -73,6 +73,7 @@ struct KernelArgument {
   bool written = false;
   Layout layout;
   bool padded = false;        // its rows are padded to whole vectors: no partial loads
+  bool shares_memory = false; // a result that takes the place of an operand, or that operand: not __restrict__
 };
 
 struct Kernel {

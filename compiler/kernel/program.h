@@ -59,7 +59,16 @@ struct CompiledProgram {
   std::vector<std::string> messages;
   int64_t arena_bytes = 0, weight_bytes = 0;
   int64_t live_set_bytes = 0;              // the lower bound that the arena is reported against
+  int64_t results_in_place = 0;            // results that took the memory of an operand
 };
+
+// What one worker needs at most beside the arena, in the steps where that is known.
+inline int64_t most_scratch_bytes(const CompiledProgram& program) {
+  int64_t most = 0;
+  for (const rt::Step& s : program.steps)
+    if (s.kind == rt::StepKind::launch && s.scratch_bytes.length == 0 && s.scratch_bytes.value > most) most = s.scratch_bytes.value;
+  return most;
+}
 
 struct RawParameter {
   std::string name;                  // the initialiser's, untrusted

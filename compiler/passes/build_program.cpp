@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/plan_memory.h"
+#include "compiler/passes/reuse_in_place.h"
 #include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/schedule.h"
 #include "compiler/support/diagnostic.h"
@@ -40,6 +41,8 @@ class ProgramBuilder {
   CompiledProgram run() {
     collect_symbols();
     collect_op_types(graph_.ops);
+    collect_kept(graph_.ops);
+    for (const ProgramInput& out : r_.outputs) kept_.insert(out.var->id);
     add_views(*r_.top);
     for (auto& [unused, region] : *r_.regions) add_views(region);
     for (size_t k = 0; k < r_.inputs.size(); ++k) {
@@ -59,7 +62,7 @@ class ProgramBuilder {
       pending_.erase(pending_.begin());
       next();
     }
-    plan();
+    plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;
     return std::move(program_);
   }
@@ -80,6 +83,16 @@ class ProgramBuilder {
       if (op->origin.node >= 0) op_types_.emplace(op->origin.node, op->origin.op_type);
       for (const Region& region : op->regions) collect_op_types(region.ops);
     }
+  }
+
+  // What regions hand on is read when their steps are done.
+  void collect_kept(const std::vector<Op*>& ops) {
+    for (const Op* op : ops)
+      for (const Region& region : op->regions) {
+        for (const Var* result : region.results)
+          if (result) kept_.insert(result->id);
+        collect_kept(region.ops);
+      }
   }
 
   rt::Extent extent(Expr e) {
@@ -230,19 +243,26 @@ class ProgramBuilder {
 
   void emit_region(const FusedRegion& region, std::set<int> bound, const std::function<void()>& at_end) {
     check_requirements(bound);
-    for (const Item& item : region.items) {
+    LastReads reads(region, views_, kept_);
+    for (size_t k = 0; k < region.items.size(); ++k) {
+      const Item& item = region.items[k];
       if (item.op) {
         emit_host_step(*item.op, bound);
         check_requirements(bound);
       } else {
-        emit_kernel(item.group);
+        emit_kernel(item.group, reads, k);
       }
     }
     at_end();
   }
 
-  void emit_kernel(const Group& group) {
+  void emit_kernel(const Group& group, const LastReads& reads, size_t item) {
     Kernel kernel = schedule(group, context_, r_.target);
+    for (auto [result, operand] : reuse_in_place(kernel, reads, item, graph_.symbols)) {
+      const Var *made = kernel.arguments[static_cast<size_t>(result)].var, *dead = kernel.arguments[static_cast<size_t>(operand)].var;
+      add_buffer(made, rt::BufferKind::view, buffer_of(dead));
+      ++program_.results_in_place;
+    }
     for (const KernelArgument& a : kernel.arguments) {
       if (!a.written || !a.layout.has_halo()) continue;
       Kernel clear = zero_halo(a.var, a.layout);
@@ -417,56 +437,6 @@ class ProgramBuilder {
     });
   }
 
-  // ---- memory ----
-  int root_of(int buffer) const {
-    while (program_.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = program_.buffers[static_cast<size_t>(buffer)].index;
-    return buffer;
-  }
-
-  void plan() {
-    int time = 0;
-    std::function<void(int, int)> walk = [&](int begin, int end) {
-      for (int k = begin; k < end; ++k) {
-        const rt::Step& s = program_.steps[static_cast<size_t>(k)];
-        auto touch_operands = [&] {
-          for (int o = 0; o < s.count; ++o) touch(program_.operands[static_cast<size_t>(s.first + o)], time);
-        };
-        touch_operands();
-        int entered = time++;
-        if (s.kind == rt::StepKind::branch || s.kind == rt::StepKind::loop) {
-          walk(s.then_begin, s.then_end);
-          if (s.kind == rt::StepKind::branch) walk(s.else_begin, s.else_end);
-          // What lived before a loop and is used inside lives through all iterations.
-          for (rt::Buffer& b : program_.buffers)
-            if (b.first_step >= 0 && b.first_step <= entered && b.last_step > entered && s.kind == rt::StepKind::loop) b.last_step = time;
-          touch_operands();
-          ++time;
-        }
-      }
-    };
-    walk(0, program_.top_level_steps);
-    std::vector<ArenaBlock> blocks;
-    std::vector<size_t> owners;
-    for (size_t k = 0; k < program_.buffers.size(); ++k) {
-      rt::Buffer& b = program_.buffers[k];
-      if (b.kind != rt::BufferKind::arena || b.bytes.length != 0) continue;
-      blocks.push_back({b.bytes.value, std::max(b.first_step, 0), std::max(b.last_step, 0), -1});
-      owners.push_back(k);
-    }
-    program_.arena_bytes = plan_memory(blocks);
-    program_.live_set_bytes = live_set_bytes(blocks);
-    for (size_t k = 0; k < blocks.size(); ++k) program_.buffers[owners[k]].offset = blocks[k].offset;
-  }
-
-  void touch(int buffer, int time) {
-    if (buffer < 0) return;
-    for (int id : {buffer, root_of(buffer)}) {
-      rt::Buffer& b = program_.buffers[static_cast<size_t>(id)];
-      if (b.first_step < 0) b.first_step = time;
-      b.last_step = std::max(b.last_step, time);
-    }
-  }
-
   const ProgramRequest& r_;
   const Graph& graph_;
   Bounds bounds_;
@@ -481,6 +451,7 @@ class ProgramBuilder {
   std::vector<std::pair<Var*, int>> output_copies_;
   std::vector<std::function<void()>> pending_;
   std::set<size_t> checked_;
+  std::set<int> kept_;                   // Var ids that are read after the last step of their region
 };
 
 }  // namespace

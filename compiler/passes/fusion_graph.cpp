@@ -41,15 +41,28 @@ class Builder {
     }
     for (Definition& d : definitions_of(op, symbols_)) {
       FusionVertex v;
-      v.reindexes = op->kind == OpKind::reindex;
-      v.domain = op->kind == OpKind::reindex_reduce ? op->inputs[0]->shape() : d.domain;
-      v.point = point_of(*op, d);
+      v.inverted = op->kind == OpKind::reindex_reduce && !d.scatter && !is_projection(*op);
+      v.reindexes = op->kind == OpKind::reindex || (v.inverted && !d.reduce);
+      v.domain = op->kind == OpKind::reindex_reduce && d.reduce ? op->inputs[0]->shape() : d.domain;
+      v.point = v.inverted ? identity_indices(static_cast<int>(v.domain.size())) : point_of(*op, d);
       v.kept = needed_.in_memory.count(d.out) > 0;
       v.d = std::move(d);
       measure(v);
       v.constant_only = depends_on_constants_only(v.d);
       add_vertex(std::move(v));
     }
+  }
+
+  // Does the reduction keep some axes as they are? (Else it scatters, and may have been inverted.)
+  static bool is_projection(const Op& op) {
+    std::set<int> kept;
+    const Shape &in = op.inputs[0]->shape(), &out = op.outputs[0]->shape();
+    for (size_t k = 0; k < op.indices.size(); ++k) {
+      Expr e = op.indices[k];
+      bool keeps = e->kind == ExprKind::axis && in[static_cast<size_t>(e->id)] == out[k] && kept.insert(e->id).second;
+      if (!keeps && !(e.is_int(0) && out[k].is_int(1))) return false;
+    }
+    return true;
   }
 
   // definitions_of puts the axes that a reduction keeps first, in the order of its result, then the others.
@@ -91,9 +104,11 @@ class Builder {
     return any && constant;
   }
 
-  // Does the reader load the Var only where it is itself? (An index along an axis of extent 1 may have become 0.)
+  // Does the reader load the Var only where it is itself? (An index along an axis of extent 1 may have become 0.) A scatter
+  // does, in whatever form.
   bool reads_at_point(const FusionVertex& reader, const Var* var) const {
     if (var->shape() != reader.domain) return false;
+    if (reader.inverted) return true;
     bool good = true;
     visit_loads(reader.d, [&](Expr n) {
       if (n->id != var->id) return;

@@ -12,6 +12,7 @@ struct FusionVertex {
   Definition d;                // a meta-operator, or
   const Op* host = nullptr;    // a host step
   bool reindexes = false;      // a Reindex
+  bool inverted = false;       // a scatter in gather form (compiler/kernel/invert_scatter.h)
   bool constant_only = false;  // depends on parameters alone: `prepare` computes it
   bool kept = false;           // its result is needed in memory whoever reads it
   int nodes_in_body = 0;       // distinct nodes of its expressions

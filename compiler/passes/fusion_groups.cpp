@@ -60,7 +60,7 @@ FusionGroups::Sharing FusionGroups::sharing_of(const std::vector<int>& results) 
   if (points(domain, symbols_) <= small_domain) return {true, {}};
   std::optional<std::vector<int>> kept;
   for (int v : results) {
-    if (vertex(v).d.scatter) return {};
+    if (vertex(v).d.scatter || vertex(v).inverted) return {};
     if (!vertex(v).d.reduce) continue;
     std::vector<int> here = kept_axes(vertex(v));
     if (kept && *kept != here) return {};

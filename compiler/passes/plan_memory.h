@@ -1,8 +1,11 @@
-// Offsets in the arena: blocks whose lifetimes overlap must not share bytes. Largest blocks first, each at the lowest
-// offset that is free for its whole life; within a few percent of the live-set bound on the networks tried.
+// Offsets in the arena: blocks whose lifetimes overlap must not share bytes. Blocks are placed one after the other, each at
+// the lowest offset that is free for its whole life; of a few orders (largest first, longest-lived bytes first, first used
+// first) the one that needs least is kept.
 #pragma once
 #include <cstdint>
 #include <vector>
+
+#include "compiler/kernel/program.h"
 
 namespace metac {
 
@@ -16,5 +19,9 @@ struct ArenaBlock {
 int64_t plan_memory(std::vector<ArenaBlock>& blocks);
 // The most bytes alive at one step: no plan can be smaller.
 int64_t live_set_bytes(const std::vector<ArenaBlock>& blocks);
+
+// Sets the lifetimes of a program's buffers and the offsets of those whose size is known, its arena_bytes and live_set_bytes.
+// Views live as long as what they share memory with.
+void plan_buffers(CompiledProgram& program);
 
 }  // namespace metac

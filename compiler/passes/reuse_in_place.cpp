@@ -1,0 +1,71 @@
+#include "compiler/passes/reuse_in_place.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/overwrite.h"
+
+namespace metac {
+
+LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views, const std::set<int>& kept) : views_(views), kept_(kept) {
+  std::function<void(const Op&, size_t)> read_by_host = [&](const Op& op, size_t item) {
+    for (const Var* in : op.inputs)
+      if (in) note_read(in->id, item);
+    for (const Region& inner : op.regions) {
+      for (const Op* nested : inner.ops) read_by_host(*nested, item);
+      for (const Var* result : inner.results)
+        if (result) note_read(result->id, item);
+    }
+  };
+  for (size_t k = 0; k < region.items.size(); ++k) {
+    const Item& item = region.items[k];
+    for (const Definition& d : item.group.stages) {
+      made_.insert(d.out->id);
+      visit_loads(d, [&](Expr n) { note_read(n->id, k); });
+    }
+    if (item.op) read_by_host(*item.op, k);
+  }
+  // A view of something that is kept keeps it.
+  for (auto& [view, source] : views_)
+    if (kept_.count(view)) kept_.insert(source->id);
+}
+
+const Var* LastReads::owner_of(const Var* var) const {
+  for (auto view = views_.find(var->id); view != views_.end(); view = views_.find(var->id)) var = view->second;
+  return var;
+}
+
+void LastReads::note_read(int id, size_t item) {
+  for (auto view = views_.find(id); view != views_.end(); view = views_.find(id)) id = view->second->id;
+  last_[id] = item;
+}
+
+bool LastReads::dies_at(const Var* var, size_t item) const {
+  int id = owner_of(var)->id;
+  auto last = last_.find(id);
+  return made_.count(id) && !kept_.count(id) && last != last_.end() && last->second == item;
+}
+
+std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols) {
+  std::vector<std::pair<int, int>> pairs;
+  std::set<const Var*> taken;
+  int arguments = static_cast<int>(kernel.arguments.size());
+  auto argument = [&](int k) -> KernelArgument& { return kernel.arguments[static_cast<size_t>(k)]; };
+  for (int r = 0; r < arguments; ++r) {
+    if (!argument(r).written || !reads.is_local(argument(r).var)) continue;
+    for (int o = 0; o < arguments; ++o) {
+      const Var* owner = reads.owner_of(argument(o).var);
+      if (argument(o).written || taken.count(owner) || !reads.dies_at(owner, item)) continue;
+      // Read under another name too, it is not only read where it is overwritten.
+      int names = 0;
+      for (const KernelArgument& a : kernel.arguments) names += reads.owner_of(a.var) == owner;
+      if (names != 1 || !may_overwrite(kernel, r, o, symbols)) continue;
+      taken.insert(owner);
+      argument(r).shares_memory = argument(o).shares_memory = true;
+      pairs.push_back({r, o});
+      break;
+    }
+  }
+  return pairs;
+}
+
+}  // namespace metac

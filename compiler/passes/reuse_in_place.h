@@ -1,0 +1,37 @@
+// Which results of a kernel take the memory of an operand: those that may (compiler/kernel/overwrite.h) of an operand that
+// nobody reads afterwards. Chains that cannot be fused, and residual additions in the epilogue of a convolution, then need
+// one value's memory instead of two.
+#pragma once
+#include <map>
+#include <set>
+
+#include "compiler/kernel/loop_tree.h"
+#include "compiler/passes/fuse.h"
+
+namespace metac {
+
+// When the Vars that the items of one region make are read for the last time.
+class LastReads {
+ public:
+  // `views`: Var id -> the Var whose memory it shares. `kept`: Vars that are read when all items are done.
+  LastReads(const FusedRegion& region, const std::map<int, Var*>& views, const std::set<int>& kept);
+
+  // Is what `var` shares its memory with made in this region, and read by item `item` and none after it?
+  bool dies_at(const Var* var, size_t item) const;
+  // Is it made in this region and of no use after it?
+  bool is_local(const Var* var) const { return made_.count(var->id) && !kept_.count(var->id); }
+  // The Var whose memory it has: itself, unless it is a view.
+  const Var* owner_of(const Var* var) const;
+
+ private:
+  void note_read(int id, size_t item);
+  const std::map<int, Var*>& views_;
+  std::set<int> made_, kept_;
+  std::map<int, size_t> last_;   // Var id of the owner -> item
+};
+
+// Pairs (result, operand) of arguments of the kernel of item `item`: each result and each operand at most once. Marks the
+// arguments, so that printers do not promise that they are apart.
+std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols);
+
+}  // namespace metac

@@ -1,0 +1,185 @@
+// Results that take the memory of an operand: where that happens, where it must not, and that answers stay the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/kernel/lower_group.h"
+#include "compiler/kernel/overwrite.h"
+#include "compiler/passes/compile.h"
+#include "compiler/passes/plan_memory.h"
+#include "tests/unit/random_graph.h"
+
+namespace metac {
+namespace {
+
+Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
+
+CompiledModel compiled(Graph& g) {
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  return compile_graph(g, options);
+}
+
+std::vector<Tensor> answers(CompiledModel model, const std::vector<Tensor>& inputs, int threads) {
+  CpuTarget cpu = cpu_target("native");
+  WeightsBlock weights = run_prepare(model, cpu);
+  return JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), weights, cpu, threads).run(inputs);
+}
+
+Tensor ramp(std::vector<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<float>(k % 101) / 10);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+void expect_same(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, double tolerance, const std::string& where) {
+  ASSERT_EQ(found.size(), expected.size()) << where;
+  for (size_t t = 0; t < found.size(); ++t) {
+    ASSERT_EQ(found[t].shape, expected[t].shape) << where;
+    for (int64_t k = 0; k < expected[t].element_count(); ++k) {
+      double e = number_at(expected[t], k);
+      ASSERT_NEAR(number_at(found[t], k), e, tolerance * (1 + std::abs(e))) << where << ", output " << t << ", element " << k;
+    }
+  }
+}
+
+// x -> f -> f -> ... where nothing may be fused.
+Var* unfused_chain(Graph& g, Var* x, int length) {
+  for (int k = 0; k < length; ++k) {
+    x = elementwise(g, {x}, [](const std::vector<Expr>& v) { return v[0] + float_constant(1, DType::f32); });
+    x->stop_fuse = true;
+  }
+  return x;
+}
+
+TEST(InPlace, AChainThatCannotBeFusedNeedsOneValue) {
+  for (int64_t n : {7, 1000, 100'003}) {  // less than a vector, one task, many chunks and a rest
+    Graph g;
+    Var* x = input(g, "x", {n});
+    g.outputs = {map(g, Fn::neg, unfused_chain(g, x, 5))};
+    std::vector<Tensor> inputs = {ramp({n})}, expected = evaluate(g, inputs);
+    CompiledModel model = compiled(g);
+    EXPECT_EQ(model.run.results_in_place, 4);  // the first makes the value, four replace it, the last writes the output
+    EXPECT_LE(model.run.arena_bytes, n * 4 + 128);
+    EXPECT_EQ(model.run.arena_bytes, model.run.live_set_bytes);
+    expect_same(answers(std::move(model), inputs, 2), expected, 0, std::to_string(n));
+  }
+}
+
+TEST(InPlace, WhatIsReadAgainStays) {
+  Graph g;
+  Var* x = input(g, "x", {5000});
+  Var* a = unfused_chain(g, x, 1);
+  Var* b = unfused_chain(g, a, 1);
+  g.outputs = {map(g, Fn::mul, a, b)};
+  CompiledModel model = compiled(g);
+  EXPECT_EQ(model.run.results_in_place, 0);
+}
+
+TEST(InPlace, WhatIsReadElsewhereStays) {  // the rows reversed: element 0 is read when the last is stored
+  Graph g;
+  Var* x = input(g, "x", {64, 64});
+  Var* a = unfused_chain(g, x, 1);
+  Var* b = elementwise(g, {g.reindex({a}, {64, 64}, {Expr(63) - axis(0), axis(1)})}, [](const std::vector<Expr>& v) { return v[0] + v[0]; });
+  b->stop_fuse = true;
+  g.outputs = {unfused_chain(g, b, 1)};
+  std::vector<Tensor> inputs = {ramp({64, 64})}, expected = evaluate(g, inputs);
+  CompiledModel model = compiled(g);
+  EXPECT_EQ(model.run.results_in_place, 0);
+  expect_same(answers(std::move(model), inputs, 2), expected, 0, "reversed");
+}
+
+TEST(InPlace, OpenDimsToo) {
+  Graph g;
+  int n = g.add_symbol({.name = "n", .min = 1, .max = 1 << 20, .from_input = true});
+  Var* x = input(g, "x", {symbol(n)});
+  g.outputs = {map(g, Fn::neg, unfused_chain(g, x, 3))};
+  std::vector<Tensor> inputs = {ramp({3001})}, expected = evaluate(g, inputs);
+  CompiledModel model = compiled(g);
+  EXPECT_EQ(model.run.results_in_place, 2);
+  expect_same(answers(std::move(model), inputs, 2), expected, 0, "open");
+}
+
+TEST(InPlace, AResidualAdditionInTheEpilogueOfAMatrixProduct) {
+  Graph g;
+  Var *x = input(g, "x", {50, 64}), *w = input(g, "w", {64, 64});
+  Var* a = unfused_chain(g, x, 1);
+  Var* b = unfused_chain(g, x, 2);
+  Var* sum = map(g, Fn::add, matmul(g, a, w), b);
+  sum->stop_fuse = true;
+  g.outputs = {unfused_chain(g, sum, 1)};
+  std::vector<Tensor> inputs = {ramp({50, 64}), ramp({64, 64})}, expected = evaluate(g, inputs);
+  CompiledModel model = compiled(g);
+  EXPECT_EQ(model.run.results_in_place, 2);  // in the chain of b, and the sum into b
+  expect_same(answers(std::move(model), inputs, 2), expected, 1e-4, "residual");
+}
+
+TEST(InPlace, RandomGraphsThatMayNotBeFused) {
+  int64_t in_place = 0;
+  for (unsigned seed = 100; seed < 110; ++seed) {
+    RandomGraphOptions options;
+    options.dims = seed % 2 ? std::vector<int64_t>{4, 6} : std::vector<int64_t>{70, 90};
+    auto make = [&] {
+      auto random = std::make_unique<RandomGraph>(seed, options);
+      for (Op* op : random->graph->ops)
+        if (op->id % 3 != 0) op->outputs[0]->stop_fuse = true;
+      return random;
+    };
+    auto reference = make();
+    std::vector<Tensor> inputs = reference->inputs(), expected = evaluate(*reference->graph, inputs);
+    CompiledModel model = compiled(*reference->graph);
+    in_place += model.run.results_in_place;
+    EXPECT_GE(model.run.arena_bytes, model.run.live_set_bytes);
+    expect_same(answers(std::move(model), inputs, 2), expected, 1e-4, "seed " + std::to_string(seed));
+  }
+  EXPECT_GT(in_place, 0);
+}
+
+// ---- the decision itself, on a loop tree ----
+struct OneKernel {
+  Graph g;
+  Layouts layouts;
+  Kernel kernel;
+  OneKernel(const std::function<Var*(Graph&, Var*)>& op, Shape shape) {
+    Var* out = op(g, input(g, "x", std::move(shape)));
+    Group group;
+    group.stages = definitions_of(out->producer, g.symbols);
+    LoweringContext context;
+    context.symbols = &g.symbols;
+    context.layouts = &layouts;
+    context.var = [this](int id) { return g.vars()[static_cast<size_t>(id)].get(); };
+    kernel = lower_group(group, context);
+  }
+  bool may() const {
+    for (int r = 0; r < 2; ++r)
+      if (kernel.arguments[static_cast<size_t>(r)].written) return may_overwrite(kernel, r, 1 - r, g.symbols);
+    return false;
+  }
+};
+
+TEST(InPlace, TheLoopTreeDecides) {
+  EXPECT_TRUE(OneKernel([](Graph& g, Var* x) { return map(g, Fn::exp, x); }, {100'003}).may());       // chunks
+  EXPECT_TRUE(OneKernel([](Graph& g, Var* x) { return map(g, Fn::exp, x); }, {3, 50, 17}).may());
+  EXPECT_FALSE(OneKernel([](Graph& g, Var* x) { return transpose(g, x, {1, 0}); }, {64, 64}).may());
+  EXPECT_FALSE(OneKernel([](Graph& g, Var* x) { return g.reindex({x}, {64}, {Expr(63) - axis(0)}); }, {64}).may());
+  EXPECT_FALSE(OneKernel([](Graph& g, Var* x) { return reduce(g, x, {0}, Reduce::add, false); }, {64, 64}).may());
+}
+
+TEST(PlanMemory, ReachesTheBoundWhereOneOrderDoesNot) {
+  std::vector<ArenaBlock> blocks = {{300, 0, 1}, {500, 1, 2}, {300, 2, 5}, {200, 0, 4}, {700, 5, 6}};
+  int64_t total = plan_memory(blocks);
+  EXPECT_EQ(total, live_set_bytes(blocks));
+  for (size_t a = 0; a < blocks.size(); ++a)
+    for (size_t b = a + 1; b < blocks.size(); ++b) {
+      bool together = blocks[a].first <= blocks[b].last && blocks[b].first <= blocks[a].last;
+      bool apart = blocks[a].offset + blocks[a].bytes <= blocks[b].offset || blocks[b].offset + blocks[b].bytes <= blocks[a].offset;
+      EXPECT_TRUE(!together || apart) << a << " and " << b;
+    }
+}
+
+}  // namespace
+}  // namespace metac
