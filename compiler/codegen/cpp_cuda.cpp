@@ -66,7 +66,7 @@ class CudaPrinter : private ValuePrinter {
     text_ += concat("static __global__ void __launch_bounds__(", kernel_.block, ") device_", kernel_.name, "(\n");
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
       const KernelArgument& a = kernel_.arguments[k];
-      text_ += concat("    ", a.written ? "" : "const ", cpp_name(a.var->dtype()), "* __restrict__ ", argument_name(static_cast<int>(k)), ",  // v", a.var->id, " ",
+      text_ += concat("    ", a.written ? "" : "const ", cpp_name(a.var->dtype()), a.shares_memory ? "* " : "* __restrict__ ", argument_name(static_cast<int>(k)), ",  // v", a.var->id, " ",
                       name_of(a.var->dtype()), to_string(a.var->shape()), "\n");
     }
     text_ += "    ";
