@@ -124,7 +124,7 @@ int run(const Options& o) {
     }
   }
   if (o.peak) report["peak"] = peak_report(o);
-  if (o.json) std::cout << report.dump(2) << "\n";
+  if (o.json) std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   return exit_good;
 }
 

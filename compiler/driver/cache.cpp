@@ -29,7 +29,7 @@ void add_cache_command(CLI::App& app, int* status) {
       nlohmann::ordered_json report = {{"directory", s.directory}, {"entries", s.entries}, {"bytes", s.bytes}, {"limit", s.limit}};
       if (o->clear) report["freed"] = freed;
       if (!s.problem.empty()) report["problem"] = s.problem;
-      std::cout << report.dump(2) << "\n";
+      std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     } else if (s.directory.empty()) {
       std::printf("no cache: %s\n", s.problem.c_str());
     } else {

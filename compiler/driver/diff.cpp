@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/support/diagnostic.h"
 #include "compiler/api/bench_folder.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
@@ -60,7 +59,7 @@ int run(const std::string& a, const std::string& b, bool json) {
   }
   bool same = added.empty() && removed.empty() && changed.empty() && !binary_changed;
   if (json) {
-    std::cout << nlohmann::ordered_json{{"same", same}, {"added", added}, {"removed", removed}, {"changed", changed}, {"bytes", sizes}}.dump(2) << "\n";
+    std::cout << nlohmann::ordered_json{{"same", same}, {"added", added}, {"removed", removed}, {"changed", changed}, {"bytes", sizes}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else {
     for (const auto& path : removed) std::printf("- %s\n", path.get<std::string>().c_str());
     for (const auto& path : added) std::printf("+ %s\n", path.get<std::string>().c_str());

@@ -1,6 +1,7 @@
 // metac: reads the command line and hands over to one command.
 #include <cstdio>
 #include <new>
+#include <system_error>
 
 #include "compiler/driver/command.h"
 #include "compiler/driver/interrupts.h"
@@ -65,6 +66,9 @@ int main(int argc, char** argv) {
     return exit_fault;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "metac: out of memory\n");
+    return exit_fault;
+  } catch (const std::system_error& error) {  // a folder that cannot be listed, a thread that cannot be started
+    std::fprintf(stderr, "metac: %s\n", error.what());
     return exit_fault;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "metac: internal error: %s\nThis is a bug in metac; please report it with the model.\n", error.what());

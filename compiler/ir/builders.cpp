@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -90,10 +91,22 @@ Var* transpose(Graph& g, Var* x, const std::vector<int>& perm) {
   return g.reindex({x}, shape, indices);
 }
 
+// Do the constant extents alone pass 2^63, where no count of elements means anything? 0 of anything is 0.
+static bool count_overflows(const Shape& shape) {
+  std::optional<int64_t> count = 1;
+  for (Dim d : shape) {
+    if (d.is_int(0)) return false;
+    if (d.if_int() && count) count = checked_mul(*count, *d.if_int());
+  }
+  return !count;
+}
+
 Var* reshape(Graph& g, Var* x, const Shape& shape) {
   if (x->shape() == shape) return x;
+  std::string asked = concat("cannot reshape ", to_string(x->shape()), " to ", to_string(shape), ": ");
+  if (count_overflows(shape)) fail(asked, to_string(element_count(x->shape())), " elements against more than 2^63");
   Expr from = element_count(x->shape()), to = element_count(shape);
-  g.require(equal(from, to), concat("cannot reshape ", to_string(x->shape()), " to ", to_string(shape), ": ", to_string(from), " elements against ", to_string(to)));
+  g.require(equal(from, to), concat(asked, to_string(from), " elements against ", to_string(to)));
   // Runs of axes with equal products on both sides are independent: a split or a merge of one dim stays simple although
   // its neighbours are open.
   std::vector<Expr> indices(x->rank());

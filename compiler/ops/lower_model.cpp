@@ -167,7 +167,7 @@ void ModelLowering::check_output(const Node& node, size_t index, const Var* var)
   }
   if (too_large || bytes > options_.max_tensor_bytes)
     fail("output ", quoted(node.outputs[index]), " would be ", too_large ? "more than 8 EiB" : byte_text(bytes), " (shape ",
-         to_string(var->shape()), "), the limit is ", byte_text(options_.max_tensor_bytes), " (--max-memory)");
+         to_string(var->shape()), "), the limit is ", byte_text(options_.max_tensor_bytes), " (--max-tensor-bytes)");
 }
 
 void ModelLowering::lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs,

@@ -47,7 +47,7 @@ Attribute attribute_of_kind(const JsonSource& source, const JsonValue& value, Ki
       return out;  // ONNX's are float32
     case Kind::string:
       // An expression may be written as a number.
-      out.string = is_integer_token(value) ? value.text : expect_string(document, value, what);
+      out.string = value.is(Json::number) ? value.text : expect_string(document, value, what);
       return out;
     case Kind::integers:
       if (value.is(Json::number))
@@ -59,12 +59,12 @@ Attribute attribute_of_kind(const JsonSource& source, const JsonValue& value, Ki
       for (const JsonValue& item : items()) out.reals.push_back(static_cast<float>(real_of_json(document, item, what)));
       return out;
     case Kind::strings:
-      if (value.is(Json::string)) {
+      if (value.is(Json::string) || value.is(Json::number)) {
         out.strings.push_back(value.text);
         return out;
       }
       for (const JsonValue& item : items())
-        out.strings.push_back(is_integer_token(item) ? item.text : expect_string(document, item, what));
+        out.strings.push_back(item.is(Json::number) ? item.text : expect_string(document, item, what));
       return out;
     default:
       document.refuse(value.offset, concat(what, " must be ", name_of_kind(kind), ": an object with a \"type\""));

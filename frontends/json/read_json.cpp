@@ -150,9 +150,11 @@ Node node_of_json(const JsonSource& source, const JsonValue& value) {
     bool is_expression = is_meta && (spec->kind == Attribute::Kind::strings || spec->kind == Attribute::Kind::string) &&
                          name != "reduce" && name != "dtype";
     if (!is_expression) return;
-    if (attribute.is(Json::string)) check_expression(document, attribute, name);
-    for (const JsonValue& item : attribute.items)
-      if (item.is(Json::string)) check_expression(document, item, name);
+    auto check = [&](const JsonValue& value) {
+      if (value.is(Json::string) || value.is(Json::number)) check_expression(document, value, name);
+    };
+    check(attribute);
+    for (const JsonValue& item : attribute.items) check(item);
   };
   if (const JsonValue* attributes = fields.find("attributes")) {
     expect(document, *attributes, Json::object, "\"attributes\"");

@@ -1,10 +1,12 @@
-"""The command line, the machine and the JSON front end: what surrounds a good model."""
+"""The command line and the machine: what surrounds a good model."""
 import os
 import pathlib
 
 import numpy as np
 
-from case_list import Run, refused, relu_model, run_with, works
+from onnx import helper
+
+from case_list import FLOAT, INT64, Run, info, model_of, refused, relu_model, run_with, works
 
 DIGITS = str(pathlib.Path(__file__).resolve().parents[2] / "models/digits/digits.onnx")
 COMPILE = ["compile", DIGITS, "--no-build", "-o"]
@@ -116,6 +118,40 @@ def unknown_command(folder):
     return Run(["frobnicate"])
 
 
+@refused("S9", "--train is not available", status=2, lines=9)
+def training(folder):
+    return compile_digits(folder, "--train", "{folder}/recipe.json")
+
+
+@works("J18")
+def two_random_inputs_differ(folder):
+    model = model_of([helper.make_node("Sub", ["a", "b"], ["y"])], [info("a", FLOAT, [64]), info("b", FLOAT, [64])], [info("y", FLOAT, [64])])
+
+    def differ(folder, out):
+        return None if np.count_nonzero(np.load(out / "y.npy")) > 32 else "both inputs are the same"
+
+    run = run_with(folder, model, {"a": "random", "b": "random"})
+    run.after = differ
+    return run
+
+
+def verified(folder, dtype):
+    """`metac verify --grad` of x + x, where z is an input that y does not depend on."""
+    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [info("x", dtype, [2]), info("z", dtype, [2])], [info("y", dtype, [2])])
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return Run(["verify", "{folder}/model.onnx", "--grad", "--json"])
+
+
+@works("J19")
+def gradient_of_integers_is_skipped(folder):
+    return verified(folder, INT64)
+
+
+@works("J19")
+def gradient_of_what_cannot_be_reached(folder):
+    return verified(folder, FLOAT)
+
+
 # ---- output folders ----
 @refused("J15")
 def output_is_root(folder):
@@ -183,30 +219,3 @@ def empty_environment(folder):
 @works("F5")
 def locale_with_decimal_comma(folder):
     return Run(["compile", DIGITS, "-o", "{out}", "--no-build"], environment={"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu"})
-
-
-# ---- JSON ----
-def json_case(id, title, content):
-    def make(folder):
-        (folder / "model.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-        return Run(["compile", "{folder}/model.json", "-o", "{out}", "--no-build"])
-
-    make.__name__ = f"json_{title}"
-    refused(id, r"model\.json")(make)
-
-
-json_case("J1", "unterminated", '{"metac": 1, "graph": {"inputs": [')
-json_case("J1", "empty", "")
-json_case("J1", "not_an_object", "[1, 2, 3]")
-json_case("J1", "trailing_garbage", "{} {}")
-json_case("J2", "nested_100000_deep", "[" * 100_000)
-json_case("J3", "duplicate_key", '{"metac": 1, "metac": 1}')
-json_case("J4", "number_1e400", '{"metac": 1e400}')
-json_case("J4", "number_nan", '{"metac": NaN}')
-json_case("J4", "number_2_to_63", '{"metac": 9223372036854775808}')
-json_case("J5", "lone_surrogate", '{"metac": "\\ud800"}')
-json_case("J5", "invalid_utf8", b'{"metac": "\xff\xfe"}')
-json_case("J5", "nul_in_text", b'{"metac": "a\x00b"}')
-json_case("J6", "unknown_field", '{"metac": 1, "frobnicate": true}')
-json_case("J6", "unknown_version", '{"metac": 999}')
-json_case("J8", "array_of_20_million", "[" + "0," * 20_000_000 + "0]")

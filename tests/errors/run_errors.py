@@ -2,6 +2,7 @@
 """Gives metac every hostile input of the list and checks how it answers.
 
     python3 run_errors.py --metac build/release/bin/metac [--only REGEX] [--seconds 2] [--keep DIR]
+    python3 run_errors.py --table > README.md          which case stands for which id of the list
     needs: pip install numpy onnx
 
 A refused input must end with exit status 1 (2 where the command line itself is wrong), say why on one line of standard
@@ -24,12 +25,15 @@ import numpy as np
 
 import case_list
 import hostile_files  # noqa: F401  each import adds its cases to the list
+import hostile_json  # noqa: F401
 import hostile_names  # noqa: F401
 import hostile_operators  # noqa: F401
 import hostile_surroundings  # noqa: F401
 from case_list import Run
 
 GIB = 1 << 30
+SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+ASAN_WARNING = re.compile(r"^==\d+==WARNING: AddressSanitizer failed to allocate.*\n", re.MULTILINE)
 
 
 def prepared(case, folder):
@@ -54,7 +58,7 @@ def limited(file_limit):
 def execute(run, metac, folder, out, limit):
     """(status or None after `limit` seconds, messages, seconds, peak bytes)"""
     argv = [metac] + [a.replace("{folder}", str(folder)).replace("{out}", str(out)) for a in run.arguments]
-    environment = os.environ | run.environment
+    environment = os.environ | SANITIZERS | run.environment
     messages = folder.parent / "messages"
     with open(messages, "wb") as stderr:
         start = time.monotonic()
@@ -73,7 +77,7 @@ def execute(run, metac, folder, out, limit):
             _, raw, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(raw)
         seconds = time.monotonic() - start
-    return status, messages.read_text(errors="replace"), seconds, usage.ru_maxrss * 1024
+    return status, ASAN_WARNING.sub("", messages.read_text(errors="replace")), seconds, usage.ru_maxrss * 1024
 
 
 def complaints_of(case, metac, root, limit, memory):
@@ -98,6 +102,10 @@ def complaints_of(case, metac, root, limit, memory):
     if case.status:
         if not 1 <= len(lines) <= case.lines:
             wrong.append(f"{len(lines)} lines of message")
+        if case.status == 1 and not messages.startswith("metac: "):
+            wrong.append(f"the message does not begin with 'metac: ': {lines[0][:200] if lines else ''}")
+        if case.status == 1 and "{folder}" in run.arguments[1] and str(folder) not in messages:
+            wrong.append(f"the message does not name the file: {lines[0][:200] if lines else ''}")
         if not re.search(case.pattern, messages):
             wrong.append(f"the message does not match {case.pattern!r}: {lines[0][:200] if lines else ''}")
         if out.exists():
@@ -115,16 +123,49 @@ def complaints_of(case, metac, root, limit, memory):
     return wrong
 
 
+TABLE_HEAD = """# Hostile inputs
+
+`run_errors.py` gives metac each of these and checks the exit status, the message, the time, the memory and that nothing was
+written. This table is what `run_errors.py --table` prints; a run fails when it is not. The ids are those of the project's
+list: H: models, J: JSON documents, data files and the command line; R: values for `metac run`, S: shapes, F: surroundings.
+
+Ids without a case: H152 and H157 stand for nothing. J13 and J20 are about training, which `metac` does not do yet: `--train` is
+wrong usage (S9).
+
+| id | case | metac must |
+|---|---|---|
+"""
+
+
+def table():
+    """The README.md of this folder."""
+    rows = []
+    for case in sorted(case_list.cases, key=lambda case: (case.id[0], int(re.match(r"[A-Z](\d+)", case.id).group(1)))):
+        pattern = case.pattern.replace("|", "\\|")
+        must = "work" if case.status == 0 else f"refuse it{' as wrong usage' if case.status == 2 else ''}" + (f": `{pattern}`" if pattern else "")
+        rows.append(f"| {case.id} | {case.title.replace('_', ' ')} | {must} |\n")
+    return TABLE_HEAD + "".join(rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--metac", type=pathlib.Path, required=True)
+    parser.add_argument("--metac", type=pathlib.Path)
+    parser.add_argument("--table", action="store_true", help="print the table of all cases and end")
     parser.add_argument("--only", default="", help="regular expression on 'ID title'")
     parser.add_argument("--seconds", type=float, default=2, help="per case; sanitizers need more")
     parser.add_argument("--memory", type=float, default=1, help="GiB, beside 4 times the input; sanitizers need more")
     parser.add_argument("--keep", type=pathlib.Path, help="leave the cases' folders here")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table(), end="")
+        return 0
+    if not arguments.metac:
+        parser.error("--metac is needed")
     metac = str(arguments.metac.resolve())
     passed = failed = 0
+    if (pathlib.Path(__file__).parent / "README.md").read_text() != table():
+        failed += 1
+        print("FAIL  README.md is not what --table prints", flush=True)
     for case in case_list.cases:
         title = f"{case.id} {case.title}"
         if not re.search(arguments.only, title):

@@ -269,6 +269,14 @@ TEST(Json, AttributesAreReadAsTheSchemaSays) {
               HasSubstr("type \"complex\" is not known"));
 }
 
+TEST(Json, NumbersMayStandForExpressions) {
+  auto fill = [](const std::string& shape, const std::string& value) {
+    return node_document("{\"op\": \"fill\", \"inputs\": [], \"outputs\": [\"y\"], \"shape\": [" + shape + "], \"value\": " + value + "}");
+  };
+  EXPECT_EQ(read_json_model(fill("4", "-0.5"), "m.json").graph.nodes[0].attributes.at("value").string, "-0.5");
+  EXPECT_THAT(error_of(fill("9223372036854775808", "1")), HasSubstr("m.json:3:61: expression \"9223372036854775808\""));
+}
+
 TEST(Json, DimNamesReachTheNodesThatUseThem) {
   Model model = read_json_model(
       R"j({"metac_ir": 1, "inputs": [{"name": "x:0", "dtype": "float32", "shape": ["N", 3]}, {"name": "w", "shape": ["K"]}],
