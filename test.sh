@@ -2,7 +2,7 @@
 # Installs what is missing, builds metac and runs its tests.
 #
 #   ./test.sh            a seeded sample where the whole takes too long
-#   ./test.sh --all      everything: all backend cases, the hostile inputs under sanitizers, the models of five PyPI packages
+#   ./test.sh --all      everything: all backend cases, longer fuzzing, the models of five PyPI packages
 #   ./test.sh --seed N   another sample
 #
 # METAC_NETWORKS=DIR adds the networks of a folder to --all (see tests/models/run_models.py).
@@ -80,8 +80,10 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
 stage project "$python" tests/project/run_project.py --build build/ci
-stage build-asan build asan metac
+stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
+stage build-asan build asan metac metac_read_files
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20 --memory 3
+stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 
 if [ $all = yes ]; then

@@ -1,0 +1,113 @@
+// metac_read_files [--seconds S] [--memory GIB] FILE...
+// Does with every file what metac does with such a file before any machine code is made: models (.onnx, .json) are read,
+// checked, written in the other format, lowered and compiled to kernel text; tensors (.npy, .npz, .pb) are read. A file
+// may be refused with a CompileError or be right. It fails when reading it crashes, ends in status 70 or another
+// exception, takes longer than S seconds or more memory than GIB + 4 times its size. One line a failure; the last line is
+// 'N passed, N failed'.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "compiler/api/session.h"
+#include "compiler/api/tensor_files.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/ops/lower_model.h"
+#include "compiler/passes/compile.h"
+#include "compiler/support/diagnostic.h"
+#include "frontends/json/json.h"
+#include "frontends/onnx/onnx.h"
+#include "frontends/read_model.h"
+
+namespace {
+
+using namespace metac;
+
+struct Progress {
+  std::atomic<size_t> at, refused;  // the file in work; how many were refused
+};
+
+void read_one(const std::string& path) {
+  if (path.ends_with(".npy") || path.ends_with(".npz") || path.ends_with(".pb")) {
+    read_tensor(path, "x");
+    return;
+  }
+  Model model = read_model(path);
+  path.ends_with(".json") ? static_cast<void>(to_onnx_bytes(model)) : static_cast<void>(to_json_text(model));
+  require_compilable(model);
+  std::unique_ptr<Graph> graph = lower_model(model, {});
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v3");
+  compile_graph(*graph, options);
+}
+
+int64_t peak_bytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+// Reads files from progress.at on, until the end (status 0) or one that took too much memory (status 3).
+int read_from(const std::vector<std::string>& files, Progress& progress, unsigned seconds, int64_t memory) {
+  for (; progress.at < files.size(); ++progress.at) {
+    const std::string& path = files[progress.at];
+    alarm(seconds);  // SIGALRM ends the process
+    try {
+      read_one(path);
+    } catch (const CompileError&) {
+      ++progress.refused;
+    } catch (const std::bad_alloc&) {
+      ++progress.refused;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      return 70;
+    }
+    if (peak_bytes() > memory + 4 * static_cast<int64_t>(std::filesystem::file_size(path))) return 3;
+  }
+  return 0;
+}
+
+std::string reason_of(int status, unsigned seconds) {
+  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGALRM ? concat("no end after ", seconds, " s") : concat("signal ", WTERMSIG(status));
+  return WEXITSTATUS(status) == 3 ? "took too much memory" : concat("status ", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  unsigned seconds = 10;
+  double gib = 1;
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) seconds = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (std::strcmp(argv[i], "--memory") == 0 && i + 1 < argc) gib = std::atof(argv[++i]);
+    else files.push_back(argv[i]);
+  }
+  void* shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 1;
+  Progress& progress = *new (shared) Progress{};
+  size_t failed = 0;
+  while (progress.at < files.size()) {
+    pid_t child = fork();
+    if (child < 0) return 1;
+    if (child == 0) std::exit(read_from(files, progress, seconds, static_cast<int64_t>(gib * (1 << 30))));
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status == 0) break;
+    // Past the last file it was the end of the process that failed: a leak.
+    size_t at = progress.at;
+    std::printf("FAIL  %s: %s\n", at < files.size() ? files[at].c_str() : "at exit", reason_of(status, seconds).c_str());
+    ++failed, ++progress.at;
+  }
+  std::printf("%zu files, of which %zu were refused\n%zu passed, %zu failed\n", files.size(), progress.refused.load(), files.size() - failed, failed);
+  return failed ? 1 : 0;
+}
