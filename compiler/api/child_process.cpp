@@ -15,6 +15,7 @@
 #include <set>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/unfinished_folders.h"
 
 namespace metac {
 namespace {
@@ -24,10 +25,9 @@ constexpr size_t kept_output = 64 << 10;
 struct Registry {
   std::mutex mutex;
   std::set<int> groups;
-  std::set<std::string> temporaries;
 };
 Registry& registry() {
-  static Registry instance;
+  static Registry& instance = *new Registry;  // threads may use it until the process is gone
   return instance;
 }
 
@@ -85,6 +85,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
   pointers.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot start ", argv[0], ": ", std::strerror(errno));
+  std::unique_lock lock(registry().mutex);  // no child that kill_children does not know
   pid_t child = fork();
   if (child == 0) become(program, pointers.data(), cwd, ends[1]);
   int error = errno;
@@ -94,7 +95,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
     fail("cannot start ", argv[0], ": ", std::strerror(error));
   }
   setpgid(child, child);
-  register_child_group(child);
+  registry().groups.insert(child);
+  lock.unlock();
 
   ProcessResult result;
   auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
@@ -121,26 +123,16 @@ void forget_child_group(int pid) {
 }
 
 void kill_children() {
-  std::lock_guard lock(registry().mutex);
+  registry().mutex.lock();  // for ever: who waits for a child must not take its death for the child's own
   for (int pid : registry().groups) kill(-pid, SIGKILL);
 }
 
-void remove_temporaries() {
-  std::lock_guard lock(registry().mutex);
-  std::error_code ignored;
-  for (const std::string& path : registry().temporaries) std::filesystem::remove_all(path, ignored);
-}
-
-TemporaryGuard::TemporaryGuard(std::string path) : path_(std::move(path)) {
-  std::lock_guard lock(registry().mutex);
-  registry().temporaries.insert(path_);
-}
+TemporaryGuard::TemporaryGuard(std::string path) : path_(std::move(path)) { add_unfinished_folder(path_); }
 
 TemporaryGuard::~TemporaryGuard() {
-  std::lock_guard lock(registry().mutex);
-  registry().temporaries.erase(path_);
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  forget_unfinished_folder(path_);
 }
 
 }  // namespace metac

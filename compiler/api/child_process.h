@@ -20,9 +20,9 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
 // The full path of a program on PATH, empty where there is none.
 std::string find_program(const std::string& name);
 
-// For the end by a signal: kills every running child with all it started, and removes registered temporary folders.
+// For the end by a signal, which must follow: kills every running child with all it started. No more are started then, and
+// run_process does not return.
 void kill_children();
-void remove_temporaries();
 void register_child_group(int pid);
 void forget_child_group(int pid);
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -164,8 +166,7 @@ class Builder {
       if (!found.empty()) return write_file(folder_ + "/" + object, found);
     }
     check(tools_.run(argv, folder_, o_.seconds), source, argv[0]);
-    std::error_code missing;
-    if (fs::file_size(folder_ + "/" + object, missing) == 0 || missing) fail(argv[0], " ended well on ", source, " but wrote no object file");
+    check_made(argv[0], source, object);
     if (cacheable) tools_.keep(key, std::string(read_file(folder_ + "/" + object).view()));
   }
 
@@ -181,12 +182,20 @@ class Builder {
     if (!toolkit_.empty()) libraries.insert(libraries.begin(), {"-L" + toolkit_ + "/lib64", "-L" + toolkit_ + "/lib", "-lcudart_static", "-lrt"});
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
+    check_made(compiler_, shared, shared);
     argv = {archiver_, "qcD", archive};  // q: quick append; D: no dates, no owners
     argv.insert(argv.end(), objects.begin(), objects.end());
     check(tools_.run(argv, folder_, o_.seconds), archive, archiver_);
     argv = {compiler_, "-o", "bin/" + p_.name + "_run", program, archive, "-Wl,--build-id=none"};
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), "bin/" + p_.name + "_run", compiler_);
+  }
+
+  // A compiler that ends well and wrote nothing, or something else, is believed no further.
+  void check_made(const std::string& tool, const std::string& what, const std::string& file) const {
+    std::ifstream in(folder_ + "/" + file, std::ios::binary);
+    char head[4] = {};
+    if (!in.read(head, sizeof head) || std::memcmp(head, "\177ELF", sizeof head) != 0) fail(tool, " ended well on ", what, " but wrote no object file");
   }
 
   void check(const ToolResult& result, const std::string& what, const std::string& tool) const {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "compiler/api/child_process.h"
+#include "compiler/support/unfinished_folders.h"
 
 namespace metac {
 namespace {
@@ -29,7 +30,7 @@ void watch_for_interrupts() {
     int number = 0;
     if (sigwait(&set, &number) != 0) return;
     kill_children();
-    remove_temporaries();
+    remove_unfinished_folders();
     _exit(128 + number);
   }).detach();
 }

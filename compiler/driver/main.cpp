@@ -1,4 +1,8 @@
 // metac: reads the command line and hands over to one command.
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <system_error>
@@ -50,11 +54,29 @@ int run(int argc, char** argv) {
   return status;
 }
 
+// The depth that a model may have must not hang on `ulimit -s`: 16 MiB for this thread (where the hard limit allows it) and
+// for all to come.
+void ensure_stack() {
+  constexpr size_t wanted = 16 << 20;
+  rlimit limit;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < wanted) {
+    limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
+    setrlimit(RLIMIT_STACK, &limit);
+  }
+  pthread_attr_t attributes;
+  size_t size = 0;
+  if (pthread_getattr_default_np(&attributes) != 0) return;
+  if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < wanted && pthread_attr_setstacksize(&attributes, wanted) == 0)
+    pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
 }  // namespace
 }  // namespace metac
 
 int main(int argc, char** argv) {
   using namespace metac;
+  ensure_stack();
   watch_for_interrupts();
   try {
     return run(argc, argv);

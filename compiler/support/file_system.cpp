@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/unfinished_folders.h"
 
 namespace metac {
 namespace {
@@ -220,8 +221,10 @@ StagedFolder::StagedFolder(std::string target, const std::function<bool(const st
     fail_errno(target_, "written", errno);
   }
   staging_ = temporary_beside(target_);
+  add_unfinished_folder(staging_);
   if (::mkdir(staging_.c_str(), 0777) != 0) {
     int error = errno;
+    forget_unfinished_folder(staging_);
     staging_.clear();
     fail_errno(target_, "written", error);
   }
@@ -230,6 +233,7 @@ StagedFolder::StagedFolder(std::string target, const std::function<bool(const st
 StagedFolder::~StagedFolder() {
   std::error_code ignored;
   if (!committed_ && !staging_.empty()) fs::remove_all(staging_, ignored);
+  if (!staging_.empty()) forget_unfinished_folder(staging_);
 }
 
 void StagedFolder::write(const std::string& relative, std::string_view content) {
@@ -246,9 +250,11 @@ void StagedFolder::commit() {
   for (fs::recursive_directory_iterator it(staging_, error), end; !error && it != end; it.increment(error))
     if (it->is_directory()) sync_folder(it->path());
   sync_folder(staging_);
+  forget_unfinished_folder(staging_);  // what a signal has begun to remove must not appear at the target: waits then
   if (!replaces_) {
     if (::rename(staging_.c_str(), target_.c_str()) != 0) fail_errno(target_, "written", errno);
   } else if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
+    add_unfinished_folder(staging_);  // the old content now
     fs::remove_all(staging_, error);
   } else {
     // File systems without exchange: the old folder steps aside first, and comes back should the second rename fail.

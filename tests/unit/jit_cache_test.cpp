@@ -1,0 +1,154 @@
+// The kernel compiler, its cache, and what happens to the cache when things go wrong.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/jit/cache_directory.h"
+#include "compiler/jit/clang_compiler.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/kernel_library.h"
+#include "compiler/jit/object_cache.h"
+
+namespace metac {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CacheFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "metac-cache-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::vector<fs::path> files(const std::string& extension) const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      if (entry.path().extension() == extension) found.push_back(entry.path());
+    return found;
+  }
+  std::string folder_;
+};
+
+KernelSource scaled(const std::string& name, int factor) {
+  KernelSource kernel;
+  kernel.name = name;
+  kernel.text = "extern \"C\" void " + name +
+                "(void* const* b, const int64_t*, void*, int64_t begin, int64_t end) {\n"
+                "  for (int64_t i = begin; i < end; ++i) static_cast<float*>(b[1])[i] = static_cast<const float*>(b[0])[i] * " +
+                std::to_string(factor) + ".0f;\n}\n";
+  return kernel;
+}
+
+TEST_F(CacheFolder, KernelsAreCompiledOnceAndThenFound) {
+  ObjectCache cache(folder_);
+  std::vector<KernelSource> kernels = {scaled("k000", 2), scaled("k001", 3)};
+  for (int round = 0; round < 2; ++round) {
+    int64_t misses = cache.statistics().misses;
+    KernelLibrary library(kernels, cpu_target("native"), {2, &cache});
+    float in[5] = {1, 2, 3, 4, 5}, out[5] = {};
+    void* buffers[] = {in, out};
+    library.functions()[1](buffers, nullptr, nullptr, 1, 4);
+    EXPECT_EQ(out[0], 0);
+    EXPECT_EQ(out[1], 6);
+    EXPECT_EQ(out[3], 12);
+    EXPECT_EQ(out[4], 0);
+    EXPECT_EQ(cache.statistics().misses - misses, round == 0 ? 1 : 0);
+  }
+}
+
+TEST(KernelCompiler, WhatDoesNotCompileIsOurBug) {
+  EXPECT_THROW(compile_object("void f() { undeclared(); }", cpu_target("x86-64-v3")), KernelCompileError);
+  EXPECT_THROW(compile_object("#include <stdio.h>\n", cpu_target("x86-64-v3")), KernelCompileError);
+}
+
+TEST_F(CacheFolder, EveryFlippedByteIsNoticed) {
+  ObjectCache cache(folder_);
+  cache.store("key", "object");
+  ASSERT_EQ(files(".obj").size(), 1u);
+  fs::path path = files(".obj")[0];
+  std::ifstream in(path, std::ios::binary);
+  std::string good((std::istreambuf_iterator<char>(in)), {});
+  auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes; };
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] ^= 1;
+    write(bad);
+    EXPECT_FALSE(cache.load("key").has_value()) << "byte " << i;
+  }
+  for (size_t length = 0; length < good.size(); ++length) {
+    write(good.substr(0, length));
+    EXPECT_FALSE(cache.load("key").has_value()) << "length " << length;
+  }
+  write(good);
+  EXPECT_EQ(cache.load("key"), "object");
+}
+
+TEST_F(CacheFolder, ManyProcessesCompileAKeyOnce) {
+  std::string log = folder_ + "/made";
+  for (int process = 0; process < 64; ++process)
+    if (fork() == 0) {
+      ObjectCache cache(folder_);
+      bool good = true;
+      for (int key = 0; key < 10; ++key)
+        good &= cache.get_or_make("key" + std::to_string(key), [&] {
+          std::ofstream(log, std::ios::app) << "x";
+          usleep(2000);
+          return "object" + std::to_string(key);
+        }) == "object" + std::to_string(key);
+      _exit(good ? 0 : 1);
+    }
+  int status = 0;
+  while (wait(&status) > 0) EXPECT_EQ(status, 0);
+  EXPECT_EQ(fs::file_size(log), 10u);
+  EXPECT_TRUE(files(".lock").empty());
+}
+
+TEST_F(CacheFolder, AKilledHolderLeavesNoLock) {
+  pid_t child = fork();
+  if (child == 0) {
+    ObjectCache cache(folder_);
+    cache.get_or_make("key", [&]() -> std::string { kill(getpid(), SIGKILL); return ""; });
+    _exit(1);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(ObjectCache(folder_).get_or_make("key", [] { return "object"; }), "object");
+}
+
+TEST_F(CacheFolder, TheLeastRecentlyUsedGoesFirst) {
+  ObjectCache cache(folder_);
+  for (int i = 0; i < 4; ++i) {
+    cache.store(std::to_string(i), std::string(1000, 'x'));
+    usleep(10000);
+  }
+  ASSERT_TRUE(cache.load("0").has_value());
+  cache.evict(2500);
+  EXPECT_TRUE(cache.load("0").has_value());
+  EXPECT_TRUE(cache.load("3").has_value());
+  EXPECT_FALSE(cache.load("1").has_value());
+}
+
+TEST_F(CacheFolder, APlaceThatOthersCanWriteToIsRefused) {
+  setenv("METAC_CACHE_DIR", folder_.c_str(), 1);
+  EXPECT_EQ(find_cache_directory().path, folder_);
+  chmod(folder_.c_str(), 0777);
+  EXPECT_NE(find_cache_directory().problem.find("writable by others"), std::string::npos);
+  chmod(folder_.c_str(), 0700);
+  std::string link = folder_ + "-link";
+  fs::create_directory_symlink(folder_, link);
+  setenv("METAC_CACHE_DIR", link.c_str(), 1);
+  EXPECT_NE(find_cache_directory().problem.find("symbolic link"), std::string::npos);
+  fs::remove(link);
+  setenv("METAC_CACHE_DIR", "relative", 1);
+  EXPECT_EQ(find_cache_directory().path, "");
+  unsetenv("METAC_CACHE_DIR");
+}
+
+}  // namespace
+}  // namespace metac
