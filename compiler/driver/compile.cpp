@@ -12,6 +12,7 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/support/file_system.h"
+#include "compiler/passes/pass_list.h"
 #include "frontends/read_model.h"
 
 namespace metac {
@@ -141,7 +142,9 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
       ->capture_default_str();
-  command->add_option("--print-after", o->print_after, "print the program after this pass")->type_name("PASS");
+  std::vector<std::string> passes;
+  for (const PassEntry& pass : pass_list()) passes.emplace_back(pass.name);
+  command->add_option("--print-after", o->print_after, "print the program after this pass")->check(CLI::IsMember(passes))->type_name("PASS");
   command->add_flag("--time-passes", o->times, "say how long each part took");
   command->add_flag("--json", o->json, "the summary as JSON");
   for (const char* name : {"--grad", "--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");

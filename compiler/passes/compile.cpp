@@ -6,8 +6,13 @@
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/choose_layouts.h"
 #include "compiler/passes/contraction_axes.h"
+#include "compiler/passes/fold_constants.h"
 #include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
+#include "compiler/passes/merge_equal_ops.h"
+#include "compiler/passes/pass_list.h"
+#include "compiler/passes/remove_dead_ops.h"
+#include "compiler/passes/skip_copies.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
@@ -34,32 +39,62 @@ class Compilation {
   Compilation(Graph& graph, const CompileOptions& options) : graph_(graph), options_(options) {}
 
   CompiledModel run() {
-    timed("verify", [&] { verify(graph_); });
-    if (options_.emit == "meta") trace(to_string(graph_));
-    timed("fuse", [&] { fuse_all(); });
-    timed("split_prepare", [&] { split_prepare(top_, true); for (auto& [unused, region] : regions_) split_prepare(region, false); });
-    count_fusion_cost();
-    timed("choose_layouts", [&] {
-      choose_layouts_of(top_, needed_);
-      for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
-    });
-    if (options_.emit == "fused") {
-      trace(to_string(top_));
-      trace(concat("cost: ", model_.fusion_cost_bytes, " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));
-    }
-    timed("place_weights", [&] { place_weights(); });
-    timed("build_program", [&] { build(); });
+    if (!options_.print_after.empty()) check_pass_name(options_.print_after);
+#define PASS(name, reason) timed(#name, [this] { name(); });
+#include "compiler/passes/passes.def"
+#undef PASS
     return std::move(model_);
   }
 
  private:
   template <typename F>
-  void timed(const char* name, F f) {
+  void timed(std::string_view name, F f) {
     auto start = std::chrono::steady_clock::now();
     f();
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (options_.time_passes && options_.trace) *options_.trace << name << ": " << ms << " ms\n";
-    if (options_.print_after == name) trace(std::string(name) == "fuse" || std::string(name) == "choose_layouts" ? to_string(top_) : to_string(graph_));
+    if (options_.print_after == name) trace(state_text());
+  }
+
+  // ---- the passes of passes.def ----
+  void verify() { metac::verify(graph_); }
+  void skip_copies() { metac::skip_copies(graph_); }
+  void fold_constants() { metac::fold_constants(graph_); }
+  void merge_equal_ops() { metac::merge_equal_ops(graph_); }
+  void remove_dead_ops() {
+    metac::remove_dead_ops(graph_);
+    metac::verify(graph_);
+    if (options_.emit == "meta") trace(to_string(graph_));
+  }
+  void fuse() {
+    fuse_all();
+    fused_ = true;
+  }
+  void split_prepare() {
+    split_prepare(top_, true);
+    for (auto& [unused, region] : regions_) split_prepare(region, false);
+    count_fusion_cost();
+  }
+  void choose_layouts() {
+    choose_layouts_of(top_, needed_);
+    for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
+    if (options_.emit != "fused") return;
+    trace(to_string(top_));
+    trace(concat("cost: ", model_.fusion_cost_bytes, " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));
+  }
+  void build_program() { build(); }
+
+  // What the last pass left: the graph, the groups, or the steps.
+  std::string state_text() const {
+    if (!fused_) return to_string(graph_);
+    std::string text;
+    if (model_.run.steps.empty()) {
+      text = to_string(top_);
+      if (!prepare_.items.empty()) text += "prepared when compiling:\n" + to_string(prepare_);
+      return text;
+    }
+    for (const std::string& step : model_.run.step_comments) text += step + "\n";
+    return text;
   }
 
   void trace(const std::string& text) {
@@ -72,7 +107,7 @@ class Compilation {
 
   void choose_layouts_of(FusedRegion& region, const Needed& needed) {
     if (options_.target == Target::cuda) return split_items(region);
-    for (const Var* made : choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_)) prepared_.insert(made->id);
+    for (const Var* made : metac::choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_)) prepared_.insert(made->id);
   }
 
   // Layouts serve the CPU's vectors; GPU kernels work on row-major values.
@@ -99,7 +134,7 @@ class Compilation {
   }
 
   FusedRegion fuse_region(const std::vector<Op*>& ops, const Needed& needed) {
-    FusedRegion fused = fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion);
+    FusedRegion fused = metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion);
     if (options_.fusion == Fusion::best && options_.target == Target::cpu) fuse_row_blocks(fused, needed.in_memory, options_.cpu.vector_bytes / 4, graph_.symbols);
     return fused;
   }
@@ -235,7 +270,7 @@ class Compilation {
     run.options = &options_;
     run.target = options_.target;
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
-    model_.run = build_program(run);
+    model_.run = metac::build_program(run);
 
     static const std::map<const Region*, FusedRegion> no_regions;
     ProgramRequest prepare;
@@ -252,12 +287,13 @@ class Compilation {
     prepare.options = &options_;
     prepare.with_requirements = false;
     prepare.kernel_prefix = "p";
-    model_.prepare = build_program(prepare);
+    model_.prepare = metac::build_program(prepare);
   }
 
   Graph& graph_;
   const CompileOptions& options_;
   FusedRegion top_, prepare_;
+  bool fused_ = false;
   Needed needed_;
   std::map<const Region*, Needed> region_needs_;
   std::map<const Region*, FusedRegion> regions_;

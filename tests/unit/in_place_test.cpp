@@ -106,13 +106,13 @@ TEST(InPlace, OpenDimsToo) {
 
 TEST(InPlace, AResidualAdditionInTheEpilogueOfAMatrixProduct) {
   Graph g;
-  Var *x = input(g, "x", {50, 64}), *w = input(g, "w", {64, 64});
+  Var *x = input(g, "x", {50, 64}), *y = input(g, "y", {50, 64}), *w = input(g, "w", {64, 64});
   Var* a = unfused_chain(g, x, 1);
-  Var* b = unfused_chain(g, x, 2);
+  Var* b = unfused_chain(g, y, 2);
   Var* sum = map(g, Fn::add, matmul(g, a, w), b);
   sum->stop_fuse = true;
   g.outputs = {unfused_chain(g, sum, 1)};
-  std::vector<Tensor> inputs = {ramp({50, 64}), ramp({64, 64})}, expected = evaluate(g, inputs);
+  std::vector<Tensor> inputs = {ramp({50, 64}), ramp({50, 64}), ramp({64, 64})}, expected = evaluate(g, inputs);
   CompiledModel model = compiled(g);
   EXPECT_EQ(model.run.results_in_place, 2);  // in the chain of b, and the sum into b
   expect_same(answers(std::move(model), inputs, 2), expected, 1e-4, "residual");
