@@ -24,7 +24,7 @@ class Folding {
   }
 
  private:
-  // Operands are looked at before anything is evaluated: the element a fold reads at most is that of a constant.
+  // Decided by dtypes and extents, before anything is evaluated or any memory taken.
   bool is_candidate(const Op& op) const {
     if (op.kind != OpKind::elementwise && op.kind != OpKind::reindex && op.kind != OpKind::reindex_reduce) return false;
     if (op.inputs.empty()) return false;  // a fill: its kernel is cheaper than its bytes
