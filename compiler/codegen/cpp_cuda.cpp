@@ -1,5 +1,7 @@
 #include "compiler/codegen/cpp_cuda.h"
 
+#include <algorithm>
+
 #include "compiler/codegen/cpp_values.h"
 
 namespace metac {
@@ -13,7 +15,7 @@ class CudaPrinter : private ValuePrinter {
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
     symbols_ = used_symbols();
-    index_ = fits_int() ? "int" : "int64_t";
+    choose_index();
     print_head();
     depth_ = 1;
     grid_ = !kernel_.root.loops.empty() && kernel_.root.loops[0].kind == LoopKind::grid;
@@ -28,16 +30,15 @@ class CudaPrinter : private ValuePrinter {
   }
 
  private:
-  // Indices are 32 bits wide where all sizes are known to be far below 2^31 and nothing else is computed in 64 bits: GPUs
-  // divide 64-bit integers slowly.
-  bool fits_int() const {
+  // GPUs divide 64-bit integers slowly, so indices are 32 bits wide where all sizes are far below 2^31. Where that depends
+  // on symbols the kernel is a template and the host's side picks. Sizes that must be small stand in small_, in elements.
+  void choose_index() {
     constexpr int64_t most = int64_t{1} << 30;
-    bool fits = bounds_.interval(parallel_extent(kernel_)).high * kernel_.block < most;
-    for (const KernelArgument& a : kernel_.arguments) fits = fits && bounds_.interval(element_count(a.var->shape())).high < most;
+    bool fits = true;
     auto check = [&](Expr e) {
       if (!e || !fits) return;
       visit(e, [&](Expr n) {
-        if (n->kind == ExprKind::load && n->dtype == DType::i64) fits = false;
+        if (n->dtype == DType::i64 && (n->kind == ExprKind::load || n->has_load)) fits = false;
         if (n->kind != ExprKind::call || n->args[0]->dtype != DType::i64) return;
         switch (n->fn) {
           case Fn::add: case Fn::sub: case Fn::mul: case Fn::lt: case Fn::le: case Fn::eq: case Fn::ne: return;
@@ -48,21 +49,31 @@ class CudaPrinter : private ValuePrinter {
         }
       });
     };
+    auto bounded = [&](Expr size, int64_t times) {
+      size = size * Expr(times);
+      if (bounds_.interval(size).high < most) return;
+      if (size.if_int() || any_of(size, [](Expr n) { return n->kind == ExprKind::axis; })) fits = false;
+      else if (std::find(small_.begin(), small_.end(), size) == small_.end()) small_.push_back(size);
+    };
+    bounded(parallel_extent(kernel_), kernel_.block);
+    for (const KernelArgument& a : kernel_.arguments) bounded(element_count(a.var->shape()), 1);
+    for (const Local& l : kernel_.scratch) bounded(l.count, 1);
     std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
       check(node.guard);
-      for (const Loop& l : node.loops) check(l.extent), fits = fits && bounds_.interval(l.extent).high < most;
+      for (const Loop& l : node.loops) check(l.extent), bounded(l.extent, 16);  // of a sum's steps 16 are one iteration
       for (const Assign& a : node.assigns) check(a.offset), check(a.value);
       for (const LoopNode& child : node.children) walk(child);
     };
     walk(kernel_.root);
-    for (const Local& l : kernel_.scratch) fits = fits && bounds_.interval(l.count).high < most;
-    return fits;
+    if (!fits) small_.clear();
+    index_ = !fits ? "int64_t" : small_.empty() ? "int" : "Index";
   }
 
   std::string cpp_name(DType dtype) const { return std::string(info(dtype).cpp_name); }
 
   // ---- head ----
   void print_head() {
+    if (!small_.empty()) text_ += "template <class Index>\n";
     text_ += concat("static __global__ void __launch_bounds__(", kernel_.block, ") device_", kernel_.name, "(\n");
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
       const KernelArgument& a = kernel_.arguments[k];
@@ -70,7 +81,7 @@ class CudaPrinter : private ValuePrinter {
                       name_of(a.var->dtype()), to_string(a.var->shape()), "\n");
     }
     text_ += "    ";
-    for (int id : symbols_) text_ += concat("int64_t n", id, ", ");
+    for (int id : symbols_) text_ += concat(small_.empty() ? "int64_t" : index_, " n", id, ", ");
     if (!kernel_.scratch.empty()) text_ += "char* scratch, int64_t scratch_bytes, ";
     text_ += "int64_t blocks) {\n";
   }
@@ -117,14 +128,29 @@ class CudaPrinter : private ValuePrinter {
     text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
     std::string arguments;
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
-    for (int id : symbols_) arguments += concat("(void*)&s[", id, "], ");
+    if (!small_.empty()) {
+      std::string test;
+      for (Expr size : small_) test += (test.empty() ? "" : " && ") + index_text(size) + " < (1 << 30)";
+      for (int id : symbols_) line(concat("const int64_t n", id, " = s[", id, "];"));
+      line(concat("const bool small = ", test, ";"));
+      for (int id : symbols_) line(concat("const int small_n", id, " = static_cast<int>(n", id, ");"));
+      for (int id : symbols_) arguments += concat("small ? (void*)&small_n", id, " : (void*)&n", id, ", ");
+    } else {
+      for (int id : symbols_) arguments += concat("(void*)&s[", id, "], ");
+    }
     if (!kernel_.scratch.empty()) {
-      text_ += "  DeviceLaunch& l = *(DeviceLaunch*)launch;\n";
+      line("DeviceLaunch& l = *(DeviceLaunch*)launch;");
       arguments += "&l.scratch, &l.scratch_bytes, ";
     }
     line(concat("void* arguments[] = {", arguments, "&blocks};"));
     if (symbols_.empty()) line("(void)s;");
-    line(concat("start(device_", kernel_.name, ", blocks, ", kernel_.block, ", arguments, launch);"));
+    auto start = [&](const std::string& type) { return concat("start(device_", kernel_.name, type, ", blocks, ", kernel_.block, ", arguments, launch);"); };
+    if (small_.empty()) {
+      line(start(""));
+    } else {
+      line("if (small) " + start("<int>"));
+      line("else " + start("<int64_t>"));
+    }
     text_ += "}\n";
   }
 
@@ -214,7 +240,8 @@ class CudaPrinter : private ValuePrinter {
 
   std::set<int> symbols_;
   bool grid_ = false;
-  std::string index_;   // the type of indices
+  std::string index_;           // the type of indices
+  std::vector<Expr> small_;     // sizes over symbols that decide it
 };
 
 }  // namespace

@@ -63,7 +63,7 @@ struct LoopNode {
   // outside) is combined lane by lane in a vector and once across lanes at the end.
   int lane_reduced = -1;
   // The same on a GPU, of a node whose loops are of kind thread: the block's threads combine `lane_reduced` at the end,
-  // through the shared local `combined_in` (an element per thread), and all have the result.
+  // through the shared local `combined_in` (an element per warp), and all have the result.
   int combined_in = -1;
   bool barrier = false;         // GPU: behind this node the block's threads wait for each other
 };

@@ -9,7 +9,7 @@
 namespace metac {
 namespace {
 
-constexpr int default_block = 256, least_block = 32, most_block = 512;
+constexpr int warp = 32, default_block = 256, least_block = warp, most_block = 512;
 constexpr int64_t short_row = 32;            // as many elements a single thread does
 constexpr int64_t enough_threads = 2048;     // fewer leave most of the GPU idle
 constexpr int64_t shared_limit = 36 << 10;   // bytes of row locals in shared memory: 48 KiB less what reductions need
@@ -172,7 +172,7 @@ class GpuLowering : private StageLowering {
 
   int reduction_buffer(DType dtype) {
     auto [found, fresh] = reduction_buffers_.emplace(dtype, kernel_.next_local);
-    if (fresh) kernel_.root.locals.push_back({kernel_.next_local++, dtype, Expr(kernel_.block), 0, true});
+    if (fresh) kernel_.root.locals.push_back({kernel_.next_local++, dtype, Expr(kernel_.block / warp), 0, true});
     return found->second;
   }
 

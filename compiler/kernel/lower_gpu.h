@@ -1,8 +1,8 @@
 // From a fusion group to a loop tree for a GPU. Every choice depends on shapes alone, so the order of each sum does too.
 //
 //   element-wise, short reductions    one thread per element of the result, neighbours in memory by neighbouring threads
-//   long reductions, rows             one block per row: threads share each stage's elements, reductions end in a tree over
-//                                     shared memory, row locals live in shared memory (in global scratch where too large)
+//   long reductions, rows             one block per row: threads share each stage's elements, reductions end in a tree within
+//                                     each warp and go through shared memory once, row locals live in shared memory (in global scratch where too large)
 //   contractions                      a tile of the result per block, operands through shared memory, a register tile per
 //                                     thread (lower_gpu_contraction.cpp)
 //   scatters                          each thread owns elements of the result and applies, in order, what falls on them

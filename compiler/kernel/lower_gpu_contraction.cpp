@@ -2,9 +2,10 @@
 // read (or none) are a batch. Each side's axes are one index, and so are the reduced axes: a matrix product, whatever the
 // factors are: loads at any address, under any condition, with whatever element-wise work was fused into them.
 //
-// A block of 16 by 16 threads computes a tile of up to 64 by 64 elements: 16 steps of the sum at a time come through
-// shared memory, zero where a side or the sum ends, and each thread keeps up to 4 by 4 sums in registers. Sums run in the
-// order of the reduced axes, one fused multiply-add each.
+// A block of 16 by 16 threads computes a tile of up to 128 by 128 elements: a few steps of the sum at a time come through
+// shared memory, zero where a side or the sum ends, and each thread keeps up to 8 by 8 sums in registers: an element read
+// from shared memory serves eight of them. Tiles are smaller where a side is short or the blocks would be too few to keep
+// a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
 #include <algorithm>
 
 #include "compiler/kernel/loop_transforms.h"
@@ -15,12 +16,12 @@
 namespace metac {
 namespace {
 
-constexpr int64_t edge = 16, steps = 16, least_side = 16, least_sum = 8, enough_blocks = 128, unknown = 1024;
+constexpr int64_t edge = 16, least_side = 16, least_sum = 8, enough_blocks = 128, unknown = 1024;
 
 struct Side {
   Expr factor;
   std::vector<Loop> loops;      // outermost first
-  int64_t tile = 64;            // elements of it in a block's tile
+  int64_t tile = 0;             // elements of it in a block's tile
   Expr block, size;             // the loop over tiles; how many elements there are
   int shared = 0;               // local: the tile's part of the factor
   int64_t stride = 0;           // of it, from step to step
@@ -102,17 +103,20 @@ class GpuContraction : private StageLowering {
     }
     if (last_in_rows) std::swap(rows_, columns_);
     sum_ = count(stage_.reduced);
-    int64_t blocks = known(count(batch_));
-    for (Side* side : {&rows_, &columns_}) {
-      side->size = count(side->loops);
-      int64_t n = known(side->size);
-      if (n < least_side) return false;
-      side->tile = n >= 64 ? 64 : n >= 32 ? 32 : 16;
-      blocks *= (n + side->tile - 1) / side->tile;
+    for (Side* side : {&rows_, &columns_}) side->size = count(side->loops);
+    if (known(rows_.size) < least_side || known(columns_.size) < least_side || known(sum_) < least_sum) return false;
+    const int64_t widest = size_of(group_.stages[0].accumulator) > 4 ? 64 : 128;  // registers
+    for (int64_t most : {widest, int64_t{64}, int64_t{32}}) {
+      int64_t blocks = known(count(batch_));
+      for (Side* side : {&rows_, &columns_}) {
+        int64_t n = known(side->size);
+        side->tile = edge;
+        while (side->tile < most && side->tile * 2 <= n) side->tile *= 2;
+        blocks *= (n + side->tile - 1) / side->tile;
+      }
+      if (blocks >= enough_blocks) break;
     }
-    if (known(sum_) < least_sum) return false;
-    if (blocks < enough_blocks)
-      for (Side* side : {&rows_, &columns_}) side->tile = std::min<int64_t>(side->tile, 32);
+    steps_ = std::max(rows_.tile, columns_.tile) > 64 ? 8 : 16;
     return true;
   }
 
@@ -163,10 +167,10 @@ class GpuContraction : private StageLowering {
     kernel_.schedule.push_back(concat("tiles of ", rows_.tile, " by ", columns_.tile, " elements, ", rows_.tile / edge, " by ", columns_.tile / edge, " in each thread's registers"));
     kernel_.root.locals.push_back({accumulator_, d.accumulator, Expr(rows_.tile / edge * (columns_.tile / edge))});
 
-    Loop step = fresh(ceil_div(sum_, steps), LoopKind::serial);
+    Loop step = fresh(ceil_div(sum_, steps_), LoopKind::serial);
     LoopNode sum;
     sum.loops = {step};
-    for (Side* side : {&rows_, &columns_}) sum.children.push_back(load_tile(*side, axis(step.axis) * Expr(steps)));
+    for (Side* side : {&rows_, &columns_}) sum.children.push_back(load_tile(*side, axis(step.axis) * Expr(steps_)));
     sum.children.back().barrier = true;
     sum.children.push_back(multiply());
     sum.children.back().barrier = true;
@@ -185,17 +189,17 @@ class GpuContraction : private StageLowering {
       Expr step = stride_of(n->args[0], stage_.reduced.back().axis);
       along_sum |= bool(step) && step.is_int(1);
     });
-    Loop all = fresh(Expr(side.tile * steps), LoopKind::thread);
+    Loop all = fresh(Expr(side.tile * steps_), LoopKind::thread);
     Expr e = axis(all.axis);
-    Expr own = along_sum ? floor_div(e, steps) : floor_mod(e, side.tile), step = along_sum ? floor_mod(e, steps) : floor_div(e, side.tile);
+    Expr own = along_sum ? floor_div(e, steps_) : floor_mod(e, side.tile), step = along_sum ? floor_mod(e, steps_) : floor_div(e, side.tile);
     side.stride = side.tile + (along_sum ? 1 : 0);   // an odd stride keeps the writes in different banks
     side.shared = kernel_.next_local++;
-    kernel_.root.locals.push_back({side.shared, side.factor->dtype, Expr(side.stride * steps), 0, true});
+    kernel_.root.locals.push_back({side.shared, side.factor->dtype, Expr(side.stride * steps_), 0, true});
     Expr index = side.block * Expr(side.tile) + own, at = first_step + step;
     std::map<int, Expr> values;
     decode(side.loops, index, values);
     decode(stage_.reduced, at, values);
-    Expr inside = logical_and(below(index, side.size, side.tile), below(at, sum_, steps));
+    Expr inside = logical_and(below(index, side.size, side.tile), below(at, sum_, steps_));
     Expr value = placed(side.factor, values);
     if (!inside.is_int(1)) value = select(inside, value, constant_of(value->dtype, 0));
     LoopNode node;
@@ -214,7 +218,7 @@ class GpuContraction : private StageLowering {
 
   LoopNode multiply() {
     LoopNode node;
-    Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps, LoopKind::unrolled);
+    Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps_, LoopKind::unrolled);
     Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
     node.loops = {down, across, step, row, column};
     auto element = [&](const Side& side, Expr own) {
@@ -255,6 +259,7 @@ class GpuContraction : private StageLowering {
   Expr sum_;
   Bounds bounds_;
   int accumulator_ = -1;
+  int64_t steps_ = 16;          // of the sum, in shared memory at once
 };
 
 }  // namespace

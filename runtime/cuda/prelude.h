@@ -23,19 +23,33 @@ static __device__ __forceinline__ int64_t block_index() {
   return static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
 }
 
-// The values of a block's threads, combined in a tree whose shape depends on the block's size alone; every thread gets the
-// result. `shared` holds one value per thread. All threads of the block must call it.
+constexpr int warp_threads = 32;
+
+// The value that the thread `distance` further on in the warp has. All threads of the warp must call it.
+template <class T>
+static __device__ __forceinline__ T from_further_on(T value, int distance) {
+  typedef typename Choose<(sizeof(T) > 4), unsigned long long, unsigned>::type Bits;
+  Bits bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  bits = __shfl_down_sync(0xffffffffu, bits, distance);
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+// The values of a block's threads, combined in an order that depends on the block's size alone: a tree within each warp,
+// then warp after warp. Every thread gets the result. `shared` holds one value per warp. All threads of the block must
+// call it, and there are whole warps of them.
 template <int threads, class T, class Combine>
 static __device__ __forceinline__ T combine_block(T value, T* shared, Combine combine) {
-  const int thread = threadIdx.x;
+  static_assert(threads % warp_threads == 0, "whole warps");
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2) value = combine(value, from_further_on(value, distance));
   __syncthreads();  // others may still read what stood there
-  shared[thread] = value;
+  if (threadIdx.x % warp_threads == 0) shared[threadIdx.x / warp_threads] = value;
   __syncthreads();
-  for (int half = threads / 2; half > 0; half /= 2) {
-    if (thread < half) shared[thread] = combine(shared[thread], shared[thread + half]);
-    __syncthreads();
-  }
-  return shared[0];
+  T result = shared[0];
+#pragma unroll
+  for (int warp = 1; warp < threads / warp_threads; ++warp) result = combine(result, shared[warp]);
+  return result;
 }
 
 struct CombineAdd {

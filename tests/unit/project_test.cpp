@@ -115,6 +115,24 @@ TEST(Project, KernelsAreNoSymbolsOfTheWholeProgram) {
   EXPECT_THAT(p.files.at("src/kernels_0.cpp"), HasSubstr("namespace net_runtime {"));
 }
 
+TEST(Project, ForAGpuIsTheSameProjectWithCudaSources) {
+  Project cpu = project_of(small_model());
+  for (const auto& [path, text] : cpu.files) EXPECT_EQ(path.find("cuda"), std::string::npos) << path;
+  ProjectOptions options;
+  options.name = "net";
+  options.target = Target::cuda;
+  options.cuda.architectures = {75, 100};
+  Project gpu = write_project(small_model(), weights, options);
+  EXPECT_THAT(gpu.files.at("src/kernels_0.cu"), HasSubstr("#include \"runtime/cuda/prelude.h\""));
+  EXPECT_TRUE(gpu.files.count("src/runtime/cuda/prelude.h"));
+  EXPECT_FALSE(gpu.files.count("src/kernels_0.cpp"));
+  EXPECT_THAT(gpu.files.at("CMakeLists.txt"), HasSubstr("set(CMAKE_CUDA_ARCHITECTURES \"75-real;100\")"));
+  EXPECT_EQ(gpu.cuda_flags, (std::vector<std::string>{"-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_100,code=sm_100",
+                                                      "-gencode=arch=compute_100,code=compute_100"}));
+  EXPECT_EQ(nlohmann::json::parse(gpu.files.at("net.json"))["cuda_architectures"], (nlohmann::json{75, 100}));
+  for (const char* same : {"include/net.h", "include/net.hpp", "python/net/__init__.py", "src/program.cpp"}) EXPECT_EQ(gpu.files.at(same), cpu.files.at(same));
+}
+
 TEST(Project, TheWeightsSayWhoseTheyAre) {
   Project p = project_of(small_model());
   CompiledModel other = small_model();

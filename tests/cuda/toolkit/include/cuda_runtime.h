@@ -28,6 +28,8 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(n)
 #define __shared__ static __attribute__((section("shim_shared")))
+// All warps of a block must come to the same shuffle, which is more than a GPU asks for.
+#define __shfl_down_sync(mask, value, distance) shim::take_from(value, distance, __FILE__, __LINE__)
 #define __syncthreads() shim::barrier(__FILE__, __LINE__)
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35 };
@@ -155,6 +157,18 @@ inline void barrier(const char* file, int line) {
   self->waiting = true;
   if (_setjmp(self->place) == 0) _longjmp(s.home, 1);
   self->waiting = false;
+}
+
+// Every thread of the block gives a value and takes another one's of its warp.
+template <class T>
+T take_from(T value, unsigned distance, const char* file, int line) {
+  static T values[1024];
+  const unsigned thread = threadIdx.x, lane = thread % 32;
+  values[thread] = value;
+  barrier(file, line);
+  T taken = lane + distance < 32 ? values[thread + distance] : value;
+  barrier(file, line);
+  return taken;
 }
 
 inline void shuffle(std::vector<unsigned>& order, unsigned salt) {
