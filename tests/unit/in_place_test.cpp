@@ -169,6 +169,25 @@ TEST(InPlace, TheLoopTreeDecides) {
   EXPECT_FALSE(OneKernel([](Graph& g, Var* x) { return reduce(g, x, {0}, Reduce::add, false); }, {64, 64}).may());
 }
 
+TEST(InPlace, OnAGpuOneThreadMustStore) {
+  OneKernel one([](Graph& g, Var* x) { return map(g, Fn::exp, x); }, {64});
+  Kernel kernel;
+  kernel.block = 128;
+  kernel.arguments = one.kernel.arguments;
+  int result = kernel.arguments[0].written ? 0 : 1;
+  kernel.next_axis = 2;
+  kernel.root.loops = {{0, 64, LoopKind::parallel, {}}};
+  LoopNode node;
+  node.assigns.push_back({result, axis(0), load(1 - result, DType::f32, {axis(0)}), {}});
+  kernel.root.children = {node};
+  EXPECT_FALSE(may_overwrite(kernel, result, 1 - result, one.g.symbols));  // all 128 threads of a block
+  kernel.root.children[0].loops = {{1, 1, LoopKind::thread, {}}};
+  EXPECT_TRUE(may_overwrite(kernel, result, 1 - result, one.g.symbols));
+  kernel.root.children[0].loops.clear();
+  kernel.root.loops[0].kind = LoopKind::grid;
+  EXPECT_TRUE(may_overwrite(kernel, result, 1 - result, one.g.symbols));
+}
+
 TEST(PlanMemory, ReachesTheBoundWhereOneOrderDoesNot) {
   std::vector<ArenaBlock> blocks = {{300, 0, 1}, {500, 1, 2}, {300, 2, 5}, {200, 0, 4}, {700, 5, 6}};
   int64_t total = plan_memory(blocks);
