@@ -37,8 +37,7 @@ static std::optional<Operand> match_operand(Expr e) {
   return operand;
 }
 
-// Does the value depend on where in the output it stands (a causal mask), other than through what it loads?
-static bool reads_position(Expr e) {
+bool reads_position(Expr e) {
   if (e->kind == ExprKind::load) return false;
   if (e->dtype == DType::i64 && !e->has_load) return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
   return std::any_of(e->args.begin(), e->args.end(), reads_position);
@@ -61,6 +60,10 @@ bool covers(Expr load, Expr condition, const Definition& d) {
 
 std::optional<Contraction> match_contraction(const Definition& d) {
   if (bool(d.epilogue) && !fits_float_lanes(d.epilogue)) return std::nullopt;
+  return match_sum_of_products(d);
+}
+
+std::optional<Contraction> match_sum_of_products(const Definition& d) {
   if (!d.reduce || *d.reduce != Reduce::add || d.scatter || d.accumulator != DType::f32) return std::nullopt;
   std::vector<Expr> around;
   Expr product = take_conditions(d.body, around);

@@ -18,6 +18,10 @@ struct Contraction {
 };
 
 std::optional<Contraction> match_contraction(const Definition& d);
+// The same, whatever the epilogue does: for schedules that give it a nest of its own.
+std::optional<Contraction> match_sum_of_products(const Definition& d);
+// Does the value depend on where in the output it stands (a causal mask), other than through what it loads?
+bool reads_position(Expr e);
 // Does the load use every axis that the condition uses?
 bool covers(Expr load, Expr condition, const Definition& d);
 

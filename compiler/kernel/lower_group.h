@@ -25,7 +25,8 @@ struct Group {
   std::optional<ContractionPlan> contraction;
   int shared = 0;                   // the first axes of every stage are the same loops
   std::set<int> internal;           // Vars (by id) that live only inside: scoped locals
-  // The first and the last stage are contractions over rows: rows run in blocks along the lanes (lower_row_block.h).
+  // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes
+  // (lower_row_block.h).
   bool row_blocks = false;
 };
 

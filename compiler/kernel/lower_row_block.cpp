@@ -24,9 +24,10 @@ class RowBlockLowering {
     kernel_.root.loops.push_back(blocks);
     first_row_ = axis(blocks.axis) * Expr(rows_);
     kernel_.schedule.push_back(concat("blocks of ", rows_, " rows along the lanes"));
+    auto scores = std::find_if(group_.stages.begin(), group_.stages.end(), [](const Definition& d) { return bool(d.reduce); });
     for (const Definition& d : group_.stages) {
       kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
-      if (&d == &group_.stages.front()) lower_first(d);
+      if (&d == &*scores) lower_first(d);
       else if (&d == &group_.stages.back()) lower_last(d);
       else lower_middle(d);
     }
@@ -195,15 +196,17 @@ class RowBlockLowering {
 
   void lower_first(const Definition& d) {
     Axes a = make_axes(d);
-    Contraction c = *match_contraction(d);
+    Contraction c = *match_sum_of_products(d);
     if (uses_axis(c.a.load, group_.shared - 1)) std::swap(c.a, c.b);
-    Expr rows = transpose_rows(substitute_axes(c.b.load, a.renamed), a);
+    Expr rows = substitute_axes(c.b.load, a.renamed);
+    rows = internals_.count(rows->id) ? addressed(rows, a, -1) : transpose_rows(rows, a);
     Expr other = addressed(substitute_axes(c.a.load, a.renamed), a, -1);
     Internal in = make_internal(d);
     Expr offset = simplify(internal_offset(in, substituted(d.out_index, a.renamed), a), bounds(a));
     Expr epilogue = addressed(substitute_axes(d.epilogue, a.renamed), a, -1);
-    // What the epilogue loads row by row is not a vector of neighbours: such an epilogue follows in a nest of its own.
-    bool by_rows = false;
+    // What the epilogue loads row by row is not a vector of neighbours, and a mask by position has no lanes: such an
+    // epilogue follows in a nest of its own.
+    bool by_rows = reads_position(d.epilogue);
     visit(epilogue, [&](Expr n) { by_rows |= n->kind == ExprKind::load && n->id < first_local && !n->args.empty() && uses_axis(n->args[0], a.lane.axis); });
     TiledSum sum;
     sum.kept = a.kept;
@@ -281,9 +284,10 @@ class RowBlockLowering {
   void set_cost() {
     auto typical = [](Expr e) { return e.if_int() ? static_cast<double>(e.as_int()) : 256.0; };
     double flops = 0;
-    for (const Definition* d : {&group_.stages.front(), &group_.stages.back()}) {
+    for (const Definition& d : group_.stages) {
+      if (!match_sum_of_products(d)) continue;
       double of = 2;
-      for (Expr e : d->domain) of *= typical(e);
+      for (Expr e : d.domain) of *= typical(e);
       flops += of;
     }
     double blocks = 1;

@@ -1,7 +1,7 @@
 // A row kernel between two contractions, all in one: attention's scores, softmax and weighted sum.
 //
 //   for a block of R rows:
-//     b = the rows' operand of the first contraction, transposed to [sum, R]
+//     b = the rows' operand of the first contraction, transposed to [sum, R], with element-wise work on it
 //     s[k, R] = sum b * a[k]               a register tile: R rows along the lanes, points along k
 //     ... reductions and element-wise stages over k, all R rows at once along the lanes ...
 //     out[R, d] = sum over k of p[k, R] * v[k, d]    a register tile: d along the lanes, points along the rows

@@ -67,8 +67,8 @@ class RowBlockFuser {
   // The contraction whose result the row kernel starts from.
   bool is_producer(const Definition& p, const Group& rows) const {
     int shared = rows.shared;
-    auto c = match_contraction(p);
-    if (!c || has_conditions(*c) || p.kept() != shared + 1 || p.out_index != identity_indices(shared + 1)) return false;
+    auto c = match_sum_of_products(p);
+    if (!c || has_conditions(*c) || p.out->dtype() != DType::f32 || p.kept() != shared + 1 || p.out_index != identity_indices(shared + 1)) return false;
     for (int k = 0; k < shared; ++k)
       if (p.domain[static_cast<size_t>(k)] != rows.stages[0].domain[static_cast<size_t>(k)]) return false;
     bool a = uses_axis(c->a.load, shared - 1), b = uses_axis(c->b.load, shared - 1);
@@ -131,6 +131,22 @@ class RowBlockFuser {
     rows.stages.pop_back();
   }
 
+  // The item that makes the rows' operand element by element, for the first contraction alone: it runs in the block too.
+  std::optional<size_t> prologue_of(const Definition& scores, size_t at, int shared) const {
+    Contraction c = *match_sum_of_products(scores);
+    Expr rows = uses_axis(c.a.load, shared - 1) ? c.a.load : c.b.load;
+    auto maker = makers_.find(rows->id);
+    if (maker == makers_.end() || only_reader(rows->id) != static_cast<int>(at) || static_cast<int>(rows->args.size()) != shared + 1) return {};
+    for (int k = 0; k < shared; ++k)
+      if (rows->args[static_cast<size_t>(k)] != axis(k)) return {};
+    const Group& group = region_.items[maker->second].group;
+    if (group.stages.size() != 1) return {};
+    const Definition& d = group.stages[0];
+    bool plain = d.is_plain() && d.out->dtype() == DType::f32 && d.out_index == identity_indices(shared + 1);
+    for (int k = 0; k < shared; ++k) plain = plain && d.domain[static_cast<size_t>(k)] == scores.domain[static_cast<size_t>(k)];
+    return plain ? std::optional(maker->second) : std::nullopt;
+  }
+
   bool rows_are_many(const Group& rows, const Definition& producer) const {
     Expr extent = rows.stages[0].domain[static_cast<size_t>(rows.shared - 1)], columns = producer.domain[static_cast<size_t>(rows.shared)];
     if (extent.if_int() && extent.as_int() < lanes_) return false;
@@ -164,8 +180,15 @@ class RowBlockFuser {
     merged.shared = rows.shared;
     merged.row_blocks = true;
     merged.internal = rows.internal;
-    merged.stages.push_back(region_.items[static_cast<size_t>(first)].group.stages[0]);
-    merged.internal.insert(merged.stages[0].out->id);
+    const Definition scores = region_.items[static_cast<size_t>(first)].group.stages[0];
+    if (auto prologue = prologue_of(scores, static_cast<size_t>(first), rows.shared)) {
+      Group& before = region_.items[*prologue].group;
+      merged.internal.insert(before.stages[0].out->id);
+      merged.stages.push_back(std::move(before.stages[0]));
+      before = Group();
+    }
+    merged.internal.insert(scores.out->id);
+    merged.stages.push_back(scores);
     for (Definition& d : rows.stages) merged.stages.push_back(std::move(d));
     merged.stages.push_back(*last);
     for (Definition& d : merged.stages) simplify(d, symbols_);
