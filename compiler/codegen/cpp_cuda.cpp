@@ -158,7 +158,7 @@ class CudaPrinter : private ValuePrinter {
   void print_node(const LoopNode& node) {
     scopes_.emplace_back();
     if (!node.comment.empty()) line("// " + node.comment);
-    if (node.guard) open("if (" + value_text(node.guard) + ") {");
+    if (node.guard) open("if (" + without_parentheses(value_text(node.guard)) + ") {");
     print_loops(node, 0);
     if (node.guard) close();
     if (node.combined_in >= 0) {

@@ -97,7 +97,7 @@ class KernelPrinter : private ValuePrinter {
     bool guarded = bool(node.guard);
     if (!node.comment.empty()) line("// " + node.comment);
     if (guarded) {
-      line("if (" + value_text(node.guard) + ") {");
+      line("if (" + without_parentheses(value_text(node.guard)) + ") {");
       ++depth_;
     }
     print_loops(node, 0);

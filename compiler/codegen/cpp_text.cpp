@@ -101,4 +101,14 @@ std::string print(Expr e, const Bounds& bounds, int outer) {
 
 std::string index_expression_text(Expr e, const Bounds& bounds) { return print(e, bounds, 0); }
 
+std::string without_parentheses(const std::string& condition) {
+  if (condition.empty() || condition.front() != '(') return condition;
+  int open = 0;
+  for (size_t k = 0; k < condition.size(); ++k) {
+    open += condition[k] == '(' ? 1 : condition[k] == ')' ? -1 : 0;
+    if (open == 0) return k + 1 == condition.size() ? condition.substr(1, k - 1) : condition;
+  }
+  return condition;
+}
+
 }  // namespace metac

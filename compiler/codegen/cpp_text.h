@@ -10,5 +10,7 @@ namespace metac {
 std::string constant_text(Expr e);
 // An int64 expression over loops (i3) and symbols (n2); floor_div and floor_mod become / and % where the ranges allow.
 std::string index_expression_text(Expr e, const Bounds& bounds);
+// "(a < b)" for an if of its own: "a < b". Compilers warn of the second pair of parentheses around an ==.
+std::string without_parentheses(const std::string& condition);
 
 }  // namespace metac

@@ -208,7 +208,7 @@ class ValuePrinter {
       scopes_.pop_back();
       --depth_;
     };
-    line("if (" + test + ") {");
+    line("if (" + without_parentheses(test) + ") {");
     branch(yes);
     line("} else {");
     branch(no);

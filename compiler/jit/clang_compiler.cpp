@@ -21,7 +21,7 @@ namespace metac {
 std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
   std::vector<std::string> arguments = {
       "-triple", "x86_64-unknown-linux-gnu", "-target-cpu", cpu.name,
-      "-x", "c++", "-std=c++17", "-emit-obj", "-O3",
+      "-x", "c++", "-std=c++17", "-w", "-emit-obj", "-O3",
       "-vectorize-loops", "-vectorize-slp",
       "-mrelocation-model", "pic", "-pic-level", "2",
       "-ffp-contract=off",      // bits must not depend on what an optimiser finds to contract
