@@ -131,7 +131,10 @@ class CudaPrinter : private ValuePrinter {
     if (!small_.empty()) {
       std::string test;
       for (Expr size : small_) test += (test.empty() ? "" : " && ") + index_text(size) + " < (1 << 30)";
-      for (int id : symbols_) line(concat("const int64_t n", id, " = s[", id, "];"));
+      std::set<int> named = symbols_;   // sizes may name symbols that the kernel does without
+      for (Expr size : small_)
+        visit(size, [&](Expr n) { if (n->kind == ExprKind::symbol) named.insert(n->id); });
+      for (int id : named) line(concat("const int64_t n", id, " = s[", id, "];"));
       line(concat("const bool small = ", test, ";"));
       for (int id : symbols_) line(concat("const int small_n", id, " = static_cast<int>(n", id, ");"));
       for (int id : symbols_) arguments += concat("small ? (void*)&small_n", id, " : (void*)&n", id, ", ");
@@ -143,7 +146,7 @@ class CudaPrinter : private ValuePrinter {
       arguments += "&l.scratch, &l.scratch_bytes, ";
     }
     line(concat("void* arguments[] = {", arguments, "&blocks};"));
-    if (symbols_.empty()) line("(void)s;");
+    if (symbols_.empty() && small_.empty()) line("(void)s;");
     auto start = [&](const std::string& type) { return concat("start(device_", kernel_.name, type, ", blocks, ", kernel_.block, ", arguments, launch);"); };
     if (small_.empty()) {
       line(start(""));

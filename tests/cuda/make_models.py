@@ -62,6 +62,7 @@ def data_dependent(folder):
              helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
     write(folder, "nonzero_gather", nodes, {"x": values(9, 11)}, constants={"zero": np.array([0], np.int64)})
     write(folder, "rows_gathered", [helper.make_node("Gather", ["w", "i"], ["y"])], {"i": random.integers(0, 30, (6, 20))}, constants={"w": values(30, 48)})
+    write(folder, "one_row", [helper.make_node("Gather", ["x", "first"], ["y"])], {"x": values(6, 20)}, constants={"first": np.array(0, np.int64)})
     write(folder, "scatter_added", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")],
           {"x": values(400), "i": random.integers(0, 40, 900), "u": values(900)}, opset=18)
     body = helper.make_graph(

@@ -268,7 +268,7 @@ std::string run_apart(const Case& c, void* library, size_t index) {
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    alarm(120);
+    alarm(300);
     std::string text = "done " + run(c, library, index);
     if (write(ends[1], text.data(), text.size()) < 0) _exit(1);
     _exit(0);
