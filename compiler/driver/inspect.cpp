@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
 #include "compiler/driver/command.h"
+#include "compiler/driver/inspect_page.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "frontends/read_model.h"
@@ -14,6 +16,7 @@ namespace {
 
 struct Options : ModelOptions {
   bool json = false;
+  std::string html;
 };
 
 nlohmann::ordered_json kernels_of(const CompiledProgram& program, const Model& model) {
@@ -55,6 +58,10 @@ int run(const Options& o) {
                                    {"fusion_cost_bytes", compiled.fusion_cost_bytes},
                                    {"unfused_cost_bytes", compiled.unfused_cost_bytes},
                                    {"report", compiled.report}};
+  if (!o.html.empty()) {
+    write_file(o.html, inspect_page(o.model, compiled, model));
+    std::fprintf(stderr, "written: %s\n", o.html.c_str());
+  }
   if (o.json) {
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return exit_good;
@@ -89,7 +96,7 @@ void add_inspect_command(CLI::App& app, int* status) {
   add_model_argument(*command, *o);
   add_shape_options(*command, *o);
   add_compile_options(*command, *o);
-  add_unavailable_option(*command, "--html", "the report is text or --json");
+  command->add_option("--html", o->html, "write the report as a page too: memory over time, every kernel with its text")->type_name("FILE");
   command->add_flag("--json", o->json, "the report as JSON");
   command->callback([=] { *status = run(*o); });
 }

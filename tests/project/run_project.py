@@ -9,6 +9,7 @@ allocation failing; the Python module; damaged and foreign weights; hostile name
 the hostile names). Ends with 'N passed, N failed'.
 """
 import argparse
+import html.parser
 import os
 import pathlib
 import shutil
@@ -40,6 +41,20 @@ def cmake(source, build, *definitions):
 
 HOSTILE = ["*/ int main() {", 'x\n#include <evil.h>\n', '"); evil("', "??/", "../../escape", "int", "a.b", "a_b", "a/b", "A" * (1 << 20), "\u202eRTL", "%s%n",
            "$(touch evil)", "`touch evil`", "'''\nimport evil", "\\", "{}", "k000_add"]
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], set()
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.add(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
 
 
 class Checks:
@@ -157,6 +172,17 @@ with first.Model(threads=2) as m:
         said = subprocess.run([str(program), *shapes, "--output-dir", str(out)], capture_output=True, text=True)
         expect(said.returncode == 1 and "open dims" in said.stderr, "the input with the huge name has no shape, which must be said: " + said.stderr[:300])
         expect(not any(self.work.rglob("evil*")), "something ran")
+
+    def inspect_page(self):
+        """`metac inspect --html`: tags balance, nothing is fetched, no text of a model is markup."""
+        for model in (DIGITS / "digits.onnx", self.work / "hostile.onnx"):
+            page = self.work / "page.html"
+            command(self.metac, "inspect", model, "--html", page)
+            tags = Tags()
+            tags.feed(page.read_text(encoding="utf-8", errors="replace"))
+            expect(not tags.open, f"tags left open: {tags.open}")
+            expect(not tags.seen & {"script", "iframe", "img", "link", "object"}, "the page is more than text")
+            expect("table" in tags.seen and "details" in tags.seen, "the page has no kernels")
 
 
 def main():

@@ -1,0 +1,13 @@
+// The page of `metac inspect --html`: one file, no scripts, nothing fetched.
+#pragma once
+#include <string>
+
+#include "compiler/kernel/program.h"
+#include "compiler/ops/model.h"
+
+namespace metac {
+
+// HTML text. All text of the model is escaped; `title` too.
+std::string inspect_page(const std::string& title, const CompiledModel& compiled, const Model& model);
+
+}  // namespace metac
