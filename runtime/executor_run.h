@@ -14,8 +14,9 @@ Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, con
     good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
   good = good && Here::enter(*device_, failure_) && take_inputs(inputs, input_count);
   good = good && place_outputs(outputs) && place_buffers() && run_steps(0, p.top_level_steps) && deliver(outputs);
+  const Status status = failure_.status;
   running_.store(false, std::memory_order_release);
-  return failure_.status;
+  return status;
 }
 
 // Where the inputs are: the caller's memory, or copies on the device.

@@ -1,6 +1,7 @@
 // The C interface of @name@.h over the executor. Fixed text; what is particular to the model stands in program.cpp.
 #include "../include/@name@.h"
 
+#include <atomic>
 #include <new>
 
 #include "program.h"
@@ -18,6 +19,7 @@ struct @name@_context {
   Array<StepTime> times;
   Failure failure;
   bool usable = false;
+  std::atomic<bool> in_use{false};  // by a call that changes it
 };
 
 #ifdef @NAME@_EMBED_WEIGHTS
@@ -59,6 +61,22 @@ bool open_weights(@name@_context& context, const char* path) {
                               context.failure);
 #endif
 }
+
+// A call's hold on a context. Another thread's call that comes meanwhile is answered BUSY and touches nothing.
+class Hold {
+ public:
+  explicit Hold(@name@_context& context) : in_use_(context.in_use), held_(!in_use_.exchange(true, std::memory_order_acquire)) {}
+  ~Hold() {
+    if (held_) in_use_.store(false, std::memory_order_release);
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  std::atomic<bool>& in_use_;
+  const bool held_;
+};
 
 @name@_status status_of(const Failure& failure) { return static_cast<@name@_status>(failure.status); }
 
@@ -125,6 +143,8 @@ void @name@_destroy(@name@_context* context) {
 
 @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
+  const Hold hold(*context);
+  if (!hold) return @NAME@_BUSY;
   InputView in[@NAME@_INPUTS + 1];
   OutputView out[@NAME@_OUTPUTS + 1];
   context->failure.clear();
@@ -135,7 +155,6 @@ void @name@_destroy(@name@_context* context) {
   }
   for (int32_t i = 0; i < output_count; ++i) out[i] = {outputs[i].data, outputs[i].bytes};
   const Status status = context->executor.run(in, input_count, out, output_count);
-  if (status == Status::busy) return @NAME@_BUSY;
   context->failure = context->executor.failure();
   if (status != Status::ok) return status_of(context->failure);
   describe_outputs(context->executor, outputs);
@@ -146,6 +165,8 @@ void @name@_destroy(@name@_context* context) {
 @name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                                int32_t output_count) {
   if (context == nullptr || !context->usable || outputs == nullptr || output_count != @NAME@_OUTPUTS) return @NAME@_INVALID_ARGUMENT;
+  const Hold hold(*context);
+  if (!hold) return @NAME@_BUSY;
   InputView in[@NAME@_INPUTS + 1];
   context->failure.clear();
   if (!take_inputs(*context, inputs, input_count, in)) return status_of(context->failure);
@@ -165,6 +186,8 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
 
 @name@_status @name@_set_weights(@name@_context* context, const void* const* parameters, int32_t count) {
   if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
+  const Hold hold(*context);
+  if (!hold) return @NAME@_BUSY;
   Failure& failure = context->failure;
   failure.clear();
   bool all = count == @NAME@_PARAMETERS && (parameters != nullptr || count == 0);
