@@ -6,8 +6,8 @@
     needs: pip install numpy onnx
 
 A refused input must end with exit status 1 (2 where the command line itself is wrong), say why on one line of standard
-error, within the time and 1 GiB + 4 times the file, and leave nothing behind: neither the output nor a temporary file.
-The odd inputs that are right must work. The last line is 'N passed, N failed'.
+error, within the time (of the processor: other work on the machine does not count) and 1 GiB + 4 times the file, and leave
+nothing behind: neither the output nor a temporary file. The odd inputs that are right must work. The last line is 'N passed, N failed'.
 """
 import argparse
 import os
@@ -56,7 +56,7 @@ def limited(file_limit):
 
 
 def execute(run, metac, folder, out, limit):
-    """(status or None after `limit` seconds, messages, seconds, peak bytes)"""
+    """(status or None after `limit` seconds, messages, seconds of the processor, peak bytes)"""
     argv = [metac] + [a.replace("{folder}", str(folder)).replace("{out}", str(out)) for a in run.arguments]
     environment = os.environ | SANITIZERS | run.environment
     messages = folder.parent / "messages"
@@ -76,7 +76,7 @@ def execute(run, metac, folder, out, limit):
             os.killpg(process.pid, signal.SIGKILL)
             _, raw, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(raw)
-        seconds = time.monotonic() - start
+        seconds = time.monotonic() - start if status is None else usage.ru_utime + usage.ru_stime
     return status, ASAN_WARNING.sub("", messages.read_text(errors="replace")), seconds, usage.ru_maxrss * 1024
 
 
@@ -88,7 +88,7 @@ def complaints_of(case, metac, root, limit, memory):
     before = files_below(folder)
     size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
     allowed = max(limit, case.seconds * limit / 2)
-    status, messages, seconds, peak = execute(run, metac, folder, out, 3 * allowed)
+    status, messages, seconds, peak = execute(run, metac, folder, out, max(120, 3 * allowed))
     lines = [line for line in messages.splitlines() if line.strip()]
     wrong = []
     if status is None:
