@@ -83,8 +83,8 @@ static __device__ __forceinline__ T block_min(T value, T* shared) { return combi
 template <int threads, class T>
 static __device__ __forceinline__ T block_max(T value, T* shared) { return combine_block<threads>(value, shared, CombineMax()); }
 template <int threads>
-static __device__ __forceinline__ bool block_logical_and(bool value, bool* shared) { return combine_block<threads>(value, shared, CombineAnd()); }
+static __device__ __forceinline__ bool block_and(bool value, bool* shared) { return combine_block<threads>(value, shared, CombineAnd()); }
 template <int threads>
-static __device__ __forceinline__ bool block_logical_or(bool value, bool* shared) { return combine_block<threads>(value, shared, CombineOr()); }
+static __device__ __forceinline__ bool block_or(bool value, bool* shared) { return combine_block<threads>(value, shared, CombineOr()); }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -45,6 +45,9 @@ def rows(folder):
     write(folder, "layer_norm", [helper.make_node("LayerNormalization", ["x", "s", "b"], ["y"])], {"x": values(9, 700)}, constants={"s": values(700), "b": values(700)})
     write(folder, "sums", [helper.make_node("ReduceSum", ["x", "a"], ["p"]), helper.make_node("ReduceMax", ["x"], ["q"], axes=[0]), helper.make_node("Add", ["p", "q"], ["y"])],
           {"x": values(300, 40)}, constants={"a": np.array([1], np.int64)})
+    for word, operator in (("all", "ReduceMin"), ("any", "ReduceMax")):
+        write(folder, f"{word}_true", [helper.make_node(operator, ["x", "a"], ["b"], keepdims=0), helper.make_node("Where", ["b", "p", "q"], ["y"])],
+              {"x": random.random((4, 90)) < (0.98 if word == "all" else 0.02), "p": values(4), "q": values(4)}, constants={"a": np.array([1], np.int64)}, opset=20)
     write(folder, "product_of_all", [helper.make_node("ReduceProd", ["x"], ["y"])], {"x": 1 + values(50, 60) * np.float32(0.01)})
 
 
