@@ -317,6 +317,7 @@ void Graph::infer_elements(Op* op) {
   if (op->outputs.size() != 1 || !is_numeric(out->dtype()) || !is_static(out->shape())) return;
   int64_t count = 1;
   for (int64_t d : static_shape(out->shape())) {
+    if (d < 0 || d > most) return;  // before the product, which could pass 2^63
     count *= d;
     if (count > most) return;
   }

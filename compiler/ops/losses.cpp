@@ -14,12 +14,14 @@ Var* negative_log_likelihood(Lowering& n, Var* log_probabilities, Var* labels, V
   require_rank_at_least(log_probabilities, 2, "the scores");
   require_integer(labels, "the labels");
   if (labels->rank() != log_probabilities->rank() - 1)
-    fail("scores of shape ", to_string(log_probabilities->shape()), " need labels of ", log_probabilities->rank() - 1, " axes, found ", to_string(labels->shape()));
+    fail("scores of shape ", to_string(log_probabilities->shape()), " need labels of ", log_probabilities->rank() - 1,
+         " axes, found ", to_string(labels->shape()));
   for (int k = 0; k < labels->rank(); ++k)
     require_equal(g, labels->shape()[k], log_probabilities->shape()[k == 0 ? 0 : k + 1],
                   concat("labels ", to_string(labels->shape()), " against scores ", to_string(log_probabilities->shape())));
   Expr classes = log_probabilities->shape()[1];
   if (weights) {
+    require_same_dtype(n.input(0), weights, "the scores", "weight");
     require_rank(weights, 1, "weight");
     require_equal(g, weights->shape()[0], classes, "length of weight against the classes");
   }
@@ -54,8 +56,13 @@ void lower_nll(Lowering& n) {
   require_float(x, "input");
   n.set_output(0, cast(g, negative_log_likelihood(n, widen(g, x), n.input(1), n.optional_input(2)), x->dtype()));
 }
-METAC_OPERATOR("NegativeLogLikelihoodLoss").since({12, 13, 22}).inputs(2, 3).outputs(1).attribute("ignore_index", Kind::integer)
-    .attribute("reduction", Kind::string).lower(lower_nll);
+METAC_OPERATOR("NegativeLogLikelihoodLoss")
+    .since({12, 13, 22})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("ignore_index", Kind::integer)
+    .attribute("reduction", Kind::string)
+    .lower(lower_nll);
 
 void lower_cross_entropy(Lowering& n) {
   Graph& g = n.graph();

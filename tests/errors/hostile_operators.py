@@ -21,6 +21,7 @@ weight = np.ones((4, 4, 3, 3), np.float32)
 
 # ---- types and shapes that do not fit ----
 refused_node("H69", "add_float_and_int", "Add", [[2], (INT32, [2])], "float32|float")
+refused_node("H69", "loss_weights_of_another_type", "SoftmaxCrossEntropyLoss", [[3, 5], (INT64, [3]), (INT64, [5])], "float32 and int64", reduction="mean")
 refused_node("H70", "bad_broadcast", "Add", [[2, 3], [4, 5]], "3.*5|2.*4")
 refused_node("H71", "matmul_k_mismatch", "MatMul", [[2, 3], [4, 5]], "3.*4")
 refused_node("H72", "gemm_bias_mismatch", "Gemm", [[2, 3], [3, 4], [7]], "7")
@@ -64,6 +65,7 @@ refused_node("H102", "scatter_nd_index_out_of_range", "ScatterND", [table, np.ar
 refused_node("H103", "expand_2_to_40", "Expand", [[1], i64(1 << 40)], r"would be [0-9]+ TiB .*limit is .*--max-tensor-bytes")
 refused_node("H104", "constant_of_shape_2_to_40", "ConstantOfShape", [i64(1 << 40)], r"would be [0-9]+ TiB .*limit is .*--max-tensor-bytes")
 refused_node("H105", "constant_of_shape_2_to_66", "ConstantOfShape", [i64(1 << 33, 1 << 33)], "the_node")
+refused_node("H105", "constant_of_shape_that_wraps_to_a_negative_count", "ConstantOfShape", [i64(2, 4, (1 << 63) - 2)], "limit|expected")
 refused_node("H106", "constant_of_shape_negative", "ConstantOfShape", [i64(-1)], "-1")
 refused_node("H107", "tile_billion_cubed", "Tile", [[2, 2, 2], i64(10**9, 10**9, 10**9)], "the_node")
 refused_node("H108", "tile_negative", "Tile", [[2], i64(-2)], "-2")

@@ -97,6 +97,7 @@ int main(int argc, char** argv) {
   Progress& progress = *new (shared) Progress{};
   size_t failed = 0;
   while (progress.at < files.size()) {
+    std::fflush(nullptr);  // else the child writes it too
     pid_t child = fork();
     if (child < 0) return 1;
     if (child == 0) std::exit(read_from(files, progress, seconds, static_cast<int64_t>(gib * (1 << 30))));
