@@ -14,15 +14,18 @@ namespace metac {
 Var* repeat_heads(Graph& g, Var* x, Dim heads) {
   Dim own = x->shape()[1];
   if (own == heads) return x;
-  g.require(equal(floor_mod(heads, own), 0), concat("the ", to_string(own), " heads of K and V must divide the ", to_string(heads), " heads of Q"));
+  g.require(equal(floor_mod(heads, own), 0),
+            concat("the ", to_string(own), " heads of K and V must divide the ", to_string(heads), " heads of Q"));
   return g.reindex({x}, {x->shape()[0], heads, x->shape()[2], x->shape()[3]},
                    {axis(0), floor_div(axis(1), floor_div(heads, own)), axis(2), axis(3)});
 }
 
 Var* attention_scores(Graph& g, Var* q, Var* k, std::optional<double> stated) {
-  require_equal(g, q->shape()[3], k->shape()[3], concat("head sizes of Q ", to_string(q->shape()), " and K ", to_string(k->shape())));
+  require_equal(g, q->shape()[3], k->shape()[3],
+                concat("head sizes of Q ", to_string(q->shape()), " and K ", to_string(k->shape())));
   DType dtype = q->dtype();
-  Expr scale = stated ? float_constant(*stated, dtype) : constant_of(dtype, 1) / call(Fn::sqrt, {cast(q->shape()[3], dtype)});
+  Expr scale =
+      stated ? float_constant(*stated, dtype) : constant_of(dtype, 1) / call(Fn::sqrt, {cast(q->shape()[3], dtype)});
   Var* scaled = elementwise(g, {q}, [&](const std::vector<Expr>& e) { return e[0] * scale; });
   return matmul(g, scaled, transpose(g, k, {0, 1, 3, 2}));
 }
@@ -37,7 +40,8 @@ Var* split_heads(Graph& g, Var* x, int64_t heads, std::string_view what) {
   require_rank(x, 3, what);
   if (heads < 1) fail("the number of heads of ", what, " must be at least 1, found ", heads);
   Expr width = x->shape()[2];
-  g.require(equal(floor_mod(width, heads), 0), concat(heads, " heads must divide the last axis of ", what, " ", to_string(x->shape())));
+  g.require(equal(floor_mod(width, heads), 0),
+            concat(heads, " heads must divide the last axis of ", what, " ", to_string(x->shape())));
   Var* split = reshape(g, x, {x->shape()[0], x->shape()[1], heads, floor_div(width, heads)});
   return transpose(g, split, {0, 2, 1, 3});
 }
@@ -81,8 +85,10 @@ Masking masking_of(Lowering& n, const Shape& scores, Expr past) {
   m.past = past;
   m.queries = scores[2];
   if (Var* mask = n.optional_input(3)) {
-    if (!is_bool(mask->dtype()) && !is_float(mask->dtype())) fail("attn_mask must be bool or floating point, found ", name_of(mask->dtype()));
-    if (mask->rank() < 1 || mask->rank() > 4) fail("attn_mask must have 1 to 4 axes, its shape is ", to_string(mask->shape()));
+    if (!is_bool(mask->dtype()) && !is_float(mask->dtype()))
+      fail("attn_mask must be bool or floating point, found ", name_of(mask->dtype()));
+    if (mask->rank() < 1 || mask->rank() > 4)
+      fail("attn_mask must have 1 to 4 axes, its shape is ", to_string(mask->shape()));
     // Keys that the mask does not reach are not seen.
     int last = mask->rank() - 1;
     Dim width = mask->shape()[last];
@@ -124,7 +130,8 @@ void lower_attention(Lowering& n) {
   require_float(q, "Q");
   require_same_dtype(q, k, "Q", "K");
   if (q->rank() != k->rank() || q->rank() != v->rank())
-    fail("Q, K and V must have as many axes: ", to_string(q->shape()), ", ", to_string(k->shape()), ", ", to_string(v->shape()));
+    fail("Q, K and V must have as many axes: ", to_string(q->shape()), ", ", to_string(k->shape()), ", ",
+         to_string(v->shape()));
   if ((past_key == nullptr) != (past_value == nullptr)) fail("past_key and past_value must be given together");
   if (past_key && n.optional_input(6)) fail("nonpad_kv_seqlen and past_key exclude each other");
   bool three_axes = q->rank() == 3;
@@ -142,7 +149,8 @@ void lower_attention(Lowering& n) {
   }
   if (n.wants_output(1)) n.set_output(1, k);
   if (n.wants_output(2)) n.set_output(2, v);
-  require_equal(g, k->shape()[2], v->shape()[2], concat("lengths of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
+  require_equal(g, k->shape()[2], v->shape()[2],
+                concat("lengths of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
 
   Dim heads = q->shape()[1];
   Var *wide_k = widen(g, repeat_heads(g, k, heads)), *wide_v = widen(g, repeat_heads(g, v, heads));
@@ -182,10 +190,20 @@ void lower_attention(Lowering& n) {
   n.set_output(0, y);
 }
 
-METAC_OPERATOR("Attention").since({23, 24, 25}).inputs(3, 7).outputs(1, 4).attribute("qk_matmul_output_mode", Kind::integer)
-    .attribute("softcap", Kind::real).attribute("softmax_precision", Kind::integer).attribute("kv_num_heads", Kind::integer)
-    .attribute("q_num_heads", Kind::integer).attribute("scale", Kind::real).attribute("is_causal", Kind::integer)
-    .attribute("right_window_size", Kind::integer, 25).attribute("left_window_size", Kind::integer, 25).lower(lower_attention);
+METAC_OPERATOR("Attention")
+    .since({23, 24, 25})
+    .inputs(3, 7)
+    .outputs(1, 4)
+    .attribute("qk_matmul_output_mode", Kind::integer)
+    .attribute("softcap", Kind::real)
+    .attribute("softmax_precision", Kind::integer)
+    .attribute("kv_num_heads", Kind::integer)
+    .attribute("q_num_heads", Kind::integer)
+    .attribute("scale", Kind::real)
+    .attribute("is_causal", Kind::integer)
+    .attribute("right_window_size", Kind::integer, 25)
+    .attribute("left_window_size", Kind::integer, 25)
+    .lower(lower_attention);
 
 }  // namespace
 }  // namespace metac

@@ -24,7 +24,8 @@ void lower_batch_normalization(Lowering& n) {
   require_float(x, "X");
   require_rank_at_least(x, 2, "X");
   double epsilon = n.real("epsilon", 1e-5), momentum = n.real("momentum", 0.9);
-  bool training = n.opset() >= 14 ? n.integer("training_mode", 0) != 0 : n.output_count() > 1 && n.integer("is_test", 0) == 0;
+  bool training =
+      n.opset() >= 14 ? n.integer("training_mode", 0) != 0 : n.output_count() > 1 && n.integer("is_test", 0) == 0;
   bool spatial = n.integer("spatial", 1) != 0;
   static const char* names[] = {"X", "scale", "B", "input_mean", "input_var"};
   Var* wide = widen(g, x);
@@ -34,7 +35,8 @@ void lower_batch_normalization(Lowering& n) {
     p[i] = cast(g, n.input(i), wide->dtype());
     require_rank(p[i], parameter_rank, names[i]);
     for (int k = 0; k < parameter_rank; ++k)
-      require_equal(g, p[i]->shape()[k], x->shape()[1 + k], concat(names[i], " of shape ", to_string(p[i]->shape()), " against X ", to_string(x->shape())));
+      require_equal(g, p[i]->shape()[k], x->shape()[1 + k],
+                    concat(names[i], " of shape ", to_string(p[i]->shape()), " against X ", to_string(x->shape())));
   }
   auto fit = [&](Var* v) { return spatial ? per_channel(g, v, x->rank()) : v; };
   if (!training) {

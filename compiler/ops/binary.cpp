@@ -54,7 +54,9 @@ OperatorBuilder& legacy(OperatorBuilder& builder) {
 
 struct Arithmetic : OperatorBuilder {
   Arithmetic(const char* name, Body body) : OperatorBuilder(name) {
-    legacy(since({1, 6, 7, 13, 14}).inputs(2).outputs(1)).attribute("consumed_inputs", Kind::integers, 1, 6).lower(numeric(body));
+    legacy(since({1, 6, 7, 13, 14}).inputs(2).outputs(1))
+        .attribute("consumed_inputs", Kind::integers, 1, 6)
+        .lower(numeric(body));
   }
 };
 const Arithmetic operator_add("Add", [](Expr a, Expr b) { return a + b; });
@@ -165,8 +167,14 @@ Expr sum_of(const std::vector<Expr>& v) {
 }
 METAC_OPERATOR("Sum").since({1, 6, 8, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(variadic(sum_of));
-METAC_OPERATOR("Mean").since({1, 6, 8, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
-    .lower(variadic([](const std::vector<Expr>& v) { return sum_of(v) / constant_like(v[0], static_cast<double>(v.size())); }));
+METAC_OPERATOR("Mean")
+    .since({1, 6, 8, 13})
+    .inputs(1, -1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
+    .lower(variadic([](const std::vector<Expr>& v) {
+      return sum_of(v) / constant_like(v[0], static_cast<double>(v.size()));
+    }));
 METAC_OPERATOR("Max").since({1, 6, 8, 12, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(variadic([](const std::vector<Expr>& v) { return fold(v, [](Expr a, Expr b) { return max(a, b); }); }));
 METAC_OPERATOR("Min").since({1, 6, 8, 12, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
@@ -229,7 +237,8 @@ METAC_OPERATOR("SwiGLU").since({28}).inputs(2).outputs(1).attribute("alpha", Kin
   require_same_dtype(a, b);
   require_rank(b, a->rank(), concat("B (for A of shape ", to_string(a->shape()), ")"));
   for (int k = 0; k < a->rank(); ++k)
-    require_equal(n.graph(), a->shape()[k], b->shape()[k], concat("A ", to_string(a->shape()), " against B ", to_string(b->shape())));
+    require_equal(n.graph(), a->shape()[k], b->shape()[k],
+                  concat("A ", to_string(a->shape()), " against B ", to_string(b->shape())));
   double alpha = n.real("alpha", 1);
   n.set_output(0, compute(n.graph(), {a, b}, [&](const std::vector<Expr>& v) { return swish(v[0], alpha) * v[1]; }));
 });

@@ -20,13 +20,16 @@ void lower_causal_convolution(Lowering& n) {
     fail("activation must be none, silu or swish, found ", quoted(activation));
   const int64_t* channels = w->shape()[0].if_int();
   if (!channels) fail("the channels of weight must be known, its shape is ", to_string(w->shape()));
-  require_equal(g, x->shape()[1], *channels, concat("channels of input ", to_string(x->shape()), " and weight ", to_string(w->shape())));
+  require_equal(g, x->shape()[1], *channels,
+                concat("channels of input ", to_string(x->shape()), " and weight ", to_string(w->shape())));
   require_equal(g, w->shape()[1], 1, concat("middle axis of weight ", to_string(w->shape())));
   Expr kept = w->shape()[2] - Expr(1);
   Shape state{x->shape()[0], x->shape()[1], kept};
   if (past) {
     require_rank(past, 3, "past_state");
-    for (int k = 0; k < 3; ++k) require_equal(g, past->shape()[k], state[k], concat("past_state ", to_string(past->shape()), " against ", to_string(state)));
+    for (int k = 0; k < 3; ++k)
+      require_equal(g, past->shape()[k], state[k],
+                    concat("past_state ", to_string(past->shape()), " against ", to_string(state)));
   } else {
     past = fill(g, state, constant_of(x->dtype(), 0));
   }

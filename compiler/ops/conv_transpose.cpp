@@ -12,7 +12,8 @@ using Kind = Attribute::Kind;
 std::vector<Window> plan_transposed(Lowering& n, const Shape& spatial, const Shape& kernel) {
   Graph& g = n.graph();
   size_t axes = spatial.size();
-  std::vector<int64_t> strides = spatial_attribute(n, "strides", axes, 1), dilations = spatial_attribute(n, "dilations", axes, 1);
+  std::vector<int64_t> strides = spatial_attribute(n, "strides", axes, 1),
+                       dilations = spatial_attribute(n, "dilations", axes, 1);
   std::vector<int64_t> extra = spatial_attribute(n, "output_padding", axes, 0, 0);
   std::vector<int64_t> wanted = n.integers("output_shape"), pads = n.integers("pads");
   std::string mode = n.string("auto_pad", "NOTSET");
@@ -21,7 +22,8 @@ std::vector<Window> plan_transposed(Lowering& n, const Shape& spatial, const Sha
     fail("auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, found ", quoted(mode));
   if (wanted.size() == axes + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   if (!wanted.empty() && wanted.size() != axes) fail("output_shape has ", wanted.size(), " values, expected ", axes);
-  if (!pads.empty() && pads.size() != 2 * axes) fail("pads has ", pads.size(), " values, ", axes, " spatial axes need ", 2 * axes);
+  if (!pads.empty() && pads.size() != 2 * axes)
+    fail("pads has ", pads.size(), " values, ", axes, " spatial axes need ", 2 * axes);
   std::vector<Window> windows(axes);
   for (size_t i = 0; i < axes; ++i) {
     Window& w = windows[i];
@@ -92,14 +94,18 @@ void lower_conv_transpose(Lowering& n) {
   require_rank(w, x->rank(), concat("W (for X of shape ", to_string(x->shape()), ")"));
   int64_t groups = n.integer("group", 1);
   if (groups < 1) fail("group must be at least 1, found ", groups);
-  require_equal(g, x->shape()[1], w->shape()[0], concat("channels of X ", to_string(x->shape()), " and W ", to_string(w->shape())));
-  g.require(equal(floor_mod(w->shape()[0], groups), 0), concat("group ", groups, " must divide the ", to_string(w->shape()[0]), " channels"));
+  require_equal(g, x->shape()[1], w->shape()[0],
+                concat("channels of X ", to_string(x->shape()), " and W ", to_string(w->shape())));
+  g.require(equal(floor_mod(w->shape()[0], groups), 0),
+            concat("group ", groups, " must divide the ", to_string(w->shape()[0]), " channels"));
   std::vector<int64_t> kernel = n.integers("kernel_shape");
   if (!kernel.empty() && kernel.size() + 2 != w->shape().size())
     fail("kernel_shape has ", kernel.size(), " values, W has shape ", to_string(w->shape()));
   for (size_t i = 0; i < kernel.size(); ++i)
-    require_equal(g, w->shape()[2 + i], kernel[i], concat("kernel_shape[", i, "] against W of shape ", to_string(w->shape())));
-  Var* y = convolve_transposed(g, widen(g, x), widen(g, w), plan_transposed(n, spatial_dims(x->shape()), spatial_dims(w->shape())), groups);
+    require_equal(g, w->shape()[2 + i], kernel[i],
+                  concat("kernel_shape[", i, "] against W of shape ", to_string(w->shape())));
+  Var* y = convolve_transposed(g, widen(g, x), widen(g, w),
+                               plan_transposed(n, spatial_dims(x->shape()), spatial_dims(w->shape())), groups);
   if (bias) {
     require_same_dtype(x, bias, "X", "B");
     require_rank(bias, 1, "B");
@@ -109,10 +115,19 @@ void lower_conv_transpose(Lowering& n) {
   n.set_output(0, cast(g, y, x->dtype()));
 }
 
-METAC_OPERATOR("ConvTranspose").since({1, 11, 22}).inputs(2, 3).outputs(1).attribute("group", Kind::integer)
-    .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
-    .attribute("dilations", Kind::integers).attribute("kernel_shape", Kind::integers).attribute("output_padding", Kind::integers)
-    .attribute("output_shape", Kind::integers).lower(lower_conv_transpose);
+METAC_OPERATOR("ConvTranspose")
+    .since({1, 11, 22})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("group", Kind::integer)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("dilations", Kind::integers)
+    .attribute("kernel_shape", Kind::integers)
+    .attribute("output_padding", Kind::integers)
+    .attribute("output_shape", Kind::integers)
+    .lower(lower_conv_transpose);
 
 }  // namespace
 }  // namespace metac

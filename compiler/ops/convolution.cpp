@@ -35,7 +35,8 @@ Var* convolve(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, int6
   Var* xx = g.reindex({x}, domain, x_indices, conditions);
   Var* ww = g.reindex({w}, domain, w_indices);
   int rank = static_cast<int>(domain.size());
-  Var* products = g.elementwise({xx, ww}, domain, load(0, x->dtype(), identity_indices(rank)) * load(1, w->dtype(), identity_indices(rank)));
+  Var* products = g.elementwise({xx, ww}, domain,
+                                load(0, x->dtype(), identity_indices(rank)) * load(1, w->dtype(), identity_indices(rank)));
   Var* sums = g.reindex_reduce({products}, result, identity_indices(input_axis), Reduce::add);
   if (groups == 1) return sums;
   result.erase(result.begin() + 1);
@@ -51,14 +52,17 @@ int64_t check_convolution(Lowering& n, Var* x, Var* w, Var* bias) {
   if (groups < 1) fail("group must be at least 1, found ", groups);
   const int64_t* outputs = w->shape()[0].if_int();
   if (outputs && *outputs % groups != 0) fail("group ", groups, " does not divide the ", *outputs, " output channels");
-  if (!outputs) g.require(equal(floor_mod(w->shape()[0], groups), 0), concat("group ", groups, " must divide the output channels"));
+  if (!outputs)
+    g.require(equal(floor_mod(w->shape()[0], groups), 0), concat("group ", groups, " must divide the output channels"));
   require_equal(g, x->shape()[1], w->shape()[1] * Expr(groups),
-                concat("X ", to_string(x->shape()), " with W ", to_string(w->shape()), " in ", groups, " groups: channels of X, channels of W times groups"));
+                concat("X ", to_string(x->shape()), " with W ", to_string(w->shape()), " in ", groups,
+                       " groups: channels of X, channels of W times groups"));
   std::vector<int64_t> kernel = n.integers("kernel_shape");
   if (!kernel.empty() && kernel.size() + 2 != w->shape().size())
     fail("kernel_shape has ", kernel.size(), " values, W has shape ", to_string(w->shape()));
   for (size_t i = 0; i < kernel.size(); ++i)
-    require_equal(g, w->shape()[2 + i], kernel[i], concat("kernel_shape[", i, "] against W of shape ", to_string(w->shape())));
+    require_equal(g, w->shape()[2 + i], kernel[i],
+                  concat("kernel_shape[", i, "] against W of shape ", to_string(w->shape())));
   if (bias) {
     require_rank(bias, 1, "B");
     require_equal(g, bias->shape()[0], w->shape()[0], "length of B against the output channels");

@@ -19,12 +19,14 @@ void lower_deformable_convolution(Lowering& n) {
   int64_t groups = check_convolution(n, x, w, bias), offset_groups = n.integer("offset_group", 1);
   if (offset_groups < 1) fail("offset_group must be at least 1, found ", offset_groups);
   Dim batch = x->shape()[0], channels = x->shape()[1], outputs = w->shape()[0], inputs = w->shape()[1];
-  g.require(equal(floor_mod(channels, offset_groups), 0), concat("offset_group ", offset_groups, " must divide the ", to_string(channels), " channels"));
+  g.require(equal(floor_mod(channels, offset_groups), 0),
+            concat("offset_group ", offset_groups, " must divide the ", to_string(channels), " channels"));
   std::vector<Window> windows = plan_windows(n, g, spatial_dims(x->shape()), spatial_dims(w->shape()));
   Dim kh = windows[0].kernel, kw = windows[1].kernel, oh = windows[0].out, ow = windows[1].out;
   auto check = [&](Var* v, const Shape& shape, const char* what) {
     require_rank(v, 4, what);
-    for (int k = 0; k < 4; ++k) require_equal(g, v->shape()[k], shape[k], concat(what, " ", to_string(v->shape()), " against ", to_string(shape)));
+    for (int k = 0; k < 4; ++k)
+      require_equal(g, v->shape()[k], shape[k], concat(what, " ", to_string(v->shape()), " against ", to_string(shape)));
   };
   check(offset, {batch, Expr(2 * offset_groups) * kh * kw, oh, ow}, "offset");
   if (mask) check(mask, {batch, Expr(offset_groups) * kh * kw, oh, ow}, "mask");
@@ -36,7 +38,8 @@ void lower_deformable_convolution(Lowering& n) {
   Expr tap = (axis(1) * kh + axis(4)) * kw + axis(5);
   auto coordinate = [&](int part) {
     Expr start = windows[part].source(axis(2 + part), axis(4 + part));
-    return g.elementwise({wide_offset}, taps, cast(start, real) + load(0, real, {axis(0), tap * Expr(2) + Expr(part), axis(2), axis(3)}));
+    return g.elementwise({wide_offset}, taps,
+                         cast(start, real) + load(0, real, {axis(0), tap * Expr(2) + Expr(part), axis(2), axis(3)}));
   };
   Var *vertical = coordinate(0), *horizontal = coordinate(1);
 
@@ -72,9 +75,17 @@ void lower_deformable_convolution(Lowering& n) {
   n.set_output(0, cast(g, result, dtype));
 }
 
-METAC_OPERATOR("DeformConv").since({19, 22}).inputs(3, 5).outputs(1).attribute("strides", Kind::integers).attribute("pads", Kind::integers)
-    .attribute("offset_group", Kind::integer).attribute("kernel_shape", Kind::integers).attribute("group", Kind::integer)
-    .attribute("dilations", Kind::integers).lower(lower_deformable_convolution);
+METAC_OPERATOR("DeformConv")
+    .since({19, 22})
+    .inputs(3, 5)
+    .outputs(1)
+    .attribute("strides", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("offset_group", Kind::integer)
+    .attribute("kernel_shape", Kind::integers)
+    .attribute("group", Kind::integer)
+    .attribute("dilations", Kind::integers)
+    .lower(lower_deformable_convolution);
 
 }  // namespace
 }  // namespace metac

@@ -33,15 +33,20 @@ void lower_det(Lowering& n) {
     Shape rows = batch;
     rows.push_back(size);
     // The row at or below k that holds the largest number of column k.
-    Var* candidates = g.elementwise({m}, rows, select(row < k, constant_of(dtype, -1), call(Fn::abs, {load(0, dtype, at(row, k))})));
+    Var* candidates =
+        g.elementwise({m}, rows, select(row < k, constant_of(dtype, -1), call(Fn::abs, {load(0, dtype, at(row, k))})));
     Var* largest = reduce(g, candidates, {outer}, Reduce::max, false);
-    Var* places = g.elementwise({candidates, largest}, rows, select(equal(load(0, dtype, identity_indices(outer + 1)), load(1, dtype, identity_indices(outer))), row, size - Expr(1)));
+    Var* places =
+        g.elementwise({candidates, largest}, rows,
+                      select(equal(load(0, dtype, identity_indices(outer + 1)), load(1, dtype, identity_indices(outer))),
+                             row, size - Expr(1)));
     Var* pivot = reduce(g, places, {outer}, Reduce::min, false);
     Expr p = load(1, DType::i64, identity_indices(outer));
     Var* swapped = g.reindex({m, pivot}, shape, at(select(equal(row, k), p, select(equal(row, p), k, row)), column));
     Expr product = load(2, dtype, identity_indices(outer)) * load(0, dtype, at(k, k));
     Var* next_determinant = g.elementwise({swapped, pivot, determinant}, batch, select(equal(p, k), product, -product));
-    Expr own = load(0, dtype, identity_indices(rank)), head = load(0, dtype, at(row, k)), top = load(0, dtype, at(k, column)), corner = load(0, dtype, at(k, k));
+    Expr own = load(0, dtype, identity_indices(rank)), head = load(0, dtype, at(row, k)),
+         top = load(0, dtype, at(k, column)), corner = load(0, dtype, at(k, k));
     Expr zero = constant_of(dtype, 0);
     Expr reduced = own - select(equal(corner, zero), zero, head / corner) * top;
     Var* next = g.elementwise({swapped}, shape, select(k < row, reduced, own));

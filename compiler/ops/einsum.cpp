@@ -25,7 +25,9 @@ struct Equation {
 
 bool contains(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
 
-std::string shown(int label) { return label < 0 ? concat("axis ", -1 - label, " of \"...\"") : concat("axis \"", static_cast<char>(label), "\""); }
+std::string shown(int label) {
+  return label < 0 ? concat("axis ", -1 - label, " of \"...\"") : concat("axis \"", static_cast<char>(label), "\"");
+}
 
 // One term; "..." becomes `ellipsis` of the labels counted from the last of `most`.
 Labels parse_term(const std::string& text, int ellipsis, int most) {
@@ -60,11 +62,13 @@ Equation parse(Graph& g, std::string text, const std::vector<Var*>& operands) {
   std::vector<int> ellipsis(terms.size(), 0);
   int most = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
-    int letters = static_cast<int>(std::count_if(terms[i].begin(), terms[i].end(), [](unsigned char c) { return std::isalpha(c); }));
+    int letters =
+        static_cast<int>(std::count_if(terms[i].begin(), terms[i].end(), [](unsigned char c) { return std::isalpha(c); }));
     bool dots = terms[i].find("...") != std::string::npos;
     int rank = operands[i]->rank();
     if (dots ? letters > rank : letters != rank)
-      fail("term ", quoted(terms[i]), " of equation ", quoted(whole), " has ", letters, " letters, its operand has shape ", to_string(operands[i]->shape()));
+      fail("term ", quoted(terms[i]), " of equation ", quoted(whole), " has ", letters, " letters, its operand has shape ",
+           to_string(operands[i]->shape()));
     if (dots) ellipsis[i] = rank - letters;
     most = std::max(most, ellipsis[i]);
   }
@@ -89,8 +93,10 @@ Equation parse(Graph& g, std::string text, const std::vector<Var*>& operands) {
   } else {
     e.result = parse_term(text.substr(arrow + 2), most, most);
     for (size_t k = 0; k < e.result.size(); ++k) {
-      if (!e.extents.count(e.result[k])) fail("the result of equation ", quoted(whole), " has ", shown(e.result[k]), " that no operand has");
-      if (std::count(e.result.begin(), e.result.end(), e.result[k]) > 1) fail("the result of equation ", quoted(whole), " repeats ", shown(e.result[k]));
+      if (!e.extents.count(e.result[k]))
+        fail("the result of equation ", quoted(whole), " has ", shown(e.result[k]), " that no operand has");
+      if (std::count(e.result.begin(), e.result.end(), e.result[k]) > 1)
+        fail("the result of equation ", quoted(whole), " repeats ", shown(e.result[k]));
     }
   }
   return e;
@@ -165,7 +171,12 @@ void lower_einsum(Lowering& n) {
   n.set_output(0, cast(g, over(g, e, total, e.result), dtype));
 }
 
-METAC_OPERATOR("Einsum").since({12, 28}).inputs(1, -1).outputs(1).required("equation", Attribute::Kind::string).lower(lower_einsum);
+METAC_OPERATOR("Einsum")
+    .since({12, 28})
+    .inputs(1, -1)
+    .outputs(1)
+    .required("equation", Attribute::Kind::string)
+    .lower(lower_einsum);
 
 }  // namespace
 }  // namespace metac

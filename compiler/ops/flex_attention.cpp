@@ -17,9 +17,11 @@ Var* modified(Lowering& n, Var* x, const char* name) {
   if (results.size() != 1) fail(name, " must have one output, it has ", results.size());
   Var* y = results[0];
   if (y->dtype() != x->dtype() || y->rank() != x->rank())
-    fail(name, " makes ", name_of(y->dtype()), " ", to_string(y->shape()), " of ", name_of(x->dtype()), " ", to_string(x->shape()));
+    fail(name, " makes ", name_of(y->dtype()), " ", to_string(y->shape()), " of ", name_of(x->dtype()), " ",
+         to_string(x->shape()));
   for (int k = 0; k < x->rank(); ++k)
-    require_equal(n.graph(), y->shape()[k], x->shape()[k], concat(name, " makes shape ", to_string(y->shape()), " of ", to_string(x->shape())));
+    require_equal(n.graph(), y->shape()[k], x->shape()[k],
+                  concat(name, " makes shape ", to_string(y->shape()), " of ", to_string(x->shape())));
   return y;
 }
 
@@ -31,8 +33,10 @@ void lower_flex_attention(Lowering& n) {
     require_rank(x, 4, name);
   }
   require_same_dtype(q, k, "Q", "K");
-  require_equal(g, k->shape()[1], v->shape()[1], concat("heads of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
-  require_equal(g, k->shape()[2], v->shape()[2], concat("lengths of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
+  require_equal(g, k->shape()[1], v->shape()[1],
+                concat("heads of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
+  require_equal(g, k->shape()[2], v->shape()[2],
+                concat("lengths of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
   Dim heads = q->shape()[1];
   std::optional<double> scale;
   if (n.has("scale")) scale = n.real("scale", 1);

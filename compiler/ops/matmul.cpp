@@ -31,8 +31,9 @@ void lower_gemm(Lowering& n) {
   b = widen(g, b);
   if (n.integer("transA", 0) != 0) a = transpose(g, a, {1, 0});
   if (n.integer("transB", 0) != 0) b = transpose(g, b, {1, 0});
-  require_equal(g, a->shape()[1], b->shape()[0],
-                concat("A ", to_string(a->shape()), " times B ", to_string(b->shape()), " (both after transposing): inner extents"));
+  require_equal(
+      g, a->shape()[1], b->shape()[0],
+      concat("A ", to_string(a->shape()), " times B ", to_string(b->shape()), " (both after transposing): inner extents"));
   Var* y = matmul(g, a, b);
   auto scaled = [](Expr e, double factor) {
     if (factor == 1) return e;

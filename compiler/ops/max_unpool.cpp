@@ -16,10 +16,12 @@ void lower_max_unpool(Lowering& n) {
   require_rank_at_least(x, 3, "X");
   require_rank(positions, x->rank(), "I");
   for (int k = 0; k < x->rank(); ++k)
-    require_equal(g, x->shape()[k], positions->shape()[k], concat("X ", to_string(x->shape()), " against I ", to_string(positions->shape())));
+    require_equal(g, x->shape()[k], positions->shape()[k],
+                  concat("X ", to_string(x->shape()), " against I ", to_string(positions->shape())));
   size_t axes = x->shape().size() - 2;
   if (n.integers("kernel_shape").empty()) fail("kernel_shape is missing");
-  std::vector<int64_t> kernel = spatial_attribute(n, "kernel_shape", axes, 1), strides = spatial_attribute(n, "strides", axes, 1);
+  std::vector<int64_t> kernel = spatial_attribute(n, "kernel_shape", axes, 1),
+                       strides = spatial_attribute(n, "strides", axes, 1);
   std::vector<int64_t> pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0));
   if (pads.size() != 2 * axes) fail("pads has ", pads.size(), " values, expected ", 2 * axes);
   for (size_t i = 0; i < pads.size(); ++i)
@@ -28,7 +30,8 @@ void lower_max_unpool(Lowering& n) {
   // The shape that the positions count in; output_shape, if given, puts it into a larger tensor.
   Shape pooled{x->shape()[0], x->shape()[1]};
   for (size_t i = 0; i < axes; ++i)
-    pooled.push_back((x->shape()[2 + i] - Expr(1)) * Expr(strides[i]) + Expr(kernel[i]) - Expr(pads[i]) - Expr(pads[axes + i]));
+    pooled.push_back((x->shape()[2 + i] - Expr(1)) * Expr(strides[i]) + Expr(kernel[i]) - Expr(pads[i]) -
+                     Expr(pads[axes + i]));
   check_index_range(g, positions, element_count(pooled), "I");
   Shape result = pooled;
   if (wanted) {

@@ -22,7 +22,8 @@ LowerFunction biased(std::function<Expr(Expr)> activation) {
     require_float(x, "X");
     std::vector<Var*> operands{x};
     if (bias) operands.push_back(broadcast_to(n.graph(), bias, x->shape()));
-    n.set_output(0, compute(n.graph(), operands, [&](const std::vector<Expr>& v) { return activation(bias ? v[0] + v[1] : v[0]); }));
+    n.set_output(
+        0, compute(n.graph(), operands, [&](const std::vector<Expr>& v) { return activation(bias ? v[0] + v[1] : v[0]); }));
   };
 }
 METAC_OPERATOR("Gelu", domain).since({1}).inputs(1).outputs(1).lower(biased(gelu));
@@ -48,7 +49,9 @@ void lower_fused_conv(Lowering& n) {
   std::vector<double> p = n.reals("activation_params");
   if (n.string("activation", "") == "Clip") {
     if (p.size() != 2) fail("Clip needs two activation_params, found ", p.size());
-    y = elementwise(g, {y}, [&](const std::vector<Expr>& v) { return min(max(v[0], constant_like(v[0], p[0])), constant_like(v[0], p[1])); });
+    y = elementwise(g, {y}, [&](const std::vector<Expr>& v) {
+      return min(max(v[0], constant_like(v[0], p[0])), constant_like(v[0], p[1]));
+    });
   } else if (n.has("activation")) {
     Activation activation = activation_of(n);
     if (p.size() > 0) activation.alpha = p[0];
@@ -57,9 +60,18 @@ void lower_fused_conv(Lowering& n) {
   }
   n.set_output(0, cast(g, y, n.input(0)->dtype()));
 }
-METAC_OPERATOR("FusedConv", domain).since({1}).inputs(2, 4).outputs(1).attribute("group", Kind::integer).attribute("pads", Kind::integers)
-    .attribute("auto_pad", Kind::string).attribute("strides", Kind::integers).attribute("dilations", Kind::integers)
-    .attribute("kernel_shape", Kind::integers).attribute("activation", Kind::string).attribute("activation_params", Kind::reals)
+METAC_OPERATOR("FusedConv", domain)
+    .since({1})
+    .inputs(2, 4)
+    .outputs(1)
+    .attribute("group", Kind::integer)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("dilations", Kind::integers)
+    .attribute("kernel_shape", Kind::integers)
+    .attribute("activation", Kind::string)
+    .attribute("activation_params", Kind::reals)
     .lower(lower_fused_conv);
 
 // alpha * A' * B', where the last two axes may be exchanged.
@@ -68,7 +80,8 @@ void lower_fused_matmul(Lowering& n) {
   Var *a = n.input(0), *b = n.input(1);
   require_float(a, "A");
   require_same_dtype(a, b);
-  if (n.integer("transBatchA", 0) != 0 || n.integer("transBatchB", 0) != 0) fail("transBatchA and transBatchB are not supported");
+  if (n.integer("transBatchA", 0) != 0 || n.integer("transBatchB", 0) != 0)
+    fail("transBatchA and transBatchB are not supported");
   auto exchanged = [&](Var* x, const char* attribute) {
     if (n.integer(attribute, 0) == 0 || x->rank() < 2) return x;
     std::vector<int> order = axes_from(0, x->rank());
@@ -80,15 +93,23 @@ void lower_fused_matmul(Lowering& n) {
   if (alpha != 1) y = elementwise(g, {y}, [&](const std::vector<Expr>& v) { return v[0] * constant_like(v[0], alpha); });
   n.set_output(0, cast(g, y, a->dtype()));
 }
-METAC_OPERATOR("FusedMatMul", domain).since({1}).inputs(2).outputs(1).attribute("alpha", Kind::real).attribute("transA", Kind::integer)
-    .attribute("transB", Kind::integer).attribute("transBatchA", Kind::integer).attribute("transBatchB", Kind::integer)
+METAC_OPERATOR("FusedMatMul", domain)
+    .since({1})
+    .inputs(2)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .attribute("transA", Kind::integer)
+    .attribute("transB", Kind::integer)
+    .attribute("transBatchA", Kind::integer)
+    .attribute("transBatchB", Kind::integer)
     .lower(lower_fused_matmul);
 
 // The sum of input, skip and bias, normalised along the last axis. Outputs: y, mean, 1/deviation, the sum.
 LowerFunction skip_normalization(bool simplified) {
   return [simplified](Lowering& n) {
     Graph& g = n.graph();
-    Var *x = n.input(0), *scale = n.input(2), *shift = simplified ? nullptr : n.optional_input(3), *bias = n.optional_input(simplified ? 3 : 4);
+    Var *x = n.input(0), *scale = n.input(2), *shift = simplified ? nullptr : n.optional_input(3),
+        *bias = n.optional_input(simplified ? 3 : 4);
     require_float(x, "input");
     require_rank_at_least(x, 1, "input");
     std::vector<Var*> operands{x, broadcast_to(g, n.input(1), x->shape())};
@@ -116,7 +137,11 @@ LowerFunction skip_normalization(bool simplified) {
 }
 METAC_OPERATOR("SkipLayerNormalization", domain).since({1}).inputs(3, 5).outputs(1, 4).attribute("epsilon", Kind::real)
     .lower(skip_normalization(false));
-METAC_OPERATOR("SkipSimplifiedLayerNormalization", domain).since({1}).inputs(3, 4).outputs(1, 4).attribute("epsilon", Kind::real)
+METAC_OPERATOR("SkipSimplifiedLayerNormalization", domain)
+    .since({1})
+    .inputs(3, 4)
+    .outputs(1, 4)
+    .attribute("epsilon", Kind::real)
     .lower(skip_normalization(true));
 
 }  // namespace

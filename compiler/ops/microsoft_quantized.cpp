@@ -16,7 +16,8 @@ Var* real_operand(Lowering& n, size_t i) {
   Var *x = n.input(i), *zero_point = n.optional_input(i + 2);
   require_integer(x, concat("operand ", i));
   Var* scale = to_scalar(g, n.input(i + 1), concat("scale (operand ", i + 1, ")"));
-  Var* whole = subtract_zero_point(g, x, zero_point ? to_scalar(g, zero_point, concat("zero point (operand ", i + 2, ")")) : nullptr);
+  Var* whole =
+      subtract_zero_point(g, x, zero_point ? to_scalar(g, zero_point, concat("zero point (operand ", i + 2, ")")) : nullptr);
   return elementwise(g, {whole, scale}, [](const std::vector<Expr>& v) { return cast(v[0], DType::f32) * v[1]; });
 }
 
@@ -27,7 +28,9 @@ void set_quantised(Lowering& n, Var* y, size_t i) {
   DType to = zero_point ? zero_point->dtype() : n.input(0)->dtype();
   std::vector<Var*> operands{y, to_scalar(g, n.input(i), "the result's scale")};
   if (zero_point) operands.push_back(to_scalar(g, zero_point, "the result's zero point"));
-  n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) { return saturate(v[0] / v[1], zero_point ? v[2] : Expr(), to); }));
+  n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
+                 return saturate(v[0] / v[1], zero_point ? v[2] : Expr(), to);
+               }));
 }
 
 LowerFunction binary(Fn fn) {
@@ -39,11 +42,17 @@ METAC_OPERATOR("QLinearMul", domain).since({1}).inputs(7, 8).outputs(1).lower(bi
 METAC_OPERATOR("QLinearSigmoid", domain).since({1}).inputs(4, 5).outputs(1).lower([](Lowering& n) {
   set_quantised(n, map(n.graph(), Fn::sigmoid, real_operand(n, 0)), 3);
 });
-METAC_OPERATOR("QLinearLeakyRelu", domain).since({1}).inputs(4, 5).outputs(1).attribute("alpha", Kind::real).lower([](Lowering& n) {
-  double alpha = n.real("alpha", 0.01);
-  Var* y = elementwise(n.graph(), {real_operand(n, 0)}, [&](const std::vector<Expr>& v) { return leaky_relu(v[0], alpha); });
-  set_quantised(n, y, 3);
-});
+METAC_OPERATOR("QLinearLeakyRelu", domain)
+    .since({1})
+    .inputs(4, 5)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .lower([](Lowering& n) {
+      double alpha = n.real("alpha", 0.01);
+      Var* y =
+          elementwise(n.graph(), {real_operand(n, 0)}, [&](const std::vector<Expr>& v) { return leaky_relu(v[0], alpha); });
+      set_quantised(n, y, 3);
+    });
 METAC_OPERATOR("QLinearGlobalAveragePool", domain).since({1}).inputs(5).outputs(1).attribute("channels_last", Kind::integer)
     .lower([](Lowering& n) {
       Var* x = real_operand(n, 0);
@@ -54,20 +63,29 @@ METAC_OPERATOR("QLinearGlobalAveragePool", domain).since({1}).inputs(5).outputs(
     });
 
 // Inputs: the result's scale and zero point, then every part with its own.
-METAC_OPERATOR("QLinearConcat", domain).since({1}).inputs(5, -1).outputs(1).required("axis", Kind::integer).lower([](Lowering& n) {
-  if (n.input_count() % 3 != 2) fail("parts come as tensor, scale and zero point; found ", n.input_count() - 2, " operands");
-  std::vector<Var*> parts;
-  for (size_t i = 2; i < n.input_count(); i += 3) parts.push_back(real_operand(n, i));
-  Graph& g = n.graph();
-  Var* y = concat(g, parts, check_axis(n.integer("axis", 0), parts[0]->rank()));
-  Var *scale = to_scalar(g, n.input(0), "Y_scale"), *zero_point = to_scalar(g, n.input(1), "Y_zero_point");
-  n.set_output(0, elementwise(g, {y, scale, zero_point}, [&](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], zero_point->dtype()); }));
-});
+METAC_OPERATOR("QLinearConcat", domain)
+    .since({1})
+    .inputs(5, -1)
+    .outputs(1)
+    .required("axis", Kind::integer)
+    .lower([](Lowering& n) {
+      if (n.input_count() % 3 != 2)
+        fail("parts come as tensor, scale and zero point; found ", n.input_count() - 2, " operands");
+      std::vector<Var*> parts;
+      for (size_t i = 2; i < n.input_count(); i += 3) parts.push_back(real_operand(n, i));
+      Graph& g = n.graph();
+      Var* y = concat(g, parts, check_axis(n.integer("axis", 0), parts[0]->rank()));
+      Var *scale = to_scalar(g, n.input(0), "Y_scale"), *zero_point = to_scalar(g, n.input(1), "Y_zero_point");
+      n.set_output(0, elementwise(g, {y, scale, zero_point}, [&](const std::vector<Expr>& v) {
+                     return saturate(v[0] / v[1], v[2], zero_point->dtype());
+                   }));
+    });
 
 // A * B as floats: int32 sums times the scales, plus a bias.
 METAC_OPERATOR("MatMulIntegerToFloat", domain).since({1}).inputs(4, 7).outputs(1).lower([](Lowering& n) {
   Graph& g = n.graph();
-  Var *a = n.input(0), *b = n.input(1), *a_zero_point = n.optional_input(4), *b_zero_point = n.optional_input(5), *bias = n.optional_input(6);
+  Var *a = n.input(0), *b = n.input(1), *a_zero_point = n.optional_input(4), *b_zero_point = n.optional_input(5),
+      *bias = n.optional_input(6);
   require_integer(a, "A");
   require_integer(b, "B");
   require_rank_at_least(a, 2, "A");

@@ -35,7 +35,21 @@ struct Value {
 };
 
 struct Attribute {
-  enum class Kind { integer, real, string, tensor, graph, integers, reals, strings, tensors, graphs, type, reference, unsupported };
+  enum class Kind {
+    integer,
+    real,
+    string,
+    tensor,
+    graph,
+    integers,
+    reals,
+    strings,
+    tensors,
+    graphs,
+    type,
+    reference,
+    unsupported
+  };
   Kind kind = Kind::integer;
   int64_t integer = 0;
   double real = 0;

@@ -76,7 +76,8 @@ void lower_instance_normalization(Lowering& n) {
   require_channels(g, scale, x->shape()[1], "scale");
   require_channels(g, bias, x->shape()[1], "B");
   Var* y = standardise(g, widen(g, x), axes_from(2, x->rank()), n.real("epsilon", 1e-5)).value;
-  n.set_output(0, cast(g, scale_and_shift(g, y, per_channel(g, scale, x->rank()), per_channel(g, bias, x->rank())), x->dtype()));
+  n.set_output(
+      0, cast(g, scale_and_shift(g, y, per_channel(g, scale, x->rank()), per_channel(g, bias, x->rank())), x->dtype()));
 }
 METAC_OPERATOR("InstanceNormalization").since({1, 6, 22}).inputs(3).outputs(1).attribute("epsilon", Kind::real)
     .attribute("consumed_inputs", Kind::integers, 1, 6).lower(lower_instance_normalization);
@@ -90,7 +91,8 @@ void lower_group_normalization(Lowering& n) {
   int64_t groups = n.integer("num_groups", 1);
   if (groups < 1) fail("num_groups must be at least 1, found ", groups);
   Expr channels = x->shape()[1];
-  g.require(equal(floor_mod(channels, groups), 0), concat("num_groups ", groups, " must divide the ", to_string(channels), " channels"));
+  g.require(equal(floor_mod(channels, groups), 0),
+            concat("num_groups ", groups, " must divide the ", to_string(channels), " channels"));
   bool per_group = n.opset() < 21;
   require_channels(g, scale, per_group ? Expr(groups) : channels, "scale");
   require_channels(g, bias, per_group ? Expr(groups) : channels, "bias");
@@ -114,7 +116,8 @@ void lower_lp_normalization(Lowering& n) {
   int64_t p = n.integer("p", 2);
   if (p != 1 && p != 2) fail("p must be 1 or 2, found ", p);
   std::vector<int> axes{check_axis(n.integer("axis", -1), x->rank())};
-  Var* powers = elementwise(g, {wide}, [&](const std::vector<Expr>& v) { return p == 1 ? call(Fn::abs, {v[0]}) : v[0] * v[0]; });
+  Var* powers =
+      elementwise(g, {wide}, [&](const std::vector<Expr>& v) { return p == 1 ? call(Fn::abs, {v[0]}) : v[0] * v[0]; });
   Var* norm = reduce(g, powers, axes, Reduce::add, true);
   if (p == 2) norm = map(g, Fn::sqrt, norm);
   Var* y = elementwise(g, {wide, norm}, [](const std::vector<Expr>& v) {
@@ -122,7 +125,12 @@ void lower_lp_normalization(Lowering& n) {
   });
   n.set_output(0, cast(g, y, x->dtype()));
 }
-METAC_OPERATOR("LpNormalization").since({1, 22}).inputs(1).outputs(1).attribute("p", Kind::integer).attribute("axis", Kind::integer)
+METAC_OPERATOR("LpNormalization")
+    .since({1, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("p", Kind::integer)
+    .attribute("axis", Kind::integer)
     .lower(lower_lp_normalization);
 
 void lower_mean_variance_normalization(Lowering& n) {

@@ -24,7 +24,10 @@ Pool plan_pool(Lowering& n) {
   for (size_t i = 0; i < p.windows.size(); ++i) {
     const Window& w = p.windows[i];
     for (Expr pad : {w.pad_before, w.pad_after})
-      if (pad.if_int()) n.graph().require(pad < w.span(), concat("a window of ", to_string(w.span()), " elements could lie in the padding of ", to_string(pad), " of spatial axis ", i));
+      if (pad.if_int())
+        n.graph().require(pad < w.span(),
+                          concat("a window of ", to_string(w.span()), " elements could lie in the padding of ",
+                                 to_string(pad), " of spatial axis ", i));
     p.result.push_back(w.out);
   }
   p.domain = p.result;
@@ -114,8 +117,9 @@ void lower_average_pool(Lowering& n) {
 
 // sum(|x|^p)^(1/p); 1 and 2 without pow.
 double norm_order(Lowering& n) {
-  double p = n.node().attributes.count("p") && n.node().attributes.at("p").kind == Attribute::Kind::real ? n.real("p", 2)
-                                                                                                   : static_cast<double>(n.integer("p", 2));
+  double p = n.node().attributes.count("p") && n.node().attributes.at("p").kind == Attribute::Kind::real
+                 ? n.real("p", 2)
+                 : static_cast<double>(n.integer("p", 2));
   if (!(p > 0)) fail("p must be positive, found ", p);
   return p;
 }
@@ -167,11 +171,21 @@ METAC_OPERATOR("LpPool").since({1, 2, 11, 18, 22}).inputs(1).outputs(1).attribut
     .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
     .attribute("p", Kind::integer, 2).attribute("ceil_mode", Kind::integer, 18).attribute("dilations", Kind::integers, 18)
     .attribute("p", Kind::real, 1, 2).lower(lower_lp_pool);
-METAC_OPERATOR("GlobalMaxPool").since({1, 22}).inputs(1).outputs(1)
-    .lower(global_pool([](Lowering&, Graph& g, Var* x, const std::vector<int>& axes) { return reduce(g, x, axes, Reduce::max, true); }));
+METAC_OPERATOR("GlobalMaxPool")
+    .since({1, 22})
+    .inputs(1)
+    .outputs(1)
+    .lower(global_pool([](Lowering&, Graph& g, Var* x, const std::vector<int>& axes) {
+      return reduce(g, x, axes, Reduce::max, true);
+    }));
 METAC_OPERATOR("GlobalAveragePool").since({1, 22}).inputs(1).outputs(1)
     .lower(global_pool([](Lowering&, Graph& g, Var* x, const std::vector<int>& axes) { return mean(g, x, axes, true); }));
-METAC_OPERATOR("GlobalLpPool").since({1, 2, 22}).inputs(1).outputs(1).attribute("p", Kind::integer, 2).attribute("p", Kind::real, 1, 2)
+METAC_OPERATOR("GlobalLpPool")
+    .since({1, 2, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("p", Kind::integer, 2)
+    .attribute("p", Kind::real, 1, 2)
     .lower(global_pool([](Lowering& n, Graph& g, Var* x, const std::vector<int>& axes) {
       double p = norm_order(n);
       return root(g, reduce(g, raise(g, x, p), axes, Reduce::add, true), p);

@@ -7,13 +7,15 @@ namespace metac {
 
 Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point) {
   if (!zero_point) return cast(g, x, DType::i32);
-  return elementwise(g, {x, zero_point}, [](const std::vector<Expr>& v) { return cast(v[0], DType::i32) - cast(v[1], DType::i32); });
+  return elementwise(g, {x, zero_point},
+                     [](const std::vector<Expr>& v) { return cast(v[0], DType::i32) - cast(v[1], DType::i32); });
 }
 
 Expr saturate(Expr value, Expr zero_point, DType to) {
   Expr shifted = call(Fn::rint, {value});
   if (zero_point) shifted = shifted + cast(zero_point, value->dtype);
-  Expr low = constant_like(value, static_cast<double>(min_value(to))), high = constant_like(value, static_cast<double>(max_value(to)));
+  Expr low = constant_like(value, static_cast<double>(min_value(to))),
+       high = constant_like(value, static_cast<double>(max_value(to)));
   return cast(min(max(shifted, low), high), to);
 }
 
@@ -50,13 +52,15 @@ Var* spread(Lowering& n, Var* x, Var* v, std::string_view what) {
   int at = check_axis(n.integer("axis", 1), x->rank());
   if (block == 0) return along_axis(g, v, at, x->rank(), x->shape()[at], what);
   if (v->rank() != x->rank())
-    fail(what, " of shape ", to_string(v->shape()), " must have as many axes as the operand of shape ", to_string(x->shape()));
+    fail(what, " of shape ", to_string(v->shape()), " must have as many axes as the operand of shape ",
+         to_string(x->shape()));
   std::vector<Expr> indices = identity_indices(x->rank());
   indices[at] = floor_div(axis(at), block);
   for (int k = 0; k < x->rank(); ++k) {
     Expr expected = k == at ? ceil_div(x->shape()[k], block) : x->shape()[k];
     require_equal(g, v->shape()[k], expected,
-                  concat(what, " of shape ", to_string(v->shape()), " against ", to_string(x->shape()), " in blocks of ", block, " along axis ", at));
+                  concat(what, " of shape ", to_string(v->shape()), " against ", to_string(x->shape()), " in blocks of ",
+                         block, " along axis ", at));
   }
   return g.reindex({v}, x->shape(), indices);
 }
@@ -64,7 +68,8 @@ Var* spread(Lowering& n, Var* x, Var* v, std::string_view what) {
 void check_zero_point(const Var* scale, const Var* zero_point) {
   if (zero_point && zero_point->rank() != scale->rank() &&
       !(element_count(zero_point->shape()).is_int(1) && element_count(scale->shape()).is_int(1)))
-    fail("the zero point of shape ", to_string(zero_point->shape()), " must have the shape of the scale, ", to_string(scale->shape()));
+    fail("the zero point of shape ", to_string(zero_point->shape()), " must have the shape of the scale, ",
+         to_string(scale->shape()));
 }
 
 void lower_quantize(Lowering& n) {
@@ -88,9 +93,16 @@ void lower_quantize(Lowering& n) {
     return saturate(cast(v[0], wide) / cast(v[1], wide), zero_point ? v[2] : Expr(), to);
   }));
 }
-METAC_OPERATOR("QuantizeLinear").since({10, 13, 19, 21, 23, 24, 25, 28}).inputs(2, 3).outputs(1).attribute("axis", Kind::integer, 13)
-    .attribute("saturate", Kind::integer, 19).attribute("block_size", Kind::integer, 21).attribute("output_dtype", Kind::integer, 21)
-    .attribute("precision", Kind::integer, 23).lower(lower_quantize);
+METAC_OPERATOR("QuantizeLinear")
+    .since({10, 13, 19, 21, 23, 24, 25, 28})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 13)
+    .attribute("saturate", Kind::integer, 19)
+    .attribute("block_size", Kind::integer, 21)
+    .attribute("output_dtype", Kind::integer, 21)
+    .attribute("precision", Kind::integer, 23)
+    .lower(lower_quantize);
 
 void lower_dequantize(Lowering& n) {
   Graph& g = n.graph();
@@ -111,8 +123,13 @@ void lower_dequantize(Lowering& n) {
     return cast(cast(whole, wide) * cast(v[1], wide), to);
   }));
 }
-METAC_OPERATOR("DequantizeLinear").since({10, 13, 19, 21, 23, 24, 25, 28}).inputs(2, 3).outputs(1)
-    .attribute("axis", Kind::integer, 13).attribute("block_size", Kind::integer, 21).attribute("output_dtype", Kind::integer, 23)
+METAC_OPERATOR("DequantizeLinear")
+    .since({10, 13, 19, 21, 23, 24, 25, 28})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 13)
+    .attribute("block_size", Kind::integer, 21)
+    .attribute("output_dtype", Kind::integer, 23)
     .lower(lower_dequantize);
 
 // The range of x, widened to hold 0, over 255 steps of uint8.
@@ -129,8 +146,10 @@ METAC_OPERATOR("DynamicQuantizeLinear").since({11}).inputs(1).outputs(3).lower([
     Expr range = max(v[1], zero) - v[0];
     return select(equal(range, zero), one, range) / steps;
   });
-  Var* zero_point = elementwise(g, {least, scale}, [&](const std::vector<Expr>& v) { return saturate(-v[0] / v[1], {}, DType::u8); });
-  n.set_output(0, elementwise(g, {x, scale, zero_point}, [](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], DType::u8); }));
+  Var* zero_point =
+      elementwise(g, {least, scale}, [&](const std::vector<Expr>& v) { return saturate(-v[0] / v[1], {}, DType::u8); });
+  n.set_output(0, elementwise(g, {x, scale, zero_point},
+                              [](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], DType::u8); }));
   n.set_output(1, scale);
   n.set_output(2, zero_point);
 });

@@ -69,17 +69,33 @@ void lower_qlinear_matmul(Lowering& n) {
   Graph& g = n.graph();
   Var *a = n.input(0), *b = n.input(3), *zero_point = n.input(7);
   Var* sums = multiply_integers(g, a, n.input(2), b, n.input(5));
-  n.set_output(0, requantise(g, sums, per_line(g, n.input(1), a, true, "a_scale"), per_line(g, n.input(4), b, false, "b_scale"),
-                             per_line(g, n.input(6), sums, true, "y_scale"), per_line(g, zero_point, sums, true, "y_zero_point"),
-                             zero_point->dtype()));
+  n.set_output(0, requantise(g, sums, per_line(g, n.input(1), a, true, "a_scale"),
+                             per_line(g, n.input(4), b, false, "b_scale"), per_line(g, n.input(6), sums, true, "y_scale"),
+                             per_line(g, zero_point, sums, true, "y_zero_point"), zero_point->dtype()));
 }
 
-METAC_OPERATOR("ConvInteger").since({10}).inputs(2, 4).outputs(1).attribute("group", Kind::integer).attribute("pads", Kind::integers)
-    .attribute("auto_pad", Kind::string).attribute("strides", Kind::integers).attribute("dilations", Kind::integers)
-    .attribute("kernel_shape", Kind::integers).lower(lower_conv_integer);
-METAC_OPERATOR("QLinearConv").since({10}).inputs(8, 9).outputs(1).attribute("group", Kind::integer).attribute("pads", Kind::integers)
-    .attribute("auto_pad", Kind::string).attribute("strides", Kind::integers).attribute("dilations", Kind::integers)
-    .attribute("kernel_shape", Kind::integers).lower(lower_qlinear_conv);
+METAC_OPERATOR("ConvInteger")
+    .since({10})
+    .inputs(2, 4)
+    .outputs(1)
+    .attribute("group", Kind::integer)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("dilations", Kind::integers)
+    .attribute("kernel_shape", Kind::integers)
+    .lower(lower_conv_integer);
+METAC_OPERATOR("QLinearConv")
+    .since({10})
+    .inputs(8, 9)
+    .outputs(1)
+    .attribute("group", Kind::integer)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("dilations", Kind::integers)
+    .attribute("kernel_shape", Kind::integers)
+    .lower(lower_qlinear_conv);
 METAC_OPERATOR("MatMulInteger").since({10}).inputs(2, 4).outputs(1).lower(lower_matmul_integer);
 METAC_OPERATOR("QLinearMatMul").since({10, 21}).inputs(8).outputs(1).lower(lower_qlinear_matmul);
 

@@ -23,7 +23,8 @@ std::vector<std::vector<Activation>> activations_of(const Lowering& n, const Rec
   size_t each = cell.default_activations.size();
   std::vector<std::string> names = n.strings("activations");
   if (names.empty())
-    for (int d = 0; d < directions; ++d) names.insert(names.end(), cell.default_activations.begin(), cell.default_activations.end());
+    for (int d = 0; d < directions; ++d)
+      names.insert(names.end(), cell.default_activations.begin(), cell.default_activations.end());
   // RNN's schema lists two by default, for either number of directions.
   if (names.size() < each * directions) fail("activations has ", names.size(), " names, expected ", each * directions);
   std::vector<double> alphas = n.reals("activation_alpha"), betas = n.reals("activation_beta");
@@ -133,9 +134,11 @@ void lower_recurrent(Lowering& n, const RecurrentCell& cell) {
   if (n.has("hidden_size"))
     require_equal(g, hidden, n.integer("hidden_size", 0), concat("R ", to_string(r->shape()), " against hidden_size"));
   auto check = [&](Var* v, const Shape& expected, const char* what) {
-    if (v->shape().size() != expected.size()) fail(what, " must have shape ", to_string(expected), ", found ", to_string(v->shape()));
+    if (v->shape().size() != expected.size())
+      fail(what, " must have shape ", to_string(expected), ", found ", to_string(v->shape()));
     for (size_t i = 0; i < expected.size(); ++i)
-      require_equal(g, v->shape()[i], expected[i], concat(what, " must have shape ", to_string(expected), ", found ", to_string(v->shape())));
+      require_equal(g, v->shape()[i], expected[i],
+                    concat(what, " must have shape ", to_string(expected), ", found ", to_string(v->shape())));
   };
   check(w, {directions, width, features}, "W");
   check(r, {directions, width, hidden}, "R");

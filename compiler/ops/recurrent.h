@@ -15,7 +15,8 @@ struct RecurrentWeights {
 };
 
 // One step: the operand's part x*W + bias of all gates [B, gates*H] and the states [B, H] -> the new states.
-using RecurrentStep = std::function<std::vector<Var*>(Graph&, const RecurrentWeights&, const std::vector<Activation>&, Var*, const std::vector<Var*>&)>;
+using RecurrentStep = std::function<std::vector<Var*>(Graph&, const RecurrentWeights&, const std::vector<Activation>&, Var*,
+                                                      const std::vector<Var*>&)>;
 
 struct RecurrentCell {
   int gates = 1, states = 1;                       // the first state is the output

@@ -13,7 +13,8 @@ void lower_rnn(Lowering& n) {
   RecurrentCell cell;
   cell.default_activations = {"tanh"};
   auto clip = clip_of(n);
-  cell.step = [clip](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x, const std::vector<Var*>& states) {
+  cell.step = [clip](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x,
+                     const std::vector<Var*>& states) {
     Var* recurrent = matmul(g, states[0], w.recurrent);
     return std::vector<Var*>{elementwise(g, {x, recurrent}, [&](Loads v) { return f[0](clip(v[0] + v[1])); })};
   };
@@ -29,10 +30,12 @@ void lower_gru(Lowering& n) {
   cell.separate_recurrent_bias = true;
   bool linear_before_reset = n.integer("linear_before_reset", 0) != 0;
   auto clip = clip_of(n);
-  cell.step = [=](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x, const std::vector<Var*>& states) {
+  cell.step = [=](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x,
+                  const std::vector<Var*>& states) {
     Var* state = states[0];
     auto bias = [&](Var* v, int k) {
-      return w.recurrent_bias ? map(g, Fn::add, v, g.reindex({w.recurrent_bias}, {w.hidden}, {axis(0) + Expr(k) * w.hidden})) : v;
+      return w.recurrent_bias ? map(g, Fn::add, v, g.reindex({w.recurrent_bias}, {w.hidden}, {axis(0) + Expr(k) * w.hidden}))
+                              : v;
     };
     auto times_recurrent = [&](Var* v, int k) {  // v * R of gate k
       return matmul(g, v, g.reindex({w.recurrent}, {w.hidden, w.hidden}, {axis(0), axis(1) + Expr(k) * w.hidden}));
@@ -61,7 +64,8 @@ void lower_lstm(Lowering& n) {
   cell.default_activations = {"sigmoid", "tanh", "tanh"};
   bool input_forget = n.integer("input_forget", 0) != 0;
   auto clip = clip_of(n);
-  cell.step = [=](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x, const std::vector<Var*>& states) {
+  cell.step = [=](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x,
+                  const std::vector<Var*>& states) {
     Var* all = map(g, Fn::add, x, matmul(g, states[0], w.recurrent));
     auto with_peephole = [&](int k, Var* c) {
       Var* own = gate(g, all, k, w.hidden);
@@ -81,18 +85,47 @@ void lower_lstm(Lowering& n) {
   lower_recurrent(n, cell);
 }
 
-METAC_OPERATOR("RNN").since({1, 7, 14, 22}).inputs(3, 6).outputs(0, 2).attribute("clip", Kind::real)
-    .attribute("activation_alpha", Kind::reals).attribute("activation_beta", Kind::reals).attribute("activations", Kind::strings)
-    .attribute("hidden_size", Kind::integer).attribute("direction", Kind::string)
-    .attribute("output_sequence", Kind::integer, 1, 7).attribute("layout", Kind::integer, 14).lower(lower_rnn);
-METAC_OPERATOR("GRU").since({1, 3, 7, 14, 22}).inputs(3, 6).outputs(0, 2).attribute("clip", Kind::real)
-    .attribute("activation_alpha", Kind::reals).attribute("activation_beta", Kind::reals).attribute("activations", Kind::strings)
-    .attribute("hidden_size", Kind::integer).attribute("direction", Kind::string).attribute("linear_before_reset", Kind::integer, 3)
-    .attribute("output_sequence", Kind::integer, 1, 7).attribute("layout", Kind::integer, 14).lower(lower_gru);
-METAC_OPERATOR("LSTM").since({1, 7, 14, 22}).inputs(3, 8).outputs(0, 3).attribute("clip", Kind::real)
-    .attribute("activation_alpha", Kind::reals).attribute("activation_beta", Kind::reals).attribute("activations", Kind::strings)
-    .attribute("hidden_size", Kind::integer).attribute("direction", Kind::string).attribute("input_forget", Kind::integer)
-    .attribute("output_sequence", Kind::integer, 1, 7).attribute("layout", Kind::integer, 14).lower(lower_lstm);
+METAC_OPERATOR("RNN")
+    .since({1, 7, 14, 22})
+    .inputs(3, 6)
+    .outputs(0, 2)
+    .attribute("clip", Kind::real)
+    .attribute("activation_alpha", Kind::reals)
+    .attribute("activation_beta", Kind::reals)
+    .attribute("activations", Kind::strings)
+    .attribute("hidden_size", Kind::integer)
+    .attribute("direction", Kind::string)
+    .attribute("output_sequence", Kind::integer, 1, 7)
+    .attribute("layout", Kind::integer, 14)
+    .lower(lower_rnn);
+METAC_OPERATOR("GRU")
+    .since({1, 3, 7, 14, 22})
+    .inputs(3, 6)
+    .outputs(0, 2)
+    .attribute("clip", Kind::real)
+    .attribute("activation_alpha", Kind::reals)
+    .attribute("activation_beta", Kind::reals)
+    .attribute("activations", Kind::strings)
+    .attribute("hidden_size", Kind::integer)
+    .attribute("direction", Kind::string)
+    .attribute("linear_before_reset", Kind::integer, 3)
+    .attribute("output_sequence", Kind::integer, 1, 7)
+    .attribute("layout", Kind::integer, 14)
+    .lower(lower_gru);
+METAC_OPERATOR("LSTM")
+    .since({1, 7, 14, 22})
+    .inputs(3, 8)
+    .outputs(0, 3)
+    .attribute("clip", Kind::real)
+    .attribute("activation_alpha", Kind::reals)
+    .attribute("activation_beta", Kind::reals)
+    .attribute("activations", Kind::strings)
+    .attribute("hidden_size", Kind::integer)
+    .attribute("direction", Kind::string)
+    .attribute("input_forget", Kind::integer)
+    .attribute("output_sequence", Kind::integer, 1, 7)
+    .attribute("layout", Kind::integer, 14)
+    .lower(lower_lstm);
 
 }  // namespace
 }  // namespace metac

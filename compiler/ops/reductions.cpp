@@ -66,38 +66,49 @@ LowerFunction reduction(int axes_input_since, Compute compute_kept) {
   };
 }
 
-Var* keep(Graph& g, Var* x, const std::vector<int>& axes, Reduce op) { return axes.empty() ? x : reduce(g, x, axes, op, true); }
+Var* keep(Graph& g, Var* x, const std::vector<int>& axes, Reduce op) {
+  return axes.empty() ? x : reduce(g, x, axes, op, true);
+}
 Var* sum(Graph& g, Var* x, const std::vector<int>& axes) { return keep(g, x, axes, Reduce::add); }
 Var* squares(Graph& g, Var* x) {
   return elementwise(g, {x}, [](const std::vector<Expr>& v) { return v[0] * v[0]; });
 }
 
-OperatorBuilder reduce_operator(const char* name, std::initializer_list<int> since, int axes_input_since, Compute compute_kept) {
+OperatorBuilder reduce_operator(const char* name, std::initializer_list<int> since, int axes_input_since,
+                                Compute compute_kept) {
   OperatorBuilder builder(name);
-  builder.since(since).inputs(1, 2).outputs(1).attribute("keepdims", Kind::integer)
-      .attribute("axes", Kind::integers, 1, axes_input_since).attribute("noop_with_empty_axes", Kind::integer, axes_input_since)
+  builder.since(since)
+      .inputs(1, 2)
+      .outputs(1)
+      .attribute("keepdims", Kind::integer)
+      .attribute("axes", Kind::integers, 1, axes_input_since)
+      .attribute("noop_with_empty_axes", Kind::integer, axes_input_since)
       .lower(reduction(axes_input_since, std::move(compute_kept)));
   return builder;
 }
 
 Compute extremum(Reduce op, Reduce of_bools) {
-  return [=](Graph& g, Var* x, const std::vector<int>& axes) { return keep(g, x, axes, is_bool(x->dtype()) ? of_bools : op); };
+  return
+      [=](Graph& g, Var* x, const std::vector<int>& axes) { return keep(g, x, axes, is_bool(x->dtype()) ? of_bools : op); };
 }
 const auto reduce_max = reduce_operator("ReduceMax", {1, 11, 12, 13, 18, 20}, 18, extremum(Reduce::max, Reduce::logical_or));
-const auto reduce_min = reduce_operator("ReduceMin", {1, 11, 12, 13, 18, 20}, 18, extremum(Reduce::min, Reduce::logical_and));
+const auto reduce_min =
+    reduce_operator("ReduceMin", {1, 11, 12, 13, 18, 20}, 18, extremum(Reduce::min, Reduce::logical_and));
 
 const auto reduce_sum = reduce_operator("ReduceSum", {1, 11, 13}, 13, [](Graph& g, Var* x, const std::vector<int>& axes) {
   require_numeric(x);
   return sum(g, x, axes);
 });
-const auto reduce_prod = reduce_operator("ReduceProd", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {
-  require_numeric(x);
-  return keep(g, x, axes, Reduce::mul);
-});
-const auto reduce_mean = reduce_operator("ReduceMean", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {
-  require_numeric(x);
-  return axes.empty() ? x : mean(g, x, axes, true);
-});
+const auto reduce_prod =
+    reduce_operator("ReduceProd", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {
+      require_numeric(x);
+      return keep(g, x, axes, Reduce::mul);
+    });
+const auto reduce_mean =
+    reduce_operator("ReduceMean", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {
+      require_numeric(x);
+      return axes.empty() ? x : mean(g, x, axes, true);
+    });
 const auto reduce_l1 = reduce_operator("ReduceL1", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {
   require_numeric(x);
   return sum(g, is_float(x->dtype()) || is_signed(x->dtype()) ? map(g, Fn::abs, x) : x, axes);

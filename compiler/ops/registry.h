@@ -57,7 +57,8 @@ class OperatorBuilder {
 #define METAC_CONCAT2(a, b) a##b
 #define METAC_CONCAT(a, b) METAC_CONCAT2(a, b)
 // Object files of static libraries that nothing refers to are dropped: the target compiler/ops is an OBJECT library.
-#define METAC_OPERATOR(...) static ::metac::OperatorBuilder METAC_CONCAT(operator_, __COUNTER__) = ::metac::OperatorBuilder(__VA_ARGS__)
+#define METAC_OPERATOR(...) \
+  static ::metac::OperatorBuilder METAC_CONCAT(operator_, __COUNTER__) = ::metac::OperatorBuilder(__VA_ARGS__)
 
 constexpr int newest_opset = 28;
 

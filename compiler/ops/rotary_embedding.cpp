@@ -18,7 +18,8 @@ void lower_rotary_embedding(Lowering& n) {
   if (three_axes) {
     int64_t heads = n.integer("num_heads", 0);
     if (heads < 1) fail("X of shape ", to_string(original), " needs num_heads of at least 1, found ", heads);
-    g.require(equal(floor_mod(original[2], heads), 0), concat("num_heads ", heads, " must divide the last axis of X ", to_string(original)));
+    g.require(equal(floor_mod(original[2], heads), 0),
+              concat("num_heads ", heads, " must divide the last axis of X ", to_string(original)));
     x = transpose(g, reshape(g, x, {original[0], original[1], heads, floor_div(original[2], heads)}), {0, 2, 1, 3});
   }
   require_rank(x, 4, "X");  // [B, heads, S, D]
@@ -39,7 +40,8 @@ void lower_rotary_embedding(Lowering& n) {
   int cache_rank = positions ? 2 : 3;
   auto angle = [&](Var* cache, std::string_view what) {
     require_rank(cache, cache_rank, what);
-    require_equal(g, cache->shape()[cache_rank - 1], half, concat("last axis of ", what, " ", to_string(cache->shape()), " against half of the rotated elements"));
+    require_equal(g, cache->shape()[cache_rank - 1], half,
+                  concat("last axis of ", what, " ", to_string(cache->shape()), " against half of the rotated elements"));
     if (!positions) return g.reindex({cache}, shape, {axis(0), axis(2), pair});
     return g.reindex({cache, positions}, shape, {cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), pair});
   };

@@ -83,19 +83,22 @@ std::vector<Expr> target_dims(Graph& g, Var* x, Var* shape, bool zero_is_zero) {
   std::vector<Expr> out;
   bool known = true;
   for (int64_t k = 0; k < *count; ++k) {
-    out.push_back(shape->constant || (shape->elements && bool((*shape->elements)[k])) ? index_element(g, shape, k, "a dim") : Expr());
+    out.push_back(shape->constant || (shape->elements && bool((*shape->elements)[k])) ? index_element(g, shape, k, "a dim")
+                                                                                      : Expr());
     known = known && bool(out.back());
   }
   if (known) return out;
   Expr wanted = cast(load(0, shape->dtype(), {axis(0)}), DType::i64), copied = 0, total = element_count(x->shape());
-  for (size_t k = std::min(static_cast<size_t>(*count), x->shape().size()); k-- > 0;) copied = select(equal(axis(0), static_cast<int64_t>(k)), x->shape()[k], copied);
+  for (size_t k = std::min(static_cast<size_t>(*count), x->shape().size()); k-- > 0;)
+    copied = select(equal(axis(0), static_cast<int64_t>(k)), x->shape()[k], copied);
   Var* dims = g.elementwise({shape}, zero_is_zero ? wanted : select(equal(wanted, 0), copied, wanted));
   Var* product = reduce(g, dims, {0}, Reduce::mul, true);   // of the others, negated, where one dim is -1
   Expr dim = load(0, DType::i64, {axis(0)}), others = max(Expr(0) - load(1, DType::i64, {0}), 1);
   Var* resolved = g.elementwise({dims, product}, dims->shape(), select(equal(dim, -1), floor_div(total, others), dim));
   for (size_t k = 0; k < out.size(); ++k) {
     bool copies = bool(out[k]) && out[k].is_int(0) && !zero_is_zero;
-    if (!out[k] || out[k].is_int(-1)) out[k] = index_element(g, resolved, static_cast<int64_t>(k), "a dim", 0, int64_t{1} << 40);
+    if (!out[k] || out[k].is_int(-1))
+      out[k] = index_element(g, resolved, static_cast<int64_t>(k), "a dim", 0, int64_t{1} << 40);
     else if (copies && k < x->shape().size()) out[k] = x->shape()[k];
   }
   return out;

@@ -52,7 +52,8 @@ Var* hardmax(Graph& g, Var* x, const std::vector<int>& axes) {
     position = position + axis(axes[k]) * count;
     count = count * x->shape()[axes[k]];
   }
-  Var* candidates = elementwise(g, {x, top}, [&](const std::vector<Expr>& v) { return select(equal(v[0], v[1]), position, count); });
+  Var* candidates =
+      elementwise(g, {x, top}, [&](const std::vector<Expr>& v) { return select(equal(v[0], v[1]), position, count); });
   Var* first = reduce(g, candidates, axes, Reduce::min, true);
   first = broadcast_to(g, first, x->shape());
   DType dtype = x->dtype();
@@ -61,10 +62,20 @@ Var* hardmax(Graph& g, Var* x, const std::vector<int>& axes) {
   });
 }
 
-METAC_OPERATOR("Softmax").since({1, 11, 13}).inputs(1).outputs(1).attribute("axis", Kind::integer).lower(normalising(softmax));
+METAC_OPERATOR("Softmax")
+    .since({1, 11, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
+    .lower(normalising(softmax));
 METAC_OPERATOR("LogSoftmax").since({1, 11, 13}).inputs(1).outputs(1).attribute("axis", Kind::integer)
     .lower(normalising(log_softmax));
-METAC_OPERATOR("Hardmax").since({1, 11, 13}).inputs(1).outputs(1).attribute("axis", Kind::integer).lower(normalising(hardmax));
+METAC_OPERATOR("Hardmax")
+    .since({1, 11, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
+    .lower(normalising(hardmax));
 
 }  // namespace
 }  // namespace metac

@@ -71,7 +71,9 @@ METAC_OPERATOR("Abs").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed
     .lower(numeric_function([](Expr x) { return is_float(x->dtype) || is_signed(x->dtype) ? call(Fn::abs, {x}) : x; }));
 METAC_OPERATOR("Neg").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(numeric_function([](Expr x) { return -x; }));
-METAC_OPERATOR("Sign").since({9, 13}).inputs(1).outputs(1).lower(numeric_function([](Expr x) { return call(Fn::sign, {x}); }));
+METAC_OPERATOR("Sign").since({9, 13}).inputs(1).outputs(1).lower(numeric_function([](Expr x) {
+  return call(Fn::sign, {x});
+}));
 METAC_OPERATOR("Relu").since({1, 6, 13, 14}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(numeric_function(relu));
 
@@ -104,7 +106,12 @@ METAC_OPERATOR("ThresholdedRelu").since({10, 22}).inputs(1).outputs(1).attribute
   double alpha = n.real("alpha", 1);
   real_function([=](Expr x) { return thresholded_relu(x, alpha); })(n);
 });
-METAC_OPERATOR("HardSigmoid").since({1, 6, 22}).inputs(1).outputs(1).attribute("alpha", Kind::real).attribute("beta", Kind::real)
+METAC_OPERATOR("HardSigmoid")
+    .since({1, 6, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .attribute("beta", Kind::real)
     .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower([](Lowering& n) {
       double alpha = n.real("alpha", 0.2), beta = n.real("beta", 0.5);

@@ -29,7 +29,8 @@ static void set_pads(const Lowering& n, std::vector<Window>& windows) {
     if (pads.empty()) return;
     if (pads.size() != 2 * axes) fail("pads has ", pads.size(), " values, ", axes, " spatial axes need ", 2 * axes);
     for (size_t i = 0; i < pads.size(); ++i)
-      if (pads[i] < 0 || pads[i] >= attribute_limit) fail("pads[", i, "] is ", pads[i], ", allowed are 0 to ", attribute_limit - 1);
+      if (pads[i] < 0 || pads[i] >= attribute_limit)
+        fail("pads[", i, "] is ", pads[i], ", allowed are 0 to ", attribute_limit - 1);
     for (size_t i = 0; i < axes; ++i) {
       windows[i].pad_before = pads[i];
       windows[i].pad_after = pads[axes + i];
@@ -49,7 +50,8 @@ static void set_pads(const Lowering& n, std::vector<Window>& windows) {
 std::vector<Window> plan_windows(const Lowering& n, Graph& g, const Shape& spatial, const std::vector<Dim>& kernel) {
   size_t axes = spatial.size();
   if (kernel.size() != axes) fail("the kernel has ", kernel.size(), " axes, the operand has ", axes, " spatial axes");
-  std::vector<int64_t> strides = spatial_attribute(n, "strides", axes, 1), dilations = spatial_attribute(n, "dilations", axes, 1);
+  std::vector<int64_t> strides = spatial_attribute(n, "strides", axes, 1),
+                       dilations = spatial_attribute(n, "dilations", axes, 1);
   std::vector<Window> windows(axes);
   for (size_t i = 0; i < axes; ++i) {
     if (const int64_t* k = kernel[i].if_int(); k && (*k < 1 || *k >= attribute_limit))
@@ -70,8 +72,9 @@ std::vector<Window> plan_windows(const Lowering& n, Graph& g, const Shape& spati
       continue;
     }
     Expr padded = w.in + w.pad_before + w.pad_after;
-    g.require(w.span() <= padded, concat("the kernel spans ", to_string(w.span()), " elements of spatial axis ", i, " which has ",
-                                         to_string(w.in), " and ", to_string(w.pad_before + w.pad_after), " of padding"));
+    g.require(w.span() <= padded,
+              concat("the kernel spans ", to_string(w.span()), " elements of spatial axis ", i, " which has ",
+                     to_string(w.in), " and ", to_string(w.pad_before + w.pad_after), " of padding"));
     w.out = floor_div(padded - w.span(), w.stride) + Expr(1);
     // The last window must start inside the operand or the padding before it.
     if (ceil_mode)

@@ -23,7 +23,8 @@ struct Window {
 };
 
 // strides, dilations or another list of one positive number per spatial axis; absent: all `otherwise`.
-std::vector<int64_t> spatial_attribute(const Lowering& n, const char* name, size_t axes, int64_t otherwise, int64_t least = 1);
+std::vector<int64_t> spatial_attribute(const Lowering& n, const char* name, size_t axes, int64_t otherwise,
+                                       int64_t least = 1);
 // Reads the attributes and computes `out`. Throws with the values on anything that ONNX does not allow, a kernel larger
 // than its padded input included.
 std::vector<Window> plan_windows(const Lowering& n, Graph& g, const Shape& spatial, const std::vector<Dim>& kernel);
