@@ -59,8 +59,8 @@ class Fuzz:
         good = done.returncode in statuses and b"Sanitizer" not in done.stderr and b"runtime error" not in done.stderr
         self.report(good, f"{what}: status {done.returncode}: {done.stderr.decode(errors='replace')[-1500:]}", keep)
 
-    def read_all(self, files, seconds=10, memory=1):
-        """metac_read_files on all of them, a few hundred at a time."""
+    def read_all(self, files, seconds=30, memory=3):
+        """metac_read_files on all of them, a few hundred at a time, with room for sanitizers."""
         for start in range(0, len(files), 500):
             part = [str(f) for f in files[start:start + 500]]
             done = subprocess.run([str(self.build / "bin/metac_read_files"), "--seconds", str(seconds), "--memory", str(memory), *part],
