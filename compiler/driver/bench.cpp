@@ -95,7 +95,8 @@ nlohmann::ordered_json bench_model(const Options& o) {
                                    {"first_ms", (first - compiled) * 1e3}};
   if (o.profile) {
     program.start_profile();
-    for (int i = 0; i < 10; ++i) program.run_only(ordered);
+    int runs = 0;
+    for (double end = now() + o.seconds / 2; runs < 10 || (now() < end && runs < 100000); ++runs) program.run_only(ordered);
     print_profile(program.profile(), program.compiled(), report);
   }
   return report;

@@ -190,7 +190,7 @@ class LayoutChooser {
     for (Expr c : w.c.a.conditions)
       if (std::find(implied.begin(), implied.end(), c) == implied.end()) return;
     if (must_be_plain(source) || region_.items[makers_.at(source->id)].group.stages.size() != 1 || region_.items[makers_.at(source->id)].group.stages[0].scatter) {
-      source = haloed_copy(source, index, before, after);
+      source = haloed_copy(source, index, w);
       w.c.a.load = load(source->id, read->dtype, read->args);
     }
     Layout& layout = layouts_[source->id];
@@ -205,9 +205,11 @@ class LayoutChooser {
     w.c.a.conditions.clear();
   }
 
-  // Inputs and values that others want plain are copied once into storage with a halo.
-  Var* haloed_copy(Var* source, size_t index, const std::vector<int64_t>&, const std::vector<int64_t>&) {
+  // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
+  // the sum run along.
+  Var* haloed_copy(Var* source, size_t index, const Work& w) {
     if (auto found = copies_.find(source->id); found != copies_.end()) return found->second;
+    const Definition& d = region_.items[index].group.stages[0];
     Var* own = graph_.make_var(source->type);
     Definition copy;
     copy.out = own;
@@ -216,6 +218,20 @@ class LayoutChooser {
     copy.out_index = identity_indices(source->rank());
     before_[index].push_back(item_of(copy));
     copies_[source->id] = own;
+    int inner = -1;
+    int64_t longest = lanes_ - 1;
+    for (int k = 0; k < source->rank(); ++k) {
+      Expr e = w.c.a.load->args[static_cast<size_t>(k)];
+      if (e->kind != ExprKind::axis || (w.lanes_in_both ? e->id != w.lanes_axis : e->id < d.kept())) continue;
+      const int64_t* extent = source->shape()[static_cast<size_t>(k)].if_int();
+      if (!extent || *extent <= longest) continue;
+      longest = *extent;
+      inner = k;
+    }
+    if (inner >= 0) {
+      layouts_[own->id] = last(source->rank(), inner);
+      layouts_[own->id].gap = gap_for(source->shape()[static_cast<size_t>(inner)]);
+    }
     return own;
   }
 
