@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "compiler/support/diagnostic.h"
+
 namespace metac {
 
 static Expr substitute_one(Expr e, int id, Expr value) {
@@ -49,6 +51,8 @@ class VectorisableCheck {
  public:
   explicit VectorisableCheck(int axis_id) : axis_(axis_id) {}
 
+  const std::string& reason() const { return reason_; }   // of the first refusal
+
   bool operator()(Expr e) {
     if (auto known = answers_.find(e); known != answers_.end()) return known->second;
     bool answer = check(e);
@@ -57,49 +61,66 @@ class VectorisableCheck {
   }
 
  private:
+  bool refuse(const std::string& reason) {
+    if (reason_.empty()) reason_ = reason;
+    return false;
+  }
+
   bool check(Expr e) {
     if (!uses_axis(e, axis_)) return true;  // the same in all lanes
     switch (e->kind) {
       case ExprKind::load: {
-        if (!lane_dtype(e->dtype) || e->args.empty()) return false;
+        if (!lane_dtype(e->dtype)) return refuse(concat("lanes hold no ", name_of(e->dtype)));
+        if (e->args.empty()) return refuse("a scalar local is read");
         Expr step = stride_of(e->args[0], axis_);
-        return bool(step) && step.is_int(1);
+        if (!step) return refuse("a load does not step evenly");
+        return step.is_int(1) || refuse("a load steps by " + to_string(step));
       }
       case ExprKind::call: {
-        if (!lane_dtype(e->dtype) && !is_bool(e->dtype)) return false;
+        if (!lane_dtype(e->dtype) && !is_bool(e->dtype)) return refuse(is_float(e->dtype) || e->has_load ? concat("lanes hold no ", name_of(e->dtype)) : "a value is made of its position");
         if (e->fn == Fn::select && !uses_axis(e->args[0], axis_)) return (*this)(e->args[1]) && (*this)(e->args[2]);
-        for (Expr a : e->args)
-          if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_))) || !(*this)(a)) return false;
+        for (Expr a : e->args) {
+          if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_)))) return refuse(a->has_load ? concat("lanes hold no ", name_of(a->dtype)) : "a condition is on the position");
+          if (!(*this)(a)) return false;
+        }
         return true;
       }
       case ExprKind::cast:
-        return lane_dtype(e->dtype) && lane_dtype(e->args[0]->dtype) && (*this)(e->args[0]);
+        if (!lane_dtype(e->dtype) || !lane_dtype(e->args[0]->dtype)) return refuse(concat("lanes hold no ", name_of(lane_dtype(e->dtype) ? e->args[0]->dtype : e->dtype)));
+        return (*this)(e->args[0]);
       default:
-        return false;
+        return refuse("a value is made of its position");
     }
   }
 
   int axis_;
+  std::string reason_;
   std::unordered_map<Expr, bool> answers_;
 };
 
-bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset) {
-  if (loop.kind != LoopKind::serial) return false;
+bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason) {
+  auto refuse = [&](const std::string& why) {
+    if (reason) *reason = why;
+    return false;
+  };
+  if (loop.kind != LoopKind::serial) return refuse("the loop is not serial");
   if (store_offset) {
     Expr step = stride_of(store_offset, loop.axis);
-    if (!step || !step.is_int(1)) return false;
+    if (!step) return refuse("the result does not step evenly");
+    if (!step.is_int(1)) return refuse("the result steps by " + to_string(step));
   }
   VectorisableCheck vectorisable(loop.axis);
   for (Expr e : values) {
     if (!e) continue;
-    if (!lane_dtype(e->dtype) || !vectorisable(e)) return false;
+    if (!lane_dtype(e->dtype)) return refuse(concat("lanes hold no ", name_of(e->dtype)));
+    if (!vectorisable(e)) return refuse(vectorisable.reason());
     // Lane-wise selects on loaded data compute both sides; a condition must not guard a load then.
     bool guarded = any_of(e, [&](Expr n) {
       return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) && any_of(n, [&](Expr m) {
                return m->kind == ExprKind::load && !m->args.empty() && m->args[0]->has_load;
              });
     });
-    if (guarded) return false;
+    if (guarded) return refuse("a condition on the lanes guards a gather");
   }
   return true;
 }

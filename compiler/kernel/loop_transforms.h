@@ -1,5 +1,8 @@
-// The loop transforms' algebra: each says whether it applies and rewrites expressions or trees.
+// The loop transforms' algebra: each says whether it applies, and why not where people will ask, and rewrites expressions
+// or trees.
 #pragma once
+#include <string>
+
 #include "compiler/kernel/loop_tree.h"
 
 namespace metac {
@@ -12,8 +15,8 @@ bool can_collapse(Expr e, const Loop& outer, const Loop& inner);
 Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& merged);
 
 // Lanes may run along `loop`: all loads step by 0 or 1, the store by 1, and the axis occurs nowhere but in offsets.
-// Empty expressions are skipped.
-bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset);
+// Empty expressions are skipped. Where it does not apply, `reason` gets why: "a load steps by 56".
+bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason = nullptr);
 
 // Replaces axis(id) in the whole tree.
 void substitute_axis(LoopNode& node, int id, Expr value);

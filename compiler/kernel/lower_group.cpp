@@ -52,10 +52,12 @@ class GroupLowering : private StageLowering {
     collapse(s, s.kept);
     collapse(s, s.reduced);
 
-    bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset);
+    std::string refusal;
+    bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
+    else if (!refusal.empty()) kernel_.schedule.push_back("not vectorised along the output: " + refusal);
 
     LoopNode node;
     node.comment = concat("v", d.out->id);
