@@ -32,8 +32,8 @@ Var* recompute(Graph& g, Var* y, const std::vector<Var*>& names, const std::vect
   std::set<const Var*> reached;
   for (size_t k = 0; k < names.size(); ++k) {
     if (names[k]->shape() != values[k]->shape() || names[k]->dtype() != values[k]->dtype())
-      fail("input ", k, " is ", name_of(values[k]->dtype()), " of shape ", to_string(values[k]->shape()), ", the value it stands for is ",
-           name_of(names[k]->dtype()), " of shape ", to_string(names[k]->shape()));
+      fail("input ", k, " is ", name_of(values[k]->dtype()), " of shape ", to_string(values[k]->shape()),
+           ", the value it stands for is ", name_of(names[k]->dtype()), " of shape ", to_string(names[k]->shape()));
     clone.map_var(names[k], values[k]);
     reached.insert(names[k]);
   }
@@ -77,8 +77,14 @@ void lower_gradient(Lowering& n) {
     if (n.wants_output(k)) n.set_output(k, derivatives[k]);
 }
 
-METAC_OPERATOR("Gradient", "ai.onnx.preview.training").since({1}).inputs(1, -1).outputs(1, -1).required("xs", Kind::strings)
-    .attribute("zs", Kind::strings).required("y", Kind::string).lower(lower_gradient);
+METAC_OPERATOR("Gradient", "ai.onnx.preview.training")
+    .since({1})
+    .inputs(1, -1)
+    .outputs(1, -1)
+    .required("xs", Kind::strings)
+    .attribute("zs", Kind::strings)
+    .required("y", Kind::string)
+    .lower(lower_gradient);
 
 }  // namespace
 }  // namespace metac

@@ -116,7 +116,7 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
   command->add_option("--target", o->target, "with --aot: cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();
-  command->add_option("--atol", o->tolerance.atol, "absolute tolerance")->capture_default_str();
+  command->add_option("--atol", o->tolerance.atol, "absolute tolerance; operators whose sums cancel (DFT, STFT) have 1e-6 at least")->capture_default_str();
   command->add_option("--max-ulp", o->tolerance.max_ulp, "floats may be at most this many units in the last place apart");
   command->add_option("--jobs", o->jobs, "cases at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
   command->add_option("--timeout", o->timeout, "seconds for one case")->check(CLI::PositiveNumber)->capture_default_str();

@@ -18,11 +18,11 @@ int64_t inverse_modulo(int64_t a, int64_t m) {
 
 // One axis of the result in terms of the scatter's axes.
 struct Solve {
-  int eliminated = -1;             // axis of the scatter; -1: the index is a constant
-  int64_t step = 1;                // its coefficient
-  int stepped = -1;                // the axis k that is cut into k0 + (s/g)*t; -1: none
-  int64_t stepped_by = 0;          // its coefficient d
-  Expr rest;                       // index - step*axis(eliminated) - stepped_by*axis(stepped)
+  int eliminated = -1;     // axis of the scatter; -1: the index is a constant
+  int64_t step = 1;        // its coefficient
+  int stepped = -1;        // the axis k that is cut into k0 + (s/g)*t; -1: none
+  int64_t stepped_by = 0;  // its coefficient d
+  Expr rest;               // index - step*axis(eliminated) - stepped_by*axis(stepped)
 };
 
 class Inversion {
@@ -127,7 +127,8 @@ class Inversion {
         int64_t g = std::gcd(s.step, s.stepped_by), period = s.step / g, d = s.stepped_by / g;
         if (g > 1) conditions_.push_back(equal(floor_mod(u, g), 0));
         Expr t = renamed_[static_cast<size_t>(s.stepped)];
-        Expr first = d == 1 ? floor_mod(floor_div(u, g), period) : floor_mod(Expr(inverse_modulo(d % period, period)) * floor_div(u, g), period);
+        Expr first = d == 1 ? floor_mod(floor_div(u, g), period)
+                            : floor_mod(Expr(inverse_modulo(d % period, period)) * floor_div(u, g), period);
         i = (d == 1 ? floor_div(u, s.step) : floor_div(u - Expr(s.stepped_by) * first, s.step)) - Expr(d) * t;
         Expr cut = first + Expr(period) * t, extent = d_.domain[static_cast<size_t>(s.stepped)];
         renamed_[static_cast<size_t>(s.stepped)] = cut;
@@ -141,7 +142,8 @@ class Inversion {
 
   // The rest of an index has no eliminated axis in it, so its axes are already renamed.
   Expr substitute_axes_where_known(Expr e) const {
-    return rewrite(e, [&](Expr n) -> Expr { return n->kind == ExprKind::axis ? renamed_[static_cast<size_t>(n->id)] : Expr(); });
+    return rewrite(
+        e, [&](Expr n) -> Expr { return n->kind == ExprKind::axis ? renamed_[static_cast<size_t>(n->id)] : Expr(); });
   }
 
   // What the scatter demands, less what every element of the result fulfils: that its index is inside the result.
@@ -164,7 +166,9 @@ class Inversion {
       if (!holds_for_every_element(c)) all = logical_and(all, substitute_axes(c, renamed_));
     out.body = select(all, substitute_axes(d_.body, renamed_), identity_of(*d_.reduce, d_.accumulator));
     if (out.reduced == 0) {
-      out.body = rewrite(d_.epilogue, [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == reduced_value ? out.body : Expr(); });
+      out.body = rewrite(d_.epilogue, [&](Expr n) -> Expr {
+        return n->kind == ExprKind::load && n->id == reduced_value ? out.body : Expr();
+      });
       out.reduce.reset();
       out.epilogue = Expr();
     }

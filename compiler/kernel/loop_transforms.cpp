@@ -51,7 +51,7 @@ class VectorisableCheck {
  public:
   explicit VectorisableCheck(int axis_id) : axis_(axis_id) {}
 
-  const std::string& reason() const { return reason_; }   // of the first refusal
+  const std::string& reason() const { return reason_; }  // of the first refusal
 
   bool operator()(Expr e) {
     if (auto known = answers_.find(e); known != answers_.end()) return known->second;
@@ -77,16 +77,20 @@ class VectorisableCheck {
         return step.is_int(1) || refuse("a load steps by " + to_string(step));
       }
       case ExprKind::call: {
-        if (!lane_dtype(e->dtype) && !is_bool(e->dtype)) return refuse(is_float(e->dtype) || e->has_load ? concat("lanes hold no ", name_of(e->dtype)) : "a value is made of its position");
+        if (!lane_dtype(e->dtype) && !is_bool(e->dtype))
+          return refuse(is_float(e->dtype) || e->has_load ? concat("lanes hold no ", name_of(e->dtype))
+                                                          : "a value is made of its position");
         if (e->fn == Fn::select && !uses_axis(e->args[0], axis_)) return (*this)(e->args[1]) && (*this)(e->args[2]);
         for (Expr a : e->args) {
-          if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_)))) return refuse(a->has_load ? concat("lanes hold no ", name_of(a->dtype)) : "a condition is on the position");
+          if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_))))
+            return refuse(a->has_load ? concat("lanes hold no ", name_of(a->dtype)) : "a condition is on the position");
           if (!(*this)(a)) return false;
         }
         return true;
       }
       case ExprKind::cast:
-        if (!lane_dtype(e->dtype) || !lane_dtype(e->args[0]->dtype)) return refuse(concat("lanes hold no ", name_of(lane_dtype(e->dtype) ? e->args[0]->dtype : e->dtype)));
+        if (!lane_dtype(e->dtype) || !lane_dtype(e->args[0]->dtype))
+          return refuse(concat("lanes hold no ", name_of(lane_dtype(e->dtype) ? e->args[0]->dtype : e->dtype)));
         return (*this)(e->args[0]);
       default:
         return refuse("a value is made of its position");
@@ -116,9 +120,8 @@ bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store
     if (!vectorisable(e)) return refuse(vectorisable.reason());
     // Lane-wise selects on loaded data compute both sides; a condition must not guard a load then.
     bool guarded = any_of(e, [&](Expr n) {
-      return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) && any_of(n, [&](Expr m) {
-               return m->kind == ExprKind::load && !m->args.empty() && m->args[0]->has_load;
-             });
+      return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) &&
+             any_of(n, [&](Expr m) { return m->kind == ExprKind::load && !m->args.empty() && m->args[0]->has_load; });
     });
     if (guarded) return refuse("a condition on the lanes guards a gather");
   }

@@ -18,18 +18,23 @@ class RowBlockLowering {
   Kernel run() {
     const Definition& first = group_.stages[0];
     int outer = group_.shared - 1;
-    for (int k = 0; k < outer; ++k) kernel_.root.loops.push_back({kernel_.next_axis++, first.domain[static_cast<size_t>(k)], LoopKind::parallel, {}});
+    for (int k = 0; k < outer; ++k)
+      kernel_.root.loops.push_back({kernel_.next_axis++, first.domain[static_cast<size_t>(k)], LoopKind::parallel, {}});
     row_extent_ = first.domain[static_cast<size_t>(outer)];
     Loop blocks{kernel_.next_axis++, ceil_div(row_extent_, rows_), LoopKind::parallel, {}};
     kernel_.root.loops.push_back(blocks);
     first_row_ = axis(blocks.axis) * Expr(rows_);
     kernel_.schedule.push_back(concat("blocks of ", rows_, " rows along the lanes"));
-    auto scores = std::find_if(group_.stages.begin(), group_.stages.end(), [](const Definition& d) { return bool(d.reduce); });
+    auto scores =
+        std::find_if(group_.stages.begin(), group_.stages.end(), [](const Definition& d) { return bool(d.reduce); });
     for (const Definition& d : group_.stages) {
       kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
-      if (&d == &*scores) lower_first(d);
-      else if (&d == &group_.stages.back()) lower_last(d);
-      else lower_middle(d);
+      if (&d == &*scores)
+        lower_first(d);
+      else if (&d == &group_.stages.back())
+        lower_last(d);
+      else
+        lower_middle(d);
     }
     std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
     kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
@@ -40,7 +45,7 @@ class RowBlockLowering {
  private:
   struct Internal {
     int local = 0;
-    std::vector<int> axes;   // of the Var, those that are not shared loops and not of extent 1
+    std::vector<int> axes;  // of the Var, those that are not shared loops and not of extent 1
     Shape dims;
   };
 
@@ -89,12 +94,15 @@ class RowBlockLowering {
   Expr addressed(Expr e, const Axes& a, int accumulator) {
     Expr value = rewrite(e, [&](Expr n) -> Expr {
       if (n->kind != ExprKind::load) return {};
-      if (n->id == reduced_value) return accumulator < 0 ? load(reduced_value, n->dtype, {}) : load(first_local + accumulator, n->dtype, {});
-      if (auto found = internals_.find(n->id); found != internals_.end()) return load(first_local + found->second.local, n->dtype, {internal_offset(found->second, n->args, a)});
+      if (n->id == reduced_value)
+        return accumulator < 0 ? load(reduced_value, n->dtype, {}) : load(first_local + accumulator, n->dtype, {});
+      if (auto found = internals_.find(n->id); found != internals_.end())
+        return load(first_local + found->second.local, n->dtype, {internal_offset(found->second, n->args, a)});
       std::vector<Expr> indices;
       for (Expr index : n->args) indices.push_back(addressed(index, a, accumulator));
       Var* var = context_.var(n->id);
-      return load(kernel_.argument(var, layout_of(n->id), false), n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
+      return load(kernel_.argument(var, layout_of(n->id), false), n->dtype,
+                  {storage_address(var->shape(), layout_of(n->id), indices)});
     });
     return simplify(value, bounds(a));
   }
@@ -136,7 +144,8 @@ class RowBlockLowering {
 
   // ---- stages ----
   // One nest: `loops` around a reduction over a.reduced, or around a plain value.
-  LoopNode stage_node(const Definition& d, const Axes& a, std::vector<Loop> loops, int target, Expr offset, Expr body, Expr epilogue, int accumulator) {
+  LoopNode stage_node(const Definition& d, const Axes& a, std::vector<Loop> loops, int target, Expr offset, Expr body,
+                      Expr epilogue, int accumulator) {
     LoopNode node;
     node.comment = concat("v", d.out->id);
     node.loops = std::move(loops);
@@ -207,7 +216,9 @@ class RowBlockLowering {
     // What the epilogue loads row by row is not a vector of neighbours, and a mask by position has no lanes: such an
     // epilogue follows in a nest of its own.
     bool by_rows = reads_position(d.epilogue);
-    visit(epilogue, [&](Expr n) { by_rows |= n->kind == ExprKind::load && n->id < first_local && !n->args.empty() && uses_axis(n->args[0], a.lane.axis); });
+    visit(epilogue, [&](Expr n) {
+      by_rows |= n->kind == ExprKind::load && n->id < first_local && !n->args.empty() && uses_axis(n->args[0], a.lane.axis);
+    });
     TiledSum sum;
     sum.kept = a.kept;
     sum.kept.push_back(a.lane);
@@ -220,7 +231,10 @@ class RowBlockLowering {
     sum.tile_axis = a.kept.back().axis;
     add_sum(sum, a.kept.back().extent, Expr(rows_));
     if (!by_rows) return;
-    Expr value = rewrite(epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? load(first_local + in.local, DType::f32, {offset}) : Expr(); });
+    Expr value = rewrite(epilogue, [&](Expr n) {
+      return n->kind == ExprKind::load && n->id == reduced_value ? load(first_local + in.local, DType::f32, {offset})
+                                                                 : Expr();
+    });
     LoopNode node;
     node.comment = concat("v", d.out->id, ", finished row by row");
     node.loops = a.kept;
@@ -233,11 +247,13 @@ class RowBlockLowering {
     Axes a = make_axes(d);
     Contraction c = *match_contraction(d);
     if (uses_axis(c.b.load, group_.shared - 1)) std::swap(c.a, c.b);
-    Expr rows = addressed(substitute_axes(c.a.load, a.renamed), a, -1), other = addressed(substitute_axes(c.b.load, a.renamed), a, -1);
+    Expr rows = addressed(substitute_axes(c.a.load, a.renamed), a, -1),
+         other = addressed(substitute_axes(c.b.load, a.renamed), a, -1);
     std::vector<Expr> unclamped = a.renamed;
     unclamped[static_cast<size_t>(group_.shared - 1)] = first_row_ + axis(a.lane.axis);
     int target = kernel_.argument(d.out, layout_of(d.out->id), true);
-    Expr offset = simplify(storage_address(d.out->shape(), layout_of(d.out->id), substituted(d.out_index, unclamped)), bounds(a));
+    Expr offset =
+        simplify(storage_address(d.out->shape(), layout_of(d.out->id), substituted(d.out_index, unclamped)), bounds(a));
     const Loop& lane = a.kept.back();
     auto steps_by_one = [&](Expr address) {
       Expr step = stride_of(address, lane.axis);
@@ -246,14 +262,16 @@ class RowBlockLowering {
     bool neighbours = steps_by_one(other->args[0]) && steps_by_one(offset);
     Expr tile_epilogue = addressed(substitute_axes(d.epilogue, a.renamed), a, -1);
     visit(tile_epilogue, [&](Expr n) {
-      if (n->kind == ExprKind::load && !n->args.empty() && uses_axis(n->args[0], lane.axis)) neighbours = neighbours && steps_by_one(n->args[0]);
+      if (n->kind == ExprKind::load && !n->args.empty() && uses_axis(n->args[0], lane.axis))
+        neighbours = neighbours && steps_by_one(n->args[0]);
     });
     Expr exist = row_extent_ - first_row_;
     if (!neighbours) {  // a layout that was chosen for other readers: rows one by one
       int accumulator = kernel_.next_local++;
       Loop row = a.lane;
       row.extent = rows_fit() ? Expr(rows_) : min(Expr(rows_), exist);
-      LoopNode node = stage_node(d, a, {row, lane}, target, offset, rows * other, addressed(substitute_axes(d.epilogue, a.renamed), a, accumulator), accumulator);
+      LoopNode node = stage_node(d, a, {row, lane}, target, offset, rows * other,
+                                 addressed(substitute_axes(d.epilogue, a.renamed), a, accumulator), accumulator);
       kernel_.root.children.push_back(std::move(node));
       return;
     }

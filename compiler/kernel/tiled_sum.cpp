@@ -11,13 +11,14 @@ namespace {
 
 class TileNest {
  public:
-  TileNest(Kernel& kernel, const TiledSum& sum, const std::vector<Symbol>& symbols) : kernel_(kernel), s_(sum), symbols_(symbols) {}
+  TileNest(Kernel& kernel, const TiledSum& sum, const std::vector<Symbol>& symbols)
+      : kernel_(kernel), s_(sum), symbols_(symbols) {}
 
   struct Variant {
-    int points;           // of the tiled axis
-    bool serial;          // an unknown rest: one point at a time, `rest` of them
+    int points;   // of the tiled axis
+    bool serial;  // an unknown rest: one point at a time, `rest` of them
     Expr rest;
-    bool partial;         // the last vectors along the lanes
+    bool partial;  // the last vectors along the lanes
   };
 
   int build(LoopNode& nest, LoopKind kind) {
@@ -30,8 +31,10 @@ class TileNest {
     lane_extent_ = lane_loop->extent;
     Expr tile_extent = tile_loop ? tile_loop->extent : Expr(1);
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
-    if (tile_loop && tile_extent.if_int() && s_.points > tile_extent.as_int()) points_ = static_cast<int>(tile_extent.as_int());
-    else points_ = tile_loop ? s_.points : 1;
+    if (tile_loop && tile_extent.if_int() && s_.points > tile_extent.as_int())
+      points_ = static_cast<int>(tile_extent.as_int());
+    else
+      points_ = tile_loop ? s_.points : 1;
     if (tile_loop && tile_extent.if_int()) {  // even tiles: 4 of 13 rather than 3 of 14 and one of 7
       int64_t n = tile_extent.as_int(), tiles = (n + points_ - 1) / points_;
       int64_t even = (n + tiles - 1) / tiles;
@@ -48,7 +51,8 @@ class TileNest {
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
     for (const Loop& l : inner_outer_) nest.loops.push_back(l);
     nest.loops.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
-    kernel_.schedule.push_back(concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
+    kernel_.schedule.push_back(
+        concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
 
     bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
     Expr last_lanes = axis(lane_block_) * Expr(block) + Expr(block) <= lane_extent_;
@@ -61,12 +65,15 @@ class TileNest {
         Variant v{points_, false, {}, partial};
         if (rest) {
           Expr left = floor_mod(tile_extent, points_);
-          if (left.if_int()) v.points = static_cast<int>(left.as_int());
-          else v = {1, true, left, partial};
+          if (left.if_int())
+            v.points = static_cast<int>(left.as_int());
+          else
+            v = {1, true, left, partial};
         }
         LoopNode node = tile_body(v);
         Expr guard = bool_constant(true);
-        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block)) guard = partial ? logical_not(last_lanes) : last_lanes;
+        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block))
+          guard = partial ? logical_not(last_lanes) : last_lanes;
         if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
         if (!guard.is_int(1)) node.guard = guard;
         node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
@@ -144,11 +151,13 @@ class TileNest {
     b.set_axis(point.axis, Expr(v.points));
     b.set_axis(vector.axis, Expr(vectors));
     auto place = [&](Expr e) {
-      return simplify(rewrite(e, [&](Expr n) -> Expr {
-        if (n->kind != ExprKind::axis) return {};
-        if (n->id == s_.lane_axis) return lane_index;
-        return n->id == s_.tile_axis ? at_point : Expr();
-      }), b);
+      return simplify(rewrite(e,
+                              [&](Expr n) -> Expr {
+                                if (n->kind != ExprKind::axis) return {};
+                                if (n->id == s_.lane_axis) return lane_index;
+                                return n->id == s_.tile_axis ? at_point : Expr();
+                              }),
+                      b);
     };
     Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
     if (phase == 0) {

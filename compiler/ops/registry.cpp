@@ -52,6 +52,11 @@ OperatorBuilder& OperatorBuilder::required(const char* name, Attribute::Kind kin
   return *this;
 }
 
+OperatorBuilder& OperatorBuilder::cancels(double atol) {
+  schema_->atol = atol;
+  return *this;
+}
+
 OperatorBuilder& OperatorBuilder::lower(LowerFunction function) {
   schema_->lower = std::move(function);
   return *this;

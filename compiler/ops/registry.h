@@ -34,7 +34,8 @@ struct OpSchema {
   int min_inputs = 0, max_inputs = 0;  // max < 0: any number
   int min_outputs = 1, max_outputs = 1;
   std::vector<AttributeSpec> attributes;
-  std::vector<DType> not_yet;          // input dtypes that the lowering refuses by name
+  std::vector<DType> not_yet;  // input dtypes that the lowering refuses by name
+  double atol = 0;             // > 0: its sums cancel, so that `metac verify` compares with at least this absolute tolerance
   LowerFunction lower;
 };
 
@@ -48,6 +49,7 @@ class OperatorBuilder {
   OperatorBuilder& outputs(int n) { return outputs(n, n); }
   OperatorBuilder& attribute(const char* name, Attribute::Kind kind, int since = 1, int until = 1 << 30);
   OperatorBuilder& required(const char* name, Attribute::Kind kind, int since = 1, int until = 1 << 30);
+  OperatorBuilder& cancels(double atol);
   OperatorBuilder& lower(LowerFunction function);
 
  private:
@@ -76,11 +78,11 @@ class Lowering {
 
   Graph& graph() { return graph_; }
   const Node& node() const { return node_; }
-  int opset() const { return opset_; }                  // of the node's domain
+  int opset() const { return opset_; }  // of the node's domain
   size_t input_count() const { return inputs_.size(); }
-  Var* input(size_t i) const;                           // asserts presence
-  Var* optional_input(size_t i) const;                  // null if absent
-  bool wants_output(size_t i) const;                    // named in the node?
+  Var* input(size_t i) const;           // asserts presence
+  Var* optional_input(size_t i) const;  // null if absent
+  bool wants_output(size_t i) const;    // named in the node?
   size_t output_count() const { return node_.outputs.size(); }
 
   bool has(const char* attribute) const;
@@ -90,8 +92,8 @@ class Lowering {
   std::vector<int64_t> integers(const char* name, std::vector<int64_t> otherwise = {}) const;
   std::vector<double> reals(const char* name, std::vector<double> otherwise = {}) const;
   std::vector<std::string> strings(const char* name, std::vector<std::string> otherwise = {}) const;
-  const Tensor* tensor(const char* name) const;         // null if absent
-  const ModelGraph* subgraph(const char* name) const;   // null if absent
+  const Tensor* tensor(const char* name) const;        // null if absent
+  const ModelGraph* subgraph(const char* name) const;  // null if absent
 
   // The value of that name where the node stands; null if there is none yet. For attributes that name values.
   Var* value_named(const std::string& name) const;

@@ -13,8 +13,10 @@ std::vector<int> kept_axes_of(Expr load, const Definition& d) { return axes_used
 bool a_follows(const LaneChoice& w, int axis_id) {
   int own = 0;
   for (Expr e : w.c.a.load->args) {
-    if (e == axis(axis_id)) ++own;
-    else if (uses_axis(e, axis_id)) return false;
+    if (e == axis(axis_id))
+      ++own;
+    else if (uses_axis(e, axis_id))
+      return false;
   }
   return own == 1;
 }
@@ -52,7 +54,8 @@ double merit(const Definition& d, const LaneChoice& w, int lanes, const std::fun
 
 }  // namespace
 
-std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<bool(int)>& is_constant) {
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow,
+                                       const std::function<bool(int)>& is_constant) {
   auto matched = match_contraction(d);
   if (!matched) return std::nullopt;
   std::optional<LaneChoice> best;

@@ -7,7 +7,8 @@
 namespace metac {
 namespace {
 
-constexpr int64_t most_row_bytes = 32 << 10;  // of one row between the contractions: a block of them stays in the second-level cache
+constexpr int64_t most_row_bytes =
+    32 << 10;  // of one row between the contractions: a block of them stays in the second-level cache
 
 class RowBlockFuser {
  public:
@@ -68,7 +69,9 @@ class RowBlockFuser {
   bool is_producer(const Definition& p, const Group& rows) const {
     int shared = rows.shared;
     auto c = match_sum_of_products(p);
-    if (!c || has_conditions(*c) || p.out->dtype() != DType::f32 || p.kept() != shared + 1 || p.out_index != identity_indices(shared + 1)) return false;
+    if (!c || has_conditions(*c) || p.out->dtype() != DType::f32 || p.kept() != shared + 1 ||
+        p.out_index != identity_indices(shared + 1))
+      return false;
     for (int k = 0; k < shared; ++k)
       if (p.domain[static_cast<size_t>(k)] != rows.stages[0].domain[static_cast<size_t>(k)]) return false;
     bool a = uses_axis(c->a.load, shared - 1), b = uses_axis(c->b.load, shared - 1);
@@ -100,7 +103,8 @@ class RowBlockFuser {
     permute_axes(d, position);
     c = match_contraction(d);
     Expr other = c->a.load->id == made ? c->b.load : c->a.load;
-    if (uses_axis(other, shared - 1) || other->args.empty() || !steps_by_one(other->args.back(), shared)) return std::nullopt;
+    if (uses_axis(other, shared - 1) || other->args.empty() || !steps_by_one(other->args.back(), shared))
+      return std::nullopt;
     if (!steps_by_one(d.out_index.back(), shared)) return std::nullopt;
     for (size_t k = 0; k + 1 < d.out_index.size(); ++k)
       if (uses_axis(d.out_index[k], shared)) return std::nullopt;
@@ -120,11 +124,16 @@ class RowBlockFuser {
     Expr quotient = last.body;
     if (last.reduce || last.out->id != made || quotient->kind != ExprKind::call || quotient->fn != Fn::div) return;
     Expr x = quotient->args[0], y = quotient->args[1];
-    if (x->kind != ExprKind::load || x->args != identity_indices(rows.shared + 1) || uses_axis(y, rows.shared) || last.out_index != identity_indices(rows.shared + 1)) return;
-    if (rows.stages.size() < 2 || !std::any_of(rows.stages.begin(), rows.stages.end() - 1, [&](const Definition& s) { return s.out->id == x->id; })) return;
+    if (x->kind != ExprKind::load || x->args != identity_indices(rows.shared + 1) || uses_axis(y, rows.shared) ||
+        last.out_index != identity_indices(rows.shared + 1))
+      return;
+    if (rows.stages.size() < 2 ||
+        !std::any_of(rows.stages.begin(), rows.stages.end() - 1, [&](const Definition& s) { return s.out->id == x->id; }))
+      return;
     replace_loads(d, made, [&](const std::vector<Expr>& at) { return load(x->id, x->dtype, at); });
     d.epilogue = rewrite(d.epilogue, [&](Expr n) -> Expr {
-      return n->kind == ExprKind::load && n->id == reduced_value ? call(Fn::div, {load(reduced_value, n->dtype, {}), y}) : Expr();
+      return n->kind == ExprKind::load && n->id == reduced_value ? call(Fn::div, {load(reduced_value, n->dtype, {}), y})
+                                                                 : Expr();
     });
     for (int node : last.nodes) d.nodes.push_back(node);
     rows.internal.erase(made);
@@ -136,19 +145,23 @@ class RowBlockFuser {
     Contraction c = *match_sum_of_products(scores);
     Expr rows = uses_axis(c.a.load, shared - 1) ? c.a.load : c.b.load;
     auto maker = makers_.find(rows->id);
-    if (maker == makers_.end() || only_reader(rows->id) != static_cast<int>(at) || static_cast<int>(rows->args.size()) != shared + 1) return {};
+    if (maker == makers_.end() || only_reader(rows->id) != static_cast<int>(at) ||
+        static_cast<int>(rows->args.size()) != shared + 1)
+      return {};
     for (int k = 0; k < shared; ++k)
       if (rows->args[static_cast<size_t>(k)] != axis(k)) return {};
     const Group& group = region_.items[maker->second].group;
     if (group.stages.size() != 1) return {};
     const Definition& d = group.stages[0];
     bool plain = d.is_plain() && d.out->dtype() == DType::f32 && d.out_index == identity_indices(shared + 1);
-    for (int k = 0; k < shared; ++k) plain = plain && d.domain[static_cast<size_t>(k)] == scores.domain[static_cast<size_t>(k)];
+    for (int k = 0; k < shared; ++k)
+      plain = plain && d.domain[static_cast<size_t>(k)] == scores.domain[static_cast<size_t>(k)];
     return plain ? std::optional(maker->second) : std::nullopt;
   }
 
   bool rows_are_many(const Group& rows, const Definition& producer) const {
-    Expr extent = rows.stages[0].domain[static_cast<size_t>(rows.shared - 1)], columns = producer.domain[static_cast<size_t>(rows.shared)];
+    Expr extent = rows.stages[0].domain[static_cast<size_t>(rows.shared - 1)],
+         columns = producer.domain[static_cast<size_t>(rows.shared)];
     if (extent.if_int() && extent.as_int() < lanes_) return false;
     return !columns.if_int() || columns.as_int() * static_cast<int64_t>(sizeof(float)) <= most_row_bytes;
   }
@@ -169,7 +182,8 @@ class RowBlockFuser {
         auto maker = makers_.find(n->id);
         if (maker == makers_.end() || maker->second == k || only_reader(n->id) != static_cast<int>(k)) return;
         const Item& item = region_.items[maker->second];
-        if (item.group.stages.size() == 1 && is_producer(item.group.stages[0], rows)) first = static_cast<int>(maker->second);
+        if (item.group.stages.size() == 1 && is_producer(item.group.stages[0], rows))
+          first = static_cast<int>(maker->second);
       });
     if (first < 0 || !rows_are_many(rows, region_.items[static_cast<size_t>(first)].group.stages[0])) return;
     auto last = consumer(last_item.group.stages[0], rows, made);
@@ -208,7 +222,8 @@ class RowBlockFuser {
 
 }  // namespace
 
-void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, int lanes, const std::vector<Symbol>& symbols) {
+void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, int lanes,
+                     const std::vector<Symbol>& symbols) {
   RowBlockFuser(region, needed, lanes, symbols).run();
 }
 
