@@ -99,6 +99,7 @@ void lower_stft(Lowering& n) {
   Var *x = n.input(0), *window = n.optional_input(2);
   require_signal(x, "signal");
   require_rank(x, 3, "signal");
+  if (!n.optional_input(1)) fail("frame_step must be given");
   Expr step = scalar_operand(n, 1, "frame_step", 1), length = scalar_operand(n, 3, "frame_length", 1);
   if (window) require_rank(window, 1, "window");
   if (!length && !window) fail("frame_length or window must be given");

@@ -304,3 +304,8 @@ def metadata_of_300000_entries(folder):
     for i in range(300_000):
         model.metadata_props.add(key=f"key{i}", value="value")
     return model
+
+
+@refused("H15", "frame_step must be given")
+def required_input_left_empty(folder):
+    return model_of([helper.make_node("STFT", ["signal", "", "window"], ["y"])], [info("signal", FLOAT, [1, 128, 1]), info("window", FLOAT, [16])], [info("y", FLOAT, None)])
