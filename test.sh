@@ -64,6 +64,9 @@ build() {  # preset, targets...
   cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} | tail -n 25
 }
 
+# How densely the mathematical functions are walked: one float in so many.
+[ $all = yes ] && export METAC_FLOAT_STEP=61
+
 unit_tests() {  # all lines go to ctest.log, the last one here
   ctest --test-dir build/ci --output-on-failure --parallel "$jobs" --quiet --output-log "$PWD/$logs/ctest.log"
   local status=$?

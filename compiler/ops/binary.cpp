@@ -1,5 +1,7 @@
 // Operators of two or more operands, element by element, with NumPy's broadcasting; before opset 7 with ONNX's first one
 // (attributes `broadcast` and `axis`).
+#include <cmath>
+
 #include "compiler/ops/activations.h"
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/shape_operands.h"
@@ -102,17 +104,35 @@ METAC_OPERATOR("Equal").since({1, 7, 11, 13, 19}).inputs(2).outputs(1).attribute
       lower_binary(n, [](Expr a, Expr b) { return equal(a, b); });
     });
 
+// x^c for the exponents that exporters write (squares of normalisations, the cube of gelu, roots, reciprocals), as what is
+// exact to half a ULP or two roundings; empty for others. pow(-inf, 0.5) is +inf and pow(-0, 0.5) is +0, unlike sqrt's.
+using PowerForm = std::function<Expr(Expr)>;
+PowerForm power_form(double exponent, DType dtype) {
+  if (exponent == 2) return [](Expr x) { return x * x; };
+  if (!is_float(dtype)) return {};
+  if (exponent == 1) return [](Expr x) { return x; };
+  if (exponent == 3) return [](Expr x) { return x * x * x; };
+  if (exponent == -1) return [](Expr x) { return constant_like(x, 1) / x; };
+  auto root = [](Expr x) {
+    Expr infinity = constant_like(x, INFINITY);
+    return select(equal(x, -infinity), infinity, call(Fn::sqrt, {x + constant_like(x, 0)}));
+  };
+  if (exponent == 0.5) return root;
+  if (exponent == -0.5) return [root](Expr x) { return constant_like(x, 1) / root(x); };
+  return {};
+}
+
 // Result and computation in the base's dtype; an integer base with a fractional exponent goes through float64.
 void lower_pow(Lowering& n) {
   Var *base = n.input(0), *exponent = second_operand(n);
   require_numeric(base, "the base");
   require_numeric(exponent, "the exponent");
   std::optional<double> known = known_scalar(exponent);
-  bool constant_square = known && *known == 2 && exponent->rank() <= base->rank();
-  if (constant_square) {
-    n.set_output(0, compute(n.graph(), {base}, [](const std::vector<Expr>& v) { return v[0] * v[0]; }));
-    return;
-  }
+  if (known && exponent->rank() <= base->rank())
+    if (PowerForm form = power_form(*known, base->dtype())) {
+      n.set_output(0, compute(n.graph(), {base}, [&](const std::vector<Expr>& v) { return form(v[0]); }));
+      return;
+    }
   DType result = base->dtype();
   n.set_output(0, elementwise(n.graph(), {base, exponent}, [&](const std::vector<Expr>& v) {
     DType dtype = !is_float(result) && is_float(v[1]->dtype) ? DType::f64 : arithmetic_dtype(result);

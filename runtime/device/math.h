@@ -1,19 +1,19 @@
 // What is left of the scalar functions: rare ones on vectors lane by lane, and all of them on half-precision scalars,
 // which compute in float and round once.
 #pragma once
-#include "math_f32.h"
+#include "math_wide.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-METAC_LANES_1(tan, is_real_vector<V>)
-METAC_LANES_1(asin, is_real_vector<V>)
-METAC_LANES_1(acos, is_real_vector<V>)
-METAC_LANES_1(atan, is_real_vector<V>)
-METAC_LANES_1(sinh, is_real_vector<V>)
-METAC_LANES_1(cosh, is_real_vector<V>)
-METAC_LANES_1(asinh, is_real_vector<V>)
-METAC_LANES_1(acosh, is_real_vector<V>)
-METAC_LANES_1(atanh, is_real_vector<V>)
+METAC_LANES_1(tan, is_f64_vector<V>)
+METAC_LANES_1(asin, is_f64_vector<V>)
+METAC_LANES_1(acos, is_f64_vector<V>)
+METAC_LANES_1(atan, is_f64_vector<V>)
+METAC_LANES_1(sinh, is_f64_vector<V>)
+METAC_LANES_1(cosh, is_f64_vector<V>)
+METAC_LANES_1(asinh, is_f64_vector<V>)
+METAC_LANES_1(acosh, is_f64_vector<V>)
+METAC_LANES_1(atanh, is_f64_vector<V>)
 METAC_LANES_1(exp, is_f64_vector<V>)
 METAC_LANES_1(expm1, is_f64_vector<V>)
 METAC_LANES_1(log, is_f64_vector<V>)
@@ -23,6 +23,9 @@ METAC_LANES_1(sigmoid, is_f64_vector<V>)
 METAC_LANES_1(erf, is_f64_vector<V>)
 METAC_LANES_1(sin, is_f64_vector<V>)
 METAC_LANES_1(cos, is_f64_vector<V>)
+METAC_LANES_2(atan2, is_f64_vector<V>)
+METAC_LANES_2(floor_mod, is_f64_vector<V>)
+METAC_LANES_2(trunc_mod, is_f64_vector<V>)
 
 #define METAC_HALF_1(name)                              \
   template <class H, METAC_FOR(is_half_type<H>)>  \

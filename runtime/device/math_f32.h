@@ -27,6 +27,15 @@ struct Real32<float> {
   typedef double Wide;
   typedef int64_t WideInt;
 };
+// The integers as wide as the lanes of a double scalar or vector.
+template <class W>
+struct Bits64 {
+  typedef Vec<int64_t, lane_count<W>> Int;
+};
+template <>
+struct Bits64<double> {
+  typedef int64_t Int;
+};
 template <class V>
 using Int32 = typename Real32<V>::Int;
 template <class V>
@@ -62,27 +71,48 @@ METAC_INLINE V copy_sign(V magnitude, V sign) {
   return bit_cast<V>((bit_cast<Bits32<V>>(magnitude) & 0x7fffffffu) | bit);
 }
 
+// x log2 e, rounded to the integer n by an addition that leaves n in the low bits: n, and what x is beyond n ln 2.
+constexpr float round_to_integer = 12582912.0f;  // 1.5 * 2^23
+template <class V>
+METAC_INLINE V reduce_ln2(V x, V* n, Int32<V>* k) {
+  const V shifted = fma(x, constant<V>(log2_e), constant<V>(round_to_integer));
+  *n = shifted - constant<V>(round_to_integer);
+  *k = bit_cast<Int32<V>>(shifted) - constant<Int32<V>>(0x4b400000);
+  return fma(*n, constant<V>(-ln2_low), fma(*n, constant<V>(-ln2_high), x));
+}
+// e 2^n, rounded once, where k = n as integers and -150 <= n <= 129.
+template <class V>
+METAC_INLINE V scale_by_power(V e, V n, Int32<V> k) {
+#if defined(__AVX512F__) && !defined(METAC_SCALARS_ONLY)
+  if constexpr (is_vector<V>)
+    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_scalefps512_mask(e, n, e, static_cast<uint16_t>(-1), 4);
+#endif
+  (void)n;
+  const Int32<V> half = k >> 1;
+  return e * power_of_two<V>(half) * power_of_two<V>(k - half);  // two steps: 2^n itself may not be representable
+}
+
 // exp, 2 ULP: e^x = 2^n e^r, |r| <= ln 2 / 2.
 template <class V>
 METAC_INLINE V exp_f32(V x) {
   const V clamped = min(constant<V>(89.0f), max(constant<V>(-104.0f), x));  // beyond: infinity and zero; NaN passes
-  const V n = rint(clamped * constant<V>(log2_e));
-  const V r = fma(n, constant<V>(-ln2_low), fma(n, constant<V>(-ln2_high), clamped));
+  V n;
+  Int32<V> k;
+  const V r = reduce_ln2(clamped, &n, &k);
   const V p = polynomial(r, 0.5f, 0.166665182f, 0.0416662022f, 0.00836895872f, 0.00139506103f);
-  const V e = fma(p, r * r, r) + constant<V>(1.0f);
-  const Int32<V> k = to_int_exact(select(is_nan(n), constant<V>(0.0f), n)), half = k >> 1;
-  return e * power_of_two<V>(half) * power_of_two<V>(k - half);  // two steps: 2^n itself may not be representable
+  return scale_by_power(fma(p, r * r, r) + constant<V>(1.0f), n, k);
 }
 
 // e^x - 1, 2 ULP: 2^n (e^r - 1) + (2^n - 1).
 template <class V>
 METAC_INLINE V expm1_f32(V x) {
   const V clamped = min(constant<V>(89.0f), max(constant<V>(-20.0f), x));
-  const V n = rint(clamped * constant<V>(log2_e));
-  const V r = fma(n, constant<V>(-ln2_low), fma(n, constant<V>(-ln2_high), clamped));
+  V n;
+  Int32<V> k;
+  const V r = reduce_ln2(clamped, &n, &k);
   const V p = polynomial(r, 0.5f, 0.166666672f, 0.041666355f, 0.00833327416f, 0.00139411236f, 0.000199137154f);
   const V e = fma(p, r * r, r);
-  const V half_scale = power_of_two<V>(to_int_exact(select(is_nan(n), constant<V>(0.0f), n)) - 1);
+  const V half_scale = power_of_two<V>(k - constant<Int32<V>>(1));
   const V result = fma(half_scale, e, half_scale - constant<V>(0.5f)) * constant<V>(2.0f);
   return select(eq(x, constant<V>(0.0f)), x, select(eq(n, constant<V>(0.0f)), e, result));
 }
@@ -140,7 +170,7 @@ METAC_INLINE V tanh_f32(V x) {
   const V small = fma(polynomial(z, -0.333332837f, 0.133314908f, -0.0537434965f, 0.0206505787f, -0.00571703678f) * z, x, x);
   const V one = constant<V>(1.0f);
   const V large = one - constant<V>(2.0f) / (exp_f32(a + a) + one);
-  return select(lt(a, constant<V>(0.625f)), small, copy_sign(large, x));
+  return copy_sign(select(lt(a, constant<V>(0.625f)), small, large), x);  // -0 too, which the sum would lose
 }
 
 // 1 / (1 + e^-x), 3 ULP, by e^-|x| so that neither end overflows.
@@ -161,6 +191,23 @@ METAC_INLINE V erf_f32(V x) {
   return select(lt(a, one), small, copy_sign(one - exp_f32(log_erfc), x));
 }
 
+// x, at most 2^28 in size, less k quarter turns: sine and cosine of what is left, in [-pi/4, pi/4]; returns k.
+template <class V>
+METAC_INLINE Int32<V> reduce_quarters(V x, Wide64<V>* sine, Wide64<V>* cosine) {
+  typedef Wide64<V> W;
+  const W wide = convert<W>(x);
+  // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
+  const W magic = constant<W>(6755399441055744.0), shifted = wide * constant<W>(0.63661977236758134308) + magic;
+  const W n = shifted - magic;
+  // pi/2 in parts of 25 bits, whose products with n < 2^28 are exact with and without FMA.
+  const W near = fma(n, constant<W>(-1.5893254712295857e-08), fma(n, constant<W>(-1.5707963109016418), wide));
+  const W r = fma(n, constant<W>(-6.123233995736766e-17), near), z = r * r;
+  *sine = fma(polynomial(z, -0.1666666663955762, 0.0083333291438941991, -0.00019839256628345425, 2.7175644100889358e-06) * z, r, r);
+  *cosine = fma(polynomial(z, 0.041666666619203978, -0.001388888343840406, 2.479943640297542e-05, -2.7203303329938726e-07), z * z,
+                fma(constant<W>(-0.5), z, constant<W>(1.0)));
+  return convert<Int32<V>>(bit_cast<typename Real32<V>::WideInt>(shifted));
+}
+
 // sin and cos, 1 ULP up to 2^28 by a double-precision reduction modulo pi/2; libm's beyond. quadrant: 0 for sin, 1 for cos.
 template <int quadrant, class V>
 METAC_INLINE V sin_cos_f32(V x) {
@@ -175,20 +222,22 @@ METAC_INLINE V sin_cos_f32(V x) {
       return static_cast<float>(quadrant == 0 ? __builtin_sin(static_cast<double>(x)) : __builtin_cos(static_cast<double>(x)));
     }
   }
-  const W wide = convert<W>(x);
-  // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
-  const W magic = constant<W>(6755399441055744.0), shifted = wide * constant<W>(0.63661977236758134308) + magic;
-  const W n = shifted - magic;
-  // pi/2 in parts of 25 bits, whose products with n < 2^28 are exact with and without FMA.
-  const W near = fma(n, constant<W>(-1.5893254712295857e-08), fma(n, constant<W>(-1.5707963109016418), wide));
-  const W r = fma(n, constant<W>(-6.123233995736766e-17), near), z = r * r;
-  const W sine = fma(polynomial(z, -0.1666666663955762, 0.0083333291438941991, -0.00019839256628345425, 2.7175644100889358e-06) * z, r, r);
-  const W cosine = fma(polynomial(z, 0.041666666619203978, -0.001388888343840406, 2.479943640297542e-05, -2.7203303329938726e-07), z * z,
-                       fma(constant<W>(-0.5), z, constant<W>(1.0)));
-  const Int32<V> k = convert<Int32<V>>(bit_cast<typename Real32<V>::WideInt>(shifted)) + quadrant;
+  W sine, cosine;
+  const Int32<V> k = reduce_quarters(x, &sine, &cosine) + quadrant;
   const V value = select(ne(k & 1, Int32<V>{}), convert<V>(cosine), convert<V>(sine));
   const V zero_keeps_its_sign = quadrant == 0 ? select(eq(x, constant<V>(0.0f)), x, value) : value;
   return bit_cast<V>(bit_cast<Bits32<V>>(zero_keeps_its_sign) ^ (bit_cast<Bits32<V>>(k & 2) << 30));
+}
+
+// 2^t in double, |t| <= 1000, to 5e-11 of the result.
+template <class W>
+METAC_INLINE W exp2_wide(W t) {
+  typedef typename Bits64<W>::Int I;
+  const W magic = constant<W>(6755399441055744.0), shifted = t + magic, n = shifted - magic, r = t - n;
+  const W p = polynomial(r, 0.99999999996137923, 0.69314718072980275, 0.24022651201149489, 0.055504103503473547,
+                         0.0096180268485166198, 0.0013333924038603595, 0.00015469422070580802, 1.5201816057678642e-05);
+  const I scale = (bit_cast<I>(shifted) - bit_cast<I>(magic) + 1023) << 52;
+  return p * bit_cast<W>(scale);
 }
 
 // a^b, 1 ULP, as 2^(b log2 a) in double; the special cases are those of C's pow.
@@ -205,12 +254,7 @@ METAC_INLINE V pow_f32(V a, V b) {
                                      0.31989036152815786, 0.28312952836470395), convert<W>(e));
   W t = log2_a * convert<W>(b);
   t = min(constant<W>(1000.0), max(constant<W>(-1000.0), t));
-  const W magic = constant<W>(6755399441055744.0), shifted = t + magic, n = shifted - magic, r = t - n;
-  const W p = polynomial(r, 0.99999999996137923, 0.69314718072980275, 0.24022651201149489, 0.055504103503473547,
-                         0.0096180268485166198, 0.0013333924038603595, 0.00015469422070580802, 1.5201816057678642e-05);
-  typedef typename Real32<V>::WideInt I;
-  const I scale = (bit_cast<I>(shifted) - bit_cast<I>(magic) + 1023) << 52;
-  V result = convert<V>(p * bit_cast<W>(scale));
+  V result = convert<V>(exp2_wide(t));
 
   // Below, as C has it: zero and infinite bases, then the sign of an odd power, then NaN, then what is 1 in any case.
   const V b_size = abs(b);
@@ -239,11 +283,29 @@ METAC_F32_FUNCTION(log1p, log1p_f32)
 METAC_F32_FUNCTION(tanh, tanh_f32)
 METAC_F32_FUNCTION(sigmoid, sigmoid_f32)
 METAC_F32_FUNCTION(erf, erf_f32)
-METAC_F32_FUNCTION(sin, sin_cos_f32<0>)
-METAC_F32_FUNCTION(cos, sin_cos_f32<1>)
+// Functions that compute in double: in halves where the doubles would not fit into a register.
+#ifdef METAC_SCALARS_ONLY
+#define METAC_WIDER_THAN_A_REGISTER(V) false
+#else
+#define METAC_WIDER_THAN_A_REGISTER(V) (2 * sizeof(V) > METAC_REGISTER_BYTES && lane_count<V> > 2)
+#endif
+#define METAC_F32_FUNCTION_WIDE(name, implementation)                                                  \
+  METAC_INLINE float name(float x) { return detail::implementation(x); }                               \
+  template <class V, METAC_FOR(is_f32_vector<V>)>                                                      \
+  METAC_INLINE V name(V x) {                                                                           \
+    if constexpr (METAC_WIDER_THAN_A_REGISTER(V)) return join(name(low(x)), name(high(x)));            \
+    else return detail::implementation(x);                                                             \
+  }
+#define METAC_F32_FUNCTION_WIDE_2(name, implementation)                                                    \
+  METAC_INLINE float name(float a, float b) { return detail::implementation(a, b); }                       \
+  template <class V, METAC_FOR(is_f32_vector<V>)>                                                          \
+  METAC_INLINE V name(V a, V b) {                                                                          \
+    if constexpr (METAC_WIDER_THAN_A_REGISTER(V)) return join(name(low(a), low(b)), name(high(a), high(b))); \
+    else return detail::implementation(a, b);                                                              \
+  }
+METAC_F32_FUNCTION_WIDE(sin, sin_cos_f32<0>)
+METAC_F32_FUNCTION_WIDE(cos, sin_cos_f32<1>)
+METAC_F32_FUNCTION_WIDE_2(pow, pow_f32)
 #undef METAC_F32_FUNCTION
-METAC_INLINE float pow(float a, float b) { return detail::pow_f32(a, b); }
-template <class V, METAC_FOR(is_f32_vector<V>)>
-METAC_INLINE V pow(V a, V b) { return detail::pow_f32(a, b); }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

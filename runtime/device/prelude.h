@@ -43,6 +43,7 @@
 #include "vector_x86.h"
 #include "vector_memory.h"
 #include "math_f32.h"
+#include "math_wide.h"
 #include "math.h"
 
 #ifndef METAC_PRELUDE_NO_USING

@@ -1,4 +1,5 @@
-// The scalar functions of compiler/ir/scalar_functions.def on scalars, except those that math_f32.h gives to float.
+// The scalar functions of compiler/ir/scalar_functions.def on scalars, except those that math_f32.h and math_wide.h give to
+// float.
 #pragma once
 #include "types.h"
 
@@ -188,14 +189,12 @@ METAC_BUILTIN(ceil)
 METAC_BUILTIN(trunc)
 METAC_BUILTIN(rint)
 #undef METAC_BUILTIN
-METAC_INLINE float trunc_mod(float a, float b) { return __builtin_fmodf(a, b); }
 METAC_INLINE double trunc_mod(double a, double b) { return __builtin_fmod(a, b); }
 template <class T, METAC_FOR(is_real_type<T>)>
 METAC_INLINE T floor_div(T a, T b) { return floor(a / b); }
-template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T floor_mod(T a, T b) {
-  const T rest = trunc_mod(a, b);
-  if (rest == 0) return b < 0 ? static_cast<T>(-0.0) : static_cast<T>(0);
+METAC_INLINE double floor_mod(double a, double b) {
+  const double rest = trunc_mod(a, b);
+  if (rest == 0) return b < 0 ? -0.0 : 0.0;
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
@@ -211,17 +210,6 @@ METAC_INLINE double atan2(double a, double b) { return __builtin_atan2(a, b); }
 METAC_INLINE double sigmoid(double x) {
   const double z = __builtin_exp(-__builtin_fabs(x));
   return x < 0 ? z / (1 + z) : 1 / (1 + z);
-}
-
-// float functions too rare for a vector formula: through double, so within a little over half a ULP.
-#define METAC_THROUGH_DOUBLE(name) \
-  METAC_INLINE float name(float x) { return static_cast<float>(__builtin_##name(static_cast<double>(x))); }
-METAC_THROUGH_DOUBLE(tan) METAC_THROUGH_DOUBLE(asin) METAC_THROUGH_DOUBLE(acos) METAC_THROUGH_DOUBLE(atan)
-METAC_THROUGH_DOUBLE(sinh) METAC_THROUGH_DOUBLE(cosh) METAC_THROUGH_DOUBLE(asinh) METAC_THROUGH_DOUBLE(acosh)
-METAC_THROUGH_DOUBLE(atanh)
-#undef METAC_THROUGH_DOUBLE
-METAC_INLINE float atan2(float a, float b) {
-  return static_cast<float>(__builtin_atan2(static_cast<double>(a), static_cast<double>(b)));
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "tests/runtime/device.h"
@@ -21,65 +23,133 @@ double ulps(float got, double exact) {
   return std::fabs(static_cast<double>(got) - exact) / std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 
-template <typename Vector, typename Scalar, typename Exact>
-void walk(const char* name, double allowed, Vector vector, Scalar scalar, Exact exact, unsigned step) {
-  if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
-  constexpr int n = m::lane_count<FloatVector>;
-  std::vector<float> xs = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 1e-45f, -1e-45f, 1.17549435e-38f, 88.73f, -103.98f, 1e30f, -1e30f, 0.5f, 2};
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += step) {
-    const uint32_t word = static_cast<uint32_t>(bits);
-    float x;
-    std::memcpy(&x, &word, 4);
-    xs.push_back(x);
-  }
-  while (xs.size() % n != 0) xs.push_back(0);
-  double worst = 0;
-  float worst_at = 0;
-  for (size_t i = 0; i < xs.size(); i += n) {
-    FloatVector v;
-    std::memcpy(&v, &xs[i], sizeof v);
-    const FloatVector results = vector(v);
-    for (int lane = 0; lane < n; ++lane) {
-      const float x = xs[i + static_cast<size_t>(lane)], by_lane = results[lane], by_scalar = scalar(x);
-      if (std::memcmp(&by_lane, &by_scalar, 4) != 0 && !(std::isnan(by_lane) && std::isnan(by_scalar)))
-        FAIL() << name << "(" << x << "): lane " << by_lane << ", scalar " << by_scalar;
-      const double error = ulps(by_lane, exact(static_cast<double>(x)));
-      if (error > worst) worst = error, worst_at = x;
-    }
-  }
-  EXPECT_LE(worst, allowed) << name << " at " << worst_at;
-  std::printf("%-8s %.2f ULP at %g\n", name, worst, static_cast<double>(worst_at));
+// Python's % from C's.
+double floored(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest == 0 ? std::copysign(0.0, b) : (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-#define WALK(name, allowed, reference)                                                                                        \
-  TEST(DeviceMath, name) {                                                                                                    \
-    walk(#name, allowed, [](FloatVector v) { return m::name(v); }, [](float x) { return m::name(x); },                  \
-         [](double x) { return reference; }, 1999);                                                                     \
-  }
-WALK(exp, 2, std::exp(x))
-WALK(expm1, 2, std::expm1(x))
-WALK(log, 1, std::log(x))
-WALK(log1p, 2, std::log1p(x))
-WALK(tanh, 2, std::tanh(x))
-WALK(sigmoid, 3, x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)))
-WALK(erf, 3, std::erf(x))
-WALK(sin, 1, std::sin(x))
-WALK(cos, 1, std::cos(x))
-WALK(tan, 1, std::tan(x))
-WALK(asinh, 1, std::asinh(x))
-WALK(sqrt, 0.5, std::sqrt(x))
-WALK(floor, 0, std::floor(x))
-WALK(ceil, 0, std::ceil(x))
-WALK(trunc, 0, std::trunc(x))
-WALK(rint, 0, std::nearbyint(x))
+float of_bits(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
 
-TEST(DeviceMath, pow) {
-  for (const float p : {2.0f, 3.0f, 0.5f, -1.0f, -2.5f, 17.0f, 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 33.33f, 1e-3f, 33554434.0f, -3.0f}) {
-    walk("pow", 1, [=](FloatVector v) { return m::pow(v, m::broadcast<FloatVector>(p)); }, [=](float x) { return m::pow(x, p); },
-         [=](double x) { return std::pow(x, static_cast<double>(p)); }, 39999);
-    walk("pow", 1, [=](FloatVector v) { return m::pow(m::broadcast<FloatVector>(p), v); }, [=](float x) { return m::pow(p, x); },
-         [=](double x) { return std::pow(static_cast<double>(p), x); }, 39999);
+// Every METAC_FLOAT_STEP-th float (1: all of them), and all near those at which some function changes its formula or its
+// character: powers of two, halves, multiples of pi/2, the ends of exp's range, infinities.
+unsigned float_step(unsigned otherwise) {
+  const char* text = std::getenv("METAC_FLOAT_STEP");
+  const int step = text ? std::atoi(text) : 0;
+  return step > 0 ? static_cast<unsigned>(step) : otherwise;
+}
+
+std::vector<float> near_boundaries(int neighbours) {
+  std::vector<float> xs = {0.0f, INFINITY, NAN, of_bits(0x7fffffffu), of_bits(0x7f800001u), 3.4028235e38f, 1e-45f};
+  std::vector<float> centres = {0.625f, 0.4142135624f, 2.414213562f, 0.7071067812f, 1.414213562f, 88.72284f, 89.41599f, 103.9721f, 87.33655f, 1.5f, 2.5f, 3.0f,
+                                9.0f, 17.32868f, 20.0f, 4.0f, 268435456.0f, 16777216.0f, 8388608.0f};
+  for (int e = -149; e < 128; ++e) centres.push_back(std::ldexp(1.0f, e));
+  for (int k = 1; k < 40; ++k) centres.push_back(static_cast<float>(k * 1.5707963267948966));
+  for (const float c : centres) {
+    uint32_t bits;
+    std::memcpy(&bits, &c, 4);
+    for (int d = -neighbours; d <= neighbours; ++d) xs.push_back(of_bits(bits + static_cast<uint32_t>(d)));
   }
+  const size_t positive = xs.size();
+  for (size_t k = 0; k < positive; ++k) xs.push_back(-xs[k]);
+  return xs;
+}
+
+struct Worst {
+  double error = 0;
+  float a = 0, b = 0;
+};
+
+// Compares one vector of arguments; false where a lane and a scalar differ.
+template <typename Vector, typename Scalar, typename Exact>
+bool compare(const char* name, const float* a, const float* b, Vector vector, Scalar scalar, Exact exact, Worst& worst) {
+  FloatVector v, w;
+  std::memcpy(&v, a, sizeof v);
+  std::memcpy(&w, b, sizeof w);
+  const FloatVector results = vector(v, w);
+  for (int lane = 0; lane < m::lane_count<FloatVector>; ++lane) {
+    const float by_lane = results[lane], by_scalar = scalar(a[lane], b[lane]);
+    if (std::memcmp(&by_lane, &by_scalar, 4) != 0 && !(std::isnan(by_lane) && std::isnan(by_scalar))) {
+      ADD_FAILURE() << name << "(" << a[lane] << ", " << b[lane] << "): lane " << by_lane << ", scalar " << by_scalar;
+      return false;
+    }
+    const double value = exact(static_cast<double>(a[lane]), static_cast<double>(b[lane]));
+    double error = ulps(by_lane, value);
+    if (value == 0 && by_lane == 0 && std::signbit(value) != std::signbit(by_lane)) error = INFINITY;
+    if (error > worst.error) worst = {error, a[lane], b[lane]};
+  }
+  return true;
+}
+
+template <typename Vector, typename Scalar, typename Exact>
+void walk(const char* name, double allowed, Vector vector, Scalar scalar, Exact exact) {
+  if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  constexpr int n = m::lane_count<FloatVector>;
+  Worst worst;
+  std::vector<float> some = near_boundaries(64);
+  while (some.size() % n != 0) some.push_back(0);
+  for (size_t i = 0; i < some.size(); i += n)
+    if (!compare(name, &some[i], &some[i], vector, scalar, exact, worst)) return;
+  const uint64_t step = float_step(2999);
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += step * n) {
+    float xs[n];
+    for (int lane = 0; lane < n; ++lane) xs[lane] = of_bits(static_cast<uint32_t>(bits + step * static_cast<uint64_t>(lane)));
+    if (!compare(name, xs, xs, vector, scalar, exact, worst)) return;
+  }
+  EXPECT_LE(worst.error, allowed) << name << " at " << worst.a;
+  std::printf("%-9s %.2f ULP at %g\n", name, worst.error, static_cast<double>(worst.a));
+}
+
+// Pairs: all special ones with each other, and a walk over random bits, half of them of like size.
+template <typename Vector, typename Scalar, typename Exact>
+void walk_pairs(const char* name, double allowed, Vector vector, Scalar scalar, Exact exact) {
+  if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  constexpr int n = m::lane_count<FloatVector>;
+  Worst worst;
+  std::vector<float> some = near_boundaries(0);
+  while (some.size() % n != 0) some.push_back(0);
+  for (const float one : some)
+    for (size_t i = 0; i < some.size(); i += n) {
+      const std::vector<float> same(n, one);
+      if (!compare(name, &some[i], same.data(), vector, scalar, exact, worst)) return;
+    }
+  std::mt19937_64 random(20240607);
+  for (uint64_t left = (uint64_t{1} << 32) / float_step(2999) / n; left > 0; --left) {
+    float a[n], b[n];
+    for (int lane = 0; lane < n; ++lane) {
+      const uint64_t bits = random();
+      const uint32_t first = static_cast<uint32_t>(bits), second = static_cast<uint32_t>(bits >> 32);
+      a[lane] = of_bits(first);
+      b[lane] = of_bits(bits & 1 ? second : (first & 0x7f800000u) ^ (second & 0x81ffffffu));
+    }
+    if (!compare(name, a, b, vector, scalar, exact, worst)) return;
+  }
+  EXPECT_LE(worst.error, allowed) << name << " at " << worst.a << ", " << worst.b;
+  std::printf("%-9s %.2f ULP at %g, %g\n", name, worst.error, static_cast<double>(worst.a), static_cast<double>(worst.b));
+}
+
+#define UNARY(name, allowed, reference)                                                                                       \
+  TEST(DeviceMath, name) {                                                                                                    \
+    walk(#name, allowed, [](FloatVector v, FloatVector) { return m::name(v); }, [](float x, float) { return m::name(x); },    \
+         [](double x, double) { return reference; });                                                                         \
+  }
+#define BINARY(name, allowed, reference)                                                                                      \
+  TEST(DeviceMath, name) {                                                                                                    \
+    walk_pairs(#name, allowed, [](FloatVector a, FloatVector b) { return m::name(a, b); },                                    \
+               [](float a, float b) { return m::name(a, b); }, [](double a, double b) { return reference; });                 \
+  }
+#include "tests/runtime/math_functions.def"
+#undef UNARY
+#undef BINARY
+
+TEST(DeviceMath, powers_of_all_bases) {
+  for (const float p : {2.0f, 3.0f, 0.5f, -1.0f, -2.5f, 17.0f, 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 33.33f, 1e-3f, 33554434.0f, -3.0f})
+    walk("pow", 1, [=](FloatVector v, FloatVector) { return m::pow(v, m::broadcast<FloatVector>(p)); }, [=](float x, float) { return m::pow(x, p); },
+         [=](double x, double) { return std::pow(x, static_cast<double>(p)); });
 }
 
 }  // namespace
