@@ -6,7 +6,8 @@
 
 namespace metac {
 
-LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views, const std::set<int>& kept) : views_(views), kept_(kept) {
+LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views, const std::set<int>& kept)
+    : views_(views), kept_(kept) {
   std::function<void(const Op&, size_t)> read_by_host = [&](const Op& op, size_t item) {
     for (const Var* in : op.inputs)
       if (in) note_read(in->id, item);
@@ -18,8 +19,10 @@ LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views
   };
   for (size_t k = 0; k < region.items.size(); ++k) {
     const Item& item = region.items[k];
+    std::set<int> here;
     for (const Definition& d : item.group.stages) {
       made_.insert(d.out->id);
+      makers_[d.out->id] += here.insert(d.out->id).second;
       visit_loads(d, [&](Expr n) { note_read(n->id, k); });
     }
     if (item.op) read_by_host(*item.op, k);
@@ -45,13 +48,15 @@ bool LastReads::dies_at(const Var* var, size_t item) const {
   return made_.count(id) && !kept_.count(id) && last != last_.end() && last->second == item;
 }
 
-std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols) {
+std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
+                                                const std::vector<Symbol>& symbols) {
   std::vector<std::pair<int, int>> pairs;
   std::set<const Var*> taken;
   int arguments = static_cast<int>(kernel.arguments.size());
   auto argument = [&](int k) -> KernelArgument& { return kernel.arguments[static_cast<size_t>(k)]; };
   for (int r = 0; r < arguments; ++r) {
-    if (!argument(r).written || !reads.is_local(argument(r).var)) continue;
+    // What is made in parts has its own memory from the first part on.
+    if (!argument(r).written || !reads.is_local(argument(r).var) || reads.is_made_in_parts(argument(r).var)) continue;
     for (int o = 0; o < arguments; ++o) {
       const Var* owner = reads.owner_of(argument(o).var);
       if (argument(o).written || taken.count(owner) || !reads.dies_at(owner, item)) continue;

@@ -20,6 +20,8 @@ class LastReads {
   bool dies_at(const Var* var, size_t item) const;
   // Is it made in this region and of no use after it?
   bool is_local(const Var* var) const { return made_.count(var->id) && !kept_.count(var->id); }
+  // Do several items of this region make it, each a part?
+  bool is_made_in_parts(const Var* var) const { return makers_.count(var->id) && makers_.at(var->id) > 1; }
   // The Var whose memory it has: itself, unless it is a view.
   const Var* owner_of(const Var* var) const;
 
@@ -27,11 +29,13 @@ class LastReads {
   void note_read(int id, size_t item);
   const std::map<int, Var*>& views_;
   std::set<int> made_, kept_;
-  std::map<int, size_t> last_;   // Var id of the owner -> item
+  std::map<int, int> makers_;   // Var id -> how many items store it
+  std::map<int, size_t> last_;  // Var id of the owner -> item
 };
 
 // Pairs (result, operand) of arguments of the kernel of item `item`: each result and each operand at most once. Marks the
 // arguments, so that printers do not promise that they are apart.
-std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols);
+std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
+                                                const std::vector<Symbol>& symbols);
 
 }  // namespace metac

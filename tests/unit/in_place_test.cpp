@@ -14,7 +14,9 @@
 namespace metac {
 namespace {
 
-Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
+Var* input(Graph& g, const char* name, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+}
 
 CompiledModel compiled(Graph& g) {
   CompileOptions options;
@@ -36,13 +38,15 @@ Tensor ramp(std::vector<int64_t> shape) {
   return make_tensor<float>(DType::f32, std::move(shape), values);
 }
 
-void expect_same(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, double tolerance, const std::string& where) {
+void expect_same(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, double tolerance,
+                 const std::string& where) {
   ASSERT_EQ(found.size(), expected.size()) << where;
   for (size_t t = 0; t < found.size(); ++t) {
     ASSERT_EQ(found[t].shape, expected[t].shape) << where;
     for (int64_t k = 0; k < expected[t].element_count(); ++k) {
       double e = number_at(expected[t], k);
-      ASSERT_NEAR(number_at(found[t], k), e, tolerance * (1 + std::abs(e))) << where << ", output " << t << ", element " << k;
+      ASSERT_NEAR(number_at(found[t], k), e, tolerance * (1 + std::abs(e)))
+          << where << ", output " << t << ", element " << k;
     }
   }
 }
@@ -84,13 +88,33 @@ TEST(InPlace, WhatIsReadElsewhereStays) {  // the rows reversed: element 0 is re
   Graph g;
   Var* x = input(g, "x", {64, 64});
   Var* a = unfused_chain(g, x, 1);
-  Var* b = elementwise(g, {g.reindex({a}, {64, 64}, {Expr(63) - axis(0), axis(1)})}, [](const std::vector<Expr>& v) { return v[0] + v[0]; });
+  Var* b = elementwise(g, {g.reindex({a}, {64, 64}, {Expr(63) - axis(0), axis(1)})},
+                       [](const std::vector<Expr>& v) { return v[0] + v[0]; });
   b->stop_fuse = true;
   g.outputs = {unfused_chain(g, b, 1)};
   std::vector<Tensor> inputs = {ramp({64, 64})}, expected = evaluate(g, inputs);
   CompiledModel model = compiled(g);
   EXPECT_EQ(model.run.results_in_place, 0);
   expect_same(answers(std::move(model), inputs, 2), expected, 0, "reversed");
+}
+
+// The last part of the concatenation reads v where it stores; but the first parts have been stored elsewhere by then.
+TEST(InPlace, AResultOfSeveralKernelsStaysApart) {
+  for (int64_t parts : {2, 4}) {
+    Graph g;
+    Var* x = input(g, "x", {50, 24});
+    Var* v = unfused_chain(g, x, 1);
+    int64_t width = 24 / parts;
+    std::vector<Var*> joined;
+    for (int64_t k = 0; k + 1 < parts; ++k)
+      joined.push_back(unfused_chain(g, slice(g, v, {1}, {Expr(width * k)}, {Expr(width)}, {Expr(1)}), 1));
+    joined.push_back(slice(g, v, {1}, {Expr(24 - width)}, {Expr(width)}, {Expr(1)}));
+    Var* whole = concat(g, joined, 1);
+    whole->stop_fuse = true;
+    g.outputs = {unfused_chain(g, whole, 1)};
+    std::vector<Tensor> inputs = {ramp({50, 24})}, expected = evaluate(g, inputs);
+    expect_same(answers(compiled(g), inputs, 2), expected, 0, std::to_string(parts) + " parts");
+  }
 }
 
 TEST(InPlace, OpenDimsToo) {
@@ -162,7 +186,7 @@ struct OneKernel {
 };
 
 TEST(InPlace, TheLoopTreeDecides) {
-  EXPECT_TRUE(OneKernel([](Graph& g, Var* x) { return map(g, Fn::exp, x); }, {100'003}).may());       // chunks
+  EXPECT_TRUE(OneKernel([](Graph& g, Var* x) { return map(g, Fn::exp, x); }, {100'003}).may());  // chunks
   EXPECT_TRUE(OneKernel([](Graph& g, Var* x) { return map(g, Fn::exp, x); }, {3, 50, 17}).may());
   EXPECT_FALSE(OneKernel([](Graph& g, Var* x) { return transpose(g, x, {1, 0}); }, {64, 64}).may());
   EXPECT_FALSE(OneKernel([](Graph& g, Var* x) { return g.reindex({x}, {64}, {Expr(63) - axis(0)}); }, {64}).may());
@@ -195,7 +219,8 @@ TEST(PlanMemory, ReachesTheBoundWhereOneOrderDoesNot) {
   for (size_t a = 0; a < blocks.size(); ++a)
     for (size_t b = a + 1; b < blocks.size(); ++b) {
       bool together = blocks[a].first <= blocks[b].last && blocks[b].first <= blocks[a].last;
-      bool apart = blocks[a].offset + blocks[a].bytes <= blocks[b].offset || blocks[b].offset + blocks[b].bytes <= blocks[a].offset;
+      bool apart =
+          blocks[a].offset + blocks[a].bytes <= blocks[b].offset || blocks[b].offset + blocks[b].bytes <= blocks[a].offset;
       EXPECT_TRUE(!together || apart) << a << " and " << b;
     }
 }
