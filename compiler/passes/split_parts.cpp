@@ -1,34 +1,74 @@
 #include "compiler/passes/split_parts.h"
 
-namespace metac {
+#include "compiler/ir/bounds.h"
 
-// A concatenation is one kernel per part: out[i] = select(i_k < c, a, b) splits into i_k < c and i_k >= c.
-void split_parts(Item item, const std::vector<Symbol>& symbols, std::vector<Item>& all) {
-  bool single = !item.op && item.group.stages.size() == 1 && !item.group.contraction && item.group.stages[0].is_plain();
-  Expr condition;
-  if (single) {
-    Expr body = item.group.stages[0].body;
-    if (body->kind == ExprKind::call && body->fn == Fn::select) condition = body->args[0];
+namespace metac {
+namespace {
+
+// The axis k and the place c of a condition i_k < c, also where it is written i_k + d < c + d; an empty place if it is none.
+std::pair<int, Expr> cut_of(Expr condition) {
+  if (condition->kind != ExprKind::call || condition->fn != Fn::lt || condition->has_load) return {};
+  auto has_axis = [](Expr e) { return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; }); };
+  if (condition->args[0]->dtype != DType::i64 || has_axis(condition->args[1])) return {};
+  for (auto [atom, coefficient] : linear_form(condition->args[0]).terms) {
+    if (atom->kind != ExprKind::axis || coefficient != 1) continue;
+    Expr rest = condition->args[0] - atom;
+    return has_axis(rest) ? std::pair<int, Expr>{} : std::pair{atom->id, condition->args[1] - rest};
   }
-  bool splits = bool(condition) && condition->kind == ExprKind::call && condition->fn == Fn::lt && condition->args[0]->kind == ExprKind::axis && !condition->args[1]->has_load;
-  if (splits) splits = !any_of(condition->args[1], [](Expr n) { return n->kind == ExprKind::axis; });
-  if (!splits) {
+  return {};
+}
+
+constexpr int most_parts = 64;  // each is a kernel, and cutting walks what is left
+
+// A select anywhere in the body whose condition is a cut inside the domain.
+struct Cut {
+  Expr select;
+  int axis = 0;
+  Expr at;
+};
+
+Cut find_cut(const Definition& d, const Bounds& bounds) {
+  Cut cut;
+  visit(d.body, [&](Expr n) {
+    if (bool(cut.select) || n->kind != ExprKind::call || n->fn != Fn::select) return;
+    auto [k, at] = cut_of(n->args[0]);
+    if (bool(at) && bounds.proves_at_least(at, Expr(0)) && bounds.proves_at_least(d.domain[static_cast<size_t>(k)], at))
+      cut = {n, k, at};
+  });
+  return cut;
+}
+
+void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, int budget, std::vector<Item>& all) {
+  Cut cut;
+  if (!item.op && item.group.stages.size() == 1 && !item.group.contraction && item.group.stages[0].is_plain() && budget > 1)
+    cut = find_cut(item.group.stages[0], bounds);
+  if (!cut.select) {
     all.push_back(std::move(item));
     return;
   }
-  int k = condition->args[0]->id;
-  Expr at = condition->args[1];
   for (bool low : {true, false}) {
     Item part = item;
     Definition& d = part.group.stages[0];
-    std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
-    if (!low) renamed[static_cast<size_t>(k)] = axis(k) + at;
-    d.domain[static_cast<size_t>(k)] = low ? at : d.domain[static_cast<size_t>(k)] - at;
-    d.body = substitute_axes(d.body->args[low ? 1 : 2], renamed);
-    for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
+    Expr& extent = d.domain[static_cast<size_t>(cut.axis)];
+    extent = low ? cut.at : extent - cut.at;
+    d.body = rewrite(d.body, [&](Expr n) { return n == cut.select ? n->args[low ? 1 : 2] : Expr(); });
+    if (!low) {
+      std::vector<Expr> moved = identity_indices(static_cast<int>(d.domain.size()));
+      moved[static_cast<size_t>(cut.axis)] = axis(cut.axis) + cut.at;
+      d.body = substitute_axes(d.body, moved);
+      for (Expr& e : d.out_index) e = substitute_axes(e, moved);
+    }
     simplify(d, symbols);
-    split_parts(std::move(part), symbols, all);
+    size_t before = all.size();
+    split(std::move(part), bounds, symbols, budget - 1, all);
+    budget -= static_cast<int>(all.size() - before);
   }
+}
+
+}  // namespace
+
+void split_parts(Item item, const std::vector<Symbol>& symbols, std::vector<Item>& all) {
+  split(std::move(item), Bounds(symbols), symbols, most_parts, all);
 }
 
 }  // namespace metac
