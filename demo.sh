@@ -21,7 +21,7 @@ echo "== compiling models/digits/digits.onnx to a library and reading ten handwr
 
 echo
 echo "== compiling ResNet-50 for this processor (25.5 million weights, random ones: only its speed is looked at)"
-[ -s .cache/resnet50.onnx ] || "$python" models/resnet50/build.py .cache/resnet50.onnx
+[ -s .cache/resnet50.onnx ] || "$python" models/backbones/build.py resnet50 .cache/resnet50.onnx
 start=$SECONDS
 "$metac" compile .cache/resnet50.onnx -o build/demo/resnet50 --name resnet50 --shape input=1x3x224x224
 echo "compiled and built in $((SECONDS - start)) s"

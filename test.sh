@@ -88,6 +88,7 @@ for fusion in paper greedy; do
   stage "conformance-$fusion" "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --fusion $fusion --sample $([ $all = yes ] && echo 2000 || echo 60) --seed "$seed"
 done
 
+stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
