@@ -95,7 +95,7 @@ class Process:
 
 
 # ---- the race ----
-def random_feeds(model, shapes):
+def random_feeds(model, shapes, values):
     import onnx
     from onnx import helper
     graph = onnx.load(model, load_external_data=False).graph
@@ -103,6 +103,9 @@ def random_feeds(model, shapes):
     for i, value in enumerate(v for v in graph.input if v.name not in weights):
         shape = shapes.get(value.name, [d.dim_value or 1 for d in value.type.tensor_type.shape.dim])
         kind, rng = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type), np.random.default_rng(i)
+        if value.name in values:
+            feeds[value.name] = np.full(shape, values[value.name], kind)
+            continue
         feeds[value.name] = rng.standard_normal(shape).astype(kind) if kind.kind == "f" else rng.integers(0, 100, shape).astype(kind)
     return feeds
 
@@ -114,17 +117,27 @@ def error_of(ours, reference):
     return max(float(np.max(np.abs(a.astype(np.float64) - b)) / (np.max(np.abs(b.astype(np.float64))) + 1e-30)) for a, b in zip(ours, reference))
 
 
+def compiled(model, shapes, arguments, folder):
+    """The library's folder and the seconds that compiling took; taken from --keep DIR where an earlier race left them."""
+    if arguments.keep:
+        folder = arguments.keep / "-".join([model.stem, *("x".join(map(str, v)) for v in shapes.values())])
+    seconds = folder / "compile_seconds"
+    if not seconds.exists():
+        options = [word for k, v in shapes.items() for word in ("--shape", f"{k}={'x'.join(map(str, v))}")]
+        start = time.monotonic()
+        subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", *options], check=True, stdout=subprocess.DEVNULL)
+        seconds.write_text(str(time.monotonic() - start))
+    return folder, float(seconds.read_text())
+
+
 def race(model, shapes, arguments):
     """A row of results: {"model", "shape", "ms": {contestant: median}, "ratio", "worst", "error", "compile_s", "first_ms"}"""
     title = " ".join(f"{k}={'x'.join(map(str, v))}" for k, v in shapes.items())
     with tempfile.TemporaryDirectory(prefix="metac-race-") as folder:
         work = pathlib.Path(folder)
-        np.savez(work / "feeds.npz", **{json.dumps(k): v for k, v in random_feeds(model, shapes).items()})
-        start = time.monotonic()
-        options = [word for k, v in shapes.items() for word in ("--shape", f"{k}={'x'.join(map(str, v))}")]
-        subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(work / "library"), "--name", "net", *options], check=True, stdout=subprocess.DEVNULL)
-        compile_seconds = time.monotonic() - start
-        racers = [Process(kind, model, work, arguments.threads, work / "library") for kind in ("metac", "onnxruntime", "openvino")]
+        np.savez(work / "feeds.npz", **{json.dumps(k): v for k, v in random_feeds(model, shapes, arguments.value).items()})
+        library, compile_seconds = compiled(model, shapes, arguments, work / "library")
+        racers = [Process(kind, model, work, arguments.threads, library) for kind in ("metac", "onnxruntime", "openvino")]
         by_name = {r.kind: r for r in racers if r.alive}
         if "metac" not in by_name or "onnxruntime" not in by_name:
             sys.exit(f"{model}: {'metac' if 'metac' not in by_name else 'onnxruntime'} cannot run it")
@@ -197,13 +210,20 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.6, help="per contestant and round")
+    parser.add_argument("--value", action="append", default=[], metavar="NAME=X", help="an input that is X everywhere: attention_mask=1, sr=16000")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave compiled libraries there and use those of an earlier race")
+    parser.add_argument("--compile-only", action="store_true", help="fill the folder of --keep, race nothing")
     parser.add_argument("--docs", type=pathlib.Path)
     parser.add_argument("--json", action="store_true", help="one JSON line a model instead of the table")
     arguments = parser.parse_args()
+    arguments.value = {name: float(x) for name, x in (v.rsplit("=", 1) for v in arguments.value)}
     rows = []
     for word in arguments.models:
         file, *given = word.split("@")
         shapes = {k: [int(n) for n in v.split("x")] for k, v in (s.rsplit("=", 1) for s in given)}
+        if arguments.compile_only:
+            compiled(pathlib.Path(file), shapes, arguments, arguments.keep)
+            continue
         rows.append(race(pathlib.Path(file), shapes, arguments))
         print(json.dumps(rows[-1]) if arguments.json else table(rows[-1:]).splitlines()[-1], flush=True)
     if arguments.docs:
