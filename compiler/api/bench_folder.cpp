@@ -7,6 +7,32 @@
 #include "compiler/support/file_system.h"
 
 namespace metac {
+namespace {
+
+BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest) {
+  BenchResult result;
+  auto number = [&](const char* key) { return run.at(key).get<double>(); };
+  result.times = {run.at("runs").get<int64_t>(),
+                  number("min_ms"),
+                  number("median_ms"),
+                  number("p90_ms"),
+                  number("p99_ms"),
+                  number("ready_ms"),
+                  number("first_ms")};
+  const nlohmann::json& memory = manifest.at("memory");
+  result.memory = {memory.at("arena_bytes").get<int64_t>(), memory.at("live_set_bytes").get<int64_t>(),
+                   memory.at("weight_bytes").get<int64_t>(), run.at("peak_resident_bytes").get<int64_t>()};
+  for (const auto& row : run.at("profile"))
+    result.profile.push_back(
+        {row.at("name").get<std::string>(), row.at("runs").get<int64_t>(), row.at("ns").get<int64_t>()});
+  for (const auto& row : manifest.at("kernels"))
+    result.kernels[row.at("name").get<std::string>()] = {{}, row.value("flops", 0.0), row.value("bytes", 0.0)};
+  for (const auto& row : manifest.at("contractions"))
+    result.contractions.push_back({{}, row.at("operations").get<double>(), row.at("bytes").get<double>()});
+  return result;
+}
+
+}  // namespace
 
 std::string name_in_manifest(const std::string& folder) {
   RealFiles files;
@@ -20,14 +46,22 @@ std::string name_in_manifest(const std::string& folder) {
   throw CompileError({folder, "", "is no folder that `metac compile` wrote: it has no manifest"});
 }
 
-std::string bench_folder(const std::string& folder, double seconds, const std::vector<std::string>& arguments) {
-  std::string program = folder + "/bin/" + name_in_manifest(folder) + "_run";
-  if (find_program(program).empty()) throw CompileError({folder, "", "was not built (compiled with --no-build?); build it with cmake"});
-  std::vector<std::string> argv = {program, "--bench", concat(seconds)};
+BenchResult bench_folder(const std::string& folder, double seconds, const std::vector<std::string>& arguments) {
+  std::string name = name_in_manifest(folder), program = folder + "/bin/" + name + "_run";
+  if (find_program(program).empty())
+    throw CompileError({folder, "", "was not built (compiled with --no-build?); build it with cmake"});
+  std::vector<std::string> argv = {program, "--bench", concat(seconds), "--json"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   ProcessResult result = run_process(argv, "", seconds + 600);
   if (!result.good()) throw CompileError({program, "", concat("failed: ", result.output)});
-  return result.output;
+  try {
+    return result_of(nlohmann::json::parse(result.output),
+                     nlohmann::json::parse(read_file(folder + "/" + name + ".json", 64 << 20).view()));
+  } catch (const nlohmann::json::exception& error) {
+    throw CompileError(
+        {program, "",
+         concat("answered in a form that this metac does not know (compiled by another version?): ", error.what())});
+  }
 }
 
 }  // namespace metac

@@ -20,7 +20,7 @@
 namespace metac {
 namespace {
 
-constexpr size_t kept_output = 64 << 10;
+constexpr size_t kept_output = 1 << 20;
 
 struct Registry {
   std::mutex mutex;

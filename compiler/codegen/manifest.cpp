@@ -31,12 +31,19 @@ Json kernel(const KernelSource& source, const ProjectOptions& options, const std
   return row;
 }
 
+Json contraction(const ContractionWork& work, const ProjectOptions& options) {
+  Json nodes = Json::array();
+  for (int index : work.nodes) nodes.push_back(node(options, index));
+  return {{"nodes", nodes}, {"operations", work.operations}, {"bytes", work.bytes}};
+}
+
 }  // namespace
 
 std::string manifest_text(const CompiledModel& model, const ProjectOptions& options, const std::vector<std::string>& kernel_files,
                           const std::string& weights_hash) {
-  Json kernels = Json::array(), symbols = Json::array(), parameters = Json::array();
+  Json kernels = Json::array(), contractions = Json::array(), symbols = Json::array(), parameters = Json::array();
   for (size_t k = 0; k < model.run.kernels.size(); ++k) kernels.push_back(kernel(model.run.kernels[k], options, kernel_files[k]));
+  for (const ContractionWork& work : model.run.contractions) contractions.push_back(contraction(work, options));
   for (const auto& symbol : model.run.symbols) {
     Json row = {{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}};
     if (symbol.divisor != 1) row["divisor"] = symbol.divisor;
@@ -63,6 +70,7 @@ std::string manifest_text(const CompiledModel& model, const ProjectOptions& opti
       {"weights_sha256", weights_hash},
       {"weights_embedded", options.embed_weights},
       {"kernels", kernels},
+      {"contractions", contractions},
       {"routines", model.run.routines},
       {"steps", model.run.steps.size()},
       {"parameters", parameters},

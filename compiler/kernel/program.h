@@ -22,7 +22,7 @@ struct KernelSource {
                                      // includes nothing; needs "device/prelude.h" (runtime/device/) before it
   std::vector<int> nodes;            // indices of the model nodes it implements
   std::vector<std::string> schedule; // the transforms applied, for the manifest and for people
-  double flops = 0, bytes = 0;       // for one run with static dims; 0 where symbolic
+  double flops = 0, bytes = 0;       // of one launch (compiler/kernel/work.h); 0 where a dim is open
 };
 
 struct RoutineCallAttribute {
@@ -40,6 +40,12 @@ struct CompiledPort {
   std::vector<std::string> dims;     // for people: "1", "batch", "floor_div(h + 1, 2)" (symbol names escaped)
 };
 
+// A contraction as the graph states it, whatever algorithm computes it.
+struct ContractionWork {
+  std::vector<int> nodes;            // indices of the model nodes in it
+  double operations = 0, bytes = 0;  // compiler/kernel/work.h
+};
+
 struct CompiledProgram {
   std::vector<rt::Buffer> buffers;
   std::vector<rt::Extent> extents;
@@ -54,6 +60,7 @@ struct CompiledProgram {
   std::vector<int32_t> symbol_ids;
   std::vector<CompiledPort> inputs, outputs;
   std::vector<KernelSource> kernels;
+  std::vector<ContractionWork> contractions;  // at the top level, of static dims; those in loops run as often as the data says
   std::vector<std::string> routines;
   std::vector<std::vector<RoutineCallAttribute>> attributes;
   std::vector<std::string> messages;

@@ -6,6 +6,7 @@
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
+#include "compiler/kernel/work.h"
 #include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/schedule.h"
 #include "compiler/support/diagnostic.h"
@@ -274,6 +275,9 @@ class ProgramBuilder {
   void launch(Kernel& kernel, const Group& group) {
     kernel.name = kernel_name(kernel);
     describe(kernel, group);
+    Work work = kernel_work(group.stages, group.internal, context_.var);
+    kernel.flops = work.operations;
+    kernel.bytes = work.bytes;
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
     KernelSource source = print_kernel(kernel, {&graph_.symbols, r_.options->cpu.vector_bytes});
     auto [found, fresh] = kernel_ids_.emplace(kernel_key(source), static_cast<int>(program_.kernels.size()));

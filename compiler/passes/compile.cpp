@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/kernel/work.h"
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/choose_layouts.h"
 #include "compiler/passes/contraction_axes.h"
@@ -74,6 +75,7 @@ class Compilation {
     split_prepare(top_, true);
     for (auto& [unused, region] : regions_) split_prepare(region, false);
     count_fusion_cost();
+    count_contractions();
   }
   void choose_layouts() {
     choose_layouts_of(top_, needed_);
@@ -157,6 +159,14 @@ class Compilation {
     auto var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
     model_.fusion_cost_bytes = fusion_cost(top_, graph_.symbols, var);
     for (auto& [unused, region] : regions_) model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
+  }
+
+  // Before layouts and algorithms are chosen: the operations that the model asks for.
+  void count_contractions() {
+    auto var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
+    for (const Item& item : top_.items)
+      for (const Definition& d : item.group.stages)
+        if (Work work = contraction_work(d, var); work.operations > 0) contractions_.push_back({d.nodes, work.operations, work.bytes});
   }
 
   // Kernels that depend on constants alone move to `prepare`.
@@ -271,6 +281,7 @@ class Compilation {
     run.target = options_.target;
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = metac::build_program(run);
+    model_.run.contractions = std::move(contractions_);
 
     static const std::map<const Region*, FusedRegion> no_regions;
     ProgramRequest prepare;
@@ -303,6 +314,7 @@ class Compilation {
   std::vector<ProgramInput> prepare_outputs_;
   std::map<int, int64_t> offsets_;
   int64_t weight_bytes_ = 0;
+  std::vector<ContractionWork> contractions_;
   CompiledModel model_;
 };
 

@@ -1,10 +1,12 @@
 // @name@_run: the model from the command line. Tensors come from .npy, .npz and .pb files and go to .npy files.
 #define METAC_RUNTIME_NAMESPACE @name@_run_program
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
 
 #include "../include/@name@.h"
 #include "runtime/tensor_proto.h"
@@ -16,15 +18,16 @@ namespace {
 
 const char usage[] =
     "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR [--numbered]]\n"
-    "               [--threads N] [--pin] [--weights FILE] [--bench [SECONDS]] [--profile] [--info]\n"
+    "               [--threads N] [--pin] [--weights FILE] [--bench [SECONDS]] [--profile] [--json] [--info]\n"
     "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy\n"
-    "(--numbered: DIR/output_0.npy ...); without --output-dir a summary of each is printed. --bench prints min, median and p99 of the time of one run.\n";
+    "(--numbered: DIR/output_0.npy ...); without --output-dir a summary of each is printed. --bench prints min, median, p90 and p99 of the\n"
+    "time of one run, --profile the time of each step, --json both as JSON.\n";
 
 struct Arguments {
   std::vector<std::string> inputs, shapes;
   std::string output_dir, weights;
   int threads = 0;
-  bool pin = false, numbered = false, bench = false, profile = false, info = false;
+  bool pin = false, numbered = false, bench = false, profile = false, json = false, info = false;
   double seconds = 3;
 };
 
@@ -187,43 +190,79 @@ void print_info() {
   std::printf("working memory planned ahead: %lld bytes\n", static_cast<long long>(@name@_static_arena_bytes()));
 }
 
-bool bench(@name@_context* context, const std::vector<@name@_tensor>& inputs, std::vector<@name@_tensor>& outputs, double seconds) {
-  std::vector<double> times;
+struct Times {
+  std::vector<double> runs;           // ms, ascending
+  double ready = 0, first = 0;        // ms from the start to the first run, and of it
+};
+
+bool bench(@name@_context* context, const std::vector<@name@_tensor>& inputs, std::vector<@name@_tensor>& outputs, double seconds, Times* times) {
   const int64_t begin = now_ns();
   const bool terminal = isatty(2) != 0;
   int64_t told = begin;
-  while (times.size() < 5 || (static_cast<double>(now_ns() - begin) < seconds * 1e9 && times.size() < 1000000)) {
+  while (times->runs.size() < 5 || (static_cast<double>(now_ns() - begin) < seconds * 1e9 && times->runs.size() < 1000000)) {
     for (@name@_tensor& output : outputs) output = @name@_tensor();
     const int64_t start = now_ns();
     if (@name@_run(context, inputs.data(), @NAME@_INPUTS, outputs.data(), @NAME@_OUTPUTS) != @NAME@_OK) return false;
     const int64_t end = now_ns();
-    times.push_back(static_cast<double>(end - start) * 1e-6);
+    times->runs.push_back(static_cast<double>(end - start) * 1e-6);
     if (terminal && end - told > 500000000) {
       told = end;
-      std::fprintf(stderr, "\r%zu runs, %.0f of %.0f s", times.size(), static_cast<double>(end - begin) * 1e-9, seconds);
+      std::fprintf(stderr, "\r%zu runs, %.0f of %.0f s", times->runs.size(), static_cast<double>(end - begin) * 1e-9, seconds);
     }
   }
   if (terminal) std::fprintf(stderr, "\r%*s\r", 40, "");
-  std::sort(times.begin(), times.end());
-  std::printf("min %.3f ms  median %.3f ms  p99 %.3f ms  (%zu runs)\n", times.front(), times[times.size() / 2],
-              times[std::min(times.size() - 1, times.size() * 99 / 100)], times.size());
+  std::sort(times->runs.begin(), times->runs.end());
   return true;
 }
 
-void print_profile(const @name@_context* context) {
-  struct Row { const char* name; int64_t runs, ns; };
-  std::vector<Row> rows;
-  int64_t total = 0, runs = 0, ns = 0;
+double percentile(const Times& times, size_t percent) { return times.runs[std::min(times.runs.size() - 1, times.runs.size() * percent / 100)]; }
+
+struct ProfileRow { std::string name; int64_t runs, ns; };
+
+// The steps that ran, those of one name together, the longest first; what branches and loops do is in the steps below them.
+std::vector<ProfileRow> profile_rows(const @name@_context* context) {
+  std::map<std::string, ProfileRow> by_name;
+  int64_t runs = 0, ns = 0;
   for (int i = 0; const char* name = @name@_profile_row(context, i, &runs, &ns); ++i) {
-    if (runs == 0) continue;
-    rows.push_back({name, runs, ns});
-    if (std::strcmp(name, "branch") != 0 && std::strcmp(name, "loop") != 0) total += ns;
+    if (runs == 0 || std::strcmp(name, "branch") == 0 || std::strcmp(name, "loop") == 0) continue;
+    ProfileRow& row = by_name.emplace(name, ProfileRow{name, 0, 0}).first->second;
+    row.runs += runs;
+    row.ns += ns;
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ns > b.ns; });
+  std::vector<ProfileRow> rows;
+  for (const auto& entry : by_name) rows.push_back(entry.second);
+  std::stable_sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) { return a.ns > b.ns; });
+  return rows;
+}
+
+void print_times(const Times& times) {
+  std::printf("min %.3f ms  median %.3f ms  p90 %.3f ms  p99 %.3f ms  (%zu runs; ready in %.1f ms, first run %.3f ms)\n", times.runs.front(), percentile(times, 50),
+              percentile(times, 90), percentile(times, 99), times.runs.size(), times.ready, times.first);
+}
+
+void print_profile(const @name@_context* context) {
+  const std::vector<ProfileRow> rows = profile_rows(context);
+  int64_t total = 1;
+  for (const ProfileRow& row : rows) total += row.ns;
   std::printf("%10s %6s %8s  step\n", "us/run", "share", "runs");
-  for (const Row& row : rows)
+  for (const ProfileRow& row : rows)
     std::printf("%10.1f %5.1f%% %8lld  %s\n", static_cast<double>(row.ns) * 1e-3 / static_cast<double>(row.runs),
-                100.0 * static_cast<double>(row.ns) / static_cast<double>(total > 0 ? total : 1), static_cast<long long>(row.runs), row.name);
+                100.0 * static_cast<double>(row.ns) / static_cast<double>(total), static_cast<long long>(row.runs), row.name.c_str());
+}
+
+// Names of steps are the compiler's words: letters, digits and underscores.
+void print_json(const Times& times, const @name@_context* context, bool profile) {
+  rusage usage = rusage();
+  getrusage(RUSAGE_SELF, &usage);
+  std::printf("{\"runs\": %zu, \"min_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, \"ready_ms\": %.6f, \"first_ms\": %.6f, "
+              "\"peak_resident_bytes\": %lld, \"profile\": [", times.runs.size(), times.runs.front(), percentile(times, 50), percentile(times, 90), percentile(times, 99),
+              times.ready, times.first, static_cast<long long>(usage.ru_maxrss) * 1024);
+  const char* comma = "";
+  for (const ProfileRow& row : profile ? profile_rows(context) : std::vector<ProfileRow>()) {
+    std::printf("%s{\"name\": \"%s\", \"runs\": %lld, \"ns\": %lld}", comma, row.name.c_str(), static_cast<long long>(row.runs), static_cast<long long>(row.ns));
+    comma = ", ";
+  }
+  std::printf("]}\n");
 }
 
 bool parse(int count, char** values, Arguments* arguments, std::string* error) {
@@ -245,6 +284,7 @@ bool parse(int count, char** values, Arguments* arguments, std::string* error) {
     else if (option == "--pin") arguments->pin = true;
     else if (option == "--numbered") arguments->numbered = true;
     else if (option == "--profile") arguments->profile = true;
+    else if (option == "--json") arguments->json = true;
     else if (option == "--info") arguments->info = true;
     else if (option == "--bench") {
       arguments->bench = true;
@@ -258,6 +298,8 @@ bool parse(int count, char** values, Arguments* arguments, std::string* error) {
 }
 
 int run(const Arguments& arguments, @name@_context** context) {
+  Times times;
+  const int64_t begin = now_ns();
   @name@_options options = @name@_options();
   options.weights = arguments.weights.empty() ? nullptr : arguments.weights.c_str();
   options.threads = arguments.threads;
@@ -274,7 +316,10 @@ int run(const Arguments& arguments, @name@_context** context) {
     inputs[i].rank = static_cast<int32_t>(tensors[i].dims.size());
     for (size_t d = 0; d < tensors[i].dims.size(); ++d) inputs[i].dims[d] = tensors[i].dims[d];
   }
+  const int64_t start = now_ns();
   if (@name@_run(*context, inputs.data(), @NAME@_INPUTS, outputs.data(), @NAME@_OUTPUTS) != @NAME@_OK) return fault(@name@_last_error(*context));
+  times.ready = static_cast<double>(start - begin) * 1e-6;
+  times.first = static_cast<double>(now_ns() - start) * 1e-6;
   std::error_code made;
   if (!arguments.output_dir.empty()) std::filesystem::create_directories(arguments.output_dir, made);
   if (made) return fault("cannot make the folder " + arguments.output_dir + ": " + made.message());
@@ -282,14 +327,17 @@ int run(const Arguments& arguments, @name@_context** context) {
     const @name@_tensor& tensor = outputs[static_cast<size_t>(i)];
     const @name@_port* port = @name@_output(i);
     if (arguments.output_dir.empty()) {
-      if (!arguments.bench) summarise(port, tensor);
+      if (!arguments.bench && !arguments.json) summarise(port, tensor);
       continue;
     }
     error = write_npy(arguments.output_dir + "/" + output_file(arguments.numbered ? "" : port->name, i), type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
     if (!error.empty()) return fault(error);
   }
   if (arguments.profile && @name@_profile(*context, 1) != @NAME@_OK) return fault(@name@_last_error(*context));
-  if ((arguments.bench || arguments.profile) && !bench(*context, inputs, outputs, arguments.seconds)) return fault(@name@_last_error(*context));
+  const bool timed = arguments.bench || arguments.profile || arguments.json;
+  if (timed && !bench(*context, inputs, outputs, arguments.seconds, &times)) return fault(@name@_last_error(*context));
+  if (arguments.json) return print_json(times, *context, arguments.profile), 0;
+  if (timed) print_times(times);
   if (arguments.profile) print_profile(*context);
   return 0;
 }

@@ -10,6 +10,7 @@ the hostile names). Ends with 'N passed, N failed'.
 """
 import argparse
 import html.parser
+import json
 import os
 import pathlib
 import shutil
@@ -79,6 +80,20 @@ class Checks:
         self.compile(self.second)
         self.expected = self.answer(self.first / "bin/first_run")
         expect(self.answer(self.first / "bin/first_run", "--threads", "7", "--pin") == self.expected, "other bits with other threads")
+
+    def bench_of_a_folder_and_of_its_model(self):
+        folder = self.work / "timed"
+        self.compile(folder, "--shape", "image=4x1x8x8")
+        kernels = {k["name"] for k in json.loads((folder / "timed.json").read_text())["kernels"]}
+        reports = [json.loads(command(self.metac, "bench", what, *options, "--seconds", "0.2", "--profile", "--json"))
+                   for what, options in ((folder, []), (DIGITS / "digits.onnx", ["--shape", "image=4x1x8x8"]))]
+        for r in reports:
+            expect(0 < r["min_ms"] <= r["median_ms"] <= r["p90_ms"] <= r["p99_ms"] and r["runs"] >= 5, f"times {r}")
+            expect(r["operations"] > 0 and r["bound_ms"] > 0 and 0 < r["gflops"] < r["peak"]["gflops"] * 4, f"limits {r}")
+            expect(r["memory"]["arena_bytes"] >= r["memory"]["live_set_bytes"] > 0, f"memory {r['memory']}")
+            expect({row["kernel"] for row in r["profile"]} & kernels, f"no kernel in the profile {r['profile']}")
+        expect(reports[0]["operations"] == reports[1]["operations"], "a folder and its model differ in their operations")
+        expect(reports[0]["memory"]["peak_resident_bytes"] > 1 << 20, "resident memory")
 
     def stock_cmake_with_every_compiler(self):
         for compiler in filter(shutil.which, ["g++", "clang++", "g++-11", "clang++-19"]):
