@@ -260,6 +260,7 @@ class KernelPrinter : private ValuePrinter {
         line(concat(info(local.dtype).cpp_name, " t", local.id, ";"));
       }
     }
+    for (const Prefetch& f : node.prefetches) line(concat("prefetch(", argument_name(f.argument), " + ", without_parentheses(value_text(f.offset)), ");"));
     for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);
   }

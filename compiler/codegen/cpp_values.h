@@ -249,6 +249,7 @@ class ValuePrinter {
       collect(node.guard);
       for (const Loop& l : node.loops) collect(l.extent);
       for (const Local& l : node.locals) collect(l.count);
+      for (const Prefetch& f : node.prefetches) collect(f.offset);
       for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
       for (const LoopNode& child : node.children) walk(child);
     };

@@ -230,6 +230,8 @@ class ContractionLowering {
     sum.lanes = lanes_;
     sum.unrolled = plan_.unrolled;
     sum.lanes_in_both = plan_.lanes_in_both;
+    sum.cache_bytes = context_.l2_bytes;
+    sum.packed = plan_.packed >= 0;
     int points = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;

@@ -137,6 +137,7 @@ void substitute_axis(LoopNode& node, int id, Expr value) {
     apply(l.extent);
     apply(l.active);
   }
+  for (Prefetch& f : node.prefetches) apply(f.offset);
   for (Assign& a : node.assigns) {
     apply(a.offset);
     apply(a.value);

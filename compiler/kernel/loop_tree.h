@@ -1,6 +1,6 @@
 // A kernel as a tree of perfect loop nests with scoped locals: what schedules transform and printers print.
 //
-//   LoopNode = guard? loops... { locals; assigns; children }
+//   LoopNode = guard? loops... { locals; prefetches; assigns; children }
 //
 // A fused operator attaches where its LoopNode hangs: softmax is several nests under one row loop. Expressions are Exprs in
 // which axis(k) is the loop with that id, load(argument, dtype, {offset}) an element of a kernel argument and
@@ -52,11 +52,18 @@ struct Assign {
   std::optional<Reduce> update;  // target = combine(target, value)
 };
 
+// A cache line of an argument, asked for ahead of its use. The offset may lie beyond the argument's end.
+struct Prefetch {
+  int argument = 0;
+  Expr offset;
+};
+
 struct LoopNode {
   std::string comment;
   Expr guard;                   // empty: always
   std::vector<Loop> loops;
   std::vector<Local> locals;
+  std::vector<Prefetch> prefetches;
   std::vector<Assign> assigns;
   std::vector<LoopNode> children;   // after the assigns, in order
   // A lane reduction: the only loop left of kind vector is a reduced axis; the scalar local `lane_reduced` (declared

@@ -37,6 +37,7 @@ struct LoweringContext {
   const Layouts* layouts = nullptr;
   std::function<Var*(int)> var;     // by id
   int vector_bytes = 64;
+  int64_t l2_bytes = 1 << 20;
 };
 
 Kernel lower_group(const Group& group, const LoweringContext& context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/kernel/cache_blocks.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
 
@@ -42,21 +43,24 @@ class TileNest {
     }
     lane_block_ = kernel_.next_axis++;
     tile_block_ = kernel_.next_axis++;
-    // Outer loops: axes in the operands' order, lane blocks before the tiles, so that a worker keeps its weights.
     for (const Loop& l : s_.kept) {
       if (l.axis == s_.lane_axis || l.axis == s_.tile_axis) continue;
       bool with_lanes = uses_axis(s_.body->args[1], l.axis);
-      (with_lanes ? nest.loops : inner_outer_).push_back({l.axis, l.extent, kind, {}});
+      (with_lanes ? nest.loops : points_loops_).push_back({l.axis, l.extent, kind, {}});
     }
+    points_loops_.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
+    tile_block_index_ = axis(tile_block_);
+    size_t outside = block_points(kind);
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
+    points_loops_.erase(points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
-    for (const Loop& l : inner_outer_) nest.loops.push_back(l);
-    nest.loops.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
     kernel_.schedule.push_back(
         concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
 
     bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
     Expr last_lanes = axis(lane_block_) * Expr(block) + Expr(block) <= lane_extent_;
-    Expr full_tile = axis(tile_block_) * Expr(points_) + Expr(points_) <= tile_extent;
+    Expr full_tile = tile_block_index_ * Expr(points_) + Expr(points_) <= tile_extent;
     for (bool partial : {false, true}) {
       if (partial && lanes_whole) continue;
       if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
@@ -81,6 +85,76 @@ class TileNest {
       }
     }
     return points_;
+  }
+
+  // Cuts a loop over points for the cache; returns how many of points_loops_ now stand outside of the panels.
+  size_t block_points(LoopKind kind) {
+    if (s_.cache_bytes == 0) return 0;
+    std::vector<PointsLoop> loops;
+    for (const Loop& l : points_loops_) {
+      bool tile = l.axis == tile_block_;
+      loops.push_back({tile ? s_.tile_axis : l.axis, tile ? points_ : 1, l.extent.if_int() ? l.extent.as_int() : 0});
+    }
+    PanelSizes panel;
+    int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
+    panel.panels = lane_extent_.if_int() ? (lane_extent_.as_int() + block - 1) / block : 8;
+    panel.bytes = panel_elements() * 4;
+    for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
+    if (s_.lanes_in_both) {  // each panel has data of its own, in the same lines of memory as its neighbours
+      panel.ranges[s_.lane_axis] = panel.panels * block;
+      panel.panels = 1;
+    }
+    BlockOfPoints cut = choose_block_of_points(loops, s_.body->args[0]->args[0], panel, s_.cache_bytes);
+    if (cut.inner == 0) return cut.loop;
+    Loop& loop = points_loops_[cut.loop];
+    if (cut.inner == 1) return cut.loop + 1;
+    Loop outer{kernel_.next_axis++, floor_div(loop.extent, cut.inner), kind, {}}, inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
+    Expr whole = axis(outer.axis) * Expr(cut.inner) + axis(inner.axis);
+    if (loop.axis == tile_block_) {
+      tile_block_index_ = whole;
+    } else {
+      auto replace = [&](Expr e) { return rewrite(e, [&](Expr n) { return n == axis(loop.axis) ? whole : Expr(); }); };
+      for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset}) *e = replace(*e);
+    }
+    loop = inner;
+    points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);
+    return cut.loop + 1;
+  }
+
+  int64_t panel_elements() const {
+    int64_t elements = static_cast<int64_t>(s_.vectors) * s_.lanes;
+    for (const Loop& l : s_.reduced) elements *= l.extent.if_int() ? l.extent.as_int() : 64;
+    return elements;
+  }
+
+  // While the tiles of one panel are computed, the next panel comes from memory: each step of the sum asks for a piece.
+  std::optional<LoopNode> prefetch_panel(const std::vector<Loop>& steps) const {
+    if (!s_.packed || steps.empty() || panel_elements() * 4 > s_.cache_bytes / 3) return std::nullopt;
+    Expr tile = 0, step = 0;
+    int64_t tiles = 1, step_count = 1;
+    for (const Loop& l : points_loops_) {
+      if (!l.extent.if_int()) return std::nullopt;
+      tile = tile * l.extent + axis(l.axis);
+      tiles *= l.extent.as_int();
+    }
+    for (const Loop& l : steps) {
+      if (!l.extent.if_int()) return std::nullopt;
+      step = step * l.extent + axis(l.axis);
+      step_count *= l.extent.as_int();
+    }
+    constexpr int64_t line = 16, many_tiles = 64;
+    if (tiles > many_tiles) return std::nullopt;  // the first tile's wait for its panel is lost among the others
+    Expr load = s_.body->args[1];
+    Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::axis) return {};
+      if (n->id == s_.lane_axis) return (axis(lane_block_) + Expr(1)) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
+      return std::any_of(s_.reduced.begin(), s_.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0) : Expr();
+    });
+    int64_t piece = std::max<int64_t>(1, (panel_elements() + tiles * step_count - 1) / (tiles * step_count));
+    LoopNode node;
+    for (int64_t first = 0; first < piece; first += line)
+      node.prefetches.push_back({load->id, simplify(next + (tile * Expr(step_count) + step) * Expr(piece) + Expr(first), bounds())});
+    return node;
   }
 
   LoopNode tile_body(const Variant& v) {
@@ -112,6 +186,7 @@ class TileNest {
     }
     LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, 1);
     inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
+    if (auto next = prefetch_panel(sum.loops)) sum.children.push_back(std::move(*next));
     sum.children.push_back(std::move(inner));
     node.children.push_back(std::move(sum));
     LoopNode store = tile_nest(v, vectors, serial_point, accumulator, 2);
@@ -131,7 +206,7 @@ class TileNest {
   }
 
   Expr tile_index(const Variant& v, Expr serial_point, Expr point) const {
-    return axis(tile_block_) * Expr(points_) + (v.serial ? serial_point : point);
+    return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
   }
 
   // phase 0: clear the registers, 1: one reduction step, 2: epilogue and store.
@@ -182,10 +257,10 @@ class TileNest {
   }
 
   Kernel& kernel_;
-  const TiledSum& s_;
+  TiledSum s_;
   const std::vector<Symbol>& symbols_;
-  std::vector<Loop> inner_outer_;
-  Expr lane_extent_;
+  std::vector<Loop> points_loops_;   // inside the panels, once blocked; the last one is over tiles
+  Expr lane_extent_, tile_block_index_;
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 };
 

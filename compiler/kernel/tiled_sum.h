@@ -14,6 +14,8 @@ struct TiledSum {
   int lanes = 16;                     // of a vector
   int unrolled = 0;                   // how many of the innermost reduced loops are printed out
   bool lanes_in_both = false;
+  int64_t cache_bytes = 0;            // > 0: loops over points are blocked for a cache of that size
+  bool packed = false;                // the second factor lies in panels, one per block of lanes, that are read in order
   Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
 };
 

@@ -36,6 +36,7 @@ class ProgramBuilder {
     context_.symbols = &graph_.symbols;
     context_.layouts = request.layouts;
     context_.vector_bytes = request.options->cpu.vector_bytes;
+    context_.l2_bytes = request.options->cpu.l2_bytes;
     context_.var = [this](int id) { return vars_.at(static_cast<size_t>(id)); };
   }
 

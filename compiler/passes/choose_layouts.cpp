@@ -118,11 +118,35 @@ class LayoutChooser {
     return item;
   }
 
+  // Computed along rows and stored across them (a normalisation whose transpose was fused into it): storage follows the
+  // loops.
+  static std::optional<Layout> order_of_loops(const Definition& d) {
+    int rank = d.out->rank();
+    std::vector<std::pair<int, int>> axes;  // of the loops, of the result
+    for (int k = 0; k < rank; ++k) {
+      Expr e = d.out_index[static_cast<size_t>(k)];
+      if (e->kind == ExprKind::axis) axes.push_back({e->id, k});
+      else if (!e.is_int(0)) return std::nullopt;
+      else axes.push_back({-1, k});
+    }
+    std::sort(axes.begin(), axes.end());
+    if (rank == 0 || axes.back().second == rank - 1) return std::nullopt;
+    Layout layout;
+    for (auto& [loop, k] : axes) layout.order.push_back(k);
+    layout.gap = gap_for(d.out->shape()[static_cast<size_t>(layout.order.back())]);
+    return layout;
+  }
+
   void spread_channels_last() {
     for (Item& item : region_.items) {
-      if (item.op || item.group.stages.size() != 1) continue;
-      Definition& d = item.group.stages[0];
+      if (item.op) continue;
+      Definition& d = item.group.stages.back();
       if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter) continue;
+      if (auto order = order_of_loops(d)) {
+        layouts_[d.out->id] = *order;
+        continue;
+      }
+      if (item.group.stages.size() != 1) continue;
       if (d.out_index != identity_indices(d.out->rank()) || d.out->rank() < 3) continue;
       if (work_.count(static_cast<int64_t>(makers_.at(d.out->id)))) continue;
       std::optional<Layout> found;
@@ -172,6 +196,12 @@ class LayoutChooser {
     return -1;
   }
 
+  // Is it a result whose kernel can store with a halo?
+  bool stores_anywhere(const Var* v) const {
+    const Group& group = region_.items[makers_.at(v->id)].group;
+    return group.stages.back().out == v && !group.stages.back().scatter;
+  }
+
   void choose_halo(size_t index, Work& w) {
     if (w.c.a.conditions.empty()) return;
     Definition& d = region_.items[index].group.stages[0];
@@ -189,7 +219,7 @@ class LayoutChooser {
     }
     for (Expr c : w.c.a.conditions)
       if (std::find(implied.begin(), implied.end(), c) == implied.end()) return;
-    if (must_be_plain(source) || region_.items[makers_.at(source->id)].group.stages.size() != 1 || region_.items[makers_.at(source->id)].group.stages[0].scatter) {
+    if (must_be_plain(source) || !stores_anywhere(source)) {
       source = haloed_copy(source, index, w);
       w.c.a.load = load(source->id, read->dtype, read->args);
     }
@@ -256,7 +286,8 @@ class LayoutChooser {
       if (narrow && plan.unrolled == 0) return;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
     }
-    if (!lanes_are_near(d, plan, w)) return;
+    if (!lanes_are_near(d, plan, w.c.a.load)) return;
+    bring_near(d, plan, index);
     Expr b_address = storage_address(var(w.c.b.load->id)->shape(), layout_of(w.c.b.load->id), w.c.b.load->args);
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
@@ -270,29 +301,47 @@ class LayoutChooser {
     item.group.contraction = plan;
   }
 
-  // Every load but that of the packed operand must be the same in all lanes, or one vector of neighbours, in order or
-  // shuffled.
-  bool lanes_are_near(const Definition& stored, const ContractionPlan& plan, const Work& w) const {
-    Definition d = stored;
-    d.body = w.c.a.load;
-    bool near = true;
+  // Is the load the same in all lanes, or one vector of neighbours, in order or shuffled?
+  bool lanes_are_near(const Definition& d, const ContractionPlan& plan, Expr load) const {
     int block = static_cast<int>(d.domain.size());
     Bounds bounds(graph_.symbols, d.domain);
     bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(plan.lanes_axis)], lanes_));
-    visit_loads(d, [&](Expr n) {
-      for (Expr e : n->args) near = near && !e->has_load;
-      if (!near) return;
-      Expr address = simplify(storage_address(var(n->id)->shape(), layout_of(n->id), n->args), bounds);
-      auto at = [&](int lane) {
-        return simplify(rewrite(address, [&](Expr x) { return x == axis(plan.lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
-      };
-      Expr first = at(0);
-      for (int lane = 1; lane < lanes_ && near; ++lane) {
-        Expr gap = simplify(at(lane) - first, bounds);
-        near = gap.if_int() && gap.as_int() >= 0 && gap.as_int() < lanes_;
-      }
+    for (Expr e : load->args)
+      if (e->has_load) return false;
+    Expr address = simplify(storage_address(var(load->id)->shape(), layout_of(load->id), load->args), bounds);
+    auto at = [&](int lane) {
+      return simplify(rewrite(address, [&](Expr x) { return x == axis(plan.lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
+    };
+    Expr first = at(0);
+    for (int lane = 1; lane < lanes_; ++lane) {
+      Expr gap = simplify(at(lane) - first, bounds);
+      if (!gap.if_int() || gap.as_int() < 0 || gap.as_int() >= lanes_) return false;
+    }
+    return true;
+  }
+
+  // What the epilogue reads across the lanes (a residual that lies row-major) is first copied along them.
+  void bring_near(Definition& d, const ContractionPlan& plan, size_t index) {
+    if (!d.epilogue) return;
+    std::vector<Expr> far;
+    visit(d.epilogue, [&](Expr n) {
+      if (n->kind == ExprKind::load && n->id != reduced_value && !lanes_are_near(d, plan, n) && !std::count(far.begin(), far.end(), n)) far.push_back(n);
     });
-    return near;
+    for (Expr read : far) {
+      Var* source = var(read->id);
+      Var* own = graph_.make_var(Type{TypeKind::tensor, read->dtype, Shape(d.domain.begin(), d.domain.begin() + d.kept())});
+      Definition copy;
+      copy.out = own;
+      copy.domain = own->shape();
+      copy.body = load(source->id, read->dtype, read->args);
+      copy.out_index = identity_indices(own->rank());
+      copy.nodes = d.nodes;
+      simplify(copy, graph_.symbols);
+      before_[index].push_back(item_of(copy));
+      layouts_[own->id] = last(own->rank(), plan.lanes_axis);
+      Expr near = load(own->id, read->dtype, identity_indices(own->rank()));
+      d.epilogue = rewrite(d.epilogue, [&](Expr n) { return n == read ? near : Expr(); });
+    }
   }
 
   Layout layout_of(int id) const {

@@ -137,20 +137,18 @@ class Fuser {
     std::vector<Expr> stored;  // e's axes as functions of r's
     if (the_load->args == identity_indices(e.out->rank()) && e.domain == r.out->shape()) {
       stored = r.out_index;
-    } else if (move) {
+    } else {
       std::vector<int> axes;
       if (is_permutation(the_load->args, &axes) && axes.size() == e.domain.size() && reads_all(*r.out, e.domain, axes)) {
         stored.resize(axes.size());
         for (size_t a = 0; a < axes.size(); ++a) stored[axes[a]] = r.out_index[a];
-      } else if (is_reshape(r.out->shape(), e.domain, the_load->args, symbols_)) {
+      } else if (move && is_reshape(r.out->shape(), e.domain, the_load->args, symbols_)) {
         Shape kept(r.domain.begin(), r.domain.begin() + r.kept());
         Bounds bounds(symbols_, kept);
         stored = simplify(unravel_index(e.domain, simplify(linear_index(r.out->shape(), r.out_index), bounds)), bounds);
       } else {
         return false;
       }
-    } else {
-      return false;
     }
     // The other operands must exist when the merged kernel runs: it takes e's place in the order.
     int old = r.out->id;

@@ -37,6 +37,12 @@ METAC_INLINE void store(T* p, V v) {
   __builtin_memcpy(p, &v, sizeof(V));
 }
 
+// Asks for the cache line at p, which need not exist, to be in the second-level cache soon.
+template <class T>
+METAC_INLINE void prefetch(const T* p) {
+  __builtin_prefetch(p, 0, 2);
+}
+
 // The first n lanes, 0 <= n <= lanes; the others read as zero and are not written.
 template <class V, class T>
 METAC_INLINE V load_first(const T* p, int64_t n) {

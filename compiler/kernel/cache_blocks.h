@@ -1,0 +1,42 @@
+// The order of a contraction's outer loops. The operand with the lanes (the weights) is walked panel by panel, a panel
+// being what one block of lanes needs; the other operand (the data) in blocks of points; a block of points uses all panels:
+//
+//   for blocks of points { for panels { for tiles of the block { registers } } }
+//
+// A block that stays in the second-level cache is read from memory once, and every panel once per block. With one block
+// (all points) the weights are read once; with blocks of one tile they are read for each.
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/expr.h"
+
+namespace metac {
+
+// How many different elements an address takes while each axis runs over its range (axes that are not listed stand still).
+// Axes whose steps are small multiples of each other overlap, as the window of a convolution does with its points. Empty
+// where the address is not linear in the axes.
+std::optional<double> distinct_elements(Expr address, const std::map<int, int64_t>& ranges);
+
+struct PointsLoop {
+  int axis = 0;         // that the loop advances
+  int64_t step = 1;     // by how many points
+  int64_t extent = 0;   // iterations; 0: not known
+};
+
+// One loop over points is cut: `inner` iterations of it are inside the panels, together with all loops further in.
+struct BlockOfPoints {
+  size_t loop = 0;
+  int64_t inner = 0;    // 0: all of them
+};
+
+struct PanelSizes {
+  int64_t panels = 1, bytes = 0;   // of one
+  std::map<int, int64_t> ranges;   // axes that run inside of a tile: the reduced ones
+};
+
+// loops: from the outermost to the innermost. The block with the least traffic beyond a cache of `cache_bytes`.
+BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel, int64_t cache_bytes);
+
+}  // namespace metac
