@@ -211,10 +211,12 @@ class KernelPrinter : private ValuePrinter {
       scopes_.emplace_back();
       vector_axis_ = loop.axis;
       width_ = width;
+      active_ = loop.active;
       lane_target_ = lanes;
       lane_local_ = node.lane_reduced;
       print_loops(node, k + 1);
       vector_axis_ = -1;
+      active_ = Expr();
       lane_local_ = -1;
       vector_locals_.clear();
       scopes_.pop_back();

@@ -20,6 +20,7 @@ CompileOptions ModelOptions::compile() const {
     throw UsageError("--cpu " + cpu + ": several instruction sets in one library are not available in this build yet; give one");
   result.cpu = cpu_target(cpu);
   result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
+  result.winograd = winograd;
   result.max_tensor_bytes = lower().max_tensor_bytes;
   return result;
 }
@@ -45,6 +46,9 @@ void add_compile_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--cpu", options.cpu, "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni")->capture_default_str();
   command.add_option("--fusion", options.fusion, "what becomes one kernel: the Jittor paper's labelling (paper) or greedy algorithm, or best, which goes beyond")
       ->check(CLI::IsMember({"paper", "greedy", "best"}))
+      ->capture_default_str();
+  command.add_option("--winograd", options.winograd, "the largest M of minimal filtering F(MxM, 3x3) for convolutions: fewer products, larger rounding errors; 0: none")
+      ->check(CLI::IsMember({0, 2, 4, 6}))
       ->capture_default_str();
   command.add_option("--max-tensor-bytes", options.max_tensor_bytes, "refuse models with a larger tensor (default 64G)")->type_name("BYTES");
 }

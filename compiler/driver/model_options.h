@@ -13,6 +13,7 @@ struct ModelOptions {
   std::string model;
   std::vector<std::string> shapes, dims;
   std::string cpu = "native", fusion = "best", max_tensor_bytes;
+  int winograd = 4;
   int threads = 0;
 
   // Throws UsageError or CompileError.

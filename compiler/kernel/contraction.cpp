@@ -231,7 +231,7 @@ class ContractionLowering {
     sum.unrolled = plan_.unrolled;
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = context_.l2_bytes;
-    sum.packed = plan_.packed >= 0;
+    if (plan_.packed >= 0) sum.prefetch_bytes = context_.l2_bytes / 3;
     int points = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;

@@ -20,9 +20,23 @@ struct ContractionPlan {
   int unrolled = 0;                 // how many of the innermost reduced axes are printed out
 };
 
+// A convolution by minimal filtering (lower_winograd.h). Axes are the Definition's. Its body is data * U, the data read at (y + window_y, x + window_x), U at position 0.
+struct WinogradPlan {
+  int outputs = 4;                   // m
+  int y = 0, x = 0;                  // kept axes that the window slides along
+  int window_y = 0, window_x = 0;    // reduced axes of extent 3
+  int image = -1;                    // a kept axis of the data alone whose rows of tiles share blocks; -1: none
+  int lanes_axis = 0;
+  int transformed = -1;              // Var id of U: [outer axes..., lane blocks, positions, channels, lanes of a block]
+  int vectors = 1, tile = 1;         // register tile of the products
+  int64_t rows = 1;                  // rows of tiles in a block
+  int64_t lane_groups = 1;           // a block's lanes are shared among this many iterations; divides the lane blocks
+};
+
 struct Group {
   std::vector<Definition> stages;   // in execution order
   std::optional<ContractionPlan> contraction;
+  std::optional<WinogradPlan> winograd;
   int shared = 0;                   // the first axes of every stage are the same loops
   std::set<int> internal;           // Vars (by id) that live only inside: scoped locals
   // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes

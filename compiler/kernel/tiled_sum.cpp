@@ -129,7 +129,7 @@ class TileNest {
 
   // While the tiles of one panel are computed, the next panel comes from memory: each step of the sum asks for a piece.
   std::optional<LoopNode> prefetch_panel(const std::vector<Loop>& steps) const {
-    if (!s_.packed || steps.empty() || panel_elements() * 4 > s_.cache_bytes / 3) return std::nullopt;
+    if (steps.empty() || panel_elements() * 4 > s_.prefetch_bytes) return std::nullopt;
     Expr tile = 0, step = 0;
     int64_t tiles = 1, step_count = 1;
     for (const Loop& l : points_loops_) {
@@ -147,13 +147,13 @@ class TileNest {
     Expr load = s_.body->args[1];
     Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
       if (n->kind != ExprKind::axis) return {};
-      if (n->id == s_.lane_axis) return (axis(lane_block_) + Expr(1)) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
+      if (n->id == s_.lane_axis) return axis(lane_block_) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
       return std::any_of(s_.reduced.begin(), s_.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0) : Expr();
     });
     int64_t piece = std::max<int64_t>(1, (panel_elements() + tiles * step_count - 1) / (tiles * step_count));
     LoopNode node;
     for (int64_t first = 0; first < piece; first += line)
-      node.prefetches.push_back({load->id, simplify(next + (tile * Expr(step_count) + step) * Expr(piece) + Expr(first), bounds())});
+      node.prefetches.push_back({load->id, simplify(next + Expr(panel_elements()) + (tile * Expr(step_count) + step) * Expr(piece) + Expr(first), bounds())});
     return node;
   }
 

@@ -15,7 +15,8 @@ struct TiledSum {
   int unrolled = 0;                   // how many of the innermost reduced loops are printed out
   bool lanes_in_both = false;
   int64_t cache_bytes = 0;            // > 0: loops over points are blocked for a cache of that size
-  bool packed = false;                // the second factor lies in panels, one per block of lanes, that are read in order
+  int64_t prefetch_bytes = 0;         // the second factor lies in panels, one per block of lanes, each behind the other:
+                                      // the next one is asked for if it is no larger than this
   Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
 };
 

@@ -12,9 +12,11 @@
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/cook_toom.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/passes/choose_lanes.h"
 #include "compiler/passes/contraction_axes.h"
+#include "compiler/passes/plan_winograd.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
@@ -47,7 +49,8 @@ class LayoutChooser {
     for (auto& [index, work] : work_) choose_result_layout(region_.items[static_cast<size_t>(index)].group, work);
     spread_channels_last();
     for (auto& [index, work] : work_) choose_halo(static_cast<size_t>(index), work);
-    for (auto& [index, work] : work_) finish(static_cast<size_t>(index), work);
+    for (auto& [index, work] : work_)
+      if (!filter_minimally(static_cast<size_t>(index), work)) finish(static_cast<size_t>(index), work);
     insert_items();
   }
 
@@ -286,14 +289,14 @@ class LayoutChooser {
       if (narrow && plan.unrolled == 0) return;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
     }
-    if (!lanes_are_near(d, plan, w.c.a.load)) return;
-    bring_near(d, plan, index);
+    if (!lanes_are_near(d, plan.lanes_axis, w.c.a.load)) return;
+    bring_near(d, plan.lanes_axis, index);
     Expr b_address = storage_address(var(w.c.b.load->id)->shape(), layout_of(w.c.b.load->id), w.c.b.load->args);
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
     if (constant || !w.c.b.conditions.empty() || !step || !step.is_int(1)) {
-      if (Var* packed = pack(d, w, plan, constant, index)) plan.packed = packed->id;
+      if (Var* packed = pack(d, w, plan.vectors, constant, index)) plan.packed = packed->id;
       else return;
     }
     d.body = w.c.a.load * w.c.b.load;
@@ -302,15 +305,15 @@ class LayoutChooser {
   }
 
   // Is the load the same in all lanes, or one vector of neighbours, in order or shuffled?
-  bool lanes_are_near(const Definition& d, const ContractionPlan& plan, Expr load) const {
+  bool lanes_are_near(const Definition& d, int lanes_axis, Expr load) const {
     int block = static_cast<int>(d.domain.size());
     Bounds bounds(graph_.symbols, d.domain);
-    bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(plan.lanes_axis)], lanes_));
+    bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(lanes_axis)], lanes_));
     for (Expr e : load->args)
       if (e->has_load) return false;
     Expr address = simplify(storage_address(var(load->id)->shape(), layout_of(load->id), load->args), bounds);
     auto at = [&](int lane) {
-      return simplify(rewrite(address, [&](Expr x) { return x == axis(plan.lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
+      return simplify(rewrite(address, [&](Expr x) { return x == axis(lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
     };
     Expr first = at(0);
     for (int lane = 1; lane < lanes_; ++lane) {
@@ -321,11 +324,11 @@ class LayoutChooser {
   }
 
   // What the epilogue reads across the lanes (a residual that lies row-major) is first copied along them.
-  void bring_near(Definition& d, const ContractionPlan& plan, size_t index) {
+  void bring_near(Definition& d, int lanes_axis, size_t index) {
     if (!d.epilogue) return;
     std::vector<Expr> far;
     visit(d.epilogue, [&](Expr n) {
-      if (n->kind == ExprKind::load && n->id != reduced_value && !lanes_are_near(d, plan, n) && !std::count(far.begin(), far.end(), n)) far.push_back(n);
+      if (n->kind == ExprKind::load && n->id != reduced_value && !lanes_are_near(d, lanes_axis, n) && !std::count(far.begin(), far.end(), n)) far.push_back(n);
     });
     for (Expr read : far) {
       Var* source = var(read->id);
@@ -338,7 +341,7 @@ class LayoutChooser {
       copy.nodes = d.nodes;
       simplify(copy, graph_.symbols);
       before_[index].push_back(item_of(copy));
-      layouts_[own->id] = last(own->rank(), plan.lanes_axis);
+      layouts_[own->id] = last(own->rank(), lanes_axis);
       Expr near = load(own->id, read->dtype, identity_indices(own->rank()));
       d.epilogue = rewrite(d.epilogue, [&](Expr n) { return n == read ? near : Expr(); });
     }
@@ -419,8 +422,8 @@ class LayoutChooser {
   }
 
   // packed[other kept axes of b..., lane block, reduced axes..., lane] = b, zero beyond the lanes' extent.
-  Var* pack(Definition& d, Work& w, const ContractionPlan& plan, bool constant, size_t index) {
-    int64_t block = static_cast<int64_t>(plan.vectors) * lanes_;
+  Var* pack(Definition& d, Work& w, int vectors, bool constant, size_t index) {
+    int64_t block = static_cast<int64_t>(vectors) * lanes_;
     std::vector<int> others;
     for (int k : axes_used_of(w.c.b.load, d))
       if (k != w.lanes_axis) others.push_back(k);
@@ -467,6 +470,101 @@ class LayoutChooser {
       before_[index].push_back(item_of(p));
     }
     return packed;
+  }
+
+  // ---- minimal filtering ----
+  bool filter_minimally(size_t index, Work& w) {
+    Definition& d = region_.items[index].group.stages[0];
+    if (narrow_.count(d.out->id) || w.lanes_in_both || !is_constant_(var(w.c.b.load->id))) return false;
+    auto plan = plan_winograd(d, w.c, w.lanes_axis, options_.cpu, options_.winograd);
+    if (!plan || !reach_beyond(d, w, *plan)) return false;
+    bring_near(d, w.lanes_axis, index);
+    pack(d, w, plan->vectors, true, index);
+    d.body = w.c.a.load * load_transformed(d, w, *plan);
+    simplify(d, graph_.symbols);
+    region_.items[index].group.winograd = *plan;
+    return true;
+  }
+
+  // The last tiles read past the data: the halo grows to hold that. False where the data cannot have one, or does not
+  // have its channels together.
+  bool reach_beyond(const Definition& d, const Work& w, const WinogradPlan& plan) {
+    Expr read = w.c.a.load;
+    Var* source = var(read->id);
+    Layout layout = layout_of(source->id);
+    if (read->dtype != DType::f32 || layout.order.empty()) return false;
+    Expr channel = read->args[static_cast<size_t>(layout.order.back())];
+    if (uses_axis(channel, plan.y) || uses_axis(channel, plan.x) || channel.is_constant()) return false;
+    TileReach reach = tile_reach(d, w.c, plan);
+    auto beyond = [&](int k, int64_t end) { return std::max<int64_t>(0, end - source->shape()[static_cast<size_t>(k)].as_int()); };
+    if (!source->shape()[static_cast<size_t>(reach.y_index)].if_int() || !source->shape()[static_cast<size_t>(reach.x_index)].if_int()) return false;
+    int64_t y = beyond(reach.y_index, reach.y), x = beyond(reach.x_index, reach.x);
+    if (y == 0 && x == 0) return true;
+    if (!layout.has_halo()) {
+      if (must_be_plain(source) || !stores_anywhere(source)) return false;
+      layout.before.assign(read->args.size(), 0);
+      layout.after.assign(read->args.size(), 0);
+    }
+    int64_t& after_y = layout.after[static_cast<size_t>(reach.y_index)];
+    int64_t& after_x = layout.after[static_cast<size_t>(reach.x_index)];
+    after_y = std::max(after_y, y);
+    after_x = std::max(after_x, x);
+    layouts_[source->id] = layout;
+    return true;
+  }
+
+  // U[outer..., lane block, (i, j), channel, lane] = sum of g[i, ky] * g[j, kx] * packed[outer..., lane block, ..., lane].
+  Expr load_transformed(const Definition& d, Work& w, WinogradPlan& plan) {
+    int size = plan.outputs + 2;
+    Var* packed = var(w.c.b.load->id);
+    Var* table = graph_.make_var(Type{TypeKind::tensor, DType::f32, {size, 3}});
+    std::vector<float> values;
+    for (const std::vector<double>& row : cook_toom(plan.outputs, 3).g)
+      for (double v : row) values.push_back(static_cast<float>(v));
+    table->constant = make_tensor(DType::f32, {size, 3}, values);
+    // The packed weights' axes after the outer ones: lane block, the reduced axes in order, lane.
+    size_t rank = packed->shape().size(), outer = rank - 5;
+    Definition u;
+    std::vector<Expr> from(rank), at(w.c.b.load->args.begin(), w.c.b.load->args.begin() + static_cast<int64_t>(outer) + 1);
+    Shape shape;
+    auto kept = [&](Expr extent) {
+      u.domain.push_back(extent);
+      return axis(static_cast<int>(u.domain.size()) - 1);
+    };
+    for (size_t k = 0; k <= outer; ++k) {
+      from[k] = kept(packed->shape()[k]);
+      u.out_index.push_back(from[k]);
+      shape.push_back(packed->shape()[k]);
+    }
+    Expr i = kept(size), j = kept(size);
+    u.out_index.push_back(i * Expr(size) + j);
+    shape.push_back(int64_t{size} * size);
+    at.push_back(0);
+    int channel = -1;
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+      if (k != plan.window_y && k != plan.window_x) channel = k;
+    Expr c = kept(d.domain[static_cast<size_t>(channel)]), lane = kept(packed->shape().back());
+    u.out_index.push_back(c);
+    u.out_index.push_back(lane);
+    shape.push_back(d.domain[static_cast<size_t>(channel)]);
+    shape.push_back(packed->shape().back());
+    at.push_back(axis(channel));
+    at.push_back(w.c.b.load->args.back());
+    Expr ky = kept(3), kx = kept(3);
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+      from[outer + 1 + static_cast<size_t>(k - d.kept())] = k == channel ? c : k == plan.window_y ? ky : kx;
+    from[rank - 1] = lane;
+    u.reduced = 2;
+    u.reduce = Reduce::add;
+    u.body = load(table->id, DType::f32, {i, ky}) * load(table->id, DType::f32, {j, kx}) * load(packed->id, DType::f32, from);
+    u.epilogue = load(reduced_value, DType::f32, {});
+    u.out = graph_.make_var(Type{TypeKind::tensor, DType::f32, shape});
+    u.nodes = d.nodes;
+    simplify(u, graph_.symbols);
+    prepare_.items.push_back(item_of(u));
+    made_in_prepare_.push_back(u.out);
+    plan.transformed = u.out->id;
+    return load(u.out->id, DType::f32, at);
   }
 
   void insert_items() {

@@ -17,6 +17,7 @@ struct CompileOptions {
   Target target = Target::cpu;
   CpuTarget cpu;
   Fusion fusion = Fusion::best;
+  int winograd = 4;                  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
   std::string print_after;           // a pass name: its result is written to `trace`
   std::string emit;                  // "meta", "fused", "loops": the stage's text is written to `trace`
   bool time_passes = false;

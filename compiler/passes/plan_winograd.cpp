@@ -1,0 +1,180 @@
+#include "compiler/passes/plan_winograd.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace metac {
+namespace {
+
+// A kept axis and a reduced axis that slide along one index of the data: index = point + window + constant.
+struct Window {
+  int point = 0, window = 0, index = 0;
+};
+
+std::optional<Window> window_at(const Definition& d, Expr index, int position) {
+  Linear form = linear_form(index);
+  if (form.terms.size() != 2) return std::nullopt;
+  Window w{-1, -1, position};
+  for (auto& [term, factor] : form.terms) {
+    if (term->kind != ExprKind::axis || factor != 1) return std::nullopt;
+    (term->id < d.kept() ? w.point : w.window) = term->id;
+  }
+  if (w.point < 0 || w.window < 0 || !d.domain[static_cast<size_t>(w.window)].is_int(3)) return std::nullopt;
+  return w;
+}
+
+int uses_of(Expr load, int axis_id) {
+  int uses = 0;
+  for (Expr e : load->args) uses += uses_axis(e, axis_id);
+  return uses;
+}
+
+struct Windows {
+  Window y, x;
+  int channel = -1, image = -1;
+};
+
+std::optional<Windows> match_windows(const Definition& d, const Contraction& c, int lanes_axis) {
+  if (d.reduced != 3 || !c.a.conditions.empty() || !c.b.conditions.empty()) return std::nullopt;
+  std::vector<Window> found;
+  std::vector<int> plain;
+  for (size_t k = 0; k < c.a.load->args.size(); ++k) {
+    Expr e = c.a.load->args[k];
+    if (e->has_load) return std::nullopt;
+    if (auto w = window_at(d, e, static_cast<int>(k)))
+      found.push_back(*w);
+    else if (e->kind == ExprKind::axis)
+      plain.push_back(e->id);
+  }
+  if (found.size() != 2 || found[0].window == found[1].window || found[0].point == found[1].point) return std::nullopt;
+  Windows w{found[0], found[1], -1, -1};
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+    if (k != w.y.window && k != w.x.window) w.channel = k;
+  if (uses_of(c.a.load, w.channel) != 1 || uses_of(c.b.load, w.channel) != 1 || !d.domain[static_cast<size_t>(w.channel)].if_int()) return std::nullopt;
+  for (const Window& one : found) {
+    if (uses_of(c.a.load, one.point) != 1 || uses_of(c.a.load, one.window) != 1) return std::nullopt;
+    if (uses_of(c.b.load, one.point) != 0 || uses_of(c.b.load, one.window) != 1) return std::nullopt;
+    if (!d.domain[static_cast<size_t>(one.point)].if_int()) return std::nullopt;
+  }
+  if (uses_of(c.a.load, lanes_axis) != 0 || !d.domain[static_cast<size_t>(lanes_axis)].if_int()) return std::nullopt;
+  for (int k : plain)
+    if (k < d.kept() && uses_of(c.b.load, k) == 0 && w.image < 0) w.image = k;
+  return w;
+}
+
+// Core cycles, summed reach the cores that share the work.
+class Estimate {
+ public:
+  Estimate(const Definition& d, const Windows& w, int lanes_axis, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4) {
+    auto extent = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int()) : 1.0; };
+    height_ = extent(w.y.point);
+    width_ = extent(w.x.point);
+    channels_ = extent(w.channel);
+    filters_ = extent(lanes_axis);
+    images_ = w.image < 0 ? 1 : extent(w.image);
+    for (int k = 0; k < d.kept(); ++k)
+      if (k != w.y.point && k != w.x.point && k != w.image && k != lanes_axis) repeats_ *= extent(k);
+  }
+
+  double direct() const {
+    double products = 9 * images_ * height_ * width_ * channels_ * rounded(filters_) / (2 * lanes_ * 0.92);
+    return repeats_ * (products + 0.3 * memory_cycles(9 * channels_ * filters_ * 4));
+  }
+
+  double filtered(int m, WinogradPlan& plan) const {
+    double size = (m + 2) * (m + 2), tiles_y = tiles(height_, m), tiles_x = tiles(width_, m), rows = images_ * tiles_y;
+    double weight_bytes = size * channels_ * rounded(filters_) * 4;
+    double best = -1;
+    for (int64_t r = 1; static_cast<double>(r) < rows + 1; ++r) {
+      double block_tiles = static_cast<double>(r) * tiles_x, blocks = std::ceil(rows / static_cast<double>(r));
+      if (block_tiles > 128 && r > 1) break;
+      double data_bytes = size * block_tiles * channels_ * 4, l2 = static_cast<double>(cpu_.l2_bytes);
+      double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
+      // Between the phases: in the second-level cache, or beyond.
+      double traffic = data_bytes < 0.6 * l2 ? 0 : blocks * data_bytes * lane_blocks;
+      if (weight_bytes > 0.4 * l2) traffic += (blocks - 1) * weight_bytes;
+      double tile_efficiency = 0.88 * std::min(1.0, (block_tiles + 2) / 12);
+      double products = size * blocks * block_tiles * channels_ * rounded(filters_) / (2 * lanes_ * tile_efficiency);
+      double cycles = products + traffic / 16 + 0.3 * memory_cycles(weight_bytes);
+      double into = images_ * tiles_y * tiles_x * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 6.0 * size);
+      int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
+      cycles += into * static_cast<double>(groups) + images_ * tiles_y * tiles_x * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 5.5 * size);
+      if (best >= 0 && cycles >= best) continue;
+      best = cycles;
+      plan.rows = r;
+      plan.lane_groups = groups;
+    }
+    return repeats_ * best;
+  }
+
+ private:
+  static double tiles(double extent, int m) { return std::ceil(extent / m); }
+  double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
+  // What all cores together wait for memory: about 9 bytes a cycle of one core.
+  static double memory_cycles(double bytes) { return bytes / 4.5; }
+
+  // Few blocks are shared out by lanes; each share transforms the data again.
+  static int64_t lane_groups(double blocks, int64_t lane_blocks, double products_per_transform) {
+    constexpr double wanted = 8;
+    int64_t groups = 1;
+    for (int64_t g = 2; g <= lane_blocks; ++g)
+      if (lane_blocks % g == 0 && blocks * static_cast<double>(g) <= wanted && static_cast<double>(g - 1) <= 0.12 * products_per_transform) groups = g;
+    return groups;
+  }
+
+  const CpuTarget& cpu_;
+  double lanes_;
+  double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
+};
+
+}  // namespace
+
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest) {
+  auto windows = match_windows(d, c, lanes_axis);
+  if (!windows) return std::nullopt;
+  int lanes = cpu.vector_bytes / 4;
+  if (d.domain[static_cast<size_t>(windows->channel)].as_int() < lanes) return std::nullopt;
+  Estimate estimate(d, *windows, lanes_axis, cpu);
+  WinogradPlan best;
+  double least = 0.85 * estimate.direct();
+  bool found = false;
+  for (int m = 2; m <= largest; m += 2) {
+    WinogradPlan plan;
+    plan.outputs = m;
+    plan.y = windows->y.point;
+    plan.x = windows->x.point;
+    plan.window_y = windows->y.window;
+    plan.window_x = windows->x.window;
+    plan.image = windows->image;
+    plan.lanes_axis = lanes_axis;
+    double cycles = estimate.filtered(m, plan);
+    if (cycles >= least) continue;
+    least = cycles;
+    best = plan;
+    found = true;
+  }
+  if (!found) return std::nullopt;
+  int64_t tiles_x = (d.domain[static_cast<size_t>(best.x)].as_int() + best.outputs - 1) / best.outputs;
+  Tile tile = choose_tile(best.rows * tiles_x, d.domain[static_cast<size_t>(lanes_axis)].as_int(), lanes, cpu.vector_bytes >= 64 ? 32 : 16, false);
+  best.vectors = tile.vectors;
+  best.tile = tile.points;
+  int64_t lane_blocks = (d.domain[static_cast<size_t>(lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
+  while (lane_blocks % best.lane_groups != 0) --best.lane_groups;
+  return best;
+}
+
+TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan) {
+  TileReach reach;
+  for (size_t k = 0; k < c.a.load->args.size(); ++k) {
+    Expr e = c.a.load->args[k];
+    for (bool along_y : {true, false}) {
+      if (!uses_axis(e, along_y ? plan.y : plan.x)) continue;
+      int64_t points = d.domain[static_cast<size_t>(along_y ? plan.y : plan.x)].as_int();
+      (along_y ? reach.y_index : reach.x_index) = static_cast<int>(k);
+      (along_y ? reach.y : reach.x) = (points + plan.outputs - 1) / plan.outputs * plan.outputs + 2 + linear_form(e).constant;
+    }
+  }
+  return reach;
+}
+
+}  // namespace metac

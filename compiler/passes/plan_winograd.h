@@ -1,0 +1,20 @@
+// Which convolutions are worth minimal filtering (kernel/lower_winograd.h), with how large tiles and in which blocks.
+#pragma once
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/target.h"
+
+namespace metac {
+
+// For a contraction without conditions whose second operand has the lanes. Two reduced axes of extent 3 must be windows of
+// kept axes of stride and dilation 1, a third the only other one. Empty where filtering directly is faster.
+// largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none.
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest);
+
+// Up to which index of the data the last tile reads, exclusive, along y and x.
+struct TileReach {
+  int y_index = 0, x_index = 0;   // of the data's load
+  int64_t y = 0, x = 0;
+};
+TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan);
+
+}  // namespace metac
