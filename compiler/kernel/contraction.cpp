@@ -182,6 +182,8 @@ class ContractionLowering {
     offset_ = storage_address(d_.out->shape(), layout_of(d_.out->id), index);
     lane_axis_ = kept_[static_cast<size_t>(plan_.lanes_axis)].axis;
     simplify_all();
+    Expr step = stride_of(offset_, lane_axis_);
+    METAC_ASSERT(bool(step) && step.is_int(1), "lanes of v", d_.out->id, " step by ", step ? to_string(step) : "no constant");
   }
 
   // The tiled axis: of the axes that the lanes' operand does not follow, the one with the smallest step in the output.

@@ -145,13 +145,13 @@ class LayoutChooser {
       if (item.op) continue;
       Definition& d = item.group.stages.back();
       if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter) continue;
+      if (work_.count(static_cast<int64_t>(makers_.at(d.out->id)))) continue;  // stored along its lanes
       if (auto order = order_of_loops(d)) {
         layouts_[d.out->id] = *order;
         continue;
       }
       if (item.group.stages.size() != 1) continue;
       if (d.out_index != identity_indices(d.out->rank()) || d.out->rank() < 3) continue;
-      if (work_.count(static_cast<int64_t>(makers_.at(d.out->id)))) continue;
       std::optional<Layout> found;
       visit_loads(d, [&](Expr n) {
         auto layout = layouts_.find(n->id);
