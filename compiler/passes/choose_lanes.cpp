@@ -62,6 +62,7 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
   for (bool swap : {false, true}) {
     LaneChoice w;
     w.c = swap ? Contraction{matched->b, matched->a} : *matched;
+    w.kept = d.kept();
     bool packable = true;  // what `prepare` or a packing kernel can test
     for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);
     if (!packable || !choose_axis(d, w, lanes, narrow)) continue;

@@ -11,6 +11,7 @@ struct LaneChoice {
   Contraction c;              // b is the operand with the lanes
   int lanes_axis = 0;         // kept axis of the definition
   int out_axis = 0;           // axis of the result that it is
+  int kept = 0;               // the definition's axes from here on are reduced
   bool lanes_in_both = false;
 };
 

@@ -12,12 +12,14 @@
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
-#include "compiler/kernel/cook_toom.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/passes/choose_lanes.h"
 #include "compiler/passes/contraction_axes.h"
+#include "compiler/passes/layout_rules.h"
+#include "compiler/passes/pack_operand.h"
 #include "compiler/passes/plan_winograd.h"
 #include "compiler/passes/split_parts.h"
+#include "compiler/passes/transform_weights.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -48,6 +50,7 @@ class LayoutChooser {
       if (auto work = find_work(item)) work_[&item - region_.items.data()] = *work;
     for (auto& [index, work] : work_) choose_result_layout(region_.items[static_cast<size_t>(index)].group, work);
     spread_channels_last();
+    for (auto& [index, work] : work_) store_for_reader(work);
     for (auto& [index, work] : work_) choose_halo(static_cast<size_t>(index), work);
     for (auto& [index, work] : work_)
       if (!filter_minimally(static_cast<size_t>(index), work)) finish(static_cast<size_t>(index), work);
@@ -72,23 +75,9 @@ class LayoutChooser {
     return choose_lanes(d, lanes_, narrow_.count(d.out->id) > 0, [this](int id) { return is_constant_(var(id)); });
   }
 
-  static Expr all_of(const std::vector<Expr>& conditions) {
-    Expr all = bool_constant(true);
-    for (Expr c : conditions) all = logical_and(all, c);
-    return all;
-  }
-
   static std::vector<int> axes_used_of(Expr load, const Definition& d) { return axes_used(load, 0, d.kept()); }
 
   // ---- layouts ----
-  static Layout last(int rank, int the_axis) {
-    Layout layout;
-    for (int k = 0; k < rank; ++k)
-      if (k != the_axis) layout.order.push_back(k);
-    layout.order.push_back(the_axis);
-    return layout;
-  }
-
   void choose_result_layout(Group& group, const Work& w) {
     Definition& d = group.stages[0];
     int rank = d.out->rank();
@@ -112,32 +101,10 @@ class LayoutChooser {
     layouts_[d.out->id].gap = gap_for(d.out->shape()[static_cast<size_t>(w.out_axis)]);
   }
 
-  // Rows of a multiple of 4 KiB would all fall into the same sets of the first-level cache.
-  static int64_t gap_for(Expr extent) { return extent.if_int() && extent.as_int() % 1024 == 0 ? 16 : 0; }
-
   static Item item_of(Definition d) {
     Item item;
     item.group.stages = {std::move(d)};
     return item;
-  }
-
-  // Computed along rows and stored across them (a normalisation whose transpose was fused into it): storage follows the
-  // loops.
-  static std::optional<Layout> order_of_loops(const Definition& d) {
-    int rank = d.out->rank();
-    std::vector<std::pair<int, int>> axes;  // of the loops, of the result
-    for (int k = 0; k < rank; ++k) {
-      Expr e = d.out_index[static_cast<size_t>(k)];
-      if (e->kind == ExprKind::axis) axes.push_back({e->id, k});
-      else if (!e.is_int(0)) return std::nullopt;
-      else axes.push_back({-1, k});
-    }
-    std::sort(axes.begin(), axes.end());
-    if (rank == 0 || axes.back().second == rank - 1) return std::nullopt;
-    Layout layout;
-    for (auto& [loop, k] : axes) layout.order.push_back(k);
-    layout.gap = gap_for(d.out->shape()[static_cast<size_t>(layout.order.back())]);
-    return layout;
   }
 
   void spread_channels_last() {
@@ -192,6 +159,16 @@ class LayoutChooser {
   }
 
   // ---- halos ----
+  // Data that nobody has a layout for yet lies as the first contraction wants it.
+  void store_for_reader(const Work& w) {
+    Var* source = var(w.c.a.load->id);
+    if (layouts_.count(source->id) || must_be_plain(source) || !stores_anywhere(source) || work_.count(static_cast<int64_t>(makers_.at(source->id)))) return;
+    int inner = wanted_last(w);
+    if (inner < 0 || inner == source->rank() - 1) return;
+    layouts_[source->id] = last(source->rank(), inner);
+    layouts_[source->id].gap = gap_for(source->shape()[static_cast<size_t>(inner)]);
+  }
+
   // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
   static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
     for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32})
@@ -238,11 +215,26 @@ class LayoutChooser {
     w.c.a.conditions.clear();
   }
 
+  // The axis of the data that the sum or the lanes run along, if it is long; -1: none.
+  int wanted_last(const Work& w) const {
+    const Var* source = var(w.c.a.load->id);
+    int inner = -1;
+    int64_t longest = lanes_ - 1;
+    for (int k = 0; k < source->rank(); ++k) {
+      Expr e = w.c.a.load->args[static_cast<size_t>(k)];
+      if (!(w.lanes_in_both ? e == axis(w.lanes_axis) : runs_along_sum(e, w.kept))) continue;
+      const int64_t* extent = source->shape()[static_cast<size_t>(k)].if_int();
+      if (!extent || *extent <= longest) continue;
+      longest = *extent;
+      inner = k;
+    }
+    return inner;
+  }
+
   // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
   // the sum run along.
   Var* haloed_copy(Var* source, size_t index, const Work& w) {
     if (auto found = copies_.find(source->id); found != copies_.end()) return found->second;
-    const Definition& d = region_.items[index].group.stages[0];
     Var* own = graph_.make_var(source->type);
     Definition copy;
     copy.out = own;
@@ -251,16 +243,7 @@ class LayoutChooser {
     copy.out_index = identity_indices(source->rank());
     before_[index].push_back(item_of(copy));
     copies_[source->id] = own;
-    int inner = -1;
-    int64_t longest = lanes_ - 1;
-    for (int k = 0; k < source->rank(); ++k) {
-      Expr e = w.c.a.load->args[static_cast<size_t>(k)];
-      if (e->kind != ExprKind::axis || (w.lanes_in_both ? e->id != w.lanes_axis : e->id < d.kept())) continue;
-      const int64_t* extent = source->shape()[static_cast<size_t>(k)].if_int();
-      if (!extent || *extent <= longest) continue;
-      longest = *extent;
-      inner = k;
-    }
+    int inner = wanted_last(w);
     if (inner >= 0) {
       layouts_[own->id] = last(source->rank(), inner);
       layouts_[own->id].gap = gap_for(source->shape()[static_cast<size_t>(inner)]);
@@ -275,7 +258,7 @@ class LayoutChooser {
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
     bool narrow = narrow_.count(d.out->id) > 0;
     if (!narrow && !linear_in_the_tile(d, w)) return;
-    if (!narrow) split_reduced_axis(d, w);
+    if (!narrow) split_reduced_axis(d, w.c, storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), graph_.symbols);
     ContractionPlan plan;
     plan.lanes_axis = w.lanes_axis;
     plan.lanes_in_both = w.lanes_in_both;
@@ -386,90 +369,23 @@ class LayoutChooser {
     return runs.empty() ? 0 : runs[choose_tiled_axis(runs)];
   }
 
-  // A long reduced axis that is contiguous in the other operand, outside of window axes: 16 of it innermost, so that a
-  // window's neighbours read the same cache lines while these are near.
-  void split_reduced_axis(Definition& d, Work& w) {
-    constexpr int64_t run = 16;
-    if (d.reduced < 2) return;
-    Bounds bounds(graph_.symbols, d.domain);
-    Expr a = simplify(storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), bounds);
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
-      Expr step = stride_of(a, k);
-      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-      if (!step || !step.is_int(1) || !extent || *extent % run != 0 || *extent <= run) continue;
-      std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
-      int inner = static_cast<int>(d.domain.size());
-      renamed[static_cast<size_t>(k)] = axis(k) * Expr(run) + axis(inner);
-      d.domain[static_cast<size_t>(k)] = *extent / run;
-      d.domain.push_back(run);
-      ++d.reduced;
-      // The outer part goes to the front of the reduced axes.
-      std::vector<int> position(d.domain.size());
-      std::vector<Expr> moved;
-      for (int n = 0; n < static_cast<int>(position.size()); ++n) {
-        position[static_cast<size_t>(n)] = n == k ? d.kept() : n >= d.kept() && n < k ? n + 1 : n;
-        moved.push_back(axis(position[static_cast<size_t>(n)]));
-      }
-      for (Expr* e : {&w.c.a.load, &w.c.b.load}) *e = substitute_axes(substitute_axes(*e, renamed), moved);
-      for (Expr& e : w.c.b.conditions) e = substitute_axes(substitute_axes(e, renamed), moved);
-      d.body = w.c.a.load * w.c.b.load;
-      if (!w.c.b.conditions.empty()) d.body = select(all_of(w.c.b.conditions), d.body, float_constant(0, DType::f32));
-      Shape domain(d.domain.size());
-      for (size_t n = 0; n < position.size(); ++n) domain[static_cast<size_t>(position[n])] = d.domain[n];
-      d.domain = domain;
-      return;
+  // Packs the operand with the lanes: in `prepare` where it is made of parameters, else in a kernel before this one.
+  Var* pack(Definition& d, Work& w, int vectors, bool constant, size_t index) {
+    auto packed = pack_operand(graph_, d, w.c.b, w.lanes_axis, static_cast<int64_t>(vectors) * lanes_, constant);
+    if (!packed) return nullptr;
+    w.c.b.load = packed->load;
+    Var* out = packed->kernel.out;
+    if (constant) {
+      prepare(std::move(packed->kernel));
+    } else {
+      before_[index].push_back(item_of(std::move(packed->kernel)));
     }
+    return out;
   }
 
-  // packed[other kept axes of b..., lane block, reduced axes..., lane] = b, zero beyond the lanes' extent.
-  Var* pack(Definition& d, Work& w, int vectors, bool constant, size_t index) {
-    int64_t block = static_cast<int64_t>(vectors) * lanes_;
-    std::vector<int> others;
-    for (int k : axes_used_of(w.c.b.load, d))
-      if (k != w.lanes_axis) others.push_back(k);
-    Expr lanes_extent = d.domain[static_cast<size_t>(w.lanes_axis)];
-    Shape shape;
-    std::vector<Expr> at, from(d.domain.size());
-    for (int k : others) {
-      from[static_cast<size_t>(k)] = axis(static_cast<int>(shape.size()));
-      shape.push_back(d.domain[static_cast<size_t>(k)]);
-      at.push_back(axis(k));
-    }
-    int lane_block = static_cast<int>(shape.size());
-    shape.push_back(ceil_div(lanes_extent, block));
-    at.push_back(floor_div(axis(w.lanes_axis), block));
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
-      if (!uses_axis(w.c.b.load, k)) continue;
-      from[static_cast<size_t>(k)] = axis(static_cast<int>(shape.size()));
-      shape.push_back(d.domain[static_cast<size_t>(k)]);
-      at.push_back(axis(k));
-    }
-    int lane = static_cast<int>(shape.size());
-    shape.push_back(block);
-    at.push_back(floor_mod(axis(w.lanes_axis), block));
-    if (constant && !is_static(shape)) return nullptr;
-    Expr lane_index = axis(lane_block) * Expr(block) + axis(lane);
-    from[static_cast<size_t>(w.lanes_axis)] = lane_index;
-    for (size_t k = 0; k < from.size(); ++k)
-      if (!from[k]) from[k] = axis(static_cast<int>(k) + 1000);  // not in b
-    Var* packed = graph_.make_var(Type{TypeKind::tensor, DType::f32, shape});
-    Definition p;
-    p.out = packed;
-    p.domain = shape;
-    p.body = substitute_axes(w.c.b.load, from);
-    if (!w.c.b.conditions.empty()) p.body = select(substitute_axes(all_of(w.c.b.conditions), from), p.body, float_constant(0, DType::f32));
-    if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, float_constant(0, DType::f32));
-    p.out_index = identity_indices(static_cast<int>(shape.size()));
-    p.nodes = d.nodes;
-    simplify(p, graph_.symbols);
-    w.c.b.load = load(packed->id, DType::f32, at);
-    if (constant) {
-      prepare_.items.push_back(item_of(p));
-      made_in_prepare_.push_back(packed);
-    } else {
-      before_[index].push_back(item_of(p));
-    }
-    return packed;
+  void prepare(Definition d) {
+    made_in_prepare_.push_back(d.out);
+    prepare_.items.push_back(item_of(std::move(d)));
   }
 
   // ---- minimal filtering ----
@@ -480,7 +396,10 @@ class LayoutChooser {
     if (!plan || !reach_beyond(d, w, *plan)) return false;
     bring_near(d, w.lanes_axis, index);
     pack(d, w, plan->vectors, true, index);
-    d.body = w.c.a.load * load_transformed(d, w, *plan);
+    PackedOperand transformed = transform_weights(graph_, d, w.c.b.load, *plan);
+    plan->transformed = transformed.kernel.out->id;
+    d.body = w.c.a.load * transformed.load;
+    prepare(std::move(transformed.kernel));
     simplify(d, graph_.symbols);
     region_.items[index].group.winograd = *plan;
     return true;
@@ -511,60 +430,6 @@ class LayoutChooser {
     after_x = std::max(after_x, x);
     layouts_[source->id] = layout;
     return true;
-  }
-
-  // U[outer..., lane block, (i, j), channel, lane] = sum of g[i, ky] * g[j, kx] * packed[outer..., lane block, ..., lane].
-  Expr load_transformed(const Definition& d, Work& w, WinogradPlan& plan) {
-    int size = plan.outputs + 2;
-    Var* packed = var(w.c.b.load->id);
-    Var* table = graph_.make_var(Type{TypeKind::tensor, DType::f32, {size, 3}});
-    std::vector<float> values;
-    for (const std::vector<double>& row : cook_toom(plan.outputs, 3).g)
-      for (double v : row) values.push_back(static_cast<float>(v));
-    table->constant = make_tensor(DType::f32, {size, 3}, values);
-    // The packed weights' axes after the outer ones: lane block, the reduced axes in order, lane.
-    size_t rank = packed->shape().size(), outer = rank - 5;
-    Definition u;
-    std::vector<Expr> from(rank), at(w.c.b.load->args.begin(), w.c.b.load->args.begin() + static_cast<int64_t>(outer) + 1);
-    Shape shape;
-    auto kept = [&](Expr extent) {
-      u.domain.push_back(extent);
-      return axis(static_cast<int>(u.domain.size()) - 1);
-    };
-    for (size_t k = 0; k <= outer; ++k) {
-      from[k] = kept(packed->shape()[k]);
-      u.out_index.push_back(from[k]);
-      shape.push_back(packed->shape()[k]);
-    }
-    Expr i = kept(size), j = kept(size);
-    u.out_index.push_back(i * Expr(size) + j);
-    shape.push_back(int64_t{size} * size);
-    at.push_back(0);
-    int channel = -1;
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
-      if (k != plan.window_y && k != plan.window_x) channel = k;
-    Expr c = kept(d.domain[static_cast<size_t>(channel)]), lane = kept(packed->shape().back());
-    u.out_index.push_back(c);
-    u.out_index.push_back(lane);
-    shape.push_back(d.domain[static_cast<size_t>(channel)]);
-    shape.push_back(packed->shape().back());
-    at.push_back(axis(channel));
-    at.push_back(w.c.b.load->args.back());
-    Expr ky = kept(3), kx = kept(3);
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
-      from[outer + 1 + static_cast<size_t>(k - d.kept())] = k == channel ? c : k == plan.window_y ? ky : kx;
-    from[rank - 1] = lane;
-    u.reduced = 2;
-    u.reduce = Reduce::add;
-    u.body = load(table->id, DType::f32, {i, ky}) * load(table->id, DType::f32, {j, kx}) * load(packed->id, DType::f32, from);
-    u.epilogue = load(reduced_value, DType::f32, {});
-    u.out = graph_.make_var(Type{TypeKind::tensor, DType::f32, shape});
-    u.nodes = d.nodes;
-    simplify(u, graph_.symbols);
-    prepare_.items.push_back(item_of(u));
-    made_in_prepare_.push_back(u.out);
-    plan.transformed = u.out->id;
-    return load(u.out->id, DType::f32, at);
   }
 
   void insert_items() {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/kernel/contraction.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/passes/pack_operand.h"
 
 namespace metac {
 
@@ -131,6 +131,39 @@ void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std
       extent = wider;
     }
     split_axis(d, k, s, symbols);
+  }
+}
+
+void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols) {
+  constexpr int64_t run = 16;
+  if (d.reduced < 2) return;
+  Bounds bounds(symbols, d.domain);
+  Expr a = simplify(data_address, bounds);
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    Expr step = stride_of(a, k);
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    if (!step || !step.is_int(1) || !extent || *extent % run != 0 || *extent <= run) continue;
+    std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
+    int inner = static_cast<int>(d.domain.size());
+    renamed[static_cast<size_t>(k)] = axis(k) * Expr(run) + axis(inner);
+    d.domain[static_cast<size_t>(k)] = *extent / run;
+    d.domain.push_back(run);
+    ++d.reduced;
+    // The outer part goes to the front of the reduced axes.
+    std::vector<int> position(d.domain.size());
+    std::vector<Expr> moved;
+    for (int n = 0; n < static_cast<int>(position.size()); ++n) {
+      position[static_cast<size_t>(n)] = n == k ? d.kept() : n >= d.kept() && n < k ? n + 1 : n;
+      moved.push_back(axis(position[static_cast<size_t>(n)]));
+    }
+    for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(substitute_axes(*e, renamed), moved);
+    for (Expr& e : c.b.conditions) e = substitute_axes(substitute_axes(e, renamed), moved);
+    d.body = c.a.load * c.b.load;
+    if (!c.b.conditions.empty()) d.body = select(all_of(c.b.conditions), d.body, float_constant(0, DType::f32));
+    Shape domain(d.domain.size());
+    for (size_t n = 0; n < position.size(); ++n) domain[static_cast<size_t>(position[n])] = d.domain[n];
+    d.domain = domain;
+    return;
   }
 }
 

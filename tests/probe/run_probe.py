@@ -36,6 +36,7 @@ class Case:
     expected: dict               # name -> array
     weights: dict = dataclasses.field(default_factory=dict)
     kernels: int = 0             # how many kernels it must become; 0: not asked
+    filtered: bool = False       # a kernel must use minimal filtering
     open_dims: dict = dataclasses.field(default_factory=dict)   # input -> its dims, strings where `symbolic` leaves them open
     differences: bool = False    # small enough for `verify --grad --order 2`
 
@@ -117,6 +118,31 @@ def convolution_cases(rng):
                    open_dims=dict(x=["n", *x.shape[1:]]))
 
 
+def filtering_cases(rng):
+    """Shapes that minimal filtering is for, and what is awkward in them: rests of tiles, of lanes and of blocks of rows."""
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    for batch, channels, maps, height, width, pad, groups, residual in [
+            (1, 64, 64, 56, 56, 1, 1, False), (3, 40, 72, 13, 17, 1, 1, True), (2, 128, 100, 30, 22, 0, 1, False), (9, 96, 33, 15, 9, 1, 1, True),
+            (2, 128, 128, 20, 21, 1, 2, False), (1, 16, 17, 40, 200, 1, 1, True)]:
+        x, w = normal(batch, channels, height, width), normal(maps, channels // groups, 3, 3) / np.float32(channels ** 0.5)
+        b, p = normal(maps), normal(channels)[:, None, None]
+        X = np.maximum(x.astype(np.float64) + p, 0)
+        padded = np.pad(X, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+        out = np.concatenate([np.einsum("nchwij,mcij->nmhw", sliding_window_view(part, (3, 3), (2, 3)), kernels.astype(np.float64), optimize=True)
+                              for part, kernels in zip(np.split(padded, groups, 1), np.split(w, groups, 0))], 1) + b[:, None, None]
+        r = normal(*out.shape)
+        nodes = [helper.make_node("Add", ["x", "p"], ["xp"]), helper.make_node("Relu", ["xp"], ["xr"]),
+                 helper.make_node("Conv", ["xr", "w", "b"], ["c"], kernel_shape=[3, 3], pads=[pad] * 4, group=groups)]
+        nodes += [helper.make_node("Add", ["c", "r"], ["cr"])] if residual else [helper.make_node("Identity", ["c"], ["cr"])]
+        nodes.append(helper.make_node("Relu", ["cr"], ["y"]))
+        feeds = dict(x=x, r=r) if residual else dict(x=x)
+        yield Case(f"filtered conv of {batch}x{channels}x{height}x{width} to {maps}, {groups} groups, pad {pad}", nodes, feeds,
+                   dict(y=np.maximum(out + (r if residual else 0), 0)), dict(w=w, b=b, p=p), filtered=True,
+                   open_dims={k: ["n", *v.shape[1:]] for k, v in feeds.items()})
+
+
 def row_cases(rng):
     x = rng.standard_normal((4, 37, 96)).astype(np.float32)
     X = x.astype(np.float64)
@@ -160,6 +186,10 @@ def run(case, way, metac, work):
         given += ["--input", f"{name}={work / f'in_{name}.npy'}"]
     if way == "grad":
         return checked([metac, "verify", "--grad", "--order", "2", model])
+    if case.filtered:
+        shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "loops"])
+        if "minimal filtering" not in shown:
+            raise RuntimeError("no kernel uses minimal filtering")
     if case.kernels:
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "fused"])
         if shown.count("kernel sharing") != case.kernels:
@@ -193,7 +223,7 @@ def main():
     metac = arguments.metac.resolve()
     rng = np.random.default_rng(7)
     passed = failed = 0
-    for case in [*convolution_cases(rng), *row_cases(rng)]:
+    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng)]:
         for way in arguments.ways.split(","):
             title = f"{case.name}, {way}"
             if (way == "grad" and not case.differences) or not re.search(arguments.only, title):

@@ -1,0 +1,20 @@
+// The layouts that values are given (choose_layouts.h), and when.
+#pragma once
+#include <optional>
+
+#include "compiler/kernel/definition.h"
+#include "compiler/kernel/layout.h"
+
+namespace metac {
+
+// Axis `the_axis` last, the others in their order.
+Layout last(int rank, int the_axis);
+// Rows of a multiple of 4 KiB would all fall into the same sets of the first-level cache: elements to leave after each.
+int64_t gap_for(Expr extent);
+// Computed along rows and stored across them (a normalisation whose transpose was fused into it): storage follows the loops.
+std::optional<Layout> order_of_loops(const Definition& d);
+// Does an index run along a reduced axis, alone or in blocks by a group's index? Not a window, which slides along another
+// axis. Axes from `kept` on are reduced.
+bool runs_along_sum(Expr index, int kept);
+
+}  // namespace metac

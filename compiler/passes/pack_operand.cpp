@@ -1,0 +1,53 @@
+#include "compiler/passes/pack_operand.h"
+
+namespace metac {
+
+Expr all_of(const std::vector<Expr>& conditions) {
+  Expr all = bool_constant(true);
+  for (Expr c : conditions) all = logical_and(all, c);
+  return all;
+}
+
+std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, const Operand& operand, int lanes_axis, int64_t block, bool constant) {
+  std::vector<int> others;
+  for (int k : axes_used(operand.load, 0, d.kept()))
+    if (k != lanes_axis) others.push_back(k);
+  Expr lanes_extent = d.domain[static_cast<size_t>(lanes_axis)];
+  Shape shape;
+  std::vector<Expr> at, from(d.domain.size());
+  for (int k : others) {
+    from[static_cast<size_t>(k)] = axis(static_cast<int>(shape.size()));
+    shape.push_back(d.domain[static_cast<size_t>(k)]);
+    at.push_back(axis(k));
+  }
+  int lane_block = static_cast<int>(shape.size());
+  shape.push_back(ceil_div(lanes_extent, block));
+  at.push_back(floor_div(axis(lanes_axis), block));
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    if (!uses_axis(operand.load, k)) continue;
+    from[static_cast<size_t>(k)] = axis(static_cast<int>(shape.size()));
+    shape.push_back(d.domain[static_cast<size_t>(k)]);
+    at.push_back(axis(k));
+  }
+  int lane = static_cast<int>(shape.size());
+  shape.push_back(block);
+  at.push_back(floor_mod(axis(lanes_axis), block));
+  if (constant && !is_static(shape)) return std::nullopt;
+  Expr lane_index = axis(lane_block) * Expr(block) + axis(lane);
+  from[static_cast<size_t>(lanes_axis)] = lane_index;
+  for (size_t k = 0; k < from.size(); ++k)
+    if (!from[k]) from[k] = axis(static_cast<int>(k) + 1000);  // not in b
+  Var* packed = graph.make_var(Type{TypeKind::tensor, DType::f32, shape});
+  Definition p;
+  p.out = packed;
+  p.domain = shape;
+  p.body = substitute_axes(operand.load, from);
+  if (!operand.conditions.empty()) p.body = select(substitute_axes(all_of(operand.conditions), from), p.body, float_constant(0, DType::f32));
+  if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, float_constant(0, DType::f32));
+  p.out_index = identity_indices(static_cast<int>(shape.size()));
+  p.nodes = d.nodes;
+  simplify(p, graph.symbols);
+  return PackedOperand{p, load(packed->id, DType::f32, at)};
+}
+
+}  // namespace metac

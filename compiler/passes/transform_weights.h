@@ -1,0 +1,11 @@
+// Weights for minimal filtering (kernel/lower_winograd.h), made once by `prepare`.
+#pragma once
+#include "compiler/passes/pack_operand.h"
+
+namespace metac {
+
+// U[outer..., lane block, (i, j), channel, lane] = sum of g[i, ky] * g[j, kx] * packed[outer..., lane block, ..., lane]. The
+// load is at position (0, 0). packed_load: the contraction's load of its packed operand.
+PackedOperand transform_weights(Graph& graph, const Definition& d, Expr packed_load, const WinogradPlan& plan);
+
+}  // namespace metac
