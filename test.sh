@@ -90,6 +90,7 @@ done
 
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
+stage call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
