@@ -226,16 +226,31 @@ class Fuser {
     if (!needed) candidates_[k].alive = false;
   }
 
-  // Moves go everywhere.
+  // Moves go everywhere, but not where their places would be worked out more often than they have elements: below a
+  // window, a reflected border is stored once and read in order.
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
+    if (has_folded_index(d) && !no_more_elements(r, d)) return false;
     // A concatenation is read from one place by whoever reads it more than once.
     if (loads_of(d) > 1) {
-      Expr mine = element_count(d.domain), theirs = element_count(r.domain);
-      if (mine != theirs && (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int())) return false;
+      if (!no_more_elements(r, d)) return false;
       if (count_nodes(d.body) + count_nodes(r.body) > 400) return false;
     }
     return true;
+  }
+
+  static bool no_more_elements(const Definition& reader, const Definition& d) {
+    Expr mine = element_count(d.domain), theirs = element_count(reader.domain);
+    return mine == theirs || (mine.if_int() && theirs.if_int() && theirs.as_int() <= mine.as_int());
+  }
+
+  // Does it read at the lesser or greater of two places? No contraction can step along such an index.
+  static bool has_folded_index(const Definition& d) {
+    bool folded = false;
+    visit_loads(d, [&](Expr n) {
+      for (Expr index : n->args) folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
+    });
+    return folded;
   }
 
   static int loads_of(const Definition& d) {
@@ -261,10 +276,7 @@ class Fuser {
     // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
     // a sum reads belongs into the sum, of which it may see a border more.
     bool summand = r.reduce && readers == 1 && is_product(d.body);
-    Expr mine = element_count(d.domain), theirs = element_count(r.domain);
-    if (mine != theirs && !summand) {
-      if (!mine.if_int() || !theirs.if_int() || theirs.as_int() > mine.as_int()) return false;
-    }
+    if (!summand && !no_more_elements(r, d)) return false;
     if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
     return summand || count_nodes(d.body) + count_nodes(r.body) < 48;  // each step rewrites the whole body
   }
