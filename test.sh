@@ -84,6 +84,7 @@ sample=(--sample 400 --seed "$seed")
 [ $all = yes ] && sample=()
 stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
 stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
+stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
 for fusion in paper greedy; do
   stage "conformance-$fusion" "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --fusion $fusion --sample $([ $all = yes ] && echo 2000 || echo 60) --seed "$seed"
 done

@@ -5,6 +5,7 @@
 #include "compiler/api/child_process.h"
 #include "compiler/api/session.h"
 #include "compiler/codegen/build_project.h"
+#include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/jit/object_cache.h"
@@ -16,16 +17,18 @@ namespace {
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Objects of the system's compiler share the kernel cache with those of the in-process one, under names of their own.
+// A project's objects share the kernel cache with the JIT's, under names of their own.
 std::string cache_key(const std::string& key) { return "project object\n" + key; }
 
-BuildTools tools() {
+BuildTools tools(const CpuTarget& cpu) {
   BuildTools t;
   t.run = [](const std::vector<std::string>& argv, const std::string& folder, double limit) {
     ProcessResult r = run_process(argv, folder, limit);
     return ToolResult{r.status, r.signal, r.timed_out, std::move(r.output)};
   };
   t.find = find_program;
+  t.compile_kernels = [cpu](const std::string& text) { return compile_object(text, cpu); };
+  t.kernel_compiler = compiler_identity(cpu);
   t.cached = [](const std::string& key) { return ObjectCache::of_user().load(cache_key(key)).value_or(""); };
   t.keep = [](const std::string& key, const std::string& object) { ObjectCache::of_user().store(cache_key(key), object); };
   return t;
@@ -62,7 +65,7 @@ LibraryReport compile(const Model& model, const std::string& folder, const Libra
   build.jobs = options.jobs;
   build.seconds = options.seconds;
   build.progress = options.progress;
-  build_project(write_project(compiled, weights.get(), project), folder, tools(), build);
+  build_project(write_project(compiled, weights.get(), project), folder, tools(project.cpu), build);
 
   report.kernels = compiled.run.kernels.size();
   report.steps = compiled.run.steps.size();

@@ -17,7 +17,7 @@ struct LibraryOptions {
   CudaTarget cuda;                 // where compile.target is cuda
   std::string name;                // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
-  std::string compiler;            // empty: the first of c++, g++, clang++ on PATH
+  std::string compiler;            // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
   int jobs = 0;                    // compilers at once; 0: one per CPU
   double seconds = 600;            // that any one compiler may take
   std::map<std::string, std::string> recorded;  // options, for the manifest

@@ -22,7 +22,8 @@ std::string temporary_folder() {
 
 }  // namespace
 
-Library::Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds)
+Library::Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds,
+                 const std::string& compiler)
     : folder_(temporary_folder()), guard_(std::make_unique<TemporaryGuard>(folder_)) {
   Model model = read_model(model_path);
   LibraryOptions library;
@@ -32,6 +33,7 @@ Library::Library(const std::string& model_path, const std::map<std::string, Tens
   library.name = "net";
   library.jobs = 1;  // many cases are verified at once
   library.seconds = seconds;
+  library.compiler = compiler;
   compile_library(model, folder_ + "/net", library);
   for (const Value& input : model.graph.inputs)
     if (inputs.count(input.name)) input_names_.push_back(input.name);

@@ -15,7 +15,8 @@ class TemporaryGuard;
 class Library {
  public:
   // Compiles for exactly these inputs' shapes. Throws CompileError.
-  Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds);
+  Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds,
+          const std::string& compiler = "");
   ~Library();
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
 

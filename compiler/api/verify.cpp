@@ -71,7 +71,7 @@ class Answerer {
   // Compiles; what it throws is a refusal.
   void prepare(const NamedTensors& inputs) {
     if (options_.aot)
-      library_ = std::make_unique<Library>(path_, inputs, options_.session, options_.seconds);
+      library_ = std::make_unique<Library>(path_, inputs, options_.session, options_.seconds, options_.compiler);
     else
       session_.program_for(inputs, &ordered_);
   }

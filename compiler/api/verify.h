@@ -25,6 +25,7 @@ struct VerifyOptions {
   bool aot = false;        // on a compiled library instead of the JIT
   int gradient_order = 0;  // > 0: derivatives up to this order are checked (verify_gradient.h) instead of the outputs
   double seconds = 600;    // for the compiler of one library
+  std::string compiler;    // of libraries; empty: LibraryOptions has the default
 };
 
 // Does the folder hold a case?

@@ -103,6 +103,8 @@ class Builder {
     return argv;
   }
 
+  bool in_process(const std::string& source) const { return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_cuda_file(source); }
+
   std::vector<std::string> compile_all() {
     std::vector<std::string> sources = p_.sources, objects;
     sources.push_back("src/run.cpp");
@@ -145,6 +147,7 @@ class Builder {
   // All that decides an object file: the compiler, its flags, the source and what it may include.
   std::string key_of(const std::string& source, const std::vector<std::string>& argv) const {
     Sha256 hash;
+    if (in_process(source)) return hash.update_part("in process").update_part(tools_.kernel_compiler).update_part(p_.files.at(source)).hex();
     hash.update_part(identity_);
     for (const std::string& a : argv) hash.update_part(a);
     for (const auto& [path, text] : p_.files) {
@@ -165,8 +168,12 @@ class Builder {
       std::string found = tools_.cached(key);
       if (!found.empty()) return write_file(folder_ + "/" + object, found);
     }
-    check(tools_.run(argv, folder_, o_.seconds), source, argv[0]);
-    check_made(argv[0], source, object);
+    if (in_process(source)) {
+      write_file(folder_ + "/" + object, tools_.compile_kernels(p_.files.at(source)));
+    } else {
+      check(tools_.run(argv, folder_, o_.seconds), source, argv[0]);
+      check_made(argv[0], source, object);
+    }
     if (cacheable) tools_.keep(key, std::string(read_file(folder_ + "/" + object).view()));
   }
 

@@ -1,7 +1,8 @@
 // A Project as a folder on disk, built. The folder appears whole, or not at all.
 //
-// The compiler is driven directly: cmake's checks of the compiler alone take longer than building a small model. The
-// generated CMakeLists.txt does the same with cmake (tests/project builds both ways).
+// Kernels are compiled by the compiler that the JIT uses (docs/decisions/library_kernels.md), the interface and the tables by the
+// system's C++ compiler, which links too. It is driven directly: cmake's checks of the compiler alone take longer than building a
+// small model. The generated CMakeLists.txt builds everything with cmake (tests/project builds both ways).
 #pragma once
 #include <functional>
 #include <string>
@@ -24,6 +25,10 @@ struct BuildTools {
   // Runs argv[0] in a folder, no shell. Called from several threads at once.
   std::function<ToolResult(const std::vector<std::string>& argv, const std::string& folder, double seconds)> run;
   std::function<std::string(const std::string& program)> find;  // on PATH; "" where there is none
+  // The object file of a kernel source for the CPU, made without a program of the system; from several threads at once. May be
+  // empty: then the C++ compiler compiles the kernels too. `kernel_compiler` is all that decides its result but the source.
+  std::function<std::string(const std::string& text)> compile_kernels;
+  std::string kernel_compiler;
   // An object file by the hash of all that decides it, kept between builds; both may be empty.
   std::function<std::string(const std::string& key)> cached;    // "" where there is none
   std::function<void(const std::string& key, const std::string& object)> keep;
@@ -31,7 +36,7 @@ struct BuildTools {
 
 struct BuildOptions {
   bool build = true;                // false: sources alone
-  std::string compiler;             // empty: c++, g++ or clang++, whichever is there first
+  std::string compiler;             // of everything. Empty: compile_kernels for kernels; c++, g++ or clang++, whichever is there first, for the rest
   int jobs = 0;                     // compilers at once; 0: one per CPU
   double seconds = 600;             // that any one of them may take
   std::function<void(int done, int all)> progress;

@@ -133,7 +133,7 @@ void add_compile_command(CLI::App& app, int* status) {
   add_compile_options(*command, *o);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");
-  command->add_option("--cxx", o->compiler, "the C++ compiler; default: the first of c++, g++, clang++ on PATH")->type_name("PROGRAM");
+  command->add_option("--cxx", o->compiler, "the C++ compiler of everything; default: kernels by metac itself, the rest by the first of c++, g++, clang++ on PATH")->type_name("PROGRAM");
   command->add_option("--jobs", o->jobs, "compilers at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
   command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();

@@ -14,7 +14,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string against, target = "cpu";
+  std::string against, target = "cpu", compiler;
   bool recursive = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
   Tolerance tolerance;
@@ -84,6 +84,8 @@ int run(const Options& o) {
     if (!o.aot) throw UsageError("--target cuda wants --aot: the in-process compiler makes code for this CPU");
     options.session.compile.target = Target::cuda;
   }
+  if (!o.compiler.empty() && !o.aot) throw UsageError("--cxx wants --aot: the in-process compiler is another one");
+  options.compiler = o.compiler;
   options.seconds = o.timeout;
   options.gradient_order = o.gradient ? o.order : 0;
   if (std::filesystem::is_directory(o.model)) {
@@ -115,6 +117,7 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_option("--against", o->against, "a model's inputs and expected outputs, by name")->type_name("FILE.npz");
   command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
   command->add_option("--target", o->target, "with --aot: cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command->add_option("--cxx", o->compiler, "with --aot: the C++ compiler of everything; default as in metac compile")->type_name("PROGRAM");
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();
   command->add_option("--atol", o->tolerance.atol, "absolute tolerance; operators whose sums cancel (DFT, STFT) have 1e-6 at least")->capture_default_str();
   command->add_option("--max-ulp", o->tolerance.max_ulp, "floats may be at most this many units in the last place apart");

@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "compiler/jit/device_headers.h"
+#include "compiler/support/hashing.h"
 
 namespace metac {
 
@@ -26,7 +27,8 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
       "-mrelocation-model", "pic", "-pic-level", "2",
       "-ffp-contract=off",      // bits must not depend on what an optimiser finds to contract
       "-mframe-pointer=none", "-fno-rtti", "-nostdsysteminc", "-nobuiltininc",
-      "-I", "/metac", "-D", "METAC_JIT=1", "-w",
+      "-fvisibility=hidden",    // of a library, kernels are no part of its interface
+      "-I", "/metac", "-I", "/metac/runtime",
       "-ferror-limit", "5", "-fmessage-length=0",
   };
   if (cpu.has_vnni) arguments.insert(arguments.end(), {"-target-feature", "+avx512vnni"});
@@ -34,7 +36,13 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
   return arguments;
 }
 
-std::string compiler_version() { return clang::getClangFullVersion(); }
+std::string compiler_identity(const CpuTarget& cpu) {
+  std::string identity = "metac " METAC_VERSION "\n" + clang::getClangFullVersion() + "\n";
+  for (const std::string& argument : compile_arguments(cpu)) identity += argument + "\n";
+  for (const DeviceHeader& header : device_headers())
+    identity += std::string(header.name) + " " + sha256_hex(std::string(header.text)) + "\n";
+  return identity;
+}
 
 namespace {
 
@@ -54,7 +62,7 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> virtual_files(const std::string&
   files->setCurrentWorkingDirectory("/metac");
   files->addFile("/metac/kernels.cpp", 0, llvm::MemoryBuffer::getMemBuffer(source));
   for (const DeviceHeader& header : device_headers())
-    files->addFile("/metac/" + std::string(header.name), 0, llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text)));
+    files->addFile("/metac/runtime/" + std::string(header.name), 0, llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text)));
   return files;
 }
 

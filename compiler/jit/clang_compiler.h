@@ -15,15 +15,15 @@ class KernelCompileError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// The options that decide what code comes out of a text, without the text: the arguments of `clang -cc1`. Part of the
-// cache key.
+// The options that decide what code comes out of a text, without the text: the arguments of `clang -cc1`.
 std::vector<std::string> compile_arguments(const CpuTarget& cpu);
 
-// "clang version 19.1.7 ...": part of the cache key.
-std::string compiler_version();
+// All that decides what code comes out of a text: versions, arguments, device headers. Part of the cache key.
+std::string compiler_identity(const CpuTarget& cpu);
 
-// Compiles one translation unit to a position-independent ELF object. Includes find the device headers and nothing
-// else. Safe to call from several threads at once. Throws KernelCompileError.
+// Compiles one translation unit to a position-independent ELF object, to be linked in memory or into a library. Includes find
+// the device headers, as device/x.h (kernels of the JIT) and runtime/device/x.h (those of a project), and nothing else. The same
+// text gives the same bytes. Safe to call from several threads at once. Throws KernelCompileError.
 std::string compile_object(const std::string& source, const CpuTarget& cpu);
 
 }  // namespace metac

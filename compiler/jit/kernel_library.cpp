@@ -13,9 +13,7 @@
 #include <thread>
 
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/device_headers.h"
 #include "compiler/jit/object_cache.h"
-#include "compiler/support/hashing.h"
 
 namespace metac {
 namespace {
@@ -33,15 +31,6 @@ std::vector<Group> group_kernels(const std::vector<KernelSource>& kernels) {
     bytes += kernel.text.size();
   }
   return groups;
-}
-
-// All that decides what code comes out, in words.
-std::string key_prefix(const CpuTarget& cpu) {
-  std::string prefix = "metac " METAC_VERSION "\n" + compiler_version() + "\n";
-  for (const std::string& argument : compile_arguments(cpu)) prefix += argument + "\n";
-  for (const DeviceHeader& header : device_headers())
-    prefix += std::string(header.name) + " " + sha256_hex(std::string(header.text)) + "\n";
-  return prefix;
 }
 
 int core_count() { return std::max(1u, std::thread::hardware_concurrency()); }
@@ -82,7 +71,7 @@ KernelLibrary::KernelLibrary(const std::vector<KernelSource>& kernels, const Cpu
   std::vector<Group> groups = group_kernels(kernels);
   std::vector<std::string> objects(groups.size());
   ObjectCache& cache = options.cache ? *options.cache : ObjectCache::of_user();
-  const std::string prefix = key_prefix(cpu);
+  const std::string identity = compiler_identity(cpu);
 
   // The largest first: the last one to finish decides when all are done.
   std::vector<std::string> texts;
@@ -93,7 +82,7 @@ KernelLibrary::KernelLibrary(const std::vector<KernelSource>& kernels, const Cpu
 
   in_parallel(options.threads > 0 ? options.threads : core_count(), groups.size(), [&](size_t i) {
     const std::string& text = texts[order[i]];
-    objects[order[i]] = cache.get_or_make(prefix + text, [&] { return compile_object(text, cpu); });
+    objects[order[i]] = cache.get_or_make(identity + text, [&] { return compile_object(text, cpu); });
   });
 
   code_ = std::make_unique<LinkedCode>(std::move(objects));

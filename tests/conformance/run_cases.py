@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs ONNX's backend cases through `metac verify --recursive` and judges every answer.
 
-    python3 run_cases.py --metac build/release/bin/metac --cases DIR [--sample N --seed S] [--only REGEX] [--aot] [--fusion F] [--csv FILE]
+    python3 run_cases.py --metac build/release/bin/metac --cases DIR [--sample N --seed S] [--only REGEX] [--aot [--cxx PROGRAM]] [--fusion F] [--csv FILE]
     DIR is what generate_cases.py wrote.
 
 A case must pass, or be refused by name (`skipped`, with the operator, opset or type in the reason). Three things are
@@ -90,6 +90,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="regular expression on category/name")
     parser.add_argument("--aot", action="store_true")
+    parser.add_argument("--cxx", help="with --aot: the compiler of everything")
     parser.add_argument("--fusion", choices=["paper", "greedy", "best"], default="best")
     parser.add_argument("--csv", type=pathlib.Path, help="write a row a case: case, verdict, max_ulp, max_rel, detail")
     arguments = parser.parse_args()
@@ -103,7 +104,7 @@ def main():
     if arguments.sample and arguments.sample < len(chosen):
         chosen = random.Random(arguments.seed).sample(chosen, arguments.sample)
 
-    extra = ["--fusion", arguments.fusion] + (["--aot"] if arguments.aot else [])
+    extra = ["--fusion", arguments.fusion] + (["--aot"] if arguments.aot else []) + (["--cxx", arguments.cxx] if arguments.cxx else [])
     if len(chosen) == len(index):
         verdicts = verify(arguments.metac, cases_dir, extra)
     else:

@@ -189,10 +189,14 @@ class Faults:
                              ("kill -KILL $$", "signal 9, probably out of memory"), (": >$out", "no object file"), ("exit 0", "no object file"),
                              ("echo garbage >$out", "no object file")):
             fake = self._fake(script)
-            self._compile("--cxx", fake, status=(1,), says=word, environment={"METAC_CACHE_DIR": None, "HOME": None})
-            for log in self.folder.glob("*.log"):
-                log.unlink()
-            self._nothing_left("fake")
+            (self.folder / "bin").mkdir(exist_ok=True)
+            shutil.copy(fake, self.folder / "bin/c++")  # without --cxx the first compiler on PATH has all but the kernels
+            path = f"{self.folder}/bin:{os.environ['PATH']}"
+            for options, more in ((["--cxx", fake], {}), ([], {"PATH": path})):
+                self._compile(*options, status=(1,), says=word, environment={"METAC_CACHE_DIR": None, "HOME": None, **more})
+                for log in self.folder.glob("*.log"):
+                    log.unlink()
+                self._nothing_left("fake", "bin")
 
     def compiler_hangs(self):
         fake, start = self._fake("sleep 1000"), time.monotonic()

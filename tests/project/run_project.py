@@ -65,8 +65,8 @@ class Checks:
         self.work, self.metac = work, metac
         self.first, self.second = work / "first", work / "second"
 
-    def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None):
-        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *options)
+    def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None, **more):
+        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *options, **more)
 
     def answer(self, program, *options, where=None):
         out = self.work / "answer"
@@ -94,6 +94,25 @@ class Checks:
             expect({row["kernel"] for row in r["profile"]} & kernels, f"no kernel in the profile {r['profile']}")
         expect(reports[0]["operations"] == reports[1]["operations"], "a folder and its model differ in their operations")
         expect(reports[0]["memory"]["peak_resident_bytes"] > 1 << 20, "resident memory")
+
+    def kernels_by_the_system_compiler(self):
+        for compiler in filter(shutil.which, ["g++", "clang++"]):
+            folder = self.work / "other" / "first"
+            folder.parent.mkdir(exist_ok=True)
+            self.compile(folder, "--cxx", compiler)
+            expect(self.answer(folder / "bin/first_run") == self.expected, f"other bits when built by {compiler}")
+            expect((folder / "lib/libfirst.so").read_bytes() != (self.first / "lib/libfirst.so").read_bytes(), f"--cxx {compiler} made no difference")
+
+    def rebuilding_makes_the_same_bytes(self):
+        folder, names = self.work / "again" / "first", ("lib/libfirst.so", "lib/libfirst.a", "bin/first_run")
+        folder.parent.mkdir(exist_ok=True)
+        for options in ([], ["--cxx", "c++"]):
+            builds = []
+            for cache in ("one", "two", "two"):  # the last one finds all objects
+                self.compile(folder, *options, env={**os.environ, "METAC_CACHE_DIR": str(self.work / f"cache {cache}")})
+                builds.append([(folder / name).read_bytes() for name in names])
+            for k, name in enumerate(names):
+                expect(builds[0][k] == builds[1][k] == builds[2][k], f"{name} has other bytes {options}")
 
     def stock_cmake_with_every_compiler(self):
         for compiler in filter(shutil.which, ["g++", "clang++", "g++-11", "clang++-19"]):

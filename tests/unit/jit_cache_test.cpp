@@ -68,6 +68,17 @@ TEST(KernelCompiler, WhatDoesNotCompileIsOurBug) {
   EXPECT_THROW(compile_object("#include <stdio.h>\n", cpu_target("x86-64-v3")), KernelCompileError);
 }
 
+TEST(KernelCompiler, TheSameTextGivesTheSameBytes) {
+  const std::string text = "#define METAC_RUNTIME_NAMESPACE net_runtime\n#include \"runtime/device/prelude.h\"\n"
+                           "namespace net_runtime { void k(const float* a, float* b) { for (int i = 0; i < 64; ++i) b[i] = exp(a[i]); } }\n";
+  std::set<std::string> objects;
+  for (const char* cpu : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
+    std::string object = compile_object(text, cpu_target(cpu));
+    EXPECT_EQ(object, compile_object(text, cpu_target(cpu)));
+    EXPECT_TRUE(objects.insert(object).second) << cpu << " makes no difference";
+  }
+}
+
 TEST_F(CacheFolder, EveryFlippedByteIsNoticed) {
   ObjectCache cache(folder_);
   cache.store("key", "object");

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/fill_template.h"
@@ -212,6 +213,39 @@ TEST_F(BuildProject, SaysWhatTheCompilerDid) {
   answer_ = {0, 0, false, ""};
   EXPECT_THAT(failure(), HasSubstr("wrote no object file"));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+}
+
+TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
+  std::vector<std::string> compiled, kernels, keys;
+  tools_.run = [&](const std::vector<std::string>& argv, const std::string& folder, double) {
+    for (size_t k = 0; k + 1 < argv.size(); ++k) {
+      if (argv[k] == "-o") write_file(folder + "/" + argv[k + 1], "\177ELF by " + argv[0]);
+      if (argv[k] == "-c") compiled.push_back(argv[k + 1]);
+    }
+    return ToolResult{0, 0, false, "compiler 1.0"};
+  };
+  tools_.compile_kernels = [&](const std::string& text) { return kernels.push_back(text), std::string("\177ELF of kernels"); };
+  tools_.kernel_compiler = "version 1";
+  tools_.cached = [](const std::string&) { return std::string(); };
+  tools_.keep = [&](const std::string& key, const std::string& object) {
+    if (object == "\177ELF of kernels" || object == "\177ELF by " + tools_.find("g++")) keys.push_back(key);
+  };
+  BuildOptions options;
+  options.jobs = 1;
+  Project project = project_of(small_model());
+  build_project(project, folder_ + "/out", tools_, options);
+  EXPECT_EQ(kernels, std::vector<std::string>{project.files.at("src/kernels_0.cpp")});
+  EXPECT_THAT(compiled, testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp", "src/run.cpp"));
+  tools_.kernel_compiler = "version 2";
+  build_project(project, folder_ + "/out", tools_, options);
+  EXPECT_EQ(kernels.size(), 2u);
+  compiled.clear();
+  options.compiler = "g++";
+  build_project(project, folder_ + "/out", tools_, options);
+  EXPECT_EQ(kernels.size(), 2u);
+  EXPECT_THAT(compiled, testing::Contains("src/kernels_0.cpp"));
+  ASSERT_EQ(keys.size(), 7u);  // one kernel file by each version, all five files by g++
+  EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()).size(), 7u);
 }
 
 TEST_F(BuildProject, NamesTheCompilersItLookedFor) {
