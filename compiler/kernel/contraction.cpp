@@ -88,22 +88,24 @@ std::vector<int> axes_used(Expr e, int from, int to) {
   return {axes.begin(), axes.end()};
 }
 
-// Cycles of one reduction step of a tile on a core with two FMA and two load ports and a latency of four cycles.
-static double tile_cycles(int points, int vectors, bool lanes_in_both) {
-  double fmas = points * vectors / 2.0, loads = (lanes_in_both ? points * vectors + vectors : points + vectors) / 2.0;
-  return std::max({fmas, loads * 1.05, 4.0}) + 0.6;
+// Cycles of one reduction step (or `taps` of them at once) of a tile on a core with two FMA and two load ports and a latency of
+// four cycles.
+static double tile_cycles(int points, int vectors, bool lanes_in_both, int taps = 1) {
+  double fmas = taps * points * vectors / 2.0, loads = (lanes_in_both ? (points + taps - 1) * vectors + taps * vectors : points + vectors) / 2.0;
+  return std::max({fmas, loads * 1.05, 4.0 * taps}) + 0.6;
 }
 
-Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both) {
+Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both, int taps) {
   Tile best;
   best.cycles = -1;
   int64_t many = points > 0 ? points : 56, blocks = std::max<int64_t>(1, ((lanes > 0 ? lanes : 256) + vector_lanes - 1) / vector_lanes);
   for (int vectors = 1; vectors <= 4 && vectors <= blocks; ++vectors)
     for (int t = 1; t <= 28 && t <= many; ++t) {
-      if (t * vectors + vectors + 1 > registers) break;
+      int held = taps > 1 ? (t + taps - 1) * vectors : 1;
+      if (t * vectors + vectors + held > registers) break;
       auto row = [&](int v) {
         int64_t full = many / t, rest = many % t;
-        return static_cast<double>(full) * tile_cycles(t, v, lanes_in_both) + (rest ? tile_cycles(static_cast<int>(rest), v, lanes_in_both) : 0);
+        return static_cast<double>(full) * tile_cycles(t, v, lanes_in_both, taps) + (rest ? tile_cycles(static_cast<int>(rest), v, lanes_in_both, taps) : 0);
       };
       double cycles = static_cast<double>((blocks + vectors - 1) / vectors) * row(vectors);
       if (best.cycles < 0 || cycles < best.cycles * 0.995) best = {t, vectors, cycles};

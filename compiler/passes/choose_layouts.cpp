@@ -263,12 +263,13 @@ class LayoutChooser {
     plan.lanes_axis = w.lanes_axis;
     plan.lanes_in_both = w.lanes_in_both;
     auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
-    Tile tile = choose_tile(tiled_points(d, w), known(d.domain[static_cast<size_t>(w.lanes_axis)]), lanes_, registers_, w.lanes_in_both);
+    int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
+    if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes_ : 7) ? 1 : 0;
+    const int taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
+    Tile tile = choose_tile(tiled_points(d, w), known(d.domain[static_cast<size_t>(w.lanes_axis)]), lanes_, registers_, w.lanes_in_both, taps);
     plan.vectors = tile.vectors;
     plan.tile = tile.points;
     if (w.lanes_in_both) {
-      int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
-      plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes_ : 7) ? 1 : 0;
       if (narrow && plan.unrolled == 0) return;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
     }

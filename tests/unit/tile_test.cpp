@@ -1,0 +1,28 @@
+// Register tiles fit into registers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compiler/kernel/contraction.h"
+
+namespace metac {
+namespace {
+
+TEST(Tile, SumsAndOperandsFitIntoRegisters) {
+  for (int registers : {16, 32})
+    for (int64_t points : {0, 1, 7, 14, 28, 56, 112})
+      for (int64_t lanes : {0, 16, 32, 96, 672}) {
+        const int vector_lanes = registers / 2;
+        Tile shared = choose_tile(points, lanes, vector_lanes, registers, false);
+        EXPECT_LT(shared.points * shared.vectors + shared.vectors, registers);
+        // A window's neighbours share elements, which compilers keep in registers from one tap to the next.
+        for (int taps : {3, 5, 7}) {
+          Tile window = choose_tile(points, lanes, vector_lanes, registers, true, taps);
+          EXPECT_LE((2 * window.points + taps) * window.vectors, registers) << points << " points, " << lanes << " lanes, " << taps << " taps";
+          EXPECT_GE(window.points * window.vectors, std::min<int64_t>(points ? points : 56, registers == 32 ? 7 : 4)) << "sums wait for each other";
+        }
+      }
+}
+
+}  // namespace
+}  // namespace metac
