@@ -45,11 +45,27 @@ bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
   return false;
 }
 
-// How full the lanes are; an operand that `prepare` can pack is worth half of them.
-double merit(const Definition& d, const LaneChoice& w, int lanes, const std::function<bool(int)>& is_constant) {
-  const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
-  double full = extent ? static_cast<double>(*extent) / static_cast<double>((*extent + lanes - 1) / lanes * lanes) : 1;
-  return full + (is_constant(w.c.b.load->id) ? 0.5 : 0);
+double fullness(const Definition& d, int lanes_axis, int lanes) {
+  const int64_t* extent = d.domain[static_cast<size_t>(lanes_axis)].if_int();
+  return extent ? static_cast<double>(*extent) / static_cast<double>((*extent + lanes - 1) / lanes * lanes) : 1;
+}
+
+// Do neighbouring lanes read neighbours of one axis, so that rows along it need no packing?
+bool reads_rows(const LaneChoice& w) {
+  int along = 0;
+  for (Expr index : w.c.b.load->args) {
+    if (!uses_axis(index, w.lanes_axis)) continue;
+    Expr step = stride_of(index, w.lanes_axis);
+    if (++along > 1 || !step || !step.is_int(1)) return false;
+  }
+  return along == 1;
+}
+
+// How full the lanes are; an operand that `prepare` can pack is worth half of them, and so are rows that need no packing
+// where the other operand would leave half of the lanes empty (a convolution with few filters).
+double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const std::function<bool(int)>& is_constant) {
+  bool ready = is_constant(w.c.b.load->id) || (other_fullness <= 0.5 && reads_rows(w));
+  return fullness(d, w.lanes_axis, lanes) + (ready ? 0.5 : 0);
 }
 
 }  // namespace
@@ -58,17 +74,19 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
                                        const std::function<bool(int)>& is_constant) {
   auto matched = match_contraction(d);
   if (!matched) return std::nullopt;
-  std::optional<LaneChoice> best;
+  std::vector<LaneChoice> choices;
   for (bool swap : {false, true}) {
     LaneChoice w;
     w.c = swap ? Contraction{matched->b, matched->a} : *matched;
     w.kept = d.kept();
     bool packable = true;  // what `prepare` or a packing kernel can test
     for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);
-    if (!packable || !choose_axis(d, w, lanes, narrow)) continue;
-    if (!best || merit(d, w, lanes, is_constant) > merit(d, *best, lanes, is_constant)) best = w;
+    if (packable && choose_axis(d, w, lanes, narrow)) choices.push_back(w);
   }
-  return best;
+  if (choices.empty()) return std::nullopt;
+  if (choices.size() == 1) return choices[0];
+  auto merit_of = [&](size_t k) { return merit(d, choices[k], lanes, fullness(d, choices[1 - k].lanes_axis, lanes), is_constant); };
+  return choices[merit_of(1) > merit_of(0) ? 1 : 0];
 }
 
 }  // namespace metac

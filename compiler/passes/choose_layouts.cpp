@@ -169,13 +169,6 @@ class LayoutChooser {
     layouts_[source->id].gap = gap_for(source->shape()[static_cast<size_t>(inner)]);
   }
 
-  // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
-  static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
-    for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32})
-      if (below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h))) return h;
-    return -1;
-  }
-
   // Is it a result whose kernel can store with a halo?
   bool stores_anywhere(const Var* v) const {
     const Group& group = region_.items[makers_.at(v->id)].group;
@@ -187,18 +180,8 @@ class LayoutChooser {
     Definition& d = region_.items[index].group.stages[0];
     Expr read = w.c.a.load;
     Var* source = var(read->id);
-    Bounds bounds(graph_.symbols, d.domain);
-    std::vector<int64_t> before, after;
-    std::vector<Expr> implied;
-    for (size_t k = 0; k < read->args.size(); ++k) {
-      before.push_back(overhang(bounds, read->args[k], source->shape()[k], true));
-      after.push_back(overhang(bounds, read->args[k], source->shape()[k], false));
-      if (before.back() < 0 || after.back() < 0) return;
-      implied.push_back(Expr(0) <= read->args[k]);
-      implied.push_back(read->args[k] < source->shape()[k]);
-    }
-    for (Expr c : w.c.a.conditions)
-      if (std::find(implied.begin(), implied.end(), c) == implied.end()) return;
+    auto halo = halo_that_serves(w.c.a, source->shape(), Bounds(graph_.symbols, d.domain));
+    if (!halo) return;
     if (must_be_plain(source) || !stores_anywhere(source)) {
       source = haloed_copy(source, index, w);
       w.c.a.load = load(source->id, read->dtype, read->args);
@@ -208,11 +191,47 @@ class LayoutChooser {
       layout.before.assign(read->args.size(), 0);
       layout.after.assign(read->args.size(), 0);
     }
-    for (size_t k = 0; k < before.size(); ++k) {
-      layout.before[k] = std::max(layout.before[k], before[k]);
-      layout.after[k] = std::max(layout.after[k], after[k]);
+    for (size_t k = 0; k < read->args.size(); ++k) {
+      layout.before[k] = std::max(layout.before[k], halo->before[k]);
+      layout.after[k] = std::max(layout.after[k], halo->after[k]);
     }
     w.c.a.conditions.clear();
+  }
+
+  // Lanes along the windows of data (a convolution with few output channels): instead of packing, which would copy every
+  // window, the data itself is copied, with a halo and with the axis last that the lanes step along.
+  bool copy_rows(const Definition& d, Work& w, size_t index) {
+    Expr read = w.c.b.load;
+    Var* source = var(read->id);
+    int row = -1;
+    Expr windows = 1;
+    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k)
+      if (uses_axis(read, k)) windows = windows * d.domain[static_cast<size_t>(k)];
+    Expr elements = element_count(source->shape());
+    if (!windows.if_int() || !elements.if_int() || windows.as_int() < 2 * elements.as_int()) return false;
+    for (int k = 0; k < source->rank(); ++k) {
+      Expr at = read->args[static_cast<size_t>(k)], step = stride_of(at, w.lanes_axis);
+      if (!uses_axis(at, w.lanes_axis)) continue;
+      if (row >= 0 || !step || !step.is_int(1)) return false;
+      row = k;
+    }
+    auto halo = halo_that_serves(w.c.b, source->shape(), Bounds(graph_.symbols, d.domain));
+    if (row < 0 || !halo) return false;
+    Var* own = graph_.make_var(source->type);
+    Definition copy;
+    copy.out = own;
+    copy.domain = source->shape();
+    copy.body = load(source->id, source->dtype(), identity_indices(source->rank()));
+    copy.out_index = identity_indices(source->rank());
+    copy.nodes = d.nodes;
+    before_[index].push_back(item_of(copy));
+    Layout& layout = layouts_[own->id];
+    if (row != source->rank() - 1) layout = last(source->rank(), row);
+    layout.before = halo->before;
+    layout.after = halo->after;
+    w.c.b.load = load(own->id, read->dtype, read->args);
+    w.c.b.conditions.clear();
+    return true;
   }
 
   // The axis of the data that the sum or the lanes run along, if it is long; -1: none.
@@ -279,7 +298,8 @@ class LayoutChooser {
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
-    if (constant || !w.c.b.conditions.empty() || !step || !step.is_int(1)) {
+    bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1);
+    if (!in_order && (constant || w.lanes_in_both || !copy_rows(d, w, index))) {
       if (Var* packed = pack(d, w, plan.vectors, constant, index)) plan.packed = packed->id;
       else return;
     }

@@ -41,4 +41,27 @@ bool runs_along_sum(Expr index, int kept) {
   return reduced == 1 && slides == 1;
 }
 
+// How far `index` overhangs below 0 and beyond `extent`; -1: not known.
+static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
+  for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32})
+    if (below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h))) return h;
+  return -1;
+}
+
+std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const Bounds& bounds) {
+  Expr read = operand.load;
+  Halo halo;
+  std::vector<Expr> implied;
+  for (size_t k = 0; k < read->args.size(); ++k) {
+    halo.before.push_back(overhang(bounds, read->args[k], shape[k], true));
+    halo.after.push_back(overhang(bounds, read->args[k], shape[k], false));
+    if (halo.before.back() < 0 || halo.after.back() < 0) return std::nullopt;
+    implied.push_back(Expr(0) <= read->args[k]);
+    implied.push_back(read->args[k] < shape[k]);
+  }
+  for (Expr c : operand.conditions)
+    if (std::find(implied.begin(), implied.end(), c) == implied.end()) return std::nullopt;
+  return halo;
+}
+
 }  // namespace metac

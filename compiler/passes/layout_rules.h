@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 
+#include "compiler/kernel/contraction.h"
 #include "compiler/kernel/definition.h"
 #include "compiler/kernel/layout.h"
 
@@ -16,5 +17,13 @@ std::optional<Layout> order_of_loops(const Definition& d);
 // Does an index run along a reduced axis, alone or in blocks by a group's index? Not a window, which slides along another
 // axis. Axes from `kept` on are reduced.
 bool runs_along_sum(Expr index, int kept);
+
+struct Halo {
+  std::vector<int64_t> before, after;  // per axis of the data
+};
+
+// The zeros around data of `shape` that make the conditions of an operand that reads it needless; empty where they say
+// something else, or reach too far. `bounds`: of the axes of the definition.
+std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const Bounds& bounds);
 
 }  // namespace metac
