@@ -143,6 +143,20 @@ def filtering_cases(rng):
                    open_dims={k: ["n", *v.shape[1:]] for k, v in feeds.items()})
 
 
+def few_filter_cases(rng):
+    """So few filters that lanes run along the rows of the data: rests of lanes, rows shorter than a vector, padding unlike on each side."""
+    for batch, channels, maps, (rows, columns), height, width, (top, left, bottom, right) in [
+            (1, 8, 8, (3, 39), 20, 70, (1, 19, 1, 19)), (2, 32, 1, (7, 3), 19, 88, (3, 1, 3, 1)), (3, 5, 3, (5, 5), 11, 37, (2, 2, 2, 2)), (1, 33, 1, (3, 3), 9, 13, (0, 2, 1, 0)),
+            (2, 6, 7, (1, 1), 10, 33, (0, 0, 0, 0)), (1, 16, 2, (4, 2), 8, 129, (0, 0, 0, 0))]:
+        x = rng.standard_normal((batch, channels, height, width)).astype(np.float32)
+        w = rng.standard_normal((maps, channels, rows, columns)).astype(np.float32)
+        padded = np.pad(np.maximum(x.astype(np.float64), 0), ((0, 0), (0, 0), (top, bottom), (left, right)))
+        y = np.einsum("nchwij,mcij->nmhw", sliding_window_view(padded, (rows, columns), (2, 3)), w.astype(np.float64), optimize=True)
+        nodes = [helper.make_node("Relu", ["x"], ["xr"]), helper.make_node("Conv", ["xr", "w"], ["c"], kernel_shape=[rows, columns], pads=[top, left, bottom, right]),
+                 helper.make_node("Neg", ["c"], ["y"])]
+        yield Case(f"conv {rows}x{columns} of {batch}x{channels}x{height}x{width} to {maps} filters", nodes, dict(x=x), dict(y=-y), dict(w=w), open_dims=dict(x=["n", *x.shape[1:]]))
+
+
 def row_cases(rng):
     x = rng.standard_normal((4, 37, 96)).astype(np.float32)
     X = x.astype(np.float64)
@@ -223,7 +237,7 @@ def main():
     metac = arguments.metac.resolve()
     rng = np.random.default_rng(7)
     passed = failed = 0
-    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng)]:
+    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng)]:
         for way in arguments.ways.split(","):
             title = f"{case.name}, {way}"
             if (way == "grad" and not case.differences) or not re.search(arguments.only, title):
