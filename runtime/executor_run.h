@@ -44,6 +44,10 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
 template <class Device>
 bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
   for (int32_t i = begin; i < end; ++i) {
+    if (const Step& step = program_->steps[i]; step.kind == StepKind::repeat) {
+      if (++symbols_[step.symbol] < step.parallel.value) i = step.then_begin - 1;
+      continue;
+    }
     if (times_ == nullptr) {
       if (!run_step(program_->steps[i])) return false;
       continue;
@@ -66,6 +70,7 @@ bool ExecutorOn<Device>::run_step(const Step& step) {
     case StepKind::branch: return branch(step);
     case StepKind::loop: return loop(step);
     case StepKind::copy: return copy(program_->operands[step.first], program_->operands[step.first + 1]);
+    case StepKind::repeat: return true;  // run_steps goes back by itself
     case StepKind::assign: {
       int64_t value = 0;
       if (!value_of(step.parallel, &value)) return false;

@@ -52,14 +52,14 @@ struct Buffer {
   bool late;              // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
 };
 
-enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign };
+enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign, repeat };
 
 struct Step {
   StepKind kind;
   int32_t first, count;   // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
   int32_t inputs;         // external: how many of the operands are inputs
   int32_t kernel;         // launch: kernel id; external: routine id
-  Extent parallel;        // launch: iterations of the parallel loop; check: the condition; assign: the value
+  Extent parallel;        // launch: iterations of the parallel loop; check: the condition; assign: the value; repeat: how often
   Extent scratch_bytes;   // launch: per worker
   int64_t cost;           // launch: estimated ns of one iteration (decides how many threads are worth waking)
   int32_t symbol;         // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
@@ -72,6 +72,8 @@ struct Step {
   //       iterations done, or -1.
   // copy: operands {from, to}.
   // assign: the symbol `symbol` becomes the value of `parallel` (dims that a branch or an iteration decides).
+  // repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands before it in the same
+  // list.
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };

@@ -25,7 +25,7 @@ const char* name_of(rt::BufferKind kind) {
 }
 
 const char* name_of(rt::StepKind kind) {
-  static const char* const names[] = {"launch", "bind", "external", "check", "branch", "loop", "copy", "assign"};
+  static const char* const names[] = {"launch", "bind", "external", "check", "branch", "loop", "copy", "assign", "repeat"};
   return names[static_cast<size_t>(kind)];
 }
 

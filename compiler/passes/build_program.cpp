@@ -227,6 +227,13 @@ class ProgramBuilder {
     program_.steps.back().parallel = e;
   }
 
+  void repeat_steps(const Repeat& repeat, int from) {
+    rt::Step& s = step(rt::StepKind::repeat, {}, concat("repeat from step ", from, " for n", repeat.symbol, " < ", repeat.count));
+    s.symbol = repeat.symbol;
+    s.parallel = {repeat.count, 0};
+    s.then_begin = from;
+  }
+
   // ---- regions ----
   void check_requirements(const std::set<int>& bound) {
     if (!r_.with_requirements) return;
@@ -246,14 +253,21 @@ class ProgramBuilder {
   void emit_region(const FusedRegion& region, std::set<int> bound, const std::function<void()>& at_end) {
     check_requirements(bound);
     LastReads reads(region, views_, kept_);
+    size_t repeat = 0;
+    int repeated_from = 0;
     for (size_t k = 0; k < region.items.size(); ++k) {
       const Item& item = region.items[k];
+      if (repeat < region.repeats.size() && region.repeats[repeat].begin == k) {
+        assign(region.repeats[repeat].symbol, 0);
+        repeated_from = static_cast<int>(program_.steps.size());
+      }
       if (item.op) {
         emit_host_step(*item.op, bound);
         check_requirements(bound);
       } else {
         emit_kernel(item.group, reads, k);
       }
+      if (repeat < region.repeats.size() && region.repeats[repeat].end == k + 1) repeat_steps(region.repeats[repeat++], repeated_from);
     }
     at_end();
   }

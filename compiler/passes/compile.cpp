@@ -14,6 +14,7 @@
 #include "compiler/passes/pass_list.h"
 #include "compiler/passes/remove_dead_ops.h"
 #include "compiler/passes/skip_copies.h"
+#include "compiler/passes/slice_batches.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
@@ -80,6 +81,9 @@ class Compilation {
   void choose_layouts() {
     choose_layouts_of(top_, needed_);
     for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
+  }
+  void slice_batches() {
+    if (options_.target == Target::cpu && options_.fusion == Fusion::best) metac::slice_batches(graph_, top_, layouts_, needed_, is_constant(), options_);
     if (options_.emit != "fused") return;
     trace(to_string(top_));
     trace(concat("cost: ", model_.fusion_cost_bytes, " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));

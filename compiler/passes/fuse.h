@@ -22,9 +22,17 @@ struct Item {
   const Op* op = nullptr;      // a host step: bind, external, code, if_, loop
 };
 
+// Items [begin, end) run `count` times, for symbol = 0, 1, ...
+struct Repeat {
+  size_t begin = 0, end = 0;
+  int symbol = -1;
+  int64_t count = 1;
+};
+
 struct FusedRegion {
   std::vector<Item> items;     // in execution order
   std::map<int, Var*> views;   // Var id -> the Var whose memory it shares (plain layout, other dims)
+  std::vector<Repeat> repeats; // in order, apart from each other
 };
 
 struct Needed {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 namespace metac {
@@ -88,17 +89,20 @@ void touch(CompiledProgram& program, int buffer, int time) {
 }
 
 // Lifetimes in the numbering of all steps, nested ones where they run.
-void walk(CompiledProgram& program, int begin, int end, int& time) {
+void walk(CompiledProgram& program, int begin, int end, int& time, std::vector<std::pair<int, int>>& repeated) {
+  std::map<int, int> times;  // when each step runs first
   for (int k = begin; k < end; ++k) {
     const rt::Step& s = program.steps[static_cast<size_t>(k)];
+    times[k] = time;
+    if (s.kind == rt::StepKind::repeat) repeated.push_back({times.at(s.then_begin), time});
     auto touch_operands = [&] {
       for (int o = 0; o < s.count; ++o) touch(program, program.operands[static_cast<size_t>(s.first + o)], time);
     };
     touch_operands();
     int entered = time++;
     if (s.kind != rt::StepKind::branch && s.kind != rt::StepKind::loop) continue;
-    walk(program, s.then_begin, s.then_end, time);
-    if (s.kind == rt::StepKind::branch) walk(program, s.else_begin, s.else_end, time);
+    walk(program, s.then_begin, s.then_end, time, repeated);
+    if (s.kind == rt::StepKind::branch) walk(program, s.else_begin, s.else_end, time, repeated);
     // What lived before a loop and is used inside lives through all iterations.
     for (rt::Buffer& b : program.buffers)
       if (b.first_step >= 0 && b.first_step <= entered && b.last_step > entered && s.kind == rt::StepKind::loop) b.last_step = time;
@@ -111,7 +115,16 @@ void walk(CompiledProgram& program, int begin, int end, int& time) {
 
 void plan_buffers(CompiledProgram& program) {
   int time = 0;
-  walk(program, 0, program.top_level_steps, time);
+  std::vector<std::pair<int, int>> repeated;
+  walk(program, 0, program.top_level_steps, time, repeated);
+  // What crosses the border of repeated steps lives through all rounds.
+  for (auto [first, last] : repeated)
+    for (rt::Buffer& b : program.buffers) {
+      if (b.first_step < 0 || b.first_step > last || b.last_step < first) continue;
+      if (b.first_step >= first && b.last_step <= last) continue;
+      b.first_step = std::min(b.first_step, first);
+      b.last_step = std::max(b.last_step, last);
+    }
   std::vector<ArenaBlock> blocks;
   std::vector<size_t> owners;
   for (size_t k = 0; k < program.buffers.size(); ++k) {

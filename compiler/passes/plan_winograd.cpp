@@ -65,15 +65,15 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
-  Estimate(const Definition& d, const Windows& w, int lanes_axis, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4) {
+  Estimate(const Definition& d, const WinogradPlan& w, int channel, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4) {
     auto extent = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int()) : 1.0; };
-    height_ = extent(w.y.point);
-    width_ = extent(w.x.point);
-    channels_ = extent(w.channel);
-    filters_ = extent(lanes_axis);
+    height_ = extent(w.y);
+    width_ = extent(w.x);
+    channels_ = extent(channel);
+    filters_ = extent(w.lanes_axis);
     images_ = w.image < 0 ? 1 : extent(w.image);
     for (int k = 0; k < d.kept(); ++k)
-      if (k != w.y.point && k != w.x.point && k != w.image && k != lanes_axis) repeats_ *= extent(k);
+      if (k != w.y && k != w.x && k != w.image && k != w.lanes_axis) repeats_ *= extent(k);
   }
 
   double direct() const {
@@ -127,6 +127,16 @@ class Estimate {
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
+void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
+  int lanes = cpu.vector_bytes / 4;
+  int64_t tiles_x = (d.domain[static_cast<size_t>(plan.x)].as_int() + plan.outputs - 1) / plan.outputs;
+  Tile tile = choose_tile(plan.rows * tiles_x, d.domain[static_cast<size_t>(plan.lanes_axis)].as_int(), lanes, cpu.vector_bytes >= 64 ? 32 : 16, false);
+  plan.vectors = tile.vectors;
+  plan.tile = tile.points;
+  int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
+  while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
+}
+
 }  // namespace
 
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest) {
@@ -134,19 +144,19 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
   if (d.domain[static_cast<size_t>(windows->channel)].as_int() < lanes) return std::nullopt;
-  Estimate estimate(d, *windows, lanes_axis, cpu);
+  WinogradPlan plan;
+  plan.y = windows->y.point;
+  plan.x = windows->x.point;
+  plan.window_y = windows->y.window;
+  plan.window_x = windows->x.window;
+  plan.image = windows->image;
+  plan.lanes_axis = lanes_axis;
+  Estimate estimate(d, plan, windows->channel, cpu);
   WinogradPlan best;
   double least = 0.85 * estimate.direct();
   bool found = false;
   for (int m = 2; m <= largest; m += 2) {
-    WinogradPlan plan;
     plan.outputs = m;
-    plan.y = windows->y.point;
-    plan.x = windows->x.point;
-    plan.window_y = windows->y.window;
-    plan.window_x = windows->x.window;
-    plan.image = windows->image;
-    plan.lanes_axis = lanes_axis;
     double cycles = estimate.filtered(m, plan);
     if (cycles >= least) continue;
     least = cycles;
@@ -154,13 +164,22 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     found = true;
   }
   if (!found) return std::nullopt;
-  int64_t tiles_x = (d.domain[static_cast<size_t>(best.x)].as_int() + best.outputs - 1) / best.outputs;
-  Tile tile = choose_tile(best.rows * tiles_x, d.domain[static_cast<size_t>(lanes_axis)].as_int(), lanes, cpu.vector_bytes >= 64 ? 32 : 16, false);
-  best.vectors = tile.vectors;
-  best.tile = tile.points;
-  int64_t lane_blocks = (d.domain[static_cast<size_t>(lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
-  while (lane_blocks % best.lane_groups != 0) --best.lane_groups;
+  choose_register_tile(d, best, cpu);
   return best;
+}
+
+void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
+  int channel = -1, vectors = plan.vectors;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+    if (k != plan.window_y && k != plan.window_x) channel = k;
+  Estimate(d, plan, channel, cpu).filtered(plan.outputs, plan);
+  choose_register_tile(d, plan, cpu);
+  // The weights are packed: their blocks stay.
+  int registers = cpu.vector_bytes >= 64 ? 32 : 16, lanes = cpu.vector_bytes / 4;
+  plan.vectors = vectors;
+  plan.tile = std::min(plan.tile, (registers - 1 - vectors) / vectors);
+  int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + vectors * lanes - 1) / (vectors * lanes);
+  while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
 }
 
 TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan) {

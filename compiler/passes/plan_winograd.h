@@ -10,6 +10,9 @@ namespace metac {
 // largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none.
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest);
 
+// The plan's blocks again, for the domain as it is now (a slice of the batch).
+void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu);
+
 // Up to which index of the data the last tile reads, exclusive, along y and x.
 struct TileReach {
   int y_index = 0, x_index = 0;   // of the data's load

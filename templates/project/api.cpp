@@ -257,6 +257,7 @@ const char* @name@_profile_row(const @name@_context* context, int32_t index, int
     case StepKind::loop: return "loop";
     case StepKind::copy: return "copy";
     case StepKind::assign: return "assign";
+    case StepKind::repeat: return "repeat";
   }
   return "step";
 }

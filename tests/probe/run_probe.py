@@ -37,6 +37,7 @@ class Case:
     weights: dict = dataclasses.field(default_factory=dict)
     kernels: int = 0             # how many kernels it must become; 0: not asked
     filtered: bool = False       # a kernel must use minimal filtering
+    sliced: bool = False         # steps must repeat over slices of the batch
     open_dims: dict = dataclasses.field(default_factory=dict)   # input -> its dims, strings where `symbolic` leaves them open
     differences: bool = False    # small enough for `verify --grad --order 2`
 
@@ -157,6 +158,26 @@ def few_filter_cases(rng):
         yield Case(f"conv {rows}x{columns} of {batch}x{channels}x{height}x{width} to {maps} filters", nodes, dict(x=x), dict(y=-y), dict(w=w), open_dims=dict(x=["n", *x.shape[1:]]))
 
 
+def slice_cases(rng):
+    """Chains whose values outgrow the cache: convolutions with a residual across them, and rows that were flattened."""
+    x = rng.standard_normal((8, 16, 160, 152)).astype(np.float32)
+    w, v = (rng.standard_normal((16, 16, k, k)).astype(np.float32) / np.float32(4 * k) for k in (3, 1))
+    X = np.maximum(x.astype(np.float64), 0)
+    a = np.maximum(convolve(X, w.astype(np.float64), 1, 1), 0)
+    y = convolve(a, v.astype(np.float64), 1, 0) + X
+    yield Case("slices of a batch of 8 images", [
+        helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Conv", ["r", "w"], ["c"], kernel_shape=[3, 3], pads=[1] * 4), helper.make_node("Relu", ["c"], ["a"]),
+        helper.make_node("Conv", ["a", "v"], ["d"], kernel_shape=[1, 1]), helper.make_node("Add", ["d", "r"], ["y"])], dict(x=x), dict(y=y), dict(w=w, v=v), sliced=True)
+    x = rng.standard_normal((24, 200, 128)).astype(np.float32)
+    w, v = rng.standard_normal((128, 1024)).astype(np.float32) / np.float32(11), rng.standard_normal((1024, 128)).astype(np.float32) / np.float32(32)
+    X = x.astype(np.float64)
+    yield Case("slices of a batch of 24 sequences, flattened", [
+        helper.make_node("Reshape", ["x", "rows"], ["xf"]), helper.make_node("MatMul", ["xf", "w"], ["h"]), helper.make_node("Relu", ["h"], ["hr"]),
+        helper.make_node("MatMul", ["hr", "v"], ["of"]), helper.make_node("Reshape", ["of", "back"], ["o"]), helper.make_node("Add", ["o", "x"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"], axis=-1)], dict(x=x), dict(y=softmax(np.maximum(X @ w, 0) @ v + X)),
+        dict(w=w, v=v, rows=np.array([4800, 128]), back=np.array([24, 200, 128])), sliced=True)
+
+
 def row_cases(rng):
     x = rng.standard_normal((4, 37, 96)).astype(np.float32)
     X = x.astype(np.float64)
@@ -204,6 +225,10 @@ def run(case, way, metac, work):
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "loops"])
         if "minimal filtering" not in shown:
             raise RuntimeError("no kernel uses minimal filtering")
+    if case.sliced:
+        shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--print-after", "build_program"])
+        if "repeat from step" not in shown:
+            raise RuntimeError("no steps repeat over slices of the batch")
     if case.kernels:
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "fused"])
         if shown.count("kernel sharing") != case.kernels:
@@ -237,7 +262,7 @@ def main():
     metac = arguments.metac.resolve()
     rng = np.random.default_rng(7)
     passed = failed = 0
-    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng)]:
+    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng), *slice_cases(rng)]:
         for way in arguments.ways.split(","):
             title = f"{case.name}, {way}"
             if (way == "grad" and not case.differences) or not re.search(arguments.only, title):
