@@ -144,10 +144,11 @@ class GroupLowering : private StageLowering {
     size_t inner = stage.loops.size();
     constexpr int64_t enough = 2048;
     while (inner > 0 && work < enough) work *= std::max<int64_t>(1, typical(stage.loops[--inner].extent));
-    if (inner == 0 && !stage.loops.empty() && typical(stage.loops[0].extent) > 2 * enough) {
-      // One long run: cut into chunks.
+    if (inner == 0 && !stage.loops.empty() && work > 2 * enough && typical(stage.loops[0].extent) > 1) {
+      // One long run: cut into chunks, of whole vectors where lanes run along it.
       Loop& run = stage.loops[0];
-      int64_t chunk = std::max<int64_t>(16, enough * typical(run.extent) / std::max<int64_t>(1, work) / 16 * 16);
+      const int64_t whole = run.kind == LoopKind::vector ? 16 : 1;
+      int64_t chunk = std::max(whole, enough * typical(run.extent) / std::max<int64_t>(1, work) / whole * whole);
       Loop chunks{kernel_.next_axis++, ceil_div(run.extent, chunk), LoopKind::parallel};
       Expr start = axis(chunks.axis) * Expr(chunk);
       Loop part{kernel_.next_axis++, min(Expr(chunk), run.extent - start), run.kind};

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/fuse_paper.h"
 #include "compiler/passes/fuse_rows.h"
+#include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -278,7 +279,10 @@ class Fuser {
     bool summand = r.reduce && readers == 1 && is_product(d.body);
     if (!summand && !no_more_elements(r, d)) return false;
     if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
-    return summand || count_nodes(d.body) + count_nodes(r.body) < 48;  // each step rewrites the whole body
+    if (summand) return true;
+    // Each step rewrites the whole body. What is plain to the end is cut into the parts of its concatenations again.
+    const int nodes = count_nodes(d.body) + count_nodes(r.body);
+    return nodes < 48 || (nodes < 1500 && d.is_plain() && r.is_plain() && nodes_of_largest_part(d.body) + nodes_of_largest_part(r.body) < 48);
   }
 
   // One multiplication of moved operands.

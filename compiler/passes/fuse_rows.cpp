@@ -35,6 +35,29 @@ bool is_contraction(const Definition& d) {
   return axes_of(e->args[0]) != axes_of(e->args[1]);
 }
 
+// Few elements at places that move with the result: pooling. It has no row to go through twice, and alone its lanes run along
+// whatever axis lies last.
+bool is_window(const Definition& d) {
+  constexpr int64_t most_elements = 64;
+  int64_t elements = 1;
+  for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) {
+    if (!d.domain[k].if_int() || d.domain[k].as_int() > most_elements) return false;
+    elements *= std::max<int64_t>(1, d.domain[k].as_int());
+  }
+  if (elements > most_elements) return false;
+  bool moves = false;
+  visit_loads(d, [&](Expr n) {
+    for (Expr e : n->args) {
+      bool kept = false, reduced = false;
+      visit(e, [&](Expr x) {
+        if (x->kind == ExprKind::axis) (x->id < d.kept() ? kept : reduced) = true;
+      });
+      moves |= kept && reduced;
+    }
+  });
+  return moves;
+}
+
 // The axes of `d` at which it loads Var `var`, per axis of the Var with an extent other than 1; fails (empty optional)
 // where an index is no kept axis of its own.
 std::optional<std::vector<int>> row_axes(const Definition& d, const Var* var, const std::vector<int>& var_axes) {
@@ -98,7 +121,7 @@ class RowFuser {
 
   void start(size_t k) {
     Definition& d = region_.items[k].group.stages[0];
-    if (!is_row_reduction(d) || is_contraction(d)) return;
+    if (!is_row_reduction(d) || is_contraction(d) || is_window(d)) return;
     Row row{k, Shape(d.domain.begin(), d.domain.begin() + d.kept()), {}};
     row.position[d.out->id] = shared_positions(d, row.shared.size());
     rows_[k] = row;

@@ -1,5 +1,7 @@
 #include "compiler/passes/split_parts.h"
 
+#include <algorithm>
+
 #include "compiler/ir/bounds.h"
 
 namespace metac {
@@ -65,7 +67,28 @@ void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, 
   }
 }
 
+int count_nodes(Expr e) {
+  int nodes = 0;
+  visit(e, [&](Expr) { ++nodes; });
+  return nodes;
+}
+
+int largest_part(Expr body, int& budget) {
+  Expr select;  // the outermost: of a concatenation, the one that has a part of its own on one side
+  visit(body, [&](Expr n) {
+    if (n->kind == ExprKind::call && n->fn == Fn::select && bool(cut_of(n->args[0]).second)) select = n;
+  });
+  if (!select || --budget < 0) return count_nodes(body);
+  auto with = [&](Expr value) { return rewrite(body, [&](Expr n) { return n == select ? value : Expr(); }); };
+  return std::max(largest_part(with(select->args[1]), budget), largest_part(with(select->args[2]), budget));
+}
+
 }  // namespace
+
+int nodes_of_largest_part(Expr body) {
+  int budget = most_parts;
+  return largest_part(body, budget);
+}
 
 void split_parts(Item item, const std::vector<Symbol>& symbols, std::vector<Item>& all) {
   split(std::move(item), Bounds(symbols), symbols, most_parts, all);

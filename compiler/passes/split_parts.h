@@ -5,6 +5,9 @@
 
 namespace metac {
 
+// How many distinct nodes the largest part has that the body would be cut into.
+int nodes_of_largest_part(Expr body);
+
 // Appends the item, or the parts it splits into, to `all`.
 void split_parts(Item item, const std::vector<Symbol>& symbols, std::vector<Item>& all);
 

@@ -78,6 +78,30 @@ TEST(BestFusion, AReflectedBorderIsStoredOnceBelowWindows) {  // not worked out 
   }
 }
 
+TEST(BestFusion, PoolingIsNoRow) {  // its lanes run along whatever lies last, and so do those of its readers
+  for (int64_t window : {2, 3}) {
+    Graph g;
+    Var* x = input(g, "x", {32, 64, 64});
+    Var* windows = g.reindex({x}, {32, 30, 30, window, window}, {axis(0), axis(1) * Expr(2) + axis(3), axis(2) * Expr(2) + axis(4)});
+    Var* pooled = reduce(g, windows, {3, 4}, Reduce::max, false);
+    g.outputs = {pooled, map(g, Fn::neg, pooled)};
+    EXPECT_EQ(fused(g, Fusion::best).items.size(), 2u);
+  }
+  Graph g;  // a row is one: softmax without its exp
+  Var* x = input(g, "x", {32, 64});
+  g.outputs = {map(g, Fn::sub, x, broadcast_axes(g, reduce(g, x, {1}, Reduce::max, false), {32, 64}, {1}))};
+  EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);
+}
+
+TEST(BestFusion, WhatFollowsAConcatenationGoesIntoItsParts) {
+  Graph g;
+  std::vector<Var*> parts;
+  for (int k = 0; k < 20; ++k) parts.push_back(input(g, ("x" + std::to_string(k)).c_str(), {8, 32, 16}));
+  Var* all = concat(g, parts, 1);
+  g.outputs = {map(g, Fn::neg, map(g, Fn::mul, all, input(g, "scale", {8, 640, 16})))};
+  EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);
+}
+
 TEST_P(PaperFusion, Rule3MakesNoCycle) {  // 1 -> 2 -> 3 and 1 -> 3, where 2 fuses with neither
   Graph g;
   Var* one = map(g, Fn::neg, input(g, "x", {64, 128}));
