@@ -56,7 +56,10 @@ class ValuePrinter {
   }
 
   std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
-  std::string broadcast_text(const std::string& value, DType dtype, int width) const { return concat("broadcast<", vector_type(dtype, width), ">(", value, ")"); }
+  std::string broadcast_text(const std::string& value, DType dtype, int width) const {
+    bool half = dtype == DType::f16 || dtype == DType::bf16;
+    return concat("broadcast<", vector_type(dtype, width), ">(", half ? "(" : "", value, half ? ").bits)" : ")");
+  }
   // Half types in lanes are held as their bits: they are widened and narrowed, never cast.
   std::string vector_cast_text(std::string value, DType from, DType to) const {
     auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };

@@ -43,9 +43,12 @@ Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& mer
   });
 }
 
-static bool lane_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::i32; }
+// What lanes can hold: there is one for every 4 bytes of a vector register, narrower elements are loaded and stored as
+// narrower vectors.
+static bool lane_dtype(DType dtype) { return !is_bool(dtype) && (is_float(dtype) || is_integer(dtype)) && size_of(dtype) <= 4; }
+static bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
-// Can an expression be a value in lanes of 4 bytes, along one axis? A shared node is asked once: a chain of x + x has
+// Can an expression be a value in lanes, along one axis? A shared node is asked once: a chain of x + x has
 // exponentially many paths.
 class VectorisableCheck {
  public:
@@ -81,6 +84,9 @@ class VectorisableCheck {
           return refuse(is_float(e->dtype) || e->has_load ? concat("lanes hold no ", name_of(e->dtype))
                                                           : "a value is made of its position");
         if (e->fn == Fn::select && !uses_axis(e->args[0], axis_)) return (*this)(e->args[1]) && (*this)(e->args[2]);
+        for (Expr a : e->args)  // lanes hold half types as their bits, and masks are as wide as what was compared
+          if ((is_half(a->dtype) && e->fn != Fn::select) || (yields_bool(e->fn) && lane_dtype(a->dtype) && size_of(a->dtype) != 4))
+            return refuse(concat(name_of(e->fn), " of ", name_of(a->dtype), " has no lanes"));
         for (Expr a : e->args) {
           if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_))))
             return refuse(a->has_load ? concat("lanes hold no ", name_of(a->dtype)) : "a condition is on the position");

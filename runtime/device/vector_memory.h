@@ -43,6 +43,14 @@ METAC_INLINE void prefetch(const T* p) {
   __builtin_prefetch(p, 0, 2);
 }
 
+// Masked bytes: the compilers disagree on the pointer's type.
+typedef char Chars16 __attribute__((vector_size(16)));
+#ifdef __clang__
+#define METAC_MASKED_BYTES Chars16
+#else
+#define METAC_MASKED_BYTES char
+#endif
+
 // The first n lanes, 0 <= n <= lanes; the others read as zero and are not written.
 template <class V, class T>
 METAC_INLINE V load_first(const T* p, int64_t n) {
@@ -54,6 +62,10 @@ METAC_INLINE V load_first(const T* p, int64_t n) {
 #if defined(__AVX__) && !defined(__AVX512F__)
   if constexpr (Same<V, f32x8>::value)
     return __builtin_ia32_maskloadps256(reinterpret_cast<const f32x8*>(p), iota<i32x8>() < static_cast<int32_t>(n));
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 1)
+    return bit_cast<V>(__builtin_ia32_loaddquqi128_mask((const METAC_MASKED_BYTES*)p, Chars16{}, static_cast<uint16_t>((1u << n) - 1)));
 #endif
   V v{};
   __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(Lane<V>));
@@ -71,6 +83,12 @@ METAC_INLINE void store_first(T* p, V v, int64_t n) {
 #if defined(__AVX__) && !defined(__AVX512F__)
   if constexpr (Same<V, f32x8>::value) {
     __builtin_ia32_maskstoreps256(reinterpret_cast<f32x8*>(p), iota<i32x8>() < static_cast<int32_t>(n), v);
+    return;
+  }
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 1) {
+    __builtin_ia32_storedquqi128_mask((METAC_MASKED_BYTES*)p, bit_cast<Chars16>(v), static_cast<uint16_t>((1u << n) - 1));
     return;
   }
 #endif
@@ -95,7 +113,9 @@ METAC_INLINE V gather(const T* p, I index) {
   return v;
 }
 
-// ---- half-precision lanes, held as u16xN; the formulas are those of types.h ----
+// ---- half-precision lanes, held as u16xN; the formulas are those of types.h, or one instruction ----
+typedef short I16x8 __attribute__((vector_size(16)));  // as the instructions' builtins want them
+typedef short I16x16 __attribute__((vector_size(32)));
 template <class T, class V, METAC_FOR(is_half_type<T> && is_vector<V>)>
 METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
   typedef Vec<uint32_t, lane_count<V>> U;
@@ -103,6 +123,14 @@ METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
   const U h = __builtin_convertvector(bits, U);
   if constexpr (Same<T, bfloat16>::value) {
     return bit_cast<F>(h << 16);
+#ifdef __F16C__
+  } else if constexpr (lane_count<V> == 8) {
+    return __builtin_ia32_vcvtph2ps256(bit_cast<I16x8>(bits));
+#endif
+#ifdef __AVX512F__
+  } else if constexpr (lane_count<V> == 16) {
+    return __builtin_ia32_vcvtph2ps512_mask(bit_cast<I16x16>(bits), F{}, static_cast<uint16_t>(-1), 4);
+#endif
   } else {
     const U magnitude = (h & 0x7fffu) << 13;
     const U scaled = bit_cast<U>(bit_cast<F>(magnitude) * float_of_bits(0x77800000u));
@@ -112,6 +140,13 @@ METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
 }
 template <class T, class F, METAC_FOR(is_half_type<T> && is_f32_vector<F>)>
 METAC_INLINE Vec<uint16_t, lane_count<F>> narrow(F v) {
+#ifdef __F16C__
+  if constexpr (Same<T, float16>::value && lane_count<F> == 8) return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(v, 8));
+#endif
+#ifdef __AVX512F__
+  if constexpr (Same<T, float16>::value && lane_count<F> == 16)
+    return bit_cast<u16x16>(__builtin_ia32_vcvtps2ph512_mask(v, 8, I16x16{}, static_cast<uint16_t>(-1)));
+#endif
   typedef Vec<uint32_t, lane_count<F>> U;
   const U bits = bit_cast<U>(v), magnitude = bits & 0x7fffffffu;
   U h;
