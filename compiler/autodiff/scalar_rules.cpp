@@ -74,7 +74,7 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
     case Fn::sign: case Fn::floor: case Fn::ceil: case Fn::trunc: case Fn::rint: case Fn::floor_div:
     case Fn::is_nan: case Fn::is_inf: case Fn::logical_not: case Fn::bit_not: case Fn::lt: case Fn::le: case Fn::eq:
     case Fn::ne: case Fn::logical_and: case Fn::logical_or: case Fn::logical_xor: case Fn::bit_and: case Fn::bit_or:
-    case Fn::bit_xor: case Fn::shift_left: case Fn::shift_right:
+    case Fn::bit_xor: case Fn::shift_left: case Fn::shift_right: case Fn::dot_u8s8: case Fn::dot_s8u8: case Fn::dot_i16:
       return {};
   }
   return {};

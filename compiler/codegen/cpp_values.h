@@ -119,6 +119,7 @@ class ValuePrinter {
         if (e->args.empty()) return concat("t", e->id - first_local);
         if (e->id >= first_local && register_lanes_.count(e->id - first_local)) return register_name(e->id - first_local, e->args[0]);
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
+        if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype) return words_text(e, base);
         if (is_vector(e) && in_tile_)
           if (std::string text = shuffled_load(e, base); !text.empty()) return text;
         std::string at = value_text(lane_zero(e->args[0]));
@@ -135,6 +136,12 @@ class ValuePrinter {
       case ExprKind::call: return call_text(e);
       default: METAC_ASSERT(false, to_string(e)); return "";
     }
+  }
+
+  // A word of narrower elements.
+  std::string words_text(Expr e, const std::string& base) {
+    METAC_ASSERT(!is_vector(e), "words in lanes are packed: ", to_string(e));
+    return concat("load_word(", base, " + ", value_text(lane_zero(e->args[0])), ")");
   }
 
   // Half types would become floats; their functions round.
@@ -225,6 +232,11 @@ class ValuePrinter {
     if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
       std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
       return concat("fma(", a, ", ", b, ", ", target, ")");
+    }
+    bool words = value->kind == ExprKind::call && (value->fn == Fn::dot_u8s8 || value->fn == Fn::dot_s8u8 || value->fn == Fn::dot_i16);
+    if (reduce == Reduce::add && words) {
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      return concat(name_of(value->fn), "(", a, ", ", b, ", ", target, ")");
     }
     return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
   }

@@ -19,8 +19,15 @@ static void conjuncts(Expr e, std::vector<Expr>& out) {
 }
 
 // Takes off the selects around a value that give 0 elsewhere.
-static Expr take_conditions(Expr e, std::vector<Expr>& conditions) {
-  while (e->kind == ExprKind::call && e->fn == Fn::select && e->args[2].is_constant() && e->args[2]->float_value == 0 && e->args[2]->int_value == 0) {
+static Expr take_conditions(Expr e, std::vector<Expr>& conditions, int64_t* outside = nullptr) {
+  auto counts = [&](Expr constant) {
+    if (!constant.is_constant() || constant->float_value != 0) return false;
+    if (constant->int_value == 0) return !outside || *outside == 0;
+    if (!outside || (!conditions.empty() && *outside != constant->int_value)) return false;
+    *outside = constant->int_value;
+    return true;
+  };
+  while (e->kind == ExprKind::call && e->fn == Fn::select && counts(e->args[2])) {
     conjuncts(e->args[0], conditions);
     e = e->args[1];
   }
@@ -29,7 +36,7 @@ static Expr take_conditions(Expr e, std::vector<Expr>& conditions) {
 
 static std::optional<Operand> match_operand(Expr e) {
   Operand operand;
-  e = take_conditions(e, operand.conditions);
+  e = take_conditions(e, operand.conditions, &operand.outside);
   if (e->kind != ExprKind::load || e->id == reduced_value) return std::nullopt;
   for (Expr index : e->args)
     if (index->has_load) return std::nullopt;
@@ -60,16 +67,27 @@ bool covers(Expr load, Expr condition, const Definition& d) {
 
 std::optional<Contraction> match_contraction(const Definition& d) {
   if (bool(d.epilogue) && !fits_float_lanes(d.epilogue)) return std::nullopt;
-  return match_sum_of_products(d);
+  return match_products(d);
 }
 
 std::optional<Contraction> match_sum_of_products(const Definition& d) {
-  if (!d.reduce || *d.reduce != Reduce::add || d.scatter || d.accumulator != DType::f32) return std::nullopt;
+  if (d.accumulator != DType::f32) return std::nullopt;
+  return match_products(d);
+}
+
+static bool is_product(Expr e) {
+  return e->kind == ExprKind::call && (e->fn == Fn::mul || e->fn == Fn::dot_u8s8 || e->fn == Fn::dot_s8u8 || e->fn == Fn::dot_i16);
+}
+
+std::optional<Contraction> match_products(const Definition& d) {
+  if (!d.reduce || *d.reduce != Reduce::add || d.scatter || (d.accumulator != DType::f32 && d.accumulator != DType::i32)) return std::nullopt;
   std::vector<Expr> around;
   Expr product = take_conditions(d.body, around);
-  if (product->kind != ExprKind::call || product->fn != Fn::mul) return std::nullopt;
+  if (!is_product(product)) return std::nullopt;
   auto a = match_operand(product->args[0]), b = match_operand(product->args[1]);
   if (!a || !b || a->load->id == b->load->id) return std::nullopt;
+  if (a->load->dtype != d.accumulator || b->load->dtype != d.accumulator) return std::nullopt;
+  if (product->fn == Fn::mul ? a->outside != 0 || b->outside != 0 : b->outside != 0 || !around.empty()) return std::nullopt;
   for (Expr c : around) {  // a condition on the product goes to the operand with the fewest axes that has all of its axes
     Operand* owner = nullptr;
     for (Operand* o : {&*a, &*b})
@@ -77,7 +95,13 @@ std::optional<Contraction> match_sum_of_products(const Definition& d) {
     if (!owner) return std::nullopt;
     owner->conditions.push_back(c);
   }
-  return Contraction{*a, *b};
+  return Contraction{*a, *b, product->fn, product->fn == Fn::mul ? -1 : static_cast<int>(d.domain.size()) - 1};
+}
+
+int word_position(Expr load, int word_axis) {
+  for (size_t k = 0; k < load->args.size() && word_axis >= 0; ++k)
+    if (uses_axis(load->args[k], word_axis)) return static_cast<int>(k);
+  return -1;
 }
 
 std::vector<int> axes_used(Expr e, int from, int to) {
@@ -240,7 +264,7 @@ class ContractionLowering {
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
     kernel_.cost = std::max(1.0, steps * tile_cycles(points, plan_.vectors, plan_.lanes_in_both) / 3.0);
-    kernel_.flops = 2 * steps;
+    kernel_.flops = 2 * steps * (body_->fn == Fn::dot_i16 ? 2 : body_->fn == Fn::mul ? 1 : 4);
     for (const Loop& l : kept_) kernel_.flops *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
   }
 

@@ -142,6 +142,13 @@ int64_t integer_power(int64_t base, int64_t exponent, bool is_unsigned) {
   return wrapping(result);
 }
 
+template <typename A, typename B>
+int64_t dot_words(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  for (unsigned shift = 0; shift < 32; shift += 8 * sizeof(A)) sum += int64_t{static_cast<A>(bits(a) >> shift)} * static_cast<B>(bits(b) >> shift);
+  return sum;
+}
+
 bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
   const bool u64 = t == DType::u64;
   const uint64_t width = 8 * size_of(t);
@@ -181,6 +188,9 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     BINARY(bit_xor, x ^ y);
     BINARY(shift_left, bits(y) >= width ? 0 : wrapping(bits(x) << y));
     BINARY(shift_right, bits(y) >= width ? 0 : is_signed(t) ? x >> y : wrapping(bits(x) >> y));
+    BINARY(dot_u8s8, (dot_words<uint8_t, int8_t>(x, y)));
+    BINARY(dot_s8u8, (dot_words<int8_t, uint8_t>(x, y)));
+    BINARY(dot_i16, (dot_words<int16_t, int16_t>(x, y)));
     TEST(is_nan, (void(x), false));
     TEST(is_inf, (void(x), false));
     TEST(lt, u64 ? bits(x) < bits(y) : x < y);

@@ -1,6 +1,6 @@
 // How the elements of a Var lie in memory: a Reindex of the value onto its storage. Plain is row-major. Other layouts
-// store the axes in another order (channels last: N, H, W, C), may surround axes with a halo of zeros, so that padded
-// convolutions read without conditions, and may leave a gap after each row of the innermost axis, so that rows whose
+// store the axes in another order (channels last: N, H, W, C), may surround axes with a halo of zeros (of the zero
+// point, where bytes are stored), so that padded convolutions read without conditions, and may leave a gap after each row of the innermost axis, so that rows whose
 // stride is a multiple of a page do not fall into the same cache sets. What lies in gaps is never read.
 #pragma once
 #include <vector>
@@ -13,6 +13,7 @@ struct Layout {
   std::vector<int> order;              // axes, outermost first; empty: row-major
   std::vector<int64_t> before, after;  // halo per axis; empty: none
   int64_t gap = 0;                     // elements after each row of the innermost axis
+  int64_t fill = 0;                    // value of the halo
 
   bool has_halo() const;
   bool is_plain() const { return order.empty() && !has_halo() && gap == 0; }

@@ -171,7 +171,7 @@ class TileNest {
       serial_point = axis(one.axis);
     }
     int accumulator = kernel_.next_local++;
-    node.locals.push_back({accumulator, DType::f32, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+    node.locals.push_back({accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
     node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 0));
     LoopNode sum;
     sum.loops = s_.reduced;
@@ -236,13 +236,13 @@ class TileNest {
     };
     Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
     if (phase == 0) {
-      nest.assigns.push_back({first_local + accumulator, reg, float_constant(0, DType::f32), {}});
+      nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
     } else if (phase == 1) {
       nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
     } else {
       Expr value = rewrite(place(s_.epilogue), [&](Expr n) -> Expr {
         if (n->kind != ExprKind::load || n->id != reduced_value) return {};
-        return load(first_local + accumulator, DType::f32, {reg});
+        return load(first_local + accumulator, s_.body->dtype, {reg});
       });
       nest.assigns.push_back({s_.target, place(s_.offset), value, {}});
     }

@@ -1,5 +1,7 @@
 #include "compiler/ops/quantization.h"
 
+#include <algorithm>
+
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -9,6 +11,13 @@ Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point) {
   if (!zero_point) return cast(g, x, DType::i32);
   return elementwise(g, {x, zero_point},
                      [](const std::vector<Expr>& v) { return cast(v[0], DType::i32) - cast(v[1], DType::i32); });
+}
+
+Var* without_repetition(Graph& g, Var* zero_point) {
+  if (!zero_point || !is_integer(zero_point->dtype())) return zero_point;
+  std::optional<std::vector<double>> known = known_numbers(zero_point);
+  if (!known || known->empty() || std::any_of(known->begin(), known->end(), [&](double z) { return z != (*known)[0]; })) return zero_point;
+  return (*known)[0] == 0 ? nullptr : scalar(g, zero_point->dtype(), (*known)[0]);
 }
 
 Expr saturate(Expr value, Expr zero_point, DType to) {
@@ -115,7 +124,12 @@ void lower_dequantize(Lowering& n) {
   if (int64_t stated = n.integer("output_dtype", 0)) to = require_onnx_dtype(stated, "output_dtype");
   if (!is_float(to)) fail("cannot dequantise to ", name_of(to));
   std::vector<Var*> operands{x, spread(n, x, scale, "x_scale")};
-  if (zero_point) operands.push_back(spread(n, x, zero_point, "x_zero_point"));
+  if (zero_point) {
+    Var* spread_out = spread(n, x, zero_point, "x_zero_point");
+    Var* simple = without_repetition(g, zero_point);
+    zero_point = simple == zero_point ? spread_out : simple;
+  }
+  if (zero_point) operands.push_back(zero_point);
   DType wide = arithmetic_dtype(to);
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
     Expr whole = cast(v[0], DType::i32);

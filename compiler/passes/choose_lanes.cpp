@@ -77,7 +77,11 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
   std::vector<LaneChoice> choices;
   for (bool swap : {false, true}) {
     LaneChoice w;
-    w.c = swap ? Contraction{matched->b, matched->a} : *matched;
+    w.c = *matched;
+    if (swap) {
+      if (matched->product != Fn::mul) break;  // words: b's are packed for lanes
+      std::swap(w.c.a, w.c.b);
+    }
     w.kept = d.kept();
     bool packable = true;  // what `prepare` or a packing kernel can test
     for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);

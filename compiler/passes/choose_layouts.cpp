@@ -52,6 +52,7 @@ class LayoutChooser {
     spread_channels_last();
     for (auto& [index, work] : work_) store_for_reader(work);
     for (auto& [index, work] : work_) choose_halo(static_cast<size_t>(index), work);
+    for (size_t k = 0; k < region_.items.size(); ++k) bring_words_together(k);
     for (auto& [index, work] : work_)
       if (!filter_minimally(static_cast<size_t>(index), work)) finish(static_cast<size_t>(index), work);
     insert_items();
@@ -74,8 +75,6 @@ class LayoutChooser {
     const Definition& d = item.group.stages[0];
     return choose_lanes(d, lanes_, narrow_.count(d.out->id) > 0, [this](int id) { return is_constant_(var(id)); });
   }
-
-  static std::vector<int> axes_used_of(Expr load, const Definition& d) { return axes_used(load, 0, d.kept()); }
 
   // ---- layouts ----
   void choose_result_layout(Group& group, const Work& w) {
@@ -186,7 +185,10 @@ class LayoutChooser {
       source = haloed_copy(source, index, w);
       w.c.a.load = load(source->id, read->dtype, read->args);
     }
+    int64_t fill = w.c.a.outside & 255;  // the same byte four times, or 0
+    if (layout_of(source->id).has_halo() && layout_of(source->id).fill != fill) return;
     Layout& layout = layouts_[source->id];
+    layout.fill = fill;
     if (!layout.has_halo()) {
       layout.before.assign(read->args.size(), 0);
       layout.after.assign(read->args.size(), 0);
@@ -237,7 +239,8 @@ class LayoutChooser {
   // The axis of the data that the sum or the lanes run along, if it is long; -1: none.
   int wanted_last(const Work& w) const {
     const Var* source = var(w.c.a.load->id);
-    int inner = -1;
+    int inner = word_position(w.c.a.load, w.c.word_axis);
+    if (inner >= 0) return inner;
     int64_t longest = lanes_ - 1;
     for (int k = 0; k < source->rank(); ++k) {
       Expr e = w.c.a.load->args[static_cast<size_t>(k)];
@@ -270,14 +273,49 @@ class LayoutChooser {
     return own;
   }
 
+  // ---- words ----
+  // Words are read from memory in which their elements are neighbours, with room behind the last row for the last word.
+  void bring_words_together(size_t index) {
+    Item& item = region_.items[index];
+    if (item.op || item.group.stages.size() != 1) return;
+    Definition& d = item.group.stages[0];
+    auto matched = match_products(d);
+    if (!matched || matched->product == Fn::mul) return;
+    auto work = work_.find(static_cast<int64_t>(index));
+    Work without;
+    without.c = *matched;
+    Work& w = work == work_.end() ? without : work->second;
+    Expr read = w.c.a.load;
+    int inner = word_position(read, w.c.word_axis);
+    if (inner >= 0) {
+      Var* source = var(read->id);
+      int elements = 4 / static_cast<int>(size_of(source->dtype()));
+      Layout layout = layout_of(source->id);
+      Expr last_element = read->args[static_cast<size_t>(inner)] + Expr(elements - 1);
+      bool room = Bounds(graph_.symbols, d.domain).proves_less(last_element, source->shape()[static_cast<size_t>(inner)]);
+      if ((layout.order.empty() ? source->rank() - 1 : layout.order.back()) != inner || (!room && must_be_plain(source))) {
+        source = haloed_copy(source, index, w);
+        w.c.a.load = load(source->id, read->dtype, read->args);
+        Layout& own = layouts_[source->id];
+        own.before = layout.before, own.after = layout.after, own.fill = layout.fill;
+      }
+      if (layout_of(source->id).order.empty() && !room) layouts_[source->id].order = last(source->rank(), source->rank() - 1).order;
+      if (!room) layouts_[source->id].gap = std::max<int64_t>(layouts_[source->id].gap, elements);
+    }
+    Expr words = w.c.a.load;
+    if (!w.c.a.conditions.empty()) words = select(all_of(w.c.a.conditions), words, constant_of(d.accumulator, static_cast<double>(w.c.a.outside)));
+    d.body = call(w.c.product, {words, w.c.b.load});
+    simplify(d, graph_.symbols);
+  }
+
   // ---- packing and the tile ----
   void finish(size_t index, Work& w) {
     Item& item = region_.items[index];
     Definition& d = item.group.stages[0];
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
     bool narrow = narrow_.count(d.out->id) > 0;
-    if (!narrow && !linear_in_the_tile(d, w)) return;
-    if (!narrow) split_reduced_axis(d, w.c, storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), graph_.symbols);
+    if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols)) return;
+    if (!narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     ContractionPlan plan;
     plan.lanes_axis = w.lanes_axis;
     plan.lanes_in_both = w.lanes_in_both;
@@ -285,7 +323,7 @@ class LayoutChooser {
     int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
     if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes_ : 7) ? 1 : 0;
     const int taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
-    Tile tile = choose_tile(tiled_points(d, w), known(d.domain[static_cast<size_t>(w.lanes_axis)]), lanes_, registers_, w.lanes_in_both, taps);
+    Tile tile = choose_tile(tiled_points(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols), known(d.domain[static_cast<size_t>(w.lanes_axis)]), lanes_, registers_, w.lanes_in_both, taps);
     plan.vectors = tile.vectors;
     plan.tile = tile.points;
     if (w.lanes_in_both) {
@@ -294,7 +332,7 @@ class LayoutChooser {
     }
     if (!lanes_are_near(d, plan.lanes_axis, w.c.a.load)) return;
     bring_near(d, plan.lanes_axis, index);
-    Expr b_address = storage_address(var(w.c.b.load->id)->shape(), layout_of(w.c.b.load->id), w.c.b.load->args);
+    Expr b_address = address_of(w.c.b.load);
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
@@ -303,7 +341,7 @@ class LayoutChooser {
       if (Var* packed = pack(d, w, plan.vectors, constant, index)) plan.packed = packed->id;
       else return;
     }
-    d.body = w.c.a.load * w.c.b.load;
+    d.body = w.c.body();
     simplify(d, graph_.symbols);
     item.group.contraction = plan;
   }
@@ -315,7 +353,7 @@ class LayoutChooser {
     bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(lanes_axis)], lanes_));
     for (Expr e : load->args)
       if (e->has_load) return false;
-    Expr address = simplify(storage_address(var(load->id)->shape(), layout_of(load->id), load->args), bounds);
+    Expr address = simplify(address_of(load), bounds);
     auto at = [&](int lane) {
       return simplify(rewrite(address, [&](Expr x) { return x == axis(lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
     };
@@ -351,43 +389,11 @@ class LayoutChooser {
     }
   }
 
+  Expr address_of(Expr load) const { return storage_address(var(load->id)->shape(), layout_of(load->id), load->args); }
+
   Layout layout_of(int id) const {
     auto found = layouts_.find(id);
     return found == layouts_.end() ? Layout() : found->second;
-  }
-
-  // Divisions in the address of the other operand are of axes that the lanes' operand has too: outside of the tile.
-  bool linear_in_the_tile(const Definition& d, const Work& w) const {
-    Bounds bounds(graph_.symbols, d.domain);
-    Expr load = w.c.a.load, address = simplify(storage_address(var(load->id)->shape(), layout_of(load->id), load->args), bounds);
-    std::vector<int> outer = axes_used_of(w.c.b.load, d);
-    return !any_of(address, [&](Expr n) {
-      if (n->kind != ExprKind::call || (n->fn != Fn::floor_div && n->fn != Fn::floor_mod)) return false;
-      std::vector<int> divided = axes_used(n, 0, static_cast<int>(d.domain.size()));
-      return std::count(divided.begin(), divided.end(), w.lanes_axis) > 0 || !std::includes(outer.begin(), outer.end(), divided.begin(), divided.end());
-    });
-  }
-
-  // The points of the axes that will collapse into the tiled one (an estimate: the schedule decides); 0: not known.
-  int64_t tiled_points(const Definition& d, const Work& w) const {
-    std::vector<int> in_b = axes_used_of(w.c.b.load, d);
-    Bounds bounds(graph_.symbols, d.domain);
-    Expr a = simplify(storage_address(var(w.c.a.load->id)->shape(), layout_of(w.c.a.load->id), w.c.a.load->args), bounds);
-    std::vector<int64_t> runs;  // innermost first
-    Expr inner_step;
-    for (int k = d.kept(); k-- > 0;) {
-      if (k == w.lanes_axis || std::count(in_b.begin(), in_b.end(), k) || !uses_axis(a, k)) continue;
-      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-      Expr step = stride_of(a, k);
-      if (extent && bool(step) && bool(inner_step) && runs.back() > 0 && step == inner_step * Expr(runs.back())) {
-        runs.back() *= *extent;
-        continue;
-      }
-      runs.push_back(extent ? *extent : 0);
-      inner_step = step;
-    }
-    std::reverse(runs.begin(), runs.end());
-    return runs.empty() ? 0 : runs[choose_tiled_axis(runs)];
   }
 
   // Packs the operand with the lanes: in `prepare` where it is made of parameters, else in a kernel before this one.
@@ -412,7 +418,7 @@ class LayoutChooser {
   // ---- minimal filtering ----
   bool filter_minimally(size_t index, Work& w) {
     Definition& d = region_.items[index].group.stages[0];
-    if (narrow_.count(d.out->id) || w.lanes_in_both || !is_constant_(var(w.c.b.load->id))) return false;
+    if (d.accumulator != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both || !is_constant_(var(w.c.b.load->id))) return false;
     auto plan = plan_winograd(d, w.c, w.lanes_axis, options_.cpu, options_.winograd);
     if (!plan || !reach_beyond(d, w, *plan)) return false;
     bring_near(d, w.lanes_axis, index);

@@ -10,6 +10,7 @@
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
+#include "compiler/passes/integer_products.h"
 #include "compiler/passes/merge_equal_ops.h"
 #include "compiler/passes/pass_list.h"
 #include "compiler/passes/remove_dead_ops.h"
@@ -78,6 +79,11 @@ class Compilation {
     count_fusion_cost();
     count_contractions();
   }
+  void integer_products() {
+    if (options_.target == Target::cuda) return;
+    integer_products_of(top_, needed_);
+    for (auto& [unused, region] : regions_) integer_products_of(region, region_needs_.at(unused));
+  }
   void choose_layouts() {
     choose_layouts_of(top_, needed_);
     for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
@@ -109,6 +115,10 @@ class Compilation {
 
   std::function<bool(const Var*)> is_constant() {
     return [this](const Var* var) { return var->constant.has_value() || prepared_.count(var->id) > 0; };
+  }
+
+  void integer_products_of(FusedRegion& region, const Needed& needed) {
+    for (const Var* made : metac::integer_products(graph_, region, prepare_, needed, is_constant(), options_.cpu)) prepared_.insert(made->id);
   }
 
   void choose_layouts_of(FusedRegion& region, const Needed& needed) {

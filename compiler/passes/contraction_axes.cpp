@@ -16,12 +16,14 @@ static std::vector<int> identity_positions(size_t n) {
 // Axes of extent 1 say nothing but hide what is: a depthwise convolution sums over a channel axis of 1.
 void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
   if (!d.reduce || d.scatter) return;
+  auto matched = match_products(d);
+  bool of_words = matched && matched->product != Fn::mul;  // they lie along the last axis
   std::vector<Expr> renamed;
   Shape domain;
   int reduced = 0;
   for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
     bool stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k)) != d.out_index.end();
-    bool last_reduced = k == static_cast<int>(d.domain.size()) - 1 && reduced == 0 && k >= d.kept();
+    bool last_reduced = k == static_cast<int>(d.domain.size()) - 1 && (reduced == 0 || of_words) && k >= d.kept();
     if (d.domain[static_cast<size_t>(k)].is_int(1) && !stored && !last_reduced) {
       renamed.push_back(0);
       continue;
@@ -158,13 +160,43 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     }
     for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(substitute_axes(*e, renamed), moved);
     for (Expr& e : c.b.conditions) e = substitute_axes(substitute_axes(e, renamed), moved);
-    d.body = c.a.load * c.b.load;
-    if (!c.b.conditions.empty()) d.body = select(all_of(c.b.conditions), d.body, float_constant(0, DType::f32));
+    d.body = c.body();
+    if (!c.b.conditions.empty()) d.body = select(all_of(c.b.conditions), d.body, constant_of(d.accumulator, 0));
     Shape domain(d.domain.size());
     for (size_t n = 0; n < position.size(); ++n) domain[static_cast<size_t>(position[n])] = d.domain[n];
     d.domain = domain;
     return;
   }
+}
+
+int64_t tiled_points(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {
+  std::vector<int> in_b = axes_used(c.b.load, 0, d.kept());
+  Expr a = simplify(data_address, Bounds(symbols, d.domain));
+  std::vector<int64_t> runs;  // innermost first
+  Expr inner_step;
+  for (int k = d.kept(); k-- > 0;) {
+    if (k == lanes_axis || std::count(in_b.begin(), in_b.end(), k) || !uses_axis(a, k)) continue;
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    Expr step = stride_of(a, k);
+    if (extent && bool(step) && bool(inner_step) && runs.back() > 0 && step == inner_step * Expr(runs.back())) {
+      runs.back() *= *extent;
+      continue;
+    }
+    runs.push_back(extent ? *extent : 0);
+    inner_step = step;
+  }
+  std::reverse(runs.begin(), runs.end());
+  return runs.empty() ? 0 : runs[choose_tiled_axis(runs)];
+}
+
+bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {
+  Expr address = simplify(data_address, Bounds(symbols, d.domain));
+  std::vector<int> outer = axes_used(c.b.load, 0, d.kept());
+  return !any_of(address, [&](Expr n) {
+    if (n->kind != ExprKind::call || (n->fn != Fn::floor_div && n->fn != Fn::floor_mod)) return false;
+    std::vector<int> divided = axes_used(n, 0, static_cast<int>(d.domain.size()));
+    return std::count(divided.begin(), divided.end(), lanes_axis) > 0 || !std::includes(outer.begin(), outer.end(), divided.begin(), divided.end());
+  });
 }
 
 }  // namespace metac

@@ -87,7 +87,7 @@ class RowBlockFuser {
     int shared = rows.shared;
     Definition d = stored;
     auto c = match_contraction(d);
-    if (!c || has_conditions(*c) || d.kept() != shared + 1 || d.reduced != 1) return std::nullopt;
+    if (!c || d.accumulator != DType::f32 || has_conditions(*c) || d.kept() != shared + 1 || d.reduced != 1) return std::nullopt;
     if (c->a.load->id != made) std::swap(c->a, c->b);
     if (c->a.load->id != made || static_cast<int>(c->a.load->args.size()) != shared + 1) return std::nullopt;
     std::vector<int> position(d.domain.size(), -1);

@@ -37,17 +37,17 @@ std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, con
   from[static_cast<size_t>(lanes_axis)] = lane_index;
   for (size_t k = 0; k < from.size(); ++k)
     if (!from[k]) from[k] = axis(static_cast<int>(k) + 1000);  // not in b
-  Var* packed = graph.make_var(Type{TypeKind::tensor, DType::f32, shape});
+  Var* packed = graph.make_var(Type{TypeKind::tensor, d.accumulator, shape});
   Definition p;
   p.out = packed;
   p.domain = shape;
   p.body = substitute_axes(operand.load, from);
-  if (!operand.conditions.empty()) p.body = select(substitute_axes(all_of(operand.conditions), from), p.body, float_constant(0, DType::f32));
-  if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, float_constant(0, DType::f32));
+  if (!operand.conditions.empty()) p.body = select(substitute_axes(all_of(operand.conditions), from), p.body, constant_of(d.accumulator, 0));
+  if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, constant_of(d.accumulator, 0));
   p.out_index = identity_indices(static_cast<int>(shape.size()));
   p.nodes = d.nodes;
   simplify(p, graph.symbols);
-  return PackedOperand{p, load(packed->id, DType::f32, at)};
+  return PackedOperand{p, load(packed->id, d.accumulator, at)};
 }
 
 }  // namespace metac

@@ -14,6 +14,7 @@
 #include "../device/scalar.h"
 #include "../device/math_f32.h"
 #include "../device/math.h"
+#include "../device/dot.h"
 #include "launch.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

@@ -27,6 +27,8 @@
 //  reduce    reduce_add / mul / min / max(v): halves combined pairwise, (v[i] + v[i + n/2]) until one lane is left: the
 //            same order everywhere. any(mask), all(mask).
 //  fma       fma(a, b, c): a * b + c, rounded once where the machine has FMA, else twice; scalars and vectors alike.
+//  words     dot_u8s8(a, b, sum), dot_s8u8, dot_i16: int32 words of four bytes or two int16, multiplied and added up;
+//            load_word(p), load_words<V>(p) read them from memory of narrower elements.
 //  errors    float: + - * / sqrt fma are exact to half a ULP; exp log tanh sigmoid erf sin cos tan pow expm1 log1p atan
 //            and their kin stay within 4 ULP (tests/runtime/device_math_test.cpp walks them densely; most are within 2).
 //            double: what libm gives.
@@ -42,6 +44,7 @@
 #include "vector.h"
 #include "vector_x86.h"
 #include "vector_memory.h"
+#include "dot.h"
 #include "math_f32.h"
 #include "math_wide.h"
 #include "math.h"

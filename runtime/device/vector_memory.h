@@ -114,8 +114,6 @@ METAC_INLINE V gather(const T* p, I index) {
 }
 
 // ---- half-precision lanes, held as u16xN; the formulas are those of types.h, or one instruction ----
-typedef short I16x8 __attribute__((vector_size(16)));  // as the instructions' builtins want them
-typedef short I16x16 __attribute__((vector_size(32)));
 template <class T, class V, METAC_FOR(is_half_type<T> && is_vector<V>)>
 METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
   typedef Vec<uint32_t, lane_count<V>> U;
@@ -125,11 +123,11 @@ METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
     return bit_cast<F>(h << 16);
 #ifdef __F16C__
   } else if constexpr (lane_count<V> == 8) {
-    return __builtin_ia32_vcvtph2ps256(bit_cast<I16x8>(bits));
+    return __builtin_ia32_vcvtph2ps256(bit_cast<i16x8>(bits));
 #endif
 #ifdef __AVX512F__
   } else if constexpr (lane_count<V> == 16) {
-    return __builtin_ia32_vcvtph2ps512_mask(bit_cast<I16x16>(bits), F{}, static_cast<uint16_t>(-1), 4);
+    return __builtin_ia32_vcvtph2ps512_mask(bit_cast<i16x16>(bits), F{}, static_cast<uint16_t>(-1), 4);
 #endif
   } else {
     const U magnitude = (h & 0x7fffu) << 13;
@@ -145,7 +143,7 @@ METAC_INLINE Vec<uint16_t, lane_count<F>> narrow(F v) {
 #endif
 #ifdef __AVX512F__
   if constexpr (Same<T, float16>::value && lane_count<F> == 16)
-    return bit_cast<u16x16>(__builtin_ia32_vcvtps2ph512_mask(v, 8, I16x16{}, static_cast<uint16_t>(-1)));
+    return bit_cast<u16x16>(__builtin_ia32_vcvtps2ph512_mask(v, 8, i16x16{}, static_cast<uint16_t>(-1)));
 #endif
   typedef Vec<uint32_t, lane_count<F>> U;
   const U bits = bit_cast<U>(v), magnitude = bits & 0x7fffffffu;

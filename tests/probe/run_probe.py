@@ -38,6 +38,7 @@ class Case:
     kernels: int = 0             # how many kernels it must become; 0: not asked
     filtered: bool = False       # a kernel must use minimal filtering
     sliced: bool = False         # steps must repeat over slices of the batch
+    words: bool = False          # a kernel must multiply words of small integers; run for several processors
     open_dims: dict = dataclasses.field(default_factory=dict)   # input -> its dims, strings where `symbolic` leaves them open
     differences: bool = False    # small enough for `verify --grad --order 2`
 
@@ -178,6 +179,56 @@ def slice_cases(rng):
         dict(w=w, v=v, rows=np.array([4800, 128]), back=np.array([24, 200, 128])), sliced=True)
 
 
+def integer_cases(rng):
+    """Sums of products of small integers: which bytes, which zero points, how many channels, and QDQ pairs around a float operator."""
+    def whole(dtype, *shape):
+        return rng.integers(np.iinfo(dtype).min, int(np.iinfo(dtype).max) + 1, shape).astype(dtype)
+
+    # x's type and zero point, w's type and zero point, channels, maps, size, groups, kernel, pad, stride, words
+    for xt, xz, wt, wz, channels, maps, size, groups, kernel, pad, stride, words in [
+            (np.uint8, 117, np.int8, 0, 64, 48, 14, 1, 3, 1, 1, True), (np.uint8, 0, np.int8, 0, 3, 32, 15, 1, 7, 3, 2, True),
+            (np.uint8, 255, np.uint8, 128, 16, 33, 9, 1, 1, 0, 1, True), (np.uint8, 9, np.uint8, 131, 18, 32, 9, 1, 3, 1, 1, True),
+            (np.int8, -7, np.int8, 0, 21, 40, 8, 1, 3, 1, 1, True), (np.int8, 5, np.int8, -3, 6, 32, 8, 1, 3, 2, 1, True),
+            (np.uint8, 100, np.int8, 0, 64, 64, 9, 2, 3, 1, 1, True), (np.uint8, 100, np.int8, 0, 48, 48, 13, 48, 3, 1, 1, False),
+            (np.uint8, 3, np.int8, 0, 24, 40, 7, 4, 3, 1, 1, False)]:
+        x, w = whole(xt, 2, channels, size, size), whole(wt, maps, channels // groups, kernel, kernel)
+        parts = zip(np.split(x.astype(np.int64) - xz, groups, 1), np.split(w.astype(np.int64) - wz, groups, 0))
+        y = np.concatenate([convolve(a, b, stride, pad) for a, b in parts], 1).astype(np.int32)
+        yield Case(f"ConvInteger {kernel}x{kernel} of {np.dtype(xt)} less {xz} by {np.dtype(wt)} less {wz}, {channels} to {maps} in {groups} groups",
+                   [helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], group=groups, pads=[pad] * 4, strides=[stride] * 2)],
+                   dict(x=x), dict(y=y), dict(w=w, xz=xt(xz), wz=wt(wz)), words=words, open_dims=dict(x=["n", *x.shape[1:]]))
+    for xt, wt, rows, depth, columns, lines, constant in [(np.uint8, np.int8, 37, 45, 53, False, False), (np.int8, np.uint8, 16, 64, 32, True, False),
+                                                          (np.uint8, np.int8, 5, 130, 70, False, True), (np.int8, np.int8, 3, 31, 40, True, True)]:
+        a, b = whole(xt, rows, depth), whole(wt, depth, columns)
+        az, bz = (whole(xt, rows, 1), whole(wt, columns)) if lines else (xt(11), wt(3))
+        feeds, weights = dict(a=a, az=az), dict(b=b, bz=bz)
+        if not constant:
+            feeds, weights = {**feeds, **weights}, {}
+        yield Case(f"MatMulInteger {rows}x{depth}x{columns} of {np.dtype(xt)} by {np.dtype(wt)}, zero points {'by line' if lines else 'of one'}{', weights' if constant else ''}",
+                   [helper.make_node("MatMulInteger", ["a", "b", "az", "bz"], ["y"])], feeds,
+                   dict(y=((a.astype(np.int64) - az) @ (b.astype(np.int64) - bz)).astype(np.int32)), weights, words=True)
+    for channels, maps, residual in [(32, 48, False), (17, 32, True)]:
+        x = rng.standard_normal((2, channels, 10, 10)).astype(np.float32)
+        w, b = whole(np.int8, maps, channels, 3, 3), rng.standard_normal(maps).astype(np.float32)
+        v, c = whole(np.int8, maps, maps, 1, 1), rng.standard_normal(maps).astype(np.float32)
+        scale = rng.uniform(0.001, 0.01, maps).astype(np.float32)
+
+        def quantised(values, zero):
+            return (np.clip(np.rint(values / np.float32(0.03)) + zero, 0, 255) - zero) * 0.03
+        X = quantised(x, 120)
+        Y = convolve(X, w * scale.astype(np.float64)[:, None, None, None], 1, 1) + b[:, None, None]
+        Y = quantised(np.maximum(Y.astype(np.float32), 0), 0)
+        Z = convolve(Y, v * scale.astype(np.float64)[:, None, None, None], 1, 0) + c[:, None, None] + (Y if residual else 0)
+        pair = lambda before, after, zero: [helper.make_node("QuantizeLinear", [before, "s", zero], [after + "_q"]), helper.make_node("DequantizeLinear", [after + "_q", "s", zero], [after])]
+        nodes = [*pair("x", "xq", "z"), helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wf"], axis=0), helper.make_node("Conv", ["xq", "wf", "b"], ["c1"], pads=[1] * 4),
+                 helper.make_node("Relu", ["c1"], ["r1"]), *pair("r1", "yq", "zero"), helper.make_node("DequantizeLinear", ["v", "ws", "wz"], ["vf"], axis=0),
+                 helper.make_node("Conv", ["yq", "vf", "c"], ["c2"])]
+        nodes.append(helper.make_node("Add", ["c2", "yq"], ["out"]) if residual else helper.make_node("Identity", ["c2"], ["out"]))
+        yield Case(f"dequantised convs of {channels} to {maps}{', residual' if residual else ''}", nodes, dict(x=x), dict(out=Z),
+                   dict(w=w, v=v, b=b, c=c, ws=scale, wz=np.zeros(maps, np.int8), s=np.float32(0.03), z=np.uint8(120), zero=np.uint8(0)), words=True,
+                   open_dims=dict(x=["n", *x.shape[1:]]))
+
+
 def row_cases(rng):
     x = rng.standard_normal((4, 37, 96)).astype(np.float32)
     X = x.astype(np.float64)
@@ -229,6 +280,14 @@ def run(case, way, metac, work):
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--print-after", "build_program"])
         if "repeat from step" not in shown:
             raise RuntimeError("no steps repeat over slices of the batch")
+    if case.words:
+        shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "fused"])
+        if "dot_" not in shown:
+            raise RuntimeError("no kernel multiplies words")
+    if case.words and way == "jit":
+        for cpu in ("x86-64", "x86-64-v3"):
+            checked([metac, "run", model, *given, "--output-dir", work / "out", "--cpu", cpu])
+            compare(case, work)
     if case.kernels:
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "fused"])
         if shown.count("kernel sharing") != case.kernels:
@@ -238,6 +297,10 @@ def run(case, way, metac, work):
     else:
         checked([metac, "compile", model, "-o", work / "library", "--name", "net"])
         checked([work / "library/bin/net_run", *given, "--output-dir", work / "out"])
+    return compare(case, work)
+
+
+def compare(case, work):
     worst = 0.0
     for name, expected in case.expected.items():
         got = np.load(work / "out" / f"{name}.npy")
@@ -262,7 +325,7 @@ def main():
     metac = arguments.metac.resolve()
     rng = np.random.default_rng(7)
     passed = failed = 0
-    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng), *slice_cases(rng)]:
+    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng), *slice_cases(rng), *integer_cases(rng)]:
         for way in arguments.ways.split(","):
             title = f"{case.name}, {way}"
             if (way == "grad" and not case.differences) or not re.search(arguments.only, title):

@@ -1,0 +1,100 @@
+// Sums of products of small integers: int32 words that each hold two int16 or four bytes, multiplied element by element,
+// the products of a word added up. Exact: no intermediate saturates (two products of int16 fit unless all four factors are
+// -32768). One instruction with VNNI, pairs of int16 by pmaddwd elsewhere.
+#pragma once
+#include "lanes.h"
+#ifndef METAC_SCALARS_ONLY
+#include "vector_memory.h"
+#endif
+
+namespace METAC_RUNTIME_NAMESPACE {
+namespace detail {
+
+// Element `at` of a word, sign- or zero-extended.
+template <class E, int at, class V>
+METAC_INLINE V element_of(V word) {
+  constexpr int bits = 8 * static_cast<int>(sizeof(E)), above = 32 - bits * (at + 1);
+  typedef typename Choose<is_signed_type<E>, int32_t, uint32_t>::type L;
+  if constexpr (is_vector<V>) {
+    typedef Vec<uint32_t, lane_count<V>> U;
+    typedef Vec<L, lane_count<V>> S;
+    return bit_cast<V>(bit_cast<S>(bit_cast<U>(word) << above) >> (32 - bits));
+  } else {
+    return static_cast<V>(static_cast<L>(static_cast<uint32_t>(word) << above) >> (32 - bits));
+  }
+}
+template <class A, class B, int at, class V>
+METAC_INLINE V sum_of_products(V a, V b, V sum) {
+  if constexpr (at * sizeof(A) == 4) return sum;
+  else return sum_of_products<A, B, at + 1>(a, b, add(sum, mul(element_of<A, at>(a), element_of<B, at>(b))));
+}
+
+}  // namespace detail
+
+#ifndef METAC_SCALARS_ONLY
+template <class V>
+using ShortsOf = Vec<int16_t, 2 * lane_count<V>>;
+#endif
+#ifdef __clang__  // the compilers name the widest ones differently
+#define METAC_VPDPBUSD(sum, a, b) __builtin_ia32_vpdpbusd512(sum, a, b)
+#define METAC_VPDPWSSD(sum, a, b) __builtin_ia32_vpdpwssd512(sum, a, b)
+#define METAC_PMADDWD(a, b) __builtin_ia32_pmaddwd512(a, b)
+#else
+#define METAC_VPDPBUSD(sum, a, b) __builtin_ia32_vpdpbusd_v16si(sum, a, b)
+#define METAC_VPDPWSSD(sum, a, b) __builtin_ia32_vpdpwssd_v16si(sum, a, b)
+#define METAC_PMADDWD(a, b) __builtin_ia32_pmaddwd512_mask(a, b, V{}, static_cast<uint16_t>(-1))
+#endif
+
+// sum + the products of the words' elements, A being a's and B b's element type.
+template <class A, class B, class V>
+METAC_INLINE V dot(V a, V b, V sum) {
+#ifndef METAC_SCALARS_ONLY
+  if constexpr (sizeof(A) == 1) {
+#if defined(__AVX512VNNI__)
+    if constexpr (Same<V, i32x16>::value) {
+      if constexpr (is_signed_type<A>) return METAC_VPDPBUSD(sum, b, a);
+      else return METAC_VPDPBUSD(sum, a, b);
+    }
+#endif
+  } else {
+#if defined(__AVX512VNNI__)
+    if constexpr (Same<V, i32x16>::value) return METAC_VPDPWSSD(sum, a, b);
+#elif defined(__AVX512BW__)
+    if constexpr (Same<V, i32x16>::value)
+      return add(sum, METAC_PMADDWD(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b)));
+#endif
+#if defined(__AVX2__)
+    if constexpr (Same<V, i32x8>::value) return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
+#endif
+#if defined(__SSE2__)
+    if constexpr (Same<V, i32x4>::value) return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd128(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
+#endif
+  }
+#endif
+  return detail::sum_of_products<A, B, 0>(a, b, sum);
+}
+#undef METAC_VPDPBUSD
+#undef METAC_VPDPWSSD
+#undef METAC_PMADDWD
+template <class V>
+METAC_INLINE V dot_u8s8(V a, V b, V sum = V{}) { return dot<uint8_t, int8_t>(a, b, sum); }
+template <class V>
+METAC_INLINE V dot_s8u8(V a, V b, V sum = V{}) { return dot<int8_t, uint8_t>(a, b, sum); }
+template <class V>
+METAC_INLINE V dot_i16(V a, V b, V sum = V{}) { return dot<int16_t, int16_t>(a, b, sum); }
+
+// The word that starts at an element of 8 or 16 bits.
+template <class T>
+METAC_INLINE int32_t load_word(const T* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, 4);
+  return word;
+}
+template <class V, class T>
+METAC_INLINE V load_words(const T* p) {  // one behind the other
+  V words;
+  __builtin_memcpy(&words, p, sizeof(V));
+  return words;
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE
