@@ -129,6 +129,7 @@ class ValuePrinter {
         return base + "[" + at + "]";
       }
       case ExprKind::cast: {
+        if (std::string text = clamped_cast_text(e); !text.empty()) return text;
         std::string from = value_text(e->args[0]);
         if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
         return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
@@ -136,6 +137,18 @@ class ValuePrinter {
       case ExprKind::call: return call_text(e);
       default: METAC_ASSERT(false, to_string(e)); return "";
     }
+  }
+
+  // Requantisation: float lanes between two constants that the integers hold.
+  std::string clamped_cast_text(Expr e) {
+    Expr least = e->args[0];
+    if (!is_vector(e) || least->dtype != DType::f32 || !is_integer(e->dtype) || size_of(e->dtype) > 2) return "";
+    if (least->kind != ExprKind::call || least->fn != Fn::min || least->args[1]->kind != ExprKind::float_constant) return "";
+    Expr most = least->args[0];
+    if (most->kind != ExprKind::call || most->fn != Fn::max || most->args[1]->kind != ExprKind::float_constant) return "";
+    double low = most->args[1]->float_value, high = least->args[1]->float_value;
+    if (!(low >= static_cast<double>(min_value(e->dtype)) && high <= static_cast<double>(max_value(e->dtype)) && low <= high)) return "";
+    return concat("clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(most->args[0]), ", ", constant_text(most->args[1]), ", ", constant_text(least->args[1]), ")");
   }
 
   // A word of narrower elements.

@@ -50,12 +50,13 @@ bool reads_position(Expr e) {
   return std::any_of(e->args.begin(), e->args.end(), reads_position);
 }
 
-// Tiles compute in lanes of float. A half type may only be what the result is rounded to at the very end.
+// Tiles compute in lanes of 4 bytes. Half types are loaded, rounded to and widened again, but nothing is computed in them.
 static bool fits_float_lanes(Expr epilogue) {
-  auto foreign = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f64; };
-  bool rounds = epilogue->kind == ExprKind::cast && (epilogue->dtype == DType::f16 || epilogue->dtype == DType::bf16);
   if (is_bool(epilogue->dtype) || reads_position(epilogue)) return false;
-  return !any_of(rounds ? epilogue->args[0] : epilogue, [&](Expr n) { return foreign(n->dtype); });
+  return !any_of(epilogue, [](Expr n) {
+    if (n->dtype == DType::f64) return true;
+    return (n->dtype == DType::f16 || n->dtype == DType::bf16) && n->kind == ExprKind::call && n->fn != Fn::select;
+  });
 }
 
 static std::vector<int> axes_of(Expr e, const Definition& d) { return axes_used(e, 0, static_cast<int>(d.domain.size())); }

@@ -187,6 +187,17 @@ template <class V, METAC_FOR(is_real_vector<V>)>
 METAC_INLINE V trunc(V a) { return detail::by_registers<detail::Round<11>>(a); }
 template <class V, METAC_FOR(is_real_vector<V>)>
 METAC_INLINE V floor_div(V a, V b) { return floor(a / b); }
+// cast_to<To>(min(max(v, low), high)) where To's lanes hold both limits: what is left to convert needs no test. NaN becomes
+// the least int32 and wraps, as with cast_to.
+template <class To, class V, METAC_FOR(is_f32_vector<V>)>
+METAC_INLINE To clamped_cast(V v, float low, float high) {
+  const V clamped = min(broadcast<V>(high), max(broadcast<V>(low), v));
+#if defined(__SSE2__)
+  return __builtin_convertvector(to_int_exact(clamped), To);
+#else
+  return cast_to<To>(clamped);
+#endif
+}
 #define METAC_IDENTITY(name)                                  \
   template <class V, METAC_FOR(is_integer_vector<V>)>   \
   METAC_INLINE V name(V a) { return a; }

@@ -75,6 +75,17 @@ TEST_F(DeviceVector, CastsAreTheScalars) {
   }
 }
 
+TEST_F(DeviceVector, ClampedCastsAreClampsAndCasts) {
+  const m::f32x8 v = {1.5f, -1.9f, 3e9f, NAN, 300, 254.6f, -INFINITY, -0.0f};
+  const m::u8x8 u = m::clamped_cast<m::u8x8>(v, 0, 255);
+  const m::i8x8 i = m::clamped_cast<m::i8x8>(v, -128, 127);
+  for (int k = 0; k < 8; ++k) {
+    const float x = v[k];
+    EXPECT_EQ(u[k], m::cast_to<uint8_t>(m::min(m::max(x, 0.0f), 255.0f))) << x;
+    EXPECT_EQ(i[k], m::cast_to<int8_t>(m::min(m::max(x, -128.0f), 127.0f))) << x;
+  }
+}
+
 TEST_F(DeviceVector, MasksOfDifferentWidthsMeet) {
   const m::i64x8 index = m::iota<m::i64x8>();
   const m::f32x8 r = m::select(m::lt(index, m::broadcast<m::i64x8>(3)), m::broadcast<m::f32x8>(1), m::broadcast<m::f32x8>(2));
