@@ -47,6 +47,7 @@ class GroupLowering : private StageLowering {
     s.body = addressed(substitute_axes(d.body, renamed), accumulator);
     if (d.epilogue) s.epilogue = addressed(substitute_axes(d.epilogue, renamed), accumulator);
     set_target(d, s, renamed);
+    drop_unit_loops(s);
     simplify_stage(s);
     order_loops(s);
     collapse(s, s.kept);

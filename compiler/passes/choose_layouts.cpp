@@ -19,6 +19,7 @@
 #include "compiler/passes/pack_operand.h"
 #include "compiler/passes/plan_winograd.h"
 #include "compiler/passes/split_parts.h"
+#include "compiler/passes/store_into_parts.h"
 #include "compiler/passes/transform_weights.h"
 #include "compiler/support/diagnostic.h"
 
@@ -102,8 +103,7 @@ class LayoutChooser {
 
   static Item item_of(Definition d) {
     Item item;
-    item.group.stages = {std::move(d)};
-    return item;
+    return item.group.stages = {std::move(d)}, item;
   }
 
   void spread_channels_last() {
@@ -466,6 +466,7 @@ class LayoutChooser {
       split_parts(std::move(region_.items[k]), graph_.symbols, all);
       for (Item& item : after_[k]) all.push_back(std::move(item));
     }
+    store_into_parts(all, layouts_, [this](const Var* v) { return !must_be_plain(v); });
     region_.items = std::move(all);
   }
 

@@ -143,7 +143,7 @@ class Fuser {
       if (is_permutation(the_load->args, &axes) && axes.size() == e.domain.size() && reads_all(*r.out, e.domain, axes)) {
         stored.resize(axes.size());
         for (size_t a = 0; a < axes.size(); ++a) stored[axes[a]] = r.out_index[a];
-      } else if (move && is_reshape(r.out->shape(), e.domain, the_load->args, symbols_)) {
+      } else if ((move || loads_of(e) == 1) && is_reshape(r.out->shape(), e.domain, the_load->args, symbols_)) {
         Shape kept(r.domain.begin(), r.domain.begin() + r.kept());
         Bounds bounds(symbols_, kept);
         stored = simplify(unravel_index(e.domain, simplify(linear_index(r.out->shape(), r.out_index), bounds)), bounds);
