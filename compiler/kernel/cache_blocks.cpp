@@ -54,7 +54,7 @@ BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr 
       if (!whole && (extent(level) % inner != 0 || (loops[level].extent == 0 && inner != 1))) continue;
       if (whole && level > 0) continue;  // the same as one iteration of the loop around it
       double block = *bytes_inside(level, inner), blocks = blocks_outside * static_cast<double>(extent(level) / inner);
-      bool data_stays = block + static_cast<double>(panel.bytes) <= 0.75 * cache, weights_stay = weights + block <= 0.75 * cache;
+      bool data_stays = block + static_cast<double>(panel.resident) <= 0.75 * cache, weights_stay = weights + block <= 0.75 * cache;
       double traffic = (data_stays ? *all : *all * static_cast<double>(panel.panels)) + (weights_stay ? weights : weights * blocks);
       if (least >= 0 && traffic >= least * 0.98) continue;
       least = traffic;

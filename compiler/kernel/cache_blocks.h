@@ -33,6 +33,7 @@ struct BlockOfPoints {
 
 struct PanelSizes {
   int64_t panels = 1, bytes = 0;   // of one
+  int64_t resident = 0;            // how much of a panel is in the cache at once: all, or a chunk of the sum
   std::map<int, int64_t> ranges;   // axes that run inside of a tile: the reduced ones
 };
 

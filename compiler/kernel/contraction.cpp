@@ -261,10 +261,10 @@ class ContractionLowering {
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = context_.l2_bytes;
     if (plan_.packed >= 0) sum.prefetch_bytes = context_.l2_bytes / 3;
-    int points = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
+    AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
-    kernel_.cost = std::max(1.0, steps * tile_cycles(points, plan_.vectors, plan_.lanes_in_both) / 3.0);
+    kernel_.cost = std::max(1.0, steps * tile_cycles(tiles.points, plan_.vectors, plan_.lanes_in_both) / 3.0 * tiles.serial);
     kernel_.flops = 2 * steps * (body_->fn == Fn::dot_i16 ? 2 : body_->fn == Fn::mul ? 1 : 4);
     for (const Loop& l : kept_) kernel_.flops *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
   }

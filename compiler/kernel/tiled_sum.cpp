@@ -22,7 +22,7 @@ class TileNest {
     bool partial;  // the last vectors along the lanes
   };
 
-  int build(LoopNode& nest, LoopKind kind) {
+  AddedTiles build(LoopNode& nest, LoopKind kind) {
     const Loop* lane_loop = nullptr;
     const Loop* tile_loop = nullptr;
     for (const Loop& l : s_.kept) {
@@ -50,10 +50,16 @@ class TileNest {
     }
     points_loops_.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
     tile_block_index_ = axis(tile_block_);
-    size_t outside = block_points(kind);
+    std::optional<Chunks> chunks = plan_chunks();
+    size_t outside = block_points(kind, chunks ? chunks->panel_bytes : panel_elements() * 4);
     nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
     points_loops_.erase(points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
+    if (chunks && worth_chunks(nest.loops)) {
+      take_chunks(*chunks);
+      nest.loops.push_back(*chunk_);
+      for (Loop& l : points_loops_) l.kind = LoopKind::serial;
+    }
     nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
     kernel_.schedule.push_back(
         concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
@@ -84,11 +90,71 @@ class TileNest {
         nest.children.push_back(std::move(node));
       }
     }
-    return points_;
+    return {points_, chunk_ ? static_cast<double>(tiles_inside()) : 1};
+  }
+
+  // ---- chunks of the sum ----
+  struct Chunks {
+    int64_t count, steps;   // of the outermost reduced loop, a chunk has
+    int64_t panel_bytes;    // of one chunk
+  };
+
+  std::optional<Chunks> plan_chunks() const {
+    constexpr int64_t chunk_bytes = 24 << 10;  // half of a first-level cache
+    if (s_.cache_bytes == 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.reduced.empty() || panel_elements() * 4 <= s_.cache_bytes / 3) return std::nullopt;
+    int64_t outer = 1, inner_bytes = static_cast<int64_t>(s_.vectors) * s_.lanes * 4;
+    for (size_t k = 0; k < s_.reduced.size(); ++k) {
+      const int64_t* extent = s_.reduced[k].extent.if_int();
+      if (!extent) return std::nullopt;
+      if (k == 0) outer = *extent;
+      else inner_bytes *= *extent;
+    }
+    int64_t steps = 1;
+    for (int64_t q = 2; q <= outer && q * inner_bytes <= chunk_bytes; ++q)
+      if (outer % q == 0) steps = q;
+    if (outer / steps < 2 || steps * inner_bytes > s_.cache_bytes / 4) return std::nullopt;
+    return Chunks{outer / steps, steps, steps * inner_bytes};
+  }
+
+  int64_t tiles_inside() const {  // of a panel; 0: not known
+    int64_t tiles = 1;
+    for (const Loop& l : points_loops_) tiles *= l.extent.if_int() ? l.extent.as_int() : 0;
+    return tiles;
+  }
+
+  // Tiles must share a chunk, their sums must stay in the cache, and enough iterations must remain to be shared out.
+  bool worth_chunks(const std::vector<Loop>& parallel) const {
+    constexpr int64_t least_iterations = 8;
+    int64_t tiles = tiles_inside(), iterations = 1;
+    for (const Loop& l : parallel) iterations *= l.extent.if_int() ? l.extent.as_int() : least_iterations;
+    return tiles >= 2 && tiles * points_ * s_.vectors * s_.lanes * 4 <= s_.cache_bytes / 4 && iterations >= least_iterations;
+  }
+
+  void take_chunks(const Chunks& chunks) {
+    Loop whole = s_.reduced.front();
+    chunk_ = Loop{kernel_.next_axis++, Expr(chunks.count), LoopKind::serial, {}};
+    Expr step = axis(chunk_->axis);
+    if (chunks.steps == 1) {
+      s_.reduced.erase(s_.reduced.begin());
+    } else {
+      s_.reduced.front() = {kernel_.next_axis++, Expr(chunks.steps), LoopKind::serial, {}};
+      step = step * Expr(chunks.steps) + axis(s_.reduced.front().axis);
+    }
+    s_.body = rewrite(s_.body, [&](Expr n) { return n == axis(whole.axis) ? step : Expr(); });
+    waiting_ = kernel_.next_local++;
+    kernel_.scratch.push_back({waiting_, s_.body->dtype, Expr(tiles_inside() * points_ * s_.vectors * s_.lanes)});
+    kernel_.schedule.push_back(concat("the sum in ", chunks.count, " chunks, each added to all tiles of a block"));
+  }
+
+  // Where the sums of this tile wait between chunks.
+  Expr waiting_place(Expr in_tile) const {
+    Expr tile = 0;
+    for (const Loop& l : points_loops_) tile = tile * l.extent + axis(l.axis);
+    return tile * Expr(static_cast<int64_t>(points_) * s_.vectors * s_.lanes) + in_tile;
   }
 
   // Cuts a loop over points for the cache; returns how many of points_loops_ now stand outside of the panels.
-  size_t block_points(LoopKind kind) {
+  size_t block_points(LoopKind kind, int64_t resident_bytes) {
     if (s_.cache_bytes == 0) return 0;
     std::vector<PointsLoop> loops;
     for (const Loop& l : points_loops_) {
@@ -99,6 +165,7 @@ class TileNest {
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
     panel.panels = lane_extent_.if_int() ? (lane_extent_.as_int() + block - 1) / block : 8;
     panel.bytes = panel_elements() * 4;
+    panel.resident = resident_bytes;
     for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
     if (s_.lanes_in_both) {  // each panel has data of its own, in the same lines of memory as its neighbours
       panel.ranges[s_.lane_axis] = panel.panels * block;
@@ -172,7 +239,17 @@ class TileNest {
     }
     int accumulator = kernel_.next_local++;
     node.locals.push_back({accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
-    node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, 0));
+    auto add_where = [&](Expr guard, LoopNode one) {
+      one.guard = guard;
+      node.children.push_back(std::move(one));
+    };
+    if (chunk_) {
+      Expr first = axis(chunk_->axis) < Expr(1);
+      add_where(first, tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
+      add_where(logical_not(first), tile_nest(v, vectors, serial_point, accumulator, Phase::resume));
+    } else {
+      node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
+    }
     LoopNode sum;
     sum.loops = s_.reduced;
     int unroll = s_.unrolled;
@@ -184,12 +261,18 @@ class TileNest {
       printed_out.insert(printed_out.begin(), sum.loops.back());
       sum.loops.pop_back();
     }
-    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, 1);
+    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, Phase::add);
     inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
     if (auto next = prefetch_panel(sum.loops)) sum.children.push_back(std::move(*next));
     sum.children.push_back(std::move(inner));
     node.children.push_back(std::move(sum));
-    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, 2);
+    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
+    if (chunk_) {
+      Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
+      add_where(more, tile_nest(v, vectors, serial_point, accumulator, Phase::wait));
+      add_where(logical_not(more), std::move(store));
+      return node;
+    }
     if (!s_.stored_points) {
       node.children.push_back(std::move(store));
       return node;
@@ -209,8 +292,9 @@ class TileNest {
     return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
   }
 
-  // phase 0: clear the registers, 1: one reduction step, 2: epilogue and store.
-  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, int phase) {
+  enum class Phase { clear, resume, add, wait, store };  // store: with the epilogue
+
+  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, Phase phase) {
     LoopNode nest;
     Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
     Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
@@ -235,9 +319,14 @@ class TileNest {
                       b);
     };
     Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
-    if (phase == 0) {
+    Expr value_waits = waiting_place(reg);
+    if (phase == Phase::clear) {
       nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
-    } else if (phase == 1) {
+    } else if (phase == Phase::resume) {
+      nest.assigns.push_back({first_local + accumulator, reg, load(first_local + waiting_, s_.body->dtype, {value_waits}), {}});
+    } else if (phase == Phase::wait) {
+      nest.assigns.push_back({first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
+    } else if (phase == Phase::add) {
       nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
     } else {
       Expr value = rewrite(place(s_.epilogue), [&](Expr n) -> Expr {
@@ -261,12 +350,14 @@ class TileNest {
   const std::vector<Symbol>& symbols_;
   std::vector<Loop> points_loops_;   // inside the panels, once blocked; the last one is over tiles
   Expr lane_extent_, tile_block_index_;
+  std::optional<Loop> chunk_;        // of the sum
+  int waiting_ = -1;                 // local: the sums between chunks
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 };
 
 }  // namespace
 
-int add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols) {
+AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols) {
   return TileNest(kernel, sum, symbols).build(nest, kind);
 }
 

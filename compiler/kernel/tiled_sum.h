@@ -20,8 +20,14 @@ struct TiledSum {
   Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
 };
 
+struct AddedTiles {
+  int points = 1;          // of a full tile
+  double serial = 1;       // tiles that one iteration of the parallel loops goes through, in chunks of the sum
+};
+
 // Adds the loops over tiles, of the given kind, and the variants of the tile's body (full, rest of the tiled axis, last
-// lanes) to `nest`. Returns the points of a full tile.
-int add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols);
+// lanes) to `nest`. A blocked sum whose panel is too large for the cache is taken in chunks: all tiles of the block add a
+// chunk before the next is read, and wait in the worker's scratch memory meanwhile.
+AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols);
 
 }  // namespace metac
