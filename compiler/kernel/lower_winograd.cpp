@@ -80,8 +80,8 @@ class WinogradLowering {
     v_ = kernel_.next_local++;
     products_ = kernel_.next_local++;
     int64_t positions = size_ * size_;
-    kernel_.scratch.push_back({v_, DType::f32, Expr(positions * tiles_ * pitch_)});
-    kernel_.scratch.push_back({products_, DType::f32, Expr(positions * tiles_ * block_)});
+    kernel_.scratch.push_back({v_, DType::f32, Expr(positions * position_stride(pitch_))});
+    kernel_.scratch.push_back({products_, DType::f32, Expr(positions * position_stride(block_))});
   }
 
   Bounds bounds(const std::vector<Loop>& loops) const {
@@ -200,8 +200,16 @@ class WinogradLowering {
 
   Expr position(int i, int j) const { return Expr(static_cast<int64_t>(i) * size_ + j); }
 
+  // Of a position's tiles, `width` elements each: an odd number of cache lines, so that the positions of one tile, which are
+  // written and read together, fall into different sets of the cache.
+  int64_t position_stride(int64_t width) const {
+    constexpr int64_t line = 16;
+    int64_t lines = (tiles_ * width + line - 1) / line;
+    return (lines + (lines % 2 == 0)) * line;
+  }
+
   Expr scratch_at(Expr position, Expr tile, int64_t width, Expr within) const {
-    return (position * Expr(tiles_) + tile) * Expr(width) + within;
+    return position * Expr(position_stride(width)) + tile * Expr(width) + within;
   }
 
   void transform_data() {

@@ -78,7 +78,7 @@ class Estimate {
 
   double direct() const {
     double products = 9 * images_ * height_ * width_ * channels_ * rounded(filters_) / (2 * lanes_ * 0.92);
-    return repeats_ * (products + 0.3 * memory_cycles(9 * channels_ * filters_ * 4));
+    return repeats_ * (products + 0.5 * memory_cycles(9 * channels_ * filters_ * 4));
   }
 
   double filtered(int m, WinogradPlan& plan) const {
@@ -91,14 +91,18 @@ class Estimate {
       double data_bytes = size * block_tiles * channels_ * 4, l2 = static_cast<double>(cpu_.l2_bytes);
       double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
       // Between the phases: in the second-level cache, or beyond.
-      double traffic = data_bytes < 0.6 * l2 ? 0 : blocks * data_bytes * lane_blocks;
-      if (weight_bytes > 0.4 * l2) traffic += (blocks - 1) * weight_bytes;
+      // Data comes in order at about 8 bytes a cycle, weights, each panel used for few tiles, at 6.
+      double beyond = data_bytes < 0.78 * l2 ? 0 : blocks * data_bytes * lane_blocks / 8;
+      double product_bytes = size * block_tiles * 2 * lanes_ * 4;
+      if (product_bytes > 0.4 * l2) beyond += 2 * blocks * product_bytes * lane_blocks / 8;
+      if (weight_bytes > 0.4 * l2) beyond += (blocks - 1) * weight_bytes / 6;
       double tile_efficiency = 0.88 * std::min(1.0, (block_tiles + 2) / 12);
       double products = size * blocks * block_tiles * channels_ * rounded(filters_) / (2 * lanes_ * tile_efficiency);
-      double cycles = products + traffic / 16 + 0.3 * memory_cycles(weight_bytes);
+      double cycles = products + beyond + 0.5 * memory_cycles(weight_bytes);
       double into = images_ * tiles_y * tiles_x * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 6.0 * size);
       int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
       cycles += into * static_cast<double>(groups) + images_ * tiles_y * tiles_x * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 5.5 * size);
+      cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
       if (best >= 0 && cycles >= best) continue;
       best = cycles;
       plan.rows = r;
@@ -112,6 +116,12 @@ class Estimate {
   double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
   // What all cores together wait for memory: about 9 bytes a cycle of one core.
   static double memory_cycles(double bytes) { return bytes / 4.5; }
+
+  // How much longer the busiest of two or of four threads works than were everything shared out evenly.
+  static double imbalance(double iterations) {
+    auto busiest = [&](double threads) { return std::ceil(iterations / threads) * threads / iterations; };
+    return 0.75 * busiest(2) + 0.25 * busiest(4);
+  }
 
   // Few blocks are shared out by lanes; each share transforms the data again.
   static int64_t lane_groups(double blocks, int64_t lane_blocks, double products_per_transform) {
