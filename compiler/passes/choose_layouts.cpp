@@ -418,7 +418,8 @@ class LayoutChooser {
   // ---- minimal filtering ----
   bool filter_minimally(size_t index, Work& w) {
     Definition& d = region_.items[index].group.stages[0];
-    if (d.accumulator != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both || !is_constant_(var(w.c.b.load->id))) return false;
+    if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both) return false;
+    if (!is_constant_(var(w.c.b.load->id))) return false;
     auto plan = plan_winograd(d, w.c, w.lanes_axis, options_.cpu, options_.winograd);
     if (!plan || !reach_beyond(d, w, *plan)) return false;
     bring_near(d, w.lanes_axis, index);
