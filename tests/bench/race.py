@@ -22,6 +22,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -192,12 +193,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="per contestant and round")
     parser.add_argument("--value", action="append", default=[], metavar="NAME=X", help="an input of a model given by file that is X everywhere: sr=16000")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--tidy", action="store_true", help="remove each library when its races are done: those of the whole suite take 20 GB")
     parser.add_argument("--compile-only", action="store_true", help="fill the folder of --keep, race nothing")
     parser.add_argument("--docs", type=pathlib.Path)
     parser.add_argument("--json", action="store_true", help="one JSON line a race instead of the table")
     arguments = parser.parse_args()
-    if arguments.suite and not arguments.keep:
-        parser.error("--suite wants --keep DIR")
+    if (arguments.suite or arguments.tidy or arguments.compile_only) and not arguments.keep:
+        parser.error("--suite, --tidy and --compile-only want --keep DIR")
     arguments.value = {name: float(x) for name, x in (v.rsplit("=", 1) for v in arguments.value)}
     arguments.threads = arguments.threads or ([2, 1] if arguments.suite else [os.cpu_count()])
     results, rows, failed = (arguments.keep / "results.jsonl") if arguments.suite else None, {}, 0
@@ -226,6 +228,9 @@ def main():
             if results:
                 with results.open("a") as file:
                     file.write(json.dumps(row) + "\n")
+        if arguments.tidy:
+            for folder in (arguments.keep / "libraries").glob(f"{name}-*"):
+                shutil.rmtree(folder)
     if arguments.docs and rows:
         write_page(sorted(rows.values(), key=lambda r: order.index((r["model"], r["batch"])) if (r["model"], r["batch"]) in order else len(order)), arguments)
     return 1 if failed else 0
