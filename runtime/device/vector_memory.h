@@ -114,6 +114,8 @@ METAC_INLINE V gather(const T* p, I index) {
 }
 
 // ---- half-precision lanes, held as u16xN; the formulas are those of types.h, or one instruction ----
+// clang would compare the halves themselves instead of what they were widened to, and for that takes vectors apart: the
+// empty asm hides where a widened value comes from.
 template <class T, class V, METAC_FOR(is_half_type<T> && is_vector<V>)>
 METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
   typedef Vec<uint32_t, lane_count<V>> U;
@@ -123,11 +125,15 @@ METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
     return bit_cast<F>(h << 16);
 #ifdef __F16C__
   } else if constexpr (lane_count<V> == 8) {
-    return __builtin_ia32_vcvtph2ps256(bit_cast<i16x8>(bits));
+    F wide = __builtin_ia32_vcvtph2ps256(bit_cast<i16x8>(bits));
+    __asm__("" : "+x"(wide));
+    return wide;
 #endif
 #ifdef __AVX512F__
   } else if constexpr (lane_count<V> == 16) {
-    return __builtin_ia32_vcvtph2ps512_mask(bit_cast<i16x16>(bits), F{}, static_cast<uint16_t>(-1), 4);
+    F wide = __builtin_ia32_vcvtph2ps512_mask(bit_cast<i16x16>(bits), F{}, static_cast<uint16_t>(-1), 4);
+    __asm__("" : "+v"(wide));
+    return wide;
 #endif
   } else {
     const U magnitude = (h & 0x7fffu) << 13;
