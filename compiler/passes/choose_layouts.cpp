@@ -282,8 +282,7 @@ class LayoutChooser {
     auto matched = match_products(d);
     if (!matched || matched->product == Fn::mul) return;
     auto work = work_.find(static_cast<int64_t>(index));
-    Work without;
-    without.c = *matched;
+    Work without{*matched};
     Work& w = work == work_.end() ? without : work->second;
     Expr read = w.c.a.load;
     int inner = word_position(read, w.c.word_axis);
