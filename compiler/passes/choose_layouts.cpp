@@ -97,8 +97,7 @@ class LayoutChooser {
       makers_[own->id] = index;
       after_[index].push_back(item_of(copy));
     }
-    layouts_[d.out->id] = last(rank, w.out_axis);
-    layouts_[d.out->id].gap = gap_for(d.out->shape()[static_cast<size_t>(w.out_axis)]);
+    layouts_[d.out->id] = last(d.out->shape(), w.out_axis);
   }
 
   static Item item_of(Definition d) {
@@ -124,10 +123,9 @@ class LayoutChooser {
         if (layout == layouts_.end() || layout->second.order.empty() || static_cast<int>(n->args.size()) != d.out->rank()) return;
         int inner = layout->second.order.back();
         Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
-        if (bool(step) && step.is_int(1) && !found) found = last(d.out->rank(), inner);
+        if (bool(step) && step.is_int(1) && !found) found = last(d.out->shape(), inner);
       });
       if (!found) continue;
-      found->gap = gap_for(d.out->shape()[static_cast<size_t>(found->order.back())]);
       layouts_[d.out->id] = *found;
     }
   }
@@ -164,8 +162,7 @@ class LayoutChooser {
     if (layouts_.count(source->id) || must_be_plain(source) || !stores_anywhere(source) || work_.count(static_cast<int64_t>(makers_.at(source->id)))) return;
     int inner = wanted_last(w);
     if (inner < 0 || inner == source->rank() - 1) return;
-    layouts_[source->id] = last(source->rank(), inner);
-    layouts_[source->id].gap = gap_for(source->shape()[static_cast<size_t>(inner)]);
+    layouts_[source->id] = last(source->shape(), inner);
   }
 
   // Is it a result whose kernel can store with a halo?
@@ -219,16 +216,9 @@ class LayoutChooser {
     }
     auto halo = halo_that_serves(w.c.b, source->shape(), Bounds(graph_.symbols, d.domain));
     if (row < 0 || !halo) return false;
-    Var* own = graph_.make_var(source->type);
-    Definition copy;
-    copy.out = own;
-    copy.domain = source->shape();
-    copy.body = load(source->id, source->dtype(), identity_indices(source->rank()));
-    copy.out_index = identity_indices(source->rank());
-    copy.nodes = d.nodes;
-    before_[index].push_back(item_of(copy));
+    Var* own = copied_before(index, source);
     Layout& layout = layouts_[own->id];
-    if (row != source->rank() - 1) layout = last(source->rank(), row);
+    if (row != source->rank() - 1) layout = last(source->shape(), row);
     layout.before = halo->before;
     layout.after = halo->after;
     w.c.b.load = load(own->id, read->dtype, read->args);
@@ -253,23 +243,25 @@ class LayoutChooser {
     return inner;
   }
 
-  // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
-  // the sum run along.
-  Var* haloed_copy(Var* source, size_t index, const Work& w) {
-    if (auto found = copies_.find(source->id); found != copies_.end()) return found->second;
-    Var* own = graph_.make_var(source->type);
+  // A Var of its own for the same values, copied before item `index`.
+  Var* copied_before(size_t index, const Var* source) {
     Definition copy;
-    copy.out = own;
+    copy.out = graph_.make_var(source->type);
     copy.domain = source->shape();
     copy.body = load(source->id, source->dtype(), identity_indices(source->rank()));
     copy.out_index = identity_indices(source->rank());
     before_[index].push_back(item_of(copy));
+    return copy.out;
+  }
+
+  // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
+  // the sum run along.
+  Var* haloed_copy(Var* source, size_t index, const Work& w) {
+    if (auto found = copies_.find(source->id); found != copies_.end()) return found->second;
+    Var* own = copied_before(index, source);
     copies_[source->id] = own;
     int inner = wanted_last(w);
-    if (inner >= 0) {
-      layouts_[own->id] = last(source->rank(), inner);
-      layouts_[own->id].gap = gap_for(source->shape()[static_cast<size_t>(inner)]);
-    }
+    if (inner >= 0) layouts_[own->id] = last(source->shape(), inner);
     return own;
   }
 
@@ -298,7 +290,7 @@ class LayoutChooser {
         Layout& own = layouts_[source->id];
         own.before = layout.before, own.after = layout.after, own.fill = layout.fill;
       }
-      if (layout_of(source->id).order.empty() && !room) layouts_[source->id].order = last(source->rank(), source->rank() - 1).order;
+      if (layout_of(source->id).order.empty() && !room) layouts_[source->id].order = last(source->shape(), source->rank() - 1).order;
       if (!room) layouts_[source->id].gap = std::max<int64_t>(layouts_[source->id].gap, elements);
     }
     Expr words = w.c.a.load;
@@ -382,7 +374,7 @@ class LayoutChooser {
       copy.nodes = d.nodes;
       simplify(copy, graph_.symbols);
       before_[index].push_back(item_of(copy));
-      layouts_[own->id] = last(own->rank(), lanes_axis);
+      layouts_[own->id] = last(own->shape(), lanes_axis);
       Expr near = load(own->id, read->dtype, identity_indices(own->rank()));
       d.epilogue = rewrite(d.epilogue, [&](Expr n) { return n == read ? near : Expr(); });
     }

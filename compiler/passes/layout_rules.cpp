@@ -4,15 +4,17 @@
 
 namespace metac {
 
-Layout last(int rank, int the_axis) {
+// Elements to leave after each row.
+static int64_t gap_for(Expr extent) { return extent.if_int() && extent.as_int() % 1024 == 0 ? 16 : 0; }
+
+Layout last(const Shape& shape, int the_axis) {
   Layout layout;
-  for (int k = 0; k < rank; ++k)
+  for (int k = 0; k < static_cast<int>(shape.size()); ++k)
     if (k != the_axis) layout.order.push_back(k);
   layout.order.push_back(the_axis);
+  layout.gap = gap_for(shape[static_cast<size_t>(the_axis)]);
   return layout;
 }
-
-int64_t gap_for(Expr extent) { return extent.if_int() && extent.as_int() % 1024 == 0 ? 16 : 0; }
 
 std::optional<Layout> order_of_loops(const Definition& d) {
   int rank = d.out->rank();

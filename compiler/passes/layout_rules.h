@@ -8,10 +8,9 @@
 
 namespace metac {
 
-// Axis `the_axis` last, the others in their order.
-Layout last(int rank, int the_axis);
-// Rows of a multiple of 4 KiB would all fall into the same sets of the first-level cache: elements to leave after each.
-int64_t gap_for(Expr extent);
+// Axis `the_axis` last, the others in their order, with a gap after rows of a multiple of 4 KiB: they would all fall into
+// the same sets of the first-level cache.
+Layout last(const Shape& shape, int the_axis);
 // Computed along rows and stored across them (a normalisation whose transpose was fused into it): storage follows the loops.
 std::optional<Layout> order_of_loops(const Definition& d);
 // Does an index run along a reduced axis, alone or in blocks by a group's index? Not a window, which slides along another
