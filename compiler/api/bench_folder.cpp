@@ -25,10 +25,18 @@ BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest)
   for (const auto& row : run.at("profile"))
     result.profile.push_back(
         {row.at("name").get<std::string>(), row.at("runs").get<int64_t>(), row.at("ns").get<int64_t>()});
-  for (const auto& row : manifest.at("kernels"))
-    result.kernels[row.at("name").get<std::string>()] = {{}, row.value("flops", 0.0), row.value("bytes", 0.0)};
-  for (const auto& row : manifest.at("contractions"))
-    result.contractions.push_back({{}, row.at("operations").get<double>(), row.at("bytes").get<double>()});
+  for (const auto& row : manifest.at("kernels")) {
+    ContractionWork work;
+    work.operations = row.value("flops", 0.0);
+    work.bytes = row.value("bytes", 0.0);
+    result.kernels[row.at("name").get<std::string>()] = work;
+  }
+  for (const auto& row : manifest.at("contractions")) {
+    ContractionWork work;
+    work.operations = row.at("operations").get<double>();
+    work.bytes = row.at("bytes").get<double>();
+    result.contractions.push_back(work);
+  }
   return result;
 }
 
