@@ -210,7 +210,7 @@ class TileNest {
       step_count *= l.extent.as_int();
     }
     constexpr int64_t line = 16, many_tiles = 64;
-    if (tiles > many_tiles) return std::nullopt;  // the first tile's wait for its panel is lost among the others
+    if (tiles == 0 || step_count == 0 || tiles > many_tiles) return std::nullopt;  // the first tile's wait for its panel is lost among the others
     Expr load = s_.body->args[1];
     Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
       if (n->kind != ExprKind::axis) return {};

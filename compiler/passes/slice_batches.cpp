@@ -211,8 +211,22 @@ class BatchSlicer {
 
 }  // namespace
 
+// Do all results and inputs together fit into the cache? Then nothing is to be gained.
+static bool all_fit(const Graph& graph, const FusedRegion& region, int64_t cache_bytes) {
+  double bytes = 0;
+  auto add = [&](const Var* v) {
+    Expr elements = element_count(v->shape());
+    if (elements.if_int()) bytes += static_cast<double>(elements.as_int()) * static_cast<double>(size_of(v->dtype()));
+  };
+  for (const Var* in : graph.inputs) add(in);
+  for (const Item& item : region.items)
+    for (const Definition& d : item.group.stages) add(d.out);
+  return bytes <= static_cast<double>(cache_bytes);
+}
+
 void slice_batches(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
                    const std::function<bool(const Var*)>& is_constant, const CompileOptions& options) {
+  if (all_fit(graph, region, options.cpu.l3_bytes)) return;
   BatchSlicer(graph, region, layouts, needed, is_constant, options).run();
 }
 
