@@ -38,7 +38,8 @@ def page(rows, heading, command):
     parts = ["# Speed", heading,
              "A ratio is the faster peer's time over metac's, the median of the rounds: above 1, metac is faster. The bound of a network is the sum over its\n"
              "contractions of what the slower of two limits asks for: their operations at the measured peak of multiply-adds, their operands and results once\n"
-             "at the measured bandwidth of memory; more than 100 % is possible where an algorithm needs fewer operations or a cache holds the operands.",
+             "at the measured bandwidth of memory; more than 100 % is possible where an algorithm needs fewer operations or a cache holds the operands. Libraries are compiled with whatever the\n"
+             "kernel cache already holds.",
              "## Geometric means", means(rows), "![faster by, for each network](speed.svg)"]
     for threads in sorted({r["threads"] for r in rows}, reverse=True):
         for batch in sorted({r["batch"] for r in rows}):
