@@ -68,7 +68,8 @@ std::optional<int> BatchAxes::axis_of(const Definition& d, const std::map<int, i
     if (at != vars.end()) return agree(followed_axis(n->args[static_cast<size_t>(at->second)], known(var_of(graph_, n->id)->shape()[static_cast<size_t>(at->second)]), d, bounds));
     good = good && is_constant_(var_of(graph_, n->id));  // what everyone reads whole is no obstacle only if it never changes
   });
-  if (!good || found < 0) return std::nullopt;
+  // Whole images only: 8 rows read as 2 by 4 follow the batch, but not image by image.
+  if (!good || found < 0 || known(d.domain[static_cast<size_t>(found)]) % batch_ != 0) return std::nullopt;
   // The axis occurs nowhere else: not in a condition, not as a value, in no other index.
   auto elsewhere = [&](Expr e) {
     if (!e) return false;
@@ -97,6 +98,7 @@ bool BatchAxes::follow(const Group& group, std::vector<int>& axes) {
       Expr e = d.out_index[static_cast<size_t>(k)];
       if (!uses_axis(without_rows(e, *axis_id, known(d.domain[static_cast<size_t>(*axis_id)]) / batch_), *axis_id)) continue;
       if (out_axis >= 0 || followed_axis(e, known(d.out->shape()[static_cast<size_t>(k)]), d, bounds) != *axis_id) return false;
+      if (known(d.out->shape()[static_cast<size_t>(k)]) % batch_ != 0) return false;
       out_axis = k;
     }
     auto before = vars.find(d.out->id);

@@ -123,7 +123,7 @@ class BatchSlicer {
       for (size_t end = begin + 1; end <= n && end <= begin + longest && !axes_.of_item(end - 1).empty(); ++end) {
         if (end - begin < 2) continue;
         for (int64_t count : counts_)
-          if (divides(begin, end, count)) offer(end, count, 1.05 * chained(begin, end, count));
+          offer(end, count, 1.05 * chained(begin, end, count));
       }
     }
     std::vector<Chain> chains;
@@ -134,15 +134,6 @@ class BatchSlicer {
   }
 
   int64_t rows_of(const Var* v) const { return v->shape()[static_cast<size_t>(axes_.of_var(v->id))].as_int(); }
-
-  bool divides(size_t begin, size_t end, int64_t count) const {
-    (void)begin;
-    for (const Definition& d : region_.items[end - 1].group.stages) {
-      if (rows_of(d.out) % count != 0) return false;
-      if (d.domain[static_cast<size_t>(axes_.of_item(end - 1)[&d - region_.items[end - 1].group.stages.data()])].as_int() % count != 0) return false;
-    }
-    return true;
-  }
 
   // ---- the rewriting ----
   void slice(const Chain& chain) {
