@@ -1,0 +1,64 @@
+// METAC_TRAIN_LIBRARY(net_step, NET_STEP) makes the functions of a Library (train_tables.h) out of the C interface in net_step.h, in the
+// namespace net_step_calls: create, run, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
+// METAC_TRAIN_INFERENCE(net) does the same for an Inference, in net_calls.
+#pragma once
+#include "train_tables.h"
+
+namespace metac::train {
+
+// Fills `tensors` for the ports that `port` has by position.
+template <class Tensor, class PortOf>
+void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* data) {
+  static const int64_t sizes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+  for (int32_t i = 0; i < count; ++i) {
+    const auto* about = port(i);
+    tensors[i] = Tensor();
+    tensors[i].data = data[i];
+    tensors[i].rank = about->rank;
+    tensors[i].bytes = sizes[static_cast<int32_t>(about->dtype)];
+    for (int32_t d = 0; d < about->rank; ++d) {
+      tensors[i].dims[d] = about->dims[d];
+      tensors[i].bytes *= about->dims[d];
+    }
+  }
+}
+
+}  // namespace metac::train
+
+// Contexts are passed as void*, whatever the library calls them. Arrays have one element more: there may be none.
+#define METAC_TRAIN_LIBRARY(name, NAME)                                                                                       \
+  namespace name##_calls {                                                                                                    \
+  inline int32_t create(int32_t threads, void** context) {                                                                    \
+    name##_options options = name##_options();                                                                                \
+    options.threads = threads;                                                                                                \
+    name##_context* made = nullptr;                                                                                           \
+    const int32_t status = static_cast<int32_t>(name##_create(&options, &made));                                              \
+    *context = made;                                                                                                          \
+    return status;                                                                                                            \
+  }                                                                                                                           \
+  inline int32_t run(void* context, void* const* inputs, void* const* outputs) {                                              \
+    name##_tensor in[NAME##_INPUTS + 1], out[NAME##_OUTPUTS + 1];                                                             \
+    metac::train::place_tensors(in, NAME##_INPUTS, name##_input, inputs);                                                     \
+    metac::train::place_tensors(out, NAME##_OUTPUTS, name##_output, outputs);                                                 \
+    return static_cast<int32_t>(name##_run(static_cast<name##_context*>(context), in, NAME##_INPUTS, out, NAME##_OUTPUTS));   \
+  }                                                                                                                           \
+  inline void destroy(void* context) { name##_destroy(static_cast<name##_context*>(context)); }                               \
+  inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\
+  }
+
+#define METAC_TRAIN_INFERENCE(name)                                                                                           \
+  namespace name##_calls {                                                                                                    \
+  inline int32_t create(void** context) {                                                                                     \
+    name##_context* made = nullptr;                                                                                           \
+    const int32_t status = static_cast<int32_t>(name##_create(nullptr, &made));                                               \
+    *context = made;                                                                                                          \
+    return status;                                                                                                            \
+  }                                                                                                                           \
+  inline int32_t write_weights(void* context, const void* const* parameters, int32_t count, const char* path) {               \
+    name##_context* const to = static_cast<name##_context*>(context);                                                         \
+    const int32_t status = static_cast<int32_t>(name##_set_weights(to, parameters, count));                                   \
+    return status != 0 ? status : static_cast<int32_t>(name##_write_weights(to, path));                                       \
+  }                                                                                                                           \
+  inline void destroy(void* context) { name##_destroy(static_cast<name##_context*>(context)); }                               \
+  inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\
+  }
