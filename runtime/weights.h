@@ -62,11 +62,18 @@ class Weights {
     if (map == MAP_FAILED) return failure.set(Status::io, "cannot map the weights %s", path);
     mapped_ = map;
     mapped_bytes_ = static_cast<size_t>(about.st_size);
-    madvise(map, mapped_bytes_, MADV_WILLNEED);
-    // All of it is read in every run: page tables filled at once cost half of what the faults of the first run would.
-    constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
-    if (mapped_bytes_ <= most_populated) madvise(map, mapped_bytes_, populate_read);
     return check(map, about.st_size, bytes, layout, path, failure);
+  }
+
+  // Bytes of the block that every run reads, from a multiple of 4096 on: page tables filled at once cost half of what the faults of
+  // the first run would.
+  void populate(int64_t from, int64_t bytes) const {
+    if (mapped_ == nullptr || bytes <= 0) return;
+    char* const begin = static_cast<char*>(mapped_) + weights_offset + from;
+    const size_t size = static_cast<size_t>(bytes);
+    madvise(begin, size, MADV_WILLNEED);
+    constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
+    if (size <= most_populated) madvise(begin, size, populate_read);
   }
 
   // Looks for `name` beside the library (or program) that holds `address`, then where an installation has it.

@@ -9,6 +9,14 @@
 namespace metac {
 namespace {
 
+// What the manifest says of the program that ran.
+const nlohmann::json& program_of(const nlohmann::json& manifest, const std::string& cpu) {
+  if (manifest.contains("programs") && manifest.at("cpu") != cpu)
+    for (const nlohmann::json& program : manifest.at("programs"))
+      if (program.at("cpu") == cpu && program.at("function") == "run") return program;
+  return manifest;
+}
+
 BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest) {
   BenchResult result;
   auto number = [&](const char* key) { return run.at(key).get<double>(); };
@@ -48,7 +56,7 @@ std::string name_in_manifest(const std::string& folder) {
   for (const std::string& name : files.list(folder))
     if (name.ends_with(".json") && !name.ends_with(".tune.json")) found.push_back(name);
   for (const std::string& name : found) {
-    nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/" + name, 64 << 20).view(), nullptr, false);
+    nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/" + name, 256 << 20).view(), nullptr, false);
     if (manifest.is_object() && manifest.contains("metac")) return name.substr(0, name.size() - 5);
   }
   throw CompileError({folder, "", "is no folder that `metac compile` wrote: it has no manifest"});
@@ -63,8 +71,9 @@ BenchResult bench_folder(const std::string& folder, double seconds, const std::v
   ProcessResult result = run_process(argv, "", seconds + 600);
   if (!result.good()) throw CompileError({program, "", concat("failed: ", result.output)});
   try {
-    return result_of(nlohmann::json::parse(result.output),
-                     nlohmann::json::parse(read_file(folder + "/" + name + ".json", 64 << 20).view()));
+    const nlohmann::json run = nlohmann::json::parse(result.output);
+    const nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/" + name + ".json", 256 << 20).view());
+    return result_of(run, program_of(manifest, run.value("cpu", "")));
   } catch (const nlohmann::json::exception& error) {
     throw CompileError(
         {program, "",

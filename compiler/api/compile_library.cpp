@@ -1,10 +1,12 @@
 #include "compiler/api/compile_library.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "compiler/api/child_process.h"
 #include "compiler/api/session.h"
 #include "compiler/codegen/build_project.h"
+#include "compiler/codegen/cpu_variant.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
@@ -20,70 +22,113 @@ double seconds() { return std::chrono::duration<double>(std::chrono::steady_cloc
 // A project's objects share the kernel cache with the JIT's, under names of their own.
 std::string cache_key(const std::string& key) { return "project object\n" + key; }
 
-BuildTools tools(const CpuTarget& cpu) {
+BuildTools tools() {
   BuildTools t;
   t.run = [](const std::vector<std::string>& argv, const std::string& folder, double limit) {
     ProcessResult r = run_process(argv, folder, limit);
     return ToolResult{r.status, r.signal, r.timed_out, std::move(r.output)};
   };
   t.find = find_program;
-  t.compile_kernels = [cpu](const std::string& text) { return compile_object(text, cpu); };
-  t.kernel_compiler = compiler_identity(cpu);
+  t.compile_kernels = compile_object;
+  t.kernel_compiler = compiler_identity;
   t.cached = [](const std::string& key) { return ObjectCache::of_user().load(cache_key(key)).value_or(""); };
   t.keep = [](const std::string& key, const std::string& object) { ObjectCache::of_user().store(cache_key(key), object); };
   return t;
 }
 
-LibraryReport compile(const Model& model, const std::string& folder, const LibraryOptions& options) {
-  LibraryReport report;
-  report.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
-  check_project_name(report.name);
-  require_compilable(model);
-  double begin = seconds();
-  std::unique_ptr<Graph> graph = lower_model(model, options.lower);
-  double lowered = seconds();
-  CompiledModel compiled = compile_graph(*graph, options.compile);
-  graph.reset();
-  double made = seconds();
-  // Preparing the weights runs here, whatever machine the library is for.
-  CpuTarget here = runs_here(options.compile.cpu) ? options.compile.cpu : cpu_target("native");
-  WeightsBlock weights = run_prepare(compiled, here);
-  double prepared = seconds();
-
-  ProjectOptions project;
-  project.name = report.name;
-  project.target = options.compile.target;
-  project.cpu = options.compile.cpu;
-  project.cuda = options.cuda;
-  project.embed_weights = options.embed_weights;
-  project.model_hash = model.sha256;
-  project.recorded = options.recorded;
-  for (const Node& node : model.graph.nodes) project.nodes.push_back({node.name, node.op_type});
-  BuildOptions build;
-  build.build = options.build;
-  build.compiler = options.compiler;
-  build.jobs = options.jobs;
-  build.seconds = options.seconds;
-  build.progress = options.progress;
-  build_project(write_project(compiled, weights.get(), project), folder, tools(project.cpu), build);
-
-  report.kernels = compiled.run.kernels.size();
-  report.steps = compiled.run.steps.size();
-  report.arena_bytes = compiled.run.arena_bytes;
-  report.live_set_bytes = compiled.run.live_set_bytes;
-  report.weight_bytes = compiled.run.weight_bytes;
-  report.lower_seconds = lowered - begin;
-  report.compile_seconds = made - lowered;
-  report.prepare_seconds = prepared - made;
-  report.build_seconds = seconds() - prepared;
-  return report;
+// The CPUs to make code for, the best first.
+std::vector<CpuTarget> cpus_of(const LibraryOptions& options) {
+  std::vector<CpuTarget> cpus = options.cpus;
+  if (cpus.empty()) cpus.push_back(options.compile.cpu);
+  std::stable_sort(cpus.begin(), cpus.end(), is_better);
+  for (size_t k = 1; k < cpus.size(); ++k)
+    if (full_name(cpus[k]) == full_name(cpus[k - 1])) fail("code for ", full_name(cpus[k]), " is asked for twice (--cpu)");
+  if (cpus.size() > 1 && options.compile.target == Target::cuda) fail("a library for a GPU has one --cpu");
+  return cpus;
 }
+
+// A program and the weights that run_prepare made for it.
+struct Made {
+  CompiledModel model;
+  WeightsBlock weights;
+  LibraryProgram program;
+};
+
+class LibraryCompiler {
+ public:
+  LibraryCompiler(const Model& model, const LibraryOptions& options) : model_(model), o_(options) {
+    report_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
+    check_project_name(report_.name);
+    require_compilable(model);
+  }
+
+  LibraryReport run(const std::string& folder) {
+    for (const CpuTarget& cpu : cpus_of(o_)) made_.push_back(make(cpu));
+    const double begin = seconds();
+    std::vector<LibraryProgram> programs;
+    for (const auto& made : made_) programs.push_back(made->program);
+    const Project project = write_project(programs, project_options());
+    BuildOptions build;
+    build.build = o_.build;
+    build.compiler = o_.compiler;
+    build.jobs = o_.jobs;
+    build.seconds = o_.seconds;
+    build.progress = o_.progress;
+    build_project(project, folder, tools(), build);
+    const CompiledProgram& first = made_[0]->model.run;
+    report_.programs = made_.size();
+    report_.kernels = first.kernels.size();
+    report_.steps = first.steps.size();
+    report_.arena_bytes = first.arena_bytes;
+    report_.live_set_bytes = first.live_set_bytes;
+    for (std::string_view piece : project.weights) report_.weight_bytes += static_cast<int64_t>(piece.size());
+    report_.build_seconds = seconds() - begin;
+    return report_;
+  }
+
+ private:
+  std::unique_ptr<Made> make(const CpuTarget& cpu) {
+    double begin = seconds();
+    std::unique_ptr<Graph> graph = lower_model(model_, o_.lower);
+    double lowered = seconds();
+    CompileOptions options = o_.compile;
+    options.cpu = cpu;
+    auto made = std::make_unique<Made>();
+    made->model = compile_graph(*graph, options);
+    graph.reset();
+    double compiled = seconds();
+    // Preparing the weights runs here, whatever machine the library is for.
+    made->weights = run_prepare(made->model, runs_here(cpu) ? cpu : cpu_target("native"));
+    made->program = {&made->model, made->weights.get(), cpu, "run"};
+    report_.lower_seconds += lowered - begin;
+    report_.compile_seconds += compiled - lowered;
+    report_.prepare_seconds += seconds() - compiled;
+    return made;
+  }
+
+  ProjectOptions project_options() const {
+    ProjectOptions project;
+    project.name = report_.name;
+    project.target = o_.compile.target;
+    project.cuda = o_.cuda;
+    project.embed_weights = o_.embed_weights;
+    project.model_hash = model_.sha256;
+    project.recorded = o_.recorded;
+    for (const Node& node : model_.graph.nodes) project.nodes.push_back({node.name, node.op_type});
+    return project;
+  }
+
+  const Model& model_;
+  const LibraryOptions& o_;
+  LibraryReport report_;
+  std::vector<std::unique_ptr<Made>> made_;
+};
 
 }  // namespace
 
 LibraryReport compile_library(const Model& model, const std::string& folder, const LibraryOptions& options) {
   try {
-    return compile(model, folder, options);
+    return LibraryCompiler(model, options).run(folder);
   } catch (CompileError& error) {
     if (!error.diagnostic.file.empty()) throw;
     throw CompileError({model.path, error.diagnostic.node, error.diagnostic.message});

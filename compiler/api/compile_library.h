@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
@@ -13,6 +14,7 @@ namespace metac {
 
 struct LibraryOptions {
   CompileOptions compile;
+  std::vector<CpuTarget> cpus;     // code for each, chosen at run time; empty: for compile.cpu alone
   LowerOptions lower;
   CudaTarget cuda;                 // where compile.target is cuda
   std::string name;                // of the library; empty: from the model's file name
@@ -24,8 +26,10 @@ struct LibraryOptions {
   std::function<void(int done, int all)> progress;
 };
 
+// Of the program for the best of the CPUs, but the weights and seconds, which are those of all.
 struct LibraryReport {
   std::string name;
+  size_t programs = 0;
   size_t kernels = 0, steps = 0;
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;

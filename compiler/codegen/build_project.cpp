@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "compiler/codegen/cpu_variant.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
@@ -93,7 +94,8 @@ class Builder {
     if (is_cuda_file(source)) return cuda_flags();
     std::vector<std::string> argv = {"-std=c++17", "-fPIC", is_kernel_file(source) ? "-O3" : "-O1", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
                                      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
-    if (is_kernel_file(source)) argv.insert(argv.end(), p_.cpu_flags.begin(), p_.cpu_flags.end());
+    if (is_kernel_file(source))
+      for (std::string& flag : compiler_flags(p_.kernel_cpus.at(source))) argv.push_back(std::move(flag));
     if (!toolkit_.empty() && source == "src/api.cpp") argv.push_back("-isystem" + toolkit_ + "/include");
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
@@ -147,7 +149,7 @@ class Builder {
   // All that decides an object file: the compiler, its flags, the source and what it may include.
   std::string key_of(const std::string& source, const std::vector<std::string>& argv) const {
     Sha256 hash;
-    if (in_process(source)) return hash.update_part("in process").update_part(tools_.kernel_compiler).update_part(p_.files.at(source)).hex();
+    if (in_process(source)) return hash.update_part("in process").update_part(tools_.kernel_compiler(p_.kernel_cpus.at(source))).update_part(p_.files.at(source)).hex();
     hash.update_part(identity_);
     for (const std::string& a : argv) hash.update_part(a);
     for (const auto& [path, text] : p_.files) {
@@ -169,7 +171,7 @@ class Builder {
       if (!found.empty()) return write_file(folder_ + "/" + object, found);
     }
     if (in_process(source)) {
-      write_file(folder_ + "/" + object, tools_.compile_kernels(p_.files.at(source)));
+      write_file(folder_ + "/" + object, tools_.compile_kernels(p_.files.at(source), p_.kernel_cpus.at(source)));
     } else {
       check(tools_.run(argv, folder_, o_.seconds), source, argv[0]);
       check_made(argv[0], source, object);
@@ -231,8 +233,9 @@ class Builder {
 void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options) {
   StagedFolder folder(target, is_our_output);
   for (const auto& [path, text] : project.files) folder.write(path, text);
-  write_file(folder.path() + "/" + project.name + ".weights",
-             {project.weights_header, {reinterpret_cast<const char*>(project.weights), project.weight_bytes}});
+  std::vector<std::string_view> weights = {project.weights_header};
+  weights.insert(weights.end(), project.weights.begin(), project.weights.end());
+  write_file(folder.path() + "/" + project.name + ".weights", weights);
   if (options.build) Builder(project, target, folder.path(), tools, options).run();
   folder.commit();
 }

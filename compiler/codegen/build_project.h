@@ -25,10 +25,10 @@ struct BuildTools {
   // Runs argv[0] in a folder, no shell. Called from several threads at once.
   std::function<ToolResult(const std::vector<std::string>& argv, const std::string& folder, double seconds)> run;
   std::function<std::string(const std::string& program)> find;  // on PATH; "" where there is none
-  // The object file of a kernel source for the CPU, made without a program of the system; from several threads at once. May be
+  // The object file of a kernel source for a CPU, made without a program of the system; from several threads at once. May be
   // empty: then the C++ compiler compiles the kernels too. `kernel_compiler` is all that decides its result but the source.
-  std::function<std::string(const std::string& text)> compile_kernels;
-  std::string kernel_compiler;
+  std::function<std::string(const std::string& text, const CpuTarget& cpu)> compile_kernels;
+  std::function<std::string(const CpuTarget& cpu)> kernel_compiler;
   // An object file by the hash of all that decides it, kept between builds; both may be empty.
   std::function<std::string(const std::string& key)> cached;    // "" where there is none
   std::function<void(const std::string& key, const std::string& object)> keep;

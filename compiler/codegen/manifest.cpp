@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/codegen/cpu_variant.h"
+
 namespace metac {
 namespace {
 
@@ -37,45 +39,74 @@ Json contraction(const ContractionWork& work, const ProjectOptions& options) {
   return {{"nodes", nodes}, {"operations", work.operations}, {"bytes", work.bytes}};
 }
 
-}  // namespace
-
-std::string manifest_text(const CompiledModel& model, const ProjectOptions& options, const std::vector<std::string>& kernel_files,
-                          const std::string& weights_hash) {
-  Json kernels = Json::array(), contractions = Json::array(), symbols = Json::array(), parameters = Json::array();
+// What is said of every program.
+Json about(const LibraryProgram& program, const ProjectOptions& options, const std::vector<std::string>& kernel_files, int64_t weight_bytes) {
+  const CompiledModel& model = *program.model;
+  Json kernels = Json::array(), contractions = Json::array();
   for (size_t k = 0; k < model.run.kernels.size(); ++k) kernels.push_back(kernel(model.run.kernels[k], options, kernel_files[k]));
   for (const ContractionWork& work : model.run.contractions) contractions.push_back(contraction(work, options));
-  for (const auto& symbol : model.run.symbols) {
+  return {{"inputs", ports(model.run.inputs)},
+          {"outputs", ports(model.run.outputs)},
+          {"memory",
+           {{"arena_bytes", model.run.arena_bytes},
+            {"live_set_bytes", model.run.live_set_bytes},
+            {"results_in_place", model.run.results_in_place},
+            {"scratch_bytes_per_worker", most_scratch_bytes(model.run)},
+            {"weight_bytes", weight_bytes}}},
+          {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}}},
+          {"kernels", kernels},
+          {"contractions", contractions},
+          {"routines", model.run.routines},
+          {"steps", model.run.steps.size()},
+          {"report", model.report}};
+}
+
+}  // namespace
+
+std::string manifest_text(const std::vector<LibraryProgram>& programs, const ProjectOptions& options, const std::vector<std::vector<std::string>>& kernel_files,
+                          const LibraryWeights& weights, const std::string& weights_hash) {
+  const CompiledProgram& run = programs[0].model->run;
+  Json symbols = Json::array(), parameters = Json::array();
+  for (const auto& symbol : run.symbols) {
     Json row = {{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}};
     if (symbol.divisor != 1) row["divisor"] = symbol.divisor;
     symbols.push_back(row);
   }
-  for (const RawParameter& parameter : model.parameters)
+  for (const auto& [program, index] : weights.parameters) {
+    const RawParameter& parameter = programs[program].model->parameters[index];
     parameters.push_back({{"name", parameter.name}, {"dtype", name_of(parameter.tensor.dtype)}, {"dims", parameter.tensor.shape}});
+  }
+  Json first = about(programs[0], options, kernel_files[0], run.weight_bytes);
   Json manifest = {
       {"metac", METAC_VERSION},
       {"name", options.name},
       {"model_sha256", options.model_hash},
-      {"cpu", options.cpu.name},
+      {"cpu", full_name(programs[0].cpu)},
       {"options", options.recorded},
-      {"inputs", ports(model.run.inputs)},
-      {"outputs", ports(model.run.outputs)},
+      {"inputs", first["inputs"]},
+      {"outputs", first["outputs"]},
       {"symbols", symbols},
-      {"memory",
-       {{"arena_bytes", model.run.arena_bytes},
-        {"live_set_bytes", model.run.live_set_bytes},
-        {"results_in_place", model.run.results_in_place},
-        {"scratch_bytes_per_worker", most_scratch_bytes(model.run)},
-        {"weight_bytes", model.run.weight_bytes}}},
-      {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}}},
+      {"memory", first["memory"]},
+      {"fusion", first["fusion"]},
       {"weights_sha256", weights_hash},
       {"weights_embedded", options.embed_weights},
-      {"kernels", kernels},
-      {"contractions", contractions},
-      {"routines", model.run.routines},
-      {"steps", model.run.steps.size()},
+      {"kernels", first["kernels"]},
+      {"contractions", first["contractions"]},
+      {"routines", first["routines"]},
+      {"steps", first["steps"]},
       {"parameters", parameters},
-      {"report", model.report},
+      {"report", first["report"]},
   };
+  if (programs.size() > 1) {
+    Json others = Json::array();
+    for (size_t p = 1; p < programs.size(); ++p) {
+      Json row = {{"cpu", full_name(programs[p].cpu)}, {"function", programs[p].function}};
+      row.update(about(programs[p], options, kernel_files[p], programs[p].model->run.weight_bytes));
+      others.push_back(row);
+    }
+    manifest["programs"] = others;
+    manifest["weights_bytes"] = weights.bytes;
+  }
   if (options.target == Target::cuda) manifest["cuda_architectures"] = options.cuda.architectures;
   // Model text that is not UTF-8 is replaced where it is wrong; control characters are escaped.
   return manifest.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";

@@ -36,7 +36,7 @@ std::string number(int64_t value) { return value == INT64_MIN ? "INT64_MIN" : st
 
 class Tables {
  public:
-  Tables(const CompiledProgram& program, const std::string& name) : p_(program), name_(name) {}
+  Tables(const CompiledProgram& program, const std::string& name, const std::string& label) : p_(program), name_(name), label_(label) {}
 
   std::string run() {
     text_ += "namespace {\n\n";
@@ -63,7 +63,7 @@ class Tables {
     for (const auto& [which, ports] : {std::pair{"inputs", &p_.inputs}, std::pair{"outputs", &p_.outputs}})
       table("Port", which, ports->size(), [&, ports = ports](size_t i) { return concat("{", c_string((*ports)[i].name), ", ", (*ports)[i].buffer, "}"); }, 1);
     table("KernelFunction", "kernels", p_.kernels.size(), [&](size_t i) { return "&" + p_.kernels[i].name; }, 1, [](size_t i) { return std::to_string(i); });
-    table("char*", "kernel_names", p_.kernels.size(), [&](size_t i) { return c_string(p_.kernels[i].name); }, 1);
+    table("char*", "kernel_names", p_.kernels.size(), [&](size_t i) { return c_string(label_ + p_.kernels[i].name); }, 1);
     table("char*", "routines", p_.routines.size(), [&](size_t i) { return c_string(p_.routines[i]); }, 1);
     attributes();
     table("char*", "messages", p_.messages.size(), [&](size_t i) { return c_string(p_.messages[i]); }, 1);
@@ -140,12 +140,12 @@ class Tables {
   }
 
   const CompiledProgram& p_;
-  std::string name_, text_;
+  std::string name_, label_, text_;
 };
 
 }  // namespace
 
-std::string program_text(const CompiledProgram& program, const std::string& name) { return Tables(program, name).run(); }
+std::string program_text(const CompiledProgram& program, const std::string& name, const std::string& label) { return Tables(program, name, label).run(); }
 
 std::string extent_text(const CompiledProgram& program, const rt::Extent& extent) {
   if (extent.length == 0) return std::to_string(extent.value);
@@ -186,16 +186,27 @@ std::vector<int64_t> constant_dims(const CompiledProgram& program, const Compile
   return dims;
 }
 
-std::string ports_text(const CompiledProgram& program, const std::vector<CompiledPort>& ports, const std::string& table, const std::string& prefix) {
+std::vector<PortRow> port_rows(const CompiledProgram& program, const std::vector<CompiledPort>& ports) {
+  std::vector<PortRow> rows;
+  for (const CompiledPort& port : ports) {
+    PortRow row{port.name, port.dtype, constant_dims(program, port), port.dims};
+    for (size_t d = row.dim_names.size(); d < row.dims.size(); ++d) row.dim_names.push_back(std::to_string(row.dims[d]));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string ports_text(const std::vector<PortRow>& ports, const std::string& table, const std::string& prefix) {
   std::string arrays, rows;
   for (size_t i = 0; i < ports.size(); ++i) {
-    std::vector<int64_t> dims = constant_dims(program, ports[i]), strides(dims.size(), 1);
+    const std::vector<int64_t>& dims = ports[i].dims;
+    std::vector<int64_t> strides(dims.size(), 1);
     for (size_t d = dims.size(); d-- > 1;) strides[d - 1] = dims[d] < 0 || strides[d] < 0 ? -1 : strides[d] * dims[d];
     std::string dim_list, stride_list, name_list;
     for (size_t d = 0; d < dims.size(); ++d) {
       dim_list += (d ? ", " : "") + std::to_string(dims[d]);
       stride_list += (d ? ", " : "") + std::to_string(strides[d]);
-      name_list += (d ? ", " : "") + c_string(d < ports[i].dims.size() ? ports[i].dims[d] : std::to_string(dims[d]));
+      name_list += (d ? ", " : "") + c_string(ports[i].dim_names[d]);
     }
     std::string base = concat(table, "_", i);
     if (!dims.empty()) {

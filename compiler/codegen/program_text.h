@@ -7,7 +7,8 @@
 namespace metac {
 
 // Definitions of the tables in an unnamed namespace (their names end in `_table`), then `const Program NAME = {...};`.
-std::string program_text(const CompiledProgram& program, const std::string& name);
+// `label` is what the names of kernels begin with in profiles: "vjp." where a library has several functions.
+std::string program_text(const CompiledProgram& program, const std::string& name, const std::string& label = "");
 
 // An extent as an expression over n0, n1, ...: for comments.
 std::string extent_text(const CompiledProgram& program, const rt::Extent& extent);
@@ -15,7 +16,15 @@ std::string extent_text(const CompiledProgram& program, const rt::Extent& extent
 // What stands behind a port: its dims where they are constant, -1 elsewhere.
 std::vector<int64_t> constant_dims(const CompiledProgram& program, const CompiledPort& port);
 
-// Rows of NAME_port tables for the C interface: `const net_port input_ports[] = {...};`
-std::string ports_text(const CompiledProgram& program, const std::vector<CompiledPort>& ports, const std::string& table, const std::string& prefix);
+// What the C interface says of a port.
+struct PortRow {
+  std::string name;                     // untrusted
+  DType dtype = DType::f32;
+  std::vector<int64_t> dims;            // -1: open
+  std::vector<std::string> dim_names;   // one per dim
+};
+std::vector<PortRow> port_rows(const CompiledProgram& program, const std::vector<CompiledPort>& ports);
+// A table of them: `const PREFIX_port TABLE[] = {...};`
+std::string ports_text(const std::vector<PortRow>& ports, const std::string& table, const std::string& prefix);
 
 }  // namespace metac

@@ -5,8 +5,11 @@
 #include <cstring>
 #include <set>
 
+#include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/library_text.h"
+#include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/manifest.h"
 #include "compiler/codegen/program_text.h"
 #include "compiler/support/diagnostic.h"
@@ -25,14 +28,6 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::vector<std::string> flags_of(const CpuTarget& cpu) {
-  std::string march = cpu.name.substr(0, cpu.name.find('+'));
-  std::vector<std::string> flags = {"-march=" + march};
-  if (cpu.vector_bytes == 64) flags.push_back("-mprefer-vector-width=512");
-  if (cpu.has_vnni && cpu.vector_bytes == 64) flags.push_back("-mavx512vnni");
-  return flags;
-}
-
 // Machine code for each architecture and PTX of the last, which drivers compile for later ones.
 std::vector<std::string> flags_of(const CudaTarget& cuda) {
   std::vector<std::string> flags;
@@ -41,41 +36,35 @@ std::vector<std::string> flags_of(const CudaTarget& cuda) {
   return flags;
 }
 
-// What the CPU must have, as GCC's and clang's __builtin_cpu_supports spell it.
-std::string cpu_checks(const CpuTarget& cpu) {
-  std::vector<std::string> features;
-  if (cpu.vector_bytes >= 32) features = {"avx2", "fma", "bmi2"};
-  if (cpu.vector_bytes >= 64) features.insert(features.end(), {"avx512f", "avx512bw", "avx512dq", "avx512vl"});
-  if (cpu.has_vnni && cpu.vector_bytes == 64) features.push_back("avx512vnni");
-  std::string text;
-  for (const std::string& f : features) text += concat(",\n                                                      {__builtin_cpu_supports(\"", f, "\") != 0, \"", f, "\"}");
-  return text;
-}
-
 class Writer {
  public:
-  Writer(const CompiledModel& model, const std::byte* weights, const ProjectOptions& options)
-      : m_(model), o_(options), name_(options.name), namespace_(options.name + "_runtime") {
+  Writer(const std::vector<LibraryProgram>& programs, const ProjectOptions& options)
+      : programs_(programs), run_(programs[0].model->run), o_(options), name_(options.name), namespace_(options.name + "_runtime"),
+        weights_(plan_library_weights(programs)), places_(places_of(programs, namespace_)) {
     project_.name = name_;
-    project_.weights = weights;
-    project_.weight_bytes = static_cast<size_t>(m_.run.weight_bytes);
+    project_.weights = weights_.block;
     project_.embed_weights = o_.embed_weights;
-    project_.cpu_flags = flags_of(o_.cpu);
     if (on_gpu()) project_.cuda_flags = flags_of(o_.cuda);
   }
 
   Project run() {
     check_ports();
     copy_runtime();
-    std::vector<std::string> files = write_kernels(m_.run, "kernels", on_gpu());
-    write_kernels(m_.prepare, "prepare_kernels", false);
-    write_programs();
+    std::vector<std::vector<std::string>> files;
+    for (size_t p = 0; p < programs_.size(); ++p) {
+      const ProgramPlace& place = places_[p];
+      files.push_back(write_kernels(p, programs_[p].model->run, place.folder + place.stem + "kernels", on_gpu()));
+      write_kernels(p, programs_[p].model->prepare, place.folder + place.stem + "prepare_kernels", false);
+    }
+    for (size_t p = 0; p < programs_.size(); ++p) write_program(p);
+    if (programs_.size() > 1) write_library();
+    project_.sources.push_back("src/api.cpp");
     weights_header();
     values_["sources"] = "";
     for (const std::string& source : project_.sources) values_["sources"] += "  " + source + "\n";
     values_["sources"].pop_back();
     fill_all();
-    project_.files[name_ + ".json"] = manifest_text(m_, o_, files, content_hash_);
+    project_.files[name_ + ".json"] = manifest_text(programs_, o_, files, weights_, content_hash_);
     return std::move(project_);
   }
 
@@ -83,7 +72,7 @@ class Writer {
   bool on_gpu() const { return o_.target == Target::cuda; }
 
   void check_ports() {
-    for (const auto& [what, ports] : {std::pair{"input ", &m_.run.inputs}, std::pair{"output ", &m_.run.outputs}})
+    for (const auto& [what, ports] : {std::pair{"input ", &run_.inputs}, std::pair{"output ", &run_.outputs}})
       for (const CompiledPort& port : *ports)
         if (!is_numeric(port.dtype)) fail(what, quoted(port.name), " holds strings, which the C interface does not carry");
   }
@@ -97,7 +86,7 @@ class Writer {
   }
 
   // Kernel texts in order, in units of about the same size. Returns the file of each kernel.
-  std::vector<std::string> write_kernels(const CompiledProgram& program, const std::string& stem, bool cuda) {
+  std::vector<std::string> write_kernels(size_t p, const CompiledProgram& program, const std::string& stem, bool cuda) {
     std::vector<std::string> files;
     size_t total = 0;
     for (const KernelSource& k : program.kernels) total += k.text.size();
@@ -107,13 +96,14 @@ class Writer {
     std::string body;
     auto close = [&](size_t end) {
       if (body.empty()) return;
-      std::string path = concat("src/", stem, "_", unit++, cuda ? ".cu" : ".cpp");
+      std::string path = concat(stem, "_", unit++, cuda ? ".cu" : ".cpp");
       std::string text = concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
                                 ". What kernel text may use is explained in runtime/", cuda ? "cuda" : "device", "/prelude.h.\n");
-      text += "#define METAC_RUNTIME_NAMESPACE " + namespace_ + (cuda ? "\n#include \"runtime/cuda/prelude.h\"\n\n" : "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
+      text += "#define METAC_RUNTIME_NAMESPACE " + places_[p].device + (cuda ? "\n#include \"runtime/cuda/prelude.h\"\n\n" : "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
               "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic ignored \"-Wunused-variable\"\n\n");
-      project_.files[path] = text + "namespace " + namespace_ + " {\n\n" + body + "}  // namespace " + namespace_ + "\n";
+      project_.files[path] = text + "namespace " + places_[p].kernels + " {\n\n" + body + "}  // namespace " + places_[p].kernels + "\n";
       project_.sources.push_back(path);
+      if (!cuda) project_.kernel_cpus[path] = programs_[p].cpu;
       for (size_t k = first; k < end; ++k) files.push_back(path);
       body.clear();
       first = end;
@@ -134,34 +124,59 @@ class Writer {
     return text;
   }
 
-  std::string declarations(const CompiledProgram& program) const {
+  static std::string declarations(const CompiledProgram& program) {
     std::string text;
     for (const KernelSource& k : program.kernels) text += "void " + k.name + "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end);\n";
     return text.empty() ? "" : text + "\n";
   }
 
-  void write_programs() {
-    std::string run = declarations(m_.run) + program_text(m_.run, "run_program"), prepare = declarations(m_.prepare) + program_text(m_.prepare, "prepare_program");
+  void write_program(size_t p) {
+    const CompiledModel& model = *programs_[p].model;
+    const ProgramPlace& place = places_[p];
+    const bool only = programs_.size() == 1;
+    const std::string label = place.stem.empty() ? "" : programs_[p].function + ".";
+    std::string run = program_text(only ? model.run : with_weights_moved(model.run, weights_, p), "run_program", label);
+    std::string prepare = program_text(model.prepare, "prepare_program", label);
     std::string sources = "const WeightSource weight_sources[] = {\n";
-    for (const WeightSource& w : m_.weights) sources += concat("    {", w.parameter, ", ", w.prepare_output, ", ", w.offset, ", ", w.bytes, "},\n");
-    if (m_.weights.empty()) sources += "    {-1, -1, 0, 0},  // none\n";
-    sources += concat("};\nconst int32_t weight_source_count = ", m_.weights.size(), ";\n");
-    layout_ = Sha256().update_part(run).update_part(sources).hex();
+    for (const WeightSource& w : weights_.programs[p].sources) sources += concat("    {", w.parameter, ", ", w.prepare_output, ", ", w.offset, ", ", w.bytes, "},\n");
+    if (weights_.programs[p].sources.empty()) sources += "    {-1, -1, 0, 0},  // none\n";
+    sources += "};\n";
+    if (!has_all_parameters(weights_, p)) {
+      sources += "const int32_t parameter_numbers[] = {";
+      for (int number : weights_.programs[p].parameters) sources += concat(number, ", ");
+      sources += "-1};\n";
+    }
+    layout_.update_part(run).update_part(sources);
 
-    std::string body = run + "\n" + no_arrays() + ports_text(m_.run, m_.run.inputs, "input_ports", name_) + "\n" +
-                       ports_text(m_.run, m_.run.outputs, "output_ports", name_) + "\n" + routine_table() +
-                       "\n// Which program a weights block belongs to.\nconst char weights_layout[] = " + c_string(layout_) + ";\n";
-    write_unit("program", "the model as tables for runtime/executor.h", routine_includes(), body);
-    write_unit("prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "",
-               prepare + "\n" + sources + "\n" + no_arrays() + ports_text(m_.prepare, m_.prepare.inputs, "parameter_ports", name_));
-    project_.sources.push_back("src/api.cpp");
+    std::string of = place.stem.empty() ? "the model" : name_ + "_" + programs_[p].function;
+    if (!place.scope.empty()) of += " for " + full_name(programs_[p].cpu);
+    write_unit(p, "program", of + " as tables for runtime/executor.h", only ? routine_includes() : "", declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
+    write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "", declarations(model.prepare),
+               prepare + "\n" + sources + (only ? "\n" + no_arrays() + parameters_text(programs_, weights_, name_) : ""));
   }
 
-  void write_unit(const std::string& stem, const std::string& what, const std::string& includes, const std::string& body) {
-    std::string path = "src/" + stem + ".cpp";
-    project_.files[path] = "// " + name_ + ": " + what + ".\n#include \"program.h\"\n" + includes + "\nnamespace " + namespace_ + " {\n\n" + body +
-                           "\n}  // namespace " + namespace_ + "\n";
+  void write_unit(size_t p, const std::string& what, const std::string& remark, const std::string& includes, const std::string& kernels, const std::string& body) {
+    const ProgramPlace& place = places_[p];
+    const std::string path = place.folder + place.stem + what + ".cpp", name = place.tables;
+    std::string text = "// " + name_ + ": " + remark + ".\n#include \"program.h\"\n" + includes + "\n";
+    if (place.kernels == name) text += "namespace " + name + " {\n\n" + kernels;
+    else text += (kernels.empty() ? "" : "namespace " + place.kernels + " {\n\n" + kernels + "}  // namespace " + place.kernels + "\n\n") + "namespace " + name + " {\n\n" +
+                 (kernels.empty() ? "" : "using namespace " + place.kernels + ";\n\n");
+    project_.files[path] = text + body + "\n}  // namespace " + name + "\n";
     project_.sources.push_back(path);
+  }
+
+  // What programs share, where there are several.
+  void write_library() {
+    project_.files["src/library.cpp"] = "// " + name_ + ": the programs of this library, and what they share.\n#include \"program.h\"\n" + routine_includes() + "\nnamespace " + namespace_ +
+                                        " {\n\n" + no_arrays() + library_text() + "\n" + parameters_text(programs_, weights_, name_) + "\n}  // namespace " + namespace_ + "\n";
+    project_.sources.push_back("src/library.cpp");
+  }
+
+  std::string library_text() {
+    layout_hash_ = layout_.hex();
+    return variants_text(programs_, places_, weights_, name_) + "\n" + routine_table() +
+           "\n// Which programs a weights block belongs to.\nconst char weights_layout[] = " + c_string(layout_hash_) + ";\n";
   }
 
   static std::string no_arrays() {
@@ -169,8 +184,9 @@ class Writer {
   }
 
   std::set<std::string> routines() const {
-    std::set<std::string> names(m_.run.routines.begin(), m_.run.routines.end());
-    names.insert(m_.prepare.routines.begin(), m_.prepare.routines.end());
+    std::set<std::string> names;
+    for (const LibraryProgram& p : programs_)
+      for (const CompiledProgram* part : {&p.model->run, &p.model->prepare}) names.insert(part->routines.begin(), part->routines.end());
     return names;
   }
   std::string routine_includes() const {
@@ -189,13 +205,15 @@ class Writer {
   }
 
   void weights_header() {
-    content_hash_ = sha256_hex({reinterpret_cast<const char*>(project_.weights), project_.weight_bytes});
+    Sha256 content;
+    for (std::string_view piece : weights_.block) content.update(piece);
+    content_hash_ = content.hex();
     rt::WeightsHeader header{};
     std::memcpy(header.magic, "metacwts", 8);
     header.format = 1;
     header.offset = static_cast<uint32_t>(rt::weights_offset);
-    header.bytes = m_.run.weight_bytes;
-    std::memcpy(header.layout, layout_.data(), sizeof header.layout);
+    header.bytes = weights_.bytes;
+    std::memcpy(header.layout, layout_hash_.data(), sizeof header.layout);
     std::memcpy(header.content, content_hash_.data(), sizeof header.content);
     project_.weights_header.assign(static_cast<size_t>(rt::weights_offset), '\0');
     std::memcpy(project_.weights_header.data(), &header, sizeof header);
@@ -203,7 +221,7 @@ class Writer {
 
   std::string port_comment() const {
     std::string text;
-    for (const auto& [what, ports] : {std::pair{"input", &m_.run.inputs}, std::pair{"output", &m_.run.outputs}}) {
+    for (const auto& [what, ports] : {std::pair{"input", &run_.inputs}, std::pair{"output", &run_.outputs}}) {
       for (size_t i = 0; i < ports->size(); ++i) {
         const CompiledPort& port = (*ports)[i];
         std::string dims;
@@ -215,24 +233,44 @@ class Writer {
     return text;
   }
 
+  // How cmake compiles kernels: those of each CPU for it.
+  std::string kernel_options(size_t functions) const {
+    auto options = [](const std::string& files, const CpuTarget& cpu) {
+      std::string flags;
+      for (const std::string& f : compiler_flags(cpu)) flags += ";" + f;
+      return "if(" + files + ")\n  set_source_files_properties(${" + files + "} PROPERTIES COMPILE_OPTIONS \"-O3" + flags + "\")\nendif()";
+    };
+    if (functions == programs_.size()) return options("kernels", programs_[0].cpu);
+    std::string text;
+    for (size_t p = 0; p < programs_.size(); p += functions) {
+      const std::string files = "kernels_" + tag_of(programs_[p].cpu);
+      text += concat(p ? "\n" : "", "set(", files, " ${kernels})\nlist(FILTER ", files, " INCLUDE REGEX \"^", places_[p].folder, "\")\n", options(files, programs_[p].cpu));
+    }
+    return text;
+  }
+
   void fill_all() {
     size_t most_rank = 8;
-    for (const CompiledProgram* p : {&m_.run, &m_.prepare})
-      for (const rt::Buffer& b : p->buffers) most_rank = std::max(most_rank, static_cast<size_t>(b.rank));
-    std::string flags;
-    for (const std::string& f : project_.cpu_flags) flags += (flags.empty() ? "" : ";") + f;
+    for (const LibraryProgram& program : programs_)
+      for (const CompiledProgram* part : {&program.model->run, &program.model->prepare})
+        for (const rt::Buffer& b : part->buffers) most_rank = std::max(most_rank, static_cast<size_t>(b.rank));
+    const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) { return full_name(p.cpu) == full_name(programs_[0].cpu); });
     values_["name"] = name_;
     values_["NAME"] = upper(name_);
     values_["namespace"] = namespace_;
     values_["version"] = METAC_VERSION;
     values_["model_hash"] = o_.model_hash;
-    values_["input_count"] = std::to_string(m_.run.inputs.size());
-    values_["output_count"] = std::to_string(m_.run.outputs.size());
-    values_["parameter_count"] = std::to_string(m_.prepare.inputs.size());
+    values_["input_count"] = std::to_string(run_.inputs.size());
+    values_["output_count"] = std::to_string(run_.outputs.size());
+    values_["parameter_count"] = std::to_string(weights_.parameters.size());
     values_["max_rank"] = std::to_string(most_rank);
     values_["port_comment"] = port_comment();
-    values_["cpu_features"] = cpu_checks(o_.cpu);
-    values_["cpu_flags"] = flags;
+    values_["function_count"] = std::to_string(functions);
+    values_["variant_count"] = std::to_string(programs_.size() / functions);
+    values_["weights_bytes"] = std::to_string(weights_.bytes);
+    values_["shared_weights_bytes"] = std::to_string(weights_.shared_bytes);
+    values_["programs"] = program_declarations(programs_, places_, weights_);
+    values_["kernel_options"] = kernel_options(functions);
     values_["target_header"] = on_gpu() ? "cuda/cuda_target.h" : "host_target.h";
     std::string architectures;
     for (size_t k = 0; k < o_.cuda.architectures.size(); ++k)
@@ -255,9 +293,13 @@ class Writer {
       project_.files[path] = fill_template("templates/project/" + from, values_);
   }
 
-  const CompiledModel& m_;
+  const std::vector<LibraryProgram>& programs_;
+  const CompiledProgram& run_;  // every variant's inputs and outputs are the same
   const ProjectOptions& o_;
-  std::string name_, namespace_, layout_, content_hash_;
+  std::string name_, namespace_, layout_hash_, content_hash_;
+  LibraryWeights weights_;
+  std::vector<ProgramPlace> places_;
+  Sha256 layout_;
   std::map<std::string, std::string> values_;
   Project project_;
 };
@@ -296,10 +338,15 @@ std::string project_name_for(const std::string& file_name) {
   return name;
 }
 
-Project write_project(const CompiledModel& model, const std::byte* weights, const ProjectOptions& options) {
+Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options) {
   check_project_name(options.name);
-  METAC_ASSERT(weights || model.run.weight_bytes == 0, "a project without its weights block");
-  return Writer(model, weights, options).run();
+  METAC_ASSERT(!programs.empty(), "a library without a program");
+  for (const LibraryProgram& p : programs) METAC_ASSERT(p.weights || p.model->run.weight_bytes == 0, "a project without its weights block");
+  return Writer(programs, options).run();
+}
+
+Project write_project(const CompiledModel& model, const std::byte* weights, const ProjectOptions& options) {
+  return write_project({{&model, weights, options.cpu, "run"}}, options);
 }
 
 }  // namespace metac

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/kernel/program.h"
@@ -16,10 +17,18 @@ struct NodeLabel {
   std::string name, op_type;
 };
 
+// One of the programs of a library: what one function of it does on one CPU.
+struct LibraryProgram {
+  const CompiledModel* model = nullptr;
+  const std::byte* weights = nullptr;  // the weights block as run_prepare lays it out, run.weight_bytes bytes
+  CpuTarget cpu;
+  std::string function = "run";        // or another identifier: NAME_run, NAME_vjp, ...
+};
+
 struct ProjectOptions {
   std::string name;                   // of the library and the prefix of its functions; a C identifier
   Target target = Target::cpu;
-  CpuTarget cpu;                      // with a GPU too: the host's part
+  CpuTarget cpu;                      // of write_project's only program; with a GPU too: the host's part
   CudaTarget cuda;
   bool embed_weights = false;
   std::string model_hash;             // SHA-256 of the model's file
@@ -30,11 +39,10 @@ struct ProjectOptions {
 struct Project {
   std::string name;
   std::map<std::string, std::string> files;  // relative path -> content; all text
-  std::string weights_header;                // NAME.weights is this header and then the weights block
-  const std::byte* weights = nullptr;        // run.weight_bytes bytes, not owned
-  size_t weight_bytes = 0;
+  std::string weights_header;                // NAME.weights is this header and then the weights block,
+  std::vector<std::string_view> weights;     // whose pieces are the programs'
   std::vector<std::string> sources;          // what the library is compiled from, kernels first
-  std::vector<std::string> cpu_flags;        // of kernel sources
+  std::map<std::string, CpuTarget> kernel_cpus;  // of each kernel source: what it is compiled for
   std::vector<std::string> cuda_flags;       // of .cu sources, and that there are any: what machine code nvcc makes
   bool embed_weights = false;
 };
@@ -45,7 +53,10 @@ void check_project_name(const std::string& name);
 // "Model v2.onnx" -> "model_v2": a usable name out of a file's name.
 std::string project_name_for(const std::string& file_name);
 
-// `weights`: the weights block as run_prepare lays it out (run.weight_bytes bytes); must outlive the Project.
+// All programs of a library: for every CPU the same functions in the same order, "run" first; the CPU to be preferred first.
+// They share one list of parameters and one weights file. Models and weights must outlive the Project.
+Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options);
+// The library of one program, for options.cpu.
 Project write_project(const CompiledModel& model, const std::byte* weights, const ProjectOptions& options);
 
 }  // namespace metac

@@ -51,12 +51,13 @@ std::map<std::string, std::string> recorded(const Options& o) {
 
 void report(const Options& o, const LibraryReport& r) {
   if (o.json) {
-    nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", r.arena_bytes},
+    nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"programs", r.programs}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", r.arena_bytes},
                                    {"live_set_bytes", r.live_set_bytes}, {"weight_bytes", r.weight_bytes},
                                    {"seconds", {{"lower", r.lower_seconds}, {"compile", r.compile_seconds}, {"prepare", r.prepare_seconds}, {"build", r.build_seconds}}}};
     std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return;
   }
+  if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
   std::printf("%s: %zu kernels, weights %s, working memory %s (live-set bound %s)\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(),
               show_bytes(r.arena_bytes).c_str(), show_bytes(r.live_set_bytes).c_str());
   std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
@@ -87,7 +88,8 @@ int run(const Options& o) {
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
-  library.compile = o.compile();
+  library.cpus = o.cpus();
+  library.compile = o.compile_for(library.cpus[0]);
   library.lower = o.lower();
   if (o.target == "cuda") library.compile.target = Target::cuda;
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);

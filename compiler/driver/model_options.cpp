@@ -1,5 +1,7 @@
 #include "compiler/driver/model_options.h"
 
+#include <algorithm>
+
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/jit/cpu_target.h"
@@ -14,11 +16,25 @@ LowerOptions ModelOptions::lower() const {
   return result;
 }
 
+std::vector<CpuTarget> ModelOptions::cpus() const {
+  std::vector<CpuTarget> targets;
+  for (size_t at = 0; at <= cpu.size();) {
+    const size_t end = std::min(cpu.find(',', at), cpu.size());
+    targets.push_back(cpu_target(cpu.substr(at, end - at)));
+    at = end + 1;
+  }
+  return targets;
+}
+
 CompileOptions ModelOptions::compile() const {
+  const std::vector<CpuTarget> targets = cpus();
+  if (targets.size() > 1) throw UsageError("--cpu " + cpu + ": several are for `metac compile`; give one");
+  return compile_for(targets[0]);
+}
+
+CompileOptions ModelOptions::compile_for(const CpuTarget& target) const {
   CompileOptions result;
-  if (cpu.find(',') != std::string::npos)
-    throw UsageError("--cpu " + cpu + ": several instruction sets in one library are not available in this build yet; give one");
-  result.cpu = cpu_target(cpu);
+  result.cpu = target;
   result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
   result.winograd = winograd;
   result.max_tensor_bytes = lower().max_tensor_bytes;
@@ -43,7 +59,7 @@ void add_shape_options(CLI::App& command, ModelOptions& options) {
 }
 
 void add_compile_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--cpu", options.cpu, "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni")->capture_default_str();
+  command.add_option("--cpu", options.cpu, "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni; compile takes a list, of which the library runs the best that it can")->capture_default_str();
   command.add_option("--fusion", options.fusion, "what becomes one kernel: the Jittor paper's labelling (paper) or greedy algorithm, or best, which goes beyond")
       ->check(CLI::IsMember({"paper", "greedy", "best"}))
       ->capture_default_str();

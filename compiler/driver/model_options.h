@@ -18,7 +18,9 @@ struct ModelOptions {
 
   // Throws UsageError or CompileError.
   LowerOptions lower() const;
-  CompileOptions compile() const;
+  std::vector<CpuTarget> cpus() const;           // of the list that --cpu is
+  CompileOptions compile_for(const CpuTarget& cpu) const;
+  CompileOptions compile() const;                // where --cpu names one
   SessionOptions session() const;
 };
 

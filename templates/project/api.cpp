@@ -10,15 +10,25 @@
 
 using namespace METAC_RUNTIME_NAMESPACE;
 
+// A function of the library in a context: made at its first call.
+struct Callable {
+  ExecutorOn<Target::Device> executor;
+  Array<InputView> inputs;
+  Array<OutputView> outputs;
+  Array<StepTime> times;
+  bool made = false;
+};
+
 struct @name@_context {
   ThreadPool pool;
   Target target;
-  ExecutorOn<Target::Device> executor;
+  Callable functions[function_count];
+  const Variant* variant = nullptr;
   Weights weights;
+  const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
-  Array<StepTime> times;
   Failure failure;
-  bool usable = false;
+  bool usable = false, profiled = false;
   std::atomic<bool> in_use{false};  // by a call that changes it
 };
 
@@ -39,27 +49,53 @@ extern const char @name@_embedded_weights_end[] __attribute__((visibility("hidde
 
 namespace {
 
-bool cpu_suffices(Failure& failure) {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const struct { bool there; const char* name; } needed[] = {{true, ""}@cpu_features@};
-  for (const auto& feature : needed)
-    if (!feature.there) return failure.set(Status::unsupported, "this CPU has no %s; compile the model with --cpu for it", feature.name);
-#endif
-  (void)failure;
-  return true;
+// The variant that was asked for, or the first that this CPU can run.
+bool choose_variant(@name@_context& context, const char* asked) {
+  const Variant* tried = nullptr;
+  const char* lacking = nullptr;
+  for (int32_t i = 0; i < variant_count; ++i) {
+    if (asked != nullptr && std::strcmp(asked, variants[i].cpu) != 0) continue;
+    tried = &variants[i];
+    lacking = tried->lacking();
+    if (lacking != nullptr) continue;
+    context.variant = tried;
+    return true;
+  }
+  if (tried != nullptr)
+    return context.failure.set(Status::unsupported, "this CPU has no %s, which code for %s needs; compile the model with --cpu for it", lacking, tried->cpu);
+  char known[200] = "";
+  for (int32_t i = 0; i < variant_count; ++i) std::snprintf(known + std::strlen(known), sizeof(known) - std::strlen(known), "%s%s", i > 0 ? ", " : "", variants[i].cpu);
+  return context.failure.set(Status::invalid_argument, "this library has no code for \"%.80s\"; it has code for %s", asked, known);
 }
 
 bool open_weights(@name@_context& context, const char* path) {
-  if (run_program.weight_bytes == 0) return true;
-  if (path != nullptr) return context.weights.open(path, run_program.weight_bytes, weights_layout, context.failure);
+  if (weights_bytes == 0) return true;
+  if (path != nullptr) return context.weights.open(path, weights_bytes, weights_layout, context.failure);
 #ifdef @NAME@_EMBED_WEIGHTS
-  return context.weights.check(@name@_embedded_weights, @name@_embedded_weights_end - @name@_embedded_weights, run_program.weight_bytes,
+  return context.weights.check(@name@_embedded_weights, @name@_embedded_weights_end - @name@_embedded_weights, weights_bytes,
                                weights_layout, "the library", context.failure);
 #else
-  return context.weights.find(reinterpret_cast<const void*>(&@name@_create), "@name@.weights", "@name@", run_program.weight_bytes, weights_layout,
+  return context.weights.find(reinterpret_cast<const void*>(&@name@_create), "@name@.weights", "@name@", weights_bytes, weights_layout,
                               context.failure);
 #endif
+}
+
+// Makes a function ready to be called.
+bool make(@name@_context& context, int32_t function) {
+  Callable& callable = context.functions[function];
+  if (callable.made) return true;
+  const FunctionProgram& tables = context.variant->functions[function];
+  const Program& program = *tables.run;
+  const bool memory = callable.inputs.allocate(program.input_count) && callable.outputs.allocate(program.output_count) &&
+                      (!context.profiled || callable.times.allocate(program.step_count));
+  if (!memory) return context.failure.set(Status::out_of_memory, "no memory for a function of the model");
+  if (callable.executor.create(program, context.block, context.target.device(context.pool), routines, routine_count) != Status::ok) {
+    context.failure = callable.executor.failure();
+    return false;
+  }
+  if (context.profiled) callable.executor.profile(callable.times.data());
+  context.weights.populate(tables.weights_from, tables.weights_bytes);
+  return callable.made = true;
 }
 
 // A call's hold on a context. Another thread's call that comes meanwhile is answered BUSY and touches nothing.
@@ -81,9 +117,11 @@ class Hold {
 @name@_status status_of(const Failure& failure) { return static_cast<@name@_status>(failure.status); }
 
 // Views of the caller's inputs; false: a rank that no tensor has.
-bool take_inputs(@name@_context& context, const @name@_tensor* inputs, int32_t count, InputView* views) {
-  if (count != @NAME@_INPUTS || (inputs == nullptr && count > 0))
-    return context.failure.set(Status::invalid_argument, "%d inputs given, the model has %d", inputs == nullptr ? 0 : count, @NAME@_INPUTS);
+bool take_inputs(@name@_context& context, Callable& callable, const @name@_tensor* inputs, int32_t count) {
+  const int32_t expected = callable.executor.program()->input_count;
+  if (count != expected || (inputs == nullptr && count > 0))
+    return context.failure.set(Status::invalid_argument, "%d inputs given, the model has %d", inputs == nullptr ? 0 : count, expected);
+  InputView* const views = callable.inputs.data();
   for (int32_t i = 0; i < count; ++i) {
     if (inputs[i].rank < 0 || inputs[i].rank > @NAME@_MAX_RANK)
       return context.failure.set(Status::invalid_argument, "input %d: rank %d", i, inputs[i].rank);
@@ -93,11 +131,76 @@ bool take_inputs(@name@_context& context, const @name@_tensor* inputs, int32_t c
 }
 
 void describe_outputs(const ExecutorOn<Target::Device>& executor, @name@_tensor* outputs) {
-  for (int32_t i = 0; i < @NAME@_OUTPUTS; ++i) {
-    outputs[i].rank = run_program.buffers[run_program.outputs[i].buffer].rank;
+  const Program& program = *executor.program();
+  for (int32_t i = 0; i < program.output_count; ++i) {
+    outputs[i].rank = program.buffers[program.outputs[i].buffer].rank;
     for (int32_t axis = 0; axis < outputs[i].rank; ++axis) outputs[i].dims[axis] = executor.output_dim(i, axis);
     outputs[i].bytes = executor.output_bytes(i);
   }
+}
+
+@name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
+  if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
+  const Hold hold(*context);
+  if (!hold) return @NAME@_BUSY;
+  context->failure.clear();
+  Callable& callable = context->functions[function];
+  if (!make(*context, function) || !take_inputs(*context, callable, inputs, input_count)) return status_of(context->failure);
+  const int32_t expected = callable.executor.program()->output_count;
+  if (output_count != expected || (outputs == nullptr && output_count > 0)) {
+    context->failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
+    return status_of(context->failure);
+  }
+  OutputView* const views = callable.outputs.data();
+  for (int32_t i = 0; i < output_count; ++i) views[i] = {outputs[i].data, outputs[i].bytes};
+  const Status status = callable.executor.run(callable.inputs.data(), input_count, views, output_count);
+  context->failure = callable.executor.failure();
+  if (status != Status::ok) return status_of(context->failure);
+  describe_outputs(callable.executor, outputs);
+  for (int32_t i = 0; i < output_count; ++i) outputs[i].data = callable.executor.output_data(i);
+  return @NAME@_OK;
+}
+
+const @name@_port* input_port(int32_t function, int32_t index) {
+  const FunctionPorts& ports = function_ports[function];
+  return index >= 0 && index < ports.input_count ? &ports.inputs[index] : nullptr;
+}
+const @name@_port* output_port(int32_t function, int32_t index) {
+  const FunctionPorts& ports = function_ports[function];
+  return index >= 0 && index < ports.output_count ? &ports.outputs[index] : nullptr;
+}
+
+// What a function's prepare program makes of the parameters, into its piece of `block` and what it shares with others.
+bool refit(@name@_context& context, const FunctionProgram& function, const void* const* parameters, char* block) {
+  Failure& failure = context.failure;
+  const Program& program = *function.prepare;
+  Executor prepare;
+  Array<InputView> in;
+  Array<OutputView> out;
+  if (!in.allocate(program.input_count) || !out.allocate(program.output_count)) return failure.set(Status::out_of_memory, "no memory to prepare weights");
+  std::memset(block + function.weights_from, 0, static_cast<size_t>(function.weights_bytes));
+  for (int32_t i = 0; i < program.input_count; ++i) {
+    const int32_t number = function.parameters == nullptr ? i : function.parameters[i];
+    in[i] = {parameters[number], parameter_ports[number].dims, parameter_ports[number].rank};
+  }
+  for (int32_t k = 0; k < function.source_count; ++k) {
+    const WeightSource& source = function.sources[k];
+    if (source.parameter >= 0) std::memcpy(block + source.offset, parameters[source.parameter], static_cast<size_t>(source.bytes));
+    else out[source.prepare_output] = {block + source.offset, source.bytes};
+  }
+  Status status = prepare.create(program, nullptr, &context.pool, routines, routine_count);
+  if (status == Status::ok && program.output_count > 0) status = prepare.run(in.data(), program.input_count, out.data(), program.output_count);
+  if (status != Status::ok) {
+    failure = prepare.failure();
+    return false;
+  }
+  for (int32_t k = 0; k < function.source_count; ++k) {  // two places may hold the same output
+    const WeightSource& source = function.sources[k];
+    if (source.parameter >= 0) continue;
+    const void* made = out[source.prepare_output].data;
+    if (made != block + source.offset) std::memcpy(block + source.offset, made, static_cast<size_t>(source.bytes));
+  }
+  return true;
 }
 
 }  // namespace
@@ -116,7 +219,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   *result = context;
   @name@_options given{};
   if (options != nullptr) given = *options;
-  if (!cpu_suffices(context->failure) || !context->target.open(context->failure) || !open_weights(*context, given.weights)) return status_of(context->failure);
+  if (!choose_variant(*context, given.cpu) || !context->target.open(context->failure) || !open_weights(*context, given.weights)) return status_of(context->failure);
   const bool foreign = given.parallel != nullptr;
   bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);
   if (pool && foreign) pool = context->pool.use(given.parallel, given.pool, given.threads > 0 ? given.threads : usable_cpus());
@@ -125,12 +228,9 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     context->failure.set(Status::out_of_memory, "no memory for the threads");
     return status_of(context->failure);
   }
-  const void* weights = context->target.hold(context->weights.block(), run_program.weight_bytes, context->failure);
-  if (!context->failure.ok()) return status_of(context->failure);
-  if (context->executor.create(run_program, weights, context->target.device(context->pool), routines, routine_count) != Status::ok) {
-    context->failure = context->executor.failure();
-    return status_of(context->failure);
-  }
+  context->weights.populate(0, shared_weights_bytes);
+  context->block = context->target.hold(context->weights.block(), weights_bytes, context->failure);
+  if (!context->failure.ok() || !make(*context, 0)) return status_of(context->failure);
   context->usable = true;
   return @NAME@_OK;
 }
@@ -142,24 +242,7 @@ void @name@_destroy(@name@_context* context) {
 }
 
 @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
-  if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
-  const Hold hold(*context);
-  if (!hold) return @NAME@_BUSY;
-  InputView in[@NAME@_INPUTS + 1];
-  OutputView out[@NAME@_OUTPUTS + 1];
-  context->failure.clear();
-  if (!take_inputs(*context, inputs, input_count, in)) return status_of(context->failure);
-  if (output_count != @NAME@_OUTPUTS || (outputs == nullptr && output_count > 0)) {
-    context->failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, @NAME@_OUTPUTS);
-    return status_of(context->failure);
-  }
-  for (int32_t i = 0; i < output_count; ++i) out[i] = {outputs[i].data, outputs[i].bytes};
-  const Status status = context->executor.run(in, input_count, out, output_count);
-  context->failure = context->executor.failure();
-  if (status != Status::ok) return status_of(context->failure);
-  describe_outputs(context->executor, outputs);
-  for (int32_t i = 0; i < output_count; ++i) outputs[i].data = context->executor.output_data(i);
-  return @NAME@_OK;
+  return call(context, 0, inputs, input_count, outputs, output_count);
 }
 
 @name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
@@ -167,21 +250,24 @@ void @name@_destroy(@name@_context* context) {
   if (context == nullptr || !context->usable || outputs == nullptr || output_count != @NAME@_OUTPUTS) return @NAME@_INVALID_ARGUMENT;
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
-  InputView in[@NAME@_INPUTS + 1];
   context->failure.clear();
-  if (!take_inputs(*context, inputs, input_count, in)) return status_of(context->failure);
-  if (context->executor.bind_shapes(in, input_count) != Status::ok) {
-    context->failure = context->executor.failure();
+  Callable& run = context->functions[0];
+  if (!take_inputs(*context, run, inputs, input_count)) return status_of(context->failure);
+  if (run.executor.bind_shapes(run.inputs.data(), input_count) != Status::ok) {
+    context->failure = run.executor.failure();
     return status_of(context->failure);
   }
-  describe_outputs(context->executor, outputs);
+  describe_outputs(run.executor, outputs);
   return @NAME@_OK;
 }
 
 const char* @name@_last_error(const @name@_context* context) { return context == nullptr ? "no memory for a context" : context->failure.message; }
 
-const @name@_port* @name@_input(int32_t index) { return index >= 0 && index < @NAME@_INPUTS ? &input_ports[index] : nullptr; }
-const @name@_port* @name@_output(int32_t index) { return index >= 0 && index < @NAME@_OUTPUTS ? &output_ports[index] : nullptr; }
+const char* @name@_cpu(int32_t index) { return index >= 0 && index < variant_count ? variants[index].cpu : nullptr; }
+const char* @name@_cpu_of(const @name@_context* context) { return context == nullptr || context->variant == nullptr ? "" : context->variant->cpu; }
+
+const @name@_port* @name@_input(int32_t index) { return input_port(0, index); }
+const @name@_port* @name@_output(int32_t index) { return output_port(0, index); }
 const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index < @NAME@_PARAMETERS ? &parameter_ports[index] : nullptr; }
 
 @name@_status @name@_set_weights(@name@_context* context, const void* const* parameters, int32_t count) {
@@ -196,61 +282,55 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
     failure.set(Status::invalid_argument, "%d parameters given, the model has %d", count, @NAME@_PARAMETERS);
     return status_of(failure);
   }
-  Executor prepare;
-  Array<InputView> in;
-  Array<OutputView> out;
   Block block;
-  if (!block.reserve(run_program.weight_bytes + alignment) || !in.allocate(@NAME@_PARAMETERS) || !out.allocate(prepare_program.output_count)) {
-    failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(run_program.weight_bytes));
+  if (!block.reserve(weights_bytes + alignment)) {
+    failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(weights_bytes));
     return status_of(failure);
   }
-  char* bytes = static_cast<char*>(block.data());
-  std::memset(bytes, 0, static_cast<size_t>(run_program.weight_bytes));
-  for (int32_t i = 0; i < @NAME@_PARAMETERS; ++i) in[i] = {parameters[i], parameter_ports[i].dims, parameter_ports[i].rank};
-  for (int32_t k = 0; k < weight_source_count; ++k) {
-    const WeightSource& source = weight_sources[k];
-    if (source.parameter >= 0) std::memcpy(bytes + source.offset, parameters[source.parameter], static_cast<size_t>(source.bytes));
-    else out[source.prepare_output] = {bytes + source.offset, source.bytes};
-  }
-  Status status = prepare.create(prepare_program, nullptr, &context->pool, routines, routine_count);
-  if (status == Status::ok && prepare_program.output_count > 0)
-    status = prepare.run(in.data(), @NAME@_PARAMETERS, out.data(), prepare_program.output_count);
-  if (status != Status::ok) {
-    failure = prepare.failure();
-    return status_of(failure);
-  }
-  for (int32_t k = 0; k < weight_source_count; ++k) {  // two places may hold the same output
-    const WeightSource& source = weight_sources[k];
-    if (source.parameter >= 0) continue;
-    const void* made = out[source.prepare_output].data;
-    if (made != bytes + source.offset) std::memcpy(bytes + source.offset, made, static_cast<size_t>(source.bytes));
-  }
-  const void* held = context->target.hold(block.data(), run_program.weight_bytes, failure);
+  char* const bytes = static_cast<char*>(block.data());
+  std::memset(bytes, 0, static_cast<size_t>(shared_weights_bytes));
+  for (int32_t f = 0; f < function_count; ++f)
+    if (!refit(*context, context->variant->functions[f], parameters, bytes)) return status_of(failure);
+  const void* held = context->target.hold(bytes, weights_bytes, failure);
   if (!failure.ok()) return status_of(failure);
   context->refitted.take(block);
-  context->executor.set_weights(held);
+  context->block = held;
+  for (Callable& callable : context->functions) callable.executor.set_weights(held);
   return @NAME@_OK;
 }
 
-int64_t @name@_static_arena_bytes(void) { return run_program.arena_bytes; }
-int64_t @name@_arena_bytes(const @name@_context* context) { return context == nullptr ? 0 : context->executor.arena_bytes(); }
+int64_t @name@_static_arena_bytes(void) { return variants[0].functions[0].run->arena_bytes; }
+int64_t @name@_arena_bytes(const @name@_context* context) {
+  int64_t bytes = 0;
+  if (context != nullptr)
+    for (const Callable& callable : context->functions) bytes += callable.executor.arena_bytes();
+  return bytes;
+}
 
 @name@_status @name@_profile(@name@_context* context, int32_t enable) {
   if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
-  if (enable != 0 && context->times.size() == 0 && !context->times.allocate(run_program.step_count)) return @NAME@_OUT_OF_MEMORY;
-  context->executor.profile(enable != 0 ? context->times.data() : nullptr);
+  context->profiled = enable != 0;
+  for (Callable& callable : context->functions) {
+    if (!callable.made) continue;
+    if (enable != 0 && callable.times.size() == 0 && !callable.times.allocate(callable.executor.program()->step_count)) return @NAME@_OUT_OF_MEMORY;
+    callable.executor.profile(enable != 0 ? callable.times.data() : nullptr);
+  }
   return @NAME@_OK;
 }
 
 const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {
-  if (context == nullptr || index < 0 || index >= run_program.step_count || index >= context->times.size()) return nullptr;
-  const StepTime& time = context->times[index];
+  if (context == nullptr || index < 0) return nullptr;
+  const Callable* callable = context->functions;  // the functions that were called, one after another
+  for (int32_t f = 0; f < function_count && index >= callable->times.size(); ++f, ++callable) index -= static_cast<int32_t>(callable->times.size());
+  if (callable == context->functions + function_count) return nullptr;
+  const StepTime& time = callable->times[index];
   if (runs != nullptr) *runs = time.runs;
   if (nanoseconds != nullptr) *nanoseconds = time.ns;
-  const Step& step = run_program.steps[index];
+  const Program& program = *callable->executor.program();
+  const Step& step = program.steps[index];
   switch (step.kind) {
-    case StepKind::launch: return run_program.kernel_names[step.kernel];
-    case StepKind::external: return run_program.routines[step.kernel];
+    case StepKind::launch: return program.kernel_names[step.kernel];
+    case StepKind::external: return program.routines[step.kernel];
     case StepKind::bind: return "bind";
     case StepKind::check: return "check";
     case StepKind::branch: return "branch";

@@ -78,11 +78,17 @@ typedef struct @name@_options {
   int32_t fixed_split;     /* not 0: threads never take over each other's part */
   @name@_parallel parallel; /* the caller's pool; NULL: own threads */
   void* pool;              /* its first argument */
+  const char* cpu;         /* which of @name@_cpu(0), @name@_cpu(1), ... to run; NULL: the first that this machine can */
 } @name@_options;
 
 /* "metac 0.1.0" and the model's SHA-256. */
 @NAME@_API const char* @name@_version(void);
 @NAME@_API const char* @name@_model_hash(void);
+
+/* The instruction sets that this library has code for, the one to be preferred first; NULL beyond the last. And which of
+ * them a context runs: "" where @name@_create found none that it may. */
+@NAME@_API const char* @name@_cpu(int32_t index);
+@NAME@_API const char* @name@_cpu_of(const @name@_context* context);
 
 /* Makes a context. options may be NULL. On failure *context still holds the reason for @name@_last_error() and must be
  * destroyed; it is NULL only where there was no memory for it. */

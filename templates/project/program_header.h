@@ -1,4 +1,4 @@
-// What program.cpp and prepare.cpp define and api.cpp reads.
+// What the tables define and api.cpp reads.
 #pragma once
 #define METAC_RUNTIME_NAMESPACE @namespace@
 #include "../include/@name@.h"
@@ -6,18 +6,46 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// Where a piece of the weights block comes from: raw parameter `parameter`, or output `prepare_output` of prepare_program.
+// Where a piece of the weights block comes from: raw parameter `parameter`, or output `prepare_output` of the prepare program.
 struct WeightSource {
   int32_t parameter, prepare_output;
   int64_t offset, bytes;
 };
 
-extern const Program run_program;      // the model
-extern const Program prepare_program;  // from the model's parameters to what the weights block holds
-extern const WeightSource weight_sources[];
-extern const int32_t weight_source_count;
-extern const char weights_layout[];    // 64 hexadecimal digits: which program a weights block belongs to
-extern const @name@_port input_ports[], output_ports[], parameter_ports[];
+// What a function of the library does on one CPU.
+struct FunctionProgram {
+  const Program* run;
+  const Program* prepare;          // from the model's parameters to what `run` reads of the weights block
+  const int32_t* parameters;       // the parameter that each input of `prepare` is; null: the one of the same number
+  const WeightSource* sources;
+  int32_t source_count;
+  int64_t weights_from, weights_bytes;  // the piece of the block that is read by no other program
+};
+
+// The library for one CPU.
+struct Variant {
+  const char* cpu;
+  const char* (*lacking)();        // what this machine lacks for it; null: nothing
+  const FunctionProgram* functions;
+};
+
+struct FunctionPorts {
+  const char* name;
+  const @name@_port* inputs;
+  int32_t input_count;
+  const @name@_port* outputs;
+  int32_t output_count;
+};
+
+constexpr int32_t function_count = @function_count@, variant_count = @variant_count@;
+constexpr int64_t weights_bytes = @weights_bytes@, shared_weights_bytes = @shared_weights_bytes@;  // of the block, and of its beginning, which several programs read
+
+@programs@
+
+extern const Variant variants[];       // the one to be preferred first
+extern const FunctionPorts function_ports[];
+extern const @name@_port parameter_ports[];
+extern const char weights_layout[];    // 64 hexadecimal digits: which programs a weights block belongs to
 extern const RoutineEntry routines[];
 extern const int32_t routine_count;
 

@@ -44,7 +44,7 @@ class _Tensor(ctypes.Structure):
 
 class _Options(ctypes.Structure):
     _fields_ = [("weights", ctypes.c_char_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
-                ("fixed_split", ctypes.c_int32), ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p)]
+                ("fixed_split", ctypes.c_int32), ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p), ("cpu", ctypes.c_char_p)]
 
 
 class Port:
@@ -86,6 +86,8 @@ def _load(path):
         "set_weights": (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32]),
         "arena_bytes": (ctypes.c_int64, [context]),
         "model_hash": (ctypes.c_char_p, []),
+        "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
+        "cpu_of": (ctypes.c_char_p, [context]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, "@name@_" + name)
@@ -105,7 +107,7 @@ def _ports(function):
 class Model:
     """One context: not for two threads at once (make one per thread; they share the weights)."""
 
-    def __init__(self, threads=0, weights=None, library=None, pin=False):
+    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
         self.inputs = _ports(self._library.@name@_input)
@@ -113,6 +115,7 @@ class Model:
         options = _Options()
         options.weights = os.fsencode(weights) if weights else None
         options.threads, options.pin = threads, int(pin)
+        options.cpu = cpu.encode() if cpu else None
         status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
         if status != 0:
             error = Error(status, self._message())
@@ -138,6 +141,11 @@ class Model:
     @property
     def parameters(self):
         return _ports(self._library.@name@_parameter)
+
+    @property
+    def cpu(self):
+        """The instruction set whose code runs; `cpu=` chooses among those that the library has, else the best one does."""
+        return self._library.@name@_cpu_of(self._context).decode()
 
     @property
     def arena_bytes(self):

@@ -18,14 +18,15 @@ namespace {
 
 const char usage[] =
     "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR [--numbered]]\n"
-    "               [--threads N] [--pin] [--weights FILE] [--bench [SECONDS]] [--profile] [--json] [--info]\n"
+    "               [--threads N] [--pin] [--cpu NAME] [--weights FILE] [--bench [SECONDS]] [--profile] [--json] [--info]\n"
     "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy\n"
     "(--numbered: DIR/output_0.npy ...); without --output-dir a summary of each is printed. --bench prints min, median, p90 and p99 of the\n"
-    "time of one run, --profile the time of each step, --json both as JSON.\n";
+    "time of one run, --profile the time of each step, --json both as JSON. --cpu takes the code for another instruction set of those that\n"
+    "--info lists; the best that this machine can run is taken otherwise.\n";
 
 struct Arguments {
   std::vector<std::string> inputs, shapes;
-  std::string output_dir, weights;
+  std::string output_dir, weights, cpu;
   int threads = 0;
   bool pin = false, numbered = false, bench = false, profile = false, json = false, info = false;
   double seconds = 3;
@@ -187,7 +188,9 @@ void print_info() {
     std::printf("input  %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
   for (int i = 0; const @name@_port* port = @name@_output(i); ++i)
     std::printf("output %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
-  std::printf("working memory planned ahead: %lld bytes\n", static_cast<long long>(@name@_static_arena_bytes()));
+  std::printf("code for");
+  for (int i = 0; const char* cpu = @name@_cpu(i); ++i) std::printf("%s %s", i > 0 ? "," : "", cpu);
+  std::printf("\nworking memory planned ahead: %lld bytes\n", static_cast<long long>(@name@_static_arena_bytes()));
 }
 
 struct Times {
@@ -254,8 +257,8 @@ void print_profile(const @name@_context* context) {
 void print_json(const Times& times, const @name@_context* context, bool profile) {
   rusage usage = rusage();
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("{\"runs\": %zu, \"min_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, \"ready_ms\": %.6f, \"first_ms\": %.6f, "
-              "\"peak_resident_bytes\": %lld, \"profile\": [", times.runs.size(), times.runs.front(), percentile(times, 50), percentile(times, 90), percentile(times, 99),
+  std::printf("{\"cpu\": \"%s\", \"runs\": %zu, \"min_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, \"ready_ms\": %.6f, \"first_ms\": %.6f, "
+              "\"peak_resident_bytes\": %lld, \"profile\": [", @name@_cpu_of(context), times.runs.size(), times.runs.front(), percentile(times, 50), percentile(times, 90), percentile(times, 99),
               times.ready, times.first, static_cast<long long>(usage.ru_maxrss) * 1024);
   const char* comma = "";
   for (const ProfileRow& row : profile ? profile_rows(context) : std::vector<ProfileRow>()) {
@@ -280,6 +283,7 @@ bool parse(int count, char** values, Arguments* arguments, std::string* error) {
     else if (option == "--shape" && value(&text)) arguments->shapes.push_back(text);
     else if (option == "--output-dir" && value(&text)) arguments->output_dir = text;
     else if (option == "--weights" && value(&text)) arguments->weights = text;
+    else if (option == "--cpu" && value(&text)) arguments->cpu = text;
     else if (option == "--threads" && value(&text)) arguments->threads = std::atoi(text.c_str());
     else if (option == "--pin") arguments->pin = true;
     else if (option == "--numbered") arguments->numbered = true;
@@ -302,6 +306,7 @@ int run(const Arguments& arguments, @name@_context** context) {
   const int64_t begin = now_ns();
   @name@_options options = @name@_options();
   options.weights = arguments.weights.empty() ? nullptr : arguments.weights.c_str();
+  options.cpu = arguments.cpu.empty() ? nullptr : arguments.cpu.c_str();
   options.threads = arguments.threads;
   options.pin = arguments.pin;
   if (@name@_create(&options, context) != @NAME@_OK) return fault(@name@_last_error(*context));

@@ -131,6 +131,57 @@ class Checks:
         shutil.copy(folder / "bin/inside_run", self.work / "alone")
         expect(self.answer(self.work / "alone") == self.expected, "other bits with the weights inside")
 
+    def several_instruction_sets(self):
+        """Each answers like the library for it alone; the best that the machine can run is taken; the others' kernels do not run."""
+        names = ["x86-64-v4", "x86-64-v3", "x86-64"]
+        folder, alone = self.work / "several", {}
+        self.compile(folder, "--cpu", "x86-64,x86-64-v4,x86-64-v3")
+        program = folder / "bin/several_run"
+        expect("code for " + ", ".join(names) in command(program, "--info"), "the order of the instruction sets")
+        for name in names:
+            done = subprocess.run([program, "--cpu", name, "--shape", "image=1x1x8x8"], capture_output=True, text=True)
+            if done.returncode:
+                expect("this CPU has no " in done.stderr and name in done.stderr, done.stderr)
+                continue
+            single = self.work / "single"
+            self.compile(single, "--cpu", name)
+            alone[name] = self.answer(single / "bin/single_run")
+            expect(self.answer(program, "--cpu", name) == alone[name], f"{name}: other bits than alone")
+        expect(self.answer(program) == next(iter(alone.values())), "not the best was taken")
+        expect("no code for \"z80\"; it has code for x86-64-v4, x86-64-v3, x86-64" in command(program, "--cpu", "z80", status=1), "an unknown one")
+        script = """
+import numpy as np, several
+x, given = np.load(%r), %r
+for cpu in given:
+    m, other = several.Model(cpu=cpu), several.Model(cpu=cpu)
+    assert m.cpu == cpu
+    rng = np.random.default_rng(1)
+    other.set_weights({p.name: rng.random(p.shape, p.dtype) / 10 for p in m.parameters})
+    y = other.run({"image": x})["probabilities"]
+    seen = y if cpu == given[0] else seen
+    assert np.abs(y - seen).max() < 1e-5 and np.abs(y - m.run({"image": x})["probabilities"]).max() > 1e-3
+assert several.Model().cpu == given[0]
+""" % (str(DIGITS / "digit_3.npy"), list(alone))
+        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(folder / "python")})
+        # As on lesser machines, down to one that can run none. The sources are the test's own copy.
+        text = (folder / "src/library.cpp").read_text()
+        for lacking, expected in (([], names[0]), (["avx512f"], names[1]), (["avx512f", "avx2"], names[2])):
+            for feature in lacking:
+                text = text.replace(f'!__builtin_cpu_supports("{feature}")', "true")
+            (folder / "src/library.cpp").write_text(text)
+            cmake(folder, self.work / "build several")
+            if expected in alone:
+                expect(self.answer(self.work / "build several/several_run") == alone[expected], f"without {lacking}: not {expected}")
+        shutil.rmtree(folder)
+        self.compile(folder, "--cpu", "x86-64-v4,x86-64-v3", "--embed-weights", "--no-build")
+        text = (folder / "src/library.cpp").read_text()
+        (folder / "src/library.cpp").write_text(text.replace('!__builtin_cpu_supports("avx2")', "true"))
+        cmake(folder, self.work / "build none")
+        said = command(self.work / "build none/several_run", "--shape", "image=1x1x8x8", status=1)
+        expect("this CPU has no avx2, which code for x86-64-v3 needs; compile the model with --cpu for it" in said, said)
+        expect("asked for twice" in command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--cpu", "x86-64,x86-64", status=1), "the same twice")
+        command(self.metac, "run", DIGITS / "digits.onnx", "--cpu", "x86-64,x86-64-v3", status=2)
+
     def many_contexts_under_thread_sanitizer(self):
         build = self.work / "build threads"
         flags = "-fsanitize=thread -g"

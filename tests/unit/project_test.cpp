@@ -11,6 +11,7 @@
 
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/program_text.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
@@ -146,6 +147,57 @@ TEST(Project, TheWeightsSayWhoseTheyAre) {
   EXPECT_NE(write_project(other, more, options).weights_header, p.weights_header);
 }
 
+CpuTarget cpu(const std::string& name, int vector_bytes) {
+  CpuTarget target;
+  target.name = name;
+  target.vector_bytes = vector_bytes;
+  return target;
+}
+
+TEST(Project, SeveralProgramsShareParametersAndOneBlock) {
+  CompiledModel a = small_model(), b = small_model();
+  b.parameters.push_back({"other", make_tensor<float>(DType::f32, {16}, std::vector<float>(16, 2.0f))});
+  b.prepare.inputs.push_back({"other", 0, DType::f32, {"16"}});
+  std::swap(b.parameters[0], b.parameters[1]);
+  std::swap(b.prepare.inputs[0], b.prepare.inputs[1]);
+  b.run.buffers[1].offset = 128;
+  b.run.weight_bytes = 256;
+  b.weights = {{-1, 0, 0, 64}, {1, -1, 128, 64}};
+  std::vector<std::byte> block(256, std::byte{1});
+  const std::vector<LibraryProgram> programs = {{&a, weights, cpu("x86-64-v4", 64), "run"}, {&b, block.data(), cpu("x86-64-v4", 64), "vjp"}};
+  const LibraryWeights plan = plan_library_weights(programs);
+  ASSERT_EQ(plan.parameters.size(), 2u);
+  EXPECT_EQ(plan.programs[0].parameters, std::vector<int>{0});
+  EXPECT_EQ(plan.programs[1].parameters, (std::vector<int>{1, 0}));
+  EXPECT_EQ(plan.shared_bytes, 4096);
+  EXPECT_EQ(plan.bytes, 8192);  // nothing of the first's own, a page of the second's
+  EXPECT_EQ(plan.programs[0].bytes, 0);
+  EXPECT_EQ(plan.programs[1].from, 4096);
+  EXPECT_EQ(with_weights_moved(a.run, plan, 0).buffers[1].offset, 0);
+  EXPECT_EQ(with_weights_moved(b.run, plan, 1).buffers[1].offset, 0);  // the same parameter, once
+  size_t bytes = 0;
+  for (std::string_view piece : plan.block) bytes += piece.size();
+  EXPECT_EQ(bytes, 8192u);
+  ProjectOptions options;
+  options.name = "net";
+  Project p = write_project(programs, options);
+  EXPECT_THAT(p.files.at("src/vjp_kernels_0.cpp"), HasSubstr("namespace net_runtime::vjp {"));
+  EXPECT_EQ(p.files.at("src/kernels_0.cpp"), write_project(a, weights, options).files.at("src/kernels_0.cpp"));
+  EXPECT_EQ(nlohmann::json::parse(p.files.at("net.json"))["programs"].size(), 1u);
+}
+
+// Inline functions of the device headers may not meet: the linker would keep those of one instruction set for all.
+TEST(Project, KernelsOfEachInstructionSetHaveANamespaceOfTheirOwn) {
+  const CompiledModel m = small_model();
+  ProjectOptions options;
+  options.name = "net";
+  Project p = write_project({{&m, weights, cpu("x86-64-v4", 64), "run"}, {&m, weights, cpu("x86-64", 16), "run"}}, options);
+  EXPECT_THAT(p.files.at("src/x86_64_v4/kernels_0.cpp"), HasSubstr("#define METAC_RUNTIME_NAMESPACE net_runtime_x86_64_v4\n"));
+  EXPECT_THAT(p.files.at("src/x86_64/kernels_0.cpp"), HasSubstr("#define METAC_RUNTIME_NAMESPACE net_runtime_x86_64\n"));
+  EXPECT_EQ(p.kernel_cpus.at("src/x86_64/kernels_0.cpp").name, "x86-64");
+  EXPECT_THAT(p.files.at("CMakeLists.txt"), HasSubstr("INCLUDE REGEX \"^src/x86_64/\""));
+}
+
 TEST(Project, NamesAreIdentifiers) {
   for (const char* bad : {"", "9net", "a b", "a-b", "int", "class", "a__b", "_a", "../x", "std", "naïve"}) EXPECT_THROW(check_project_name(bad), CompileError) << bad;
   for (const char* good : {"net", "resnet50", "ch_PP_OCRv4", "a1_b2"}) EXPECT_NO_THROW(check_project_name(good)) << good;
@@ -224,8 +276,8 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
     }
     return ToolResult{0, 0, false, "compiler 1.0"};
   };
-  tools_.compile_kernels = [&](const std::string& text) { return kernels.push_back(text), std::string("\177ELF of kernels"); };
-  tools_.kernel_compiler = "version 1";
+  tools_.compile_kernels = [&](const std::string& text, const CpuTarget&) { return kernels.push_back(text), std::string("\177ELF of kernels"); };
+  tools_.kernel_compiler = [](const CpuTarget&) { return std::string("version 1"); };
   tools_.cached = [](const std::string&) { return std::string(); };
   tools_.keep = [&](const std::string& key, const std::string& object) {
     if (object == "\177ELF of kernels" || object == "\177ELF by " + tools_.find("g++")) keys.push_back(key);
@@ -236,7 +288,7 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels, std::vector<std::string>{project.files.at("src/kernels_0.cpp")});
   EXPECT_THAT(compiled, testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp", "src/run.cpp"));
-  tools_.kernel_compiler = "version 2";
+  tools_.kernel_compiler = [](const CpuTarget&) { return std::string("version 2"); };
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels.size(), 2u);
   compiled.clear();

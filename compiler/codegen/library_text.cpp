@@ -1,0 +1,105 @@
+#include "compiler/codegen/library_text.h"
+
+#include "compiler/codegen/cpu_variant.h"
+#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/program_text.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+bool is_run(const LibraryProgram& program) { return program.function == "run"; }
+
+// "input_ports", "vjp_input_ports".
+std::string port_table(const LibraryProgram& program, const char* which) { return (is_run(program) ? "" : program.function + "_") + which; }
+
+// What this machine lacks, asked by compiler builtins that take literals alone.
+std::string lacking_text(const CpuTarget& cpu) {
+  std::string text = concat("const char* lacking_", tag_of(cpu), "() {\n#if defined(__x86_64__)\n  __builtin_cpu_init();\n");
+  for (const std::string& feature : needed_features(cpu)) text += concat("  if (!__builtin_cpu_supports(\"", feature, "\")) return \"", feature, "\";\n");
+  return text + "#endif\n  return nullptr;\n}\n";
+}
+
+std::string function_row(const ProgramPlace& place, const LibraryWeights& weights, size_t p) {
+  const ProgramWeights& own = weights.programs[p];
+  return concat("    {&", place.scope, "run_program, &", place.scope, "prepare_program, ", has_all_parameters(weights, p) ? "nullptr" : place.scope + "parameter_numbers",
+                ", ", place.scope, "weight_sources, ", own.sources.size(), ", ", own.from, ", ", own.bytes, "},\n");
+}
+
+}  // namespace
+
+bool has_all_parameters(const LibraryWeights& weights, size_t program) {
+  const std::vector<int>& numbers = weights.programs[program].parameters;
+  bool all = numbers.size() == weights.parameters.size();
+  for (size_t k = 0; k < numbers.size(); ++k) all &= numbers[k] == static_cast<int>(k);
+  return all;
+}
+
+std::vector<ProgramPlace> places_of(const std::vector<LibraryProgram>& programs, const std::string& name_space) {
+  bool several = false;
+  for (const LibraryProgram& p : programs) several |= full_name(p.cpu) != full_name(programs[0].cpu);
+  std::vector<ProgramPlace> places;
+  for (const LibraryProgram& p : programs) {
+    const std::string tag = tag_of(p.cpu);
+    ProgramPlace place;
+    place.folder = several ? "src/" + tag + "/" : "src/";
+    place.device = several ? name_space + "_" + tag : name_space;
+    place.scope = several ? tag + "::" : "";
+    place.kernels = place.device;
+    if (!is_run(p)) {
+      place.stem = p.function + "_";
+      place.scope += p.function + "::";
+      place.kernels += "::" + p.function;
+    }
+    place.tables = name_space + (place.scope.empty() ? "" : "::" + place.scope.substr(0, place.scope.size() - 2));
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+std::string program_declarations(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights) {
+  std::string text;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    const std::string& scope = places[p].scope;
+    if (!scope.empty()) text += "namespace " + scope.substr(0, scope.size() - 2) + " {\n";
+    text += "extern const Program run_program, prepare_program;\nextern const WeightSource weight_sources[];\n";
+    if (!has_all_parameters(weights, p)) text += "extern const int32_t parameter_numbers[];\n";
+    if (!scope.empty()) text += "}\n";
+  }
+  text.pop_back();
+  return text;
+}
+
+std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights, const std::string& name) {
+  std::string ports, functions, text, variants;
+  size_t count = 0;
+  for (; count < programs.size() && full_name(programs[count].cpu) == full_name(programs[0].cpu); ++count) {
+    const LibraryProgram& p = programs[count];
+    const CompiledProgram& run = p.model->run;
+    ports += ports_text(port_rows(run, run.inputs), port_table(p, "input_ports"), name) + "\n" + ports_text(port_rows(run, run.outputs), port_table(p, "output_ports"), name) + "\n";
+    functions += concat("    {\"", p.function, "\", ", port_table(p, "input_ports"), ", ", run.inputs.size(), ", ", port_table(p, "output_ports"), ", ", run.outputs.size(), "},\n");
+  }
+  METAC_ASSERT(count > 0 && programs.size() % count == 0 && is_run(programs[0]), "the programs of a library");
+  for (size_t p = 0; p < programs.size(); p += count) {
+    const std::string tag = tag_of(programs[p].cpu);
+    text += lacking_text(programs[p].cpu) + concat("const FunctionProgram functions_", tag, "[] = {\n");
+    for (size_t k = p; k < p + count; ++k) {
+      METAC_ASSERT(programs[k].function == programs[k - p].function && full_name(programs[k].cpu) == full_name(programs[p].cpu), "the programs of a library");
+      text += function_row(places[k], weights, k);
+    }
+    text += "};\n";
+    variants += concat("    {\"", full_name(programs[p].cpu), "\", &lacking_", tag, ", functions_", tag, "},\n");
+  }
+  return ports + "const FunctionPorts function_ports[] = {\n" + functions + "};\n\nnamespace {\n" + text + "}  // namespace\nconst Variant variants[] = {\n" + variants + "};\n";
+}
+
+std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights, const std::string& name) {
+  std::vector<PortRow> rows;
+  for (const auto& [program, index] : weights.parameters) {
+    const CompiledProgram& prepare = programs[program].model->prepare;
+    rows.push_back(port_rows(prepare, {prepare.inputs[index]})[0]);
+  }
+  return ports_text(rows, "parameter_ports", name);
+}
+
+}  // namespace metac

@@ -1,0 +1,33 @@
+// Parameters and weights of the programs of one library: one list of parameters for net_set_weights, one weights block for
+// the file. Each program has a piece of the block; parameters that programs read as they stand in the model are there once.
+#pragma once
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/codegen/project.h"
+
+namespace metac {
+
+struct ProgramWeights {
+  std::vector<int> parameters;         // prepare.inputs[k] is the library's parameter parameters[k]
+  std::vector<WeightSource> sources;   // `parameter` counts the library's, `offset` is in the library's block
+  std::map<int64_t, int64_t> moved;    // offset in the program's own block -> offset in the library's
+  int64_t from = 0, bytes = 0;         // the piece of the library's block that no other program reads
+};
+
+struct LibraryWeights {
+  std::vector<std::pair<size_t, size_t>> parameters;  // of the library: where each stands first, (program, index of its prepare input)
+  std::vector<ProgramWeights> programs;
+  std::vector<std::string_view> block;                // in order; views of the programs' own blocks
+  int64_t shared_bytes = 0, bytes = 0;                // the block begins with what is shared
+};
+
+// A single program's block stays as it is. Pieces begin at multiples of 4096 bytes, so that one is read without the others.
+LibraryWeights plan_library_weights(const std::vector<LibraryProgram>& programs);
+
+// `run` with its weights where the library's block has them.
+CompiledProgram with_weights_moved(const CompiledProgram& run, const LibraryWeights& library, size_t program);
+
+}  // namespace metac
