@@ -1,4 +1,5 @@
-// Tensors in files, for the command-line programs: .npy and .npz (NumPy; not compressed) and .pb (ONNX's TensorProto).
+// Tensors in files, for the command-line programs: .npy and .npz (NumPy; compressed ones where the program brings a decoder) and .pb
+// (ONNX's TensorProto).
 // Every count and offset of a file is checked before it is used. Errors are messages, empty where all went well.
 #pragma once
 #include <cstdio>
@@ -49,7 +50,8 @@ inline const char* npy_code(ScalarType type) {  // NumPy has no bfloat16: its bi
   return codes[static_cast<int32_t>(type)];
 }
 
-inline std::string parse_npy(const char* data, size_t size, FileTensor* tensor) {
+// Sets dtype and dims of `tensor`, and where its elements begin; there are enough bytes for them.
+inline std::string parse_npy_header(const char* data, size_t size, FileTensor* tensor, size_t* begin) {
   if (size < 10 || std::memcmp(data, "\x93NUMPY", 6) != 0) return "no .npy header";
   const unsigned char* u = reinterpret_cast<const unsigned char*>(data);
   const bool wide = u[6] >= 2;
@@ -92,7 +94,16 @@ inline std::string parse_npy(const char* data, size_t size, FileTensor* tensor) 
   const int64_t bytes = bytes_of_dims(tensor->dtype, tensor->dims);
   if (bytes < 0 || static_cast<uint64_t>(bytes) > size - start - length)
     return "the .npy file has " + std::to_string(size - start - length) + " bytes of data, its shape needs " + std::to_string(bytes);
-  tensor->bytes.assign(data + start + length, data + start + length + bytes);
+  *begin = start + length;
+  return "";
+}
+
+inline std::string parse_npy(const char* data, size_t size, FileTensor* tensor) {
+  size_t begin = 0;
+  const std::string error = parse_npy_header(data, size, tensor, &begin);
+  if (!error.empty()) return error;
+  const char* const elements = data + begin;
+  tensor->bytes.assign(elements, elements + bytes_of_dims(tensor->dtype, tensor->dims));
   return "";
 }
 
@@ -121,42 +132,59 @@ inline std::string write_npy(const std::string& path, ScalarType dtype, const in
 }
 
 // ---- .npz: a zip archive of .npy files ----
-inline std::string parse_npz(const std::vector<char>& zip, std::vector<std::pair<std::string, FileTensor>>* tensors) {
-  const unsigned char* u = reinterpret_cast<const unsigned char*>(zip.data());
+struct NpzEntry {
+  std::string name;  // without .npy
+  bool deflated;
+  const char* data;
+  size_t size, whole_size;  // as it stands in the archive, and inflated
+};
+
+inline std::string list_npz(const char* zip, size_t zip_size, std::vector<NpzEntry>* entries) {
+  const unsigned char* u = reinterpret_cast<const unsigned char*>(zip);
   auto two = [&](size_t at) { return static_cast<size_t>(u[at] | u[at + 1] << 8); };
   auto four = [&](size_t at) { return two(at) | two(at + 2) << 16; };
   auto eight = [&](size_t at) { return four(at) | four(at + 4) << 32; };
-  if (zip.size() < 22) return "no .npz archive";
-  size_t end = zip.size() - 22;
+  if (zip_size < 22) return "no .npz archive";
+  size_t end = zip_size - 22;
   while (end > 0 && four(end) != 0x06054b50) --end;
   if (four(end) != 0x06054b50) return "no .npz archive";
   size_t at = four(end + 16);
-  for (size_t entries = two(end + 10); entries > 0; --entries) {
-    if (at + 46 > zip.size() || four(at) != 0x02014b50) return "the .npz archive's directory is damaged";
+  for (size_t left = two(end + 10); left > 0; --left) {
+    if (at + 46 > zip_size || four(at) != 0x02014b50) return "the .npz archive's directory is damaged";
     const size_t method = two(at + 10), name_length = two(at + 28), extra = two(at + 30), comment = two(at + 32);
-    if (at + 46 + name_length + extra + comment > zip.size()) return "the .npz archive's directory is damaged";
-    size_t size = four(at + 20), local = four(at + 42);
-    std::string name(zip.data() + at + 46, name_length);
+    if (at + 46 + name_length + extra + comment > zip_size) return "the .npz archive's directory is damaged";
+    size_t size = four(at + 20), whole_size = four(at + 24), local = four(at + 42);
+    std::string name(zip + at + 46, name_length);
     // zip64 sizes stand in an extra field: uncompressed, compressed, offset, each only where the plain field is full.
     for (size_t e = at + 46 + name_length; e + 4 <= at + 46 + name_length + extra; e += 4 + two(e + 2)) {
       if (two(e) != 1) continue;
       size_t field = e + 4;
       const size_t field_end = e + 4 + two(e + 2);
-      if (field_end > zip.size()) break;
-      if (four(at + 24) == 0xffffffff) field += 8;
-      if (size == 0xffffffff && field + 8 <= field_end) size = eight(field), field += 8;
-      if (local == 0xffffffff && field + 8 <= field_end) local = eight(field);
+      if (field_end > zip_size) break;
+      for (size_t* value : {&whole_size, &size, &local})
+        if (*value == 0xffffffff && field + 8 <= field_end) *value = eight(field), field += 8;
     }
-    if (method != 0) return "the .npz archive is compressed; save it with numpy.savez";
-    if (local > zip.size() || zip.size() - local < 30) return "the .npz archive is damaged";
+    if (method != 0 && method != 8) return "entry \"" + name + "\" of the .npz archive is compressed in an unknown way";
+    if (local > zip_size || zip_size - local < 30) return "the .npz archive is damaged";
     const size_t data = local + 30 + two(local + 26) + two(local + 28);
-    if (data > zip.size() || size > zip.size() - data) return "the .npz archive is cut short";
+    if (data > zip_size || size > zip_size - data) return "the .npz archive is cut short";
     if (name.size() > 4 && name.compare(name.size() - 4, 4, ".npy") == 0) name.resize(name.size() - 4);
-    FileTensor tensor;
-    const std::string error = parse_npy(zip.data() + data, size, &tensor);
-    if (!error.empty()) return "entry \"" + name + "\": " + error;
-    tensors->emplace_back(std::move(name), std::move(tensor));
+    entries->push_back({std::move(name), method == 8, zip + data, size, whole_size});
     at += 46 + name_length + extra + comment;
+  }
+  return "";
+}
+
+inline std::string parse_npz(const std::vector<char>& zip, std::vector<std::pair<std::string, FileTensor>>* tensors) {
+  std::vector<NpzEntry> entries;
+  std::string error = list_npz(zip.data(), zip.size(), &entries);
+  if (!error.empty()) return error;
+  for (NpzEntry& entry : entries) {
+    if (entry.deflated) return "the .npz archive is compressed; save it with numpy.savez";
+    FileTensor tensor;
+    error = parse_npy(entry.data, entry.size, &tensor);
+    if (!error.empty()) return "entry \"" + entry.name + "\": " + error;
+    tensors->emplace_back(std::move(entry.name), std::move(tensor));
   }
   return "";
 }

@@ -1,0 +1,102 @@
+// What the trainer does not decode itself: deflated data (.gz, compressed .npz) and pictures (JPEG, PNG, BMP, GIF, PNM), by Sean
+// Barrett's stb_image (public domain or MIT, the text stands at its end). metac embeds Debian's libstb-dev at its build; a metac
+// that was built without it makes trainers that say so.
+#pragma once
+#include <climits>
+#include <memory>
+#include <vector>
+
+#include "crc32.h"
+#include "fault.h"
+
+#if __has_include("third_party/stb_image.h")
+#define METAC_STB_IMAGE "third_party/stb_image.h"
+#elif __has_include(<stb/stb_image.h>)
+#define METAC_STB_IMAGE <stb/stb_image.h>
+#endif
+
+#ifdef METAC_STB_IMAGE
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_NO_STDIO
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_NO_PSD
+#define STBI_NO_PIC
+#define STBI_NO_TGA
+#define STBI_MAX_DIMENSIONS 32768
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+#include METAC_STB_IMAGE
+#pragma GCC diagnostic pop
+#endif
+
+namespace metac::train {
+
+// The inflated bytes of a deflate stream whose inflated size is known. `what` is for messages.
+inline std::vector<char> inflate(const char* data, size_t size, size_t whole_size, const std::string& what) {
+#ifdef METAC_STB_IMAGE
+  if (size > INT_MAX || whole_size > INT_MAX) fail(what, ": more than 2 GiB compressed; store it uncompressed");
+  std::vector<char> whole(whole_size + 1);
+  const int got = stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(whole_size), data, static_cast<int>(size));
+  if (got < 0 || static_cast<size_t>(got) != whole_size) fail(what, ": the compressed data are damaged");
+  whole.resize(whole_size);
+  return whole;
+#else
+  (void)data, (void)size, (void)whole_size;
+  fail(what, " is compressed, and this program was made by a metac built without a decoder (libstb-dev); uncompress it first");
+#endif
+}
+
+// A file that gzip wrote.
+inline std::vector<char> gunzip(const char* data, size_t size, const std::string& what) {
+  const unsigned char* u = reinterpret_cast<const unsigned char*>(data);
+  auto four = [&](size_t at) { return u[at] | u[at + 1] << 8 | u[at + 2] << 16 | static_cast<uint32_t>(u[at + 3]) << 24; };
+  if (size < 18 || u[0] != 0x1f || u[1] != 0x8b || u[2] != 8) fail(what, ": no gzip file");
+  size_t at = 10;
+  const unsigned flags = u[3];
+  if ((flags & 4) != 0) at += 2 + static_cast<size_t>(u[at] | u[at + 1] << 8);
+  for (const unsigned text : {8u, 16u}) {  // name, comment
+    if ((flags & text) == 0) continue;
+    while (at < size && u[at] != 0) ++at;
+    ++at;
+  }
+  if ((flags & 2) != 0) at += 2;
+  if (at + 8 > size) fail(what, ": the gzip file is cut short");
+  const uint32_t whole_size = four(size - 4);
+  if (whole_size / 1032 > size) fail(what, ": the gzip file is damaged");  // deflate's greatest ratio
+  std::vector<char> whole = inflate(data + at, size - 8 - at, whole_size, what);
+  if (crc32(whole.data(), whole.size()) != four(size - 8)) fail(what, ": the gzip file is damaged (checksum)");
+  return whole;
+}
+
+struct Picture {
+  int64_t width = 0, height = 0, channels = 0;
+  std::vector<unsigned char> pixels;  // [height, width, channels]
+};
+
+// `channels`: 1 grey, 3 colours, 4 with opacity; a picture with others is converted.
+inline Picture decode_picture(const std::vector<char>& file, int channels, const std::string& path) {
+#ifdef METAC_STB_IMAGE
+  if (file.empty() || file.size() > INT_MAX) fail(path, ": no picture");
+  int width = 0, height = 0, in_file = 0;
+  const std::unique_ptr<unsigned char, void (*)(void*)> pixels(
+      stbi_load_from_memory(reinterpret_cast<const unsigned char*>(file.data()), static_cast<int>(file.size()), &width, &height, &in_file, channels), stbi_image_free);
+  if (pixels == nullptr) fail(path, ": not a picture that can be read (", stbi_failure_reason(), ")");
+  Picture picture;
+  picture.width = width;
+  picture.height = height;
+  picture.channels = channels;
+  picture.pixels.assign(pixels.get(), pixels.get() + static_cast<size_t>(width) * static_cast<size_t>(height) * static_cast<size_t>(channels));
+  return picture;
+#else
+  (void)file, (void)channels;
+  fail(path, ": this program was made by a metac built without a picture decoder (libstb-dev)");
+#endif
+}
+
+}  // namespace metac::train

@@ -1,0 +1,44 @@
+// Loss and metrics over all samples of a dataset. The library gives a value for every sample, so that what fills up the last batch
+// does not count; sums are taken in the order of the samples.
+#pragma once
+#include <functional>
+
+#include "library_session.h"
+
+namespace metac::train {
+
+struct Scores {
+  double loss = 0;
+  std::vector<double> metrics;
+  int64_t samples = 0;
+};
+
+inline double aggregated(Aggregate how, double mean) {
+  return how == Aggregate::root_of_mean ? std::sqrt(mean) : how == Aggregate::exp_of_mean ? std::exp(mean) : mean;
+}
+
+// `going(done)` is asked after every batch; false ends it, and the scores have no samples.
+inline Scores evaluate(const TrainTables& tables, LibrarySession& session, BatchLoader& loader, StateSet& states, const CallScalars& scalars,
+                       const std::function<bool(int64_t done)>& going) {
+  Scores scores;
+  scores.metrics.assign(static_cast<size_t>(tables.metric_count), 0.0);
+  loader.start(0, 0);
+  for (int64_t b = 0; b < loader.batches_per_epoch(); ++b) {
+    const Batch& batch = loader.next();
+    session.run(batch, states, scalars);
+    const std::vector<double> losses = session.result(Source::loss, 0);
+    for (int64_t k = 0; k < batch.valid && k < static_cast<int64_t>(losses.size()); ++k) scores.loss += losses[static_cast<size_t>(k)];
+    for (int32_t m = 0; m < tables.metric_count; ++m) {
+      const std::vector<double> values = session.result(Source::metric, m);
+      for (int64_t k = 0; k < batch.valid && k < static_cast<int64_t>(values.size()); ++k) scores.metrics[static_cast<size_t>(m)] += values[static_cast<size_t>(k)];
+    }
+    scores.samples += batch.valid;
+    if (!going(scores.samples)) return Scores();
+  }
+  const double count = static_cast<double>(scores.samples);
+  scores.loss /= count;
+  for (int32_t m = 0; m < tables.metric_count; ++m) scores.metrics[static_cast<size_t>(m)] = aggregated(tables.metrics[m].aggregate, scores.metrics[static_cast<size_t>(m)] / count);
+  return scores;
+}
+
+}  // namespace metac::train

@@ -1,0 +1,168 @@
+// The little JSON that the trainer writes and reads back: headers of safetensors files, lines of the log.
+#pragma once
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fault.h"
+
+namespace metac::train {
+
+inline std::string json_string(const std::string& text) {
+  static const char digits[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const unsigned char u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') out += {'\\', c};
+    else if (u < 32 || u == 127) out += {'\\', 'u', '0', '0', digits[u >> 4], digits[u & 15]};
+    else out += c;
+  }
+  return out + "\"";
+}
+
+// The shortest text that reads back as the same number; JSON has no NaN and no infinity: null.
+inline std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  for (int digits = 6;; digits = digits == 6 ? 9 : 17) {
+    std::ostringstream text;
+    text.imbue(std::locale::classic());
+    text.precision(digits);
+    text << value;
+    double back = 0;
+    std::istringstream in(text.str());
+    in.imbue(std::locale::classic());
+    in >> back;
+    if (digits == 17 || back == value) return text.str();
+  }
+}
+
+struct Json {
+  enum class Kind { null, boolean, number, string, array, object };
+  Kind kind = Kind::null;
+  double number = 0;                                  // of a boolean: 0 or 1
+  std::string string;                                 // a number's: as it stands in the text
+  std::vector<Json> items;
+  std::vector<std::pair<std::string, Json>> members;  // in the order of the text, no name twice
+
+  const Json* find(const std::string& name) const {
+    for (const auto& member : members)
+      if (member.first == name) return &member.second;
+    return nullptr;
+  }
+};
+
+// Strict: what is not JSON is a Fault, as are names that come twice, more than 32 levels, and text behind the value.
+class JsonReader {
+ public:
+  static Json read(const char* begin, const char* end) {
+    JsonReader reader(begin, end);
+    Json value = reader.value(0);
+    reader.space();
+    if (reader.at_ != end) reader.wrong("something follows the value");
+    return value;
+  }
+
+ private:
+  JsonReader(const char* begin, const char* end) : begin_(begin), at_(begin), end_(end) {}
+
+  [[noreturn]] void wrong(const char* what) const { fail("no JSON at byte ", at_ - begin_, ": ", what); }
+  void space() {
+    while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
+  }
+  char next() {
+    space();
+    if (at_ == end_) wrong("it ends too early");
+    return *at_;
+  }
+  void take(char c) {
+    if (next() != c) wrong("another character was expected");
+    ++at_;
+  }
+  bool word(const char* text) {
+    const size_t length = std::strlen(text);
+    if (static_cast<size_t>(end_ - at_) < length || std::memcmp(at_, text, length) != 0) return false;
+    at_ += length;
+    return true;
+  }
+
+  Json value(int depth) {
+    if (depth > 32) wrong("too many levels");
+    Json v;
+    const char c = next();
+    if (c == '{') {
+      v.kind = Json::Kind::object;
+      std::map<std::string, bool> names;
+      for (++at_; next() != '}';) {
+        if (!v.members.empty()) take(',');
+        if (next() != '"') wrong("a name was expected");
+        std::string name = text();
+        if (!names.emplace(name, true).second) wrong("a name comes twice");
+        take(':');
+        v.members.emplace_back(std::move(name), value(depth + 1));
+      }
+      ++at_;
+    } else if (c == '[') {
+      v.kind = Json::Kind::array;
+      for (++at_; next() != ']';) {
+        if (!v.items.empty()) take(',');
+        v.items.push_back(value(depth + 1));
+      }
+      ++at_;
+    } else if (c == '"') {
+      v.kind = Json::Kind::string;
+      v.string = text();
+    } else if (word("true")) {
+      v.kind = Json::Kind::boolean;
+      v.number = 1;
+    } else if (word("false")) {
+      v.kind = Json::Kind::boolean;
+    } else if (!word("null")) {
+      v.kind = Json::Kind::number;
+      while (at_ != end_ && (std::strchr("+-.eE", *at_) != nullptr || (*at_ >= '0' && *at_ <= '9')) && *at_ != 0) v.string += *at_++;
+      std::istringstream in(v.string);
+      in.imbue(std::locale::classic());
+      if (v.string.empty() || !(in >> v.number) || in.peek() != std::char_traits<char>::eof()) wrong("a value was expected");
+    }
+    return v;
+  }
+
+  std::string text() {
+    std::string out;
+    for (++at_; at_ != end_ && *at_ != '"'; ++at_) {
+      if (static_cast<unsigned char>(*at_) < 32) wrong("a control character in a string");
+      if (*at_ != '\\') {
+        out += *at_;
+        continue;
+      }
+      if (++at_ == end_) break;
+      static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+      if (const char* found = *at_ != 0 ? std::strchr(from, *at_) : nullptr) out += to[found - from];
+      else if (*at_ == 'u') out += code_point();
+      else wrong("an unknown escape");
+    }
+    if (at_ == end_) wrong("a string does not end");
+    ++at_;
+    return out;
+  }
+
+  // \uXXXX; halves of surrogate pairs come out as they are (the trainer writes none).
+  std::string code_point() {
+    unsigned code = 0;
+    for (int k = 0; k < 4; ++k) {
+      if (++at_ == end_) wrong("a string does not end");
+      const char c = *at_;
+      const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      if (digit < 0) wrong("an unknown escape");
+      code = code * 16 + static_cast<unsigned>(digit);
+    }
+    if (code < 0x80) return std::string(1, static_cast<char>(code));
+    if (code < 0x800) return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
+    return {static_cast<char>(0xe0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
+  }
+
+  const char *begin_, *at_, *end_;
+};
+
+}  // namespace metac::train

@@ -1,0 +1,102 @@
+// A library at work: a context, the addresses of its inputs and outputs, and what came out.
+#pragma once
+#include "batch_loader.h"
+#include "state_set.h"
+
+namespace metac::train {
+
+// What a call is fed besides the batch and the states.
+struct CallScalars {
+  double learning_rate = 0;
+  int64_t step = 0, call = 0, seed = 0;
+  bool apply = true;
+};
+
+class LibrarySession {
+ public:
+  LibrarySession(const Library& library, int32_t threads) : library_(library), scalars_(static_cast<size_t>(library.input_count)) {
+    if (library_.create(threads, &context_) != 0) {
+      const std::string reason = context_ != nullptr ? library_.last_error(context_) : "no memory";
+      if (context_ != nullptr) library_.destroy(context_);
+      fail(library_.name, ": ", reason);
+    }
+    inputs_.resize(static_cast<size_t>(library.input_count));
+    outputs_.resize(static_cast<size_t>(library.output_count));
+    for (int32_t o = 0; o < library.output_count; ++o) {
+      const Port& port = library.outputs[o];
+      results_.push_back(std::make_unique<Block>());
+      if (port.source != Source::state && !results_.back()->reserve(byte_count(port))) fail("no memory for the output ", quoted(port.name));
+    }
+  }
+  LibrarySession(const LibrarySession&) = delete;
+  LibrarySession& operator=(const LibrarySession&) = delete;
+  ~LibrarySession() { library_.destroy(context_); }
+
+  void run(const Batch& batch, StateSet& states, const CallScalars& scalars) {
+    for (int32_t i = 0; i < library_.input_count; ++i) inputs_[static_cast<size_t>(i)] = input(library_.inputs[i], i, batch, states, scalars);
+    for (int32_t o = 0; o < library_.output_count; ++o) {
+      const Port& port = library_.outputs[o];
+      outputs_[static_cast<size_t>(o)] = port.source == Source::state ? states.next_value(port.index) : results_[static_cast<size_t>(o)]->data();
+    }
+    if (library_.run(context_, inputs_.data(), outputs_.data()) != 0) fail(library_.name, ": ", library_.last_error(context_));
+  }
+
+  // The elements of the output that is `source` number `index`, as doubles; empty where there is none.
+  std::vector<double> result(Source source, int32_t index) const {
+    for (int32_t o = 0; o < library_.output_count; ++o) {
+      const Port& port = library_.outputs[o];
+      if (port.source != source || (source == Source::metric && port.index != index)) continue;
+      std::vector<double> values(static_cast<size_t>(elements(port)));
+      read_elements(port.dtype, results_[static_cast<size_t>(o)]->data(), elements(port), values.data());
+      return values;
+    }
+    return {};
+  }
+
+  // "" or what of the last run is not finite: an output, or an element of a state's next value.
+  std::string non_finite() const {
+    for (int32_t o = 0; o < library_.output_count; ++o) {
+      const Port& port = library_.outputs[o];
+      const int64_t at = first_non_finite(port.dtype, outputs_[static_cast<size_t>(o)], elements(port));
+      if (at < 0) continue;
+      double value = 0;
+      read_elements(port.dtype, static_cast<const char*>(outputs_[static_cast<size_t>(o)]) + at * size_of(port.dtype), 1, &value);
+      const std::string what = port.source == Source::loss ? "the loss" : port.source == Source::metric ? "the metric " + quoted(port.name) : "the next " + quoted(port.name);
+      return what + " is " + (std::isnan(value) ? "NaN" : "infinite") + (port.rank > 0 ? text_of(" (element ", at, " of ", shape_text(port.dims, static_cast<size_t>(port.rank)), ")") : "");
+    }
+    return "";
+  }
+
+  // Which kernel made the first non-finite value of the last run; "" where the library cannot tell.
+  std::string first_non_finite_kernel() {
+    char report[512] = "";
+    if (library_.find_non_finite == nullptr || library_.find_non_finite(context_, inputs_.data(), outputs_.data(), report, sizeof report) != 0) return "";
+    return report;
+  }
+
+ private:
+  void* input(const Port& port, int32_t i, const Batch& batch, StateSet& states, const CallScalars& scalars) {
+    double number = 0;
+    switch (port.source) {
+      case Source::data: return batch.fields[static_cast<size_t>(port.index)]->data();
+      case Source::state: return states.value(port.index);
+      case Source::learning_rate: number = scalars.learning_rate; break;
+      case Source::step: number = static_cast<double>(scalars.step); break;
+      case Source::call: number = static_cast<double>(scalars.call); break;
+      case Source::apply: number = scalars.apply ? 1 : 0; break;
+      case Source::seed: scalars_[static_cast<size_t>(i)].integer = scalars.seed; return &scalars_[static_cast<size_t>(i)];  // all 64 bits
+      default: fail("the tables of this program contradict themselves: input ", quoted(port.name));
+    }
+    write_elements(port.dtype, &number, 1, &scalars_[static_cast<size_t>(i)]);
+    return &scalars_[static_cast<size_t>(i)];
+  }
+
+  union Scalar { int64_t integer; double real; char bytes[16]; };
+  const Library& library_;
+  void* context_ = nullptr;
+  std::vector<void*> inputs_, outputs_;
+  std::vector<Scalar> scalars_;
+  std::vector<std::unique_ptr<Block>> results_;
+};
+
+}  // namespace metac::train

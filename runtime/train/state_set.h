@@ -1,0 +1,75 @@
+// The values that outlive a step, twice: the present ones and those that the next step writes. After a good step the two are swapped;
+// after a bad one nothing has happened. States that no step writes are there once.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "crc32.h"
+#include "data_files.h"
+#include "element_types.h"
+
+namespace metac::train {
+
+using METAC_RUNTIME_NAMESPACE::Block;
+
+class StateSet {
+ public:
+  explicit StateSet(const TrainTables& tables) : tables_(tables), values_(static_cast<size_t>(tables.state_count)) {
+    for (int32_t s = 0; s < tables.state_count; ++s) reserve(&now(s), s);
+    for (int32_t o = 0; o < tables.step.output_count; ++o) {
+      const Port& port = tables.step.outputs[o];
+      if (port.source != Source::state) continue;
+      values_[static_cast<size_t>(port.index)].written = true;
+      reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
+    }
+  }
+
+  int32_t count() const { return tables_.state_count; }
+  const State& about(int32_t s) const { return tables_.states[s]; }
+  void* value(int32_t s) { return now(s)->data(); }
+  const void* value(int32_t s) const { return values_[static_cast<size_t>(s)].now->data(); }
+  void* next_value(int32_t s) { return values_[static_cast<size_t>(s)].next->data(); }
+  bool written(int32_t s) const { return values_[static_cast<size_t>(s)].written; }
+
+  void swap() {
+    for (Value& value : values_)
+      if (value.written) value.now.swap(value.next);
+  }
+
+  // The values before the first update, from initial.bin in `folder`.
+  void load_initial(const std::string& folder) {
+    const auto file = initial_file(tables_, folder);
+    for (int32_t s = 0; s < count(); ++s) std::memcpy(value(s), file->data + about(s).offset, static_cast<size_t>(byte_count(about(s))));
+  }
+
+  static std::shared_ptr<FileBytes> initial_file(const TrainTables& tables, const std::string& folder) {
+    auto file = map_file(below(folder, tables.initial_file));
+    if (static_cast<int64_t>(file->size) != tables.initial_bytes)
+      fail(file->path, " has ", file->size, " bytes, not ", tables.initial_bytes, ": it belongs to another program");
+    if (crc32(file->data, file->size) != tables.initial_crc) fail(file->path, " is damaged or belongs to another program (checksum)");
+    return file;
+  }
+
+  // Where evaluation and export take state `s` from: its average, if it has one.
+  int32_t final_of(int32_t s) const {
+    for (int32_t a = 0; a < count(); ++a)
+      if (about(a).role == StateRole::average && about(a).partner == s) return a;
+    return s;
+  }
+
+ private:
+  struct Value {
+    std::unique_ptr<Block> now, next;
+    bool written = false;
+  };
+  std::unique_ptr<Block>& now(int32_t s) { return values_[static_cast<size_t>(s)].now; }
+  void reserve(std::unique_ptr<Block>* block, int32_t s) {
+    *block = std::make_unique<Block>();
+    if (!(*block)->reserve(byte_count(about(s)))) fail("no memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
+  }
+
+  const TrainTables& tables_;
+  std::vector<Value> values_;
+};
+
+}  // namespace metac::train

@@ -1,0 +1,204 @@
+// The training program: what its options ask for, in order. templates/project/train.cpp calls it with the tables of a model.
+#pragma once
+#include "export_weights.h"
+#include "trainer.h"
+
+namespace metac::train {
+
+class TrainProgram {
+ public:
+  TrainProgram(const TrainTables& tables, const Options& options) : t_(tables), o_(options), progress_(options.quiet, stderr), states_(tables) {
+    if (o_.out.empty()) o_.out = std::string(t_.name) + "-run";
+    files_ = (program_folder() / t_.files).lexically_normal().string();
+  }
+
+  int run() {
+    if (o_.info) return info(), 0;
+    if (o_.export_only) return export_only();
+    return o_.evaluate ? evaluate_only() : train();
+  }
+
+ private:
+  static std::filesystem::path program_folder() {
+    std::error_code error;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? std::filesystem::path(".") : program.parent_path();
+  }
+
+  // ---- what is trained ----
+  static std::string size_text(int64_t elements) { return elements == 1 ? "1 number" : short_number(static_cast<double>(elements)) + " numbers"; }
+  int64_t elements_of(StateRole role) const {
+    int64_t sum = 0;
+    for (int32_t s = 0; s < t_.state_count; ++s) sum += t_.states[s].role == role ? elements(t_.states[s]) : 0;
+    return sum;
+  }
+  std::string model_line() const {
+    const int64_t trained = elements_of(StateRole::parameter), frozen = elements_of(StateRole::frozen);
+    return text_of(t_.name, ": ", short_number(static_cast<double>(trained)), " parameters to train", frozen > 0 ? text_of(", ", short_number(static_cast<double>(frozen)), " frozen") : "", "; ", t_.loss, ", ",
+                   t_.optimiser, ", ", t_.settings.batch, " samples a batch", t_.settings.accumulate > 1 ? text_of(", ", t_.settings.accumulate, " batches an update") : "");
+  }
+  void info() const {
+    static const char* const roles[] = {"trained", "frozen", "optimiser", "average", "statistic", "counter"};
+    std::printf("%s\nmade by %s, program %s\n\n", model_line().c_str(), t_.version, t_.program);
+    for (int32_t f = 0; f < t_.field_count; ++f)
+      std::printf("data       %-40s %s %s, from \"%s\"\n", quoted(t_.fields[f].name).c_str(), dtype_name(t_.fields[f].dtype),
+                  shape_text(t_.fields[f].dims, static_cast<size_t>(t_.fields[f].rank)).c_str(), t_.data.fields[f].from);
+    for (int32_t s = 0; s < t_.state_count; ++s)
+      std::printf("%-10s %-40s %s %s\n", roles[static_cast<int32_t>(t_.states[s].role)], quoted(t_.states[s].name).c_str(), dtype_name(t_.states[s].dtype),
+                  shape_text(t_.states[s].dims, static_cast<size_t>(t_.states[s].rank)).c_str());
+  }
+
+  // ---- states ----
+  void load_init() {
+    const SafeTensors file = read_safetensors(o_.init, false);
+    int32_t taken = 0, candidates = 0;
+    for (int32_t s = 0; s < t_.state_count; ++s) {
+      const State& about = t_.states[s];
+      if (about.role != StateRole::parameter && about.role != StateRole::frozen && about.role != StateRole::statistic && about.role != StateRole::average) continue;
+      const NamedTensor* tensor = file.find(about.role == StateRole::average ? t_.states[about.partner].name : about.name);
+      if (about.role != StateRole::average) ++candidates;
+      if (tensor == nullptr || tensor->dtype != about.dtype || tensor->dims != std::vector<int64_t>(about.dims, about.dims + about.rank)) continue;
+      std::memcpy(states_.value(s), tensor->data, static_cast<size_t>(tensor->bytes));
+      if (about.role != StateRole::average) ++taken;
+    }
+    if (taken == 0) fail(o_.init, " has none of the ", candidates, " parameters of this model under its name and with its shape");
+    progress_.say(text_of(o_.init, ": ", taken, " of ", candidates, " parameters taken over"));
+  }
+
+  Position beginning() const {
+    Position p;
+    p.seed = o_.seed.value_or(t_.settings.seed);
+    p.rate = t_.schedule.rate;
+    p.epochs = t_.settings.epochs;
+    return p;
+  }
+
+  // For --evaluate and --export-only: states of the checkpoint they mean. Returns its path.
+  std::string load_final(Position* position) {
+    const RunFiles files(o_.out);
+    if (!o_.checkpoint.empty()) return read_checkpoint(o_.checkpoint, t_, &states_, position), o_.checkpoint;
+    std::error_code error;
+    if (std::filesystem::exists(files.best(), error)) return read_checkpoint(files.best(), t_, &states_, position), files.best();
+    int64_t update = 0;
+    if (!files.checkpoints().load_newest(t_, &states_, position, o_.strict, [&](const std::string& line) { progress_.warn(line); }, &update))
+      fail("no checkpoint in ", o_.out, "/checkpoints; --out names the folder of a run, --checkpoint a file");
+    return files.checkpoints().path(update);
+  }
+
+  // ---- modes ----
+  int export_only() {
+    Position position = beginning();
+    const std::string from = load_final(&position);
+    std::error_code error;
+    std::filesystem::create_directories(o_.out, error);
+    for (const std::string& path : export_all(t_, states_, files_, o_.out)) std::printf("%s\n", path.c_str());
+    progress_.say("from " + from);
+    return 0;
+  }
+
+  int evaluate_only() {
+    if (t_.evaluate.run == nullptr) fail("this program was made without an evaluation");
+    Position position = beginning();
+    const std::string from = load_final(&position);
+    const OpenedData data = open_data(t_, o_.data, position.seed);
+    const DataOf& part = o_.on_training_data ? data.train : data.validation;
+    if (part.samples.empty()) fail("the recipe names no validation data and no validation split; --on training evaluates on the training data");
+    LibrarySession session(t_.evaluate, o_.threads);
+    BatchLoader loader(t_, part, {false, false, false, position.seed, loaders()});
+    CallScalars scalars;
+    scalars.seed = position.seed;
+    scalars.step = position.update;
+    const Scores scores = evaluate(t_, session, loader, states_, scalars, [&](int64_t done) {
+      if (progress_.due(now_seconds())) progress_.show(now_seconds(), "evaluating", static_cast<double>(done) / static_cast<double>(loader.samples()), "");
+      return received_signal == 0;
+    });
+    if (scores.samples == 0) return 128 + received_signal;
+    progress_.say(text_of(from, ", ", scores.samples, o_.on_training_data ? " training" : " validation", " samples"));
+    LogLine line("evaluation");
+    line.add("samples", scores.samples).add("loss", scores.loss);
+    for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, scores.metrics[static_cast<size_t>(m)]);
+    std::printf("%s", line.text().c_str());
+    return 0;
+  }
+
+  int loaders() const {
+    const int several = static_cast<int>(std::min(8u, std::max(2u, std::thread::hardware_concurrency())));
+    return o_.loaders > 0 ? o_.loaders : t_.data.format == DataFormat::images ? several : 1;
+  }
+
+  int train() {
+    const RunFolder folder(o_.out);
+    Position position = beginning();
+    if (o_.restart) folder.clear();
+    folder.checkpoints().list(true);  // nobody else writes here: what an interrupted program left half written goes
+    bool resumed = false;
+    if (o_.resume) resumed = folder.checkpoints().load_newest(t_, &states_, &position, o_.strict, [&](const std::string& line) { progress_.warn(line); });
+    else if (!folder.checkpoints().list().empty())
+      fail(o_.out, " holds the checkpoints of an earlier run: --resume goes on with it, --restart removes them, --out names another folder");
+    if (!resumed) states_.load_initial(files_);
+    if (!resumed && !o_.init.empty()) load_init();
+    if (resumed && o_.seed && *o_.seed != position.seed) fail("the run in ", o_.out, " has the seed ", position.seed, ", not ", *o_.seed);
+    if (o_.epochs) position.epochs = *o_.epochs;
+    if (o_.updates) position.updates = *o_.updates;
+    if (o_.rate) position.rate = *o_.rate;
+    const OpenedData data = open_data(t_, o_.data, position.seed);
+    if (data.train.samples.size() > (size_t{1} << 40)) fail("too many samples");
+    o_.loaders = loaders();
+    Trainer trainer(t_, o_, data, folder, states_, position, progress_);
+    progress_.say(model_line());
+    progress_.say(text_of("data: ", data.train.samples.size(), " samples for training", trainer.validates() ? text_of(", ", data.validation.samples.size(), " for validation") : std::string(", none for validation"),
+                          classes_text(*data.train.data)));
+    progress_.say(text_of("run: ", o_.out, ", seed ", position.seed, ", ", position.epochs, " epochs of ", trainer.batches_per_epoch(), " batches, ", trainer.total_updates(), " updates"));
+    if (o_.resume && !resumed) progress_.say("there is no checkpoint yet: beginning at the start");
+    if (resumed) progress_.say(text_of("resuming in epoch ", position.epoch + 1, ", after update ", position.update));
+    if (!trainer.run()) return 128 + received_signal;
+    return finish(folder, trainer.position());
+  }
+
+  static std::string classes_text(const Dataset& data) {
+    std::string text;
+    for (size_t k = 0; k < data.classes.size() && k < 6; ++k) text += (k > 0 ? ", " : "; classes ") + quoted(data.classes[k]) + " = " + std::to_string(k);
+    return text + (data.classes.size() > 6 ? text_of(" ... (", data.classes.size(), ")") : "");
+  }
+
+  int finish(const RunFolder& folder, const Position& position) {
+    std::error_code error;
+    if (std::filesystem::exists(folder.best(), error)) {
+      Position best;
+      read_checkpoint(folder.best(), t_, &states_, &best);
+      progress_.say(text_of("the trained network is that of epoch ", best.epoch, ", the best one"));
+    }
+    std::string all;
+    for (const std::string& path : export_all(t_, states_, files_, folder.path())) all += (all.empty() ? "" : ", ") + path;
+    if (position.skipped > 0) progress_.warn(text_of(position.skipped, " batches were left out for NaN or infinity"));
+    progress_.say(text_of("trained in ", duration_text(position.seconds), ": ", all));
+    return 0;
+  }
+
+  const TrainTables& t_;
+  Options o_;
+  Progress progress_;
+  StateSet states_;
+  std::string files_;
+};
+
+inline int train_main(const TrainTables& tables, int count, char** values) {
+  const std::string name = std::string(tables.name) + "_train";
+  try {
+    const Options options = OptionParser(count, values).parse();
+    if (options.help) return std::fputs(help_text(tables).c_str(), stdout), 0;
+    if (options.version) return std::printf("%s, program %s\n", tables.version, tables.program), 0;
+    catch_signals();
+    return TrainProgram(tables, options).run();
+  } catch (const Fault& fault) {
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), fault.what());
+    return fault.status;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: out of memory\n", name.c_str());
+  } catch (const std::exception& error) {  // the standard library's: file systems, threads
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
+  }
+  return 1;
+}
+
+}  // namespace metac::train

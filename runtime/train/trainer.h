@@ -1,0 +1,240 @@
+// The training loop. A run is a function of the tables, the data and the seed: where it is interrupted and how many threads work
+// changes no bit of the states and no number of the log but the times.
+#pragma once
+#include "curves.h"
+#include "evaluate.h"
+#include "interruption.h"
+#include "options.h"
+#include "progress.h"
+#include "run_folder.h"
+#include "schedule.h"
+
+namespace metac::train {
+
+constexpr int64_t most_skipped_in_a_row = 10;
+
+class Trainer {
+ public:
+  Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFolder& folder, StateSet& states, Position position, Progress& progress)
+      : t_(tables), o_(options), data_(data), folder_(folder), states_(states), p_(std::move(position)), progress_(progress), log_(folder.log()),
+        loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders}),
+        validation_loader_(tables, data.validation, {false, false, false, p_.seed, options.loaders}), step_(tables.step, options.threads) {
+    if (validates()) evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
+    schedule_ = t_.schedule;
+    const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve
+    for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate}) *rate *= t_.schedule.rate > 0 ? scale : 1;
+    batches_ = loader_.batches_per_epoch();
+    total_ = p_.epochs * batches_ / t_.settings.accumulate;
+    if (p_.updates > 0) total_ = std::min(total_, p_.updates);
+  }
+
+  const Position& position() const { return p_; }
+  bool validates() const { return !data_.validation.samples.empty() && t_.evaluate.run != nullptr; }
+  int64_t total_updates() const { return total_; }
+  int64_t batches_per_epoch() const { return batches_; }
+
+  // False: interrupted; a checkpoint was written.
+  bool run() {
+    log_.open(p_.log_bytes);
+    begun_ = now_seconds() - p_.seconds;
+    first_update_ = p_.update;
+    progress_.start(started_ = now_seconds());
+    loader_.start(p_.epoch, p_.batch);
+    while (!over()) {
+      while (p_.batch < batches_ && !reached()) {
+        one_call(loader_.next());
+        if (received_signal != 0) return save("interrupted"), false;
+        const int64_t every = o_.checkpoint_every.value_or(t_.settings.checkpoint_every);
+        if (every > 0 && p_.micro == 0 && p_.update % every == 0 && p_.update > saved_) save("");
+      }
+      if (p_.batch < batches_) break;  // --updates ends it within an epoch
+      if (!end_of_epoch()) return save("interrupted"), false;
+    }
+    if (p_.update != saved_ || p_.micro != 0) save("");
+    return true;
+  }
+
+ private:
+  bool reached() const { return p_.updates > 0 && p_.update >= p_.updates; }
+  bool over() const { return p_.finished || p_.epoch >= p_.epochs || reached(); }
+
+  CallScalars scalars() const {
+    CallScalars s;
+    s.learning_rate = rate_at(schedule_, p_.update, total_, static_cast<double>(batches_) / static_cast<double>(t_.settings.accumulate));
+    s.step = p_.update;
+    s.call = p_.call;
+    s.seed = p_.seed;
+    s.apply = p_.micro + 1 >= t_.settings.accumulate;
+    return s;
+  }
+
+  void one_call(const Batch& batch) {
+    const CallScalars now = scalars();
+    step_.run(batch, states_, now);
+    const std::string wrong = step_.non_finite();
+    ++p_.call;
+    ++p_.batch;
+    if (!wrong.empty()) return leave_out(batch, wrong, now);
+    states_.swap();
+    p_.skipped_in_a_row = 0;
+    const double loss = step_.result(Source::loss, 0).at(0);
+    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) {
+      sums->loss += loss;
+      ++sums->calls;
+    }
+    for (int32_t m = 0; m < t_.metric_count; ++m) {
+      const std::vector<double> value = step_.result(Source::metric, m);
+      for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->metrics[static_cast<size_t>(m)] += value.empty() ? 0 : value[0];
+    }
+    if (now.apply) {
+      p_.micro = 0;
+      ++p_.update;
+      if (p_.update % o_.log_every.value_or(t_.settings.log_every) == 0) log_interval(now.learning_rate);
+    } else {
+      ++p_.micro;
+    }
+    const double time = now_seconds();
+    if (progress_.due(time)) show(time);
+  }
+
+  // The states are as before the call: only the batch is lost, and with accumulation the next one takes its place.
+  void leave_out(const Batch& batch, const std::string& wrong, const CallScalars& now) {
+    std::string reason = in_data(batch);
+    if (reason.empty()) reason = step_.first_non_finite_kernel();
+    const std::string place = text_of("update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch, ", learning rate ", now.learning_rate, ")");
+    const std::string message = wrong + " at " + place + (reason.empty() ? "" : ": " + reason);
+    const NonFinite policy = o_.non_finite.value_or(t_.settings.non_finite);
+    ++p_.skipped;
+    ++p_.skipped_in_a_row;
+    log_.write(LogLine("non-finite").add("update", p_.update).add("epoch", p_.epoch + 1).add("batch", p_.batch).add("what", wrong).add("first", reason));
+    const bool stop = policy == NonFinite::stop || p_.skipped_in_a_row > most_skipped_in_a_row;
+    if (!stop) return progress_.warn(message + "; this batch is left out");
+    const std::vector<int64_t> kept = folder_.checkpoints().list();
+    fail(message, policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(), ".\nThe last good checkpoint is ",
+         kept.empty() ? std::string("none: the run had just begun") : folder_.checkpoints().path(kept.front()),
+         ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves single batches out.");
+  }
+
+  // "" or the input that brought NaN along.
+  std::string in_data(const Batch& batch) const {
+    for (int32_t f = 0; f < t_.field_count; ++f) {
+      const Field& field = t_.fields[f];
+      const int64_t at = first_non_finite(field.dtype, batch.fields[static_cast<size_t>(f)]->data(), elements(field) * t_.settings.batch);
+      if (at < 0) continue;
+      const int64_t sample = batch.samples[static_cast<size_t>(at / std::max<int64_t>(1, elements(field)))];
+      return text_of("the data have NaN or infinity: ", data_.train.data->columns[static_cast<size_t>(f)].origin, ", sample ", sample, ", field ", quoted(field.name));
+    }
+    return "";
+  }
+
+  double train_metric(const RunningSums& sums, int32_t m) const {
+    return aggregated(t_.metrics[m].aggregate, sums.metrics[static_cast<size_t>(m)] / static_cast<double>(std::max<int64_t>(1, sums.calls)));
+  }
+  static double mean_loss(const RunningSums& sums) { return sums.loss / static_cast<double>(std::max<int64_t>(1, sums.calls)); }
+
+  void log_interval(double rate) {
+    LogLine line("train");
+    line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.interval));
+    for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, train_metric(p_.interval, m));
+    line.add("rate", rate).add("seconds", now_seconds() - begun_);
+    log_.write(line);
+    p_.interval.clear();
+  }
+
+  std::string scores_text(double loss, const std::function<double(int32_t)>& metric) const {
+    std::string text = text_of("loss ", short_number(loss));
+    for (int32_t m = 0; m < t_.metric_count; ++m) text += text_of("  ", t_.metrics[m].name, " ", short_number(metric(m)));
+    return text;
+  }
+
+  void show(double time) {
+    const RunningSums& sums = p_.interval.calls > 0 ? p_.interval : p_.whole_epoch;
+    const double speed = static_cast<double>(p_.update - first_update_) / std::max(1e-9, time - started_ - evaluating_);
+    const double left = speed > 0 ? static_cast<double>(total_ - p_.update) / speed : -1;
+    const double samples = speed * static_cast<double>(t_.settings.batch * t_.settings.accumulate);
+    progress_.show(time, text_of("epoch ", p_.epoch + 1, "/", p_.epochs), static_cast<double>(p_.batch) / static_cast<double>(batches_),
+                   text_of(scores_text(mean_loss(sums), [&](int32_t m) { return train_metric(sums, m); }), "  ", short_number(samples), " samples/s  ", duration_text(left), " left"));
+  }
+
+  // False: interrupted while evaluating; the evaluation is done again after a resume.
+  bool end_of_epoch() {
+    const bool last = p_.epoch + 1 >= p_.epochs || reached();
+    LogLine line("epoch");
+    line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.whole_epoch));
+    for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, train_metric(p_.whole_epoch, m));
+    std::string text = text_of("epoch ", p_.epoch + 1, "/", p_.epochs, "  ", scores_text(mean_loss(p_.whole_epoch), [&](int32_t m) { return train_metric(p_.whole_epoch, m); }));
+    bool best = false;
+    if (validates() && (last || (p_.epoch + 1) % o_.evaluate_every.value_or(t_.settings.evaluate_every) == 0)) {
+      const double begin = now_seconds();
+      const Scores scores = evaluate(t_, *evaluation_, validation_loader_, states_, scalars(), [&](int64_t done) {
+        if (progress_.terminal() && progress_.due(now_seconds()))
+          progress_.show(now_seconds(), text_of("epoch ", p_.epoch + 1, "/", p_.epochs, " validation"), static_cast<double>(done) / static_cast<double>(validation_loader_.samples()), "");
+        return received_signal == 0;
+      });
+      if (scores.samples == 0) return false;
+      evaluating_ += now_seconds() - begin;
+      line.add("validation loss", scores.loss);
+      for (int32_t m = 0; m < t_.metric_count; ++m) line.add(std::string("validation ") + t_.metrics[m].name, scores.metrics[static_cast<size_t>(m)]);
+      text += "  | validation " + scores_text(scores.loss, [&](int32_t m) { return scores.metrics[static_cast<size_t>(m)]; });
+      best = note_result(scores);
+      if (best && p_.epoch > 0) text += "  best";
+    }
+    line.add("seconds", now_seconds() - begun_);
+    log_.write(line);
+    progress_.say(text + "  " + duration_text(now_seconds() - begun_));
+    p_.whole_epoch.clear();
+    ++p_.epoch;
+    p_.batch = 0;
+    const int64_t patience = o_.patience.value_or(t_.settings.patience);
+    if (patience > 0 && p_.worse >= patience && !last) {
+      progress_.say(text_of("stopped early: no better ", watched_name(), " for ", p_.worse, " epochs; the best was epoch ", p_.best_epoch));
+      p_.finished = true;
+    }
+    if (best && patience > 0) {
+      p_.seconds = now_seconds() - begun_;
+      write_checkpoint(folder_.best(), t_, states_, p_);
+    }
+    const int64_t every = o_.checkpoint_every.value_or(t_.settings.checkpoint_every);
+    if (every == 0 || over()) save("");
+    draw_curves(t_, log_.path(), folder_.curves());
+    return true;
+  }
+
+  std::string watched_name() const { return t_.settings.watched >= 0 ? t_.metrics[t_.settings.watched].name : "loss"; }
+
+  bool note_result(const Scores& scores) {
+    const int32_t watched = t_.settings.watched;
+    const double value = watched >= 0 ? scores.metrics[static_cast<size_t>(watched)] : scores.loss;
+    const bool greater = watched >= 0 && t_.metrics[watched].greater_is_better;
+    const bool better = p_.best_epoch < 0 || (greater ? value > p_.best : value < p_.best);
+    if (better) p_.best = value, p_.best_epoch = p_.epoch + 1, p_.worse = 0;
+    else ++p_.worse;
+    return better;
+  }
+
+  void save(const std::string& why) {
+    log_.synchronise();
+    p_.log_bytes = log_.bytes();
+    p_.seconds = now_seconds() - begun_;
+    folder_.checkpoints().save(t_, states_, p_, static_cast<int32_t>(o_.keep.value_or(t_.settings.checkpoints_kept)));
+    saved_ = p_.update;
+    if (!why.empty()) progress_.warn(text_of(why, " in epoch ", p_.epoch + 1, ", after update ", p_.update, "; go on with --resume --out ", folder_.path()));
+  }
+
+  const TrainTables& t_;
+  const Options& o_;
+  const OpenedData& data_;
+  const RunFolder& folder_;
+  StateSet& states_;
+  Position p_;
+  Progress& progress_;
+  RunLog log_;
+  BatchLoader loader_, validation_loader_;
+  LibrarySession step_;
+  std::unique_ptr<LibrarySession> evaluation_;
+  Schedule schedule_{};
+  int64_t batches_ = 0, total_ = 0, first_update_ = 0, saved_ = -1;
+  double begun_ = 0, started_ = 0, evaluating_ = 0;
+};
+
+}  // namespace metac::train

@@ -1,0 +1,6 @@
+// @name@_train: trains @name@ without a framework. What it trains stands in train_tables.cpp, how it trains in runtime/train.
+#include "runtime/train/train_program.h"
+
+extern const metac::train::TrainTables train_tables;
+
+int main(int count, char** values) { return metac::train::train_main(train_tables, count, values); }
