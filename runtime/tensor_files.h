@@ -137,6 +137,7 @@ struct NpzEntry {
   bool deflated;
   const char* data;
   size_t size, whole_size;  // as it stands in the archive, and inflated
+  uint32_t crc;             // of the inflated bytes
 };
 
 inline std::string list_npz(const char* zip, size_t zip_size, std::vector<NpzEntry>* entries) {
@@ -169,7 +170,7 @@ inline std::string list_npz(const char* zip, size_t zip_size, std::vector<NpzEnt
     const size_t data = local + 30 + two(local + 26) + two(local + 28);
     if (data > zip_size || size > zip_size - data) return "the .npz archive is cut short";
     if (name.size() > 4 && name.compare(name.size() - 4, 4, ".npy") == 0) name.resize(name.size() - 4);
-    entries->push_back({std::move(name), method == 8, zip + data, size, whole_size});
+    entries->push_back({std::move(name), method == 8, zip + data, size, whole_size, static_cast<uint32_t>(four(at + 16))});
     at += 46 + name_length + extra + comment;
   }
   return "";

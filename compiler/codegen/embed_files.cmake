@@ -1,8 +1,12 @@
-# Writes OUTPUT: FILES as raw string literals by their path below ROOT, a table for compiler/codegen/embedded_files.h.
+# Writes OUTPUT: FILES as raw string literals by their path below ROOT, a table for compiler/codegen/embedded_files.h. PICTURES, where it
+# is there, is the decoder of pictures (libstb-dev's stb_image.h), which training programs find as runtime/train/third_party/stb_image.h.
 # Literals are cut into pieces: compilers limit the length of one.
 set(text "#include \"compiler/codegen/embedded_files.h\"\n\nnamespace metac {\n\nconst std::map<std::string, std::string>& embedded_files() {\n  static const std::map<std::string, std::string> files = {\n")
-foreach(file ${FILES})
+foreach(file ${FILES} ${PICTURES})
   file(RELATIVE_PATH name ${ROOT} ${file})
+  if(file STREQUAL PICTURES)
+    set(name runtime/train/third_party/stb_image.h)
+  endif()
   file(READ ${file} content)
   string(APPEND text "      {\"${name}\",\n")
   string(LENGTH "${content}" length)

@@ -44,6 +44,7 @@ inline Column read_npz(const std::string& path, const std::string& entry) {
     auto whole = std::make_shared<std::vector<char>>(inflate(e.data, e.size, e.whole_size, origin));
     const char* const data = whole->data();
     const size_t size = whole->size();
+    if (crc32(data, size) != e.crc) fail(origin, ": the compressed data are damaged (checksum)");
     return column_of_npy(data, size, std::move(whole), origin);
   }
   fail(path, " has no entry ", quoted(entry), "; it has ", names.empty() ? "none" : names);

@@ -37,12 +37,13 @@
 
 namespace metac::train {
 
-// The inflated bytes of a deflate stream whose inflated size is known. `what` is for messages.
+// The inflated bytes of a deflate stream whose inflated size is known. The decoder wants to see bytes behind the stream's last code: at
+// least 4 must follow (in archives and .gz files checksums do). `what` is for messages.
 inline std::vector<char> inflate(const char* data, size_t size, size_t whole_size, const std::string& what) {
 #ifdef METAC_STB_IMAGE
-  if (size > INT_MAX || whole_size > INT_MAX) fail(what, ": more than 2 GiB compressed; store it uncompressed");
+  if (size > INT_MAX - 4 || whole_size > INT_MAX) fail(what, ": more than 2 GiB compressed; store it uncompressed");
   std::vector<char> whole(whole_size + 1);
-  const int got = stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(whole_size), data, static_cast<int>(size));
+  const int got = stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(whole_size), data, static_cast<int>(size) + 4);
   if (got < 0 || static_cast<size_t>(got) != whole_size) fail(what, ": the compressed data are damaged");
   whole.resize(whole_size);
   return whole;

@@ -20,6 +20,7 @@ class Trainer {
         loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders}),
         validation_loader_(tables, data.validation, {false, false, false, p_.seed, options.loaders}), step_(tables.step, options.threads) {
     if (validates()) evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
+    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->metrics.resize(static_cast<size_t>(t_.metric_count));
     schedule_ = t_.schedule;
     const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve
     for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate}) *rate *= t_.schedule.rate > 0 ? scale : 1;
