@@ -1,6 +1,7 @@
 #include "compiler/kernel/loop_transforms.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/support/diagnostic.h"
 
@@ -21,19 +22,26 @@ Expr stride_of(Expr offset, int axis_id) {
   return uses_axis(step, axis_id) || step->has_load ? Expr() : step;
 }
 
-bool can_collapse(Expr e, const Loop& outer, const Loop& inner) {
-  if (!uses_axis(e, outer.axis) && !uses_axis(e, inner.axis)) return true;
+// A shared node is asked once: random bits have exponentially many paths.
+static bool can_collapse_all(Expr e, const Loop& outer, const Loop& inner, std::unordered_set<Expr>& good) {
+  if (good.count(e)) return true;
   if (!e->has_load && e->dtype == DType::i64) {
+    if (!uses_axis(e, outer.axis) && !uses_axis(e, inner.axis)) return true;
     Expr both = axis(outer.axis) * inner.extent + axis(inner.axis);
     return rewrite(e, [&](Expr n) -> Expr {
              if (n->kind != ExprKind::axis) return {};
              return n->id == outer.axis ? Expr(0) : n->id == inner.axis ? both : Expr();
            }) == e;
   }
-  if (e->args.empty()) return false;  // the axis itself, as a value
   for (Expr a : e->args)
-    if (!can_collapse(a, outer, inner)) return false;
+    if (!can_collapse_all(a, outer, inner, good)) return false;
+  good.insert(e);
   return true;
+}
+
+bool can_collapse(Expr e, const Loop& outer, const Loop& inner) {
+  std::unordered_set<Expr> good;
+  return can_collapse_all(e, outer, inner, good);
 }
 
 Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& merged) {

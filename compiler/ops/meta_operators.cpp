@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "compiler/ir/builders.h"
+#include "compiler/ops/arithmetic.h"
 #include "compiler/ops/meta_binding.h"
 #include "compiler/ops/registry.h"
+#include "compiler/ops/softmax.h"
 
 namespace metac {
 namespace {
@@ -358,6 +360,22 @@ METAC_OPERATOR("cast", meta_domain).since({1}).inputs(1).outputs(1).required("dt
 
 METAC_OPERATOR("matmul", meta_domain).since({1}).inputs(2).outputs(1).lower([](Lowering& n) {
   n.set_output(0, matmul(n.graph(), n.input(0), n.input(1)));
+});
+
+// x along `dims` (the last axis) as logarithms of its softmax.
+METAC_OPERATOR("log_softmax", meta_domain).since({1}).inputs(1).outputs(1).attribute("dims", Kind::integers).lower([](Lowering& n) {
+  Var* x = n.input(0);
+  require_float(x);
+  std::vector<int> dims = ints_of(n.integers("dims", {-1}), x->rank(), "dims");
+  n.set_output(0, cast(n.graph(), log_softmax(n.graph(), widen(n.graph(), x), dims), x->dtype()));
+});
+
+// The same values, through which no derivative passes.
+METAC_OPERATOR("stop_gradient", meta_domain).since({1}).inputs(1).outputs(1).lower([](Lowering& n) {
+  Var* x = n.input(0);
+  Var* same = n.graph().elementwise({x}, load(0, x->dtype(), identity_indices(x->rank())));
+  if (same != x) same->stop_grad = true;
+  n.set_output(0, same);
 });
 
 }  // namespace

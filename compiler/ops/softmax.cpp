@@ -7,15 +7,26 @@
 
 namespace metac {
 
-Var* softmax(Graph& g, Var* x, const std::vector<int>& axes) {
+namespace {
+
+// The result is the same whatever is subtracted, so the derivative does not go by the maximum.
+Var* maximum_of_rows(Graph& g, Var* x, const std::vector<int>& axes) {
   Var* top = reduce(g, x, axes, Reduce::max, true);
+  if (top != x) top->stop_grad = true;
+  return top;
+}
+
+}  // namespace
+
+Var* softmax(Graph& g, Var* x, const std::vector<int>& axes) {
+  Var* top = maximum_of_rows(g, x, axes);
   Var* powers = elementwise(g, {x, top}, [](const std::vector<Expr>& v) { return call(Fn::exp, {v[0] - v[1]}); });
   Var* total = reduce(g, powers, axes, Reduce::add, true);
   return elementwise(g, {powers, total}, [](const std::vector<Expr>& v) { return v[0] / v[1]; });
 }
 
 Var* log_softmax(Graph& g, Var* x, const std::vector<int>& axes) {
-  Var* top = reduce(g, x, axes, Reduce::max, true);
+  Var* top = maximum_of_rows(g, x, axes);
   Var* shifted = elementwise(g, {x, top}, [](const std::vector<Expr>& v) { return v[0] - v[1]; });
   Var* total = reduce(g, map(g, Fn::exp, shifted), axes, Reduce::add, true);
   return elementwise(g, {shifted, total}, [](const std::vector<Expr>& v) { return v[0] - call(Fn::log, {v[1]}); });
