@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/nearest_name.h"
 
 namespace metac {
 
@@ -197,12 +198,20 @@ int64_t expect_integer(const JsonDocument& document, const JsonValue& value, con
   return number;
 }
 
+double expect_real(const JsonDocument& document, const JsonValue& value, const std::string& what) {
+  expect(document, value, Kind::number, what);
+  double number = 0;
+  std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);  // the document's syntax is checked
+  return number;
+}
+
 JsonFields::JsonFields(const JsonDocument& document, const JsonValue& object, std::string what)
     : document_(document), object_(object), what_(std::move(what)), taken_(object.members.size()) {
   expect(document, object, Kind::object, what_);
 }
 
 const JsonValue* JsonFields::find(std::string_view key) {
+  asked_.emplace_back(key);
   for (size_t i = 0; i < object_.members.size(); ++i)
     if (object_.members[i].first == key) {
       taken_[i] = true;
@@ -225,6 +234,17 @@ std::string JsonFields::string(std::string_view key, const std::string& otherwis
 int64_t JsonFields::integer(std::string_view key, int64_t otherwise) {
   const JsonValue* value = find(key);
   return value ? expect_integer(document_, *value, metac::quoted(key)) : otherwise;
+}
+
+double JsonFields::real(std::string_view key, double otherwise) {
+  const JsonValue* value = find(key);
+  return value ? expect_real(document_, *value, metac::quoted(key)) : otherwise;
+}
+
+bool JsonFields::flag(std::string_view key, bool otherwise) {
+  const JsonValue* value = find(key);
+  if (value) expect(document_, *value, Kind::boolean, metac::quoted(key));
+  return value ? value->flag : otherwise;
 }
 
 std::vector<std::string> JsonFields::strings(std::string_view key) {
@@ -255,7 +275,8 @@ std::vector<const std::pair<std::string, JsonValue>*> JsonFields::rest() {
 void JsonFields::finish() {
   for (size_t i = 0; i < taken_.size(); ++i)
     if (!taken_[i])
-      document_.refuse(object_.members[i].second.offset, concat(what_, " has no field ", quoted(object_.members[i].first)));
+      document_.refuse(object_.members[i].second.offset,
+                       concat(what_, " has no field ", quoted(object_.members[i].first), suggestion(object_.members[i].first, asked_)));
 }
 
 }  // namespace metac

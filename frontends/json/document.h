@@ -53,6 +53,8 @@ class JsonFields {
   const JsonValue& required(std::string_view key);
   std::string string(std::string_view key, const std::string& otherwise = "");
   int64_t integer(std::string_view key, int64_t otherwise);
+  double real(std::string_view key, double otherwise);
+  bool flag(std::string_view key, bool otherwise);
   std::vector<std::string> strings(std::string_view key);
   const std::vector<JsonValue>& array(std::string_view key);     // empty if absent
   std::vector<const std::pair<std::string, JsonValue>*> rest();  // the members not asked for yet, now taken
@@ -66,10 +68,12 @@ class JsonFields {
   const JsonValue& object_;
   std::string what_;
   std::vector<bool> taken_;
+  std::vector<std::string> asked_;
 };
 
 const std::string& expect_string(const JsonDocument& document, const JsonValue& value, const std::string& what);
 int64_t expect_integer(const JsonDocument& document, const JsonValue& value, const std::string& what);
+double expect_real(const JsonDocument& document, const JsonValue& value, const std::string& what);
 void expect(const JsonDocument& document, const JsonValue& value, JsonValue::Kind kind, const std::string& what);
 
 }  // namespace metac

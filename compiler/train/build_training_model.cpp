@@ -1,0 +1,278 @@
+// The model of a step and the model of an evaluation, put together from their parts: fields, losses, derivatives, updates.
+#include <algorithm>
+#include <map>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/train/batch_fields.h"
+#include "compiler/train/losses.h"
+#include "compiler/train/optimisers.h"
+#include "compiler/train/parameters.h"
+#include "compiler/train/training_form.h"
+#include "compiler/train/training_model.h"
+
+namespace metac {
+namespace {
+
+using train::Source;
+using train::StateRole;
+
+Tensor filled(DType dtype, const std::vector<int64_t>& shape, double value) {
+  std::byte* data = nullptr;
+  Tensor tensor = make_tensor(dtype, shape, &data);
+  for (int64_t i = 0; i < tensor.element_count(); ++i)
+    if (dtype == DType::f64)
+      reinterpret_cast<double*>(data)[i] = value;
+    else
+      reinterpret_cast<float*>(data)[i] = static_cast<float>(value);
+  return tensor;
+}
+
+class Builder {
+ public:
+  Builder(const Model& model, const Recipe& recipe, const LowerOptions& lower) : original_(model), r_(recipe), fields_(model, recipe, lower) {}
+
+  TrainingModel run() {
+    if (original_.graph.outputs.empty()) throw CompileError({original_.path, "", "the model has no outputs"});
+    TrainingModel& t = out_;
+    t.evaluate = fields_.with_fixed_inputs();
+    t.evaluate.graph.name = "evaluate";
+    NodeWriter evaluate(t.evaluate);
+    std::vector<std::string> results = write_evaluation(evaluate);
+    t.step = fields_.with_fixed_inputs();
+    t.step.graph.name = "step";
+    choose(results);
+    write_step();
+    finish_evaluation(evaluate, results);
+    t.fields = fields_.fields();
+    for (const LossRecipe& loss : r_.losses) t.loss += (t.loss.empty() ? "" : " + ") + loss.kind;
+    t.optimiser = r_.optimiser.kind;
+    return std::move(t);
+  }
+
+ private:
+  LossContext context(NodeWriter& write, Model& model) {
+    return {write, r_.batch, original_.graph.outputs[0].name,
+            [this](const std::string& name, const Place& place) { return fields_.type_of(out_.evaluate, name, place); },
+            [this, &write, &model](const std::string& name, const TypedShape& type, const Place& place) { return fields_.field(write, model, name, type, place); }};
+  }
+
+  // ---- evaluation: the loss and the metrics of every sample ----
+  std::vector<std::string> write_evaluation(NodeWriter& write) {
+    LossContext c = context(write, out_.evaluate);
+    std::vector<std::string> outputs;
+    std::string total;
+    for (const LossRecipe& loss : r_.losses) {
+      std::string value = write_per_sample(write, write_loss(c, loss), loss.reduction, "train/loss");
+      if (first_loss_.empty()) first_loss_ = value;
+      if (loss.weight != 1) value = write.elementwise({value}, "@0*" + literal(loss.weight), "train/loss");
+      total = total.empty() ? value : write.elementwise({total, value}, "@0 + @1", "train/loss");
+    }
+    outputs.push_back(write.cast(total, DType::f32, "train/loss"));
+    for (const MetricRecipe& metric : r_.metrics) outputs.push_back(write.cast(write_metric(c, metric, r_.losses[0], first_loss_), DType::f32, "train/" + metric.name));
+    for (const MetricRecipe& metric : r_.metrics) out_.metrics.push_back({metric.name, aggregate_of(metric), greater_is_better(metric)});
+    return outputs;
+  }
+
+  void finish_evaluation(NodeWriter& write, const std::vector<std::string>& results) {
+    Model& m = out_.evaluate;
+    m.graph.outputs.clear();
+    for (size_t k = 0; k < results.size(); ++k) {
+      write.add_output(results[k]);
+      out_.evaluate_outputs.push_back(k == 0 ? TrainingPort{Source::loss, 0} : TrainingPort{Source::metric, static_cast<int>(k - 1)});
+    }
+    out_.evaluate_inputs = fields_.ports(m);
+    std::set<std::string> read = values_behind(m.graph, results);
+    for (size_t k = 0; k < out_.states.size(); ++k) {
+      const TrainingState& state = out_.states[k];
+      if (state.initializer < 0 || state.role == StateRole::frozen || !read.count(state.name)) continue;
+      // Where there is a moving average, that is the network that is judged.
+      int source = static_cast<int>(k);
+      for (size_t a = 0; a < out_.states.size(); ++a)
+        if (out_.states[a].role == StateRole::average && out_.states[a].partner == source) source = static_cast<int>(a);
+      write.add_input(state.name, state.initial.dtype, state.initial.shape);
+      out_.evaluate_inputs.push_back({Source::state, source});
+    }
+    remove_initializers(m);
+  }
+
+  // ---- which initialisers are states ----
+  void choose(const std::vector<std::string>& results) {
+    seed_ = fields_.unused("seed");
+    call_ = fields_.unused("call");
+    read_ = values_behind(out_.evaluate.graph, results);
+    form_ = put_into_training_form(out_.step, r_, seed_, call_, [&](const std::vector<std::string>& names) {
+      std::vector<TypedShape> types;
+      for (const std::string& name : names) types.push_back(fields_.type_of(out_.evaluate, name, original_.path));
+      return types;
+    });
+    std::set<int> statistics;
+    for (const Node& node : original_.graph.nodes)
+      if (node.domain.empty() && node.op_type == "BatchNormalization")
+        for (size_t i = 3; i < node.inputs.size() && i < 5; ++i)
+          for (size_t k = 0; k < original_.graph.initializers.size(); ++k)
+            if (original_.graph.initializers[k].name == node.inputs[i]) statistics.insert(static_cast<int>(k));
+    choice_ = choose_parameters(original_, r_, read_, statistics);
+    out_.notes = choice_.notes;
+    out_.notes.insert(out_.notes.end(), form_.notes.begin(), form_.notes.end());
+    for (const TrainedParameter& p : choice_.trained) add_state(original_.graph.initializers[p.initializer].name, original_.graph.initializers[p.initializer].tensor, StateRole::parameter, p.initializer);
+    for (const RunningStatistic& s : form_.statistics) add_state(original_.graph.initializers[s.initializer].name, original_.graph.initializers[s.initializer].tensor, StateRole::statistic, s.initializer);
+  }
+
+  int add_state(std::string name, Tensor initial, StateRole role, int initializer, int partner = -1) {
+    out_.states.push_back({std::move(name), std::move(initial), role, partner, initializer});
+    next_.emplace_back();
+    return static_cast<int>(out_.states.size()) - 1;
+  }
+
+  // ---- the step ----
+  void write_step() {
+    Model& m = out_.step;
+    NodeWriter write(m);
+    LossContext c = context(write, m);
+    std::vector<std::string> totals;
+    std::string total, first_per_sample;
+    for (const LossRecipe& loss : r_.losses) {
+      LossValues values = write_loss(c, loss);
+      std::string value = write_total(write, values, loss.reduction, r_.batch, "train/loss");
+      if (first_per_sample.empty() && !r_.metrics.empty()) first_per_sample = write_per_sample(write, values, loss.reduction, "train/loss/sample");
+      if (loss.weight != 1) value = write.elementwise({value}, "@0*" + literal(loss.weight), "train/loss");
+      total = total.empty() ? value : write.elementwise({total, value}, "@0 + @1", "train/loss");
+    }
+    std::vector<std::string> outputs = {write.cast(total, DType::f32, "train/loss")};
+    out_.step_outputs.push_back({Source::loss, 0});
+    for (size_t k = 0; k < r_.metrics.size(); ++k) {
+      std::string per_sample = write_metric(c, r_.metrics[k], r_.losses[0], first_per_sample);
+      outputs.push_back(write.cast(write.reduce("mean", per_sample, {}, false, "train/" + r_.metrics[k].name), DType::f32, "train/" + r_.metrics[k].name));
+      out_.step_outputs.push_back({Source::metric, static_cast<int>(k)});
+    }
+    out_.step_inputs = fields_.ports(m);
+    write_updates(write, total);
+    for (const RunningStatistic& s : form_.statistics)
+      for (size_t k = 0; k < out_.states.size(); ++k)
+        if (out_.states[k].initializer == s.initializer) next_[k] = s.next;
+    add_scalar_inputs(write);
+    for (size_t k = 0; k < out_.states.size(); ++k) {
+      const TrainingState& state = out_.states[k];
+      write.add_input(state.name, state.initial.dtype, state.initial.shape);
+      out_.step_inputs.push_back({Source::state, static_cast<int>(k)});
+      METAC_ASSERT(!next_[k].empty(), "state ", quoted(state.name), " has no next value");
+      outputs.push_back(next_[k]);
+      out_.step_outputs.push_back({Source::state, static_cast<int>(k)});
+    }
+    m.graph.outputs.clear();
+    for (const std::string& output : outputs) write.add_output(output);
+    remove_initializers(m);
+    for (int k : choice_.frozen) add_state(original_.graph.initializers[k].name, original_.graph.initializers[k].tensor, StateRole::frozen, k);
+  }
+
+  void add_scalar_inputs(NodeWriter& write) {
+    auto add = [&](const std::string& name, DType dtype, Source source) {
+      write.add_input(name, dtype, {});
+      out_.step_inputs.push_back({source, 0});
+    };
+    add(rate_, DType::f64, Source::learning_rate);
+    add(step_, DType::i64, Source::step);
+    if (form_.random) {
+      add(seed_, DType::i64, Source::seed);
+      add(call_, DType::i64, Source::call);
+    }
+    if (r_.accumulate > 1) add(apply_, DType::boolean, Source::apply);
+  }
+
+  // The gradients after accumulation and clipping.
+  std::vector<std::string> write_gradients(NodeWriter& write, const std::string& total, const std::vector<std::string>& names) {
+    std::vector<std::string> gradients = write.gradient(total, names);
+    const int count = static_cast<int>(names.size());
+    if (r_.accumulate > 1) {
+      const std::string share = literal(1.0 / static_cast<double>(r_.accumulate));
+      for (int k = 0; k < count; ++k) {
+        const Tensor initial = out_.states[k].initial;
+        std::string sum = fields_.unused(names[k] + "/accumulated");
+        int state = add_state(sum, filled(initial.dtype, initial.shape, 0), StateRole::optimiser, -1);
+        gradients[k] = write.elementwise({sum, gradients[k]}, "@0 + " + share + "*@1", names[k] + "/accumulated/sum");
+        next_[state] = write.elementwise({apply_, gradients[k]}, "@0 ? 0 : @1", names[k] + "/accumulated/next");
+      }
+    }
+    if (r_.clip_value > 0)
+      for (std::string& g : gradients) g = write.elementwise({g}, "min(max(@0, " + literal(-r_.clip_value) + "), " + literal(r_.clip_value) + ")", g + "/clipped");
+    if (r_.clip_norm > 0) {
+      std::string squares;
+      for (int k = 0; k < count; ++k) {
+        std::string own = write.reduce("sum", write.elementwise({gradients[k]}, "@0*@0", "train/square"), {}, false, "train/squared_norm");
+        if (out_.states[k].initial.dtype != DType::f64) own = write.cast(own, DType::f64, "train/squared_norm");
+        squares = squares.empty() ? own : write.elementwise({squares, own}, "@0 + @1", "train/squared_norm");
+      }
+      std::string scale = write.elementwise({squares}, "min(" + literal(r_.clip_norm) + "/(sqrt(@0) + 1e-6), 1)", "train/clip");
+      std::map<DType, std::string> scales = {{DType::f64, scale}};
+      for (int k = 0; k < count; ++k) {
+        DType dtype = out_.states[k].initial.dtype;
+        if (!scales.count(dtype)) scales[dtype] = write.cast(scale, dtype, "train/clip");
+        gradients[k] = write.elementwise({gradients[k], scales[dtype]}, "@0*@1", gradients[k] + "/clipped");
+      }
+    }
+    return gradients;
+  }
+
+  void write_updates(NodeWriter& write, const std::string& total) {
+    rate_ = fields_.unused("learning_rate");
+    step_ = fields_.unused("step");
+    apply_ = fields_.unused("apply");
+    std::vector<std::string> names;
+    for (const TrainedParameter& p : choice_.trained) names.push_back(original_.graph.initializers[p.initializer].name);
+    std::vector<std::string> gradients = write_gradients(write, total, names);
+    OptimiserWriter optimiser(write, r_.optimiser, rate_, step_);
+    const std::vector<std::string> slots = slots_of(r_.optimiser);
+    for (size_t k = 0; k < names.size(); ++k) {
+      const TrainedParameter& p = choice_.trained[k];
+      const Tensor initial = out_.states[k].initial;
+      ParameterUpdate update{names[k], gradients[k], initial.dtype, p.weight_decay, p.rate_scale, {}};
+      std::vector<int> states;
+      for (const std::string& slot : slots) {
+        update.slots.push_back(fields_.unused(names[k] + "/" + slot));
+        states.push_back(add_state(update.slots.back(), filled(initial.dtype, initial.shape, initial_slot(r_.optimiser)), StateRole::optimiser, -1));
+      }
+      NextValues next = optimiser.update(update);
+      next_[k] = applied(write, names[k], next.parameter);
+      for (size_t s = 0; s < states.size(); ++s) next_[states[s]] = applied(write, update.slots[s], next.slots[s]);
+      if (r_.average_decay > 0) {
+        std::string average = fields_.unused(names[k] + "/average");
+        int state = add_state(average, initial, StateRole::average, -1, static_cast<int>(k));
+        next_[state] = applied(write, average, write.elementwise({average, next_[k]}, literal(r_.average_decay) + "*@0 + " + literal(1 - r_.average_decay) + "*@1", average + "/next"));
+      }
+    }
+  }
+
+  // With accumulation only the last call of an update changes anything.
+  std::string applied(NodeWriter& write, const std::string& old, const std::string& next) {
+    if (r_.accumulate == 1) return next;
+    return write.elementwise({apply_, next, old}, "@0 ? @1 : @2", old + "/applied");
+  }
+
+  void remove_initializers(Model& m) {
+    std::set<std::string> states;
+    for (const TrainingState& state : out_.states)
+      if (state.initializer >= 0 && state.role != StateRole::frozen) states.insert(state.name);
+    std::set<std::string> read;
+    std::vector<std::string> outputs;
+    for (const Value& output : m.graph.outputs) outputs.push_back(output.name);
+    read = values_behind(m.graph, outputs);
+    auto unwanted = [&](const Initializer& i) { return states.count(i.name) > 0 || !read.count(i.name); };
+    m.graph.initializers.erase(std::remove_if(m.graph.initializers.begin(), m.graph.initializers.end(), unwanted), m.graph.initializers.end());
+  }
+
+  const Model& original_;
+  const Recipe& r_;
+  BatchFields fields_;
+  TrainingModel out_;
+  ParameterChoice choice_;
+  TrainingForm form_;
+  std::set<std::string> read_;
+  std::vector<std::string> next_;  // by state: the value of the step that it becomes
+  std::string seed_, call_, rate_, step_, apply_, first_loss_;
+};
+
+}  // namespace
+
+TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) { return Builder(model, recipe, lower).run(); }
+
+}  // namespace metac

@@ -1,0 +1,104 @@
+#include "compiler/train/parameters.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/nearest_name.h"
+
+namespace metac {
+namespace {
+
+// All that a node reads, bodies of its subgraphs included (their own names too: they are none of the graph's).
+void names_read(const Node& node, std::set<std::string>& names, int depth = 0) {
+  names.insert(node.inputs.begin(), node.inputs.end());
+  if (depth > 100) return;
+  for (const auto& [attribute, value] : node.attributes)
+    for (const auto& graph : value.graphs)
+      if (graph) {
+        for (const Node& inner : graph->nodes) names_read(inner, names, depth + 1);
+        for (const Value& output : graph->outputs) names.insert(output.name);
+      }
+}
+
+// Operands that say how and not what: shapes and scales that the compiler must know, nothing that learns.
+bool is_structure(const Node& node, size_t input) {
+  static const std::map<std::string, size_t> first = {{"Resize", 1}, {"Upsample", 1}, {"Dropout", 1}, {"Pad", 1}, {"Clip", 1}, {"QuantizeLinear", 1}, {"DequantizeLinear", 1},
+                                                      {"NonMaxSuppression", 2}, {"RoiAlign", 1}, {"Range", 0}, {"CumSum", 1}};
+  auto found = first.find(node.op_type);
+  return node.domain.empty() && found != first.end() && input >= found->second;
+}
+
+bool matches_any(const std::vector<Pattern>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& p) { return matches(p.glob, name); });
+}
+
+}  // namespace
+
+std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<std::string>& outputs) {
+  std::unordered_map<std::string, const Node*> producer;
+  for (const Node& node : graph.nodes)
+    for (const std::string& output : node.outputs) producer[output] = &node;
+  std::set<std::string> seen;
+  std::vector<std::string> open = outputs;
+  while (!open.empty()) {
+    std::string name = std::move(open.back());
+    open.pop_back();
+    if (name.empty() || !seen.insert(name).second) continue;
+    auto found = producer.find(name);
+    if (found == producer.end()) continue;
+    std::set<std::string> reads;
+    names_read(*found->second, reads);
+    open.insert(open.end(), reads.begin(), reads.end());
+  }
+  return seen;
+}
+
+ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::set<int>& statistics) {
+  std::set<std::string> structure;
+  for (const Node& node : model.graph.nodes)
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (is_structure(node, i)) structure.insert(node.inputs[i]);
+  ParameterChoice choice;
+  std::vector<std::string> names;
+  int64_t trained = 0, frozen = 0, halves = 0;
+  const double decay = recipe.optimiser.numbers.at("weight_decay");
+  for (size_t i = 0; i < model.graph.initializers.size(); ++i) {
+    const Initializer& init = model.graph.initializers[i];
+    if (!is_float(init.tensor.dtype) || !read.count(init.name) || structure.count(init.name) || statistics.count(static_cast<int>(i)) || init.tensor.element_count() == 0) continue;
+    names.push_back(init.name);
+    bool trains = recipe.train.empty() ? !init.tensor.shape.empty() : matches_any(recipe.train, init.name);
+    if (matches_any(recipe.freeze, init.name)) trains = false;
+    TrainedParameter parameter{static_cast<int>(i), decay, 1};
+    for (const GroupRecipe& group : recipe.groups) {
+      if (!matches_any(group.match, init.name)) continue;
+      parameter.weight_decay = group.weight_decay.value_or(parameter.weight_decay);
+      parameter.rate_scale = group.rate_scale.value_or(parameter.rate_scale);
+      if (group.frozen) trains = !*group.frozen;
+    }
+    if (trains && init.tensor.dtype != DType::f32 && init.tensor.dtype != DType::f64) ++halves, trains = false;
+    (trains ? trained : frozen) += init.tensor.element_count();
+    if (trains)
+      choice.trained.push_back(parameter);
+    else
+      choice.frozen.push_back(static_cast<int>(i));
+  }
+  auto check = [&](const std::vector<Pattern>& patterns) {
+    for (const Pattern& p : patterns)
+      if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(p.glob, name); }))
+        throw CompileError({p.place, "", concat("no parameter matches ", quoted(p.glob), "; there are ", names.size(), " in ", quoted(model.path),
+                                                names.empty() ? "" : concat(", the first is ", quoted(names[0])), suggestion(p.glob, names))});
+  };
+  check(recipe.train);
+  check(recipe.freeze);
+  for (const GroupRecipe& group : recipe.groups) check(group.match);
+  if (choice.trained.empty())
+    throw CompileError({recipe.path, "", concat("nothing is left to train: of ", names.size(), " float initialisers that the loss depends on, ", halves, " are of half precision and ",
+                                                choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars")});
+  choice.notes.push_back(concat(choice.trained.size(), " parameters train (", trained, " numbers)", choice.frozen.empty() ? "" : concat(", ", choice.frozen.size(), " stay as they are (", frozen, " numbers)")));
+  if (halves) choice.notes.push_back(concat(halves, " parameters are of half precision and stay as they are"));
+  return choice;
+}
+
+}  // namespace metac

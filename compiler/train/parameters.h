@@ -1,0 +1,30 @@
+// Which of a model's initialisers are trained, and how: the recipe's patterns against their names.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ops/model.h"
+#include "compiler/train/recipe.h"
+
+namespace metac {
+
+struct TrainedParameter {
+  int initializer = 0;
+  double weight_decay = 0, rate_scale = 1;
+};
+
+struct ParameterChoice {
+  std::vector<TrainedParameter> trained;
+  std::vector<int> frozen;         // float initialisers that the network reads and that stay as they are
+  std::vector<std::string> notes;
+};
+
+// Values of the graph that `outputs` depend on, initialisers and inputs included.
+std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<std::string>& outputs);
+
+// `read`: what the losses depend on. `statistics`: initialisers that are running statistics, which nothing trains by gradient. Throws
+// CompileError at the recipe's place where a pattern matches no parameter, and where nothing is left to train.
+ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::set<int>& statistics);
+
+}  // namespace metac

@@ -1,0 +1,126 @@
+// A recipe: how a model is trained, as a JSON document says it (docs/training.md is its reference). Reading checks everything that
+// can be checked without the model; what names values or parameters of the model carries its place for later messages.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ops/model.h"
+#include "runtime/train/train_tables.h"
+
+namespace metac {
+
+// Where in the recipe something stands: "recipe.json:3:14".
+using Place = std::string;
+
+struct Pattern {
+  std::string glob;  // '*' any characters, '?' one
+  Place place;
+};
+bool matches(std::string_view glob, std::string_view name);
+
+enum class Reduction { mean, sum, batch_mean };
+// What the network gives where a loss wants logarithms of probabilities.
+enum class ScoreForm { logits, log_probabilities, probabilities };
+
+struct LossRecipe {
+  std::string kind;
+  double weight = 1;                        // where there are several
+  std::string output, target;               // empty: the model's first output, "target"
+  ScoreForm form = ScoreForm::logits;       // cross_entropy, kl_divergence
+  Reduction reduction = Reduction::mean;
+  int64_t axis = 1;                         // of the classes
+  double label_smoothing = 0, beta = 1, margin = 1;
+  std::optional<int64_t> ignore_index;
+  std::vector<double> class_weights, positive_weight;
+  bool log_target = false;                  // kl_divergence
+  std::string body;                         // expression: element by element over `operands`
+  std::vector<std::string> operands;
+  std::vector<Node> nodes;                  // expression: nodes of the JSON IR
+  std::string value;                        // expression: which of their values is the loss, [batch, ...]
+  Place place, output_place, axis_place;
+};
+
+struct MetricRecipe {
+  std::string kind;    // accuracy, top_k, binary_accuracy, mae, mse, rmse, perplexity
+  std::string name;    // as it is shown
+  int64_t k = 1;
+  Place place;
+};
+
+struct OptimiserRecipe {
+  std::string kind;
+  std::map<std::string, double> numbers;  // every option of the kind, given or not: "momentum", "beta1", ...
+  bool is(std::string_view option) const { return numbers.at(std::string(option)) != 0; }
+  double operator[](std::string_view option) const { return numbers.at(std::string(option)); }
+};
+
+// Deviations for the parameters that match; later groups come before earlier ones.
+struct GroupRecipe {
+  std::vector<Pattern> match;
+  std::optional<double> weight_decay, rate_scale;
+  std::optional<bool> frozen;
+};
+
+struct ScheduleRecipe {
+  train::ScheduleKind kind = train::ScheduleKind::constant;
+  double final_rate = 0, initial_rate = 0, warmup = 0, period = 0, gamma = 0.1;
+  bool in_epochs = true;
+  std::vector<double> milestones;
+};
+
+struct FieldRecipe {
+  std::string name, from;
+  double scale = 1;
+  std::vector<double> mean, deviation;
+  bool channels_last = false, flip = false;
+  int64_t crop_padding = 0;
+  Place place;
+};
+
+struct DataRecipe {
+  train::DataFormat format = train::DataFormat::npz;
+  std::string train, validation;
+  double validation_split = 0;
+  bool shuffle = true, drop_last = true;
+  std::vector<FieldRecipe> fields;
+};
+
+// A value of the samples that neither the model nor a loss describes.
+struct DeclaredField {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  Place place;
+};
+
+struct Recipe {
+  std::string path;
+  int64_t batch = 32, epochs = 10, accumulate = 1, seed = 0;
+  std::vector<LossRecipe> losses;
+  std::vector<MetricRecipe> metrics;
+  OptimiserRecipe optimiser;
+  ScheduleRecipe schedule;
+  double clip_norm = 0, clip_value = 0;       // 0: none
+  double average_decay = 0;                   // exponential moving average of the parameters; 0: none
+  std::vector<Pattern> train, freeze;         // train empty: every parameter of rank 1 or more
+  std::vector<GroupRecipe> groups;
+  std::optional<double> dropout;              // ratio of all Dropout nodes, instead of their own
+  bool batch_statistics = true;               // BatchNormalization normalises by the batch; false: it stays as in inference
+  bool unbiased_variance = true;              // its running variance divides by n - 1, as PyTorch's
+  std::optional<double> batch_momentum;       // weight of the old running value, instead of the nodes' own
+  std::vector<DeclaredField> fields;
+  DataRecipe data;
+  // Of the training program.
+  int64_t checkpoint_every = 0, checkpoints_kept = 2, log_every = 1, evaluate_every = 1, patience = 0;
+  bool skip_non_finite = false;
+  std::string watch;                          // the metric that patience and the best weights look at; empty: the loss
+};
+
+// Throws CompileError with file, line and column.
+Recipe read_recipe(const std::string& path);
+Recipe read_recipe(std::string_view text, const std::string& path);
+
+}  // namespace metac

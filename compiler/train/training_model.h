@@ -1,0 +1,60 @@
+// A model and a recipe as two models: one step of training, and an evaluation. Both are ordinary models that the ordinary pipeline
+// compiles; nothing outside them knows what a loss, a derivative or an optimiser is.
+//
+//   step       inputs   the fields of a batch, scalars (learning rate, step, ...), all states
+//              outputs  the loss [], the metrics [], the next value of every state that has one
+//   evaluate   inputs   the fields of a batch, the states that the network reads
+//              outputs  the loss and the metrics of every sample, [batch] each
+//
+// Parameters (the model's float initialisers) are states and therefore inputs; those that are not trained stay initialisers.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/ops/lower_model.h"
+#include "compiler/ops/model.h"
+#include "compiler/train/recipe.h"
+
+namespace metac {
+
+struct TrainingState {
+  std::string name;                 // parameters and statistics: the model's; else unique: "weight/momentum"
+  Tensor initial;                   // its value before the first update
+  train::StateRole role = train::StateRole::parameter;
+  int partner = -1;                 // average: the state that it averages
+  int initializer = -1;             // parameter, frozen, statistic: which of the model's it is
+};
+
+// What stands at a position among the inputs or outputs of a model.
+struct TrainingPort {
+  train::Source source = train::Source::data;
+  int index = 0;                    // of the field, state or metric
+};
+
+struct TrainingField {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;       // of one sample
+};
+
+struct TrainingMetric {
+  std::string name;
+  train::Aggregate aggregate = train::Aggregate::mean;
+  bool greater_is_better = false;
+};
+
+struct TrainingModel {
+  Model step, evaluate;
+  std::vector<TrainingPort> step_inputs, step_outputs, evaluate_inputs, evaluate_outputs;
+  std::vector<TrainingField> fields;
+  std::vector<TrainingState> states;
+  std::vector<TrainingMetric> metrics;
+  std::string loss, optimiser;      // for people
+  std::vector<std::string> notes;   // what was put back into training form, and what could not be
+};
+
+// `lower`: the shapes and dims that the command line fixes; the batch is the recipe's. Throws CompileError that names the recipe's
+// line or the model's file.
+TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower);
+
+}  // namespace metac
