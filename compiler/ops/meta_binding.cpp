@@ -66,6 +66,8 @@ struct MetaScope::Context {
   // The literal as that dtype.
   Expr adapt(const Typed& value, DType dtype, const MetaExpression& at) const {
     if (!value.literal || value.e->dtype == dtype) return value.e;
+    if (value.e->kind == ExprKind::call)  // "c ? 0 : 1" is a literal as its branches are
+      return select(value.e->args[0], adapt({value.e->args[1], true}, dtype, at), adapt({value.e->args[2], true}, dtype, at));
     bool is_real = value.e->kind == ExprKind::float_constant;
     if (is_float(dtype)) return constant_of(dtype, is_real ? value.e->float_value : static_cast<double>(value.e.as_int()));
     if (is_real) refuse(at, concat("a real number meets ", name_of(dtype), "; convert one of them"));
@@ -333,7 +335,8 @@ MetaScope::Typed MetaScope::apply(Fn fn, std::vector<Typed> values, const MetaEx
   if (fn == Fn::add || fn == Fn::sub || fn == Fn::mul) context.check_magnitude(fn, values[0].e, values[1].e, e);
   std::vector<Expr> arguments;
   for (const Typed& value : values) arguments.push_back(value.e);
-  return {call(fn, std::move(arguments)), literal && !yields_bool(fn)};
+  Expr result = call(fn, std::move(arguments));
+  return {result, literal && !yields_bool(fn) && result.is_constant()};
 }
 
 MetaScope::Typed MetaScope::bind_unary(const MetaExpression& e, Context& context) {

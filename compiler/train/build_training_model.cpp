@@ -67,7 +67,7 @@ class Builder {
       if (loss.weight != 1) value = write.elementwise({value}, "@0*" + literal(loss.weight), "train/loss");
       total = total.empty() ? value : write.elementwise({total, value}, "@0 + @1", "train/loss");
     }
-    outputs.push_back(write.cast(total, DType::f32, "train/loss"));
+    outputs.push_back(total);
     for (const MetricRecipe& metric : r_.metrics) outputs.push_back(write.cast(write_metric(c, metric, r_.losses[0], first_loss_), DType::f32, "train/" + metric.name));
     for (const MetricRecipe& metric : r_.metrics) out_.metrics.push_back({metric.name, aggregate_of(metric), greater_is_better(metric)});
     return outputs;
@@ -138,7 +138,7 @@ class Builder {
       if (loss.weight != 1) value = write.elementwise({value}, "@0*" + literal(loss.weight), "train/loss");
       total = total.empty() ? value : write.elementwise({total, value}, "@0 + @1", "train/loss");
     }
-    std::vector<std::string> outputs = {write.cast(total, DType::f32, "train/loss")};
+    std::vector<std::string> outputs = {total};
     out_.step_outputs.push_back({Source::loss, 0});
     for (size_t k = 0; k < r_.metrics.size(); ++k) {
       std::string per_sample = write_metric(c, r_.metrics[k], r_.losses[0], first_per_sample);

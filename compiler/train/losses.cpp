@@ -56,7 +56,7 @@ LossValues write_bce(const LossContext& c, const LossRecipe& loss) {
 LossValues write_bce_smooth_l1(const LossContext& c, const LossRecipe& loss) {
   Pair p = same_shape_pair(c, loss);
   std::vector<std::string> operands = {p.output, p.target};
-  for (const char* weight : {"heat_weight", "reg_weight"}) {
+  for (const std::string weight : {"heat_weight", "reg_weight"}) {
     TypedShape type = c.field(weight, p.type, loss.place);
     if (type.dtype != p.type.dtype || type.shape != p.type.shape)
       refuse(loss.place, concat("field ", quoted(weight), " is ", name_of(type.dtype), " ", to_string(type.shape), ", the output ", name_of(p.type.dtype), " ", to_string(p.type.shape)));
