@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "memory.h"
+#include "sha256.h"
 #include "status.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
@@ -25,6 +28,33 @@ struct WeightsHeader {
 };
 constexpr int64_t weights_offset = 4096;
 constexpr size_t most_populated = size_t{1} << 30;
+
+// Writes a weights file: beside `path` first, then under its name, so that a library that opens it finds the old one or the new one.
+inline bool write_weights_file(const char* path, const void* block, int64_t bytes, const char* layout, Failure& failure) {
+  char temporary[4096 + 8];
+  if (std::snprintf(temporary, sizeof temporary, "%s.tmp", path) >= static_cast<int>(sizeof temporary)) return failure.set(Status::io, "the path of the weights is too long");
+  WeightsHeader header = {};
+  std::memcpy(header.magic, "metacwts", 8);
+  header.format = 1;
+  header.offset = static_cast<uint32_t>(weights_offset);
+  header.bytes = bytes;
+  std::memcpy(header.layout, layout, sizeof header.layout);
+  Sha256Sum sum;
+  sum.update(block, static_cast<size_t>(bytes));
+  sum.finish(header.content);
+  static const char padding[weights_offset - sizeof(WeightsHeader)] = {};
+  FILE* file = std::fopen(temporary, "wb");
+  if (file == nullptr) return failure.set(Status::io, "cannot write %s: %s", temporary, std::strerror(errno));
+  bool good = std::fwrite(&header, 1, sizeof header, file) == sizeof header && std::fwrite(padding, 1, sizeof padding, file) == sizeof padding;
+  good = good && std::fwrite(block, 1, static_cast<size_t>(bytes), file) == static_cast<size_t>(bytes);
+  good = good && std::fflush(file) == 0 && fsync(fileno(file)) == 0;
+  good = std::fclose(file) == 0 && good;
+  good = good && std::rename(temporary, path) == 0;
+  if (good) return true;
+  failure.set(Status::io, "cannot write the weights %s: %s", path, std::strerror(errno));
+  std::remove(temporary);
+  return false;
+}
 
 class Weights {
  public:

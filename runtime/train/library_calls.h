@@ -55,9 +55,7 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
     return status;                                                                                                            \
   }                                                                                                                           \
   inline int32_t write_weights(void* context, const void* const* parameters, int32_t count, const char* path) {               \
-    name##_context* const to = static_cast<name##_context*>(context);                                                         \
-    const int32_t status = static_cast<int32_t>(name##_set_weights(to, parameters, count));                                   \
-    return status != 0 ? status : static_cast<int32_t>(name##_write_weights(to, path));                                       \
+    return static_cast<int32_t>(name##_write_weights(static_cast<name##_context*>(context), parameters, count, path));        \
   }                                                                                                                           \
   inline void destroy(void* context) { name##_destroy(static_cast<name##_context*>(context)); }                               \
   inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\

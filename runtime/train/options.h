@@ -22,7 +22,6 @@ struct Options {
 inline std::string help_text(const TrainTables& t) {
   const Settings& s = t.settings;
   const std::string name = std::string(t.name) + "_train";
-  auto every = [](int64_t updates) { return updates > 0 ? text_of(updates, " updates") : std::string("epoch"); };
   return text_of(
       name, ": trains ", t.name, " (", t.loss, ", ", t.optimiser, ", ", s.batch, " samples a batch", s.accumulate > 1 ? text_of(", ", s.accumulate, " batches an update") : "", ").\n\n",
       "  ", name, " --data DIR                  train, from the beginning\n",
@@ -35,7 +34,7 @@ inline std::string help_text(const TrainTables& t) {
       "  --init FILE           begin with the values of a safetensors file, as far as names and shapes fit\n",
       "  --checkpoint FILE     for --evaluate and --export-only: this checkpoint, not the newest\n\n",
       "How long and how\n",
-      "  --epochs N            ", s.epochs, "\n",
+      "  --epochs N            passes over the training data (", s.epochs, ")\n",
       "  --updates N           stop after so many updates in all (default: no limit)\n",
       "  --rate R              greatest learning rate of the schedule (", t.schedule.rate, ")\n",
       "  --seed N              decides order, augmentation, split and dropout (", s.seed, ")\n",
@@ -47,7 +46,7 @@ inline std::string help_text(const TrainTables& t) {
       "  --resume              go on from the newest whole checkpoint in --out; the result is the same, bit for bit, as without the break\n",
       "  --strict              with --resume: refuse a damaged checkpoint instead of going back to the one before\n",
       "  --restart             remove the checkpoints of an earlier run in --out and begin anew\n",
-      "  --checkpoint-every N  updates; 0: every epoch (every ", every(s.checkpoint_every), ")\n",
+      "  --checkpoint-every N  updates between checkpoints; 0: one at the end of every epoch (", s.checkpoint_every, ")\n",
       "  --keep N              checkpoints that are kept (", s.checkpoints_kept, ")\n",
       "  --log-every N         updates between lines of the log (", s.log_every, ")\n",
       "  --evaluate-every N    epochs between evaluations (", s.evaluate_every, ")\n",

@@ -137,7 +137,7 @@ class Trainer {
     LogLine line("train");
     line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.interval));
     for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, train_metric(p_.interval, m));
-    line.add("rate", rate).add("seconds", now_seconds() - begun_);
+    line.add("rate", rate).add("seconds", std::round((now_seconds() - begun_) * 1000) / 1000);
     log_.write(line);
     p_.interval.clear();
   }
@@ -180,7 +180,7 @@ class Trainer {
       best = note_result(scores);
       if (best && p_.epoch > 0) text += "  best";
     }
-    line.add("seconds", now_seconds() - begun_);
+    line.add("seconds", std::round((now_seconds() - begun_) * 1000) / 1000);
     log_.write(line);
     progress_.say(text + "  " + duration_text(now_seconds() - begun_));
     p_.whole_epoch.clear();

@@ -203,6 +203,18 @@ bool refit(@name@_context& context, const FunctionProgram& function, const void*
   return true;
 }
 
+// Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero; nullptr: the failure says why.
+char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block) {
+  context.failure.clear();
+  bool all = count == @NAME@_PARAMETERS && (parameters != nullptr || count == 0);
+  for (int32_t i = 0; all && i < count; ++i) all = parameters[i] != nullptr || parameter_ports[i].dims == nullptr;
+  if (!all) return context.failure.set(Status::invalid_argument, "%d parameters given, the model has %d", count, @NAME@_PARAMETERS), nullptr;
+  if (!block.reserve(weights_bytes + alignment))
+    return context.failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(weights_bytes)), nullptr;
+  std::memset(block.data(), 0, static_cast<size_t>(cleared));
+  return static_cast<char*>(block.data());
+}
+
 }  // namespace
 
 extern "C" {
@@ -275,20 +287,9 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
   Failure& failure = context->failure;
-  failure.clear();
-  bool all = count == @NAME@_PARAMETERS && (parameters != nullptr || count == 0);
-  for (int32_t i = 0; all && i < count; ++i) all = parameters[i] != nullptr || parameter_ports[i].dims == nullptr;
-  if (!all) {
-    failure.set(Status::invalid_argument, "%d parameters given, the model has %d", count, @NAME@_PARAMETERS);
-    return status_of(failure);
-  }
   Block block;
-  if (!block.reserve(weights_bytes + alignment)) {
-    failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(weights_bytes));
-    return status_of(failure);
-  }
-  char* const bytes = static_cast<char*>(block.data());
-  std::memset(bytes, 0, static_cast<size_t>(shared_weights_bytes));
+  char* const bytes = begin_block(*context, parameters, count, shared_weights_bytes, block);
+  if (bytes == nullptr) return status_of(failure);
   for (int32_t f = 0; f < function_count; ++f)
     if (!refit(*context, context->variant->functions[f], parameters, bytes)) return status_of(failure);
   const void* held = context->target.hold(bytes, weights_bytes, failure);
@@ -297,6 +298,26 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
   context->block = held;
   for (Callable& callable : context->functions) callable.executor.set_weights(held);
   return @NAME@_OK;
+}
+
+@name@_status @name@_write_weights(@name@_context* context, const void* const* parameters, int32_t count, const char* path) {
+  if (context == nullptr || !context->usable || path == nullptr) return @NAME@_INVALID_ARGUMENT;
+  const Hold hold(*context);
+  if (!hold) return @NAME@_BUSY;
+  Failure& failure = context->failure;
+  Block block;
+  char* const bytes = begin_block(*context, parameters, count, weights_bytes, block);
+  if (bytes == nullptr) return status_of(failure);
+  for (int32_t v = 0; v < variant_count; ++v) {  // the file is for all of them
+    if (const char* lacking = variants[v].lacking()) {
+      failure.set(Status::unsupported, "this CPU has no %s, which preparing the weights of the code for %s needs", lacking, variants[v].cpu);
+      return status_of(failure);
+    }
+    for (int32_t f = 0; f < function_count; ++f)
+      if (!refit(*context, variants[v].functions[f], parameters, bytes)) return status_of(failure);
+  }
+  write_weights_file(path, bytes, weights_bytes, weights_layout, failure);
+  return status_of(failure);
 }
 
 int64_t @name@_static_arena_bytes(void) { return variants[0].functions[0].run->arena_bytes; }

@@ -116,6 +116,10 @@ typedef struct @name@_options {
  * @name@_parameter(k). They are prepared (folded, packed) into memory of the context; the caller's are not kept. */
 @NAME@_API @name@_status @name@_set_weights(@name@_context* context, const void* const* parameters, int32_t count);
 
+/* Prepares parameters, given as to @name@_set_weights, and writes them as a weights file: what @name@_create() of this library takes as
+ * options->weights, in any program. The context stays as it is; the file is there whole or not at all. */
+@NAME@_API @name@_status @name@_write_weights(@name@_context* context, const void* const* parameters, int32_t count, const char* path);
+
 /* Working memory: what is planned ahead (open dims excluded), and what the context holds now. */
 @NAME@_API int64_t @name@_static_arena_bytes(void);
 @NAME@_API int64_t @name@_arena_bytes(const @name@_context* context);

@@ -58,6 +58,9 @@ class Model {
   void set_weights(const std::vector<const void*>& parameters) {
     check(@name@_set_weights(context_, parameters.data(), static_cast<int32_t>(parameters.size())));
   }
+  void write_weights(const std::vector<const void*>& parameters, const std::string& path) {
+    check(@name@_write_weights(context_, parameters.data(), static_cast<int32_t>(parameters.size()), path.c_str()));
+  }
   @name@_context* get() const { return context_; }
 
  private:

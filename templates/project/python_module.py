@@ -84,6 +84,7 @@ def _load(path):
         "output": (ctypes.POINTER(_Port), [ctypes.c_int32]),
         "parameter": (ctypes.POINTER(_Port), [ctypes.c_int32]),
         "set_weights": (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32]),
+        "write_weights": (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32, ctypes.c_char_p]),
         "arena_bytes": (ctypes.c_int64, [context]),
         "model_hash": (ctypes.c_char_p, []),
         "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
@@ -205,14 +206,25 @@ class Model:
 
     __call__ = run
 
-    def set_weights(self, parameters):
-        """parameters: {name: array} for every one of `parameters`, as the model's file has them."""
+    def _parameters(self, parameters):
+        """Arrays of all parameters, which must be kept, and their addresses."""
         ports = self.parameters
         arrays = [self._array(parameters[port.name], port, "parameter") for port in ports]
         for port, array in zip(ports, arrays):
             if array.shape != port.shape:
                 raise ValueError("parameter %r is %s, expected %s" % (port.name, array.shape, port.shape))
-        pointers = (ctypes.c_void_p * max(1, len(arrays)))(*[array.ctypes.data for array in arrays])
+        return arrays, (ctypes.c_void_p * max(1, len(arrays)))(*[array.ctypes.data for array in arrays])
+
+    def set_weights(self, parameters):
+        """parameters: {name: array} for every one of `parameters`, as the model's file has them."""
+        arrays, pointers = self._parameters(parameters)
         status = self._library.@name@_set_weights(self._context, pointers, len(arrays))
+        if status != 0:
+            raise Error(status, self._message())
+
+    def write_weights(self, parameters, path):
+        """Prepares parameters as set_weights does and writes them as a weights file, for Model(weights=path)."""
+        arrays, pointers = self._parameters(parameters)
+        status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())

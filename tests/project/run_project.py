@@ -156,13 +156,17 @@ for cpu in given:
     m, other = several.Model(cpu=cpu), several.Model(cpu=cpu)
     assert m.cpu == cpu
     rng = np.random.default_rng(1)
-    other.set_weights({p.name: rng.random(p.shape, p.dtype) / 10 for p in m.parameters})
+    values = {p.name: rng.random(p.shape, p.dtype) / 10 for p in m.parameters}
+    other.set_weights(values)
     y = other.run({"image": x})["probabilities"]
+    other.write_weights(values, "written.weights")  # by each: the file is for all of them
+    for another in given:
+        assert np.abs(several.Model(cpu=another, weights="written.weights").run({"image": x})["probabilities"] - y).max() < 1e-5
     seen = y if cpu == given[0] else seen
     assert np.abs(y - seen).max() < 1e-5 and np.abs(y - m.run({"image": x})["probabilities"]).max() > 1e-3
 assert several.Model().cpu == given[0]
 """ % (str(DIGITS / "digit_3.npy"), list(alone))
-        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(folder / "python")})
+        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(folder / "python")}, cwd=self.work)
         # As on lesser machines, down to one that can run none. The sources are the test's own copy.
         text = (folder / "src/library.cpp").read_text()
         for lacking, expected in (([], names[0]), (["avx512f"], names[1]), (["avx512f", "avx2"], names[2])):
@@ -203,7 +207,7 @@ assert several.Model().cpu == given[0]
 
     def python_module(self):
         script = """
-import numpy as np, first
+import hashlib, numpy as np, first
 with first.Model(threads=2) as m:
     x = np.load(%r)
     y = m.run({"image": x})["probabilities"]
@@ -222,8 +226,17 @@ with first.Model(threads=2) as m:
     zeros = {p.name: np.zeros(p.shape, p.dtype) for p in m.parameters}
     m.set_weights(zeros)
     assert np.ptp(np.nan_to_num(m.run({"image": x})["probabilities"])) == 0
+    rng = np.random.default_rng(1)
+    values = {p.name: (rng.random(p.shape) / 10).astype(p.dtype) for p in m.parameters}
+    m.set_weights(values)
+    m.write_weights(values, "written.weights")
+    assert (first.Model(threads=1, weights="written.weights").run({"image": x})["probabilities"] == m.run({"image": x})["probabilities"]).all()
+    file = open("written.weights", "rb").read()
+    assert file[88:152].decode() == hashlib.sha256(file[4096:]).hexdigest()
+    try: m.write_weights(values, "no/such/folder/written.weights"); raise SystemExit("written")
+    except first.Error as e: assert "cannot write no/such/folder/written.weights" in str(e), e
 """ % str(DIGITS / "digit_3.npy")
-        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")})
+        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")}, cwd=self.work)
 
     def weights_that_do_not_fit(self):
         program, weights = self.first / "bin/first_run", (self.first / "first.weights").read_bytes()

@@ -1,6 +1,8 @@
 // .npy, .npz and .pb: what is written is read back; whatever is damaged is an error, never a crash.
 #include "runtime/tensor_proto.h"
 
+#include "runtime/sha256.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -76,6 +78,21 @@ TEST(TensorFiles, DamagedTensorProtosAreRefused) {
   FileTensor t;
   EXPECT_NE(parse_tensor_proto(bytes_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), &t), "");
   EXPECT_NE(parse_tensor_proto(bytes_of("\x10\x08"), &t), "");  // strings
+}
+
+// The examples of FIPS 180-2, and a text that is given in pieces.
+TEST(Sha256, KnownValues) {
+  auto digits = [](const std::string& text, size_t piece) {
+    Sha256Sum sum;
+    for (size_t at = 0; at < text.size(); at += piece) sum.update(text.data() + at, std::min(piece, text.size() - at));
+    char hex[64];
+    sum.finish(hex);
+    return std::string(hex, 64);
+  };
+  EXPECT_EQ(digits("", 1), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(digits("abc", 2), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(digits("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 7), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(digits(std::string(1000000, 'a'), 1000), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 TEST(TensorFiles, DamagedArchivesAreRefused) {
