@@ -96,6 +96,7 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
 stage project "$python" tests/project/run_project.py --build build/ci
+stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
 stage build-asan build asan metac metac_read_files
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20 --memory 3

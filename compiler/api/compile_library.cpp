@@ -63,7 +63,11 @@ class LibraryCompiler {
   }
 
   LibraryReport run(const std::string& folder) {
-    for (const CpuTarget& cpu : cpus_of(o_)) made_.push_back(make(cpu));
+    for (const CpuTarget& cpu : cpus_of(o_)) {
+      made_.push_back(make(cpu, {}));
+      if (o_.gradient)
+        for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp}) made_.push_back(make(cpu, derivative));
+    }
     const double begin = seconds();
     std::vector<LibraryProgram> programs;
     for (const auto& made : made_) programs.push_back(made->program);
@@ -87,9 +91,10 @@ class LibraryCompiler {
   }
 
  private:
-  std::unique_ptr<Made> make(const CpuTarget& cpu) {
+  std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative) {
     double begin = seconds();
     std::unique_ptr<Graph> graph = lower_model(model_, o_.lower);
+    if (derivative) differentiate(*graph, *derivative, *o_.gradient);
     double lowered = seconds();
     CompileOptions options = o_.compile;
     options.cpu = cpu;
@@ -99,7 +104,7 @@ class LibraryCompiler {
     double compiled = seconds();
     // Preparing the weights runs here, whatever machine the library is for.
     made->weights = run_prepare(made->model, runs_here(cpu) ? cpu : cpu_target("native"));
-    made->program = {&made->model, made->weights.get(), cpu, "run"};
+    made->program = {&made->model, made->weights.get(), cpu, derivative ? name_of(*derivative) : "run"};
     report_.lower_seconds += lowered - begin;
     report_.compile_seconds += compiled - lowered;
     report_.prepare_seconds += seconds() - compiled;
@@ -113,6 +118,7 @@ class LibraryCompiler {
     project.cuda = o_.cuda;
     project.embed_weights = o_.embed_weights;
     project.model_hash = model_.sha256;
+    if (o_.gradient) project.value_kinds = *o_.gradient == Wrt::inputs ? "inputs" : *o_.gradient == Wrt::parameters ? "parameters" : "inputs and parameters";
     project.recorded = o_.recorded;
     for (const Node& node : model_.graph.nodes) project.nodes.push_back({node.name, node.op_type});
     return project;

@@ -3,9 +3,11 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/autodiff/derivative_program.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
 #include "compiler/passes/compile.h"
@@ -15,6 +17,7 @@ namespace metac {
 struct LibraryOptions {
   CompileOptions compile;
   std::vector<CpuTarget> cpus;     // code for each, chosen at run time; empty: for compile.cpu alone
+  std::optional<Wrt> gradient;     // --grad: derivatives beside the model, and by what
   LowerOptions lower;
   CudaTarget cuda;                 // where compile.target is cuda
   std::string name;                // of the library; empty: from the model's file name

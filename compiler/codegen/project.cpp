@@ -249,6 +249,23 @@ class Writer {
     return text;
   }
 
+  // What --grad adds to the interface.
+  void fill_derivatives(size_t functions) {
+    std::string names;
+    for (size_t p = 1; p < functions; ++p) {
+      const CompiledProgram& run = programs_[p].model->run;
+      names += concat(p > 1 ? ", " : "", '"', programs_[p].function, '"');
+      values_[programs_[p].function + "_input_count"] = std::to_string(run.inputs.size());
+      values_[programs_[p].function + "_output_count"] = std::to_string(run.outputs.size());
+    }
+    METAC_ASSERT(names.empty() || names == "\"vjp\", \"jvp\", \"hvp\"", "functions of a library: ", names);
+    values_["value_kinds"] = o_.value_kinds;
+    values_["derivative_names"] = "[" + names + "]";
+    for (const auto& [value, from] : {std::pair{"derivative_declarations", "api_grad.h"}, std::pair{"derivative_members", "api_grad.hpp"},
+                                      std::pair{"derivative_functions", "api_grad.cpp"}, std::pair{"derivative_methods", "python_grad.py"}})
+      values_[value] = names.empty() ? "" : fill_template(concat("templates/project/", from), values_);
+  }
+
   void fill_all() {
     size_t most_rank = 8;
     for (const LibraryProgram& program : programs_)
@@ -279,6 +296,7 @@ class Writer {
     values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
+    fill_derivatives(functions);
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
                                                                         {"include/" + name_ + ".h", "api.h"},

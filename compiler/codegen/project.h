@@ -22,7 +22,7 @@ struct LibraryProgram {
   const CompiledModel* model = nullptr;
   const std::byte* weights = nullptr;  // the weights block as run_prepare lays it out, run.weight_bytes bytes
   CpuTarget cpu;
-  std::string function = "run";        // or another identifier: NAME_run, NAME_vjp, ...
+  std::string function = "run";        // then "vjp", "jvp" and "hvp", or nothing
 };
 
 struct ProjectOptions {
@@ -33,6 +33,7 @@ struct ProjectOptions {
   bool embed_weights = false;
   std::string model_hash;             // SHA-256 of the model's file
   std::vector<NodeLabel> nodes;       // by node index
+  std::string value_kinds;            // what derivatives are by, for people: "inputs and parameters"
   std::map<std::string, std::string> recorded;  // options for the manifest: "shape x" -> "1x3x224x224"
 };
 
@@ -53,7 +54,7 @@ void check_project_name(const std::string& name);
 // "Model v2.onnx" -> "model_v2": a usable name out of a file's name.
 std::string project_name_for(const std::string& file_name);
 
-// All programs of a library: for every CPU the same functions in the same order, "run" first; the CPU to be preferred first.
+// All programs of a library: for every CPU "run" and, with derivatives, "vjp", "jvp", "hvp"; the CPU to be preferred first.
 // They share one list of parameters and one weights file. Models and weights must outlive the Project.
 Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options);
 // The library of one program, for options.cpu.

@@ -19,7 +19,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler;
+  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad;
   bool embed_weights = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -43,6 +43,7 @@ std::map<std::string, std::string> recorded(const Options& o) {
     for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
     return all;
   };
+  if (!o.grad.empty()) rows["grad"] = o.grad;
   if (o.target != "cpu") rows["target"] = o.target;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
@@ -110,6 +111,7 @@ int run(const Options& o) {
     compile_graph(*graph, library.compile);
     return exit_good;
   }
+  if (!o.grad.empty()) library.gradient = o.grad == "inputs" ? Wrt::inputs : o.grad == "parameters" ? Wrt::parameters : Wrt::all;
   library.name = o.name;
   library.embed_weights = o.embed_weights;
   library.build = !o.no_build;
@@ -149,7 +151,9 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--print-after", o->print_after, "print the program after this pass")->check(CLI::IsMember(passes))->type_name("PASS");
   command->add_flag("--time-passes", o->times, "say how long each part took");
   command->add_flag("--json", o->json, "the summary as JSON");
-  for (const char* name : {"--grad", "--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
+  command->add_flag("--grad{all}", o->grad, "derivatives too (NAME_vjp, NAME_jvp, NAME_hvp), by all floating-point inputs and parameters, or by --grad=inputs or --grad=parameters alone")
+      ->check(CLI::IsMember({"inputs", "parameters", "all"}));
+  for (const char* name : {"--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
   for (const char* name : {"--train", "--memory-budget", "--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });

@@ -242,7 +242,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   }
   context->weights.populate(0, shared_weights_bytes);
   context->block = context->target.hold(context->weights.block(), weights_bytes, context->failure);
-  if (!context->failure.ok() || !make(*context, 0)) return status_of(context->failure);
+  if (!context->failure.ok() || !make(*context, run_function)) return status_of(context->failure);
   context->usable = true;
   return @NAME@_OK;
 }
@@ -254,16 +254,16 @@ void @name@_destroy(@name@_context* context) {
 }
 
 @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
-  return call(context, 0, inputs, input_count, outputs, output_count);
+  return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
+@derivative_functions@@name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                                int32_t output_count) {
   if (context == nullptr || !context->usable || outputs == nullptr || output_count != @NAME@_OUTPUTS) return @NAME@_INVALID_ARGUMENT;
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
   context->failure.clear();
-  Callable& run = context->functions[0];
+  Callable& run = context->functions[run_function];
   if (!take_inputs(*context, run, inputs, input_count)) return status_of(context->failure);
   if (run.executor.bind_shapes(run.inputs.data(), input_count) != Status::ok) {
     context->failure = run.executor.failure();
@@ -278,8 +278,8 @@ const char* @name@_last_error(const @name@_context* context) { return context ==
 const char* @name@_cpu(int32_t index) { return index >= 0 && index < variant_count ? variants[index].cpu : nullptr; }
 const char* @name@_cpu_of(const @name@_context* context) { return context == nullptr || context->variant == nullptr ? "" : context->variant->cpu; }
 
-const @name@_port* @name@_input(int32_t index) { return input_port(0, index); }
-const @name@_port* @name@_output(int32_t index) { return output_port(0, index); }
+const @name@_port* @name@_input(int32_t index) { return input_port(run_function, index); }
+const @name@_port* @name@_output(int32_t index) { return output_port(run_function, index); }
 const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index < @NAME@_PARAMETERS ? &parameter_ports[index] : nullptr; }
 
 @name@_status @name@_set_weights(@name@_context* context, const void* const* parameters, int32_t count) {

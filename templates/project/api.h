@@ -99,7 +99,7 @@ typedef struct @name@_options {
 @NAME@_API @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                      int32_t output_count);
 
-/* The dims of the outputs for inputs of these dims (data is ignored), without running. A dim that only the data decides
+@derivative_declarations@/* The dims of the outputs for inputs of these dims (data is ignored), without running. A dim that only the data decides
  * is -1. Sets rank, dims and bytes (-1 where not known) of every output. */
 @NAME@_API @name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count,
                                @name@_tensor* outputs, int32_t output_count);

@@ -12,6 +12,9 @@ struct WeightSource {
   int64_t offset, bytes;
 };
 
+// Functions by number: @name@_run, and with --grad those that follow.
+enum Function : int32_t { run_function, vjp_function, jvp_function, hvp_function };
+
 // What a function of the library does on one CPU.
 struct FunctionProgram {
   const Program* run;

@@ -87,9 +87,13 @@ def _load(path):
         "write_weights": (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int32, ctypes.c_char_p]),
         "arena_bytes": (ctypes.c_int64, [context]),
         "model_hash": (ctypes.c_char_p, []),
+        "output_shapes": (ctypes.c_int, [context, ctypes.POINTER(_Tensor), ctypes.c_int32, ctypes.POINTER(_Tensor), ctypes.c_int32]),
         "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
         "cpu_of": (ctypes.c_char_p, [context]),
     }
+    for function in @derivative_names@:
+        signatures[function] = signatures["run"]
+        signatures[function + "_input"] = signatures[function + "_output"] = signatures["input"]
     for name, (result, arguments) in signatures.items():
         function = getattr(library, "@name@_" + name)
         function.restype, function.argtypes = result, arguments
@@ -111,8 +115,8 @@ class Model:
     def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
-        self.inputs = _ports(self._library.@name@_input)
-        self.outputs = _ports(self._library.@name@_output)
+        self._known_ports = {}
+        self.inputs, self.outputs = self._ports("run", "input"), self._ports("run", "output")
         options = _Options()
         options.weights = os.fsencode(weights) if weights else None
         options.threads, options.pin = threads, int(pin)
@@ -165,44 +169,61 @@ class Model:
             raise ValueError("%s %r has %d dims" % (what, port.name, value.ndim))
         return np.asarray(value, dtype=port.dtype, order="C")
 
-    def run(self, inputs, outputs=None, copy=True):
-        """inputs: {name: array} or a sequence in order. Returns {name: array}."""
+    def _inputs(self, inputs):
         if not isinstance(inputs, dict):
             inputs = dict(zip((port.name for port in self.inputs), inputs))
         unknown = [name for name in inputs if name not in {port.name for port in self.inputs}]
         missing = [port.name for port in self.inputs if port.name not in inputs]
         if unknown or missing:
             raise ValueError("inputs: unknown %r, missing %r; the model has %r" % (unknown, missing, [port.name for port in self.inputs]))
-        arrays = [self._array(inputs[port.name], port, "input") for port in self.inputs]
-        given = (_Tensor * max(1, len(arrays)))()
-        for tensor, array in zip(given, arrays):
+        return [self._array(inputs[port.name], port, "input") for port in self.inputs]
+
+    @staticmethod
+    def _tensors(arrays):
+        tensors = (_Tensor * max(1, len(arrays)))()
+        for tensor, array in zip(tensors, arrays):
             tensor.data, tensor.rank = array.ctypes.data, array.ndim
             tensor.dims[: array.ndim] = array.shape
-        results = (_Tensor * max(1, len(self.outputs)))()
-        for tensor, port in zip(results, self.outputs):
+        return tensors
+
+    def _call(self, function, arrays, outputs=None, copy=True):
+        """Pairs of name and array, in the order of the function's outputs."""
+        ports = self._ports(function, "output")
+        results = (_Tensor * max(1, len(ports)))()
+        for tensor, port in zip(results, ports):
             memory = (outputs or {}).get(port.name)
             if memory is None:
                 continue
             if memory.dtype != port.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
                 raise TypeError("output %r needs a writeable, contiguous array of %s" % (port.name, port.dtype))
             tensor.data, tensor.bytes = memory.ctypes.data, memory.nbytes
-        status = self._library.@name@_run(self._context, given, len(arrays), results, len(self.outputs))
+        call = getattr(self._library, "@name@_" + function)
+        status = call(self._context, self._tensors(arrays), len(arrays), results, len(ports))
         if status != 0:
             raise Error(status, self._message())
-        answer = {}
-        for tensor, port in zip(results, self.outputs):
+        answer = []
+        for tensor, port in zip(results, ports):
             shape = tuple(tensor.dims[: tensor.rank])
             memory = (outputs or {}).get(port.name)
             if memory is not None:
                 count = tensor.bytes // port.dtype.itemsize
-                answer[port.name] = memory.reshape(-1)[:count].reshape(shape)
-                continue
-            if tensor.bytes == 0:
-                answer[port.name] = np.empty(shape, port.dtype)
-                continue
-            view = np.frombuffer((ctypes.c_char * tensor.bytes).from_address(tensor.data), port.dtype).reshape(shape)
-            answer[port.name] = view.copy() if copy else view
+                answer.append((port.name, memory.reshape(-1)[:count].reshape(shape)))
+            elif tensor.bytes == 0:
+                answer.append((port.name, np.empty(shape, port.dtype)))
+            else:
+                view = np.frombuffer((ctypes.c_char * tensor.bytes).from_address(tensor.data), port.dtype).reshape(shape)
+                answer.append((port.name, view.copy() if copy else view))
         return answer
+
+    def _ports(self, function, which):
+        if (function, which) not in self._known_ports:
+            prefix = "@name@_" if function == "run" else "@name@_%s_" % function
+            self._known_ports[function, which] = _ports(getattr(self._library, prefix + which))
+        return self._known_ports[function, which]
+
+    def run(self, inputs, outputs=None, copy=True):
+        """inputs: {name: array} or a sequence in order. Returns {name: array}."""
+        return dict(self._call("run", self._inputs(inputs), outputs, copy))
 
     __call__ = run
 
@@ -228,3 +249,4 @@ class Model:
         status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())
+@derivative_methods@

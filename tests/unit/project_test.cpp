@@ -164,7 +164,8 @@ TEST(Project, SeveralProgramsShareParametersAndOneBlock) {
   b.run.weight_bytes = 256;
   b.weights = {{-1, 0, 0, 64}, {1, -1, 128, 64}};
   std::vector<std::byte> block(256, std::byte{1});
-  const std::vector<LibraryProgram> programs = {{&a, weights, cpu("x86-64-v4", 64), "run"}, {&b, block.data(), cpu("x86-64-v4", 64), "vjp"}};
+  const CpuTarget v4 = cpu("x86-64-v4", 64);
+  const std::vector<LibraryProgram> programs = {{&a, weights, v4, "run"}, {&b, block.data(), v4, "vjp"}, {&a, weights, v4, "jvp"}, {&a, weights, v4, "hvp"}};
   const LibraryWeights plan = plan_library_weights(programs);
   ASSERT_EQ(plan.parameters.size(), 2u);
   EXPECT_EQ(plan.programs[0].parameters, std::vector<int>{0});
@@ -183,7 +184,9 @@ TEST(Project, SeveralProgramsShareParametersAndOneBlock) {
   Project p = write_project(programs, options);
   EXPECT_THAT(p.files.at("src/vjp_kernels_0.cpp"), HasSubstr("namespace net_runtime::vjp {"));
   EXPECT_EQ(p.files.at("src/kernels_0.cpp"), write_project(a, weights, options).files.at("src/kernels_0.cpp"));
-  EXPECT_EQ(nlohmann::json::parse(p.files.at("net.json"))["programs"].size(), 1u);
+  EXPECT_EQ(nlohmann::json::parse(p.files.at("net.json"))["programs"].size(), 3u);
+  EXPECT_THAT(p.files.at("include/net.h"), HasSubstr("#define NET_VJP_INPUTS 1\n"));
+  EXPECT_THAT(write_project(a, weights, options).files.at("include/net.h"), Not(HasSubstr("VJP")));
 }
 
 // Inline functions of the device headers may not meet: the linker would keep those of one instruction set for all.
