@@ -6,6 +6,7 @@
 #pragma once
 #include "extent.h"
 #include "memory.h"
+#include "non_finite.h"
 #include "place.h"
 #include "planner.h"
 #include "routine.h"
@@ -58,6 +59,11 @@ class ExecutorOn {
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
+  // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
+  bool watch(NonFiniteWatch* watch) {
+    watch_ = watch;
+    return watch == nullptr || watch->touched.allocate(program_->buffer_count);
+  }
 
  private:
   using Here = Place<Device>;
@@ -86,6 +92,9 @@ class ExecutorOn {
 
   bool run_steps(int32_t begin, int32_t end);
   bool run_step(const Step& step);
+  bool run_watched(int32_t i);
+  template <class Visit>
+  bool visit_written(int32_t i, Visit visit);
   bool launch(const Step& step);
   bool bind(const Step& step);
   bool check(const Step& step);
@@ -123,6 +132,7 @@ class ExecutorOn {
   bool planned_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
+  NonFiniteWatch* watch_ = nullptr;
   Failure failure_;
   const OutputView* outputs_ = nullptr;   // of the run in progress
   const Step* external_step_ = nullptr;
@@ -136,3 +146,4 @@ using Executor = ExecutorOn<ThreadPool>;
 #include "executor_bind.h"
 #include "executor_external.h"
 #include "executor_run.h"
+#include "executor_watch.h"

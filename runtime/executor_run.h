@@ -48,8 +48,8 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
       if (++symbols_[step.symbol] < step.parallel.value) i = step.then_begin - 1;
       continue;
     }
-    if (times_ == nullptr) {
-      if (!run_step(program_->steps[i])) return false;
+    if (times_ == nullptr || watch_ != nullptr) {
+      if (watch_ == nullptr ? !run_step(program_->steps[i]) : !run_watched(i)) return false;
       continue;
     }
     const int64_t start = now_ns();

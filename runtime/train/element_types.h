@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "../memory.h"
+#include "../non_finite.h"
 #include "train_tables.h"
 
 namespace metac::train {
@@ -109,27 +109,11 @@ inline int64_t write_elements(ScalarType type, const double* from, int64_t count
   return 0;
 }
 
-template <class Bits>
-int64_t first_with_all(const void* data, int64_t count, Bits exponent) {
-  const Bits* at = static_cast<const Bits*>(data);
-  for (int64_t begin = 0; begin < count; begin += 4096) {
-    const int64_t end = begin + 4096 < count ? begin + 4096 : count;
-    bool found = false;  // no way out of the inner loop: it becomes vectors
-    for (int64_t i = begin; i < end; ++i) found |= (at[i] & exponent) == exponent;
-    for (int64_t i = begin; found && i < end; ++i)
-      if ((at[i] & exponent) == exponent) return i;
-  }
-  return -1;
-}
-// The first element that is NaN or infinite, -1 where there is none. Reads at the speed of memory.
+// The first element that is NaN or infinite, -1 where there is none.
 inline int64_t first_non_finite(ScalarType type, const void* data, int64_t count) {
-  switch (type) {
-    case ScalarType::f32: return first_with_all<uint32_t>(data, count, 0x7f800000u);
-    case ScalarType::f64: return first_with_all<uint64_t>(data, count, 0x7ff0000000000000u);
-    case ScalarType::f16: return first_with_all<uint16_t>(data, count, 0x7c00);
-    case ScalarType::bf16: return first_with_all<uint16_t>(data, count, 0x7f80);
-    default: return -1;
-  }
+  const METAC_RUNTIME_NAMESPACE::NonFiniteCount found = METAC_RUNTIME_NAMESPACE::search_non_finite(type, data, count);
+  if (found.first_nan < 0 || found.first_infinity < 0) return found.first_nan < 0 ? found.first_infinity : found.first_nan;
+  return found.first_nan < found.first_infinity ? found.first_nan : found.first_infinity;
 }
 
 }  // namespace metac::train

@@ -1,5 +1,5 @@
 // METAC_TRAIN_LIBRARY(net_step, NET_STEP) makes the functions of a Library (train_tables.h) out of the C interface in net_step.h, in the
-// namespace net_step_calls: create, run, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
+// namespace net_step_calls: create, run, find_non_finite, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
 // METAC_TRAIN_INFERENCE(net) does the same for an Inference, in net_calls.
 #pragma once
 #include "train_tables.h"
@@ -41,6 +41,13 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
     metac::train::place_tensors(in, NAME##_INPUTS, name##_input, inputs);                                                     \
     metac::train::place_tensors(out, NAME##_OUTPUTS, name##_output, outputs);                                                 \
     return static_cast<int32_t>(name##_run(static_cast<name##_context*>(context), in, NAME##_INPUTS, out, NAME##_OUTPUTS));   \
+  }                                                                                                                           \
+  inline int32_t find_non_finite(void* context, void* const* inputs, void* const* outputs, char* report, int64_t bytes) {     \
+    name##_tensor in[NAME##_INPUTS + 1], out[NAME##_OUTPUTS + 1];                                                             \
+    metac::train::place_tensors(in, NAME##_INPUTS, name##_input, inputs);                                                     \
+    metac::train::place_tensors(out, NAME##_OUTPUTS, name##_output, outputs);                                                 \
+    name##_context* const to = static_cast<name##_context*>(context);                                                         \
+    return static_cast<int32_t>(name##_find_non_finite(to, in, NAME##_INPUTS, out, NAME##_OUTPUTS, report, bytes));           \
   }                                                                                                                           \
   inline void destroy(void* context) { name##_destroy(static_cast<name##_context*>(context)); }                               \
   inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\

@@ -203,6 +203,22 @@ bool refit(@name@_context& context, const FunctionProgram& function, const void*
   return true;
 }
 
+const char* step_name(const Program& program, int32_t index) {
+  const Step& step = program.steps[index];
+  switch (step.kind) {
+    case StepKind::launch: return program.kernel_names[step.kernel];
+    case StepKind::external: return program.routines[step.kernel];
+    case StepKind::bind: return "bind";
+    case StepKind::check: return "check";
+    case StepKind::branch: return "branch";
+    case StepKind::loop: return "loop";
+    case StepKind::copy: return "copy";
+    case StepKind::assign: return "assign";
+    case StepKind::repeat: return "repeat";
+  }
+  return "step";
+}
+
 // Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero; nullptr: the failure says why.
 char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block) {
   context.failure.clear();
@@ -257,7 +273,33 @@ void @name@_destroy(@name@_context* context) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@derivative_functions@@name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
+@derivative_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+                               char* report, int64_t report_bytes) {
+  if (context == nullptr || !context->usable || report == nullptr || report_bytes < 1) return @NAME@_INVALID_ARGUMENT;
+  report[0] = 0;
+  NonFiniteWatch watch;
+  {
+    const Hold hold(*context);
+    if (!hold) return @NAME@_BUSY;
+    context->failure.clear();
+    if (!make(*context, run_function)) return status_of(context->failure);
+    if (!context->functions[run_function].executor.watch(&watch)) return @NAME@_OUT_OF_MEMORY;
+  }
+  const @name@_status status = call(context, run_function, inputs, input_count, outputs, output_count);
+  const Hold hold(*context);
+  if (!hold) return @NAME@_BUSY;
+  context->functions[run_function].executor.watch(nullptr);
+  const Program& program = *context->functions[run_function].executor.program();
+  const char* const infinity = watch.first_infinity_step < 0 ? nullptr : step_name(program, watch.first_infinity_step);
+  const char* const nan = watch.first_nan_step < 0 ? nullptr : step_name(program, watch.first_nan_step);
+  const size_t room = static_cast<size_t>(report_bytes);
+  if (nan != nullptr && infinity != nullptr) std::snprintf(report, room, "%s made the first NaN, %s the first infinity", nan, infinity);
+  else if (nan != nullptr) std::snprintf(report, room, "%s made the first NaN", nan);
+  else if (infinity != nullptr) std::snprintf(report, room, "%s made the first infinity", infinity);
+  return status;
+}
+
+@name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                                int32_t output_count) {
   if (context == nullptr || !context->usable || outputs == nullptr || output_count != @NAME@_OUTPUTS) return @NAME@_INVALID_ARGUMENT;
   const Hold hold(*context);
@@ -347,20 +389,7 @@ const char* @name@_profile_row(const @name@_context* context, int32_t index, int
   const StepTime& time = callable->times[index];
   if (runs != nullptr) *runs = time.runs;
   if (nanoseconds != nullptr) *nanoseconds = time.ns;
-  const Program& program = *callable->executor.program();
-  const Step& step = program.steps[index];
-  switch (step.kind) {
-    case StepKind::launch: return program.kernel_names[step.kernel];
-    case StepKind::external: return program.routines[step.kernel];
-    case StepKind::bind: return "bind";
-    case StepKind::check: return "check";
-    case StepKind::branch: return "branch";
-    case StepKind::loop: return "loop";
-    case StepKind::copy: return "copy";
-    case StepKind::assign: return "assign";
-    case StepKind::repeat: return "repeat";
-  }
-  return "step";
+  return step_name(*callable->executor.program(), index);
 }
 
 }  // extern "C"

@@ -55,6 +55,13 @@ class Model {
   void run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
     check(@name@_run(context_, inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size())));
   }
+  // Which kernel makes the first NaN and infinity of these inputs; "" where none does.
+  std::string find_non_finite(const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> outputs(@NAME@_OUTPUTS, Tensor{});
+    char report[512];
+    check(@name@_find_non_finite(context_, inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size()), report, sizeof report));
+    return report;
+  }
   void set_weights(const std::vector<const void*>& parameters) {
     check(@name@_set_weights(context_, parameters.data(), static_cast<int32_t>(parameters.size())));
   }

@@ -2,6 +2,7 @@
 // threads and on a pool of the caller's: every answer is the one that a context alone gives. A context that two threads
 // use at once answers one of them with BUSY. The batches are so large that the work is shared among threads.
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -105,6 +106,18 @@ bool busy_is_told() {
   return good > 0 && wrong == 0;
 }
 
+// A kernel is named where NaN turns up, and none where none does; the context runs on.
+bool first_nan_is_named() {
+  first::Model model(2);
+  std::vector<float> x = image(0, static_cast<size_t>(batch_of(0)) * 64);
+  auto report = [&] { return model.find_non_finite({first::tensor(x.data(), {batch_of(0), 1, 8, 8})}); };
+  const std::vector<float> before = answer(model, &first::tensor, 0);
+  const std::string sound = report();
+  x[5] = NAN;
+  const std::string named = report();
+  return sound.empty() && named.find(" made the first NaN") != std::string::npos && named[0] == 'k' && answer(model, &first::tensor, 0) == before;
+}
+
 }  // namespace
 
 int main() {
@@ -122,6 +135,7 @@ int main() {
   for (std::thread& t : threads) t.join();
   if (shared_calls == 0) return std::puts("the caller's pool was never used"), 1;
   if (!busy_is_told()) return std::puts("a context used twice at once gave something else than an answer or BUSY"), 1;
+  if (!first_nan_is_named()) return std::puts("the kernel that makes the first NaN is not named"), 1;
   std::puts(same ? "same" : "different");
   return same ? 0 : 1;
 }

@@ -263,6 +263,21 @@ TEST(Executor, ContextsOfOneProgramRunAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Executor, FindsTheStepThatMadeTheFirstNaN) {
+  Tables t = chain();
+  Runner r(t.program());
+  const std::tuple<float, int, int> cases[] = {{1, -1, -1}, {3e38f, -1, 1}, {INFINITY, -1, 0}, {NAN, 0, -1}};
+  for (const auto& [x, nan_step, infinity_step] : cases) {
+    r.run({NAN, NAN}, {2});  // leaves NaN in the memory that the next run uses
+    NonFiniteWatch watch;
+    ASSERT_TRUE(r.executor.watch(&watch));
+    ASSERT_EQ(r.run({1, x, 1, 1, 1, 1}, {6}), Status::ok);
+    r.executor.watch(nullptr);
+    EXPECT_EQ(watch.first_nan_step, nan_step) << x;
+    EXPECT_EQ(watch.first_infinity_step, infinity_step) << x;
+  }
+}
+
 TEST(Executor, CountsStepsWhenAsked) {
   Tables t = chain();
   Runner r(t.program());
