@@ -7,6 +7,7 @@
 #include "compiler/api/session.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/cpu_variant.h"
+#include "compiler/codegen/library_weights.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
@@ -78,6 +79,8 @@ class LibraryCompiler {
     build.jobs = o_.jobs;
     build.seconds = o_.seconds;
     build.progress = o_.progress;
+    build.archive_only = o_.archive_only;
+    if (o_.finish) build.finish = [&](const std::string& staged) { o_.finish(staged, parameter_names(programs)); };
     build_project(project, folder, tools(), build);
     const CompiledProgram& first = made_[0]->model.run;
     report_.programs = made_.size();
@@ -91,6 +94,12 @@ class LibraryCompiler {
   }
 
  private:
+  static std::vector<std::string> parameter_names(const std::vector<LibraryProgram>& programs) {
+    std::vector<std::string> names;
+    for (const auto& [program, input] : plan_library_weights(programs).parameters) names.push_back(programs[program].model->parameters[input].name);
+    return names;
+  }
+
   std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative) {
     double begin = seconds();
     std::unique_ptr<Graph> graph = lower_model(model_, o_.lower);

@@ -27,6 +27,9 @@ struct LibraryOptions {
   double seconds = 600;            // that any one compiler may take
   std::map<std::string, std::string> recorded;  // options, for the manifest
   std::function<void(int done, int all)> progress;
+  bool archive_only = false;       // the static library alone
+  // Adds what else belongs into the folder, before it appears; `parameters`: names of the library's, in order.
+  std::function<void(const std::string& folder, const std::vector<std::string>& parameters)> finish;
 };
 
 // Of the program for the best of the CPUs, but the weights and seconds, which are those of all.

@@ -109,7 +109,7 @@ class Builder {
 
   std::vector<std::string> compile_all() {
     std::vector<std::string> sources = p_.sources, objects;
-    sources.push_back("src/run.cpp");
+    if (!o_.archive_only) sources.push_back("src/run.cpp");
     for (size_t k = 0; k < sources.size(); ++k) objects.push_back(concat("objects/", k, ".o"));
     // The longest first: the last one to end is then a short one.
     std::vector<size_t> order(sources.size());
@@ -181,9 +181,10 @@ class Builder {
 
   // ---- linking ----
   void link(std::vector<std::string> objects) {
+    const std::string shared = "lib/lib" + p_.name + ".so", archive = "lib/lib" + p_.name + ".a";
+    if (o_.archive_only) return make_archive(archive, objects);
     std::string program = objects.back();
     objects.pop_back();
-    const std::string shared = "lib/lib" + p_.name + ".so", archive = "lib/lib" + p_.name + ".a";
     std::vector<std::string> argv = {compiler_, "-shared", "-o", shared, "-Wl,-soname,lib" + p_.name + ".so", "-Wl,--version-script=src/exports.map",
                                      "-Wl,--no-undefined", "-Wl,--as-needed", "-Wl,--build-id=none", "-s"};
     argv.insert(argv.end(), objects.begin(), objects.end());
@@ -192,12 +193,16 @@ class Builder {
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
     check_made(compiler_, shared, shared);
-    argv = {archiver_, "qcD", archive};  // q: quick append; D: no dates, no owners
-    argv.insert(argv.end(), objects.begin(), objects.end());
-    check(tools_.run(argv, folder_, o_.seconds), archive, archiver_);
+    make_archive(archive, objects);
     argv = {compiler_, "-o", "bin/" + p_.name + "_run", program, archive, "-Wl,--build-id=none"};
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), "bin/" + p_.name + "_run", compiler_);
+  }
+
+  void make_archive(const std::string& archive, const std::vector<std::string>& objects) {
+    std::vector<std::string> argv = {archiver_, "qcD", archive};  // q: quick append; D: no dates, no owners
+    argv.insert(argv.end(), objects.begin(), objects.end());
+    check(tools_.run(argv, folder_, o_.seconds), archive, archiver_);
   }
 
   // A compiler that ends well and wrote nothing, or something else, is believed no further.
@@ -237,6 +242,7 @@ void build_project(const Project& project, const std::string& target, const Buil
   weights.insert(weights.end(), project.weights.begin(), project.weights.end());
   write_file(folder.path() + "/" + project.name + ".weights", weights);
   if (options.build) Builder(project, target, folder.path(), tools, options).run();
+  if (options.finish) options.finish(folder.path());
   folder.commit();
 }
 

@@ -40,6 +40,8 @@ struct BuildOptions {
   int jobs = 0;                     // compilers at once; 0: one per CPU
   double seconds = 600;             // that any one of them may take
   std::function<void(int done, int all)> progress;
+  bool archive_only = false;        // lib/libNAME.a alone: no shared library, no program
+  std::function<void(const std::string& folder)> finish;  // adds what else belongs into the folder, before it appears
 };
 
 // Writes (and builds) `project` as the folder `target`, replacing what an earlier compilation left there. Throws CompileError:

@@ -7,19 +7,21 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/api/compile_library.h"
+#include "compiler/api/compile_training.h"
 #include "compiler/codegen/project.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/support/file_system.h"
 #include "compiler/passes/pass_list.h"
+#include "compiler/train/training_model.h"
 #include "frontends/read_model.h"
 
 namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad;
+  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad, train;
   bool embed_weights = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -50,17 +52,24 @@ std::map<std::string, std::string> recorded(const Options& o) {
   return rows;
 }
 
-void report(const Options& o, const LibraryReport& r) {
+void report(const Options& o, const LibraryReport& r, const TrainingReport* training) {
   if (o.json) {
     nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"programs", r.programs}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", r.arena_bytes},
                                    {"live_set_bytes", r.live_set_bytes}, {"weight_bytes", r.weight_bytes},
                                    {"seconds", {{"lower", r.lower_seconds}, {"compile", r.compile_seconds}, {"prepare", r.prepare_seconds}, {"build", r.build_seconds}}}};
+    if (training) rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes}, {"state_bytes", training->state_bytes}, {"notes", training->notes}};
     std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return;
   }
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
   std::printf("%s: %zu kernels, weights %s, working memory %s (live-set bound %s)\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(),
               show_bytes(r.arena_bytes).c_str(), show_bytes(r.live_set_bytes).c_str());
+  if (training) {
+    std::printf("training: a step is %zu kernels, working memory %s (live-set bound %s), states %s\n", training->step.kernels, show_bytes(training->step.arena_bytes).c_str(),
+                show_bytes(training->step.live_set_bytes).c_str(), show_bytes(training->state_bytes).c_str());
+    for (const std::string& note : training->notes) std::printf("training: %s\n", note.c_str());
+    if (!o.no_build) std::printf("training program: %s/bin/%s_train\n", o.output.c_str(), r.name.c_str());
+  }
   std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
               show_seconds(r.lower_seconds + r.compile_seconds + r.prepare_seconds + r.build_seconds).c_str());
   if (o.times)
@@ -100,6 +109,10 @@ int run(const Options& o) {
   library.compile.print_after = o.print_after;
   library.compile.time_passes = o.times;
   library.compile.trace = &std::cout;
+  if (stages_only && !o.train.empty()) {  // the stages of a step of training
+    model = build_training_model(model, read_recipe(o.train), library.lower).step;
+    library.lower = {};
+  }
   if (o.emit == "graph") {
     require_compilable(model);
     print_nodes(model);
@@ -119,9 +132,15 @@ int run(const Options& o) {
   library.jobs = o.jobs;
   library.seconds = o.seconds;
   library.recorded = recorded(o);
+  if (!o.train.empty()) library.recorded["train"] = file_name(o.train);
   const bool terminal = isatty(2) != 0 && !o.json;
   if (terminal) library.progress = [](int done, int all) { std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : ""); };
-  report(o, compile_library(model, o.output, library));
+  if (!o.train.empty()) {
+    const TrainingReport training = compile_training(model, read_recipe(o.train), o.output, library);
+    report(o, training.inference, &training);
+  } else {
+    report(o, compile_library(model, o.output, library), nullptr);
+  }
   return exit_good;
 }
 
@@ -143,6 +162,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--cuda-arch", o->architectures, "GPU architectures to make machine code for, with PTX of the last; default: 80,90")->type_name("80,90,...");
   command->add_option("--external", o->external, "vendor libraries: none, or auto")->check(CLI::IsMember({"none", "auto"}))->capture_default_str();
+  command->add_option("--train", o->train, "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")->type_name("RECIPE.json");
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
       ->capture_default_str();
@@ -154,7 +174,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_flag("--grad{all}", o->grad, "derivatives too (NAME_vjp, NAME_jvp, NAME_hvp), by all floating-point inputs and parameters, or by --grad=inputs or --grad=parameters alone")
       ->check(CLI::IsMember({"inputs", "parameters", "all"}));
   for (const char* name : {"--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
-  for (const char* name : {"--train", "--memory-budget", "--max-memory", "--max-time"})
+  for (const char* name : {"--memory-budget", "--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });
 }

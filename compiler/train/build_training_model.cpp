@@ -38,6 +38,7 @@ class Builder {
     t.evaluate.graph.name = "evaluate";
     NodeWriter evaluate(t.evaluate);
     std::vector<std::string> results = write_evaluation(evaluate);
+    t.loss_dtype = fields_.type_of(t.evaluate, results[0], original_.path).dtype;
     t.step = fields_.with_fixed_inputs();
     t.step.graph.name = "step";
     choose(results);

@@ -80,6 +80,8 @@ Recipe read_document(const JsonDocument& document) {
   if (const JsonValue* metrics = fields.find("metrics")) recipe.metrics = read_list(document, *metrics, read_metric);
   recipe.optimiser = read_optimiser(document, fields.required("optimizer"));
   if (const JsonValue* schedule = fields.find("schedule")) recipe.schedule = read_schedule(document, *schedule);
+  if (recipe.schedule.initial_rate < 0) recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
+  if (recipe.schedule.final_rate < 0) recipe.schedule.final_rate = recipe.schedule.initial_rate / 1e4;
   if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
   recipe.average_decay = fields.number("average", 0, 0, 1, true);
   recipe.train = fields.patterns("train");

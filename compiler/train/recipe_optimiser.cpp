@@ -70,9 +70,10 @@ ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& valu
     schedule.initial_rate = fields.number("warmup_rate", 0, 0);
   } else {
     schedule.warmup = fields.number("rising", 0.3, 0, 1);
-    schedule.initial_rate = fields.number("initial_rate", 0, 0);
+    schedule.initial_rate = fields.number("initial_rate", -1, 0);
+    schedule.final_rate = fields.number("final_rate", -1, 0);
   }
-  if (kind == "cosine" || one_cycle) schedule.final_rate = fields.number("final_rate", 0, 0);
+  if (kind == "cosine") schedule.final_rate = fields.number("final_rate", 0, 0);
   if (kind == "step") {
     schedule.gamma = fields.number("gamma", 0.1, 0);
     schedule.milestones = fields.numbers("milestones");

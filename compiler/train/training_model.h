@@ -49,6 +49,7 @@ struct TrainingModel {
   std::vector<TrainingField> fields;
   std::vector<TrainingState> states;
   std::vector<TrainingMetric> metrics;
+  DType loss_dtype = DType::f32;     // of the loss outputs
   std::string loss, optimiser;      // for people
   std::vector<std::string> notes;   // what was put back into training form, and what could not be
 };

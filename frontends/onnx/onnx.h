@@ -26,6 +26,9 @@ struct OnnxWriteOptions {
 };
 void write_onnx(const Model& model, const std::string& path, const OnnxWriteOptions& options = {});
 std::string to_onnx_bytes(const Model& model);
+// For bytes of to_onnx_bytes: where the elements of each initialiser of the graph begin, row-major and little-endian; -1 where they
+// are not stored as raw bytes (strings) or there are none.
+std::vector<int64_t> raw_data_offsets(std::string_view onnx);
 
 // One serialised TensorProto, as ONNX's test cases store inputs and outputs; `name` receives the tensor's name.
 Tensor read_tensor_proto(std::string_view bytes, const std::string& path, std::string* name = nullptr);

@@ -1,0 +1,200 @@
+#include "compiler/api/compile_training.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "compiler/api/child_process.h"
+#include "compiler/api/train_tables_text.h"
+#include "compiler/codegen/embedded_files.h"
+#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/project.h"
+#include "compiler/jit/object_cache.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
+#include "compiler/support/hashing.h"
+#include "frontends/onnx/onnx.h"
+#include "runtime/train/crc32.h"
+
+namespace metac {
+namespace {
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// The values that training starts from, one after another at multiples of 64 bytes.
+class InitialFile {
+ public:
+  int64_t add(const Tensor& tensor) {
+    bytes_.resize((bytes_.size() + 63) / 64 * 64);
+    const int64_t offset = static_cast<int64_t>(bytes_.size());
+    bytes_.append(reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count());
+    return offset;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+class TrainingCompiler {
+ public:
+  TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options) : model_(model), recipe_(recipe), options_(options) {
+    if (options.compile.target == Target::cuda) fail("--train is for --target cpu");
+    files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
+    check_project_name(files_.name + "_evaluate");
+  }
+
+  TrainingReport run(const std::string& folder) {
+    training_ = build_training_model(model_, recipe_, options_.lower);
+    report_.notes = training_.notes;
+    LibraryOptions inference = options_;
+    inference.name = files_.name;
+    inference.finish = [&](const std::string& staged, const std::vector<std::string>& parameters) { add_training(staged, parameters); };
+    report_.inference = compile_library(model_, folder, inference);
+    return report_;
+  }
+
+ private:
+  void add_training(const std::string& staged, const std::vector<std::string>& parameters) {
+    folder_ = staged + "/train";
+    std::filesystem::create_directories(folder_);
+    report_.step = compile_part(training_.step, "step");
+    report_.evaluate = compile_part(training_.evaluate, "evaluate");
+    const double begin = seconds();
+    write_values(parameters);
+    write_sources();
+    if (options_.build) build_program(staged);
+    report_.build_seconds = seconds() - begin;
+  }
+
+  LibraryReport compile_part(Model model, const std::string& part) {
+    LibraryOptions options = options_;
+    options.name = files_.name + "_" + part;
+    options.lower = {};
+    options.lower.max_tensor_bytes = options_.lower.max_tensor_bytes;
+    options.archive_only = options.embed_weights = true;
+    options.recorded["part"] = part;
+    model.path = recipe_.path + " (" + part + ")";
+    return compile_library(model, folder_ + "/" + part, options);
+  }
+
+  void write_values(const std::vector<std::string>& parameters) {
+    InitialFile initial;
+    std::map<std::string, int> state_of;
+    for (size_t k = 0; k < training_.states.size(); ++k) {
+      const TrainingState& state = training_.states[k];
+      files_.offsets.push_back(initial.add(state.initial));
+      report_.state_bytes += static_cast<int64_t>(state.initial.byte_count());
+      if (state.initializer >= 0) state_of[state.name] = static_cast<int>(k);
+    }
+    // All parameters of the inference library, or its weights are not written.
+    for (const std::string& name : parameters) {
+      if (auto found = state_of.find(name); found != state_of.end()) {
+        files_.parameters.push_back({found->second, 0, 0});
+        continue;
+      }
+      auto same = [&](const Initializer& i) { return i.name == name; };
+      auto initializer = std::find_if(model_.graph.initializers.begin(), model_.graph.initializers.end(), same);
+      METAC_ASSERT(initializer != model_.graph.initializers.end(), "parameter ", quoted(name), " is no initialiser");
+      files_.parameters.push_back({-1, initial.add(initializer->tensor), static_cast<int64_t>(initializer->tensor.byte_count())});
+    }
+    files_.initial_bytes = static_cast<int64_t>(initial.bytes().size());
+    files_.initial_crc = train::crc32(initial.bytes().data(), initial.bytes().size());
+    write_file(folder_ + "/initial.bin", initial.bytes());
+    write_template();
+    Sha256 program;
+    program.update_part(model_.sha256);
+    Model bare = training_.step;
+    bare.graph.initializers.clear();
+    bare.path = files_.name + "_step";
+    program.update_part(to_onnx_bytes(bare));
+    files_.program = program.hex();
+  }
+
+  void write_template() {
+    const std::string bytes = to_onnx_bytes(model_);
+    const std::vector<int64_t> offsets = raw_data_offsets(bytes);
+    METAC_ASSERT(offsets.size() == model_.graph.initializers.size(), "the template has ", offsets.size(), " initialisers");
+    for (const TrainingState& state : training_.states) {
+      const int64_t offset = state.initializer >= 0 && state.role != train::StateRole::frozen ? offsets[static_cast<size_t>(state.initializer)] : -1;
+      if (offset >= 0)
+        METAC_ASSERT(std::memcmp(bytes.data() + offset, state.initial.bytes.get(), state.initial.byte_count()) == 0, "the template has other bytes for ", quoted(state.name));
+      files_.onnx_offsets.push_back(offset);
+    }
+    write_file(folder_ + "/" + files_.name + ".onnx", bytes);
+  }
+
+  void write_sources() {
+    std::filesystem::create_directories(folder_ + "/src/runtime/train/third_party");
+    for (const auto& [path, text] : embedded_files())
+      if (path.rfind("runtime/train/", 0) == 0 || (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos)) write_file(folder_ + "/src/" + path, text);
+    const std::map<std::string, std::string> values = {{"name", files_.name}, {"version", METAC_VERSION}};
+    main_ = fill_template("templates/project/train.cpp", values);
+    write_file(folder_ + "/src/train.cpp", main_);
+    write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/CMakeLists_train.txt", values));
+    write_file(folder_ + "/src/train_tables.cpp", train_tables_text(training_, recipe_, files_));
+  }
+
+  void build_program(const std::string& staged) {
+    std::string compiler;
+    for (const std::string& name : options_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{options_.compiler})
+      if (compiler.empty()) compiler = find_program(name);
+    METAC_ASSERT(!compiler.empty(), "the library was built without a compiler");
+    const std::vector<std::string> flags = {"-std=c++17", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Isrc", "-frandom-seed=train", "-c"};
+    // The trainer is the same text in every project: its object file is kept, and made again where compiler or text are others.
+    Sha256 key;
+    key.update_part(compiler).update_part(run({compiler, "--version"}, folder_, "the compiler's version")).update_part(main_);
+    for (const std::string& f : flags) key.update_part(f);
+    for (const auto& [path, text] : embedded_files())
+      if (path.rfind("runtime/", 0) == 0) key.update_part(path).update_part(text);
+    const std::string name = "training program\n" + key.hex();
+    if (std::string kept = ObjectCache::of_user().load(name).value_or(""); !kept.empty()) {
+      write_file(folder_ + "/train.o", kept);
+    } else {
+      compile(compiler, flags, "train");
+      ObjectCache::of_user().store(name, std::string(read_file(folder_ + "/train.o").view()));
+    }
+    compile(compiler, flags, "train_tables");
+    const std::string n = files_.name;
+    run({compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o", "step/lib/lib" + n + "_step.a", "evaluate/lib/lib" + n + "_evaluate.a", "../lib/lib" + n + ".a", "-Wl,--build-id=none", "-pthread",
+         "-ldl", "-lm"},
+        folder_, "linking the training program");
+    if (!std::filesystem::exists(staged + "/bin/" + n + "_train")) fail(compiler, " ended well and wrote no training program");
+    for (const char* object : {"/train.o", "/train_tables.o"}) std::filesystem::remove(folder_ + object);
+  }
+
+  void compile(const std::string& compiler, std::vector<std::string> flags, const std::string& stem) {
+    flags.insert(flags.begin(), compiler);
+    flags.insert(flags.end(), {"src/" + stem + ".cpp", "-o", stem + ".o"});
+    run(flags, folder_, "compiling " + stem + ".cpp of the training program");
+  }
+
+  std::string run(const std::vector<std::string>& argv, const std::string& folder, const std::string& what) const {
+    ProcessResult result = run_process(argv, folder, options_.seconds);
+    if (!result.good()) fail(what, ": ", argv[0], result.timed_out ? " took too long" : concat(" failed (status ", result.status, result.signal ? concat(", signal ", result.signal) : "", ")"), "\n", result.output.substr(0, 2000));
+    return result.output;
+  }
+
+  const Model& model_;
+  const Recipe& recipe_;
+  const LibraryOptions& options_;
+  TrainingModel training_;
+  TrainingFiles files_;
+  TrainingReport report_;
+  std::string folder_, main_;
+};
+
+}  // namespace
+
+TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options) {
+  try {
+    return TrainingCompiler(model, recipe, options).run(folder);
+  } catch (CompileError& error) {
+    if (!error.diagnostic.file.empty()) throw;
+    throw CompileError({model.path, error.diagnostic.node, error.diagnostic.message});
+  }
+}
+
+}  // namespace metac

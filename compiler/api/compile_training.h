@@ -1,0 +1,27 @@
+// A model and a recipe to a folder that holds the inference library and a training program: what `metac compile --train` does.
+//
+//   DIR/                 as compile_library makes it
+//   DIR/bin/NAME_train   the program
+//   DIR/train/step, DIR/train/evaluate    libraries of a step and of an evaluation
+//   DIR/train/src        the program's main function, its tables, the trainer's headers
+//   DIR/train/initial.bin, NAME.onnx      what states begin with; the file in which trained values are put
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/api/compile_library.h"
+#include "compiler/train/recipe.h"
+
+namespace metac {
+
+struct TrainingReport {
+  LibraryReport inference, step, evaluate;
+  int64_t state_bytes = 0;
+  std::vector<std::string> notes;
+  double build_seconds = 0;  // of the program alone
+};
+
+// Throws CompileError naming the model's file or the recipe's line. The folder appears whole or not at all.
+TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options);
+
+}  // namespace metac

@@ -1,0 +1,219 @@
+#include "compiler/api/train_tables_text.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "compiler/codegen/fill_template.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/nearest_name.h"
+
+namespace metac {
+namespace {
+
+std::string number(double value) {
+  char text[64];
+  auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  METAC_ASSERT(error == std::errc(), "a double of more than 64 characters");
+  std::string digits(text, end);
+  return digits.find_first_of(".en") == std::string::npos ? digits + ".0" : digits;
+}
+
+std::string list(const std::string& name, const std::vector<double>& values) {
+  std::string text = "const double " + name + "[] = {";
+  for (double v : values) text += number(v) + ", ";
+  return text + "0.0};\n";
+}
+
+const char* flag(bool value) { return value ? "true" : "false"; }
+
+const char* scalar_type(DType dtype) {
+  static const char* const names[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "boolean", "string"};
+  return names[static_cast<int>(dtype)];
+}
+
+const char* role_name(train::StateRole role) {
+  static const char* const names[] = {"parameter", "frozen", "optimiser", "average", "statistic", "counter"};
+  return names[static_cast<int>(role)];
+}
+
+const char* source_name(train::Source source) {
+  static const char* const names[] = {"data", "learning_rate", "step", "call", "seed", "apply", "state", "loss", "metric"};
+  return names[static_cast<int>(source)];
+}
+
+const char* aggregate_name(train::Aggregate aggregate) {
+  static const char* const names[] = {"mean", "root_of_mean", "exp_of_mean"};
+  return names[static_cast<int>(aggregate)];
+}
+
+// "ScalarType::f32, 2, {3, 4}"
+std::string type_text(DType dtype, const std::vector<int64_t>& shape) {
+  if (shape.size() > static_cast<size_t>(train::most_dims)) fail("a tensor of shape ", to_string(shape), " has more than ", train::most_dims, " axes, the most a training program takes");
+  std::string text = concat("ScalarType::", scalar_type(dtype), ", ", shape.size(), ", {");
+  for (size_t k = 0; k < shape.size(); ++k) text += concat(k ? ", " : "", shape[k]);
+  return text + "}";
+}
+
+class Writer {
+ public:
+  Writer(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files) : t_(model), r_(recipe), f_(files) {}
+
+  std::string run() {
+    const std::string& name = f_.name;
+    std::string upper;
+    for (char c : name) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    text_ = "// " + name + "_train: what is trained, and how. runtime/train/train_tables.h explains every row.\n";
+    text_ += "#include \"../../include/" + name + ".h\"\n#include \"../evaluate/include/" + name + "_evaluate.h\"\n#include \"../step/include/" + name +
+             "_step.h\"\n#include \"runtime/train/library_calls.h\"\n\nMETAC_TRAIN_LIBRARY(" + name + "_step, " + upper + "_STEP)\nMETAC_TRAIN_LIBRARY(" + name + "_evaluate, " + upper +
+             "_EVALUATE)\nMETAC_TRAIN_INFERENCE(" + name + ")\n\nnamespace {\n\nusing namespace metac::train;\n\n";
+    write_fields();
+    write_states();
+    write_metrics();
+    write_ports("step_inputs", t_.step.graph.inputs, t_.step_inputs, true);
+    write_ports("step_outputs", t_.step.graph.outputs, t_.step_outputs, true);
+    write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
+    write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
+    write_data();
+    write_parameters();
+    text_ += list("milestones", r_.schedule.milestones);
+    text_ += "\n}  // namespace\n\n";
+    write_tables();
+    return std::move(text_);
+  }
+
+ private:
+  void write_fields() {
+    text_ += "const Field fields[] = {\n";
+    for (const TrainingField& f : t_.fields) text_ += "    {" + c_string(f.name) + ", " + type_text(f.dtype, f.shape) + "},\n";
+    text_ += "};\n\n";
+  }
+
+  void write_states() {
+    text_ += "const State states[] = {\n";
+    for (size_t k = 0; k < t_.states.size(); ++k) {
+      const TrainingState& s = t_.states[k];
+      text_ += concat("    {", c_string(s.name), ", ", type_text(s.initial.dtype, s.initial.shape), ", StateRole::", role_name(s.role), ", ", s.partner, ", ", f_.offsets[k], ", ", f_.onnx_offsets[k], "},\n");
+    }
+    text_ += "};\n\n";
+  }
+
+  void write_metrics() {
+    text_ += "const Metric metrics[] = {\n";
+    for (const TrainingMetric& m : t_.metrics) text_ += concat("    {", c_string(m.name), ", Aggregate::", aggregate_name(m.aggregate), ", ", flag(m.greater_is_better), "},\n");
+    if (t_.metrics.empty()) text_ += "    {\"\", Aggregate::mean, false},  // none\n";
+    text_ += "};\n\n";
+  }
+
+  void write_ports(const std::string& array, const std::vector<Value>& values, const std::vector<TrainingPort>& ports, bool step) {
+    text_ += "const Port " + array + "[] = {\n";
+    for (size_t k = 0; k < ports.size(); ++k) {
+      DType dtype = DType::f32;
+      std::vector<int64_t> shape;
+      const int index = ports[k].index;
+      switch (ports[k].source) {
+        case train::Source::data:
+          dtype = t_.fields[index].dtype;
+          shape = {r_.batch};
+          shape.insert(shape.end(), t_.fields[index].shape.begin(), t_.fields[index].shape.end());
+          break;
+        case train::Source::learning_rate: dtype = DType::f64; break;
+        case train::Source::step:
+        case train::Source::call:
+        case train::Source::seed: dtype = DType::i64; break;
+        case train::Source::apply: dtype = DType::boolean; break;
+        case train::Source::state:
+          dtype = t_.states[index].initial.dtype;
+          shape = t_.states[index].initial.shape;
+          break;
+        case train::Source::loss:
+        case train::Source::metric:
+          if (ports[k].source == train::Source::loss) dtype = t_.loss_dtype;
+          if (!step) shape = {r_.batch};
+          break;
+      }
+      text_ += concat("    {", c_string(values[k].name), ", ", type_text(dtype, shape), ", Source::", source_name(ports[k].source), ", ", index, "},\n");
+    }
+    text_ += "};\n\n";
+  }
+
+  // Where a field comes from unless the recipe says it.
+  std::string usual_source(const TrainingField& field) const {
+    const bool is_picture = field.shape.size() == 3 && is_float(field.dtype);
+    switch (r_.data.format) {
+      case train::DataFormat::cifar10: return is_picture ? "image" : "label";
+      case train::DataFormat::cifar100: return is_picture ? "image" : "fine";
+      case train::DataFormat::images: return is_picture ? "image" : "class";
+      default: return field.name;
+    }
+  }
+
+  void write_data() {
+    std::vector<std::string> names;
+    for (const TrainingField& f : t_.fields) names.push_back(f.name);
+    for (const FieldRecipe& f : r_.data.fields)
+      if (!std::count(names.begin(), names.end(), f.name)) {
+        std::string all;
+        for (const std::string& n : names) all += (all.empty() ? "" : ", ") + quoted(n);
+        throw CompileError({f.place, "", concat("the samples have no field ", quoted(f.name), "; they have ", all, suggestion(f.name, names))});
+      }
+    std::string rows;
+    for (size_t k = 0; k < t_.fields.size(); ++k) {
+      const TrainingField& field = t_.fields[k];
+      FieldRecipe from;
+      from.from = usual_source(field);
+      for (const FieldRecipe& f : r_.data.fields)
+        if (f.name == field.name) from = f;
+      if (!from.mean.empty() && from.mean.size() != 1 && (field.shape.empty() || static_cast<int64_t>(from.mean.size()) != field.shape[0]))
+        throw CompileError({from.place, "", concat("\"mean\" and \"deviation\" have ", from.mean.size(), " values; the first axis of the field ", quoted(field.name), " of shape ", to_string(field.shape), " has others")});
+      text_ += list(concat("mean_", k), from.mean) + list(concat("deviation_", k), from.deviation);
+      rows += concat("    {", c_string(from.from), ", ", number(from.scale), ", mean_", k, ", deviation_", k, ", ", from.mean.size(), ", ", flag(from.channels_last), ", ", flag(from.flip), ", ", from.crop_padding, "},\n");
+    }
+    text_ += "const FieldSource field_sources[] = {\n" + rows + "};\n\n";
+  }
+
+  void write_parameters() {
+    text_ += "const ExportParameter parameters[] = {\n";
+    for (const TrainingFiles::Export& p : f_.parameters) text_ += concat("    {", p.state, ", ", p.offset, ", ", p.bytes, "},\n");
+    text_ += "    {-1, 0, 0},\n};\n\n";
+  }
+
+  std::string library(const std::string& which, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) const {
+    const std::string name = f_.name + "_" + which, calls = name + "_calls::";
+    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, nullptr, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(), "}");
+  }
+
+  void write_tables() {
+    const ScheduleRecipe& s = r_.schedule;
+    const std::string& name = f_.name;
+    const std::string path = r_.data.train, validation = r_.data.validation;
+    static const char* const formats[] = {"npy", "npz", "idx", "cifar10", "cifar100", "csv", "images"};
+    static const char* const kinds[] = {"constant", "step", "cosine", "one_cycle"};
+    int watched = -1;
+    for (size_t k = 0; k < t_.metrics.size(); ++k)
+      if (t_.metrics[k].name == r_.watch) watched = static_cast<int>(k);
+    text_ += "extern const TrainTables train_tables;\nconst TrainTables train_tables = {\n";
+    text_ += concat("    ", c_string(name), ", \"metac \" ", c_string(METAC_VERSION), ", ", c_string(f_.program), ", ", c_string(t_.loss), ", ", c_string(t_.optimiser), ",\n");
+    text_ += concat("    fields, ", t_.fields.size(), ", states, ", t_.states.size(), ", metrics, ", t_.metrics.size(), ",\n");
+    text_ += "    " + library("step", t_.step_inputs, t_.step_outputs) + ",\n    " + library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) + ",\n";
+    text_ += concat("    {", r_.epochs, ", ", r_.batch, ", ", r_.accumulate, ", ", r_.seed, ", ", r_.checkpoint_every, ", ", r_.checkpoints_kept, ", ", r_.log_every, ", ", r_.evaluate_every, ", NonFinite::",
+                    r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, "},\n");
+    text_ += concat("    {ScheduleKind::", kinds[static_cast<int>(s.kind)], ", ", number(r_.optimiser["learning_rate"]), ", ", number(s.final_rate), ", ", number(s.initial_rate), ", ", number(s.warmup), ", ",
+                    flag(s.in_epochs), ", ", number(s.period), ", ", number(s.gamma), ", milestones, ", s.milestones.size(), "},\n");
+    text_ += concat("    {DataFormat::", formats[static_cast<int>(r_.data.format)], ", ", c_string(path), ", ", validation.empty() ? "nullptr" : c_string(validation), ", ", number(r_.data.validation_split), ", ",
+                    flag(r_.data.shuffle), ", ", flag(r_.data.drop_last), ", field_sources},\n");
+    text_ += concat("    \"../train\", \"initial.bin\", ", f_.initial_bytes, ", ", f_.initial_crc, "u, ", f_.has_template ? c_string(name + ".onnx") : "nullptr", ",\n");
+    if (f_.parameters.empty()) text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n};\n";
+    else text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name, "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n};\n");
+  }
+
+  const TrainingModel& t_;
+  const Recipe& r_;
+  const TrainingFiles& f_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string train_tables_text(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files) { return Writer(model, recipe, files).run(); }
+
+}  // namespace metac

@@ -1,0 +1,29 @@
+// train_tables.cpp of a training program: what runtime/train/train_tables.h declares, as C++ text.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/train/training_model.h"
+
+namespace metac {
+
+// Where things went that the tables speak of.
+struct TrainingFiles {
+  std::string name;                        // of the inference library
+  std::string program;                     // 64 hexadecimal digits
+  std::vector<int64_t> offsets;            // by state, in initial.bin
+  std::vector<int64_t> onnx_offsets;       // by state, in the template; -1
+  struct Export {
+    int state;
+    int64_t offset, bytes;
+  };
+  std::vector<Export> parameters;          // of the inference library, in its order
+  int64_t initial_bytes = 0;
+  uint32_t initial_crc = 0;
+  bool has_template = true;
+};
+
+// Throws CompileError at the recipe's place where its data does not fit the fields.
+std::string train_tables_text(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files);
+
+}  // namespace metac
