@@ -75,6 +75,7 @@ class TrainingCompiler {
     options.lower = {};
     options.lower.max_tensor_bytes = options_.lower.max_tensor_bytes;
     options.archive_only = options.embed_weights = true;
+    options.gradient.reset();
     options.recorded["part"] = part;
     model.path = recipe_.path + " (" + part + ")";
     return compile_library(model, folder_ + "/" + part, options);
