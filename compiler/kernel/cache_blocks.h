@@ -25,7 +25,8 @@ struct PointsLoop {
   int64_t extent = 0;   // iterations; 0: not known
 };
 
-// One loop over points is cut: `inner` iterations of it are inside the panels, together with all loops further in.
+// One loop over points is cut: `inner` iterations of it are inside the panels, together with all loops further in. Where
+// `inner` does not divide the loop's extent, the last block has fewer.
 struct BlockOfPoints {
   size_t loop = 0;
   int64_t inner = 0;    // 0: all of them

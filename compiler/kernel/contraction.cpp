@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/tiled_sum.h"
 #include "compiler/support/diagnostic.h"
 
@@ -111,41 +112,6 @@ std::vector<int> axes_used(Expr e, int from, int to) {
     if (n->kind == ExprKind::axis && n->id >= from && n->id < to) axes.insert(n->id);
   });
   return {axes.begin(), axes.end()};
-}
-
-// Cycles of one reduction step (or `taps` of them at once) of a tile on a core with two FMA and two load ports and a latency of
-// four cycles.
-static double tile_cycles(int points, int vectors, bool lanes_in_both, int taps = 1) {
-  double fmas = taps * points * vectors / 2.0, loads = (lanes_in_both ? (points + taps - 1) * vectors + taps * vectors : points + vectors) / 2.0;
-  return std::max({fmas, loads * 1.05, 4.0 * taps}) + 0.6;
-}
-
-Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both, int taps) {
-  Tile best;
-  best.cycles = -1;
-  int64_t many = points > 0 ? points : 56, blocks = std::max<int64_t>(1, ((lanes > 0 ? lanes : 256) + vector_lanes - 1) / vector_lanes);
-  for (int vectors = 1; vectors <= 4 && vectors <= blocks; ++vectors)
-    for (int t = 1; t <= 28 && t <= many; ++t) {
-      int held = taps > 1 ? (t + taps - 1) * vectors : 1;
-      if (t * vectors + vectors + held > registers) break;
-      auto row = [&](int v) {
-        int64_t full = many / t, rest = many % t;
-        return static_cast<double>(full) * tile_cycles(t, v, lanes_in_both, taps) + (rest ? tile_cycles(static_cast<int>(rest), v, lanes_in_both, taps) : 0);
-      };
-      double cycles = static_cast<double>((blocks + vectors - 1) / vectors) * row(vectors);
-      if (best.cycles < 0 || cycles < best.cycles * 0.995) best = {t, vectors, cycles};
-    }
-  return best;
-}
-
-size_t choose_tiled_axis(const std::vector<int64_t>& extents) {
-  constexpr int64_t enough = 8;
-  auto points = [&](size_t k) { return extents[k] > 0 ? extents[k] : int64_t{56}; };
-  size_t best = extents.size() - 1;
-  if (points(best) >= enough) return best;
-  for (size_t k = extents.size() - 1; k-- > 0;)
-    if (points(k) > points(best)) best = k;
-  return best;
 }
 
 namespace {
@@ -262,9 +228,11 @@ class ContractionLowering {
     sum.cache_bytes = context_.l2_bytes;
     if (plan_.packed >= 0) sum.prefetch_bytes = context_.l2_bytes / 3;
     AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
+    SumShape shape;
+    shape.lanes_in_both = plan_.lanes_in_both;
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
-    kernel_.cost = std::max(1.0, steps * tile_cycles(tiles.points, plan_.vectors, plan_.lanes_in_both) / 3.0 * tiles.serial);
+    kernel_.cost = std::max(1.0, steps * tile_cycles(shape, tiles.points, plan_.vectors) / 3.0 * tiles.serial);
     kernel_.flops = 2 * steps * (body_->fn == Fn::dot_i16 ? 2 : body_->fn == Fn::mul ? 1 : 4);
     for (const Loop& l : kept_) kernel_.flops *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
   }

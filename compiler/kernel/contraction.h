@@ -37,20 +37,6 @@ bool covers(Expr load, Expr condition, const Definition& d);
 // The kept (first) axes of `d` that an expression uses, ascending; reduced ones where asked.
 std::vector<int> axes_used(Expr e, int from, int to);
 
-// Register tile: `vectors` vectors along the lanes by `points` points of the tiled axis.
-struct Tile {
-  int points = 1, vectors = 1;
-  double cycles = 0;                // of one reduction step over the whole domain of tiles, for comparison
-};
-// points: along the tiled axis (0: unknown), lanes: elements along the lanes axis (0: unknown). taps: with lanes_in_both, how many
-// reduction steps are printed out that read the same elements at neighbouring points (a window); compilers then keep these
-// elements in registers.
-Tile choose_tile(int64_t points, int64_t lanes, int vector_lanes, int registers, bool lanes_in_both, int taps = 1);
-
-// Which of several axes to tile, given their extents from the outermost to the innermost (0: unknown): the innermost,
-// unless it has fewer points than registers want and another has more.
-size_t choose_tiled_axis(const std::vector<int64_t>& extents);
-
 Kernel lower_contraction(const Group& group, const LoweringContext& context);
 
 }  // namespace metac

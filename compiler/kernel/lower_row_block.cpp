@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/tiled_sum.h"
 #include "compiler/support/diagnostic.h"
 
@@ -290,7 +291,13 @@ class RowBlockLowering {
 
   void add_sum(TiledSum& sum, Expr points, Expr lane_extent) {
     auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
-    Tile tile = choose_tile(known(points), known(lane_extent), lanes_, context_.vector_bytes >= 64 ? 32 : 16, false);
+    SumShape shape;
+    shape.points = known(points);
+    shape.lanes = known(lane_extent);
+    shape.steps = 1;
+    for (const Loop& l : sum.reduced) shape.steps *= known(l.extent);
+    if (Expr step = stride_of(sum.body->args[0]->args[0], sum.tile_axis); bool(step) && step.if_int()) shape.point_bytes = std::abs(step.as_int()) * 4;
+    Tile tile = choose_tile(shape, lanes_, context_.vector_bytes >= 64 ? 32 : 16);
     sum.vectors = tile.vectors;
     sum.points = tile.points;
     sum.lanes = lanes_;

@@ -85,6 +85,7 @@ class TileNest {
         if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block))
           guard = partial ? logical_not(last_lanes) : last_lanes;
         if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
+        if (in_block_) guard = logical_and(guard, in_block_);
         if (!guard.is_int(1)) node.guard = guard;
         node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
         nest.children.push_back(std::move(node));
@@ -175,8 +176,10 @@ class TileNest {
     if (cut.inner == 0) return cut.loop;
     Loop& loop = points_loops_[cut.loop];
     if (cut.inner == 1) return cut.loop + 1;
-    Loop outer{kernel_.next_axis++, floor_div(loop.extent, cut.inner), kind, {}}, inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
+    kernel_.schedule.push_back(concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
+    Loop outer{kernel_.next_axis++, ceil_div(loop.extent, cut.inner), kind, {}}, inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
     Expr whole = axis(outer.axis) * Expr(cut.inner) + axis(inner.axis);
+    if (!floor_mod(loop.extent, cut.inner).is_int(0)) in_block_ = whole < loop.extent;
     if (loop.axis == tile_block_) {
       tile_block_index_ = whole;
     } else {
@@ -350,6 +353,7 @@ class TileNest {
   const std::vector<Symbol>& symbols_;
   std::vector<Loop> points_loops_;   // inside the panels, once blocked; the last one is over tiles
   Expr lane_extent_, tile_block_index_;
+  Expr in_block_;                    // this iteration exists; empty: all do, the blocks divide the points
   std::optional<Loop> chunk_;        // of the sum
   int waiting_ = -1;                 // local: the sums between chunks
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;

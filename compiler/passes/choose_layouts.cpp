@@ -314,7 +314,10 @@ class LayoutChooser {
     int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
     if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes_ : 7) ? 1 : 0;
     const int taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
-    Tile tile = choose_tile(tiled_points(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols), known(d.domain[static_cast<size_t>(w.lanes_axis)]), lanes_, registers_, w.lanes_in_both, taps);
+    SumShape sum = sum_shape(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols);
+    sum.lanes_in_both = w.lanes_in_both;
+    sum.taps = taps;
+    Tile tile = choose_tile(sum, lanes_, registers_);
     plan.vectors = tile.vectors;
     plan.tile = tile.points;
     if (w.lanes_in_both) {

@@ -169,10 +169,17 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
   }
 }
 
-int64_t tiled_points(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {
+SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {
+  constexpr int64_t element_bytes = 4;
+  auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
+  SumShape sum;
+  sum.lanes = known(d.domain[static_cast<size_t>(lanes_axis)]);
+  Expr steps = 1;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) steps = steps * d.domain[static_cast<size_t>(k)];
+  sum.steps = known(steps);
   std::vector<int> in_b = axes_used(c.b.load, 0, d.kept());
   Expr a = simplify(data_address, Bounds(symbols, d.domain));
-  std::vector<int64_t> runs;  // innermost first
+  std::vector<int64_t> runs, distances;  // innermost first
   Expr inner_step;
   for (int k = d.kept(); k-- > 0;) {
     if (k == lanes_axis || std::count(in_b.begin(), in_b.end(), k) || !uses_axis(a, k)) continue;
@@ -183,10 +190,16 @@ int64_t tiled_points(const Definition& d, const Contraction& c, int lanes_axis, 
       continue;
     }
     runs.push_back(extent ? *extent : 0);
+    distances.push_back(bool(step) && step.if_int() ? std::abs(step.as_int()) : 0);
     inner_step = step;
   }
+  if (runs.empty()) return sum;
   std::reverse(runs.begin(), runs.end());
-  return runs.empty() ? 0 : runs[choose_tiled_axis(runs)];
+  std::reverse(distances.begin(), distances.end());
+  size_t tiled = choose_tiled_axis(runs);
+  sum.points = runs[tiled];
+  sum.point_bytes = distances[tiled] * element_bytes;
+  return sum;
 }
 
 bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/register_tile.h"
 
 namespace metac {
 
@@ -19,8 +20,8 @@ void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std
 // A long reduced axis that is contiguous in the data, outside of window axes: 16 of it innermost, so that a window's
 // neighbours read the same cache lines while these are near. data_address: of c.a.load in its storage.
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols);
-// The points of the axes that will collapse into the tiled one (an estimate: the schedule decides); 0: not known.
-int64_t tiled_points(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols);
+// What the register tile is chosen by; the tiled axis is an estimate of what axes will collapse (the schedule decides).
+SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols);
 // Are divisions in that address only of axes that the lanes' operand has too, and so outside of the tile?
 bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols);
 

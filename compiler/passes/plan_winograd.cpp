@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/kernel/register_tile.h"
+
 namespace metac {
 namespace {
 
@@ -137,10 +139,16 @@ class Estimate {
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
-void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
+void choose_register_tile(const Definition& d, WinogradPlan& plan, int64_t channels, const CpuTarget& cpu) {
   int lanes = cpu.vector_bytes / 4;
   int64_t tiles_x = (d.domain[static_cast<size_t>(plan.x)].as_int() + plan.outputs - 1) / plan.outputs;
-  Tile tile = choose_tile(plan.rows * tiles_x, d.domain[static_cast<size_t>(plan.lanes_axis)].as_int(), lanes, cpu.vector_bytes >= 64 ? 32 : 16, false);
+  SumShape sum;
+  sum.points = plan.rows * tiles_x;
+  sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
+  sum.steps = channels;
+  sum.whole_panels = true;  // groups of panels are shared out
+  sum.point_bytes = channels * 4;
+  Tile tile = choose_tile(sum, lanes, cpu.vector_bytes >= 64 ? 32 : 16);
   plan.vectors = tile.vectors;
   plan.tile = tile.points;
   int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
@@ -174,7 +182,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     found = true;
   }
   if (!found) return std::nullopt;
-  choose_register_tile(d, best, cpu);
+  choose_register_tile(d, best, d.domain[static_cast<size_t>(windows->channel)].as_int(), cpu);
   return best;
 }
 
@@ -183,7 +191,7 @@ void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
     if (k != plan.window_y && k != plan.window_x) channel = k;
   Estimate(d, plan, channel, cpu).filtered(plan.outputs, plan);
-  choose_register_tile(d, plan, cpu);
+  choose_register_tile(d, plan, d.domain[static_cast<size_t>(channel)].as_int(), cpu);
   // The weights are packed: their blocks stay.
   int registers = cpu.vector_bytes >= 64 ? 32 : 16, lanes = cpu.vector_bytes / 4;
   plan.vectors = vectors;

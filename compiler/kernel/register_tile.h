@@ -1,0 +1,36 @@
+// The register tile of a sum of products: `vectors` vectors along the lanes by `points` points of the tiled axis, chosen by
+// a model of what a core can do in a cycle. See docs/decisions/register_tiles.md.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace metac {
+
+struct Tile {
+  int points = 1, vectors = 1;
+  double cycles = 0;           // of one reduction step over the whole domain of tiles, for comparison
+};
+
+// What the model needs to know of a sum; 0 where it is not known.
+struct SumShape {
+  int64_t points = 0;          // along the tiled axis
+  int64_t lanes = 0;           // elements along the lanes axis
+  int64_t steps = 0;           // of the sum
+  int64_t point_bytes = 0;     // from the data of a point to that of the next
+  bool whole_panels = false;   // vectors must divide the lanes
+  bool lanes_in_both = false;  // the data has the lanes too (depthwise): a vector of it per point
+  int taps = 1;                // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
+                               // points (a window); compilers then keep these elements in registers
+};
+
+// Cycles that one reduction step of a tile takes, `taps` steps at once where they are printed out.
+double tile_cycles(const SumShape& sum, int points, int vectors);
+
+Tile choose_tile(const SumShape& sum, int vector_lanes, int registers);
+
+// Which of several axes to tile, given their extents from the outermost to the innermost (0: unknown): the innermost,
+// unless it has fewer points than registers want and another has more.
+size_t choose_tiled_axis(const std::vector<int64_t>& extents);
+
+}  // namespace metac
