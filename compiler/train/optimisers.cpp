@@ -26,7 +26,7 @@ double initial_slot(const OptimiserRecipe& o) { return o.kind == "adagrad" ? o["
 std::string OptimiserWriter::scalar(const std::string& body, DType dtype) {
   auto [entry, fresh] = scalars_.try_emplace({body, dtype});
   if (fresh) {
-    std::string wide = write_.elementwise({rate_, step_}, body, "train/rate");
+    std::string wide = write_.elementwise({rate_, step_}, body, "train/rate", "float64");
     entry->second = dtype == DType::f64 ? wide : write_.cast(wide, dtype, "train/rate");
   }
   return entry->second;
@@ -57,7 +57,7 @@ NextValues OptimiserWriter::sgd(const ParameterUpdate& p, const std::string& g) 
   std::string lr = scalar(rate(p), p.dtype);
   if (p.slots.empty()) return {next(p, {p.parameter, g, lr}, "@0 - @2*@1", "parameter"), {}};
   // The first gradient is taken whole.
-  std::string momentum = literal(o_["momentum"]), share = "1.0";
+  std::string momentum = literal(o_["momentum"]);
   std::string m = o_["dampening"] == 0
                       ? next(p, {p.slots[0], g}, momentum + "*@0 + @1", "momentum")
                       : next(p, {p.slots[0], g, scalar("float64(@1) > 0 ? " + literal(1 - o_["dampening"]) + " : 1.0", p.dtype)}, momentum + "*@0 + @2*@1", "momentum");

@@ -53,5 +53,85 @@ TEST(TrainingStep, GradientsAreCentralDifferences) {
   }
 }
 
+// One BatchNormalization behind a linear layer, in the form that inference has; opset 9 says training by its outputs, 17 by an attribute.
+Model normalised_network(int opset) {
+  return read_json_model(R"({"metac_ir": 1, "opset": )" + std::to_string(opset) + R"(, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 3]}],
+    "parameters": [{"name": "scale", "dtype": "float64", "shape": [3], "data": [1, 2, 0.5]}, {"name": "shift", "dtype": "float64", "shape": [3], "data": [0, 1, -1]},
+                   {"name": "mean", "dtype": "float64", "shape": [3], "data": [0.1, 0.2, 0.3]}, {"name": "variance", "dtype": "float64", "shape": [3], "data": [1, 2, 3]}],
+    "nodes": [{"op": "BatchNormalization", "inputs": ["x", "scale", "shift", "mean", "variance"], "outputs": ["y"], "attributes": {"momentum": 0.75, "epsilon": 0.0009765625}}], "outputs": ["y"]})",
+                         "normalised.json");
+}
+
+TEST(TrainingStep, BatchNormalizationTrainsByTheBatch) {
+  for (int opset : {9, 17})
+    for (bool unbiased : {true, false}) {
+      JitTraining training(normalised_network(opset), std::string(R"({"batch": 5, "loss": "mse", "optimizer": "sgd")") + (unbiased ? "}" : R"(, "batch_norm": {"running_variance": "population"}})"));
+      const Tensor x = random_doubles({5, 3}, 4), target = random_doubles({5, 3}, 5);
+      const double scale[3] = {1, 2, 0.5}, shift[3] = {0, 1, -1}, old_mean[3] = {0.1, 0.2, 0.3}, old_variance[3] = {1, 2, 3};
+      double loss = 0, mean[3], variance[3];
+      for (int c = 0; c < 3; ++c) {
+        mean[c] = variance[c] = 0;
+        for (int n = 0; n < 5; ++n) mean[c] += number_at(x, n * 3 + c) / 5;
+        for (int n = 0; n < 5; ++n) variance[c] += std::pow(number_at(x, n * 3 + c) - mean[c], 2) / 5;
+        for (int n = 0; n < 5; ++n) {
+          const double y = (number_at(x, n * 3 + c) - mean[c]) / std::sqrt(variance[c] + 0.0009765625) * scale[c] + shift[c];
+          loss += std::pow(y - number_at(target, n * 3 + c), 2) / 15;
+        }
+      }
+      EXPECT_NEAR(training.step({{"x", x}, {"target", target}}, 0, 0), loss, 1e-12);
+      for (int c = 0; c < 3; ++c) {
+        EXPECT_NEAR(number_at(training.state("mean"), c), 0.75 * old_mean[c] + 0.25 * mean[c], 1e-12);
+        EXPECT_NEAR(number_at(training.state("variance"), c), 0.75 * old_variance[c] + 0.25 * variance[c] * (unbiased ? 5.0 / 4 : 1), 1e-12);
+      }
+      // Evaluation normalises by the running values.
+      double evaluated = 0;
+      for (int c = 0; c < 3; ++c) {
+        const double m = number_at(training.state("mean"), c), v = number_at(training.state("variance"), c);
+        evaluated += std::pow((number_at(x, c) - m) / std::sqrt(v + 0.0009765625) * scale[c] + shift[c] - number_at(target, c), 2) / 3;
+      }
+      EXPECT_NEAR(number_at(training.evaluate({{"x", x}, {"target", target}})[0], 0), evaluated, 1e-12);
+    }
+}
+
+TEST(TrainingStep, BatchNormalizationMayStayAsItIs) {
+  TrainingModel model = build_training_model(normalised_network(17), read_recipe(R"({"batch": 5, "loss": "mse", "optimizer": "sgd", "batch_norm": {"statistics": "running"}})", "recipe.json"), {});
+  for (const TrainingState& state : model.states) EXPECT_NE(state.role, train::StateRole::statistic);
+}
+
+Model dropping_network(int opset) {
+  return read_json_model(R"({"metac_ir": 1, "opset": )" + std::to_string(opset) + R"(, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 1000]}],
+    "parameters": [{"name": "w", "dtype": "float64", "shape": [1000], "data": )" + "[1" + [] { std::string t; for (int i = 1; i < 1000; ++i) t += ",1"; return t; }() + R"(]}, {"name": "ratio", "dtype": "float32", "shape": [], "data": 0.25}],
+    "nodes": [{"op": "Mul", "inputs": ["x", "w"], "outputs": ["h"]}, )" + (opset < 12 ? R"({"op": "Dropout", "inputs": ["h"], "outputs": ["y"], "attributes": {"ratio": 0.25}}], "outputs": ["y"]})" : R"({"op": "Dropout", "inputs": ["h", "ratio"], "outputs": ["y"]}], "outputs": ["y"]})"),
+                         "dropping.json");
+}
+
+// With plain SGD, a rate of 1 and the loss sum y, w moves by minus what Dropout multiplied with.
+TEST(TrainingStep, DropoutDropsByCounterSeedAndPlace) {
+  for (int opset : {10, 17}) {
+    const char* recipe = R"({"batch": 20, "loss": {"kind": "expression", "body": "y", "operands": ["y"], "reduction": "sum"}, "optimizer": "sgd"})";
+    auto masks = [&](int64_t seed, int64_t call) {
+      JitTraining training(dropping_network(opset), recipe);
+      training.step({{"x", make_tensor<double>(DType::f64, {20, 1000}, std::vector<double>(20000, 1))}}, 1, 0, true, seed, call);
+      std::vector<double> kept;
+      for (int i = 0; i < 1000; ++i) kept.push_back(1 - number_at(training.state("w"), i));
+      return kept;
+    };
+    const auto first = masks(1, 0);
+    double sum = 0;
+    for (double m : first) {
+      sum += m * 0.75;
+      EXPECT_NEAR(m * 0.75, std::round(m * 0.75), 1e-9);
+    }
+    EXPECT_NEAR(sum / 20000, 0.75, 0.015);  // five deviations of 20000 draws
+    EXPECT_EQ(first, masks(1, 0));
+    EXPECT_NE(first, masks(1, 1));
+    EXPECT_NE(first, masks(2, 0));
+    // Evaluation drops nothing.
+    JitTraining training(dropping_network(opset), recipe);
+    const Tensor evaluated = training.evaluate({{"x", make_tensor<double>(DType::f64, {20, 1000}, std::vector<double>(20000, 1))}})[0];
+    EXPECT_EQ(number_at(evaluated, 0), 1000);
+  }
+}
+
 }  // namespace
 }  // namespace metac
