@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Trains five networks with metac's training programs and with PyTorch, from the same start on the same batches, and compares losses.
+
+    python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--report]
+
+The relative difference of the loss must be at most 1e-6 at the first update, 1e-5 at the tenth and 1e-3 at the hundredth. --report
+shows the largest difference up to each as well. Data are made: random samples whose labels a random linear map decides. Without
+PyTorch everything is skipped with a message. The last line is 'N passed, N failed, N skipped'.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from networks import NETWORKS
+
+try:
+    import torch
+    import torch_reference
+except ImportError as missing:
+    torch, why = None, missing
+
+LIMITS = {1: 1e-6, 10: 1e-5, 100: 1e-3}
+# Name of the run: network, batch, PyTorch's optimiser, the recipe's.
+RUNS = {
+    "mlp": ("mlp", 32, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9}),
+    "mlp-adamw": ("mlp", 32, lambda p: torch.optim.AdamW(p, lr=1e-3), {"kind": "adamw", "learning_rate": 1e-3}),
+    "lenet": ("lenet", 32, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True), {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9, "nesterov": True}),
+    "resnet18": ("resnet18", 16, lambda p: torch.optim.SGD(p, lr=0.001, momentum=0.9, weight_decay=1e-4), {"kind": "sgd", "learning_rate": 0.001, "momentum": 0.9, "weight_decay": 1e-4}),
+    "vit": ("vit", 16, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), {"kind": "sgd", "learning_rate": 0.01, "momentum": 0.9}),
+    "lstm": ("lstm", 16, lambda p: torch.optim.SGD(p, lr=0.5), {"kind": "sgd", "learning_rate": 0.5}),
+}
+
+
+def samples(network, count, classes, axis=1, time=None):
+    random = np.random.default_rng(7)
+    if time is not None:  # text whose next letter mostly follows from the last one
+        text = np.zeros((count, time + 1), np.int64)
+        text[:, 0] = random.integers(0, classes, count)
+        for t in range(time):
+            text[:, t + 1] = np.where(random.random(count) < 0.8, (text[:, t] * 5 + 3) % classes, random.integers(0, classes, count))
+        return text[:, :-1].copy(), text[:, 1:].copy()
+    x = random.standard_normal((count, *network.inputs[0]["shape"][1:]), dtype=np.float32)
+    flat = x.reshape(count, -1)
+    return x, (flat @ random.standard_normal((flat.shape[1], classes), dtype=np.float32)).argmax(1)
+
+
+def run(name, arguments, folder):
+    kind, batch, optimiser, options = RUNS[name]
+    network, output, about = NETWORKS[kind](batch)
+    x, labels = samples(network, batch * arguments.updates, **about)
+    (folder / "net.json").write_text(json.dumps(network.document(output)))
+    np.savez(folder / "data.npz", x=x, target=labels)
+    recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)}, "optimizer": options,
+              "data": {"format": "npz", "train": "data.npz", "shuffle": False}}
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    subprocess.run([arguments.metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out"], check=True, stdout=subprocess.DEVNULL)
+    begin = time.perf_counter()
+    subprocess.run([folder / "out/bin/net_train", "--data", folder, "--out", folder / "run", "--quiet"], check=True)
+    ours_seconds = time.perf_counter() - begin
+    lines = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
+    ours = [line["loss"] for line in lines if line.get("event") == "train"]
+    begin = time.perf_counter()
+    theirs = torch_reference.train(network, output, [(x[k:k + batch], labels[k:k + batch]) for k in range(0, len(x), batch)], optimiser, about.get("axis", 1))
+    theirs_seconds = time.perf_counter() - begin
+    if len(ours) != len(theirs):
+        return False, f"{len(ours)} updates, expected {len(theirs)}"
+    difference = [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
+    good, texts = True, []
+    for update, limit in LIMITS.items():
+        if update <= len(difference):
+            good = good and difference[update - 1] <= limit
+            texts.append(f"update {update}: {difference[update - 1]:.1e}" + (f" (at most {max(difference[:update]):.1e} before)" if arguments.report and update > 1 else ""))
+    return good, f"loss {ours[0]:.4f} to {ours[-1]:.4f}; relative difference at " + ", ".join(texts) + f"; {ours_seconds:.1f} s, PyTorch {theirs_seconds:.1f} s"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--metac", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--report", action="store_true")
+    arguments = parser.parse_args()
+    arguments.metac = str(pathlib.Path(arguments.metac).resolve())
+    names = [n for n in RUNS if re.search(arguments.only, n)]
+    if torch is None:
+        print(f"skipped: PyTorch is not installed ({why})")
+        print(f"0 passed, 0 failed, {len(names)} skipped")
+        return 0
+    torch.set_num_threads(2)
+    failed = 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                good, text = run(name, arguments, pathlib.Path(folder))
+            except subprocess.CalledProcessError as error:
+                good, text = False, str(error)
+        failed += not good
+        print(f"{'passed' if good else 'FAILED'} {name}: {text}", flush=True)
+    print(f"{len(names) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
