@@ -53,13 +53,18 @@ inline uint16_t to_bfloat(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// What stands in a mapped archive need not be aligned.
+template <class T>
+T element_at(const void* from, int64_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(from) + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
 template <class T>
 void widen(const void* from, int64_t count, double* to) {
-  const T* at = static_cast<const T*>(from);
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(at[i]);
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(element_at<T>(from, i));
 }
 inline void read_elements(ScalarType type, const void* from, int64_t count, double* to) {
-  const uint16_t* half = static_cast<const uint16_t*>(from);
   switch (type) {
     case ScalarType::f32: return widen<float>(from, count, to);
     case ScalarType::f64: return widen<double>(from, count, to);
@@ -71,8 +76,8 @@ inline void read_elements(ScalarType type, const void* from, int64_t count, doub
     case ScalarType::u16: return widen<uint16_t>(from, count, to);
     case ScalarType::u32: return widen<uint32_t>(from, count, to);
     case ScalarType::u64: return widen<uint64_t>(from, count, to);
-    case ScalarType::f16: for (int64_t i = 0; i < count; ++i) to[i] = from_half(half[i]); return;
-    case ScalarType::bf16: for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(from_bfloat(half[i])); return;
+    case ScalarType::f16: for (int64_t i = 0; i < count; ++i) to[i] = from_half(element_at<uint16_t>(from, i)); return;
+    case ScalarType::bf16: for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(from_bfloat(element_at<uint16_t>(from, i))); return;
     case ScalarType::string: return;
   }
 }
