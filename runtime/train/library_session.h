@@ -54,14 +54,14 @@ class LibrarySession {
   }
 
   // "" or what of the last run is not finite: an output, or an element of a state's next value.
-  std::string non_finite() const {
+  std::string non_finite(const TrainTables& tables) const {
     for (int32_t o = 0; o < library_.output_count; ++o) {
       const Port& port = library_.outputs[o];
       const int64_t at = first_non_finite(port.dtype, outputs_[static_cast<size_t>(o)], elements(port));
       if (at < 0) continue;
       double value = 0;
       read_elements(port.dtype, static_cast<const char*>(outputs_[static_cast<size_t>(o)]) + at * size_of(port.dtype), 1, &value);
-      const std::string what = port.source == Source::loss ? "the loss" : port.source == Source::metric ? "the metric " + quoted(port.name) : "the next " + quoted(port.name);
+      const std::string what = port.source == Source::loss ? "the loss" : port.source == Source::metric ? "the metric " + quoted(port.name) : "the next " + quoted(tables.states[port.index].name);
       return what + " is " + (std::isnan(value) ? "NaN" : "infinite") + (port.rank > 0 ? text_of(" (element ", at, " of ", shape_text(port.dims, static_cast<size_t>(port.rank)), ")") : "");
     }
     return "";

@@ -108,6 +108,7 @@ class TrainProgram {
     CallScalars scalars;
     scalars.seed = position.seed;
     scalars.step = position.update;
+    progress_.start(now_seconds());
     const Scores scores = evaluate(t_, session, loader, states_, scalars, [&](int64_t done) {
       if (progress_.due(now_seconds())) progress_.show(now_seconds(), "evaluating", static_cast<double>(done) / static_cast<double>(loader.samples()), "");
       return received_signal == 0;

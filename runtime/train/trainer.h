@@ -72,7 +72,7 @@ class Trainer {
   void one_call(const Batch& batch) {
     const CallScalars now = scalars();
     step_.run(batch, states_, now);
-    const std::string wrong = step_.non_finite();
+    const std::string wrong = step_.non_finite(t_);
     ++p_.call;
     ++p_.batch;
     if (!wrong.empty()) return leave_out(batch, wrong, now);
@@ -111,8 +111,8 @@ class Trainer {
     const bool stop = policy == NonFinite::stop || p_.skipped_in_a_row > most_skipped_in_a_row;
     if (!stop) return progress_.warn(message + "; this batch is left out");
     const std::vector<int64_t> kept = folder_.checkpoints().list();
-    fail(message, policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(), ".\nThe last good checkpoint is ",
-         kept.empty() ? std::string("none: the run had just begun") : folder_.checkpoints().path(kept.front()),
+    fail(message, policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(), ".\n",
+         kept.empty() ? std::string("There is no checkpoint yet") : "The last good checkpoint is " + folder_.checkpoints().path(kept.front()),
          ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves single batches out.");
   }
 

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Trains the handwritten digits from random weights, as a user would, and looks at everything that comes out.
+
+    python3 run_training.py --metac build/ci/bin/metac [--kills 10] [--keep DIR]
+
+Needs numpy, onnx and onnxruntime. The last line is 'N passed, N failed'.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "models/digits"
+
+
+def command(*argv, status=0):
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=900)
+    if done.returncode != status:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n{done.stdout[-2000:]}")
+    return done.stdout
+
+
+def expect(condition, what):
+    if not condition:
+        raise RuntimeError(what)
+
+
+def log_of(run):
+    """The log without its times."""
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+
+
+def test_images():
+    data = np.load(DIGITS / "test.npz")
+    return ((data["image"].astype(np.float64) * 0.0625 - 0.3) / 0.4).astype(np.float32), data["label"]
+
+
+def parameters(path):
+    return {i.name: numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
+
+
+class Checks:
+    def __init__(self, work, metac, kills):
+        self.work, self.metac, self.kills = work, metac, kills
+
+    def compile(self, model, recipe, folder, name):
+        command(self.metac, "compile", model, "--train", recipe, "-o", self.work / folder, "--name", name)
+        return self.work / folder / f"bin/{name}_train"
+
+    def learns_digits(self):
+        self.train = self.compile(DIGITS / "untrained.onnx", DIGITS / "recipe.json", "out", "digits")
+        begin = time.time()
+        command(self.train, "--data", DIGITS, "--out", self.work / "run")
+        self.seconds = time.time() - begin
+        score = json.loads(command(self.train, "--data", DIGITS, "--out", self.work / "run", "--evaluate", "--quiet"))
+        print(f"{100 * score['accuracy']:.2f} % of {score['samples']} images in {self.seconds:.1f} s")
+        expect(score["samples"] == 360 and score["accuracy"] >= 0.98, f"learned too little: {score}")
+        expect("</svg>" in (self.work / "run/curves.svg").read_text(), "no curves")
+
+    def onnx_runtime_and_library_agree(self):
+        images, labels = test_images()
+        there = onnxruntime.InferenceSession(str(self.work / "run/digits.onnx")).run(None, {"image": images})[0]
+        expect((there.argmax(1) == labels).mean() >= 0.98, "the exported network scores otherwise")
+        script = "import digits, numpy as np, sys\nm = digits.Model(weights=sys.argv[1])\nnp.save(sys.argv[3], m.run({'image': np.load(sys.argv[2])})['scores'])\n"
+        np.save(self.work / "images.npy", images)
+        environment = {**os.environ, "PYTHONPATH": str(self.work / "out/python")}
+        subprocess.run([sys.executable, "-c", script, self.work / "run/digits.weights", self.work / "images.npy", self.work / "scores.npy"], check=True, env=environment)
+        here = np.load(self.work / "scores.npy")
+        expect(np.abs(here - there).max() < 1e-4 * np.abs(there).max(), f"the library differs by {np.abs(here - there).max()}")
+
+    def threads_change_nothing(self):
+        for threads in (1, 3):
+            command(self.train, "--data", DIGITS, "--out", self.work / f"threads{threads}", "--threads", threads, "--loaders", threads, "--epochs", 2)
+        one, three = (self.work / f"threads{n}" for n in (1, 3))
+        expect((one / "digits.safetensors").read_bytes() == (three / "digits.safetensors").read_bytes(), "other bits")
+        expect(log_of(one) == log_of(three), "another log")
+
+    def killed_at_any_moment_it_resumes(self):
+        chance, killed, run = random.Random(1), 0, self.work / "killed"
+        while True:
+            process = subprocess.Popen([self.train, "--data", DIGITS, "--out", run, "--resume", "--strict", "--checkpoint-every", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            if killed < self.kills:
+                time.sleep(chance.uniform(0.005, self.seconds / 4))
+                process.kill()
+            said = process.communicate()[1]
+            if process.returncode == -signal.SIGKILL:
+                killed += 1
+                continue
+            expect(process.returncode == 0, f"after {killed} kills: {said.decode()}")
+            expect((run / "digits.safetensors").read_bytes() == (self.work / "run/digits.safetensors").read_bytes(), "other bits than without the kills")
+            expect(log_of(run) == log_of(self.work / "run"), "another log than without the kills")
+            if killed >= self.kills:
+                break
+            shutil.rmtree(run)
+        print(f"{killed} kills")
+
+    def one_layer_is_tuned(self):
+        program = self.compile(self.work / "run/digits.onnx", DIGITS / "finetune.json", "tuned", "tuned")
+        command(program, "--data", DIGITS, "--out", self.work / "tuned-run")
+        before, after = parameters(self.work / "run/digits.onnx"), parameters(self.work / "tuned-run/tuned.onnx")
+        changed = sorted(name for name in before if before[name].tobytes() != after[name].tobytes())
+        expect(changed == ["head.bias", "head.weight"], f"changed: {changed}")
+        score = json.loads(command(program, "--data", DIGITS, "--out", self.work / "tuned-run", "--evaluate", "--quiet"))
+        expect(score["accuracy"] >= 0.98, f"it forgot: {score}")
+
+    def what_goes_wrong_is_said(self):
+        said = command(self.train, "--data", DIGITS, "--out", self.work / "wild", "--rate", "1e9", status=1)
+        expect(" made the first " in said and "--rate" in said, f"no kernel is named: {said}")
+        said = command(self.train, "--data", self.work, "--out", self.work / "nothing", status=1)
+        expect(f"Looked for:\n  {self.work}/train.npz" in said, said)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metac", type=pathlib.Path, required=True)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
+    arguments = parser.parse_args()
+    work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-training-"))).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    checks, passed, failed = Checks(work, arguments.metac.resolve(), arguments.kills), 0, 0
+    for name in [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n != "compile"]:
+        try:
+            getattr(checks, name)()
+            passed += 1
+        except Exception as error:  # a check that cannot run has failed
+            failed += 1
+            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
+    if not arguments.keep:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
