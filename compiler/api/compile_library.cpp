@@ -80,7 +80,7 @@ class LibraryCompiler {
     build.seconds = o_.seconds;
     build.progress = o_.progress;
     build.archive_only = o_.archive_only;
-    if (o_.finish) build.finish = [&](const std::string& staged) { o_.finish(staged, parameter_names(programs)); };
+    if (o_.finish) build.finish = [&](const std::string& staged) { o_.finish(staged, parameters_of(programs)); };
     build_project(project, folder, tools(), build);
     const CompiledProgram& first = made_[0]->model.run;
     report_.programs = made_.size();
@@ -94,10 +94,10 @@ class LibraryCompiler {
   }
 
  private:
-  static std::vector<std::string> parameter_names(const std::vector<LibraryProgram>& programs) {
-    std::vector<std::string> names;
-    for (const auto& [program, input] : plan_library_weights(programs).parameters) names.push_back(programs[program].model->parameters[input].name);
-    return names;
+  static std::vector<RawParameter> parameters_of(const std::vector<LibraryProgram>& programs) {
+    std::vector<RawParameter> parameters;
+    for (const auto& [program, input] : plan_library_weights(programs).parameters) parameters.push_back(programs[program].model->parameters[input]);
+    return parameters;
   }
 
   std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/autodiff/derivative_program.h"
+#include "compiler/kernel/program.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
 #include "compiler/passes/compile.h"
@@ -28,8 +29,9 @@ struct LibraryOptions {
   std::map<std::string, std::string> recorded;  // options, for the manifest
   std::function<void(int done, int all)> progress;
   bool archive_only = false;       // the static library alone
-  // Adds what else belongs into the folder, before it appears; `parameters`: names of the library's, in order.
-  std::function<void(const std::string& folder, const std::vector<std::string>& parameters)> finish;
+  // Adds what else belongs into the folder, before it appears; `parameters`: the library's, in order. Those that are no initialisers
+  // of the model have no name.
+  std::function<void(const std::string& folder, const std::vector<RawParameter>& parameters)> finish;
 };
 
 // Of the program for the best of the CPUs, but the weights and seconds, which are those of all.

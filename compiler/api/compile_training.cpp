@@ -51,13 +51,13 @@ class TrainingCompiler {
     report_.notes = training_.notes;
     LibraryOptions inference = options_;
     inference.name = files_.name;
-    inference.finish = [&](const std::string& staged, const std::vector<std::string>& parameters) { add_training(staged, parameters); };
+    inference.finish = [&](const std::string& staged, const std::vector<RawParameter>& parameters) { add_training(staged, parameters); };
     report_.inference = compile_library(model_, folder, inference);
     return report_;
   }
 
  private:
-  void add_training(const std::string& staged, const std::vector<std::string>& parameters) {
+  void add_training(const std::string& staged, const std::vector<RawParameter>& parameters) {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
     report_.step = compile_part(training_.step, "step");
@@ -81,7 +81,7 @@ class TrainingCompiler {
     return compile_library(model, folder_ + "/" + part, options);
   }
 
-  void write_values(const std::vector<std::string>& parameters) {
+  void write_values(const std::vector<RawParameter>& parameters) {
     InitialFile initial;
     std::map<std::string, int> state_of;
     for (size_t k = 0; k < training_.states.size(); ++k) {
@@ -90,16 +90,13 @@ class TrainingCompiler {
       report_.state_bytes += static_cast<int64_t>(state.initial.byte_count());
       if (state.initializer >= 0) state_of[state.name] = static_cast<int>(k);
     }
-    // All parameters of the inference library, or its weights are not written.
-    for (const std::string& name : parameters) {
-      if (auto found = state_of.find(name); found != state_of.end()) {
+    // The inference library takes all its parameters at once: those that are not trained are kept beside the states.
+    for (const RawParameter& parameter : parameters) {
+      auto found = parameter.name.empty() ? state_of.end() : state_of.find(parameter.name);
+      if (found != state_of.end())
         files_.parameters.push_back({found->second, 0, 0});
-        continue;
-      }
-      auto same = [&](const Initializer& i) { return i.name == name; };
-      auto initializer = std::find_if(model_.graph.initializers.begin(), model_.graph.initializers.end(), same);
-      METAC_ASSERT(initializer != model_.graph.initializers.end(), "parameter ", quoted(name), " is no initialiser");
-      files_.parameters.push_back({-1, initial.add(initializer->tensor), static_cast<int64_t>(initializer->tensor.byte_count())});
+      else
+        files_.parameters.push_back({-1, initial.add(parameter.tensor), static_cast<int64_t>(parameter.tensor.byte_count())});
     }
     files_.initial_bytes = static_cast<int64_t>(initial.bytes().size());
     files_.initial_crc = train::crc32(initial.bytes().data(), initial.bytes().size());

@@ -31,10 +31,10 @@ LIMITS = {1: 1e-6, 10: 1e-5, 100: 1e-3}
 RUNS = {
     "mlp": ("mlp", 32, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9}),
     "mlp-adamw": ("mlp", 32, lambda p: torch.optim.AdamW(p, lr=1e-3), {"kind": "adamw", "learning_rate": 1e-3}),
-    "lenet": ("lenet", 32, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True), {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9, "nesterov": True}),
-    "resnet18": ("resnet18", 16, lambda p: torch.optim.SGD(p, lr=0.001, momentum=0.9, weight_decay=1e-4), {"kind": "sgd", "learning_rate": 0.001, "momentum": 0.9, "weight_decay": 1e-4}),
+    "lenet": ("lenet", 32, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), {"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9, "nesterov": True}),
+    "resnet18": ("resnet18", 16, lambda p: torch.optim.SGD(p, lr=1e-4, momentum=0.9, weight_decay=1e-4), {"kind": "sgd", "learning_rate": 1e-4, "momentum": 0.9, "weight_decay": 1e-4}),
     "vit": ("vit", 16, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), {"kind": "sgd", "learning_rate": 0.01, "momentum": 0.9}),
-    "lstm": ("lstm", 16, lambda p: torch.optim.SGD(p, lr=0.5), {"kind": "sgd", "learning_rate": 0.5}),
+    "lstm": ("lstm", 16, lambda p: torch.optim.Adam(p, lr=3e-3), {"kind": "adam", "learning_rate": 3e-3}),
 }
 
 

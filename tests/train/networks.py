@@ -43,7 +43,7 @@ class Network:
         return self.node("Add", [product, self.weight(name + ".bias", (outputs,), inputs)])
 
     def convolution(self, x, name, inputs, outputs, size, stride=1, bias=True):
-        fan = inputs * size * size
+        fan = inputs * size * size / (1 if bias else 6)  # without a bias: He's bound, as ResNets begin
         operands = [x, self.weight(name + ".weight", (outputs, inputs, size, size), fan)] + ([self.weight(name + ".bias", (outputs,), fan)] if bias else [])
         return self.node("Conv", operands, kernel_shape=[size, size], strides=[stride, stride], pads=[size // 2] * 4)
 
