@@ -15,6 +15,7 @@ struct Curve {
 struct Panel {
   std::string title;
   std::vector<Curve> curves;
+  bool falling = false;  // what falls by orders of magnitude gets a logarithmic axis, to show its end too
 };
 
 // Numbers as axes have them: 0.25, 1500, 3e-05.
@@ -86,7 +87,7 @@ class CurvesPage {
     for (const Curve& curve : panel.curves)
       for (const CurvePoint& p : curve.points) low = std::min(low, p.y), high = std::max(high, p.y);
     if (!(low <= high)) low = 0, high = 1;
-    const bool logarithmic = low > 0 && high / low > 30;  // a loss that falls far shows its end too
+    const bool logarithmic = panel.falling && low > 0 && high / low > 30;
     auto scaled = [&](double v) { return logarithmic ? std::log10(v) : v; };
     double from = scaled(low), to = scaled(high);
     if (to - from < 1e-12 * std::max(1.0, std::fabs(to))) from -= std::max(0.5e-3, std::fabs(from) * 0.05), to += std::max(0.5e-3, std::fabs(to) * 0.05);
@@ -142,7 +143,7 @@ class CurvesPage {
 // Reads the log again: it is the whole story, of earlier starts too.
 inline void draw_curves(const TrainTables& tables, const std::string& log_path, const std::string& path) {
   const char *training = "#4c78a8", *validation = "#e4572e";
-  std::vector<Panel> panels = {{std::string("loss: ") + tables.loss, {{"training", training, false, {}}, {"validation", validation, true, {}}}}};
+  std::vector<Panel> panels = {{std::string("loss: ") + tables.loss, {{"training", training, false, {}}, {"validation", validation, true, {}}}, true}};
   for (int32_t m = 0; m < tables.metric_count; ++m) panels.push_back({tables.metrics[m].name, {{"training", training, false, {}}, {"validation", validation, true, {}}}});
   panels.push_back({"learning rate", {{"rate", "#59a14f", false, {}}}});
   std::ifstream log(log_path);

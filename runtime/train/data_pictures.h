@@ -18,7 +18,7 @@ struct PictureFolder {
 inline bool is_picture(const std::filesystem::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const char* known : {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".pgm", ".ppm"})
+  for (const char* known : {".jpg", ".jpeg", ".png", ".bmp"})
     if (ending == known) return true;
   return false;
 }
@@ -39,7 +39,7 @@ inline PictureFolder list_pictures(const std::string& folder, const std::string&
     std::sort(found.files.begin() + static_cast<std::ptrdiff_t>(before), found.files.end());
     found.labels.resize(found.files.size(), static_cast<int64_t>(k));
   }
-  if (found.files.empty()) fail("no pictures for ", what, ": ", folder, " should have one folder a class with .jpg, .png, .bmp, .gif or .ppm files in it");
+  if (found.files.empty()) fail("no pictures for ", what, ": ", folder, " should have one folder a class with .jpg, .png or .bmp files in it");
   return found;
 }
 

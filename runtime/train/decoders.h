@@ -1,4 +1,4 @@
-// What the trainer does not decode itself: deflated data (.gz, compressed .npz) and pictures (JPEG, PNG, BMP, GIF, PNM), by Sean
+// What the trainer does not decode itself: deflated data (.gz, compressed .npz) and pictures (JPEG, PNG, BMP), by Sean
 // Barrett's stb_image (public domain or MIT, the text stands at its end). metac embeds Debian's libstb-dev at its build; a metac
 // that was built without it makes trainers that say so.
 #pragma once
@@ -24,6 +24,8 @@
 #define STBI_NO_PSD
 #define STBI_NO_PIC
 #define STBI_NO_TGA
+#define STBI_NO_GIF
+#define STBI_NO_PNM
 #define STBI_MAX_DIMENSIONS 32768
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -80,10 +82,30 @@ struct Picture {
   std::vector<unsigned char> pixels;  // [height, width, channels]
 };
 
+// The versions of stb_image before 2.28 write beyond their tables where a JPEG file has a Huffman table of more than 256 codes. Every
+// place that a decoder could take for one is looked at.
+inline void check_huffman_tables(const std::vector<char>& file, const std::string& path) {
+  const unsigned char* u = reinterpret_cast<const unsigned char*>(file.data());
+  const size_t size = file.size();
+  if (size < 3 || u[0] != 0xff || u[1] != 0xd8) return;
+  for (size_t marker = 2; marker + 4 <= size; ++marker) {
+    if (u[marker] != 0xff || u[marker + 1] != 0xc4) continue;
+    int64_t left = (u[marker + 2] << 8 | u[marker + 3]) - 2;
+    for (size_t at = marker + 4; left > 0 && at < size;) {
+      int64_t codes = 0;
+      for (size_t k = 1; k <= 16 && at + k < size; ++k) codes += u[at + k];  // behind the end a decoder sees zeros
+      if (codes > 256) fail(path, ": the JPEG file is damaged (a Huffman table of ", codes, " codes)");
+      at += static_cast<size_t>(17 + codes);
+      left -= 17 + codes;
+    }
+  }
+}
+
 // `channels`: 1 grey, 3 colours, 4 with opacity; a picture with others is converted.
 inline Picture decode_picture(const std::vector<char>& file, int channels, const std::string& path) {
 #ifdef METAC_STB_IMAGE
   if (file.empty() || file.size() > INT_MAX) fail(path, ": no picture");
+  check_huffman_tables(file, path);
   int width = 0, height = 0, in_file = 0;
   const std::unique_ptr<unsigned char, void (*)(void*)> pixels(
       stbi_load_from_memory(reinterpret_cast<const unsigned char*>(file.data()), static_cast<int>(file.size()), &width, &height, &in_file, channels), stbi_image_free);

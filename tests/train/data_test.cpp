@@ -220,11 +220,24 @@ TEST(ElementTypes, HalvesThereAndBack) {
 }
 
 #ifdef METAC_STB_IMAGE
+// A BMP file of 24 bits a pixel, all three colours alike.
+std::string bmp(int width, int height, const std::vector<int>& greys) {
+  auto number = [](int value, int bytes) { return std::string(reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)); };
+  std::string pixels;
+  for (int y = height - 1; y >= 0; --y) {
+    for (int x = 0; x < width; ++x) pixels += std::string(3, static_cast<char>(greys[static_cast<size_t>(y * width + x)]));
+    pixels += std::string(static_cast<size_t>((4 - 3 * width % 4) % 4), '\0');
+  }
+  return "BM" + number(54 + static_cast<int>(pixels.size()), 4) + number(0, 4) + number(54, 4) + number(40, 4) + number(width, 4) + number(height, 4) + number(1, 2) +
+         number(24, 2) + std::string(24, '\0') + pixels;
+}
+
 TEST_F(Data, PicturesAreDecodedAndResized) {
   std::filesystem::create_directories(path("pictures/b"));
   std::filesystem::create_directories(path("pictures/a/deep"));
-  model_.write("pictures/b/x.ppm", std::string("P6 4 2 255\n") + std::string(24, '\x64'));
-  model_.write("pictures/a/deep/y.pgm", std::string("P5 2 1 255\n\0\xc8", 13));
+  model_.write("pictures/b/x.bmp", bmp(4, 2, std::vector<int>(8, 100)));
+  model_.write("pictures/a/deep/y.bmp", bmp(2, 1, {0, 200}));
+  model_.write("pictures/a/note.txt", "not one of them");
   const auto folder = std::make_shared<PictureFolder>(list_pictures(path("pictures"), "training"));
   EXPECT_THAT(folder->classes, ElementsAre("a", "b"));
   EXPECT_THAT(folder->labels, ElementsAre(0, 1));
@@ -239,8 +252,11 @@ TEST_F(Data, PicturesAreDecodedAndResized) {
   double half[2];
   resize_picture(ramp, 1, 2, half);  // triangles of width 2: weights 3 3 1 / 1 3 3 of 7
   EXPECT_NEAR(half[0], (3 * 0 + 3 * 40 + 1 * 80) / 7.0, 1e-12);
-  model_.write("pictures/b/x.ppm", "no picture");
+  model_.write("pictures/b/x.bmp", "no picture");
   EXPECT_THAT(fault_of([&] { column.decode(1, grey); }), HasSubstr("not a picture that can be read"));
+  // A JPEG file whose Huffman table claims 16 * 255 codes.
+  model_.write("pictures/b/x.bmp", std::string("\xff\xd8\xff\xc4\x10\x03\x00", 7) + std::string(16, '\xff') + std::string(5000, 'x'));
+  EXPECT_THAT(fault_of([&] { column.decode(1, grey); }), HasSubstr("a Huffman table of 4080 codes"));
 }
 #endif
 
