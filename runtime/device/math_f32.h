@@ -4,10 +4,7 @@
 // lanes: their reductions need the digits. The errors stand beside each function, in ULP of the result, rounded up from what
 // the dense walk of tests/runtime/device_math_test.cpp finds, with and without FMA.
 #pragma once
-#include "lanes.h"
-#ifndef METAC_SCALARS_ONLY
-#include "vector_memory.h"
-#endif
+#include "math_pieces.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 namespace detail {
@@ -163,14 +160,43 @@ METAC_INLINE V log1p_f32(V x) {
   return select(lt(abs(x), constant<V>(1e-8f)), x, log_specials(u, result));
 }
 
-// tanh, 2 ULP.
+// p.c[from] + p.c[from + 1] t + ..., each c at [k].
+template <int from, class V, int degree>
+METAC_INLINE V polynomial_of_piece(const Pieces<degree>& p, Int32<V> k, V t) {
+  const V c = look_up<V>(p.c[from], k);
+  if constexpr (from == degree) return c;
+  else return fma(polynomial_of_piece<from + 1>(p, k, t), t, c);
+}
+// x R(|x|) as math_pieces.h has it.
+template <class V, int degree>
+METAC_INLINE V odd_in_pieces(V x, const Pieces<degree>& p) {
+  const V a = min(constant<V>(p.end), abs(x));  // NaN passes
+  const V shifted = fma(a, constant<V>(p.pieces_per_unit), constant<V>(round_to_integer));
+  const V t = fma(shifted - constant<V>(round_to_integer), constant<V>(-p.width), a);
+  const Int32<V> k = bit_cast<Int32<V>>(shifted);  // its low bits
+  return copy_sign(min(constant<V>(1.0f), a * polynomial_of_piece<0>(p, k, t)), x);
+}
+
+#ifdef METAC_PIECES
+#define METAC_IN_PIECES(function, pieces)                                                                    \
+  if constexpr (!is_vector<V>) return odd_in_pieces(x, pieces);                                               \
+  else if constexpr (lane_count<V> == 16) return odd_in_pieces(x, pieces);                                    \
+  else if constexpr (lane_count<V> < 16) return low(function(join(x, x)));                                    \
+  else return join(function(low(x)), function(high(x)));
+#endif
+
+// tanh, 3 ULP.
 template <class V>
 METAC_INLINE V tanh_f32(V x) {
+#ifdef METAC_PIECES
+  METAC_IN_PIECES(tanh_f32, tanh_pieces)
+#else
   const V a = abs(x), z = x * x;
   const V small = fma(polynomial(z, -0.333332837f, 0.133314908f, -0.0537434965f, 0.0206505787f, -0.00571703678f) * z, x, x);
   const V one = constant<V>(1.0f);
   const V large = one - constant<V>(2.0f) / (exp_f32(a + a) + one);
   return copy_sign(select(lt(a, constant<V>(0.625f)), small, large), x);  // -0 too, which the sum would lose
+#endif
 }
 
 // 1 / (1 + e^-x), 3 ULP, by e^-|x| so that neither end overflows.
@@ -180,15 +206,19 @@ METAC_INLINE V sigmoid_f32(V x) {
   return select(lt(x, constant<V>(0.0f)), z, one) / (one + z);
 }
 
-// erf, 3 ULP: x P(x^2) below 1, 1 - e^Q(|x|) above, where Q approximates log erfc.
+// erf, 3 ULP: in pieces, or x P(x^2) below 1 and 1 - e^Q(|x|) above, where Q approximates log erfc.
 template <class V>
 METAC_INLINE V erf_f32(V x) {
+#ifdef METAC_PIECES
+  METAC_IN_PIECES(erf_f32, erf_pieces)
+#else
   const V a = min(constant<V>(4.0f), abs(x)), z = a * a, one = constant<V>(1.0f);
   const V small = x * polynomial(z, 1.12837923f, -0.376126379f, 0.112837829f, -0.0268654451f, 0.00522107491f, -0.000848471129f,
                                  0.000112705449f, -9.68013683e-06f);
   const V log_erfc = polynomial(a, 0.000104404244f, -1.12908661f, -0.634483337f, -0.106558129f, 0.0234789141f, -0.00315283332f,
                                 2.30512323e-05f, 8.31729485e-05f, -1.50300975e-05f, 9.38229903e-07f);
   return select(lt(a, one), small, copy_sign(one - exp_f32(log_erfc), x));
+#endif
 }
 
 // x, at most 2^28 in size, less k quarter turns: sine and cosine of what is left, in [-pi/4, pi/4]; returns k.

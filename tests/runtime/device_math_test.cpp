@@ -49,6 +49,8 @@ std::vector<float> near_boundaries(int neighbours) {
                                 9.0f, 17.32868f, 20.0f, 4.0f, 268435456.0f, 16777216.0f, 8388608.0f};
   for (int e = -149; e < 128; ++e) centres.push_back(std::ldexp(1.0f, e));
   for (int k = 1; k < 40; ++k) centres.push_back(static_cast<float>(k * 1.5707963267948966));
+  for (float k = 0.5f; k < 16; ++k) centres.insert(centres.end(), {k * (65.0f / 256), k * (149.0f / 256)});  // pieces of erf and tanh
+  centres.insert(centres.end(), {3.9355f, 9.0214f});
   for (const float c : centres) {
     uint32_t bits;
     std::memcpy(&bits, &c, 4);
