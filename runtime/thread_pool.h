@@ -53,6 +53,7 @@ class ThreadPool {
   static constexpr int64_t spin_ns = 50000;
   static constexpr int64_t alone_ns = 20000;  // less work than this stays on the caller
   static constexpr int64_t share_ns = 10000;  // a worker is woken for no less
+  static constexpr int64_t awake_alone_ns = 8000, awake_share_ns = 4000;  // the same where the workers are spinning
 
   ThreadPool() = default;
   ThreadPool(const ThreadPool&) = delete;
@@ -119,9 +120,14 @@ class ThreadPool {
     if (count <= 0) return;
     int64_t total_ns = 0;
     if (__builtin_mul_overflow(count, cost_ns > 0 ? cost_ns : 1, &total_ns)) total_ns = INT64_MAX;
-    int64_t wanted = total_ns < alone_ns ? 1 : total_ns / share_ns;
-    if (wanted > count) wanted = count;
-    if (wanted > workers()) wanted = workers();
+    if (total_ns < awake_alone_ns || workers() <= 1) return body(state, 0, 0, count);
+    auto at_most = [&](int64_t wanted) {
+      if (wanted > count) wanted = count;
+      return wanted > workers() ? int64_t{workers()} : wanted;
+    };
+    int64_t wanted = at_most(total_ns < alone_ns ? 1 : total_ns / share_ns);
+    if (foreign_ == nullptr)
+      if (const int64_t more = at_most(total_ns / awake_share_ns); more > wanted && are_awake(more)) wanted = more;
     if (wanted <= 1) return body(state, 0, 0, count);
 
     Task& task = task_;
@@ -130,7 +136,7 @@ class ThreadPool {
     task.workers = static_cast<int32_t>(wanted);
     task.stealing = dynamic_ && foreign_ == nullptr;
     task.chunk = task.stealing ? count / (wanted * 4) : count;
-    const int64_t least = 5000 / (cost_ns > 0 ? cost_ns : 1);  // a chunk is worth its bookkeeping
+    const int64_t least = 2500 / (cost_ns > 0 ? cost_ns : 1);  // a chunk is worth its bookkeeping
     if (task.chunk < least) task.chunk = least;
     if (task.chunk < 1) task.chunk = 1;
     for (int32_t i = 0; i < task.workers; ++i) {
@@ -185,6 +191,13 @@ class ThreadPool {
     ThreadPool* pool = nullptr;
     int32_t index = 0;
   };
+
+  // Are the workers up to this one spinning?
+  bool are_awake(int64_t workers) const {
+    for (int64_t i = 1; i < workers; ++i)
+      if (slots_[i].sleeping.load(std::memory_order_relaxed)) return false;
+    return true;
+  }
 
   static void run_part(void* state, int32_t worker) {
     Task& task = *static_cast<Task*>(state);

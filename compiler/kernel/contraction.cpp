@@ -87,7 +87,7 @@ std::optional<Contraction> match_products(const Definition& d) {
   Expr product = take_conditions(d.body, around);
   if (!is_product(product)) return std::nullopt;
   auto a = match_operand(product->args[0]), b = match_operand(product->args[1]);
-  if (!a || !b || a->load->id == b->load->id) return std::nullopt;
+  if (!a || !b || a->load == b->load) return std::nullopt;
   if (a->load->dtype != d.accumulator || b->load->dtype != d.accumulator) return std::nullopt;
   if (product->fn == Fn::mul ? a->outside != 0 || b->outside != 0 : b->outside != 0 || !around.empty()) return std::nullopt;
   for (Expr c : around) {  // a condition on the product goes to the operand with the fewest axes that has all of its axes

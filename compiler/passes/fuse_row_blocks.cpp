@@ -12,8 +12,9 @@ constexpr int64_t most_row_bytes =
 
 class RowBlockFuser {
  public:
-  RowBlockFuser(FusedRegion& region, const std::set<const Var*>& needed, int lanes, const std::vector<Symbol>& symbols)
-      : region_(region), needed_(needed), lanes_(lanes), symbols_(symbols) {}
+  RowBlockFuser(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
+                const std::vector<Symbol>& symbols)
+      : region_(region), needed_(needed), is_parameter_(is_parameter), lanes_(lanes), symbols_(symbols) {}
 
   void run() {
     index_readers();
@@ -76,7 +77,7 @@ class RowBlockFuser {
       if (p.domain[static_cast<size_t>(k)] != rows.stages[0].domain[static_cast<size_t>(k)]) return false;
     bool a = uses_axis(c->a.load, shared - 1), b = uses_axis(c->b.load, shared - 1);
     bool ka = uses_axis(c->a.load, shared), kb = uses_axis(c->b.load, shared);
-    if (a == b || ka == kb || a == ka) return false;
+    if (a == b || ka == kb || a == ka || is_parameter_((a ? c->b : c->a).load->id)) return false;
     for (const Definition& d : rows.stages)
       if (!loads_rows(d, p.out->id, shared)) return false;
     return true;
@@ -103,7 +104,7 @@ class RowBlockFuser {
     permute_axes(d, position);
     c = match_contraction(d);
     Expr other = c->a.load->id == made ? c->b.load : c->a.load;
-    if (uses_axis(other, shared - 1) || other->args.empty() || !steps_by_one(other->args.back(), shared))
+    if (uses_axis(other, shared - 1) || is_parameter_(other->id) || other->args.empty() || !steps_by_one(other->args.back(), shared))
       return std::nullopt;
     if (!steps_by_one(d.out_index.back(), shared)) return std::nullopt;
     for (size_t k = 0; k + 1 < d.out_index.size(); ++k)
@@ -213,6 +214,7 @@ class RowBlockFuser {
 
   FusedRegion& region_;
   const std::set<const Var*>& needed_;
+  const std::function<bool(int)>& is_parameter_;
   int lanes_;
   const std::vector<Symbol>& symbols_;
   std::map<int, size_t> makers_;
@@ -222,9 +224,9 @@ class RowBlockFuser {
 
 }  // namespace
 
-void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, int lanes,
+void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
                      const std::vector<Symbol>& symbols) {
-  RowBlockFuser(region, needed, lanes, symbols).run();
+  RowBlockFuser(region, needed, is_parameter, lanes, symbols).run();
 }
 
 }  // namespace metac

@@ -4,13 +4,17 @@
 // Conditions: the first contraction's rows are the last shared axis of the row kernel, in one operand alone; it keeps one
 // axis beside the shared ones; the last contraction sums over that axis and keeps one other, contiguous in its second
 // operand and in its result. The rows are at least as many as a vector has lanes, or unknown.
+// Neither contraction's other operand is a parameter: each block of rows would read it whole, and unpacked.
 // A division of what is summed by a value of the row moves behind the sum.
 #pragma once
+#include <functional>
+
 #include "compiler/passes/fuse.h"
 
 namespace metac {
 
-// lanes: float32 elements of a vector.
-void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, int lanes, const std::vector<Symbol>& symbols);
+// is_parameter: of a Var's id, does it depend on parameters alone? lanes: float32 elements of a vector.
+void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
+                     const std::vector<Symbol>& symbols);
 
 }  // namespace metac

@@ -45,8 +45,13 @@ bool runs_along_sum(Expr index, int kept) {
 
 // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
 static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
-  for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32})
-    if (below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h))) return h;
+  auto serves = [&](int64_t h) { return below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h)); };
+  constexpr int64_t most = 512;  // of dilated windows
+  Interval range = bounds.interval(below ? index : index - extent);
+  int64_t exact = std::max<int64_t>(0, below ? -std::max(range.low, -most - 1) : std::min(range.high, most) + 1);
+  if (exact <= most && serves(exact)) return exact;
+  for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32, 48, 64, 96, 128})
+    if (serves(h)) return h;
   return -1;
 }
 
@@ -54,15 +59,19 @@ std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape,
   Expr read = operand.load;
   Halo halo;
   std::vector<Expr> implied;
+  double growth = 1;
   for (size_t k = 0; k < read->args.size(); ++k) {
     halo.before.push_back(overhang(bounds, read->args[k], shape[k], true));
     halo.after.push_back(overhang(bounds, read->args[k], shape[k], false));
     if (halo.before.back() < 0 || halo.after.back() < 0) return std::nullopt;
+    if (shape[k].if_int()) growth *= static_cast<double>(shape[k].as_int() + halo.before.back() + halo.after.back()) / static_cast<double>(std::max<int64_t>(1, shape[k].as_int()));
     implied.push_back(Expr(0) <= read->args[k]);
     implied.push_back(read->args[k] < shape[k]);
   }
   for (Expr c : operand.conditions)
     if (std::find(implied.begin(), implied.end(), c) == implied.end()) return std::nullopt;
+  constexpr double most_growth = 16;
+  if (growth > most_growth) return std::nullopt;
   return halo;
 }
 
