@@ -37,6 +37,7 @@ class Case:
     weights: dict = dataclasses.field(default_factory=dict)
     kernels: int = 0             # how many kernels it must become; 0: not asked
     filtered: bool = False       # a kernel must use minimal filtering
+    tiled: bool = False          # a kernel must keep its sums in register tiles
     sliced: bool = False         # steps must repeat over slices of the batch
     words: bool = False          # a kernel must multiply words of small integers; run for several processors
     open_dims: dict = dataclasses.field(default_factory=dict)   # input -> its dims, strings where `symbolic` leaves them open
@@ -159,6 +160,17 @@ def few_filter_cases(rng):
         yield Case(f"conv {rows}x{columns} of {batch}x{channels}x{height}x{width} to {maps} filters", nodes, dict(x=x), dict(y=-y), dict(w=w), open_dims=dict(x=["n", *x.shape[1:]]))
 
 
+def dilated_cases(rng):
+    """Windows that reach far beyond the data."""
+    for batch, channels, maps, length, kernel, dilation in [(1, 32, 48, 400, 3, 128), (2, 16, 32, 90, 3, 37), (1, 16, 16, 150, 5, 64)]:
+        x, w = rng.standard_normal((batch, channels, length)).astype(np.float32), rng.standard_normal((maps, channels, kernel)).astype(np.float32)
+        pad = dilation * (kernel // 2)
+        padded = np.pad(np.maximum(x.astype(np.float64), 0), ((0, 0), (0, 0), (pad, pad)))
+        y = sum(np.einsum("ncl,mc->nml", padded[:, :, t * dilation:t * dilation + length], w[:, :, t].astype(np.float64)) for t in range(kernel))
+        nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Conv", ["r", "w"], ["c"], kernel_shape=[kernel], dilations=[dilation], pads=[pad] * 2), helper.make_node("Neg", ["c"], ["y"])]
+        yield Case(f"conv {kernel} dilated by {dilation} of {batch}x{channels}x{length} to {maps}", nodes, dict(x=x), dict(y=-y), dict(w=w), tiled=True, open_dims=dict(x=["n", channels, length]))
+
+
 def slice_cases(rng):
     """Chains whose values outgrow the cache: convolutions with a residual across them, and rows that were flattened."""
     x = rng.standard_normal((8, 16, 160, 152)).astype(np.float32)
@@ -255,6 +267,23 @@ def row_cases(rng):
                    kernels=1, open_dims={name: opened[name] for name in feeds})
 
 
+def packed_attention_cases(rng):
+    """Queries, keys and values are parts of one value, and positions make the mask, as exporters of language models write it."""
+    for batch, heads, rows, depth in [(1, 6, 128, 64), (2, 2, 37, 24)]:
+        x = rng.standard_normal((3, batch, heads, rows, depth)).astype(np.float32)
+        nodes = [helper.make_node("Split", ["x"], ["q1", "k1", "v1"], axis=0)]
+        nodes += [helper.make_node("Squeeze", [p + "1", "first"], [p]) for p in "qkv"]
+        nodes += [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Mul", ["s", "scale"], ["t"]),
+                  helper.make_node("Expand", ["low", "square"], ["all"]), helper.make_node("Trilu", ["all", "one"], ["m"], upper=1), helper.make_node("Add", ["t", "m"], ["tm"]),
+                  helper.make_node("Softmax", ["tm"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
+        q, k, v = x.astype(np.float64)
+        mask = np.triu(np.full((rows, rows), -np.inf), 1)
+        y = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(depth) + mask) @ v
+        yield Case(f"causal attention of {batch}x{heads} heads packed, {rows} rows", nodes, dict(x=x), dict(y=y),
+                   dict(first=np.array([0]), scale=np.float32(1 / np.sqrt(depth)), low=np.float32(-np.inf), square=np.array([rows, rows]), one=np.array(1)),
+                   kernels=1, open_dims=dict(x=[3, "n", heads, rows, depth]))
+
+
 # ---- ways ----
 def checked(argv):
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=300)
@@ -276,6 +305,10 @@ def run(case, way, metac, work):
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "loops"])
         if "minimal filtering" not in shown:
             raise RuntimeError("no kernel uses minimal filtering")
+    if case.tiled:
+        shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--emit", "loops"])
+        if "tile: " not in shown:
+            raise RuntimeError("no kernel keeps its sums in register tiles")
     if case.sliced:
         shown = checked([metac, "compile", model, "-o", work / "shown", "--no-build", "--print-after", "build_program"])
         if "repeat from step" not in shown:
@@ -325,7 +358,7 @@ def main():
     metac = arguments.metac.resolve()
     rng = np.random.default_rng(7)
     passed = failed = 0
-    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng), *slice_cases(rng), *integer_cases(rng)]:
+    for case in [*convolution_cases(rng), *filtering_cases(rng), *row_cases(rng), *few_filter_cases(rng), *dilated_cases(rng), *packed_attention_cases(rng), *slice_cases(rng), *integer_cases(rng)]:
         for way in arguments.ways.split(","):
             title = f"{case.name}, {way}"
             if (way == "grad" and not case.differences) or not re.search(arguments.only, title):
