@@ -11,10 +11,13 @@
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
+#include "compiler/api/session.h"
+#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/train/model_algorithm.h"
 #include "frontends/onnx/onnx.h"
 #include "runtime/train/crc32.h"
 
@@ -47,7 +50,7 @@ class TrainingCompiler {
   }
 
   TrainingReport run(const std::string& folder) {
-    training_ = build_training_model(model_, recipe_, options_.lower);
+    training_ = training_model(model_, recipe_, options_.lower);
     report_.notes = training_.notes;
     LibraryOptions inference = options_;
     inference.name = files_.name;
@@ -61,7 +64,7 @@ class TrainingCompiler {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
     report_.step = compile_part(training_.step, "step");
-    report_.evaluate = compile_part(training_.evaluate, "evaluate");
+    if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate");
     const double begin = seconds();
     write_values(parameters);
     write_sources();
@@ -112,12 +115,14 @@ class TrainingCompiler {
   }
 
   void write_template() {
-    const std::string bytes = to_onnx_bytes(model_);
+    std::string bytes = to_onnx_bytes(model_);
+    if (recipe_.algorithm)
+      for (const TrainingInfo& info : read_training_info(read_file(model_.path).view(), model_.path)) bytes = add_training_info(bytes, info);
     const std::vector<int64_t> offsets = raw_data_offsets(bytes);
     METAC_ASSERT(offsets.size() == model_.graph.initializers.size(), "the template has ", offsets.size(), " initialisers");
     for (const TrainingState& state : training_.states) {
       const int64_t offset = state.initializer >= 0 && state.role != train::StateRole::frozen ? offsets[static_cast<size_t>(state.initializer)] : -1;
-      if (offset >= 0)
+      if (offset >= 0 && !recipe_.algorithm)  // an algorithm may begin elsewhere
         METAC_ASSERT(std::memcmp(bytes.data() + offset, state.initial.bytes.get(), state.initial.byte_count()) == 0, "the template has other bytes for ", quoted(state.name));
       files_.onnx_offsets.push_back(offset);
     }
@@ -128,8 +133,13 @@ class TrainingCompiler {
     std::filesystem::create_directories(folder_ + "/src/runtime/train/third_party");
     for (const auto& [path, text] : embedded_files())
       if (path.rfind("runtime/train/", 0) == 0 || (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos)) write_file(folder_ + "/src/" + path, text);
-    const std::map<std::string, std::string> values = {{"name", files_.name}, {"version", METAC_VERSION}};
-    main_ = fill_template("templates/project/train.cpp", values);
+    std::map<std::string, std::string> values = {{"name", files_.name}, {"version", METAC_VERSION}, {"folders", ""}, {"libraries", ""}};
+    for (const std::string part : {"step", "evaluate"}) {
+      if (part == "evaluate" && !training_.has_evaluation) continue;
+      values["folders"] += "add_subdirectory(" + part + " EXCLUDE_FROM_ALL)\n";
+      values["libraries"] += files_.name + "_" + part + "_static ";
+    }
+    main_ = fill_template("templates/project/train.cpp", {{"name", files_.name}});
     write_file(folder_ + "/src/train.cpp", main_);
     write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/CMakeLists_train.txt", values));
     write_file(folder_ + "/src/train_tables.cpp", train_tables_text(training_, recipe_, files_));
@@ -156,9 +166,10 @@ class TrainingCompiler {
     }
     compile(compiler, flags, "train_tables");
     const std::string n = files_.name;
-    run({compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o", "step/lib/lib" + n + "_step.a", "evaluate/lib/lib" + n + "_evaluate.a", "../lib/lib" + n + ".a", "-Wl,--build-id=none", "-pthread",
-         "-ldl", "-lm"},
-        folder_, "linking the training program");
+    std::vector<std::string> argv = {compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o", "step/lib/lib" + n + "_step.a"};
+    if (training_.has_evaluation) argv.push_back("evaluate/lib/lib" + n + "_evaluate.a");
+    argv.insert(argv.end(), {"../lib/lib" + n + ".a", "-Wl,--build-id=none", "-pthread", "-ldl", "-lm"});
+    run(argv, folder_, "linking the training program");
     if (!std::filesystem::exists(staged + "/bin/" + n + "_train")) fail(compiler, " ended well and wrote no training program");
     for (const char* object : {"/train.o", "/train_tables.o"}) std::filesystem::remove(folder_ + object);
   }
@@ -184,7 +195,24 @@ class TrainingCompiler {
   std::string folder_, main_;
 };
 
+std::map<std::string, Tensor> run_once(const Model& model) {
+  SessionOptions options;
+  options.compile.cpu = cpu_target("native");
+  Session session(model, options);
+  std::map<std::string, Tensor> outputs;
+  for (auto& [name, tensor] : session.run({})) outputs[name] = tensor;
+  return outputs;
+}
+
 }  // namespace
+
+TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
+  if (!recipe.algorithm) return build_training_model(model, recipe, lower);
+  if (model.path.ends_with(".json")) throw CompileError({recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
+  const std::vector<TrainingInfo> infos = read_training_info(read_file(model.path).view(), model.path);
+  if (infos.size() != 1) throw CompileError({recipe.algorithm->place, "", concat("the model has ", infos.size(), " training algorithms, one is wanted")});
+  return training_model_of_algorithm(model, infos[0], recipe, lower, run_once);
+}
 
 TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options) {
   try {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compiler/api/compile_library.h"
-#include "compiler/train/recipe.h"
+#include "compiler/train/training_model.h"
 
 namespace metac {
 
@@ -20,6 +20,9 @@ struct TrainingReport {
   std::vector<std::string> notes;
   double build_seconds = 0;  // of the program alone
 };
+
+// The models of a step and an evaluation: by the recipe's loss and optimiser, or by the algorithm that the model's file has.
+TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower);
 
 // Throws CompileError naming the model's file or the recipe's line. The folder appears whole or not at all.
 TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options);

@@ -63,16 +63,16 @@ class Writer {
     std::string upper;
     for (char c : name) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     text_ = "// " + name + "_train: what is trained, and how. runtime/train/train_tables.h explains every row.\n";
-    text_ += "#include \"../../include/" + name + ".h\"\n#include \"../evaluate/include/" + name + "_evaluate.h\"\n#include \"../step/include/" + name +
-             "_step.h\"\n#include \"runtime/train/library_calls.h\"\n\nMETAC_TRAIN_LIBRARY(" + name + "_step, " + upper + "_STEP)\nMETAC_TRAIN_LIBRARY(" + name + "_evaluate, " + upper +
-             "_EVALUATE)\nMETAC_TRAIN_INFERENCE(" + name + ")\n\nnamespace {\n\nusing namespace metac::train;\n\n";
+    text_ += "#include \"../../include/" + name + ".h\"\n" + (t_.has_evaluation ? "#include \"../evaluate/include/" + name + "_evaluate.h\"\n" : "") + "#include \"../step/include/" + name +
+             "_step.h\"\n#include \"runtime/train/library_calls.h\"\n\nMETAC_TRAIN_LIBRARY(" + name + "_step, " + upper + "_STEP)\n" +
+             (t_.has_evaluation ? "METAC_TRAIN_LIBRARY(" + name + "_evaluate, " + upper + "_EVALUATE)\n" : "") + "METAC_TRAIN_INFERENCE(" + name + ")\n\nnamespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();
     write_metrics();
     write_ports("step_inputs", t_.step.graph.inputs, t_.step_inputs, true);
     write_ports("step_outputs", t_.step.graph.outputs, t_.step_outputs, true);
-    write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
-    write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
+    if (t_.has_evaluation) write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
+    if (t_.has_evaluation) write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
     write_data();
     write_parameters();
     text_ += list("milestones", r_.schedule.milestones);
@@ -116,7 +116,7 @@ class Writer {
           shape = {r_.batch};
           shape.insert(shape.end(), t_.fields[index].shape.begin(), t_.fields[index].shape.end());
           break;
-        case train::Source::learning_rate: dtype = DType::f64; break;
+        case train::Source::learning_rate: dtype = values[k].type.dtype.value_or(DType::f64); break;
         case train::Source::step:
         case train::Source::call:
         case train::Source::seed: dtype = DType::i64; break;
@@ -194,7 +194,8 @@ class Writer {
     text_ += "extern const TrainTables train_tables;\nconst TrainTables train_tables = {\n";
     text_ += concat("    ", c_string(name), ", \"metac \" ", c_string(METAC_VERSION), ", ", c_string(f_.program), ", ", c_string(t_.loss), ", ", c_string(t_.optimiser), ",\n");
     text_ += concat("    fields, ", t_.fields.size(), ", states, ", t_.states.size(), ", metrics, ", t_.metrics.size(), ",\n");
-    text_ += "    " + library("step", t_.step_inputs, t_.step_outputs) + ",\n    " + library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) + ",\n";
+    text_ += "    " + library("step", t_.step_inputs, t_.step_outputs) + ",\n    " +
+             (t_.has_evaluation ? library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) : "{\"\", nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}") + ",\n";
     text_ += concat("    {", r_.epochs, ", ", r_.batch, ", ", r_.accumulate, ", ", r_.seed, ", ", r_.checkpoint_every, ", ", r_.checkpoints_kept, ", ", r_.log_every, ", ", r_.evaluate_every, ", NonFinite::",
                     r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, "},\n");
     text_ += concat("    {ScheduleKind::", kinds[static_cast<int>(s.kind)], ", ", number(r_.optimiser["learning_rate"]), ", ", number(s.final_rate), ", ", number(s.initial_rate), ", ", number(s.warmup), ", ",

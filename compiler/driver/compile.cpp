@@ -14,7 +14,6 @@
 #include "compiler/driver/quantities.h"
 #include "compiler/support/file_system.h"
 #include "compiler/passes/pass_list.h"
-#include "compiler/train/training_model.h"
 #include "frontends/read_model.h"
 
 namespace metac {
@@ -110,7 +109,7 @@ int run(const Options& o) {
   library.compile.time_passes = o.times;
   library.compile.trace = &std::cout;
   if (stages_only && !o.train.empty()) {  // the stages of a step of training
-    model = build_training_model(model, read_recipe(o.train), library.lower).step;
+    model = training_model(model, read_recipe(o.train), library.lower).step;
     library.lower = {};
   }
   if (o.emit == "graph") {

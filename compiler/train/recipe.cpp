@@ -67,21 +67,29 @@ void read_batch_norm(const JsonDocument& document, const JsonValue& value, Recip
   fields.finish();
 }
 
-Recipe read_document(const JsonDocument& document) {
-  RecipeFields fields(document, document.root(), "the recipe");
-  Recipe recipe;
-  recipe.path = document.path();
-  recipe.batch = fields.count("batch", 32, 1, 1 << 20);
-  recipe.epochs = fields.count("epochs", 10, 1);
+// {"from": "model", "loss": "l", "scalars": {"R": "learning_rate", "T": "step"}}
+AlgorithmRecipe read_algorithm(const JsonDocument& document, const JsonValue& value) {
+  RecipeFields fields(document, value, "\"algorithm\"");
+  AlgorithmRecipe algorithm;
+  algorithm.place = algorithm.scalars_place = document.place(value.offset);
+  expect_choice(document, fields.required("from"), "\"from\"", {"model"});
+  algorithm.loss = fields.string("loss");
+  if (const JsonValue* scalars = fields.find("scalars")) {
+    expect(document, *scalars, Json::object, "\"scalars\"");
+    algorithm.scalars_place = document.place(scalars->offset);
+    const std::map<std::string, train::Source> sources = {{"learning_rate", train::Source::learning_rate}, {"step", train::Source::step}, {"call", train::Source::call}, {"seed", train::Source::seed}};
+    for (const auto& [name, source] : scalars->members) algorithm.scalars[name] = sources.at(expect_choice(document, source, quoted(name), {"learning_rate", "step", "call", "seed"}));
+  }
+  fields.finish();
+  return algorithm;
+}
+
+void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
   recipe.accumulate = fields.count("accumulate", 1, 1, 1 << 20);
-  recipe.seed = fields.count("seed", 0, 0, INT64_MAX);
   recipe.losses = read_list(document, fields.required("loss"), read_loss);
   if (recipe.losses.empty()) document.refuse(fields.required("loss").offset, "there is no loss in the list");
   if (const JsonValue* metrics = fields.find("metrics")) recipe.metrics = read_list(document, *metrics, read_metric);
   recipe.optimiser = read_optimiser(document, fields.required("optimizer"));
-  if (const JsonValue* schedule = fields.find("schedule")) recipe.schedule = read_schedule(document, *schedule);
-  if (recipe.schedule.initial_rate < 0) recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
-  if (recipe.schedule.final_rate < 0) recipe.schedule.final_rate = recipe.schedule.initial_rate / 1e4;
   if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
   recipe.average_decay = fields.number("average", 0, 0, 1, true);
   recipe.train = fields.patterns("train");
@@ -93,6 +101,25 @@ Recipe read_document(const JsonDocument& document) {
     expect(document, *declared, Json::object, "\"fields\"");
     for (const auto& [name, value] : declared->members) recipe.fields.push_back(read_declared_field(document, name, value));
   }
+}
+
+Recipe read_document(const JsonDocument& document) {
+  RecipeFields fields(document, document.root(), "the recipe");
+  Recipe recipe;
+  recipe.path = document.path();
+  recipe.batch = fields.count("batch", 32, 1, 1 << 20);
+  recipe.epochs = fields.count("epochs", 10, 1);
+  recipe.seed = fields.count("seed", 0, 0, INT64_MAX);
+  if (const JsonValue* algorithm = fields.find("algorithm")) {
+    recipe.algorithm = read_algorithm(document, *algorithm);
+    recipe.optimiser.kind = "the model's algorithm";
+    recipe.optimiser.numbers["learning_rate"] = fields.number("learning_rate", 1e-3, 0);
+  } else {
+    read_method(document, fields, recipe);
+  }
+  if (const JsonValue* schedule = fields.find("schedule")) recipe.schedule = read_schedule(document, *schedule);
+  if (recipe.schedule.initial_rate < 0) recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
+  if (recipe.schedule.final_rate < 0) recipe.schedule.final_rate = recipe.schedule.initial_rate / 1e4;
   if (const JsonValue* data = fields.find("data")) recipe.data = read_data(document, *data);
   recipe.checkpoint_every = fields.count("checkpoint_every", 0, 0);
   recipe.checkpoints_kept = fields.count("checkpoints_kept", 2, 1, 1000);

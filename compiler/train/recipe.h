@@ -96,8 +96,16 @@ struct DeclaredField {
   Place place;
 };
 
+// Instead of a loss and an optimiser: the training algorithm that the ONNX file has (TrainingInfoProto).
+struct AlgorithmRecipe {
+  std::string loss;                           // the output that is the loss; empty: the first scalar one that is bound to no state
+  std::map<std::string, train::Source> scalars;  // scalar inputs: learning_rate, step, call or seed
+  Place place, scalars_place;
+};
+
 struct Recipe {
   std::string path;
+  std::optional<AlgorithmRecipe> algorithm;
   int64_t batch = 32, epochs = 10, accumulate = 1, seed = 0;
   std::vector<LossRecipe> losses;
   std::vector<MetricRecipe> metrics;

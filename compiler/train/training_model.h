@@ -51,6 +51,7 @@ struct TrainingModel {
   std::vector<TrainingMetric> metrics;
   DType loss_dtype = DType::f32;     // of the loss outputs
   std::string loss, optimiser;      // for people
+  bool has_evaluation = true;       // an algorithm of the model's own has none
   std::vector<std::string> notes;   // what was put back into training form, and what could not be
 };
 
