@@ -21,6 +21,13 @@ bool a_follows(const LaneChoice& w, int axis_id) {
   return own == 1;
 }
 
+// Does the axis move the result along another of its axes too (a value that is stored in another shape)?
+bool moves_elsewhere(const Definition& d, size_t out_axis, int axis_id) {
+  for (size_t k = 0; k < d.out_index.size(); ++k)
+    if (k != out_axis && uses_axis(d.out_index[k], axis_id)) return true;
+  return false;
+}
+
 // The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis.
 bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
   std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
@@ -29,7 +36,7 @@ bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
       Expr e = d.out_index[static_cast<size_t>(k)];
       for (int axis_id : in_b) {
         Expr step = stride_of(e, axis_id);  // the axis that steps this result axis by one
-        if (!step || !step.is_int(1)) continue;
+        if (!step || !step.is_int(1) || moves_elsewhere(d, static_cast<size_t>(k), axis_id)) continue;
         bool both = std::count(in_a.begin(), in_a.end(), axis_id) > 0;
         if (both != (pass == 1)) continue;
         const int64_t* extent = d.domain[static_cast<size_t>(axis_id)].if_int();

@@ -271,6 +271,29 @@ with first.Model(threads=2) as m:
         expect(said.returncode == 1 and "open dims" in said.stderr, "the input with the huge name has no shape, which must be said: " + said.stderr[:300])
         expect(not any(self.work.rglob("evil*")), "something ran")
 
+    def open_heights_and_widths(self):
+        """A strided and a depthwise convolution whose shapes are expressions: the library answers like the JIT, shape by shape."""
+        import numpy
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        rng = numpy.random.default_rng(0)
+        weights = [numpy_helper.from_array(rng.standard_normal(shape).astype("f4"), name) for name, shape in (("k1", (16, 3, 3, 3)), ("k2", (16, 1, 3, 3)), ("k3", (8, 16, 1, 1)))]
+        nodes = [helper.make_node("Conv", ["x", "k1"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
+                 helper.make_node("Conv", ["b", "k2"], ["c"], group=16, pads=[1, 1, 1, 1]), helper.make_node("Conv", ["c", "k3"], ["y"])]
+        ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+        path, folder = self.work / "open.onnx", self.work / "open"
+        onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ports, weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        self.compile(folder, model=path)
+        for shape in ((1, 3, 9, 14), (2, 3, 32, 17)):
+            numpy.save(self.work / "x.npy", rng.standard_normal(shape).astype("f4"))
+            answers = []
+            for program in ([folder / "bin/open_run"], [self.metac, "run", path]):
+                out = self.work / "open answer"
+                command(*program, "--input", f"x={self.work}/x.npy", "--output-dir", out)
+                answers.append(numpy.load(out / "y.npy"))
+            expect(answers[0].shape == answers[1].shape and numpy.abs(answers[0] - answers[1]).max() < 1e-4, f"other numbers for {shape}")
+
     def inspect_page(self):
         """`metac inspect --html`: tags balance, nothing is fetched, no text of a model is markup."""
         for model in (DIGITS / "digits.onnx", self.work / "hostile.onnx"):
