@@ -5,6 +5,7 @@
 
 #include "compiler/api/child_process.h"
 #include "compiler/api/session.h"
+#include "compiler/api/tune.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/library_weights.h"
@@ -14,6 +15,7 @@
 #include "compiler/jit/object_cache.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
+#include "compiler/support/hashing.h"
 
 namespace metac {
 namespace {
@@ -64,15 +66,18 @@ class LibraryCompiler {
   }
 
   LibraryReport run(const std::string& folder) {
+    if (!o_.tuning.empty()) choices_ = read_tuning(o_.tuning, &tuned_cpu_);
     for (const CpuTarget& cpu : cpus_of(o_)) {
       made_.push_back(make(cpu, {}));
       if (o_.gradient)
         for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp}) made_.push_back(make(cpu, derivative));
     }
+    check_tuning();
     const double begin = seconds();
     std::vector<LibraryProgram> programs;
     for (const auto& made : made_) programs.push_back(made->program);
-    const Project project = write_project(programs, project_options());
+    Project project = write_project(programs, project_options());
+    if (!o_.tuning.empty()) project.files[report_.name + ".tune.json"] = o_.tuning;
     BuildOptions build;
     build.build = o_.build;
     build.compiler = o_.compiler;
@@ -107,6 +112,7 @@ class LibraryCompiler {
     double lowered = seconds();
     CompileOptions options = o_.compile;
     options.cpu = cpu;
+    if (full_name(cpu) == tuned_cpu_) options.choices = &choices_;
     auto made = std::make_unique<Made>();
     made->model = compile_graph(*graph, options);
     graph.reset();
@@ -120,6 +126,16 @@ class LibraryCompiler {
     return made;
   }
 
+  // A tuning of another CPU, model or shape is a mistake that should not pass for a success.
+  void check_tuning() const {
+    if (o_.tuning.empty()) return;
+    bool any = false;
+    for (const auto& made : made_) any |= full_name(made->program.cpu) == tuned_cpu_;
+    if (!any) fail("--tune-from: it was measured with code for ", tuned_cpu_, ", and this is for ", full_name(made_[0]->program.cpu), " (--cpu)");
+    const std::vector<std::string> refused = choices_.refused();
+    if (!refused.empty()) fail("--tune-from: there is no such choice in this compilation (another model, shape or version?): ", refused[0]);
+  }
+
   ProjectOptions project_options() const {
     ProjectOptions project;
     project.name = report_.name;
@@ -129,6 +145,7 @@ class LibraryCompiler {
     project.model_hash = model_.sha256;
     if (o_.gradient) project.value_kinds = *o_.gradient == Wrt::inputs ? "inputs" : *o_.gradient == Wrt::parameters ? "parameters" : "inputs and parameters";
     project.recorded = o_.recorded;
+    if (!o_.tuning.empty()) project.recorded["tuning_sha256"] = sha256_hex(o_.tuning);
     for (const Node& node : model_.graph.nodes) project.nodes.push_back({node.name, node.op_type});
     return project;
   }
@@ -137,6 +154,8 @@ class LibraryCompiler {
   const LibraryOptions& o_;
   LibraryReport report_;
   std::vector<std::unique_ptr<Made>> made_;
+  Choices choices_;
+  std::string tuned_cpu_;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace metac {
 struct LibraryOptions {
   CompileOptions compile;
   std::vector<CpuTarget> cpus;     // code for each, chosen at run time; empty: for compile.cpu alone
+  std::string tuning;              // the text of a NAME.tune.json (compiler/api/tune.h); empty: none
   std::optional<Wrt> gradient;     // --grad: derivatives beside the model, and by what
   LowerOptions lower;
   CudaTarget cuda;                 // where compile.target is cuda

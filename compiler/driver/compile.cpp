@@ -8,6 +8,7 @@
 
 #include "compiler/api/compile_library.h"
 #include "compiler/api/compile_training.h"
+#include "compiler/api/tune.h"
 #include "compiler/codegen/project.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
@@ -20,8 +21,8 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad, train;
-  bool embed_weights = false, no_build = false, times = false, json = false;
+  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad, train, tune_from;
+  bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
 };
@@ -92,6 +93,20 @@ std::vector<int> cuda_architectures(const std::string& text) {
   return numbers;
 }
 
+std::string tuned(const Options& o, const Model& model) {
+  if (o.target != "cpu") throw UsageError("--tune measures on this machine's CPU: not with --target " + o.target);
+  TuneOptions options;
+  options.session = o.session();
+  const bool terminal = isatty(2) != 0 && !o.json;
+  if (terminal) options.progress = [](const std::string& what, int round) { std::fprintf(stderr, "\r\033[Ktuning, round %d: %s", round + 1, what.c_str()); };
+  const Tuning tuning = tune(model, options);
+  if (terminal) std::fprintf(stderr, "\r\033[K");
+  if (!o.json)
+    std::printf("tuned in %zu rounds: %zu of %zu other candidates are faster; %s to %s a run\n", tuning.rounds, tuning.taken, tuning.offered,
+                show_seconds(tuning.model_ms * 1e-3).c_str(), show_seconds(tuning.tuned_ms * 1e-3).c_str());
+  return tuning.text;
+}
+
 int run(const Options& o) {
   if (o.target != "cuda" && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
   const bool stages_only = o.emit != "project";
@@ -124,6 +139,9 @@ int run(const Options& o) {
     return exit_good;
   }
   if (!o.grad.empty()) library.gradient = o.grad == "inputs" ? Wrt::inputs : o.grad == "parameters" ? Wrt::parameters : Wrt::all;
+  if (o.tune && !o.tune_from.empty()) throw UsageError("--tune measures, --tune-from takes what was measured: give one of them");
+  if (o.tune) library.tuning = tuned(o, model);
+  if (!o.tune_from.empty()) library.tuning = std::string(read_file(o.tune_from, 64 << 20).view());
   library.name = o.name;
   library.embed_weights = o.embed_weights;
   library.build = !o.no_build;
@@ -172,7 +190,10 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_flag("--json", o->json, "the summary as JSON");
   command->add_flag("--grad{all}", o->grad, "derivatives too (NAME_vjp, NAME_jvp, NAME_hvp), by all floating-point inputs and parameters, or by --grad=inputs or --grad=parameters alone")
       ->check(CLI::IsMember({"inputs", "parameters", "all"}));
-  for (const char* name : {"--jit", "--tune", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
+  command->add_flag("--tune", o->tune, "measure schedules on this machine, take the fastest and write them to NAME.tune.json; needs every dim");
+  command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")->type_name("FILE");
+  add_threads_option(*command, *o);
+  for (const char* name : {"--jit", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
   for (const char* name : {"--memory-budget", "--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });

@@ -225,7 +225,7 @@ class ContractionLowering {
     sum.lanes = lanes_;
     sum.unrolled = plan_.unrolled;
     sum.lanes_in_both = plan_.lanes_in_both;
-    sum.cache_bytes = context_.l2_bytes;
+    sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
     if (plan_.packed >= 0) sum.prefetch_bytes = context_.l2_bytes / 3;
     AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     SumShape shape;

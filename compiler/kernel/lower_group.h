@@ -18,6 +18,8 @@ struct ContractionPlan {
   int packed = -1;                  // Var id of the packed operand; -1: none
   bool lanes_in_both = false;       // the axis is in both operands (depthwise)
   int unrolled = 0;                 // how many of the innermost reduced axes are printed out
+  double cache_share = 1;           // of the second-level cache: what blocks of points are cut for
+  std::string subject;              // of decisions about it (passes/choices.h)
 };
 
 // A convolution by minimal filtering (lower_winograd.h). Axes are the Definition's. Its body is data * U, the data read at (y + window_y, x + window_x), U at position 0.
@@ -31,6 +33,7 @@ struct WinogradPlan {
   int vectors = 1, tile = 1;         // register tile of the products
   int64_t rows = 1;                  // rows of tiles in a block
   int64_t lane_groups = 1;           // a block's lanes are shared among this many iterations; divides the lane blocks
+  std::string subject;               // of decisions about it (passes/choices.h)
 };
 
 struct Group {

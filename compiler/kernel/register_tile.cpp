@@ -46,7 +46,7 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
   int64_t points = sum.points > 0 ? sum.points : 56, lanes = sum.lanes > 0 ? sum.lanes : 256;
   int64_t blocks = std::max<int64_t>(1, (lanes + vector_lanes - 1) / vector_lanes);
   for (int vectors = 1; vectors <= 4 && vectors <= blocks; ++vectors) {
-    if (sum.whole_panels && blocks % vectors != 0) continue;
+    if ((sum.whole_panels && blocks % vectors != 0) || (sum.only_vectors != 0 && vectors != sum.only_vectors)) continue;
     for (int t = 1; t <= 28 && t <= points; ++t) {
       int held = sum.taps > 1 ? (t + sum.taps - 1) * vectors : 1;
       if (t * vectors + vectors + held > registers) break;

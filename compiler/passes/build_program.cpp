@@ -295,6 +295,7 @@ class ProgramBuilder {
     kernel.bytes = work.bytes;
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
     KernelSource source = print_kernel(kernel, {&graph_.symbols, r_.options->cpu.vector_bytes});
+    source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
     auto [found, fresh] = kernel_ids_.emplace(kernel_key(source), static_cast<int>(program_.kernels.size()));
     std::string name = source.name;
     if (fresh) program_.kernels.push_back(std::move(source));

@@ -15,6 +15,7 @@
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/passes/choose_lanes.h"
 #include "compiler/passes/contraction_axes.h"
+#include "compiler/passes/contraction_choices.h"
 #include "compiler/passes/layout_rules.h"
 #include "compiler/passes/pack_operand.h"
 #include "compiler/passes/plan_winograd.h"
@@ -304,6 +305,7 @@ class LayoutChooser {
     Item& item = region_.items[index];
     Definition& d = item.group.stages[0];
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
+    const std::string subject = subject_of(d, w.c, w.lanes_axis);
     bool narrow = narrow_.count(d.out->id) > 0;
     if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols)) return;
     if (!narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
@@ -317,9 +319,8 @@ class LayoutChooser {
     SumShape sum = sum_shape(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols);
     sum.lanes_in_both = w.lanes_in_both;
     sum.taps = taps;
-    Tile tile = choose_tile(sum, lanes_, registers_);
-    plan.vectors = tile.vectors;
-    plan.tile = tile.points;
+    plan.subject = subject;
+    choose_tile_and_cache(plan, sum, lanes_, registers_, options_.choices);
     if (w.lanes_in_both) {
       if (narrow && plan.unrolled == 0) return;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
@@ -414,7 +415,7 @@ class LayoutChooser {
     Definition& d = region_.items[index].group.stages[0];
     if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both) return false;
     if (!is_constant_(var(w.c.b.load->id))) return false;
-    auto plan = plan_winograd(d, w.c, w.lanes_axis, options_.cpu, options_.winograd);
+    auto plan = choose_algorithm(d, w, options_);
     if (!plan || !reach_beyond(d, w, *plan)) return false;
     bring_near(d, w.lanes_axis, index);
     pack(d, w, plan->vectors, true, index);

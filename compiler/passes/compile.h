@@ -11,6 +11,8 @@
 
 namespace metac {
 
+class Choices;
+
 enum class Fusion { paper, greedy, best };
 
 struct CompileOptions {
@@ -18,6 +20,7 @@ struct CompileOptions {
   CpuTarget cpu;
   Fusion fusion = Fusion::best;
   int winograd = 4;                  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
+  Choices* choices = nullptr;        // decisions to be taken another way than the analytic model would; it hears what there was to decide
   std::string print_after;           // a pass name: its result is written to `trace`
   std::string emit;                  // "meta", "fused", "loops": the stage's text is written to `trace`
   bool time_passes = false;

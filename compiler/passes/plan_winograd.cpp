@@ -157,7 +157,7 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, int64_t chann
 
 }  // namespace
 
-std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest) {
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, int forced) {
   auto windows = match_windows(d, c, lanes_axis);
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
@@ -176,7 +176,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   for (int m = 2; m <= largest; m += 2) {
     plan.outputs = m;
     double cycles = estimate.filtered(m, plan);
-    if (cycles >= least) continue;
+    if (forced != 0 ? m != forced : cycles >= least) continue;
     least = cycles;
     best = plan;
     found = true;

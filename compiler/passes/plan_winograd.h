@@ -7,8 +7,8 @@ namespace metac {
 
 // For a contraction without conditions whose second operand has the lanes. Two reduced axes of extent 3 must be windows of
 // kept axes of stride and dilation 1, a third the only other one. Empty where filtering directly is faster.
-// largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none.
-std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest);
+// largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none. forced: the m to take wherever it can be done; 0: the best.
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, int forced = 0);
 
 // The plan's blocks again, for the domain as it is now (a slice of the batch).
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/passes/batch_axes.h"
+#include "compiler/passes/choices.h"
 #include "compiler/passes/plan_winograd.h"
 
 namespace metac {
@@ -218,6 +219,7 @@ static bool all_fit(const Graph& graph, const FusedRegion& region, int64_t cache
 void slice_batches(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
                    const std::function<bool(const Var*)>& is_constant, const CompileOptions& options) {
   if (all_fit(graph, region, options.cpu.l3_bytes)) return;
+  if (choose(options.choices, "the batch", "slices", {"by traffic", "none"}) == 1) return;
   BatchSlicer(graph, region, layouts, needed, is_constant, options).run();
 }
 

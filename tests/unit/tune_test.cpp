@@ -1,0 +1,122 @@
+// Decisions about speed: every candidate that is offered gives the same answer, and what is taken is what is compiled.
+#include "compiler/api/tune.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/passes/choices.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+namespace {
+
+Tensor ramp(std::vector<int64_t> shape, int step) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<float>(k * step % 23 - 11) / 16);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+// A 3x3 convolution that minimal filtering may do, a depthwise one and a 1x1 one.
+Model network() {
+  Model m;
+  m.path = "network";
+  m.opset_imports[""] = 17;
+  auto value = [](const char* name, std::vector<int64_t> dims) {
+    Value v{name, {}};
+    v.type.dtype = DType::f32;
+    v.type.shape.emplace();
+    for (int64_t d : dims) v.type.shape->push_back({d, ""});
+    return v;
+  };
+  m.graph.inputs = {value("x", {1, 32, 14, 14})};
+  m.graph.outputs = {value("y", {1, 48, 14, 14})};
+  m.graph.initializers = {{"k1", ramp({64, 32, 3, 3}, 3)}, {"k2", ramp({64, 1, 3, 3}, 5)}, {"k3", ramp({48, 64, 1, 1}, 7)}};
+  auto conv = [](const char* in, const char* weights, const char* out, int64_t pad, int64_t group) {
+    Node node;
+    node.op_type = "Conv";
+    node.inputs = {in, weights};
+    node.outputs = {out};
+    node.attributes["pads"].kind = Attribute::Kind::integers;
+    node.attributes["pads"].integers = {pad, pad, pad, pad};
+    node.attributes["group"].integer = group;
+    return node;
+  };
+  m.graph.nodes = {conv("x", "k1", "a", 1, 1), conv("a", "k2", "b", 1, 64), conv("b", "k3", "y", 0, 1)};
+  return m;
+}
+
+struct Compiled {
+  std::vector<Tensor> outputs;
+  std::string kernels;
+};
+
+Compiled compile_with(Choices& choices) {
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  options.choices = &choices;
+  std::unique_ptr<Graph> graph = lower_model(network(), {});
+  CompiledModel model = compile_graph(*graph, options);
+  WeightsBlock weights = run_prepare(model, options.cpu);
+  Compiled compiled;
+  for (const KernelSource& kernel : model.run.kernels) compiled.kernels += kernel.text;
+  compiled.outputs = JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, 2).run({ramp({1, 32, 14, 14}, 11)});
+  return compiled;
+}
+
+TEST(Tune, EveryCandidateAnswersTheSame) {
+  Choices none;
+  const Compiled expected = compile_with(none);
+  std::set<std::string> kinds, kernels = {expected.kernels};
+  for (const Choices::Offer& offer : none.offers()) {
+    kinds.insert(offer.kind);
+    for (const std::string& candidate : offer.candidates) {
+      Choices choices;
+      choices.take(offer.subject, offer.kind, candidate);
+      const Compiled found = compile_with(choices);
+      EXPECT_TRUE(choices.refused().empty()) << offer.kind << " " << candidate;
+      kernels.insert(found.kernels);
+      ASSERT_EQ(found.outputs[0].shape, expected.outputs[0].shape);
+      for (int64_t k = 0; k < static_cast<int64_t>(expected.outputs[0].element_count()); ++k)
+        ASSERT_NEAR(number_at(found.outputs[0], k), number_at(expected.outputs[0], k), 2e-2) << offer.kind << " " << candidate << " of " << offer.subject;
+    }
+  }
+  EXPECT_THAT(kinds, testing::IsSupersetOf({"algorithm", "tile", "block"}));
+  EXPECT_GT(kernels.size(), 6u) << "candidates make no difference";
+}
+
+TEST(Tune, WritesWhatItReads) {
+  TuneOptions options;
+  options.session.compile.cpu = cpu_target("native");
+  options.seconds = 0.02;
+  const Tuning tuning = tune(network(), options);
+  EXPECT_GT(tuning.offered, 6u);
+  EXPECT_GT(tuning.rounds, 4u);
+  EXPECT_LE(tuning.tuned_ms, tuning.model_ms);
+  std::string cpu;
+  Choices choices = read_tuning(tuning.text, &cpu);
+  EXPECT_EQ(nlohmann::json::parse(tuning.text)["cpu"], cpu);
+  size_t taken = 0;
+  for (const auto& [subject, made] : choices.taken()) taken += made.size();
+  EXPECT_EQ(taken, tuning.taken);
+  compile_with(choices);
+  EXPECT_TRUE(choices.refused().empty());
+}
+
+TEST(Tune, SaysWhatIsNotThere) {
+  Choices choices;
+  choices.take("no such sum", "tile", "6 points by 4 vectors");
+  compile_with(choices);
+  EXPECT_THAT(choices.refused(), testing::ElementsAre("tile 6 points by 4 vectors for no such sum"));
+  std::string cpu;
+  for (const char* bad : {"", "{", "[]", "{\"cpu\": 3}", "{\"cpu\": \"x\", \"choices\": [{\"subject\": \"s\", \"take\": {\"tile\": 3}}]}"}) EXPECT_THROW(read_tuning(bad, &cpu), CompileError) << bad;
+}
+
+}  // namespace
+}  // namespace metac
