@@ -116,7 +116,7 @@ class Tuner {
   // The machine is not as fast at all times: two are compared by measuring them in turn.
   void compare(Trial& a, Trial& b, int turns) const {
     a.forget_times(), b.forget_times();
-    for (int turn = 0; turn < turns; ++turn) a.measure(o_.seconds / turns), b.measure(o_.seconds / turns);
+    for (int turn = 0; turn < turns; ++turn) a.measure(o_.seconds / 3), b.measure(o_.seconds / 3);
   }
 
   // Round k takes candidate k of every decision of this kind.
@@ -153,7 +153,7 @@ class Tuner {
     std::unique_ptr<Trial> tuned = std::move(best_);
     Choices kept = tuned->choices();
     for (bool fewer = true; fewer && !kept.taken().empty();) {
-      compare(*own, *tuned, 6);
+      compare(*own, *tuned, 10);
       kept = faster_of(*tuned, *own);
       fewer = kept.taken() != tuned->choices().taken();
       if (fewer) tuned = trial(kept, "what was kept");

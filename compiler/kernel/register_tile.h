@@ -19,10 +19,10 @@ struct SumShape {
   int64_t steps = 0;           // of the sum
   int64_t point_bytes = 0;     // from the data of a point to that of the next
   bool whole_panels = false;   // vectors must divide the lanes
-  int only_vectors = 0;        // tiles of so many alone; 0: of any number
   bool lanes_in_both = false;  // the data has the lanes too (depthwise): a vector of it per point
   int taps = 1;                // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
                                // points (a window); compilers then keep these elements in registers
+  int only_vectors = 0;        // tiles of so many alone; 0: of any number
 };
 
 // Cycles that one reduction step of a tile takes, `taps` steps at once where they are printed out.
