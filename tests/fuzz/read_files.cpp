@@ -1,6 +1,7 @@
 // metac_read_files [--seconds S] [--memory GIB] FILE...
 // Does with every file what metac does with such a file before any machine code is made: models (.onnx, .json) are read,
-// checked, written in the other format, lowered and compiled to kernel text; tensors (.npy, .npz, .pb) are read. A file
+// checked, written in the other format, lowered and compiled to kernel text; tensors (.npy, .npz, .pb) are read; data and checkpoints of
+// training programs (.idx, .csv, .gz, .bin as CIFAR's, .jpg, .bmp, .safetensors) too. A file
 // may be refused with a CompileError or be right. It fails when reading it crashes, ends in status 70 or another
 // exception, takes longer than S seconds or more memory than GIB + 4 times its size. One line a failure; the last line is
 // 'N passed, N failed'.
@@ -27,6 +28,8 @@
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
+#include "runtime/train/open_dataset.h"
+#include "runtime/train/safetensors.h"
 
 namespace {
 
@@ -36,7 +39,34 @@ struct Progress {
   std::atomic<size_t> at, refused;  // the file in work; how many were refused
 };
 
+// What a training program would read; false: no file of one.
+bool read_for_training(const std::string& path) {
+  if (path.ends_with(".idx")) return train::read_idx(path), true;
+  if (path.ends_with(".gz")) return train::map_file(path), true;
+  if (path.ends_with(".bin")) return train::read_cifar({path}, false, "image"), true;
+  if (path.ends_with(".safetensors")) {
+    uint32_t crc = 0;
+    for (const train::NamedTensor& t : train::read_safetensors(path, false).tensors) crc = train::crc32(t.data, static_cast<size_t>(t.bytes), crc);
+    return true;
+  }
+  if (path.ends_with(".csv")) {
+    const train::CsvTable table(path);
+    std::vector<std::string> classes;
+    const std::vector<size_t> columns = table.columns("*", {});
+    if (!columns.empty()) table.column(columns, &classes);
+    return true;
+  }
+  if (!path.ends_with(".jpg") && !path.ends_with(".bmp")) return false;
+  std::vector<char> bytes;
+  metac_runtime::read_whole(path, &bytes);
+  const train::Picture picture = train::decode_picture(bytes, 3, path);
+  std::vector<double> small(3 * 8 * 8);
+  train::resize_picture(picture, 8, 8, small.data());
+  return true;
+}
+
 void read_one(const std::string& path) {
+  if (read_for_training(path)) return;
   if (path.ends_with(".npy") || path.ends_with(".npz") || path.ends_with(".pb")) {
     read_tensor(path, "x");
     return;
@@ -64,6 +94,8 @@ int read_from(const std::vector<std::string>& files, Progress& progress, unsigne
     try {
       read_one(path);
     } catch (const CompileError&) {
+      ++progress.refused;
+    } catch (const train::Fault&) {
       ++progress.refused;
     } catch (const std::bad_alloc&) {
       ++progress.refused;

@@ -5,12 +5,14 @@
     needs: pip install numpy onnx
 
 The good files: models of ONNX backend cases (generate_cases.py makes DIR) and of models/, as ONNX and as JSON; tensors as
-.npy, .npz and .pb; the weights and the manifest of a compiled library. Changed models and tensors go through
-metac_read_files, a sample of the models through `metac run`, the weights through the library's own program, the manifest through
+.npy, .npz and .pb; data, weights and checkpoints of training programs; the weights and the manifest of a compiled library.
+Changed models, tensors and data go through metac_read_files, a sample of the models through `metac run`, the weights through the library's own program, the manifest through
 `metac diff`. Each may be refused with a reason or work; none may crash, hang, or end in status 70. What failed stays in
 build/fuzz-failures/. The last line is 'N passed, N failed'.
 """
 import argparse
+import base64
+import gzip
 import io
 import json
 import os
@@ -18,6 +20,7 @@ import pathlib
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -29,6 +32,10 @@ from onnx import numpy_helper
 import mutate
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Eight by eight grey pixels.
+JPEG = ("/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDACgcHiMeGSgjISMtKygwPGRBPDc3PHtYXUlkkYCZlo+AjIqgtObDoKrarYqMyP/L2u71////m8H////6/+b9//j/"
+        "wAALCAAIAAgBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAAP/EAB0QAAMAAQUBAAAAAAAAAAAAAAECA7EAESExQVH/2gAIAQEAAD8AMaUkkwRNWCgbc9e4Ofuv"
+        "/9k=")
 CHECKED = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
@@ -98,7 +105,7 @@ class Fuzz:
             self.run(f"metac run {path.name}", [self.metac, "run", path], [path])
 
     def json_models(self):
-        documents = [path.read_bytes() for path in sorted((ROOT / "models").rglob("*.json"))]
+        documents = [path.read_bytes() for path in sorted((ROOT / "models/listing1").glob("*.json"))]
         for source in self.rng.sample(self.models, 25):
             made = self.work / "converted.json"
             subprocess.run([self.metac, "convert", source, made], capture_output=True)
@@ -132,6 +139,21 @@ class Fuzz:
             files.append(self.write(f"tensor{i}.{kind}", mutate.bytes_mutated(self.rng, source, self.rng.choice(sources)[1])))
         self.read_all(files)
 
+    def training_data(self):
+        """What training programs read: data of every kind, weights and checkpoints."""
+        elements = np.arange(12, dtype=np.float32).tobytes()
+        header = json.dumps({"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]},
+                             "b": {"dtype": "F32", "shape": [4], "data_offsets": [32, 48]}}).encode()
+        sources = [("idx", bytes([0, 0, 0x0B, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(12))), ("csv", b'a,b,"c, d"\n1,2,3\n4,"5",x\n7,8,"9 ""z"""\n'),
+                   ("gz", gzip.compress(b"hello hello " * 40, mtime=0)), ("bin", bytes(2 * 3073)), ("jpg", base64.b64decode(JPEG)),
+                   ("bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 54 + 32, 0, 54, 40, 2, 4, 1, 24, 0, 32, 0, 0, 0, 0) + bytes(range(32))),
+                   ("safetensors", struct.pack("<Q", len(header)) + header + elements)]
+        files = []
+        for i in range(self.count):
+            kind, source = sources[i % len(sources)]
+            files.append(self.write(f"data{i}.{kind}", mutate.bytes_mutated(self.rng, source, self.rng.choice(sources)[1])))
+        self.read_all(files)
+
     def libraries(self):
         """The weights and the manifest of a library, built from its sources with the sanitizers."""
         folder, build = self.work / "digits", self.work / "build"
@@ -160,13 +182,13 @@ def main():
     parser.add_argument("--cases", type=pathlib.Path, required=True)
     parser.add_argument("--count", type=int, default=2000, help="files of each kind")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="onnx, json, tensors or libraries")
+    parser.add_argument("--only", default="", help="onnx, json, tensors, training or libraries")
     parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-fuzz-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     fuzz = Fuzz(arguments, work)
-    for name in ("onnx_models", "json_models", "tensors", "libraries"):
+    for name in ("onnx_models", "json_models", "tensors", "training_data", "libraries"):
         if arguments.only in name:
             getattr(fuzz, name)()
     if not arguments.keep:

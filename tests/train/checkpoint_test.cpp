@@ -1,5 +1,8 @@
 // Checkpoints: whatever is cut off or flipped is refused, and a trainer that is killed at any moment leaves a folder to resume from.
+#include <sys/resource.h>
 #include <sys/wait.h>
+
+#include <csignal>
 
 #include "fake_model.h"
 
@@ -20,6 +23,7 @@ class CheckpointFile : public testing::Test {
     states_.load_initial(model_.folder);
     position_.seed = 12, position_.best = 0.1, position_.interval.loss = 1.0 / 3;
     position_.interval.metrics = {0.7};
+    *static_cast<float*>(states_.value(offset)) = -INFINITY;  // a constant of the model: it may be
     write_checkpoint(path_, model_.tables, states_, position_);
     bytes_ = content(path_);
   }
@@ -102,6 +106,42 @@ TEST(Checkpoints, TheOneBeforeIsTaken) {
   const Outcome none = run(model, folder, {"--resume"});
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.err, HasSubstr("none of the 3 checkpoints"));
+}
+
+// As if the disk were full while the run goes on: it stops with the reason, and later resumes as if nothing had happened.
+TEST(Checkpoints, FullDiskDuringARun) {
+  const Model model(fresh_folder("full_run"));
+  const std::string whole = model.folder + "/whole", folder = model.folder + "/run";
+  ASSERT_EQ(run(model, whole, {}).status, 0);
+  received_signal = 0;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const rlim_t room : {0, 700, 1500, 3000}) {
+    rlimit small = before;
+    small.rlim_cur = room;
+    std::string said;
+    int status = 0;
+    std::vector<std::string> arguments = {"fake_train", "--data", model.folder, "--out", folder, "--resume", "--quiet"};
+    std::vector<char*> values;
+    for (std::string& a : arguments) values.push_back(a.data());
+    setrlimit(RLIMIT_FSIZE, &small);
+    try {
+      TrainProgram(model.tables, OptionParser(static_cast<int>(values.size()), values.data()).parse()).run();
+    } catch (const Fault& fault) {
+      status = fault.status;
+      said = fault.what();
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(status, 1) << room;
+    EXPECT_THAT(said, HasSubstr("cannot write " + folder)) << room;
+  }
+  std::signal(SIGXFSZ, SIG_DFL);
+  const Outcome resumed = run(model, folder, {"--resume", "--strict"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(content(folder + "/fake.weights"), content(whole + "/fake.weights"));
+  EXPECT_EQ(untimed_log(folder), untimed_log(whole));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
 TEST(Checkpoints, FullDisk) {
