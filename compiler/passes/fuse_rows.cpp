@@ -19,11 +19,13 @@ bool is_row_reduction(const Definition& d) {
   return true;
 }
 
-// A product of two loads over different axes: a contraction, which has its own schedule.
+// A product of two loads over different axes: a contraction, which has its own schedule. Where a gradient's windows leave the
+// tensor, the product stands under a condition.
 bool is_contraction(const Definition& d) {
   if (!d.reduce || *d.reduce != Reduce::add) return false;
   Expr e = d.body;
-  while (e->kind == ExprKind::cast) e = e->args[0];
+  auto is_zero = [](Expr x) { return x.is_int(0) || (x->kind == ExprKind::float_constant && x->float_value == 0); };
+  while (e->kind == ExprKind::cast || (e->kind == ExprKind::call && e->fn == Fn::select && is_zero(e->args[2]))) e = e->args[e->kind == ExprKind::cast ? 0 : 1];
   if (e->kind != ExprKind::call || e->fn != Fn::mul || !e->args[0]->has_load || !e->args[1]->has_load) return false;
   auto axes_of = [&](Expr x) {
     std::set<int> axes;

@@ -133,5 +133,25 @@ TEST(TrainingStep, DropoutDropsByCounterSeedAndPlace) {
   }
 }
 
+// What flows back through a convolution to a pooling is a contraction under conditions: the sum over the pooling's windows that is wanted
+// at the same elements does not take it into a kernel by rows.
+TEST(TrainingStep, GradientsOfConvolutionsAreNoRowKernel) {
+  auto ones = [](int count) {
+    std::string text = "[1";
+    for (int i = 1; i < count; ++i) text += ",1";
+    return text + "]";
+  };
+  Model model = read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3, 16, 16]}],
+    "parameters": [{"name": "w1", "dtype": "float32", "shape": [16, 3, 3, 3], "data": )" + ones(16 * 27) + R"(}, {"name": "w2", "dtype": "float32", "shape": [16, 16, 3, 3], "data": )" + ones(16 * 16 * 9) + R"(}],
+    "nodes": [{"op": "Conv", "inputs": ["x", "w1"], "outputs": ["c"], "attributes": {"pads": [1, 1, 1, 1]}},
+              {"op": "MaxPool", "inputs": ["c"], "outputs": ["h"], "attributes": {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}},
+              {"op": "Conv", "inputs": ["h", "w2"], "outputs": ["a"], "attributes": {"pads": [1, 1, 1, 1]}}, {"op": "Add", "inputs": ["a", "h"], "outputs": ["y"]}], "outputs": ["y"]})", "pooled.json");
+  TrainingModel training = build_training_model(model, read_recipe(R"({"batch": 4, "loss": "mse", "optimizer": "sgd"})", "recipe.json"), {});
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  CompiledModel compiled = compile_graph(*lower_model(training.step, {}), options);
+  for (const KernelSource& kernel : compiled.run.kernels) EXPECT_EQ(kernel.text.find("stages under 4 shared loops"), std::string::npos) << kernel.text;
+}
+
 }  // namespace
 }  // namespace metac
