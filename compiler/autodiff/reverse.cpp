@@ -1,11 +1,13 @@
 #include "compiler/autodiff/reverse.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/autodiff/clone_region.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/scalar_rules.h"
+#include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
 #include "compiler/support/diagnostic.h"
 
@@ -53,6 +55,36 @@ std::vector<Var*> trim(const std::vector<Var*>& operands, size_t kept, std::vect
   return out;
 }
 
+// Where every element of `from` goes to a place of its own in `to`, and all places are taken: the index of the element that
+// comes to a place. Axes in another order or left out (Transpose, Squeeze), and other dims over the same memory (Reshape).
+std::optional<std::vector<Expr>> inverse_of(const std::vector<Expr>& at, const Shape& from, const Shape& to, const std::vector<Symbol>& symbols) {
+  std::vector<Expr> back(from.size());
+  bool in_order = true;
+  for (size_t k = 0; k < at.size() && in_order; ++k) {
+    if (at[k]->kind == ExprKind::axis) {
+      const size_t j = static_cast<size_t>(at[k]->id);
+      in_order = !back[j] && to[k] == from[j];
+      back[j] = axis(static_cast<int>(k));
+    } else {
+      in_order = at[k].is_int(0) && to[k].is_int(1);
+    }
+  }
+  for (size_t j = 0; j < from.size() && in_order; ++j) {
+    in_order = static_cast<bool>(back[j]) || from[j].is_int(1);
+    if (!back[j]) back[j] = Expr(0);
+  }
+  if (in_order) return back;
+  const Bounds before(symbols, from), after(symbols, to);
+  for (Expr e : at)
+    if (e->has_load) return std::nullopt;
+  if (simplify(element_count(from), before) != simplify(element_count(to), before)) return std::nullopt;
+  const Expr here = linear_index(from, identity_indices(static_cast<int>(from.size())));
+  if (simplify(linear_index(to, at), before) != simplify(here, before)) return std::nullopt;
+  back = unravel_index(from, linear_index(to, identity_indices(static_cast<int>(to.size()))));
+  for (Expr& e : back) e = simplify(e, after);
+  return back;
+}
+
 std::vector<Expr*> pointers(std::vector<Expr>& a, std::vector<Expr>& b) {
   std::vector<Expr*> out;
   for (auto* list : {&a, &b})
@@ -84,6 +116,8 @@ Var* trimmed_reindex(Graph& graph, Var* first, const Op& op, const Shape& shape,
 Var* trimmed_reduce(Graph& graph, Var* first, const Op& op, const Shape& shape, const std::vector<Expr>& indices) {
   std::vector<Expr> at = indices, conditions = op.conditions;
   std::vector<Var*> used = trim(with_first(first, op), 1, pointers(at, conditions));
+  if (used.size() == 1 && conditions.empty())
+    if (auto back = inverse_of(at, first->shape(), shape, graph.symbols)) return graph.reindex(std::move(used), shape, *back);
   return graph.reindex_reduce(std::move(used), shape, at, Reduce::add, conditions);
 }
 

@@ -293,5 +293,21 @@ TEST(ScalarRulesAtKinks, ReluAndTies) {
   EXPECT_EQ(number_at(out[2], 1), 1);
 }
 
+// What only moves elements is no sum on its way back: kernels before it would be split there.
+TEST(Autodiff, WhatMovesElementsMovesThemBack) {
+  Graph g;
+  Var* x = input(g, "x", dims({2, 3, 4}));
+  Var* turned = g.reindex({x}, dims({4, 1, 2, 3}), {axis(2), axis(3), axis(0)});
+  Var* flat = reshape(g, turned, dims({8, 3}));
+  Var* seed = input(g, "seed", dims({8, 3}));
+  const size_t before = g.ops.size();
+  gradient(g, {flat}, {seed}, {x});
+  for (size_t k = before; k < g.ops.size(); ++k) EXPECT_NE(g.ops[k]->kind, OpKind::reindex_reduce) << to_string(g);
+  check({{2, 3, 4}}, [](Graph& graph, const std::vector<Var*>& in) {
+    Var* y = reshape(graph, graph.reindex({in[0]}, dims({4, 1, 2, 3}), {axis(2), axis(3), axis(0)}), dims({2, 12}));
+    return map(graph, Fn::mul, y, y);
+  });
+}
+
 }  // namespace
 }  // namespace metac
