@@ -76,12 +76,43 @@ class Forward {
     }
   }
 
+  // Is the element the same along an axis that has several?
+  static bool leaves_an_axis_out(const std::vector<Expr>& indices, const Shape& shape) {
+    for (size_t k = 0; k < shape.size(); ++k)
+      if (!shape[k].is_int(1) && std::none_of(indices.begin(), indices.end(), [&](Expr e) { return any_of(e, [&](Expr x) { return x == axis(static_cast<int>(k)); }); })) return true;
+    return false;
+  }
+  static bool repeats(const Var* var, const Shape& shape) {
+    return var->producer && var->producer->kind == OpKind::reindex && leaves_an_axis_out(var->producer->indices, shape);
+  }
+
+  // The tangent of a product whose factors are spread over the axes of a sum (a contraction) is two such products. Summed apart,
+  // each is a contraction again; summed together they are none.
+  std::vector<Var*> products_apart(Var* tangent) {
+    const Op* made = tangent->producer;
+    if (!made || made->kind != OpKind::elementwise || made->bodies.size() != 1) return {tangent};
+    const Expr body = made->bodies[0];
+    if (body->kind != ExprKind::call || body->fn != Fn::add) return {tangent};
+    std::vector<Var*> parts;
+    for (Expr term : body->args) {
+      bool spread = false;
+      metac::visit(term, [&](Expr n) {
+        if (n->kind == ExprKind::load) spread |= leaves_an_axis_out(n->args, tangent->shape()) || repeats(made->inputs[n->id], tangent->shape());
+      });
+      if (!spread || term->kind != ExprKind::call || term->fn != Fn::mul) return {tangent};
+      parts.push_back(trimmed_elementwise(graph_, made->inputs, tangent->shape(), term));
+    }
+    return parts;
+  }
+
   void reindex_reduce(Op& op) {
     Var* t = tangent(op.inputs[0]);
     if (!t) return;
     const Shape& shape = op.outputs[0]->shape();
     if (op.reduce == Reduce::add) {
-      put(op.outputs[0], trimmed_reduce(graph_, t, op, shape, op.indices));
+      std::vector<Var*> sums;
+      for (Var* part : products_apart(t)) sums.push_back(trimmed_reduce(graph_, part, op, shape, op.indices));
+      put(op.outputs[0], sum_of(graph_, sums));
     } else if (op.reduce == Reduce::mul) {
       Var* each = map(graph_, Fn::mul, t, product_of_others(graph_, op));
       put(op.outputs[0], trimmed_reduce(graph_, each, op, shape, op.indices));

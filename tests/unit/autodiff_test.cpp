@@ -293,6 +293,22 @@ TEST(ScalarRulesAtKinks, ReluAndTies) {
   EXPECT_EQ(number_at(out[2], 1), 1);
 }
 
+// A sum of two products is no contraction; the sums of each are.
+TEST(Autodiff, TheTangentOfAContractionIsTwoContractions) {
+  Graph g;
+  Var *a = input(g, "a", dims({3, 4})), *b = input(g, "b", dims({4, 5})), *ta = input(g, "ta", dims({3, 4})), *tb = input(g, "tb", dims({4, 5}));
+  Var* y = matmul(g, a, b);
+  const size_t before = g.ops.size();
+  jvp(g, {y}, {a, b}, {ta, tb});
+  int sums = 0;
+  for (size_t k = before; k < g.ops.size(); ++k) {
+    if (g.ops[k]->kind != OpKind::reindex_reduce) continue;
+    ++sums;
+    EXPECT_EQ(g.ops[k]->inputs[0]->producer->bodies[0]->fn, Fn::mul) << to_string(g);
+  }
+  EXPECT_EQ(sums, 2);
+}
+
 // What only moves elements is no sum on its way back: kernels before it would be split there.
 TEST(Autodiff, WhatMovesElementsMovesThemBack) {
   Graph g;
