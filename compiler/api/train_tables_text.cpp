@@ -179,7 +179,7 @@ class Writer {
 
   std::string library(const std::string& which, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) const {
     const std::string name = f_.name + "_" + which, calls = name + "_calls::";
-    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(), "}");
+    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(), "}");
   }
 
   void write_tables() {

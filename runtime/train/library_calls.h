@@ -1,5 +1,5 @@
 // METAC_TRAIN_LIBRARY(net_step, NET_STEP) makes the functions of a Library (train_tables.h) out of the C interface in net_step.h, in the
-// namespace net_step_calls: create, run, find_non_finite, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
+// namespace net_step_calls: create, run, find_non_finite, profile, profile_row, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
 // METAC_TRAIN_INFERENCE(net) does the same for an Inference, in net_calls.
 #pragma once
 #include "train_tables.h"
@@ -48,6 +48,12 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
     metac::train::place_tensors(out, NAME##_OUTPUTS, name##_output, outputs);                                                 \
     name##_context* const to = static_cast<name##_context*>(context);                                                         \
     return static_cast<int32_t>(name##_find_non_finite(to, in, NAME##_INPUTS, out, NAME##_OUTPUTS, report, bytes));           \
+  }                                                                                                                           \
+  inline int32_t profile(void* context, int32_t enable) {                                                                     \
+    return static_cast<int32_t>(name##_profile(static_cast<name##_context*>(context), enable));                               \
+  }                                                                                                                           \
+  inline const char* profile_row(const void* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {                   \
+    return name##_profile_row(static_cast<const name##_context*>(context), index, runs, nanoseconds);                         \
   }                                                                                                                           \
   inline void destroy(void* context) { name##_destroy(static_cast<name##_context*>(context)); }                               \
   inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\

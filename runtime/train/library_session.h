@@ -1,5 +1,7 @@
 // A library at work: a context, the addresses of its inputs and outputs, and what came out.
 #pragma once
+#include <map>
+
 #include "batch_loader.h"
 #include "state_set.h"
 
@@ -72,6 +74,26 @@ class LibrarySession {
     char report[512] = "";
     if (library_.find_non_finite == nullptr || library_.find_non_finite(context_, inputs_.data(), outputs_.data(), report, sizeof report) != 0) return "";
     return report;
+  }
+
+  struct KernelTime { std::string name; int64_t runs, nanoseconds; };
+  void profile() {
+    if (library_.profile == nullptr || library_.profile(context_, 1) != 0) fail(library_.name, " cannot measure its kernels");
+  }
+  // What was measured, the longest first; launches of one kernel together.
+  std::vector<KernelTime> kernel_times() const {
+    std::map<std::string, KernelTime> by_name;
+    int64_t runs = 0, nanoseconds = 0;
+    for (int32_t k = 0; const char* name = library_.profile_row(context_, k, &runs, &nanoseconds); ++k) {
+      if (runs == 0 || std::strcmp(name, "branch") == 0 || std::strcmp(name, "loop") == 0) continue;
+      KernelTime& row = by_name.emplace(name, KernelTime{name, 0, 0}).first->second;
+      row.runs += runs;
+      row.nanoseconds += nanoseconds;
+    }
+    std::vector<KernelTime> rows;
+    for (const auto& entry : by_name) rows.push_back(entry.second);
+    std::stable_sort(rows.begin(), rows.end(), [](const KernelTime& a, const KernelTime& b) { return a.nanoseconds > b.nanoseconds; });
+    return rows;
   }
 
  private:

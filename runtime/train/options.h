@@ -14,7 +14,7 @@ struct Options {
   std::optional<double> rate;
   std::optional<NonFinite> non_finite;
   int threads = 0, loaders = 0;
-  bool resume = false, restart = false, strict = false, evaluate = false, export_only = false, info = false, quiet = false, help = false, version = false;
+  bool resume = false, restart = false, strict = false, evaluate = false, export_only = false, info = false, profile = false, quiet = false, help = false, version = false;
   bool on_training_data = false;
 };
 
@@ -52,6 +52,7 @@ inline std::string help_text(const TrainTables& t) {
       "  --evaluate-every N    epochs between evaluations (", s.evaluate_every, ")\n",
       "  --on training         --evaluate on the training data instead of the validation data\n",
       "  --quiet               no progress, errors alone\n",
+      "  --profile             at the end: which kernels of a step took how long\n",
       "  --info                what this program trains: parameters, data, settings\n",
       "  --version, --help\n\n",
       "Ctrl-C writes a checkpoint and stops; once more stops at once. Exit status: 0 good, 1 data, files or numbers are at fault,\n",
@@ -99,7 +100,7 @@ class OptionParser {
 
   bool flag(Options* o) {
     const std::pair<const char*, bool*> flags[] = {{"--resume", &o->resume}, {"--restart", &o->restart}, {"--strict", &o->strict}, {"--evaluate", &o->evaluate},
-                                                   {"--export-only", &o->export_only}, {"--info", &o->info}, {"--quiet", &o->quiet}, {"--help", &o->help}, {"-h", &o->help},
+                                                   {"--export-only", &o->export_only}, {"--info", &o->info}, {"--profile", &o->profile}, {"--quiet", &o->quiet}, {"--help", &o->help}, {"-h", &o->help},
                                                    {"--version", &o->version}};
     for (const auto& [name, value] : flags) {
       if (option_ != name) continue;

@@ -152,7 +152,9 @@ class TrainProgram {
     progress_.say(text_of("run: ", o_.out, ", seed ", position.seed, ", ", position.epochs, " epochs of ", trainer.batches_per_epoch(), " batches, ", trainer.total_updates(), " updates"));
     if (o_.resume && !resumed) progress_.say("there is no checkpoint yet: beginning at the start");
     if (resumed) progress_.say(text_of("resuming in epoch ", position.epoch + 1, ", after update ", position.update));
-    if (!trainer.run()) return 128 + received_signal;
+    const bool whole = trainer.run();
+    if (o_.profile) trainer.print_profile();
+    if (!whole) return 128 + received_signal;
     return finish(folder, trainer.position());
   }
 

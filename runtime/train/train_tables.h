@@ -46,6 +46,9 @@ struct Library {
   // Runs again and looks at what every kernel wrote: sets `report` to the first one that made NaN or Inf out of finite values, ""
   // if none did. May be null.
   int32_t (*find_non_finite)(void* context, void* const* inputs, void* const* outputs, char* report, int64_t report_bytes);
+  // From now on the time of each kernel is measured; a row by number, its name or null beyond the last. Both may be null.
+  int32_t (*profile)(void* context, int32_t enable);
+  const char* (*profile_row)(const void* context, int32_t index, int64_t* runs, int64_t* nanoseconds);
   const Port* inputs;
   int32_t input_count;
   const Port* outputs;

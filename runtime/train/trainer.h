@@ -34,8 +34,20 @@ class Trainer {
   int64_t total_updates() const { return total_; }
   int64_t batches_per_epoch() const { return batches_; }
 
+  // With --profile: kernels of a step by their time, on stdout.
+  void print_profile() const {
+    const std::vector<LibrarySession::KernelTime> rows = step_.kernel_times();
+    double total = 1;
+    for (const auto& row : rows) total += static_cast<double>(row.nanoseconds);
+    std::printf("%10s %6s %9s  kernel of a step\n", "ms/step", "share", "runs");
+    for (const auto& row : rows)
+      std::printf("%10.3f %5.1f%% %9lld  %s\n", static_cast<double>(row.nanoseconds) * 1e-6 / static_cast<double>(std::max<int64_t>(1, calls_)), 100.0 * static_cast<double>(row.nanoseconds) / total,
+                  static_cast<long long>(row.runs), row.name.c_str());
+  }
+
   // False: interrupted; a checkpoint was written.
   bool run() {
+    if (o_.profile) step_.profile();
     log_.open(p_.log_bytes);
     begun_ = now_seconds() - p_.seconds;
     first_update_ = p_.update;
@@ -73,6 +85,7 @@ class Trainer {
     const CallScalars now = scalars();
     step_.run(batch, states_, now);
     const std::string wrong = step_.non_finite(t_);
+    ++calls_;
     ++p_.call;
     ++p_.batch;
     if (!wrong.empty()) return leave_out(batch, wrong, now);
@@ -234,7 +247,7 @@ class Trainer {
   LibrarySession step_;
   std::unique_ptr<LibrarySession> evaluation_;
   Schedule schedule_{};
-  int64_t batches_ = 0, total_ = 0, first_update_ = 0, saved_ = -1;
+  int64_t batches_ = 0, total_ = 0, first_update_ = 0, saved_ = -1, calls_ = 0;
   double begun_ = 0, started_ = 0, evaluating_ = 0;
 };
 

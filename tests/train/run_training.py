@@ -116,6 +116,12 @@ class Checks:
         score = json.loads(command(program, "--data", DIGITS, "--out", self.work / "tuned-run", "--evaluate", "--quiet"))
         expect(score["accuracy"] >= 0.98, f"it forgot: {score}")
 
+    def time_of_kernels_is_told(self):
+        said = command(self.train, "--data", DIGITS, "--out", self.work / "profile", "--updates", 3, "--quiet", "--profile").splitlines()
+        rows = [line.split() for line in said[1:]]
+        expect(said[0].split()[0] == "ms/step" and len(rows) > 5 and all(int(row[2]) % 3 == 0 for row in rows), "\n".join(said[:5]))
+        expect(abs(sum(float(row[1].rstrip("%")) for row in rows) - 100) < 3, "the shares are not all of it")
+
     def what_goes_wrong_is_said(self):
         said = command(self.train, "--data", DIGITS, "--out", self.work / "wild", "--rate", "1e9", status=1)
         expect(" made the first " in said and "--rate" in said, f"no kernel is named: {said}")
