@@ -28,10 +28,18 @@ bool moves_elsewhere(const Definition& d, size_t out_axis, int axis_id) {
   return false;
 }
 
-// The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis.
+double fullness(const Definition& d, int lanes_axis, int lanes) {
+  const int64_t* extent = d.domain[static_cast<size_t>(lanes_axis)].if_int();
+  return extent ? static_cast<double>(*extent) / static_cast<double>((*extent + lanes - 1) / lanes * lanes) : 1;
+}
+
+// The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis unless another fills
+// the lanes much better.
 bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
   std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
-  for (int pass = 0; pass < 2; ++pass)
+  constexpr double much = 1.5;
+  double fullest = 0;
+  for (int pass = 0; pass < 2 && fullest == 0; ++pass)
     for (int k = static_cast<int>(d.out_index.size()); k-- > 0;) {
       Expr e = d.out_index[static_cast<size_t>(k)];
       for (int axis_id : in_b) {
@@ -43,18 +51,15 @@ bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
         if (both && extent && *extent == 1) continue;
         if (both && !a_follows(w, axis_id) && !narrow) continue;
         if (e->kind != ExprKind::axis && extent && *extent < lanes) continue;
+        double filled = fullness(d, axis_id, lanes);
+        if (filled <= much * fullest) continue;
+        fullest = filled;
         w.lanes_axis = axis_id;
         w.out_axis = k;
         w.lanes_in_both = both;
-        return true;
       }
     }
-  return false;
-}
-
-double fullness(const Definition& d, int lanes_axis, int lanes) {
-  const int64_t* extent = d.domain[static_cast<size_t>(lanes_axis)].if_int();
-  return extent ? static_cast<double>(*extent) / static_cast<double>((*extent + lanes - 1) / lanes * lanes) : 1;
+  return fullest > 0;
 }
 
 // Do neighbouring lanes read neighbours of one axis, so that rows along it need no packing?

@@ -46,6 +46,7 @@ class LayoutChooser {
       Definition& d = item.group.stages[0];
       drop_unit_axes(d, graph_.symbols);
       split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) { return widened(whole, k, result_axis, extent); });
+      drop_dead_taps(d, graph_.symbols);
       if (merge_narrow_group(d, lanes_, graph_.symbols)) narrow_.insert(d.out->id);
     }
     for (Item& item : region_.items)

@@ -44,7 +44,8 @@ void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
 // Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
 // several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
 bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols) {
-  if (!match_contraction(d)) return false;
+  auto c = match_contraction(d);
+  if (!c) return false;
   for (Expr e : d.out_index) {
     if (e->kind != ExprKind::call) continue;
     Linear form = linear_form(e);
@@ -54,6 +55,8 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     if (cx == 1) std::swap(x, y), std::swap(cx, cy);
     if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
     if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
+    // Both operands know the group, one of them the channel; otherwise it is a residue (split_residues).
+    if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) || uses_axis(c->a.load, y->id) == uses_axis(c->b.load, y->id)) continue;
     // x becomes the merged axis, y disappears.
     std::vector<Expr> renamed;
     std::vector<int> position;
@@ -134,6 +137,37 @@ void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std
     }
     split_axis(d, k, s, symbols);
   }
+}
+
+void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols) {
+  constexpr int64_t most = 64;  // of a window
+  auto c = match_contraction(d);
+  if (!c || (c->a.conditions.empty() && c->b.conditions.empty())) return;
+  bool changed = false;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    if (!extent || *extent < 2 || *extent > most) continue;
+    std::vector<Expr> at = identity_indices(static_cast<int>(d.domain.size()));
+    auto dead = [&](int64_t tap) {
+      at[static_cast<size_t>(k)] = tap;
+      Bounds bounds(symbols, d.domain);
+      for (const Operand* operand : {&c->a, &c->b})
+        for (Expr condition : operand->conditions)
+          if (bounds.interval(simplify(substitute_axes(condition, at), bounds)).high == 0) return true;
+      return false;
+    };
+    int64_t first = 0, end = *extent;
+    while (first < end && dead(first)) ++first;
+    while (end > first && dead(end - 1)) --end;
+    if (first == end || end - first == *extent) continue;
+    at[static_cast<size_t>(k)] = axis(k) + Expr(first);
+    d.body = substitute_axes(d.body, at);
+    d.domain[static_cast<size_t>(k)] = end - first;
+    c = match_contraction(d);
+    changed = true;
+    if (!c) break;
+  }
+  if (changed) simplify(d, symbols);
 }
 
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols) {

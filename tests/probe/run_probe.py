@@ -109,6 +109,17 @@ def convolution_cases(rng):
         yield Case(f"transposed conv {kernel}x{kernel} stride {stride} of {batch}x{channels}x{size}x{size} to {maps}",
                    [helper.make_node("ConvTranspose", ["x", "w"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, output_padding=[extra] * 2)],
                    dict(x=x), dict(y=input_gradient(x.astype(np.float64), w.astype(np.float64), stride, pad, out)), dict(w=w), open_dims=dict(x=["n", *x.shape[1:]]))
+    # Few filters; one point of data.
+    for channels, maps, kernel, stride, pad, size in [(64, 3, 4, 2, 1, 32), (24, 5, 3, 2, 1, 9), (100, 512, 4, 1, 0, 1)]:
+        x, w = normal(1, channels, size, size), normal(channels, maps, kernel, kernel)
+        out = (size - 1) * stride + kernel - 2 * pad
+        yield Case(f"transposed conv {kernel}x{kernel} stride {stride} of 1x{channels}x{size}x{size} to {maps}, tiled",
+                   [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("ConvTranspose", ["r", "w"], ["c"], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4), helper.make_node("Neg", ["c"], ["y"])],
+                   dict(x=x), dict(y=-input_gradient(np.maximum(x.astype(np.float64), 0), w.astype(np.float64), stride, pad, out)), dict(w=w), tiled=True, open_dims=dict(x=["n", *x.shape[1:]]))
+    # Taps that never meet the data.
+    x, w = normal(1, 32, 14, 14), normal(24, 32, 3, 3)
+    yield Case("conv 3x3 dilated by 24 of 1x32x14x14", [helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], dilations=[24] * 2, pads=[24] * 4)], dict(x=x),
+               dict(y=convolve(x.astype(np.float64), w[:, :, 1:2, 1:2].astype(np.float64), 1, 0)), dict(w=w), tiled=True, open_dims=dict(x=["n", *x.shape[1:]]))
     for stride in (1, 2):
         x = rng.integers(0, 256, (2, 16, 9, 9)).astype(np.uint8)
         w, b = rng.integers(-128, 128, (8, 16, 3, 3)).astype(np.int8), rng.integers(-3000, 3000, 8).astype(np.int32)
