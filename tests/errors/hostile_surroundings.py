@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 
+import onnx
 from onnx import helper
 
 from case_list import FLOAT, INT64, Run, info, model_of, refused, relu_model, run_with, works
@@ -118,9 +119,37 @@ def unknown_command(folder):
     return Run(["frobnicate"])
 
 
-@refused("S9", "--train is not available", status=2, lines=9)
-def training(folder):
+@refused("S9", "recipe.json: cannot be read")
+def recipe_that_is_not_there(folder):
     return compile_digits(folder, "--train", "{folder}/recipe.json")
+
+
+@refused("S10", "x86-64 is asked for twice")
+def the_same_instruction_set_twice(folder):
+    return compile_digits(folder, "--cpu", "x86-64,x86-64-v3,x86-64")
+
+
+@refused("S11", "no file that `metac compile --tune` wrote")
+def tuning_that_is_none(folder):
+    (folder / "none.json").write_text("[1, 2")
+    return compile_digits(folder, "--tune-from", "{folder}/none.json")
+
+
+@refused("S12", "needs every dim")
+def tuning_with_open_dims(folder):
+    return compile_digits(folder, "--tune")
+
+
+@refused("S13", status=2, lines=9)
+def derivatives_by_nothing_known(folder):
+    return compile_digits(folder, "--grad=weights")
+
+
+@refused("S14", "can have no cotangent")
+def derivative_of_a_shape_that_the_data_decides(folder):
+    model = model_of([helper.make_node("NonZero", ["x"], ["at"]), helper.make_node("Gather", ["x", "at"], ["y"])], [info("x", FLOAT, [4])], [info("y")])
+    onnx.save(model, folder / "model.onnx")
+    return Run(["compile", "{folder}/model.onnx", "--no-build", "-o", "{out}", "--grad"])
 
 
 @works("J18")

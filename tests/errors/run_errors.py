@@ -129,8 +129,8 @@ TABLE_HEAD = """# Hostile inputs
 written. This table is what `run_errors.py --table` prints; a run fails when it is not. The ids are those of the project's
 list: H: models, J: JSON documents, data files and the command line; R: values for `metac run`, S: shapes, F: surroundings.
 
-Ids without a case: H152 and H157 stand for nothing. J13 and J20 are about training, which `metac` does not do yet: `--train` is
-wrong usage (S9).
+Ids without a case: H152 and H157 stand for nothing. J13 and J20 are about training, whose recipes and data tests/unit and
+tests/train have.
 
 | id | case | metac must |
 |---|---|---|
