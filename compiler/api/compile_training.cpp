@@ -207,6 +207,7 @@ std::map<std::string, Tensor> run_once(const Model& model) {
 }  // namespace
 
 TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
+  require_compilable(model);  // what follows relies on its structure
   if (!recipe.algorithm) return build_training_model(model, recipe, lower);
   if (model.path.ends_with(".json")) throw CompileError({recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
   const std::vector<TrainingInfo> infos = read_training_info(read_file(model.path).view(), model.path);

@@ -91,6 +91,7 @@ LossValues write_expression(const LossContext& c, const LossRecipe& loss) {
     return {c.write.elementwise(loss.operands, loss.body, "train/expression"), "", static_cast<int>(shape.size())};
   }
   for (const Node& node : loss.nodes) {
+    if (node.outputs.empty()) refuse(loss.place, concat("a node of the expression (", node.op_type, ") has no outputs"));
     for (const std::string& input : node.inputs)
       if (!input.empty() && !c.write.has(input)) c.field(input, c.value(c.first_output, loss.place), loss.place);
     for (const std::string& output : node.outputs)

@@ -1,6 +1,7 @@
 #include "compiler/train/training_form.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/support/diagnostic.h"
@@ -84,6 +85,7 @@ class Rewriter {
     node.outputs = {node.outputs[0], next_mean, next_variance};
     auto momentum = node.attributes.find("momentum");
     const double kept = momentum == node.attributes.end() ? 0.9 : momentum->second.real;
+    if (!std::isfinite(kept)) fail("BatchNormalization ", quoted(node.name.empty() ? node.outputs[0] : node.name), " has a momentum of ", kept);
     model_.graph.nodes.push_back(std::move(node));
     if (recipe_.unbiased_variance) {
       // ONNX averages the variance of the batch over n, PyTorch over n - 1.
@@ -98,7 +100,7 @@ class Rewriter {
   void drop(Node& node) {
     std::optional<double> ratio = recipe_.dropout ? recipe_.dropout : ratio_of(model_.graph, node);
     const bool masks = node.outputs.size() > 1 && !node.outputs[1].empty();
-    if (!ratio || masks || *ratio < 0 || *ratio >= 1) {
+    if (!ratio || masks || !(*ratio >= 0 && *ratio < 1)) {
       form_.notes.push_back(concat("Dropout ", quoted(node.name.empty() ? node.outputs.at(0) : node.name), " stays off: ", masks ? "its mask is read" : "its ratio is not a constant in [0, 1)"));
       model_.graph.nodes.push_back(std::move(node));
       return;

@@ -52,6 +52,9 @@ const WrongRecipe wrong_recipes[] = {
     {"target_is_computed", "{\"loss\": @{\"kind\": \"mse\", \"target\": \"h\"}, \"optimizer\": \"sgd\"}", "the model computes a value \"h\" itself"},
     {"no_such_parameter", "{\"freeze\": [@\"w3\"], \"loss\": \"mse\", \"optimizer\": \"sgd\"}", "no parameter matches \"w3\""},
     {"no_such_group", "{\"groups\": [{\"match\": @\"bias*\", \"weight_decay\": 0}], \"loss\": \"mse\", \"optimizer\": \"sgd\"}", "no parameter matches \"bias*\"; there are 3 in \"small.json\""},
+    {"node_without_outputs", "{\"loss\": @{\"kind\": \"expression\", \"nodes\": [{\"op\": \"Abs\", \"inputs\": [\"y\"]}], \"value\": \"y\"}, \"optimizer\": \"sgd\"}", "(Abs) has no outputs"},
+    {"node_writes_the_models", "{\"loss\": @{\"kind\": \"expression\", \"nodes\": [{\"op\": \"Abs\", \"inputs\": [\"y\"], \"outputs\": [\"h\"]}], \"value\": \"h\"}, \"optimizer\": \"sgd\"}", "writes \"h\", which the model has already"},
+    {"value_of_no_batch", "{\"loss\": @{\"kind\": \"expression\", \"nodes\": [{\"op\": \"sum\", \"inputs\": [\"y\"], \"outputs\": [\"s\"]}], \"value\": \"s\"}, \"optimizer\": \"sgd\"}", "one value or more per sample"},
     {"accuracy_of_mse", "{\"metrics\": [@\"accuracy\"], \"loss\": \"mse\", \"optimizer\": \"sgd\"}", "accuracy goes with a cross-entropy loss"},
 };
 

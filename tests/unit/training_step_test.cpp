@@ -98,6 +98,13 @@ TEST(TrainingStep, BatchNormalizationMayStayAsItIs) {
   for (const TrainingState& state : model.states) EXPECT_NE(state.role, train::StateRole::statistic);
 }
 
+TEST(TrainingStep, NumbersThatAreNoneAreRefusedOrLeftAlone) {
+  Model normalised = normalised_network(17);
+  normalised.graph.nodes[0].attributes["momentum"].real = INFINITY;
+  const Recipe recipe = read_recipe(R"({"batch": 5, "loss": "mse", "optimizer": "sgd"})", "recipe.json");
+  EXPECT_THROW(build_training_model(normalised, recipe, {}), CompileError);
+}
+
 Model dropping_network(int opset) {
   return read_json_model(R"({"metac_ir": 1, "opset": )" + std::to_string(opset) + R"(, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 1000]}],
     "parameters": [{"name": "w", "dtype": "float64", "shape": [1000], "data": )" + "[1" + [] { std::string t; for (int i = 1; i < 1000; ++i) t += ",1"; return t; }() + R"(]}, {"name": "ratio", "dtype": "float32", "shape": [], "data": 0.25}],
