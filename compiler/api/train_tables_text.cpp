@@ -195,7 +195,7 @@ class Writer {
     text_ += concat("    ", c_string(name), ", \"metac \" ", c_string(METAC_VERSION), ", ", c_string(f_.program), ", ", c_string(t_.loss), ", ", c_string(t_.optimiser), ",\n");
     text_ += concat("    fields, ", t_.fields.size(), ", states, ", t_.states.size(), ", metrics, ", t_.metrics.size(), ",\n");
     text_ += "    " + library("step", t_.step_inputs, t_.step_outputs) + ",\n    " +
-             (t_.has_evaluation ? library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) : "{\"\", nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}") + ",\n";
+             (t_.has_evaluation ? library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) : "{}") + ",\n";
     text_ += concat("    {", r_.epochs, ", ", r_.batch, ", ", r_.accumulate, ", ", r_.seed, ", ", r_.checkpoint_every, ", ", r_.checkpoints_kept, ", ", r_.log_every, ", ", r_.evaluate_every, ", NonFinite::",
                     r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, "},\n");
     text_ += concat("    {ScheduleKind::", kinds[static_cast<int>(s.kind)], ", ", number(r_.optimiser["learning_rate"]), ", ", number(s.final_rate), ", ", number(s.initial_rate), ", ", number(s.warmup), ", ",
