@@ -100,11 +100,15 @@ def given(arguments):
 
 
 # ---- a race ----
+def build_of(metac):
+    return hashlib.sha256(metac.read_bytes()).hexdigest()
+
+
 def compiled(name, model, feeds, arguments, folder):
     """The library's folder and the seconds that compiling took; from --keep's folder where this metac left it there."""
     if arguments.keep:
         folder = arguments.keep / "libraries" / f"{name}-{'-'.join('x'.join(map(str, a.shape)) for a in feeds.values())}"
-    note, maker = folder / "made.json", hashlib.sha256(arguments.metac.read_bytes()).hexdigest()
+    note, maker = folder / "made.json", build_of(arguments.metac)
     if not note.exists() or json.loads(note.read_text())["by"] != maker:
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = [word for k, a in feeds.items() for word in ("--shape", f"{k}={'x'.join(map(str, a.shape))}") if a.ndim]
@@ -147,7 +151,7 @@ def race(name, batch, threads, model, feeds, arguments):
             for r in racers.values():
                 r.close()
         ratios = [min(v for k, v in row.items() if k != "metac") / row["metac"] for row in rounds]
-        return dict(model=name, batch=batch, threads=threads, ms={k: statistics.median(row[k] for row in rounds) for k in racers},
+        return dict(model=name, batch=batch, threads=threads, by=build_of(arguments.metac), ms={k: statistics.median(row[k] for row in rounds) for k in racers},
                     ratio=statistics.median(ratios), worst=min(ratios), error=error, compile_s=compile_seconds,
                     first_ms={k: r.first_answer_ms for k, r in racers.items()}, **limits(library, threads, arguments))
 
@@ -175,6 +179,9 @@ def write_page(rows, arguments):
     spread = lambda key, t: "{:.0f} to {:.0f}".format(*(f(p[key] for p in peaks if p["threads"] == t) for f in (min, max)))  # noqa: E731
     measured = "; ".join(f"{spread('gflops', t)} GFLOP/s and {spread('gbytes_per_second', t)} GB/s on {t} thread{'s' if t > 1 else ''}" for t in sorted({p["threads"] for p in peaks}))
     heading = f"{processor()}; float32; {peers}; {time.strftime('%Y-%m-%d')}. Measured meanwhile: {measured}. Networks with random weights, from `models/backbones`; models of PyPI packages as they are."
+    builds = len({r.get("by") for r in rows})
+    if builds > 1:
+        heading += f" The rows were measured with {builds} builds of metac, one after the other."
     arguments.docs.joinpath("speed.md").write_text(page(rows, heading, "python3 tests/bench/race.py --metac build/release/bin/metac --suite --keep .cache/race --docs docs"))
     arguments.docs.joinpath("speed.svg").write_text(picture(rows))
 
