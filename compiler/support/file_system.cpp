@@ -251,9 +251,20 @@ void StagedFolder::commit() {
     if (it->is_directory()) sync_folder(it->path());
   sync_folder(staging_);
   forget_unfinished_folder(staging_);  // what a signal has begun to remove must not appear at the target: waits then
+  // A folder that did not reach the disk for certain is taken back, and whoever asked for it learns that it failed.
+  auto sync_or_undo = [&](unsigned int exchange) {
+    try {
+      sync_folder(parent_folder(target_));
+    } catch (...) {
+      ::renameat2(AT_FDCWD, target_.c_str(), AT_FDCWD, staging_.c_str(), exchange);
+      throw;
+    }
+  };
   if (!replaces_) {
     if (::rename(staging_.c_str(), target_.c_str()) != 0) fail_errno(target_, "written", errno);
+    sync_or_undo(0);
   } else if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
+    sync_or_undo(RENAME_EXCHANGE);
     add_unfinished_folder(staging_);  // the old content now
     fs::remove_all(staging_, error);
   } else {
@@ -267,9 +278,9 @@ void StagedFolder::commit() {
       fail_errno(target_, "written", cause);
     }
     fs::remove_all(aside, error);
+    sync_folder(parent_folder(target_));
   }
   committed_ = true;
-  sync_folder(parent_folder(target_));
 }
 
 bool RealFiles::exists(const std::string& path) const {
