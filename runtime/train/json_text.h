@@ -147,19 +147,34 @@ class JsonReader {
     return out;
   }
 
-  // \uXXXX; halves of surrogate pairs come out as they are (the trainer writes none).
-  std::string code_point() {
-    unsigned code = 0;
+  // The four hexadecimal digits behind \u.
+  unsigned code_unit() {
+    unsigned unit = 0;
     for (int k = 0; k < 4; ++k) {
       if (++at_ == end_) wrong("a string does not end");
       const char c = *at_;
       const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
       if (digit < 0) wrong("an unknown escape");
-      code = code * 16 + static_cast<unsigned>(digit);
+      unit = unit * 16 + static_cast<unsigned>(digit);
     }
+    return unit;
+  }
+
+  // \uXXXX, or two of them that are the halves of a surrogate pair, as UTF-8.
+  std::string code_point() {
+    unsigned code = code_unit();
+    if (code >= 0xd800 && code < 0xe000) {
+      const bool pair = code < 0xdc00 && end_ - at_ > 2 && at_[1] == '\\' && at_[2] == 'u';
+      if (pair) at_ += 2;
+      const unsigned low = pair ? code_unit() : 0;
+      if (low < 0xdc00 || low >= 0xe000) wrong("half of a surrogate pair");
+      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    auto tail = [&](int shift) { return static_cast<char>(0x80 | (code >> shift & 63)); };
     if (code < 0x80) return std::string(1, static_cast<char>(code));
-    if (code < 0x800) return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
-    return {static_cast<char>(0xe0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
+    if (code < 0x800) return {static_cast<char>(0xc0 | code >> 6), tail(0)};
+    if (code < 0x10000) return {static_cast<char>(0xe0 | code >> 12), tail(6), tail(0)};
+    return {static_cast<char>(0xf0 | code >> 18), tail(12), tail(6), tail(0)};
   }
 
   const char *begin_, *at_, *end_;

@@ -14,7 +14,6 @@ import importlib.util
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -23,20 +22,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from checks import command, expect, run_checks  # noqa: E402
+
 DIGITS = ROOT / "models/digits"
 DOUBLE, INT64 = TensorProto.DOUBLE, TensorProto.INT64
-
-
-def command(*argv, status=0, **more):
-    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
-    if done.returncode != status:
-        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
-    return done.stdout
-
-
-def expect(condition, what):
-    if not condition:
-        raise RuntimeError(what)
 
 
 def node(op, inputs, outputs, **attributes):
@@ -257,20 +247,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
     parser.add_argument("--only", default="", help="the checks with this word in their name")
     arguments = parser.parse_args()
-    passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-derivatives-") as folder:
-        checks = Checks(pathlib.Path(folder), arguments.build.resolve() / "bin/metac")
-        for name, member in vars(Checks).items():
-            if not callable(member) or name.startswith("_") or name in ("compile", "differences", "failure") or arguments.only not in name:
-                continue
-            try:
-                getattr(checks, name)()
-                passed += 1
-            except Exception as error:  # a check that cannot run has failed
-                failed += 1
-                print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        return run_checks(Checks(pathlib.Path(folder), arguments.build.resolve() / "bin/metac"), ("compile", "differences", "failure"), arguments.only)
 
 
 if __name__ == "__main__":

@@ -19,20 +19,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+from checks import command, expect, run_checks  # noqa: E402
+
 DIGITS = HERE.parents[1] / "models/digits"
-
-
-def command(*argv, status=0, **more):
-    """Runs a command and returns what it printed; another exit status than the expected one is an exception."""
-    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
-    if done.returncode != status:
-        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
-    return done.stdout
-
-
-def expect(condition, what):
-    if not condition:
-        raise RuntimeError(what)
 
 
 def cmake(source, build, *definitions):
@@ -332,21 +322,12 @@ def main():
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-project-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    checks, passed, failed = Checks(work, arguments.build.resolve() / "bin/metac"), 0, 0
-    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in ("compile", "answer", "link_weights")]
-    for name in names:
-        if name != names[0] and arguments.only not in name:
-            continue
-        try:
-            getattr(checks, name)()
-            passed += 1
-        except Exception as error:  # a check that cannot run has failed
-            failed += 1
-            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
+    checks, shared = Checks(work, arguments.build.resolve() / "bin/metac"), ("compile", "answer", "link_weights")
+    first = next(n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in shared)
+    status = run_checks(checks, shared, arguments.only, (first,))
     if not arguments.keep:
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return status
 
 
 if __name__ == "__main__":

@@ -11,6 +11,13 @@ namespace {
 using namespace fake;
 using testing::HasSubstr;
 
+TEST(JsonText, EscapesAreCharacters) {
+  auto read = [](const std::string& text) { return JsonReader::read(text.data(), text.data() + text.size()).string; };
+  EXPECT_EQ(read(R"("\u0041\u00e9\u20ac\n")"), "A\xc3\xa9\xe2\x82\xac\n");
+  EXPECT_EQ(read(R"("\ud83d\uDE00.")"), "\xf0\x9f\x98\x80.");
+  for (const char* half : {R"("\ud83d")", R"("\ud83dx")", R"("\ude00")", R"("\ud83d\u0041")", R"("\ud83d\)"}) EXPECT_ANY_THROW(read(half)) << half;
+}
+
 TEST(Crc32, KnownValues) {
   EXPECT_EQ(crc32("123456789", 9), 0xcbf43926u);  // the check value of the CRC catalogue
   EXPECT_EQ(crc32("6789", 4, crc32("12345", 5)), 0xcbf43926u);

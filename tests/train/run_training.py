@@ -22,19 +22,11 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-DIGITS = pathlib.Path(__file__).resolve().parents[2] / "models/digits"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from checks import command, expect, run_checks  # noqa: E402
 
-
-def command(*argv, status=0):
-    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=900)
-    if done.returncode != status:
-        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n{done.stdout[-2000:]}")
-    return done.stdout
-
-
-def expect(condition, what):
-    if not condition:
-        raise RuntimeError(what)
+DIGITS = ROOT / "models/digits"
 
 
 def log_of(run):
@@ -137,18 +129,10 @@ def main():
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-training-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    checks, passed, failed = Checks(work, arguments.metac.resolve(), arguments.kills), 0, 0
-    for name in [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n != "compile"]:
-        try:
-            getattr(checks, name)()
-            passed += 1
-        except Exception as error:  # a check that cannot run has failed
-            failed += 1
-            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
+    status = run_checks(Checks(work, arguments.metac.resolve(), arguments.kills), ("compile",))
     if not arguments.keep:
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,33 @@
+"""What the scripts that check finished libraries and programs share: commands that must succeed, and a run over all checks."""
+import subprocess
+
+
+def command(*argv, status=0, **more):
+    """Runs a command and returns what it printed; another exit status than the expected one is an exception."""
+    more.setdefault("timeout", 900)
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
+    if done.returncode != status:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
+    return done.stdout
+
+
+def expect(condition, what):
+    if not condition:
+        raise RuntimeError(what)
+
+
+def run_checks(checks, other=(), only="", always=()):
+    """Calls every public method of the checks' class but `other` (what they share), in order; those with `only` in their name
+    and `always`. Prints what failed and, last, 'N passed, N failed'; the exit status."""
+    passed = failed = 0
+    for name, member in vars(type(checks)).items():
+        if not callable(member) or name.startswith("_") or name in other or (only not in name and name not in always):
+            continue
+        try:
+            getattr(checks, name)()
+            passed += 1
+        except Exception as error:  # a check that cannot run has failed
+            failed += 1
+            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
