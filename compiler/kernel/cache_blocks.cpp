@@ -49,14 +49,12 @@ BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr 
   double weights = static_cast<double>(panel.panels) * static_cast<double>(panel.bytes), cache = static_cast<double>(cache_bytes);
   double least = -1, blocks_outside = 1;
   for (size_t level = 0; level < loops.size(); ++level) {
-    int64_t tried = 0;
-    for (int64_t count = 1; count <= extent(level); ++count) {
-      int64_t inner = (extent(level) + count - 1) / count;  // blocks as even as can be; the last one may have fewer
+    auto cut_into = [&](int64_t count) { return (extent(level) + count - 1) / count; };  // as even as can be; the last block may have fewer
+    // From one block to blocks of one, each size once.
+    for (int64_t inner = extent(level); inner >= 1; inner = inner == 1 ? 0 : cut_into(cut_into(inner - 1))) {
       bool whole = inner == extent(level);
-      if (inner == tried) continue;
-      tried = inner;
       if (whole ? level > 0 : loops[level].extent == 0 && inner != 1) continue;  // whole: the same as one iteration of the loop around it
-      double block = *bytes_inside(level, inner), blocks = blocks_outside * static_cast<double>((extent(level) + inner - 1) / inner);
+      double block = *bytes_inside(level, inner), blocks = blocks_outside * static_cast<double>(cut_into(inner));
       bool data_stays = block + static_cast<double>(panel.resident) <= 0.75 * cache, weights_stay = weights + block <= 0.75 * cache;
       double traffic = (data_stays ? *all : *all * static_cast<double>(panel.panels)) + (weights_stay ? weights : weights * blocks);
       if (least >= 0 && traffic >= least * 0.98) continue;

@@ -21,23 +21,24 @@ double data_lines(const SumShape& sum, int points) {
 }
 
 // The lanes' operand is read in order, panel by panel: a panel that stays in the first-level cache comes once.
-double panel_lines(const SumShape& sum, int vectors, int vector_bytes) {
-  bool stays = sum.steps > 0 && sum.steps * vectors * vector_bytes <= panel_bytes_kept;
-  return stays ? 0 : vectors;
+double panel_lines(const SumShape& sum, int vectors, int vector_lanes) {
+  int64_t bytes_per_step = int64_t{4} * vectors * vector_lanes;
+  bool stays = sum.steps > 0 && sum.steps <= panel_bytes_kept / bytes_per_step;
+  return stays ? 0 : static_cast<double>(bytes_per_step) / line_bytes;
 }
 
 }  // namespace
 
 // A core with two FMA and two load ports and a latency of four cycles. Loads that the ports have room for still cost, and so do
 // lines from the second-level cache; the weights are fitted to measurements.
-double tile_cycles(const SumShape& sum, int points, int vectors) {
+double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lanes) {
   constexpr double per_step = 0.6, per_load = 0.2, per_data_line = 2.0, per_panel_line = 0.5;
   const int taps = sum.taps;
   double products = taps * points * vectors / 2.0, chain = 4.0 * taps;
   if (sum.lanes_in_both) return std::max({products, ((points + taps - 1) * vectors + taps * vectors) / 2.0 * 1.05, chain}) + per_step;
   double loads = points + vectors;
   return std::max({products, loads / 2.0 * 1.05, chain}) + per_step + per_load * loads + per_data_line * data_lines(sum, points) +
-         per_panel_line * panel_lines(sum, vectors, line_bytes);
+         per_panel_line * panel_lines(sum, vectors, vector_lanes);
 }
 
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
@@ -51,8 +52,8 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
       int held = sum.taps > 1 ? (t + sum.taps - 1) * vectors : 1;
       if (t * vectors + vectors + held > registers) break;
       auto row = [&](int v) {
-        double full = static_cast<double>(points / t) * tile_cycles(sum, t, v);
-        return points % t ? full + tile_cycles(sum, static_cast<int>(points % t), v) : full;
+        double full = static_cast<double>(points / t) * tile_cycles(sum, t, v, vector_lanes);
+        return points % t ? full + tile_cycles(sum, static_cast<int>(points % t), v, vector_lanes) : full;
       };
       int last = static_cast<int>(blocks % vectors);  // vectors of the last panel, where they are fewer
       double cycles = static_cast<double>(blocks / vectors) * row(vectors) + (last ? row(last) : 0);

@@ -26,7 +26,7 @@ struct SumShape {
 };
 
 // Cycles that one reduction step of a tile takes, `taps` steps at once where they are printed out.
-double tile_cycles(const SumShape& sum, int points, int vectors);
+double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lanes);
 
 // cycles < 0: there is none.
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers);
