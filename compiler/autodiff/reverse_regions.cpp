@@ -5,9 +5,11 @@
 //
 // Loop: the forward Loop gets stacked outputs that save its carried values at the start of every iteration. A reverse
 // Loop runs over them from the last to the first: it computes the iteration again from the saved values, walks it
-// backwards, and carries the adjoints of the carried values and the sums for what the body captured. Everything is an
-// ordinary Loop again, so the next order needs no further rule.
+// backwards, and carries the adjoints of the carried values and the sums for what the body captured. A captured value of which
+// every iteration reads one row of its own (the inputs of a Scan, the gates of an LSTM) has no sum: the rows' adjoints are stacked.
+// Everything is an ordinary Loop again, so the next order needs no further rule.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/autodiff/clone_region.h"
 #include "compiler/autodiff/reverse.h"
@@ -23,6 +25,59 @@ Var* row_of(Graph& graph, Var* stacked, Expr at) {
   std::vector<Expr> indices = identity_indices(static_cast<int>(shape.size()));
   indices.insert(indices.begin(), at);
   return graph.reindex({stacked}, shape, indices);
+}
+
+// How a loop's body reads a captured value: each iteration the row `offset + iteration` or `offset - iteration` along an axis.
+struct RowRead {
+  Var* row = nullptr;
+  int along = 0;
+  bool backward = false;
+  Expr offset;
+};
+
+std::optional<RowRead> row_read(const Op& op, const Var* from, int iteration) {
+  if (op.kind != OpKind::reindex || op.inputs.size() != 1 || op.inputs[0] != from || !op.conditions.empty()) return {};
+  RowRead read{op.outputs[0], -1, false, {}};
+  int next = 0;
+  for (size_t k = 0; k < op.indices.size(); ++k) {
+    if (next < op.outputs[0]->rank() && op.indices[k] == axis(next) && op.outputs[0]->shape()[next] == from->shape()[k]) {
+      ++next;
+      continue;
+    }
+    if (read.along >= 0 || op.indices[k]->has_load || any_of(op.indices[k], [](Expr n) { return n->kind == ExprKind::axis; })) return {};
+    read.along = static_cast<int>(k);
+  }
+  if (read.along < 0 || next != op.outputs[0]->rank()) return {};
+  auto depends = [&](Expr e) { return any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && n->id == iteration; }); };
+  Expr at = op.indices[static_cast<size_t>(read.along)];
+  read.backward = depends(at - symbol(iteration));
+  read.offset = read.backward ? at + symbol(iteration) : at - symbol(iteration);
+  return depends(read.offset) ? std::optional<RowRead>() : read;
+}
+
+// The rows that a body reads of a value, if it reads it in no other way.
+std::vector<RowRead> rows_read(const Region& body, const Var* from) {
+  std::vector<RowRead> rows;
+  if (body.iteration < 0) return rows;
+  for (const Op* op : body.ops) {
+    bool inside = std::count(op->inputs.begin(), op->inputs.end(), from) > 0;
+    for (const Region& region : op->regions)
+      for (const Var* v : captured_vars(region)) inside |= v == from;
+    if (!inside) continue;
+    std::optional<RowRead> row = row_read(*op, from, body.iteration);
+    if (!row) return {};
+    rows.push_back(*row);
+  }
+  return std::count(body.results.begin(), body.results.end(), from) ? std::vector<RowRead>() : rows;
+}
+
+// `stacked` has the adjoint of the row that each iteration read, the last iteration's first.
+Var* unstacked(Graph& graph, const RowRead& read, const Var* of, Var* stacked, Expr trips) {
+  std::vector<Expr> indices = identity_indices(of->rank());
+  Expr place = indices[static_cast<size_t>(read.along)], iteration = read.backward ? read.offset - place : place - read.offset;
+  indices.erase(indices.begin() + read.along);
+  indices.insert(indices.begin(), trips - Expr(1) - iteration);
+  return graph.reindex({stacked}, of->shape(), indices, {Expr(0) <= iteration, iteration < trips});
 }
 
 }  // namespace
@@ -95,8 +150,13 @@ void Reverse::loop(Op& op) {
   for (size_t k = 0; k < carried; ++k) states.push_back(saved(op, op.regions[0].params[k], trips));
   const Region& body = op.regions[0];  // `saved` appends to its results
   std::vector<Var*> captured;
-  for (Var* v : captured_vars(body))
-    if (is_active(v)) captured.push_back(v);
+  std::vector<std::pair<Var*, RowRead>> by_rows;
+  for (Var* v : captured_vars(body)) {
+    if (!is_active(v)) continue;
+    const std::vector<RowRead> reads = rows_read(body, v);
+    for (const RowRead& read : reads) by_rows.push_back({v, read});
+    if (reads.empty()) captured.push_back(v);
+  }
 
   Region back;
   back.iteration = graph_.add_symbol({.name = "reverse"});
@@ -125,6 +185,8 @@ void Reverse::loop(Op& op) {
   copy.clone(body.ops);
   for (size_t k : real) wrt.push_back(copy(body.params[k]));
   wrt.insert(wrt.end(), captured.begin(), captured.end());
+  const size_t summed = wrt.size();
+  for (auto& [v, read] : by_rows) wrt.push_back(copy(read.row));
   Reverse inner(graph_, graph_.open_ops(), wrt);
   for (size_t r = 0; r < real.size(); ++r) inner.add_adjoint(copy(body.results[1 + real[r]]), back.params[r]);
   for (size_t k = 0; k < stacked; ++k) inner.add_adjoint(copy(body.results[1 + carried + k]), rows[k]);
@@ -132,13 +194,15 @@ void Reverse::loop(Op& op) {
   back.results = {nullptr};
   for (size_t k = 0; k < wrt.size(); ++k) {
     Var* sum = inner.adjoint(wrt[k]);
-    if (k < real.size()) back.results.push_back(sum ? sum : zeros_like(graph_, wrt[k]));
+    if (k < real.size() || k >= summed) back.results.push_back(sum ? sum : zeros_like(graph_, wrt[k]));
     else back.results.push_back(sum ? sum_of(graph_, {back.params[k], sum}) : back.params[k]);
   }
   graph_.close_region();
   Op* result = graph_.loop(count, nullptr, initial, std::move(back));
   for (size_t r = 0; r < real.size(); ++r) add_adjoint(op.inputs[2 + real[r]], result->outputs[r]);
   for (size_t k = 0; k < captured.size(); ++k) add_adjoint(captured[k], result->outputs[real.size() + k]);
+  for (size_t k = 0; k < by_rows.size(); ++k)
+    add_adjoint(by_rows[k].first, unstacked(graph_, by_rows[k].second, by_rows[k].first, result->outputs[summed + k], trips));
 }
 
 }  // namespace metac
