@@ -98,6 +98,7 @@ stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
+stage ctc "$python" tests/train/compare_ctc.py --metac "$metac"
 stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
 stage build-asan build asan metac metac_read_files

@@ -3,6 +3,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/class_scores.h"
+#include "compiler/train/sequence_loss.h"
 
 namespace metac {
 namespace {
@@ -115,6 +116,7 @@ LossValues write_loss(const LossContext& c, const LossRecipe& loss) {
   if (loss.kind == "bce_with_logits") return write_bce(c, loss);
   if (loss.kind == "bce_smooth_l1") return write_bce_smooth_l1(c, loss);
   if (loss.kind == "kl_divergence") return write_kl(c, loss);
+  if (loss.kind == "ctc") return write_ctc(c, loss);
   Pair p = same_shape_pair(c, loss);
   auto values = [&](const std::string& body) { return LossValues{c.write.elementwise({p.output, p.target}, body, "train/" + loss.kind), "", rank_of(p.type)}; };
   if (loss.kind == "mse") return values("(@0 - @1)*(@0 - @1)");

@@ -36,6 +36,9 @@ struct LossRecipe {
   std::optional<int64_t> ignore_index;
   std::vector<double> class_weights, positive_weight;
   bool log_target = false;                  // kl_divergence
+  std::string target_lengths, input_lengths;  // ctc: fields of the samples; empty: up to the first negative label, all steps
+  int64_t blank = 0, longest = 0;           // ctc: a class; labels of a sample at most, where no field says it
+  bool time_first = false, zero_infinity = false;  // ctc
   std::string body;                         // expression: element by element over `operands`
   std::vector<std::string> operands;
   std::vector<Node> nodes;                  // expression: nodes of the JSON IR

@@ -11,7 +11,7 @@ namespace {
 
 using Json = JsonValue::Kind;
 
-const std::vector<std::string> loss_kinds = {"cross_entropy", "bce_with_logits", "mse", "l1", "smooth_l1", "huber", "bce_smooth_l1", "hinge", "kl_divergence", "expression"};
+const std::vector<std::string> loss_kinds = {"cross_entropy", "bce_with_logits", "mse", "l1", "smooth_l1", "huber", "bce_smooth_l1", "hinge", "kl_divergence", "ctc", "expression"};
 
 void read_expression(RecipeFields& fields, LossRecipe& loss) {
   const JsonDocument& document = fields.document();
@@ -58,11 +58,21 @@ LossRecipe read_loss(const JsonDocument& document, const JsonValue& value) {
   if (!loss.output.empty()) loss.output_place = fields.place("output");
   loss.target = fields.string("target", "target");
   if (loss.target.empty()) document.refuse(fields.required("target").offset, "the target has no name");
-  if (is({"cross_entropy", "kl_divergence"})) {
+  if (is({"cross_entropy", "kl_divergence", "ctc"})) {
     std::string form = fields.choice("scores", "logits", {"logits", "log_probabilities", "probabilities"});
     loss.form = form == "logits" ? ScoreForm::logits : form == "probabilities" ? ScoreForm::probabilities : ScoreForm::log_probabilities;
+  }
+  if (is({"cross_entropy", "kl_divergence"})) {
     loss.axis = fields.count("axis", is({"cross_entropy"}) ? 1 : -1, -64, 63);
     loss.axis_place = fields.place("axis");
+  }
+  if (is({"ctc"})) {
+    loss.target_lengths = fields.string("target_lengths");
+    loss.input_lengths = fields.string("input_lengths");
+    loss.blank = fields.count("blank", 0, 0, 1 << 20);
+    loss.longest = fields.count("longest", 0, 0, 1 << 20);
+    loss.time_first = fields.flag("time_first", false);
+    loss.zero_infinity = fields.flag("zero_infinity", false);
   }
   if (is({"cross_entropy"})) {
     loss.label_smoothing = fields.number("label_smoothing", 0, 0, 1);
