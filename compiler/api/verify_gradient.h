@@ -27,7 +27,7 @@ struct GradientCheck {
 // L = sum over the float outputs of <fixed weights, output>; the derivative of order k along a random direction in all float
 // inputs and parameters is compared with the central difference of that of order k - 1, and for order 1 reverse with
 // forward mode. Where two step sizes disagree there is a kink between the points: another point is taken.
-// Takes `inputs` where given; missing ones are random (floats in -1..1, integers 0, open dims their hint or the least that
+// Takes `inputs` where given (unless they are beyond 1e8, where a step changes nothing); missing ones are random (floats in -1..1, integers 0, open dims their hint or the least that
 // is allowed, at least 2). The graph is used up: its floats become float64. Throws CompileError where something has no
 // derivative.
 GradientCheck verify_gradient(Graph& graph, const std::map<std::string, Tensor>& inputs, const GradientCheckOptions& options);

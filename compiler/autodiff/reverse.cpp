@@ -260,22 +260,33 @@ Attained attained(Graph& graph, const Op& op) {
   return {mask, graph.elementwise({hits}, y->shape(), at_least_one)};
 }
 
-// The product over the others by division, except where zeros are among the factors: with one zero, only that element
-// has a derivative, the product of the rest; with two or more, none has. (Second derivatives at such points are 0.)
+// The product over the others by division; where zeros are among the factors, the product of the rest times the other zeros. How many
+// zeros a product has decides the formula, so that its derivatives are right as well: with Z the sum of the zero factors and Q that
+// of their squares (values 0, derivatives not), the product of two of them is (Z^2 - Q) / 2, and what is left of n zeros without
+// x itself is that of Z - x and Q - x^2. Three zeros and more have a derivative of the third order at the earliest.
 Var* product_of_others(Graph& graph, const Op& op) {
   Var *x = op.inputs[0], *y = op.outputs[0];
   const Expr one = constant_of(x->dtype(), 1), none = constant_of(x->dtype(), 0), value = identity_load(0, x);
-  Var* factors = graph.elementwise({x}, x->shape(), select(equal(value, none), one, value));
-  Var* is_zero = graph.elementwise({x}, x->shape(), cast(equal(value, none), x->dtype()));
-  Var* zeros = trimmed_reduce(graph, is_zero, op, y->shape(), op.indices);
+  const Expr is_zero = equal(value, none);
+  const auto per_element = [&](Expr body) { return graph.elementwise({x}, x->shape(), body); };
+  const auto summed = [&](Var* v) { return trimmed_reindex(graph, trimmed_reduce(graph, v, op, y->shape(), op.indices), op, x->shape(), op.indices); };
+  Var* factors = per_element(select(is_zero, one, value));
   std::vector<Expr> indices = op.indices, conditions = op.conditions;
   std::vector<Var*> operands = trim(with_first(factors, op), 1, pointers(indices, conditions));
-  Var* rest = graph.reindex_reduce(operands, y->shape(), indices, Reduce::mul, conditions, op.accumulator);
-  Var* rest_at = trimmed_reindex(graph, rest, op, x->shape(), op.indices);
-  Var* zeros_at = trimmed_reindex(graph, zeros, op, x->shape(), op.indices);
-  Expr product = identity_load(0, rest_at), count = identity_load(1, zeros_at), factor = identity_load(2, factors), zero_here = identity_load(3, is_zero);
-  Expr body = select(equal(count, none), product / factor, select(logical_and(equal(count, one), equal(zero_here, one)), product, none));
-  return graph.elementwise({rest_at, zeros_at, factors, is_zero}, x->shape(), body);
+  Var* product = graph.reindex_reduce(operands, y->shape(), indices, Reduce::mul, conditions, op.accumulator);
+  const std::vector<Var*> read = {x, trimmed_reindex(graph, product, op, x->shape(), op.indices), summed(per_element(cast(is_zero, x->dtype()))),
+                                  summed(per_element(select(is_zero, value, none))), summed(per_element(select(is_zero, value * value, none)))};
+  const Expr rest = identity_load(1, read[1]), count = identity_load(2, read[2]), zeros = identity_load(3, read[3]), squares = identity_load(4, read[4]);
+  const auto of_two = [&](Expr sum, Expr sum_of_squares) { return (sum * sum - sum_of_squares) * constant_of(x->dtype(), 0.5); };
+  const auto by_count = [&](std::vector<Expr> cases) {  // for 0, 1, ... zeros; else 0
+    Expr body = none;
+    for (size_t k = cases.size(); k-- > 0;) body = select(equal(count, constant_of(x->dtype(), static_cast<double>(k))), cases[k], body);
+    return body;
+  };
+  const Expr of_a_zero = by_count({none, rest, rest * (zeros - value), rest * of_two(zeros - value, squares - value * value)});
+  const Expr left = rest / select(is_zero, one, value);
+  const Expr of_another = by_count({left, left * zeros, left * of_two(zeros, squares)});
+  return graph.elementwise(read, x->shape(), select(is_zero, of_a_zero, of_another));
 }
 
 // ---- the entry ----

@@ -17,6 +17,10 @@ Var* widen(Graph& g, Var* x);
 Var* compute(Graph& g, const std::vector<Var*>& operands, const std::function<Expr(const std::vector<Expr>&)>& body);
 // A constant of the dtype that `e` has.
 inline Expr constant_like(Expr e, double value) { return constant_of(e->dtype, value); }
+// sqrt of a sum of squares, written so that its derivative at 0 is 0 (a norm has none there) instead of infinity times 0.
+inline Expr root_of_squares(Expr sum) {
+  return select(equal(sum, constant_like(sum, 0)), constant_like(sum, 0), call(Fn::sqrt, {sum}));
+}
 
 // The value of a one-element Var that the compiler knows; empty: not known.
 std::optional<double> known_scalar(const Var* x);

@@ -119,7 +119,7 @@ void lower_lp_normalization(Lowering& n) {
   Var* powers =
       elementwise(g, {wide}, [&](const std::vector<Expr>& v) { return p == 1 ? call(Fn::abs, {v[0]}) : v[0] * v[0]; });
   Var* norm = reduce(g, powers, axes, Reduce::add, true);
-  if (p == 2) norm = map(g, Fn::sqrt, norm);
+  if (p == 2) norm = elementwise(g, {norm}, [](const std::vector<Expr>& v) { return root_of_squares(v[0]); });
   Var* y = elementwise(g, {wide, norm}, [](const std::vector<Expr>& v) {
     return select(equal(v[1], constant_like(v[1], 0)), constant_like(v[0], 0), v[0] / v[1]);
   });
@@ -140,7 +140,7 @@ void lower_mean_variance_normalization(Lowering& n) {
   std::vector<int> axes = check_axes(n.integers("axes", {0, 2, 3}), x->rank());
   Var* mu = mean(g, wide, axes, true);
   Var* y = elementwise(g, {wide, mu, variance(g, wide, mu, axes)}, [](const std::vector<Expr>& v) {
-    return (v[0] - v[1]) / (call(Fn::sqrt, {v[2]}) + constant_like(v[2], 1e-9));
+    return (v[0] - v[1]) / (root_of_squares(v[2]) + constant_like(v[2], 1e-9));
   });
   n.set_output(0, cast(g, y, x->dtype()));
 }

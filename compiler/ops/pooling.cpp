@@ -133,7 +133,10 @@ Var* raise(Graph& g, Var* x, double p) {
 Var* root(Graph& g, Var* x, double p) {
   return elementwise(g, {x}, [p](const std::vector<Expr>& v) {
     if (p == 1) return v[0];
-    return p == 2 ? call(Fn::sqrt, {v[0]}) : call(Fn::pow, {v[0], constant_like(v[0], 1 / p)});
+    if (p == 2) return root_of_squares(v[0]);
+    // As for the square root: the derivative of what has no norm is 0.
+    const Expr none = constant_like(v[0], 0);
+    return select(equal(v[0], none), none, call(Fn::pow, {v[0], constant_like(v[0], 1 / p)}));
   });
 }
 

@@ -116,7 +116,8 @@ const auto reduce_l1 = reduce_operator("ReduceL1", {1, 11, 13, 18}, 18, [](Graph
 const auto reduce_l2 = reduce_operator("ReduceL2", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {
   require_numeric(x);
   Var* total = sum(g, squares(g, x), axes);
-  return map(g, Fn::sqrt, is_float(x->dtype()) ? total : cast(g, total, DType::f64));
+  if (!is_float(x->dtype())) total = cast(g, total, DType::f64);
+  return elementwise(g, {total}, [](const std::vector<Expr>& v) { return root_of_squares(v[0]); });
 });
 const auto reduce_sum_square =
     reduce_operator("ReduceSumSquare", {1, 11, 13, 18}, 18, [](Graph& g, Var* x, const std::vector<int>& axes) {

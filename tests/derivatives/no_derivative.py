@@ -1,0 +1,2 @@
+NO_DERIVATIVE = {}
+NO_ZERO_SIZE = {}

@@ -1,0 +1,145 @@
+"""Resize, grids, deformable convolutions: positions between elements, some of which are differentiated by."""
+import numpy as np
+
+from samples import F, Fixed, node, operator, torch
+
+NOTHING = Fixed(np.zeros(0, np.float32))
+
+
+def weights_of(mode, fraction, cubic):
+    if mode == "linear":
+        return [1 - fraction, fraction], [0, 1]
+    f, a = fraction, cubic
+    return [((a * (f + 1) - 5 * a) * (f + 1) + 8 * a) * (f + 1) - 4 * a, ((a + 2) * f - (a + 3)) * f * f + 1, ((a + 2) * (1 - f) - (a + 3)) * (1 - f) ** 2 + 1,
+            ((a * (2 - f) - 5 * a) * (2 - f) + 8 * a) * (2 - f) - 4 * a], [-1, 0, 1, 2]
+
+
+def axis_matrix(a, before, after, scale):
+    """What one axis of a Resize is: a matrix. The coordinates are ONNX's formulas."""
+    how, mode = a.get("coordinate_transformation_mode", "half_pixel"), a.get("mode", "nearest")
+    m = np.zeros((after, before))
+    for i in range(after):
+        x = {"half_pixel": (i + 0.5) / scale - 0.5, "asymmetric": i / scale, "align_corners": i * (before - 1) / (after - 1) if after > 1 else 0.0,
+             "pytorch_half_pixel": (i + 0.5) / scale - 0.5 if after > 1 else 0.0}[how]
+        if mode == "nearest":
+            at = {"round_prefer_floor": np.ceil(x - 0.5), "floor": np.floor(x), "ceil": np.ceil(x), "round_prefer_ceil": np.floor(x + 0.5)}[a.get("nearest_mode", "round_prefer_floor")]
+            m[i, int(np.clip(at, 0, before - 1))] += 1
+            continue
+        low = int(np.floor(x))
+        factors, offsets = weights_of("linear" if mode == "linear" else "cubic", x - low, a.get("cubic_coeff_a", -0.75))
+        if a.get("exclude_outside", 0):
+            factors = [f if 0 <= low + o < before else 0.0 for f, o in zip(factors, offsets)]
+            factors = [f / sum(factors) for f in factors]
+        for f, o in zip(factors, offsets):
+            m[i, int(np.clip(low + o, 0, before - 1))] += f
+    return m
+
+
+def resized(a, x, roi=None, scales=None, sizes=None):
+    for k in range(x.dim()):
+        if scales is not None and scales.numel():
+            scale = float(scales[k])
+            after = int(np.floor(x.shape[k] * scale))
+        else:
+            after = int(sizes[k])
+            scale = after / x.shape[k] if x.shape[k] else 1
+        if (after == x.shape[k] and scale == 1) or not x.shape[k]:
+            continue
+        x = torch.tensordot(x, torch.as_tensor(axis_matrix(a, x.shape[k], after, scale)), ([k], [1])).movedim(-1, k)
+    return x.clone()
+
+
+@operator("Resize", reference=resized)
+def resize(source, name):
+    for mode in ("nearest", "linear", "cubic"):
+        for how in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+            for shape, scales in [((1, 1, 3, 4), [1, 1, 2.0, 1.5]), ((1, 2, 5), [1, 1, 0.6]), ((2, 1, 2, 2), [1, 1, 3.0, 1.0])]:
+                yield node(name, source.real(*shape), None, Fixed(np.array(scales, np.float32)), mode=mode, coordinate_transformation_mode=how, **({"exclude_outside": 1} if mode == "cubic" and how == "asymmetric" else {}))
+            yield node(name, source.real(1, 1, 3, 5), None, None, Fixed([1, 1, 5, 3]), mode=mode, coordinate_transformation_mode=how)
+    yield node(name, source.real(0, 1, 3), None, Fixed(np.array([1, 1, 2], np.float32)), mode="linear", reference=lambda a, x, *more: torch.zeros(0, 1, 6, dtype=x.dtype))
+    yield node(name, source.real(1, 1, 6), None, Fixed(np.array([1, 1, 0.5], np.float32)), mode="linear", antialias=1, reference=False)
+    yield node(name, source.real(1, 1, 4, 4), Fixed(np.array([0, 0, 0.2, 0.2, 1, 1, 0.8, 1.2], np.float32)), None, Fixed([1, 1, 3, 3]), mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=0.5, reference=False)
+
+
+@operator("Upsample", reference=lambda a, x, scales: resized(dict(a, coordinate_transformation_mode="asymmetric", nearest_mode="floor"), x, None, scales))
+def upsample(source, name):
+    for mode in ("nearest", "linear"):
+        for shape, scales in [((1, 1, 3, 4), [1, 1, 2.0, 3.0]), ((1, 2, 2, 2), [1, 1, 1.5, 2.0]), ((2, 1, 2, 2), [1, 1, 1.0, 1.0]), ((0, 1, 2, 2), [1, 1, 2.0, 2.0])]:
+            reference = (lambda a, x, s: torch.zeros(0, 1, 4, 4, dtype=x.dtype)) if 0 in shape else None
+            yield node(name, source.real(*shape), Fixed(np.array(scales, np.float32)), mode=mode, opset=9, reference=reference)
+
+
+@operator("AffineGrid", reference=lambda a, theta, size: F.affine_grid(theta, [int(v) for v in size], align_corners=bool(a.get("align_corners", 0))))
+def affine_grid(source, name):
+    for size in ([1, 1, 3, 4], [2, 3, 2, 2], [1, 1, 1, 3], [1, 2, 2, 3, 2]):
+        for align in (0, 1):
+            if align and 1 in size[2:]:
+                continue
+            yield node(name, source.real(size[0], len(size) - 2, len(size) - 1), Fixed(size), align_corners=align)
+    yield node(name, source.real(0, 2, 3), Fixed([0, 1, 2, 2]), reference=lambda a, theta, size: torch.zeros(0, 2, 2, 2, dtype=theta.dtype))
+
+
+def off_lattice(source, grid_shape, size, align, low=-0.95, high=0.95):
+    """Positions at least 0.05 elements from where the neighbours, or a reflection, change."""
+    out = np.empty(grid_shape)
+    for k, n in enumerate(reversed(size)):
+        g = source.real(*grid_shape[:-1], low=low, high=high)
+        for _ in range(50):
+            at = (g + 1) / 2 * (n - 1) if align else ((g + 1) * n - 1) / 2
+            near = np.abs(at * 2 - np.round(at * 2)) < 0.1
+            if not near.any():
+                break
+            g = np.where(near, source.real(*grid_shape[:-1], low=low, high=high), g)
+        out[..., k] = g
+    return out
+
+
+@operator("GridSample", reference=lambda a, x, grid: F.grid_sample(x, grid, {"linear": "bilinear", "cubic": "bicubic"}.get(a.get("mode", "linear"), "nearest"), a.get("padding_mode", "zeros"), bool(a.get("align_corners", 0))))
+def grid_sample(source, name):
+    for mode in ("linear", "nearest", "cubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (0, 1):
+                far = 1.6 if padding != "reflection" else 1.3
+                # PyTorch has no second derivative of its own for the cubic one.
+                yield node(name, source.real(1, 2, 4, 3), off_lattice(source, (1, 2, 3, 2), (4, 3), align, -far, far), mode=mode, padding_mode=padding, align_corners=align)
+    for align in (0, 1):
+        yield node(name, source.real(1, 1, 3, 2, 3), off_lattice(source, (1, 2, 1, 2, 3), (3, 2, 3), align), align_corners=align, mode="linear")
+    yield node(name, source.real(0, 1, 3, 3), source.real(0, 2, 2, 2), reference=lambda a, x, grid: torch.zeros(0, 1, 2, 2, dtype=x.dtype))
+
+
+def deformed(a, x, w, offset, b=None, mask=None):
+    n, _, rows, columns = offset.shape
+    kernel, pads, strides, dilations = w.shape[2:], a.get("pads", [0] * 4), a.get("strides", [1, 1]), a.get("dilations", [1, 1])
+    groups, group = a.get("offset_group", 1), a.get("group", 1)
+    cells = kernel[0] * kernel[1]
+    at = offset.reshape(n, groups, cells, 2, rows, columns)
+    i = torch.arange(rows)[None, None, None, :, None] * strides[0] - pads[0] + (torch.arange(cells) // kernel[1] * dilations[0])[None, None, :, None, None] + at[:, :, :, 0]
+    j = torch.arange(columns)[None, None, None, None, :] * strides[1] - pads[1] + (torch.arange(cells) % kernel[1] * dilations[1])[None, None, :, None, None] + at[:, :, :, 1]
+    per = x.shape[1] // groups
+    total = 0
+    for di in (0, 1):
+        for dj in (0, 1):
+            r, c = torch.floor(i.detach()) + di, torch.floor(j.detach()) + dj
+            weight = (1 - (i - r).abs()) * (1 - (j - c).abs())
+            inside = (r >= 0) & (r < x.shape[2]) & (c >= 0) & (c < x.shape[3])
+            flat = (r.clamp(0, x.shape[2] - 1) * x.shape[3] + c.clamp(0, x.shape[3] - 1)).long()
+            values = x.reshape(n, groups, per, -1).gather(3, flat.reshape(n, groups, 1, -1).expand(n, groups, per, -1)).reshape(n, groups, per, cells, rows, columns)
+            total = total + values * (weight * inside).unsqueeze(2)
+    if mask is not None:
+        total = total * mask.reshape(n, groups, 1, cells, rows, columns)
+    columns_of = total.reshape(n, group, x.shape[1] // group, cells, rows, columns)
+    y = torch.einsum("ngckrs,gock->ngors", columns_of, w.reshape(group, w.shape[0] // group, w.shape[1], cells)).reshape(n, w.shape[0], rows, columns)
+    return y if b is None else y + b.reshape(1, -1, 1, 1)
+
+
+@operator("DeformConv", reference=deformed)
+def deformable(source, name):
+    for xs, ws, more in [((1, 1, 4, 4), (1, 1, 2, 2), {}), ((1, 2, 4, 5), (2, 2, 3, 2), {"pads": [1, 1, 1, 1]}), ((2, 2, 5, 5), (2, 1, 2, 2), {"group": 2, "strides": [2, 2]}),
+                         ((1, 2, 5, 5), (1, 2, 2, 2), {"offset_group": 2, "dilations": [2, 1]}), ((0, 1, 3, 3), (1, 1, 2, 2), {})]:
+        pads, strides, dilations = more.get("pads", [0] * 4), more.get("strides", [1, 1]), more.get("dilations", [1, 1])
+        rows, columns = ((xs[2 + k] + pads[k] + pads[2 + k] - dilations[k] * (ws[2 + k] - 1) - 1) // strides[k] + 1 for k in range(2))
+        groups, cells = more.get("offset_group", 1), ws[2] * ws[3]
+        offset = source.ints(xs[0], groups * cells * 2, rows, columns, low=-1, high=2) + source.real(xs[0], groups * cells * 2, rows, columns, low=0.1, high=0.9)
+        yield node(name, source.real(*xs), source.real(*ws), offset, **more)
+        yield node(name, source.real(*xs), source.real(*ws), offset, source.real(ws[0]), **more)
+        yield node(name, source.real(*xs), source.real(*ws), offset, source.real(ws[0]), source.real(xs[0], groups * cells, rows, columns), **more)
