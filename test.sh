@@ -100,9 +100,12 @@ stage project "$python" tests/project/run_project.py --build build/ci
 stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
 stage ctc "$python" tests/train/compare_ctc.py --metac "$metac"
 stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
+stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
+stage operators-torch "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
-stage build-asan build asan metac metac_read_files
+stage build-asan build asan metac metac_read_files metac_differentiate
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20 --memory 3
+stage operators-asan "$python" tests/derivatives/run_operators.py --build build/asan --seed "$seed" --sample $([ $all = yes ] && echo 300 || echo 25)
 stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 

@@ -15,6 +15,11 @@ class Function:
         self.conventions, self.variants = conventions, variants
 
 
+def softplus(x):
+    """Without infinities in its derivatives."""
+    return torch.clamp(x, min=0) + torch.log1p(torch.exp(-torch.abs(x)))
+
+
 FAR = (-800.0, -40.0, 40.0, 800.0)
 FUNCTIONS = {
     "Sin": Function(lambda a, x: torch.sin(x), extremes=(1e3, -1e3)),
@@ -36,9 +41,9 @@ FUNCTIONS = {
     "Reciprocal": Function(lambda a, x: 1 / x, kinks=(0.0,), low=-3, high=3, extremes=(1e6,)),
     "Erf": Function(lambda a, x: torch.erf(x), extremes=FAR),
     "Neg": Function(lambda a, x: -x),
-    "Softplus": Function(lambda a, x: torch.logaddexp(x, torch.zeros_like(x)), extremes=FAR),
+    "Softplus": Function(lambda a, x: softplus(x), extremes=FAR),
     "Softsign": Function(lambda a, x: F.softsign(x), kinks=(0.0,), extremes=(1e4, -1e4), conventions=[({}, [0.0], [1])]),
-    "Mish": Function(lambda a, x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))), extremes=FAR),
+    "Mish": Function(lambda a, x: x * torch.tanh(softplus(x)), extremes=FAR),
     "Gelu": Function(lambda a, x: F.gelu(x, approximate=a.get("approximate", "none")), extremes=FAR, variants=({}, {"approximate": "tanh"})),
     "Swish": Function(lambda a, x: x * torch.sigmoid(a.get("alpha", 1.0) * x), extremes=FAR, variants=({}, {"alpha": 1.7}, {"alpha": -0.5})),
     "Identity": Function(lambda a, x: x.clone()),
@@ -49,7 +54,7 @@ FUNCTIONS = {
     "Ceil": Function(lambda a, x: torch.ceil(x), kinks=(-2, -1, 0, 1, 2), conventions=[({}, [0.0, 1.0, 2.5], [0, 0, 0])]),
     "Round": Function(lambda a, x: torch.round(x), kinks=(-1.5, -0.5, 0.5, 1.5), conventions=[({}, [0.5, 1.5, 2.0], [0, 0, 0])]),
     "Relu": Function(lambda a, x: torch.relu(x), kinks=(0.0,), extremes=FAR, conventions=[({}, [0.0, -0.0], [0, 0])]),
-    "LeakyRelu": Function(lambda a, x: F.leaky_relu(x, a.get("alpha", float(np.float32(0.01)))), kinks=(0.0,), variants=({}, {"alpha": 0.3}),
+    "LeakyRelu": Function(lambda a, x: F.leaky_relu(x, a.get("alpha", 0.01)), kinks=(0.0,), variants=({}, {"alpha": 0.3}),
                           conventions=[({"alpha": 0.25}, [0.0], [1])]),
     "Elu": Function(lambda a, x: torch.where(x < 0, a.get("alpha", 1.0) * torch.expm1(torch.minimum(x, torch.zeros_like(x))), x), kinks=(0.0,), extremes=FAR,
                     variants=({}, {"alpha": 0.3}), conventions=[({"alpha": 0.25}, [0.0], [1])]),
@@ -57,7 +62,7 @@ FUNCTIONS = {
                      kinks=(0.0,), extremes=FAR, variants=({}, {"alpha": 1.5, "gamma": 0.5}), conventions=[({"alpha": 0.5, "gamma": 2.0}, [0.0], [2])]),
     "Celu": Function(lambda a, x: F.celu(x, a.get("alpha", 1.0)), kinks=(0.0,), extremes=FAR, variants=({}, {"alpha": 2.0})),
     "ThresholdedRelu": Function(lambda a, x: torch.where(x > a.get("alpha", 1.0), x, 0), kinks=(1.0, 0.5), variants=({}, {"alpha": 0.5}), conventions=[({}, [1.0], [0])]),
-    "HardSigmoid": Function(lambda a, x: torch.clamp(a.get("alpha", float(np.float32(0.2))) * x + a.get("beta", 0.5), 0, 1), low=-6, high=6, kinks=(-2.5, 2.5, -2, 2 / 3), extremes=FAR,
+    "HardSigmoid": Function(lambda a, x: torch.clamp(a.get("alpha", 0.2) * x + a.get("beta", 0.5), 0, 1), low=-6, high=6, kinks=(-2.5, 2.5, -2, 2 / 3), extremes=FAR,
                             variants=({}, {"alpha": 0.375, "beta": 0.75}), conventions=[({"alpha": 0.25, "beta": 0.5}, [-2.0, 2.0], [0, 0])]),
     "HardSwish": Function(lambda a, x: x * torch.clamp(x / 6 + 0.5, 0, 1), low=-6, high=6, kinks=(-3, 3), extremes=FAR, conventions=[({}, [-3.0, 3.0], [0, 1])]),
     "Shrink": Function(lambda a, x: torch.where(x < -a.get("lambd", 0.5), x + a.get("bias", 0.0), torch.where(x > a.get("lambd", 0.5), x - a.get("bias", 0.0), 0 * x)), low=-3, high=3,
@@ -73,7 +78,8 @@ def unary(source, name, functions=FUNCTIONS, domain=""):
         if f.extremes:
             yield node(name, np.array(f.extremes), domain=domain, **attributes)
     for attributes, points, slopes in f.conventions:
-        yield node(name, np.array(points), domain=domain, kink=at_kink([slopes]), **attributes)
+        # PyTorch's LeakyRelu has the other side's slope there.
+        yield node(name, np.array(points), domain=domain, kink=at_kink([slopes]), reference=False if name == "LeakyRelu" else None, **attributes)
 
 
 for _name, _function in FUNCTIONS.items():
@@ -81,7 +87,7 @@ for _name, _function in FUNCTIONS.items():
 
 MICROSOFT = {
     "Gelu": Function(lambda a, x: F.gelu(x), extremes=FAR),
-    "QuickGelu": Function(lambda a, x: x * torch.sigmoid(a.get("alpha", float(np.float32(1.702))) * x), extremes=FAR, variants=({}, {"alpha": 0.5})),
+    "QuickGelu": Function(lambda a, x: x * torch.sigmoid(a.get("alpha", 1.702) * x), extremes=FAR, variants=({}, {"alpha": 0.5})),
 }
 for _name, _function in MICROSOFT.items():
     operator(_name, domain="com.microsoft", reference=_function.reference)(lambda source, name: unary(source, name, MICROSOFT, "com.microsoft"))
@@ -131,8 +137,8 @@ def power(source, name):
         low = -2 if exponent == int(exponent) else 0.3
         yield node(name, source.away(2, 3, low=low, high=2, margin=0.3), Fixed(np.array(exponent)))
     yield node(name, source.away(4, margin=0.3), Fixed(np.array([2.0, 3.0, 0.0, 1.0])))
-    yield node(name, np.array([0.0, 0.0, 0.0]), Fixed(np.array([2.0, 1.0, 3.0])), kink=at_kink([[0, 1, 0]]))
-    yield node(name, np.array([0.0, -2.0]), Fixed(np.array([0.0, 0.0])), kink=at_kink([[0, 0]]))
+    yield node(name, np.array([0.0, 0.0, 0.0]), Fixed(np.array([2.0, 1.0, 3.0])), kink=at_kink([[0, 1, 0]]), reference=False)
+    yield node(name, np.array([0.0, -2.0]), Fixed(np.array([0.0, 0.0])), kink=at_kink([[0, 0]]), reference=False)
 
 
 def remainder(a, x, y):

@@ -1,2 +1,28 @@
-NO_DERIVATIVE = {}
-NO_ZERO_SIZE = {}
+"""Why an operator has no samples of derivatives, and why one has none without elements. Operators are (domain, name)."""
+
+TRUTH = "its results are truth values"
+WHOLE = "its results are integers: positions, counts, bits, shapes or quantised numbers"
+CONSTANT = "its result depends on no floating-point number: only on shapes, integers and attributes"
+
+
+def because(reason, domain, names):
+    return {(domain, name): reason for name in names.split()}
+
+
+NO_DERIVATIVE = {
+    **because(TRUTH, "", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN"),
+    **because(TRUTH, "metac", "all any"),
+    **because(WHOLE, "", "ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor ConvInteger MatMulInteger NonMaxSuppression NonZero "
+                         "QLinearConv QLinearMatMul QuantizeLinear Shape Size"),
+    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid"),
+    **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike"),
+    **because(CONSTANT, "metac", "fill index random"),
+}
+
+SCALARS = "its operands are numbers"
+NO_RESULT = "without elements it has no result: windows, maxima and images need one"
+
+NO_ZERO_SIZE = {
+    **because(SCALARS, "", "Range"),
+    **because(NO_RESULT, "", "DynamicQuantizeLinear"),
+}

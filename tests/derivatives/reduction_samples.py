@@ -102,7 +102,7 @@ def hardmax(source, name):
 def layer_norm(a, x, scale, bias=None):
     axes = list(range(a.get("axis", -1) % x.dim(), x.dim()))
     mean = x.mean(axes, True)
-    inverse = 1 / ((x - mean).pow(2).mean(axes, True) + a.get("epsilon", float(np.float32(1e-5)))).sqrt()
+    inverse = 1 / ((x - mean).pow(2).mean(axes, True) + a.get("epsilon", 1e-5)).sqrt()
     y = (x - mean) * inverse * scale
     y = y if bias is None else y + bias
     return (y, mean, inverse)
@@ -119,7 +119,7 @@ def layer_normalization(source, name):
 
 def rms_norm(a, x, scale):
     axes = list(range(a.get("axis", -1) % x.dim(), x.dim()))
-    return x / (x.pow(2).mean(axes, True) + a.get("epsilon", float(np.float32(1e-5)))).sqrt() * scale
+    return x / (x.pow(2).mean(axes, True) + a.get("epsilon", 1e-5)).sqrt() * scale
 
 
 @operator("RMSNormalization", "SimplifiedLayerNormalization", reference=rms_norm)
@@ -134,7 +134,7 @@ def skip_norm(simplified):
     def reference(a, x, skip, gamma, *more):
         beta, bias = (None, more[0] if more else None) if simplified else ((list(more) + [None, None])[:2])
         total = x + skip + (0 if bias is None else bias)
-        epsilon = a.get("epsilon", float(np.float32(1e-12)))
+        epsilon = a.get("epsilon", 1e-12)
         if simplified:
             return (total / (total.pow(2).mean(-1, True) + epsilon).sqrt() * gamma, None, None, total)
         centred = total - total.mean(-1, True)
@@ -153,7 +153,7 @@ def skip_normalization(source, name):
                 yield node(name, source.real(*shape), source.real(*shape), *[source.real(*inner) for _ in range(1 + count)], domain="com.microsoft", outputs=outputs, epsilon=0.0625, reference=skip_norm(simplified))
 
 
-@operator("InstanceNormalization", reference=lambda a, x, s, b: ((x - x.mean(list(range(2, x.dim())), True)) / (x.var(list(range(2, x.dim())), False, True) + a.get("epsilon", float(np.float32(1e-5)))).sqrt())
+@operator("InstanceNormalization", reference=lambda a, x, s, b: ((x - x.mean(list(range(2, x.dim())), True)) / (x.var(list(range(2, x.dim())), False, True) + a.get("epsilon", 1e-5)).sqrt())
           * s.reshape([1, -1] + [1] * (x.dim() - 2)) + b.reshape([1, -1] + [1] * (x.dim() - 2)))
 def instance_normalization(source, name):
     for shape in [(2, 3, 4), (1, 2, 3, 3), (2, 1, 2, 2, 2), (0, 2, 3), (3, 2, 5)]:
@@ -163,7 +163,7 @@ def instance_normalization(source, name):
 
 def group_norm(a, x, s, b):
     y = x.reshape(x.shape[0], a.num_groups, x.shape[1] // a.num_groups * int(np.prod(x.shape[2:])))
-    y = (y - y.mean(2, True)) / (y.var(2, False, True) + a.get("epsilon", float(np.float32(1e-5)))).sqrt()
+    y = (y - y.mean(2, True)) / (y.var(2, False, True) + a.get("epsilon", 1e-5)).sqrt()
     wide = [1, -1] + [1] * (x.dim() - 2)
     return y.reshape(x.shape) * s.reshape(wide) + b.reshape(wide)
 
@@ -176,10 +176,10 @@ def group_normalization(source, name):
 
 
 def batch_norm(a, x, s, b, mean, var):
-    wide, epsilon = [1, -1] + [1] * (x.dim() - 2), a.get("epsilon", float(np.float32(1e-5)))
+    wide, epsilon = [1, -1] + [1] * (x.dim() - 2), a.get("epsilon", 1e-5)
     if a.get("training_mode", 0):
         axes = [k for k in range(x.dim()) if k != 1]
-        m, momentum, running = x.mean(axes), a.get("momentum", float(np.float32(0.9))), (mean, var)
+        m, momentum, running = x.mean(axes), a.get("momentum", 0.9), (mean, var)
         var = (x - m.reshape(wide)).pow(2).mean(axes)
         mean = m
         y = (x - mean.reshape(wide)) / (var + epsilon).sqrt().reshape(wide) * s.reshape(wide) + b.reshape(wide)
@@ -226,7 +226,7 @@ def lp_normalization(source, name):
 def lrn(a, x):
     size = a.size
     square = F.pad((x * x).movedim(1, -1), ((size - 1) // 2, size - 1 - (size - 1) // 2)).unfold(-1, size, 1).sum(-1).movedim(-1, 1)
-    return x / (a.get("bias", 1.0) + a.get("alpha", float(np.float32(1e-4))) / size * square) ** a.get("beta", 0.75)
+    return x / (a.get("bias", 1.0) + a.get("alpha", 1e-4) / size * square) ** a.get("beta", 0.75)
 
 
 @operator("LRN", reference=lrn)

@@ -6,32 +6,37 @@ from samples import F, Fixed, node, operator, torch
 NOTHING = Fixed(np.zeros(0, np.float32))
 
 
-def weights_of(mode, fraction, cubic):
+ONE, HALF = np.float32(1), np.float32(0.5)
+
+
+def weight_of(mode, distance, cubic):
+    t, a = abs(distance), [np.float32(cubic * n) for n in range(9)]
     if mode == "linear":
-        return [1 - fraction, fraction], [0, 1]
-    f, a = fraction, cubic
-    return [((a * (f + 1) - 5 * a) * (f + 1) + 8 * a) * (f + 1) - 4 * a, ((a + 2) * f - (a + 3)) * f * f + 1, ((a + 2) * (1 - f) - (a + 3)) * (1 - f) ** 2 + 1,
-            ((a * (2 - f) - 5 * a) * (2 - f) + 8 * a) * (2 - f) - 4 * a], [-1, 0, 1, 2]
+        return max(ONE - t, np.float32(0))
+    if t <= 1:
+        return ((np.float32(cubic + 2) * t - np.float32(cubic + 3)) * t) * t + ONE
+    return ((a[1] * t - a[5]) * t + a[8]) * t - a[4] if t < 2 else np.float32(0)
 
 
 def axis_matrix(a, before, after, scale):
-    """What one axis of a Resize is: a matrix. The coordinates are ONNX's formulas."""
-    how, mode = a.get("coordinate_transformation_mode", "half_pixel"), a.get("mode", "nearest")
+    """What one axis of a Resize is: a matrix. The coordinates are ONNX's formulas, in float32 whatever is resized."""
+    how, mode, scale = a.get("coordinate_transformation_mode", "half_pixel"), a.get("mode", "nearest"), np.float32(scale)
+    exact = scale * np.float32(before)
     m = np.zeros((after, before))
-    for i in range(after):
-        x = {"half_pixel": (i + 0.5) / scale - 0.5, "asymmetric": i / scale, "align_corners": i * (before - 1) / (after - 1) if after > 1 else 0.0,
-             "pytorch_half_pixel": (i + 0.5) / scale - 0.5 if after > 1 else 0.0}[how]
+    for i in np.arange(after, dtype=np.float32):
+        x = i * np.float32(before - 1) / (exact - ONE) if how == "align_corners" else i / scale if how == "asymmetric" else (i + HALF) / scale - HALF
         if mode == "nearest":
-            at = {"round_prefer_floor": np.ceil(x - 0.5), "floor": np.floor(x), "ceil": np.ceil(x), "round_prefer_ceil": np.floor(x + 0.5)}[a.get("nearest_mode", "round_prefer_floor")]
-            m[i, int(np.clip(at, 0, before - 1))] += 1
+            at = {"round_prefer_floor": np.ceil(x - HALF), "floor": np.floor(x), "ceil": np.ceil(x), "round_prefer_ceil": np.floor(x + HALF)}[a.get("nearest_mode", "round_prefer_floor")]
+            m[int(i), int(np.clip(at, 0, before - 1))] += 1
             continue
-        low = int(np.floor(x))
-        factors, offsets = weights_of("linear" if mode == "linear" else "cubic", x - low, a.get("cubic_coeff_a", -0.75))
+        low = np.floor(x)
+        offsets = [0, 1] if mode == "linear" else [-1, 0, 1, 2]
+        factors = [weight_of(mode, np.float32(o) - (x - low), a.get("cubic_coeff_a", -0.75)) for o in offsets]
         if a.get("exclude_outside", 0):
-            factors = [f if 0 <= low + o < before else 0.0 for f, o in zip(factors, offsets)]
-            factors = [f / sum(factors) for f in factors]
+            factors = [f if 0 <= low + o < before else np.float32(0) for f, o in zip(factors, offsets)]
+            factors = [f / np.float32(sum(map(float, factors))) for f in factors]
         for f, o in zip(factors, offsets):
-            m[i, int(np.clip(low + o, 0, before - 1))] += f
+            m[int(i), int(np.clip(low + o, 0, before - 1))] += f
     return m
 
 
@@ -100,8 +105,9 @@ def grid_sample(source, name):
         for padding in ("zeros", "border", "reflection"):
             for align in (0, 1):
                 far = 1.6 if padding != "reflection" else 1.3
-                # PyTorch has no second derivative of its own for the cubic one.
-                yield node(name, source.real(1, 2, 4, 3), off_lattice(source, (1, 2, 3, 2), (4, 3), align, -far, far), mode=mode, padding_mode=padding, align_corners=align)
+                # At the border ONNX clamps the position, PyTorch's cubic one each neighbour.
+                yield node(name, source.real(1, 2, 4, 3), off_lattice(source, (1, 2, 3, 2), (4, 3), align, -far, far), mode=mode, padding_mode=padding, align_corners=align,
+                           reference=False if mode == "cubic" and padding == "border" else None)
     for align in (0, 1):
         yield node(name, source.real(1, 1, 3, 2, 3), off_lattice(source, (1, 2, 1, 2, 3), (3, 2, 3), align), align_corners=align, mode="linear")
     yield node(name, source.real(0, 1, 3, 3), source.real(0, 2, 2, 2), reference=lambda a, x, grid: torch.zeros(0, 1, 2, 2, dtype=x.dtype))
@@ -123,7 +129,7 @@ def deformed(a, x, w, offset, b=None, mask=None):
             weight = (1 - (i - r).abs()) * (1 - (j - c).abs())
             inside = (r >= 0) & (r < x.shape[2]) & (c >= 0) & (c < x.shape[3])
             flat = (r.clamp(0, x.shape[2] - 1) * x.shape[3] + c.clamp(0, x.shape[3] - 1)).long()
-            values = x.reshape(n, groups, per, -1).gather(3, flat.reshape(n, groups, 1, -1).expand(n, groups, per, -1)).reshape(n, groups, per, cells, rows, columns)
+            values = x.reshape(n, groups, per, x.shape[2] * x.shape[3]).gather(3, flat.reshape(n, groups, 1, cells * rows * columns).expand(n, groups, per, cells * rows * columns)).reshape(n, groups, per, cells, rows, columns)
             total = total + values * (weight * inside).unsqueeze(2)
     if mask is not None:
         total = total * mask.reshape(n, groups, 1, cells, rows, columns)

@@ -88,11 +88,20 @@ def recurrent_operator(source, name):
 
 
 # ---- attention ----
+def heads_of(x, heads):
+    """[batch, time, heads * size] as [batch, time, heads, size]."""
+    return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads)
+
+
+def joined(x):
+    return x.transpose(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])
+
+
 def attention(a, q, k, v, mask=None, past_key=None, past_value=None):
     three = q.dim() == 3
     if three:
-        q = q.reshape(q.shape[0], q.shape[1], a.q_num_heads, -1).transpose(1, 2)
-        k, v = (x.reshape(x.shape[0], x.shape[1], a.kv_num_heads, -1).transpose(1, 2) for x in (k, v))
+        q = heads_of(q, a.q_num_heads).transpose(1, 2)
+        k, v = (heads_of(x, a.kv_num_heads).transpose(1, 2) for x in (k, v))
     past = 0
     if past_key is not None:
         past = past_key.shape[2]
@@ -110,7 +119,7 @@ def attention(a, q, k, v, mask=None, past_key=None, past_value=None):
         scores = scores.masked_fill(columns > rows, -torch.inf)
     y = torch.softmax(scores, -1) @ v
     if three:
-        y = y.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
+        y = joined(y)
     return (y, *present)
 
 
@@ -162,22 +171,21 @@ def flex_attention(source, name):
 
 def linear_attention(a, q, k, v, past=None, decay=None, beta=None):
     batch, time = q.shape[:2]
-    split = lambda x, h: x.reshape(batch, time, h, -1)
     heads = a.kv_num_heads
-    q, k, v = split(q, a.q_num_heads), split(k, heads), split(v, heads)
+    q, k, v = heads_of(q, a.q_num_heads), heads_of(k, heads), heads_of(v, heads)
     size = k.shape[-1]
     s = torch.zeros(batch, heads, size, v.shape[-1], dtype=q.dtype) if past is None else past
     scale = a.get("scale", 0.0) or size ** -0.5
     out = []
     for t in range(time):
         if decay is not None:
-            s = s * torch.exp(split(decay, heads)[:, t]).unsqueeze(-1)
+            s = s * torch.exp(heads_of(decay, heads)[:, t]).unsqueeze(-1)
         value = v[:, t]
         if beta is not None:
             value = (beta[:, t] if beta.shape[-1] != 1 else beta[:, t].expand(batch, heads)).unsqueeze(-1) * (value - (s * k[:, t].unsqueeze(-1)).sum(2))
         s = s + k[:, t].unsqueeze(-1) * value.unsqueeze(2)
         out.append(((s.repeat_interleave(a.q_num_heads // heads, 1)) * q[:, t].unsqueeze(-1)).sum(2) * scale)
-    y = torch.stack(out, 1).reshape(batch, time, -1) if out else torch.zeros(batch, 0, a.q_num_heads * v.shape[-1], dtype=q.dtype)
+    y = torch.stack(out, 1).flatten(2) if out else torch.zeros(batch, 0, a.q_num_heads * v.shape[-1], dtype=q.dtype)
     return (y, s)
 
 
@@ -197,7 +205,7 @@ def linear_attention_samples(source, name):
 def rotated(a, x, cos, sin, at=None):
     three = x.dim() == 3
     if three:
-        x = x.reshape(x.shape[0], x.shape[1], a.num_heads, -1).transpose(1, 2)
+        x = heads_of(x, a.num_heads).transpose(1, 2)
     size = a.get("rotary_embedding_dim", 0) or x.shape[-1]
     turned, rest = x[..., :size], x[..., size:]
     if at is not None:
@@ -207,7 +215,7 @@ def rotated(a, x, cos, sin, at=None):
     real, imaginary = cos * a1 - sin * a2, sin * a1 + cos * a2
     y = torch.stack([real, imaginary], -1).flatten(-2) if a.get("interleaved", 0) else torch.cat([real, imaginary], -1)
     y = torch.cat([y, rest], -1)
-    return y.transpose(1, 2).reshape(y.shape[0], y.shape[2], -1) if three else y
+    return joined(y) if three else y
 
 
 @operator("RotaryEmbedding", reference=rotated)
@@ -278,7 +286,7 @@ def loop(source, name):
         def while_large(a, trips, h, w):
             for _ in range(int(trips)):
                 h = torch.tanh(h * w) + h / 4
-                if not float((h * h).sum()) > float(0.05):
+                if not float((h * h).sum().detach()) > 0.05:
                     break
             return h
         yield program(f"Loop while large over {shape}", nodes, [Fixed(np.array(9)), source.real(*shape, low=0.5), source.real(*shape, low=0.1, high=0.6)], ["y0"], reference=while_large)

@@ -10,7 +10,7 @@
 //   "tangent d NAME", "product d NAME"    J t of every float output; H t of every float input, forward over reverse
 //   "reverse product d NAME"              the same, reverse over reverse
 //   "output slope d NAME", "gradient slope d NAME"   the same two by differences: five points, the error is O(step^4)
-// or one tensor of strings "error".
+// or one tensor of strings "error". Where an input is float32, all floats of the model become float64 first.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -18,6 +18,7 @@
 #include <map>
 #include <sstream>
 
+#include "compiler/api/verify_gradient.h"
 #include "compiler/autodiff/derivative_program.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
@@ -91,7 +92,8 @@ Tensor combination(const std::vector<const Tensor*>& terms, const std::vector<do
 // One derivative function of the model: its own graph, as a library has it.
 class Function {
  public:
-  Function(const Model& model, Derivative derivative) : graph_(lower_model(model, {})) {
+  Function(const Model& model, Derivative derivative, bool widen) : graph_(lower_model(model, {})) {
+    if (widen) widen_floats(*graph_);
     model_inputs_ = graph_->inputs.size();
     differentiate(*graph_, derivative, Wrt::inputs);
     if (derivative == Derivative::vjp) add_reverse_products();
@@ -148,6 +150,13 @@ class Sample {
 
   Named run() {
     auto forward = lower_model(model_, {});
+    bool widen = false;
+    for (auto& [name, tensor] : given_) {
+      if (tensor.dtype != DType::f32) continue;
+      tensor = combination({&tensor}, {1});
+      widen = true;
+    }
+    if (widen) widen_floats(*forward);
     std::vector<Tensor> inputs;
     for (Var* v : forward->inputs) {
       auto found = given_.find(v->name);
@@ -164,7 +173,7 @@ class Sample {
       results_["cotangent " + name] = cotangent_like(outputs[k], k);
       given_["cotangent of " + name] = results_["cotangent " + name];
     }
-    Function vjp(model_, Derivative::vjp), jvp(model_, Derivative::jvp), hvp(model_, Derivative::hvp);
+    Function vjp(model_, Derivative::vjp, widen), jvp(model_, Derivative::jvp, widen), hvp(model_, Derivative::hvp, widen);
     for (int d = 0; given_.contains(concat("tangent ", d, " ", wrt_.at(0))); ++d) along(d, vjp, jvp, hvp);
     return std::move(results_);
   }
