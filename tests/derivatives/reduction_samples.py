@@ -302,3 +302,33 @@ def cross_entropy(source, name):
                 more = {"ignore_index": 1} if weighted and (target != 1).any() else {}
                 yield node(name, source.real(*shape), target, source.real(shape[1], low=0.3, high=1.5) if weighted else None, outputs=2 if weighted else 1, reduction=how, **more)
     yield node(name, source.real(0, 3), np.zeros((0,), np.int64), None, reduction="none")
+
+
+def ctc(a, logs, labels, label_lengths=None, step_lengths=None):
+    """The sum over all alignments, step by step, in probabilities: PyTorch's own ctc_loss has no second derivative."""
+    losses, blank = [], a.get("blank", 0)
+    for b in range(logs.shape[0]):
+        count = labels.shape[1] if label_lengths is None else int(label_lengths[b])
+        steps = logs.shape[1] if step_lengths is None else int(step_lengths[b])
+        p, places = logs[b].exp(), [blank]
+        for label in labels[b, :count].tolist():
+            places += [label, blank]
+        none = torch.zeros((), dtype=logs.dtype)
+        ways = [p[0, place] if k < 2 else none for k, place in enumerate(places)]
+        for t in range(1, steps):
+            ways = [(ways[k] + (ways[k - 1] if k else none) + (ways[k - 2] if k > 1 and place != blank and place != places[k - 2] else none)) * p[t, place] for k, place in enumerate(places)]
+        losses.append(-torch.log(ways[-1] + (ways[-2] if count else none)))
+    return torch.stack(losses) if losses else torch.zeros(0, dtype=logs.dtype)
+
+
+@operator("ctc_loss", domain="metac", reference=ctc)
+def ctc_loss(source, name):
+    for batch, steps, classes, most in [(2, 4, 3, 2), (1, 5, 4, 2), (3, 3, 2, 1), (1, 1, 3, 1), (0, 3, 3, 2)]:
+        for blank in (0, 1):
+            logs, others = source.real(batch, steps, classes), [c for c in range(classes) if c != blank]
+            labels = source.rng.choice(others, (batch, most)).astype(np.int64)
+            labels[0:1] = others[0]  # repeated ones want a blank between them
+            yield node(name, logs, labels, domain="metac", blank=blank)
+            yield node(name, logs, labels, source.ints(batch, low=0, high=most + 1), domain="metac", blank=blank)
+            if steps > 3:
+                yield node(name, logs, labels, source.ints(batch, low=1, high=most + 1), source.ints(batch, low=3, high=steps + 1), domain="metac", blank=blank, zero_infinity=1)
