@@ -73,9 +73,23 @@ bool reads_rows(const LaneChoice& w) {
   return along == 1;
 }
 
+// Does packing the operand repeat its elements: windows that overlap?
+bool repeats_when_packed(const Definition& d, const LaneChoice& w) {
+  const auto overlap = [&](Expr index) {
+    bool kept = false, reduced = false;
+    for (int k = 0; k < static_cast<int>(d.domain.size()); ++k)
+      if (!d.domain[static_cast<size_t>(k)].is_int(1) && uses_axis(index, k)) (k < d.kept() ? kept : reduced) = true;
+    return kept && reduced;
+  };
+  return std::any_of(w.c.b.load->args.begin(), w.c.b.load->args.end(), overlap);
+}
+
 // How full the lanes are; an operand that `prepare` can pack is worth half of them, and so are rows that need no packing
-// where the other operand would leave half of the lanes empty (a convolution with few filters).
+// where the other operand would leave half of the lanes empty (a convolution with few filters). An axis that may be shorter than
+// the lanes (an open batch) is no reason for packing windows at run time: that takes many times the memory of what is packed.
 double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const std::function<bool(int)>& is_constant) {
+  const bool known = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
+  if (!known && !is_constant(w.c.b.load->id) && repeats_when_packed(d, w)) return 0;
   bool ready = is_constant(w.c.b.load->id) || (other_fullness <= 0.5 && reads_rows(w));
   return fullness(d, w.lanes_axis, lanes) + (ready ? 0.5 : 0);
 }

@@ -175,6 +175,21 @@ class Checks:
             return error
         raise RuntimeError("accepted")
 
+    def memory_with_an_open_batch(self):
+        """The gradient by the image of a strided convolution with few channels: its windows must not be stored one by one."""
+        network = model([node("Conv", "x k", "y", strides=[2, 2], pads=[3, 3, 3, 3])], [("x", TensorProto.FLOAT, ["n", 3, 64, 64])], [("y", TensorProto.FLOAT, ["n", 64, 32, 32])],
+                        [("k", np.random.default_rng(5).standard_normal((64, 3, 7, 7)).astype("f4"))])
+        self.compile("window", network, "--grad=inputs")
+        said = command(sys.executable, "-c", """
+import resource, numpy, window
+model = window.Model(threads=1)
+x, c = {"x": numpy.ones((1, 3, 64, 64), "f4")}, {"y": numpy.ones((1, 64, 32, 32), "f4")}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+_, gradients = model.vjp(x, c)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+""", env={**os.environ, "PYTHONPATH": str(self.work / "window.library/python")})
+        expect(int(said) < 64, f"{said.strip()} MiB for the gradient of 12288 elements")
+
     def several_instruction_sets(self):
         module = self.compile("sets", DIGITS / "digits.onnx", "--grad", "--cpu", "x86-64,x86-64-v3,x86-64-v4")
         image, kept = {"image": np.load(DIGITS / "digit_3.npy")}, []
