@@ -84,13 +84,51 @@ Comparison compare_integers(const Tensor& got, const Tensor& expected) {
   return result;
 }
 
+struct Moments {
+  double mean = 0, variance = 0;
+  bool finite = true, binary = true;
+};
+
+Moments moments_of(const Tensor& t) {
+  Moments m;
+  const int64_t count = t.element_count();
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = number_at(t, i);
+    m.finite &= std::isfinite(x);
+    m.binary &= x == 0 || x == 1;
+    m.mean += x / static_cast<double>(count);
+  }
+  for (int64_t i = 0; i < count; ++i) m.variance += std::pow(number_at(t, i) - m.mean, 2) / static_cast<double>(count);
+  return m;
+}
+
+// Empty: the same.
+std::string type_difference(const Tensor& got, const Tensor& expected) {
+  if (got.dtype != expected.dtype) return concat("is ", name_of(got.dtype), ", expected ", name_of(expected.dtype));
+  if (got.shape != expected.shape) return concat("has shape ", to_string(got.shape), ", expected ", to_string(expected.shape));
+  return "";
+}
+
 }  // namespace
 
 Comparison compare(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
-  if (got.dtype != expected.dtype) return refused(concat("is ", name_of(got.dtype), ", expected ", name_of(expected.dtype)));
-  if (got.shape != expected.shape) return refused(concat("has shape ", to_string(got.shape), ", expected ", to_string(expected.shape)));
+  if (std::string difference = type_difference(got, expected); !difference.empty()) return refused(difference);
   if (got.dtype == DType::string) return got.strings == expected.strings ? Comparison{} : refused("its strings differ");
   return is_float(got.dtype) ? compare_floats(got, expected, tolerance) : compare_integers(got, expected);
+}
+
+Comparison compare_distributions(const Tensor& got, const Tensor& expected) {
+  if (std::string difference = type_difference(got, expected); !difference.empty()) return refused(difference);
+  if (!is_numeric(got.dtype)) return refused("strings have no distribution");
+  if (expected.element_count() == 0) return {};
+  const Moments a = moments_of(got), b = moments_of(expected);
+  if (!b.finite) return refused("the expected values are not finite");
+  if (!a.finite) return refused("holds values that are not finite");
+  if (b.binary && !a.binary) return refused("holds other values than 0 and 1");
+  const double error = std::sqrt((a.variance + b.variance) / static_cast<double>(expected.element_count()));
+  if (std::fabs(a.mean - b.mean) > 5 * error + 1e-6 * std::fabs(b.mean))
+    return refused(concat("has a mean of ", a.mean, ", expected about ", b.mean, " within ", 5 * error));
+  return {};
 }
 
 }  // namespace metac

@@ -23,4 +23,8 @@ struct Comparison {
 // Integers and booleans must be equal. bfloat16 gets at least rtol 2^-6.
 Comparison compare(const Tensor& got, const Tensor& expected, const Tolerance& tolerance);
 
+// Are both samples of one distribution? For what random operators draw: dtype and shape, 0 and 1 only where the expected values
+// are so, finite numbers where those are finite, and means at most five standard errors apart.
+Comparison compare_distributions(const Tensor& got, const Tensor& expected);
+
 }  // namespace metac

@@ -28,13 +28,13 @@ Library::Library(const std::string& model_path, const std::map<std::string, Tens
   Model model = read_model(model_path);
   LibraryOptions library;
   library.compile = options.compile;
-  library.lower = options.lower;
-  for (const auto& [name, tensor] : inputs) library.lower.input_shapes[name] = tensor.shape;
+  if (options.least_known < Known::shapes) open_all_dims(model);
+  library.lower = relying_on(options.lower, model, inputs, std::min(options.most_known, Known::shapes));
   library.name = "net";
   library.jobs = 1;  // many cases are verified at once
   library.seconds = seconds;
   library.compiler = compiler;
-  compile_library(model, folder_ + "/net", library);
+  draws_ = compile_library(model, folder_ + "/net", library).draws;
   for (const Value& input : model.graph.inputs)
     if (inputs.count(input.name)) input_names_.push_back(input.name);
   for (const Value& output : model.graph.outputs) {

@@ -14,14 +14,16 @@ class TemporaryGuard;
 
 class Library {
  public:
-  // Compiles for exactly these inputs' shapes. Throws CompileError.
+  // Compiles for these inputs, relying on their shapes or as much as options.most_known says. Throws CompileError.
   Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds,
           const std::string& compiler = "");
   ~Library();
+  bool draws() const { return draws_; }  // random numbers
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
 
  private:
   std::string folder_;
+  bool draws_ = false;
   std::unique_ptr<TemporaryGuard> guard_;
   std::vector<std::string> input_names_, output_names_;
   std::vector<DType> output_dtypes_;

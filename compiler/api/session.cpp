@@ -47,7 +47,45 @@ std::string joined_names(const std::vector<Value>& values) {
   return text.empty() ? "none" : text;
 }
 
+bool has_known_value(const Tensor& tensor, Known known) {
+  return known >= Known::small_integers && is_numeric(tensor.dtype) && tensor.element_count() <= 64 &&
+         (known == Known::small_inputs || !is_float(tensor.dtype));
+}
+
+bool has_known_shape(const Tensor& tensor, Known known) {
+  return known >= Known::shapes || (known == Known::lengths && tensor.shape.size() == 1 && is_integer(tensor.dtype));
+}
+
+// The name of dim `axis` of input `input` in a model all of whose dims are open.
+std::string open_dim_name(size_t input, size_t axis) { return concat("input ", input, " axis ", axis); }
+
 }  // namespace
+
+void open_all_dims(Model& model) {
+  for (size_t i = 0; i < model.graph.inputs.size(); ++i) {
+    ValueType& type = model.graph.inputs[i].type;
+    for (size_t k = 0; type.shape && k < type.shape->size(); ++k) (*type.shape)[k] = ModelDim{-1, open_dim_name(i, k)};
+  }
+  for (Value& output : model.graph.outputs) output.type.shape.reset();
+  model.graph.value_info.clear();
+}
+
+LowerOptions relying_on(LowerOptions base, const Model& model, const std::map<std::string, Tensor>& inputs, Known known) {
+  for (size_t i = 0; i < model.graph.inputs.size(); ++i) {
+    const Value& input = model.graph.inputs[i];
+    auto given = inputs.find(input.name);
+    if (given == inputs.end()) continue;
+    const Tensor& tensor = given->second;
+    base.input_shapes[input.name] = has_known_shape(tensor, known) ? tensor.shape : std::vector<int64_t>(tensor.shape.size(), -1);
+    if (has_known_value(tensor, known)) base.input_values[input.name] = tensor;
+    // An open dim is at least 1, unless somebody says otherwise.
+    for (size_t k = 0; known < Known::shapes && !has_known_shape(tensor, known) && k < tensor.shape.size(); ++k)
+      if (tensor.shape[k] == 0) base.dims[open_dim_name(i, k)] = {.name = open_dim_name(i, k), .min = 0, .max = 1'000'000'000};
+  }
+  return base;
+}
+
+bool draws(const CompiledProgram& program) { return std::count(program.routines.begin(), program.routines.end(), "draw_number") > 0; }
 
 std::vector<Value> free_inputs(const Model& model) {
   // Before IR 4 every initialiser had to be listed among the inputs too.
@@ -71,19 +109,13 @@ void require_compilable(const Model& model) {
   throw CompileError({model.path, "", findings.size() == 1 ? text : concat("cannot be compiled, for ", findings.size(), " reasons:\n  ", text)});
 }
 
-Session::Session(Model model, SessionOptions options) : model_(std::move(model)), options_(std::move(options)) { require_compilable(model_); }
-
-bool Session::is_relied_on(const Tensor& tensor, Known known) {
-  return known != Known::shapes && is_numeric(tensor.dtype) && tensor.element_count() <= 64 &&
-         (known == Known::small_inputs || !is_float(tensor.dtype));
+Session::Session(Model model, SessionOptions options) : model_(std::move(model)), options_(std::move(options)), known_(options_.least_known) {
+  if (known_ < Known::shapes) open_all_dims(model_);
+  require_compilable(model_);
 }
 
 std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tensor>& inputs, Known known) {
-  LowerOptions lower = options_.lower;
-  for (const auto& [name, tensor] : inputs) {
-    lower.input_shapes[name] = tensor.shape;
-    if (is_relied_on(tensor, known)) lower.input_values[name] = tensor;
-  }
+  const LowerOptions lower = relying_on(options_.lower, model_, inputs, known);
   try {
     double begin = seconds();
     std::unique_ptr<Graph> graph = lower_model(model_, lower);
@@ -125,9 +157,9 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
     program = &find_or_make(given, known_);
   } catch (const CompileError& first) {
     // Some refusals are only for want of values that are at hand. If none helps, the first reason is the one to tell.
-    for (Known more : {Known::small_integers, Known::small_inputs}) {
-      auto relied_on = [&](const auto& input) { return is_relied_on(input.second, more); };
-      if (more <= known_ || program || std::none_of(given.begin(), given.end(), relied_on)) continue;
+    for (Known more : {Known::lengths, Known::small_integers, Known::small_inputs}) {
+      auto helps = [&](const auto& input) { return has_known_value(input.second, more) || (known_ < Known::shapes && has_known_shape(input.second, more)); };
+      if (more <= known_ || more > options_.most_known || program || std::none_of(given.begin(), given.end(), helps)) continue;
       try {
         program = &find_or_make(given, more);
         known_ = more;
@@ -149,8 +181,8 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
 JitProgram& Session::find_or_make(const std::map<std::string, Tensor>& given, Known known) {
   std::string key;
   for (const auto& [name, tensor] : given) {
-    key += quoted(name) + " " + to_string(tensor.shape) + "\n";
-    if (is_relied_on(tensor, known)) key.append(reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count());
+    key += quoted(name) + " " + (has_known_shape(tensor, known) ? to_string(tensor.shape) : std::to_string(tensor.shape.size())) + "\n";
+    if (has_known_value(tensor, known)) key.append(reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count());
   }
   auto [entry, fresh] = programs_.try_emplace(key);
   if (fresh) {
@@ -181,13 +213,14 @@ std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::str
     run_program(program);
   } catch (const CompileError& first) {
     // A shape input's -1 or 0 has a meaning that only a program which knows the value can give it.
-    auto relied_on = [](const auto& input) { return is_relied_on(input.second, Known::small_integers); };
-    if (known_ != Known::shapes || std::none_of(inputs.begin(), inputs.end(), relied_on)) throw;
+    auto helps = [](const auto& input) { return has_known_value(input.second, Known::small_integers); };
+    if (known_ >= Known::small_integers || options_.most_known < Known::small_integers || std::none_of(inputs.begin(), inputs.end(), helps)) throw;
+    const Known before = known_;
     known_ = Known::small_integers;
     try {
       run_program(program_for(inputs, &ordered));
     } catch (const CompileError&) {
-      known_ = Known::shapes;
+      known_ = before;
       throw first;
     }
   }

@@ -12,11 +12,28 @@
 
 namespace metac {
 
+// What a program may rely on beside dtypes and ranks; each includes what stands before it.
+enum class Known {
+  ranks,           // nothing: every dim is open
+  lengths,         // how many elements integer vectors have: axes, pads and shapes come so, and decide ranks
+  shapes,          // all shapes: what a library for static shapes knows
+  small_integers,  // the values of small inputs of integers too
+  small_inputs,    // and of floats
+};
+
 struct SessionOptions {
   CompileOptions compile;   // compile.cpu must be one that runs here
   LowerOptions lower;       // its input_shapes are overridden by the shapes of what is run
   int threads = 0;          // 0: one per usable CPU
+  // Axes, shapes and scales that come as inputs can decide a rank or a branch: where the least does not do, more is relied
+  // on, up to the most. Below `shapes`, the shapes that the model declares are forgotten.
+  Known least_known = Known::shapes, most_known = Known::small_inputs;
 };
+
+// `base` with all that a program for these inputs may rely on at that level.
+LowerOptions relying_on(LowerOptions base, const Model& model, const std::map<std::string, Tensor>& inputs, Known known);
+// Every dim of the inputs becomes a symbol of its own, and no other shape is declared any more.
+void open_all_dims(Model& model);
 
 // How long the parts of making one specialisation took, in seconds.
 struct SpecialisationTimes {
@@ -38,19 +55,18 @@ class Session {
   const SpecialisationTimes& times() const { return times_; }  // of the last one made
 
  private:
-  // What a program may rely on besides the shapes. Axes, shapes and scales that come as inputs can decide a rank or a
-  // branch: where shapes alone do not do, the values of small inputs (first integers, then all) become part of the key.
-  enum class Known { shapes, small_integers, small_inputs };
-  static bool is_relied_on(const Tensor& tensor, Known known);
   std::unique_ptr<JitProgram> specialise(const std::map<std::string, Tensor>& inputs, Known known);
   JitProgram& find_or_make(const std::map<std::string, Tensor>& given, Known known);
 
   Model model_;
   SessionOptions options_;
-  Known known_ = Known::shapes;  // the least that has worked so far
-  std::map<std::string, std::unique_ptr<JitProgram>> programs_;  // by the shapes (and values relied on), as text
+  Known known_;  // the least that has worked so far
+  std::map<std::string, std::unique_ptr<JitProgram>> programs_;  // by the shapes and values relied on, as text
   SpecialisationTimes times_;
 };
+
+// Does the program draw random numbers?
+bool draws(const CompiledProgram& program);
 
 // The inputs that a caller gives: the graph's, less those that are initialisers only.
 std::vector<Value> free_inputs(const Model& model);

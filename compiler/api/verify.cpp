@@ -50,8 +50,8 @@ Tolerance tolerance_for(const Model& model, Tolerance tolerance) {
   return tolerance;
 }
 
-bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
-  Comparison comparison = compare(got, expected, tolerance);
+bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected, const Tolerance& tolerance, bool drawn) {
+  Comparison comparison = drawn ? compare_distributions(got, expected) : compare(got, expected, tolerance);
   result.max_ulp = std::max(result.max_ulp, comparison.max_ulp);
   result.max_rel = std::max(result.max_rel, comparison.max_rel);
   if (comparison.good) return true;
@@ -73,8 +73,10 @@ class Answerer {
     if (options_.aot)
       library_ = std::make_unique<Library>(path_, inputs, options_.session, options_.seconds, options_.compiler);
     else
-      session_.program_for(inputs, &ordered_);
+      program_ = &session_.program_for(inputs, &ordered_);
   }
+  // Does what was prepared draw random numbers?
+  bool draws() const { return options_.aot ? library_->draws() : metac::draws(program_->compiled()); }
   Outputs run(const NamedTensors& inputs) { return options_.aot ? library_->run(inputs) : session_.run(inputs); }
 
  private:
@@ -82,6 +84,7 @@ class Answerer {
   std::string path_;
   Session session_;
   std::vector<Tensor> ordered_;
+  JitProgram* program_ = nullptr;
   std::unique_ptr<Library> library_;
 };
 
@@ -138,7 +141,7 @@ void verify_data_set(Answerer& answerer, const std::string& folder, const Verify
   Outputs outputs = answerer.run(inputs);
   if (outputs.size() < expected.size()) fail(expected.size(), " outputs expected, ", outputs.size(), " given");
   for (size_t i = 0; i < expected.size(); ++i)
-    if (!add_comparison(result, outputs[i].first, outputs[i].second, expected[i], tolerance_for(answerer.model(), options.tolerance))) return;
+    if (!add_comparison(result, outputs[i].first, outputs[i].second, expected[i], tolerance_for(answerer.model(), options.tolerance), answerer.draws())) return;
 }
 
 }  // namespace
@@ -212,7 +215,7 @@ CaseResult verify_against(const std::string& model, const std::string& npz, cons
     auto expected = arrays.find(name);
     if (expected == arrays.end()) continue;
     ++compared;
-    if (!add_comparison(result, name, tensor, expected->second, tolerance_for(answerer.model(), options.tolerance))) return result;
+    if (!add_comparison(result, name, tensor, expected->second, tolerance_for(answerer.model(), options.tolerance), answerer.draws())) return result;
   }
   if (compared == 0) throw CompileError({npz, "", concat("holds no output of the model under its name")});
   return result;

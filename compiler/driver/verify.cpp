@@ -14,7 +14,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string against, target = "cpu", compiler;
+  std::string against, target = "cpu", compiler, known = "values";
   bool recursive = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
   Tolerance tolerance;
@@ -80,6 +80,8 @@ int run(const Options& o) {
   options.session.threads = o.threads ? o.threads : 1;  // the cores are busy with other cases
   options.tolerance = o.tolerance;
   options.aot = o.aot;
+  if (o.known != "values") options.session.most_known = o.known == "shapes" ? Known::shapes : Known::lengths;
+  if (o.known == "ranks") options.session.least_known = Known::ranks;
   if (o.target == "cuda") {
     if (!o.aot) throw UsageError("--target cuda wants --aot: the in-process compiler makes code for this CPU");
     options.session.compile.target = Target::cuda;
@@ -116,6 +118,9 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--recursive", o->recursive, "all cases below the folder");
   command->add_option("--against", o->against, "a model's inputs and expected outputs, by name")->type_name("FILE.npz");
   command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
+  command->add_option("--known", o->known, "what code may rely on: ranks alone (and the lengths of integer vectors), shapes, as libraries do, or values of small inputs too where it must")
+      ->check(CLI::IsMember({"ranks", "shapes", "values"}))
+      ->capture_default_str();
   command->add_option("--target", o->target, "with --aot: cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--cxx", o->compiler, "with --aot: the C++ compiler of everything; default as in metac compile")->type_name("PROGRAM");
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Runs ONNX's backend cases through `metac verify --recursive` and judges every answer.
 
-    python3 run_cases.py --metac build/release/bin/metac --cases DIR [--sample N --seed S] [--only REGEX] [--aot [--cxx PROGRAM]] [--fusion F] [--csv FILE]
+    python3 run_cases.py --metac build/release/bin/metac --cases DIR [--sample N --seed S] [--only REGEX] [--known ranks|shapes|values] [--aot [--cxx PROGRAM]] [--fusion F] [--csv FILE]
     DIR is what generate_cases.py wrote.
 
 A case must pass, or be refused by name (`skipped`, with the operator, opset or type in the reason). Three things are
 failures: a wrong answer, a crash or a case without a verdict, and a refusal although every operator of the case is in
-`metac operators` and its types are float32, integers, bool and 8-bit. Exceptions stand in expected.txt, one a line
-with its reason; a line whose case passes is a failure too, so that the list can only shrink.
+`metac operators` and its types are floats of 16 to 64 bits, integers, bool and 8-bit. Exceptions stand in expected.txt, one a
+line with its reason; a line whose case passes is a failure too, so that the list can only shrink. `category/name @shapes` is one
+with --known shapes or ranks alone, `category/name @ranks` with ranks.
+--known is `metac verify`'s: what code may rely on. `shapes` is what an ahead-of-time library knows, in this process; with `ranks`
+every dim of every input is open.
 The last line is 'N passed, N failed, N skipped'.
 """
 import argparse
@@ -22,18 +25,24 @@ import subprocess
 import sys
 import tempfile
 
-FIRST_TIER = {"float", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
+TIERS = {"float", "double", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
 LIST = pathlib.Path(__file__).with_name("expected.txt")
 
 
-def expected_failures():
-    """{case: reason} from lines `category/name: reason`."""
+def expected_failures(known):
+    """{case: reason} from lines `category/name[ @level]: reason`, of the levels that `known` has."""
     lines = [line for line in LIST.read_text().splitlines() if line.strip() and not line.startswith("#")]
     pairs = [line.split(":", 1) for line in lines]
     for pair in pairs:
         if len(pair) != 2 or not pair[1].strip():
             sys.exit(f"{LIST}: '{pair[0]}' has no reason")
-    return {case.strip(): reason.strip() for case, reason in pairs}
+    levels = {"values": [""], "shapes": ["", "shapes"], "ranks": ["", "shapes", "ranks"]}[known]
+    found = {}
+    for case, reason in pairs:
+        name, _, level = case.partition(" @")
+        if level.strip() in levels:
+            found[name.strip()] = reason.strip()
+    return found
 
 
 def supported_operators(metac):
@@ -73,7 +82,7 @@ def judge(case, row, verdict, operators, exceptions):
     if case in exceptions:
         return "expected", exceptions[case]
     if status in ("skipped", "skip"):
-        within = set(row["dtypes"].split()) <= FIRST_TIER and not row["containers"].replace("subgraph", "").strip()
+        within = set(row["dtypes"].split()) <= TIERS and not row["containers"].replace("subgraph", "").strip()
         if within and set(row["ops"].split()) <= operators:
             return "failed", f"refused although its operators are supported: {detail}"
         if not detail:
@@ -89,6 +98,7 @@ def main():
     parser.add_argument("--sample", type=int, help="this many cases, drawn by --seed, instead of all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="regular expression on category/name")
+    parser.add_argument("--known", choices=["ranks", "shapes", "values"], default="values")
     parser.add_argument("--aot", action="store_true")
     parser.add_argument("--cxx", help="with --aot: the compiler of everything")
     parser.add_argument("--fusion", choices=["paper", "greedy", "best"], default="best")
@@ -97,14 +107,14 @@ def main():
     cases_dir = arguments.cases.resolve()
     with open(cases_dir / "index.csv", newline="") as file:
         index = {f"{r['category']}/{r['name']}": r for r in csv.DictReader(file)}
-    operators, exceptions = supported_operators(arguments.metac), expected_failures()
+    operators, exceptions = supported_operators(arguments.metac), expected_failures("shapes" if arguments.aot and arguments.known == "values" else arguments.known)
     for case in exceptions.keys() - index.keys():
         print(f"FAIL  {case} is in {LIST.name} but no such case exists")
     chosen = [c for c in index if re.search(arguments.only, c)]
     if arguments.sample and arguments.sample < len(chosen):
         chosen = random.Random(arguments.seed).sample(chosen, arguments.sample)
 
-    extra = ["--fusion", arguments.fusion] + (["--aot"] if arguments.aot else []) + (["--cxx", arguments.cxx] if arguments.cxx else [])
+    extra = ["--fusion", arguments.fusion, "--known", arguments.known] + (["--aot"] if arguments.aot else []) + (["--cxx", arguments.cxx] if arguments.cxx else [])
     if len(chosen) == len(index):
         verdicts = verify(arguments.metac, cases_dir, extra)
     else:

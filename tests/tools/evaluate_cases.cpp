@@ -1,8 +1,9 @@
-// evaluate_cases [--open | --grad ORDER] [--verbose] [--timeout S] DIR...
+// evaluate_cases [--known ranks|shapes|values | --grad ORDER] [--verbose] [--timeout S] DIR...
 // Runs ONNX-style case folders (model.onnx, test_data_set_*/input_k.pb, output_k.pb) on the reference evaluator: what the
 // operators' lowerings mean, before any kernel is made. Each case runs in a process of its own, so a crash or a hang is
-// that case's failure. --open leaves every dim of every input open. --grad checks derivatives up to ORDER at the case's
-// inputs instead of its outputs. A DIR without model.onnx stands for its subfolders.
+// that case's failure. --known says what a lowering may rely on: the values of small inputs where shapes do not do (the
+// default), shapes, or ranks alone (every dim open but the lengths of integer vectors). --grad checks derivatives up to ORDER
+// at the case's inputs instead of its outputs. A DIR without model.onnx stands for its subfolders.
 // Ends with 'N passed, N failed, N skipped'; a case is skipped when check_model names what is missing. Exit status 3 on
 // a failure. The tolerances are those of ONNX's own runner: rtol 1e-3, atol 1e-7 or what data.json says; integers exact.
 #include <sys/wait.h>
@@ -19,6 +20,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "compiler/api/compare.h"
+#include "compiler/api/session.h"
 #include "compiler/api/verify_gradient.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
@@ -83,20 +86,15 @@ std::string difference(const Tensor& got, const Tensor& expected, const Toleranc
   return "";
 }
 
-// Every dim of every input becomes a symbol of its own; the outputs' declared shapes no longer apply.
-void leave_open(Model& model) {
-  for (Value& input : model.graph.inputs)
-    if (input.type.shape)
-      for (ModelDim& dim : *input.type.shape) dim = ModelDim{};
-  for (Value& output : model.graph.outputs) output.type.shape.reset();
-  model.graph.value_info.clear();
+bool draws(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op* op) { return op->routine == "draw_number"; });
 }
 
-Outcome run_case(const fs::path& folder, bool open, int order) {
+Outcome run_case(const fs::path& folder, Known known, int order) {
   Outcome outcome;
   try {
     Model model = read_onnx((folder / "model.onnx").string());
-    if (open) leave_open(model);
+    if (known < Known::shapes) open_all_dims(model);
     std::vector<std::string> names;
     for (const Node& n : model.graph.nodes)
       if (std::find(names.begin(), names.end(), n.op_type) == names.end()) names.push_back(n.op_type);
@@ -117,13 +115,11 @@ Outcome run_case(const fs::path& folder, bool open, int order) {
     }
     for (const fs::path& set : sets) {
       const std::vector<Tensor> inputs = read_series(set, "input_"), expected = read_series(set, "output_");
-      LowerOptions options;
       std::map<std::string, Tensor> given;
-      for (size_t k = 0; k < inputs.size() && k < input_names.size(); ++k) {
-        given[input_names[k]] = inputs[k];
-        options.input_shapes[input_names[k]] = open ? std::vector<int64_t>(inputs[k].shape.size(), -1) : inputs[k].shape;
-      }
+      for (size_t k = 0; k < inputs.size() && k < input_names.size(); ++k) given[input_names[k]] = inputs[k];
+      LowerOptions options = relying_on({}, model, given, std::min(known, Known::shapes));
       std::vector<Tensor> got;
+      bool drawn = false;
       if (order > 0) {
         for (const auto& [name, tensor] : given)  // floats are what is varied
           if (!is_float(tensor.dtype)) options.input_values[name] = tensor;
@@ -133,17 +129,16 @@ Outcome run_case(const fs::path& folder, bool open, int order) {
         continue;
       }
       try {
-        got = evaluate(*lower_model(model, options), given);
-      } catch (const CompileError&) {  // axes and shapes as inputs: their values decide ranks
-        // A value that is relied on has a shape that is known.
-        options.input_values = given;
-        for (const auto& [name, tensor] : given)
-          if (tensor.element_count() <= 64 && !is_float(tensor.dtype)) options.input_shapes[name] = tensor.shape;
-        got = evaluate(*lower_model(model, options), given);
+        const std::unique_ptr<Graph> graph = lower_model(model, options);
+        drawn = draws(*graph);
+        got = evaluate(*graph, given);
+      } catch (const CompileError&) {
+        if (known == Known::shapes) throw;
+        got = evaluate(*lower_model(model, relying_on({}, model, given, known == Known::ranks ? Known::lengths : Known::small_inputs)), given);
       }
       if (got.size() != expected.size()) return {'F', outcome.operators, concat(got.size(), " outputs, expected ", expected.size())};
       for (size_t k = 0; k < got.size(); ++k)
-        if (std::string text = difference(got[k], expected[k], tolerance); !text.empty()) return {'F', outcome.operators, concat("output ", k, " ", text)};
+        if (std::string text = drawn ? compare_distributions(got[k], expected[k]).detail : difference(got[k], expected[k], tolerance); !text.empty()) return {'F', outcome.operators, concat("output ", k, " ", text)};
     }
     outcome.status = 'P';
   } catch (const CompileError& error) {
@@ -158,7 +153,7 @@ Outcome run_case(const fs::path& folder, bool open, int order) {
 }
 
 // In a process of its own; its answer comes through a pipe as "status operators\ndetail".
-Outcome run_apart(const fs::path& folder, bool open, int order, int timeout) {
+Outcome run_apart(const fs::path& folder, Known known, int order, int timeout) {
   int ends[2];
   if (pipe(ends) != 0) return {'F', "", "no pipe"};
   std::cout.flush();
@@ -166,7 +161,7 @@ Outcome run_apart(const fs::path& folder, bool open, int order, int timeout) {
   if (child == 0) {
     close(ends[0]);
     alarm(timeout);
-    const Outcome outcome = run_case(folder, open, order);
+    const Outcome outcome = run_case(folder, known, order);
     const std::string text = std::string(1, outcome.status) + outcome.operators + "\n" + outcome.detail;
     for (size_t at = 0; at < text.size();) {
       const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -193,12 +188,14 @@ Outcome run_apart(const fs::path& folder, bool open, int order, int timeout) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool open = false, verbose = false;
+  bool verbose = false;
+  Known known = Known::small_inputs;
+  const std::map<std::string, Known> levels = {{"ranks", Known::ranks}, {"shapes", Known::shapes}, {"values", Known::small_inputs}};
   int timeout = 60, order = 0;
   std::vector<fs::path> cases;
   for (int k = 1; k < argc; ++k) {
     const std::string word = argv[k];
-    if (word == "--open") open = true;
+    if (word == "--known" && k + 1 < argc && levels.count(argv[k + 1])) known = levels.at(argv[++k]);
     else if (word == "--verbose") verbose = true;
     else if (word == "--grad" && k + 1 < argc) order = std::atoi(argv[++k]);
     else if (word == "--timeout" && k + 1 < argc) timeout = std::atoi(argv[++k]);
@@ -217,7 +214,7 @@ int main(int argc, char** argv) {
   std::array<int, 3> total{};
   std::map<std::string, int> reasons;
   for (const fs::path& folder : cases) {
-    const Outcome outcome = run_apart(folder, open, order, timeout);
+    const Outcome outcome = run_apart(folder, known, order, timeout);
     const int column = outcome.status == 'P' ? 0 : outcome.status == 'F' ? 1 : 2;
     ++total[column];
     ++by_operator[outcome.operators][column];
