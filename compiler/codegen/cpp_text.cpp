@@ -66,7 +66,11 @@ std::string print_call(Expr e, const Bounds& bounds, int outer) {
     case Fn::floor_mod:
       if (bounds.interval(a).low >= 0 && bounds.interval(b).low > 0) return wrap(print(a, bounds, 2) + (e->fn == Fn::floor_div ? " / " : " % ") + print(b, bounds, 3), 2);
       break;
-    case Fn::select: return "(" + print(a, bounds, 0) + " ? " + print(b, bounds, 0) + " : " + print(e->args[2], bounds, 0) + ")";
+    case Fn::select: {
+      // Of two literals the result would be an int.
+      const bool literals = b.if_int() && e->args[2].if_int() && b->dtype == DType::i64;
+      return "(" + print(a, bounds, 0) + " ? " + (literals ? concat("int64_t(", print(b, bounds, 0), ")") : print(b, bounds, 0)) + " : " + print(e->args[2], bounds, 0) + ")";
+    }
     case Fn::lt: return wrap(print(a, bounds, 1) + " < " + print(b, bounds, 1), 0);
     case Fn::le: return wrap(print(a, bounds, 1) + " <= " + print(b, bounds, 1), 0);
     case Fn::eq: return wrap(print(a, bounds, 1) + " == " + print(b, bounds, 1), 0);
