@@ -209,14 +209,17 @@ class Compilation {
   bool depends_on_constants(const Group& group, const FusedRegion&, const std::function<bool(const Var*)>& constant) const {
     bool all = true, any = false;
     for (const Definition& d : group.stages) {
-      all &= is_static(d.domain);
+      all &= is_static(d.domain) && is_static(d.out->shape());
       visit_loads(d, [&](Expr n) {
         bool inside = std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& s) { return s.out->id == n->id; });
         any |= !inside;
         all &= inside || constant(graph_.vars()[static_cast<size_t>(n->id)].get());
       });
-      for (Expr e : {d.body, d.epilogue})
-        if (e) all &= !any_of(e, [](Expr n) { return n->kind == ExprKind::symbol; });
+      auto check = [&all](Expr e) { all &= !e || !any_of(e, [](Expr n) { return n->kind == ExprKind::symbol; }); };
+      check(d.body);
+      check(d.epilogue);
+      for (Expr e : d.conditions) check(e);
+      for (Expr e : d.out_index) check(e);
     }
     return all && any;
   }
