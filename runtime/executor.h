@@ -128,7 +128,7 @@ class ExecutorOn {
   Memory arena_, scratch_, staging_;
   Array<Block> host_results_;             // on a GPU, per output: where the caller gave no memory
   Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
-  int64_t planned_bytes_ = 0;
+  int64_t planned_bytes_ = 0, draws_ = 0;
   bool planned_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;

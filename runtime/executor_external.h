@@ -84,6 +84,7 @@ bool ExecutorOn<Device>::external(const Step& step) {
     next_dims += tensors[k].rank;
   }
   RoutineCall call{};
+  call.draws = &draws_;
   call.inputs = tensors.data();
   call.input_count = step.inputs;
   call.outputs = tensors.data() + step.inputs;

@@ -26,6 +26,7 @@ struct RoutineCall {
   int64_t* symbols;        // to set before prepare_outputs(), where the step binds any
   int32_t symbol_count;
   Failure* failure;
+  int64_t* draws;          // of this context so far; draw_number counts them
   void* executor;
   bool (*prepare)(RoutineCall& call);
 

@@ -1,7 +1,9 @@
 // External routines by name, as routines_contract.h describes them.
 #pragma once
+#include "routines/draw_number.h"
 #include "routines/non_max_suppression.h"
 #include "routines/nonzero.h"
+#include "routines/reinterpret_bits.h"
 #include "routines/top_k.h"
 #include "routines/unique.h"
 
@@ -9,8 +11,10 @@ namespace METAC_RUNTIME_NAMESPACE {
 
 inline const RoutineEntry* all_routines(int32_t* count) {
   static constexpr RoutineEntry table[] = {
+      {"draw_number", &draw_number},
       {"non_max_suppression", &non_max_suppression},
       {"nonzero", &nonzero},
+      {"reinterpret_bits", &reinterpret_bits},
       {"top_k", &top_k},
       {"unique", &unique},
   };

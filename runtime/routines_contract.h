@@ -29,6 +29,12 @@
 //     selected: int64 [n, 3] = (batch, class, box); symbols[0] = n. Per batch and class: boxes with score >
 //     score_threshold, by falling score (ties: lower index first), each kept unless its intersection over union with a kept
 //     one is > iou_threshold, until max_output_boxes_per_class are kept (<= 0: none).
+//
+// reinterpret_bits(x) -> y
+//     x's bytes as another type of the same size and shape. dtypes: all numeric.
+//
+// draw_number() -> n
+//     n: int64, rank 0: how often this routine has been called before in this context. The counter of random operators.
 #pragma once
 
 namespace metac_routines {
@@ -36,6 +42,8 @@ namespace metac_routines {
 constexpr const char* top_k = "top_k";
 constexpr const char* nonzero = "nonzero";
 constexpr const char* unique = "unique";
+constexpr const char* reinterpret_bits = "reinterpret_bits";
+constexpr const char* draw_number = "draw_number";
 constexpr const char* non_max_suppression = "non_max_suppression";
 
 }  // namespace metac_routines

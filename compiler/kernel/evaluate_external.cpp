@@ -78,7 +78,9 @@ std::vector<Tensor> call_external(const Op& op, const std::vector<const Tensor*>
   for (const Tensor* t : inputs) given.push_back(t ? view_of(*t, t->bytes.get()) : rt::RoutineTensor{});
   const std::vector<rt::RoutineAttribute> attributes = attributes_of(op);
   rt::Failure failure;
+  static thread_local int64_t draws = 0;  // the evaluator has no context that lasts
   rt::RoutineCall call{};
+  call.draws = &draws;
   call.inputs = given.data();
   call.input_count = static_cast<int32_t>(given.size());
   call.outputs = host.views.data();

@@ -1,4 +1,4 @@
-// Cast and CastLike. Float to integer truncates; what does not fit is undefined by ONNX and never traps here.
+// Cast, CastLike and BitCast. Float to integer truncates; what does not fit is undefined by ONNX and never traps here.
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -44,6 +44,17 @@ METAC_OPERATOR("CastLike")
       if (!is_numeric(to)) fail("casting to strings is not supported");
       lower_cast(n, to);
     });
+
+METAC_OPERATOR("BitCast").since({26}).inputs(1).outputs(1).required("to", Kind::integer).lower([](Lowering& n) {
+  Graph& g = n.graph();
+  Var* x = n.input(0);
+  DType to = require_onnx_dtype(n.integer("to", 0), "to");
+  if (!is_numeric(x->dtype()) || !is_numeric(to)) fail("the bits of strings cannot be taken");
+  if (size_of(to) != size_of(x->dtype())) fail("to: ", name_of(to), " has not the size of ", name_of(x->dtype()));
+  // A bool is held as 0 or 1, and stays one.
+  if (is_bool(x->dtype()) || is_bool(to) || (is_integer(x->dtype()) && is_integer(to))) return n.set_output(0, cast(g, x, to));
+  n.set_output(0, g.external("reinterpret_bits", {x}, {Type{TypeKind::tensor, to, x->shape()}})[0]);
+});
 
 }  // namespace
 }  // namespace metac

@@ -1,5 +1,5 @@
 // Values out of nothing or out of a shape alone: Constant, ConstantOfShape, EyeLike, Range, OneHot, Trilu; and the operators
-// that pass a value through: Identity, Dropout.
+// that passes a value through: Identity.
 #include <cmath>
 
 #include "compiler/ops/onnx_dtypes.h"
@@ -156,32 +156,6 @@ METAC_OPERATOR("Trilu").since({14}).inputs(1, 2).outputs(1).attribute("upper", K
 METAC_OPERATOR("Identity").since({1, 13, 14, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1).lower([](Lowering& n) {
   n.set_output(0, n.input(0));
 });
-
-// For inference: the input itself, and a mask that keeps everything. Random dropout needs a generator, which only training
-// has.
-METAC_OPERATOR("Dropout")
-    .since({1, 6, 7, 10, 12, 13, 22})
-    .inputs(1, 3)
-    .outputs(1, 2)
-    .attribute("is_test", Kind::integer, 1, 7)
-    .attribute("consumed_inputs", Kind::integers, 1, 6)
-    .attribute("ratio", Kind::real, 1, 12)
-    .attribute("seed", Kind::integer, 12)
-    .lower([](Lowering& n) {
-      Graph& g = n.graph();
-      if (Var* training = n.optional_input(2)) {
-        auto mode = known_numbers(training);
-        auto ratio = n.optional_input(1) ? known_numbers(n.input(1)) : std::vector<double>{0.5};
-        bool drops = !ratio || ratio->size() != 1 || (*ratio)[0] != 0;
-        if (drops && (!mode || mode->size() != 1)) fail("training_mode must be a constant");
-        if (drops && (*mode)[0] != 0) fail("dropout in training mode is not supported; export the model for inference");
-      }
-      n.set_output(0, n.input(0));
-      if (n.wants_output(1)) {
-        DType dtype = n.opset() >= 10 ? DType::boolean : n.input(0)->dtype();
-        n.set_output(1, fill(g, n.input(0)->shape(), constant_of(dtype, 1)));
-      }
-    });
 
 }  // namespace
 }  // namespace metac

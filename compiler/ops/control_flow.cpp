@@ -1,4 +1,4 @@
-// If and Loop. A constant condition picks its branch at compile time; a short loop whose trips are known is unrolled. What
+// If and Loop, and what is left of optional values. A constant condition picks its branch at compile time; a short loop whose trips are known is unrolled. What
 // is left becomes a region of the Graph.
 #include "compiler/ops/carried_loop.h"
 #include "compiler/ops/shape_operands.h"
@@ -191,6 +191,12 @@ METAC_OPERATOR("Loop")
     .outputs(1, -1)
     .required("body", Kind::graph)
     .lower(lower_loop);
+
+// Of what this build knows, a tensor is always there, and an input that is left out never.
+METAC_OPERATOR("OptionalHasElement").since({15, 18, 28}).inputs(0, 1).outputs(1).lower([](Lowering& n) {
+  n.set_output(0, scalar(n.graph(), DType::boolean, n.optional_input(0) ? 1 : 0));
+});
+METAC_OPERATOR("OptionalGetElement").since({15, 18, 28}).inputs(1).outputs(1).lower([](Lowering& n) { n.set_output(0, n.input(0)); });
 
 }  // namespace
 }  // namespace metac

@@ -39,6 +39,7 @@ struct Call {
   std::vector<RoutineAttribute> attributes;
   Failure failure;
   int64_t symbol = -1;
+  int64_t* draws = nullptr;
 
   bool operator()(const char* name) {
     int32_t count = 0;
@@ -59,6 +60,7 @@ struct Call {
     call.symbols = &symbol;
     call.symbol_count = 1;
     call.failure = &failure;
+    call.draws = draws;
     call.executor = this;
     call.prepare = [](RoutineCall& c) {
       Call& self = *static_cast<Call*>(c.executor);
@@ -179,6 +181,25 @@ TEST(Routines, NonMaxSuppressionKeepsTheBest) {
   call.outputs = {array<int64_t>(ScalarType::i64, {-1, 3}, {})};
   ASSERT_TRUE(call("non_max_suppression"));
   EXPECT_THAT(call.outputs[0].values<int64_t>(), ElementsAre(0, 0, 3, 0, 0, 0));
+}
+
+TEST(Routines, ReinterpretsBits) {
+  Call call;
+  call.inputs = {array<float>(ScalarType::f32, {3}, {1, -2, 0})};
+  call.outputs = {array<int32_t>(ScalarType::i32, {3}, {})};
+  ASSERT_TRUE(call("reinterpret_bits"));
+  EXPECT_THAT(call.outputs[0].values<int32_t>(), ElementsAre(0x3f800000, static_cast<int32_t>(0xc0000000), 0));
+}
+
+TEST(Routines, DrawNumberCounts) {
+  int64_t draws = 0;
+  for (int64_t expected : {0, 1, 2}) {
+    Call call;
+    call.draws = &draws;
+    call.outputs = {array<int64_t>(ScalarType::i64, {}, {})};
+    ASSERT_TRUE(call("draw_number"));
+    EXPECT_THAT(call.outputs[0].values<int64_t>(), ElementsAre(expected));
+  }
 }
 
 }  // namespace
