@@ -18,9 +18,8 @@ void lower_causal_convolution(Lowering& n) {
   std::string activation = n.string("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish")
     fail("activation must be none, silu or swish, found ", quoted(activation));
-  const int64_t* channels = w->shape()[0].if_int();
-  if (!channels) fail("the channels of weight must be known, its shape is ", to_string(w->shape()));
-  require_equal(g, x->shape()[1], *channels,
+  Dim channels = w->shape()[0];
+  require_equal(g, x->shape()[1], channels,
                 concat("channels of input ", to_string(x->shape()), " and weight ", to_string(w->shape())));
   require_equal(g, w->shape()[1], 1, concat("middle axis of weight ", to_string(w->shape())));
   Expr kept = w->shape()[2] - Expr(1);
@@ -38,7 +37,7 @@ void lower_causal_convolution(Lowering& n) {
   window.in = whole->shape()[2];
   window.kernel = w->shape()[2];
   window.out = x->shape()[2];
-  Var* y = convolve(g, widen(g, whole), widen(g, w), {window}, *channels);
+  Var* y = convolve(g, widen(g, whole), widen(g, w), {window}, channels);
   if (bias) {
     require_rank(bias, 1, "bias");
     y = map(g, Fn::add, y, per_channel(g, widen(g, bias), 3));

@@ -1,6 +1,8 @@
 // CumSum and CumProd as reductions: out[i] reduces all x[j] with j <= i. That takes n * n steps for an axis of n elements,
 // so long axes are cut into blocks: prefixes inside each block, prefixes of the blocks' totals, one combination.
 #include "compiler/ir/bounds.h"
+#include "compiler/ops/axis_set.h"
+#include "compiler/ops/running_reduction.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -23,7 +25,9 @@ Var* short_prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool rever
   return reduce(g, spread, {last + 1}, reduction, false);
 }
 
-Var* prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {
+}  // namespace
+
+Var* running_reduction(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {
   int last = x->rank() - 1;
   Dim extent = x->shape()[last];
   if (extent.if_int() && extent.as_int() <= 2 * block) return short_prefix(g, x, reduction, exclusive, reverse);
@@ -36,7 +40,7 @@ Var* prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {
   Var* inside = short_prefix(g, parts, reduction, exclusive, reverse);
   Var* totals = reduce(g, parts, {last + 1}, reduction, false);
   Var* before =
-      blocks.if_int() ? prefix(g, totals, reduction, true, reverse) : short_prefix(g, totals, reduction, true, reverse);
+      blocks.if_int() ? running_reduction(g, totals, reduction, true, reverse) : short_prefix(g, totals, reduction, true, reverse);
   std::vector<Expr> at = identity_indices(last);
   at.push_back(floor_div(axis(last), block));
   Var* base = g.reindex({before}, x->shape(), at);
@@ -45,25 +49,17 @@ Var* prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {
   return elementwise(g, {base, own}, [&](const std::vector<Expr>& v) { return combine(reduction, v[0], v[1]); });
 }
 
+namespace {
+
 LowerFunction lower_cumulative(Reduce reduction) {
   return [reduction](Lowering& n) {
     Graph& g = n.graph();
     Var* x = n.input(0);
     if (x->rank() == 0) fail("the input is a scalar");
     if (is_bool(x->dtype())) fail("the input must be numeric, not bool");
-    Expr at = index_scalar(g, n.input(1), "axis");
-    if (!at.if_int()) fail("the axis must be a constant");
-    int along = check_axis(at.as_int(), x->rank());
-    // The axis goes last and comes back.
-    std::vector<int> to_last, back(x->rank());
-    for (int k = 0; k < x->rank(); ++k)
-      if (k != along) to_last.push_back(k);
-    to_last.push_back(along);
-    for (int k = 0; k < x->rank(); ++k) back[to_last[k]] = k;
-    bool moved = along != x->rank() - 1;
-    Var* y = prefix(g, moved ? transpose(g, x, to_last) : x, reduction, n.integer("exclusive", 0) != 0,
-                    n.integer("reverse", 0) != 0);
-    n.set_output(0, moved ? transpose(g, y, back) : y);
+    AxisSet along(g, reshape(g, n.input(1), {1}), x->rank(), "axis");
+    Var* y = running_reduction(g, axis_to_last(g, x, along), reduction, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0);
+    n.set_output(0, axis_from_last(g, y, along));
   };
 }
 METAC_OPERATOR("CumSum")

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "compiler/ops/arithmetic.h"
+#include "compiler/ops/axis_set.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -71,26 +72,26 @@ void lower_dft(Lowering& n) {
   Graph& g = n.graph();
   Var* x = n.input(0);
   require_signal(x, "input");
-  int64_t rank = x->rank(), along = n.integer("axis", 1);
-  if (n.opset() >= 20) {
-    along = -2;
-    if (n.optional_input(2)) {
-      Expr given = index_element(g, reshape(g, n.input(2), {1}), 0, "axis");
-      if (!given.if_int()) fail("axis must be known when compiling");
-      along = given.as_int();
-    }
-  }
-  if (along < -rank || along >= rank) fail("axis ", along, " is out of range for rank ", rank);
-  if (along < 0) along += rank;
-  if (along == rank - 1) fail("axis ", along, " is the one of real and imaginary parts");
+  AxisSet along({n.opset() < 20 ? n.integer("axis", 1) : -2}, x->rank());
+  if (n.opset() >= 20 && n.optional_input(2)) along = AxisSet(g, reshape(g, n.input(2), {1}), x->rank(), "axis");
+  if (along.number(0).is_int(x->rank() - 1)) fail("axis ", x->rank() - 1, " is the one of real and imaginary parts");
+  g.require(not_equal(along.number(0), Expr(x->rank() - 1)), "DFT: the last axis is the one of real and imaginary parts");
   bool inverse = n.integer("inverse", 0) != 0, onesided = n.integer("onesided", 0) != 0;
   if (onesided && !inverse)
     require_equal(g, x->shape().back(), 1, "a one-sided transform is of real values; parts of the input");
   if (onesided && inverse)
     require_equal(g, x->shape().back(), 2, "a one-sided inverse transform is of complex values; parts of the input");
-  Expr length = scalar_operand(n, 1, "dft_length", 1), extent = x->shape()[static_cast<size_t>(along)];
+  // An axis that only the run knows goes before the parts.
+  Var* moved = widen(g, x);
+  std::vector<int> parts_last = all_axes(x->rank() + 1);
+  std::swap(parts_last[static_cast<size_t>(x->rank())], parts_last[static_cast<size_t>(x->rank() - 1)]);
+  if (!along.known()) moved = transpose(g, axis_to_last(g, moved, along), parts_last);
+  int at = along.known() ? along.values()[0] : x->rank() - 1;
+  Expr length = scalar_operand(n, 1, "dft_length", 1), extent = moved->shape()[static_cast<size_t>(at)];
   if (!length) length = onesided && inverse ? (extent - Expr(1)) * Expr(2) : extent;
-  n.set_output(0, cast(g, transform(g, widen(g, x), static_cast<int>(along), length, inverse, onesided), x->dtype()));
+  Var* y = transform(g, moved, at, length, inverse, onesided);
+  if (!along.known()) y = axis_from_last(g, transpose(g, y, parts_last), along);
+  n.set_output(0, cast(g, y, x->dtype()));
 }
 
 // signal [batch, length, 1 or 2] -> [batch, frames, frequencies, 2]

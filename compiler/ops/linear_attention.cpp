@@ -18,6 +18,15 @@ Var* by_time(Graph& g, Var* x, int64_t heads, std::string_view what) {
   return g.reindex({widen(g, x)}, {x->shape()[1], x->shape()[0], heads, size}, {axis(1), axis(0), axis(2) * size + axis(3)});
 }
 
+// One rate per head, or one for all: [B, T, heads or 1] -> [T, B, heads or 1, 1], widened.
+Var* rates_by_time(Graph& g, Var* beta, int64_t heads) {
+  require_rank(beta, 3, "beta");
+  Expr width = beta->shape()[2], one = equal(width, Expr(1));
+  if (width.if_int()) return by_time(g, beta, width.is_int(1) ? 1 : heads, "beta");
+  g.require(logical_or(one, equal(width, Expr(heads))), concat("the last axis of beta ", to_string(beta->shape()), " must be ", heads, " heads or 1"));
+  return g.reindex({widen(g, beta)}, {beta->shape()[1], beta->shape()[0], heads, 1}, {axis(1), axis(0), select(one, Expr(0), axis(2))});
+}
+
 Var* at_time(Graph& g, Var* x, Expr t) {
   return g.reindex({x}, {x->shape()[1], x->shape()[2], x->shape()[3]}, {t, axis(0), axis(1), axis(2)});
 }
@@ -43,7 +52,7 @@ void lower_linear_attention(Lowering& n) {
   Dim steps = q->shape()[0], batch = q->shape()[1], key_size = k->shape()[3], value_size = v->shape()[3];
   require_equal(g, q->shape()[3], key_size, "head sizes of query and key");
   if (decay) decay = by_time(g, decay, heads, "decay");  // [T, B, heads, key_size or 1]
-  if (beta) beta = by_time(g, beta, beta->rank() == 3 && beta->shape()[2].is_int(1) ? 1 : heads, "beta");
+  if (beta) beta = rates_by_time(g, beta, heads);
   Shape state_shape{batch, heads, key_size, value_size};
   DType wide = q->dtype();
   Var* state = past ? widen(g, past) : fill(g, state_shape, constant_of(wide, 0));

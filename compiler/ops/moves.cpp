@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/ops/axis_set.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -126,61 +127,60 @@ Expr tame(Expr e) {
 struct AxisSlice {
   Expr start, extent;
 };
-AxisSlice slice_axis(const Graph& g, Dim dim, Expr start, Expr end, Expr step, bool forward) {
+// A step that only data knows may go either way.
+AxisSlice slice_axis(const Graph& g, Dim dim, Expr start, Expr end, Expr step) {
   auto position = [&](Expr e) { return simplified(g, select(e < Expr(0), e + dim, e)); };
   auto clamp = [&](Expr e, Expr low, Expr high) { return simplified(g, min(max(e, low), high)); };
   start = position(tame(start));
   end = position(tame(end));
-  if (forward) {
-    start = clamp(start, 0, dim);
-    end = clamp(end, 0, dim);
-    return {start, simplified(g, max(ceil_div(end - start, step), 0))};
-  }
-  start = clamp(start, 0, dim - Expr(1));
-  end = clamp(end, -1, dim - Expr(1));
-  return {start, simplified(g, max(ceil_div(start - end, -step), 0))};
+  Expr last = dim - Expr(1), forward = Expr(0) < step;
+  start = select(forward, clamp(start, 0, dim), clamp(start, 0, last));
+  end = select(forward, clamp(end, 0, dim), clamp(end, -1, last));
+  Expr count = step.if_int() && step.as_int() < 0 ? ceil_div(start - end, -step) : step.if_int() ? ceil_div(end - start, step) : -floor_div(start - end, step);
+  return {start, simplified(g, max(count, 0))};
 }
 
 void lower_slice(Lowering& n) {
   Graph& g = n.graph();
   Var* x = n.input(0);
   std::vector<Expr> starts, ends, steps;
-  std::vector<int64_t> axes;
+  std::vector<int64_t> numbers;
   if (n.opset() < 10) {
     for (int64_t v : n.integers("starts")) starts.push_back(v);
     for (int64_t v : n.integers("ends")) ends.push_back(v);
-    axes = n.integers("axes");
+    numbers = n.integers("axes");
   } else {
     starts = index_elements(g, n.input(1), "a start");
     ends = index_elements(g, n.input(2), "an end");
-    if (n.optional_input(3)) axes = known_integers(g, n.input(3), "axes");
     if (n.optional_input(4)) steps = index_elements(g, n.input(4), "a step");
   }
-  if (axes.empty())
-    for (size_t k = 0; k < starts.size(); ++k) axes.push_back(static_cast<int64_t>(k));
+  Var* operand = n.opset() < 10 ? nullptr : n.optional_input(3);
+  if (!operand && numbers.empty())
+    for (size_t k = 0; k < starts.size(); ++k) numbers.push_back(static_cast<int64_t>(k));
+  AxisSet axes = operand ? AxisSet(g, operand, x->rank()) : AxisSet(numbers, x->rank());
   if (steps.empty()) steps.assign(starts.size(), Expr(1));
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     fail("starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(),
          " entries; they must agree");
-  std::vector<int> at = check_axes(axes, x->rank());
-  std::vector<Expr> extents;
-  for (size_t k = 0; k < at.size(); ++k) {
-    if (steps[k].is_int(0)) fail("the step of axis ", at[k], " is 0");
-    // A step that only data knows is taken to go forward, which is checked.
-    if (!steps[k].if_int())
-      g.require(Expr(1) <= steps[k],
-                concat("Slice: the step of axis ", at[k], " must be positive where it is not constant"));
+  for (size_t k = 0; k < steps.size(); ++k) {
+    if (steps[k].is_int(0)) fail("the step of axis ", to_string(axes.number(k)), " is 0");
+    g.require(not_equal(steps[k], Expr(0)), "Slice: a step is 0");
     steps[k] = tame(steps[k]);
-    AxisSlice s =
-        slice_axis(g, x->shape()[at[k]], starts[k], ends[k], steps[k], !steps[k].if_int() || steps[k].as_int() > 0);
-    starts[k] = s.start;
-    extents.push_back(s.extent);
-    if (s.extent.is_int(0) || s.extent.is_int(1)) steps[k] = 1;  // no second element: the step does not matter
   }
-  bool whole = true;
-  for (size_t k = 0; k < at.size(); ++k)
-    whole &= starts[k].is_int(0) && steps[k].is_int(1) && extents[k] == x->shape()[at[k]];
-  n.set_output(0, whole ? x : slice(g, x, at, starts, extents, steps));
+  std::vector<int> at;
+  std::vector<Expr> from, extents, by;
+  for (int k = 0; k < x->rank(); ++k) {
+    if (axes.contains(k).is_int(0)) continue;
+    Dim dim = x->shape()[k];
+    Expr step = axes.entry(steps, k, 1);
+    AxisSlice s = slice_axis(g, dim, axes.entry(starts, k, 0), axes.entry(ends, k, dim), step);
+    if (s.start.is_int(0) && step.is_int(1) && s.extent == dim) continue;
+    at.push_back(k);
+    from.push_back(s.start);
+    extents.push_back(s.extent);
+    by.push_back(s.extent.is_int(0) || s.extent.is_int(1) ? Expr(1) : step);  // no second element: the step does not matter
+  }
+  n.set_output(0, at.empty() ? x : slice(g, x, at, from, extents, by));
 }
 METAC_OPERATOR("Slice")
     .since({1, 10, 11, 13})

@@ -10,6 +10,9 @@ using Kind = Attribute::Kind;
 
 constexpr const char* training_domain = "ai.onnx.preview.training";
 
+// The operand with X's own dims, which check_same_kind found equal.
+Var* in_shape_of(Graph& g, Var* v, const Var* x) { return v->shape() == x->shape() ? v : g.reindex({v}, x->shape(), identity_indices(x->rank())); }
+
 // One tensor's share of the operands: its value, gradient and states.
 struct Update {
   Lowering& n;
@@ -17,10 +20,19 @@ struct Update {
 
   Graph& graph() const { return n.graph(); }
   Var* value(size_t k) const { return n.input(2 + k); }
-  Var* gradient(size_t k) const { return n.input(2 + tensors + k); }
-  Var* state(size_t which, size_t k) const { return n.input(2 + (2 + which) * tensors + k); }
+  Var* gradient(size_t k) const { return in_shape_of(graph(), n.input(2 + tensors + k), value(k)); }
+  Var* state(size_t which, size_t k) const { return in_shape_of(graph(), n.input(2 + (2 + which) * tensors + k), value(k)); }
   void set(size_t which, size_t k, Var* var) const { n.set_output(which * tensors + k, var); }  // 0: the value
 };
+
+// Throws where input `i` is of another dtype or shape than `value`; open dims are checked when they are known.
+void check_same_kind(Lowering& n, Var* value, size_t i) {
+  Var* v = n.input(i);
+  std::string difference = concat("input ", i, " is ", name_of(v->dtype()), " of shape ", to_string(v->shape()), "; the tensor it belongs to is ",
+                                  name_of(value->dtype()), " of shape ", to_string(value->shape()));
+  if (v->dtype() != value->dtype() || v->rank() != value->rank()) fail(difference);
+  for (int k = 0; k < v->rank(); ++k) n.graph().require(equal(v->shape()[k], value->shape()[k]), difference);
+}
 
 Update split_operands(Lowering& n, size_t states) {
   if (n.input_count() < 4 || (n.input_count() - 2) % (2 + states) != 0)
@@ -32,9 +44,7 @@ Update split_operands(Lowering& n, size_t states) {
   for (size_t k = 0; k < u.tensors; ++k) {
     require_float(u.value(k), "X");
     for (size_t other = 1; other < 2 + states; ++other)
-      if (Var* v = n.input(2 + other * u.tensors + k); v->shape() != u.value(k)->shape() || v->dtype() != u.value(k)->dtype())
-        fail("input ", 2 + other * u.tensors + k, " is ", name_of(v->dtype()), " of shape ", to_string(v->shape()), "; the tensor it belongs to is ",
-             name_of(u.value(k)->dtype()), " of shape ", to_string(u.value(k)->shape()));
+      check_same_kind(n, u.value(k), 2 + other * u.tensors + k);
   }
   return u;
 }

@@ -1,5 +1,6 @@
 // Pad in all its modes, and CenterCropPad.
 #include "compiler/ir/bounds.h"
+#include "compiler/ops/axis_set.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -24,19 +25,21 @@ struct Pads {
 Pads read_pads(Lowering& n, int rank) {
   Graph& g = n.graph();
   std::vector<Expr> pads;
-  std::vector<int> axes = all_axes(rank);
+  std::vector<int> all = all_axes(rank);
+  AxisSet axes({all.begin(), all.end()}, rank);
   if (n.opset() < 11) {
     for (int64_t p : n.integers(n.opset() < 2 ? "paddings" : "pads")) pads.push_back(p);
   } else {
     pads = index_elements(g, n.input(1), "a pad", -(int64_t{1} << 40), int64_t{1} << 40);
-    if (Var* given = n.optional_input(3)) axes = check_axes(known_integers(g, given, "axes"), rank);
+    if (Var* given = n.optional_input(3)) axes = AxisSet(g, given, rank);
   }
   if (pads.size() != 2 * axes.size())
     fail("pads has ", pads.size(), " entries, ", axes.size(), " axes need ", 2 * axes.size());
-  Pads out{std::vector<Expr>(rank, Expr(0)), std::vector<Expr>(rank, Expr(0))};
-  for (size_t k = 0; k < axes.size(); ++k) {
-    out.before[axes[k]] = pads[k];
-    out.after[axes[k]] = pads[axes.size() + k];
+  const std::vector<Expr> before(pads.begin(), pads.begin() + static_cast<int64_t>(axes.size())), after(pads.begin() + static_cast<int64_t>(axes.size()), pads.end());
+  Pads out;
+  for (int k = 0; k < rank; ++k) {
+    out.before.push_back(axes.entry(before, k, 0));
+    out.after.push_back(axes.entry(after, k, 0));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "compiler/ops/reductions.h"
 
 #include "compiler/ops/arithmetic.h"
+#include "compiler/ops/axis_set.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -32,24 +33,24 @@ using Kind = Attribute::Kind;
 
 // What is reduced and how: dims are kept while computing, dropped at the end.
 struct Reduction {
-  std::vector<int> axes;
+  AxisSet axes;
   bool keepdims = true;
-  bool identity = false;  // noop_with_empty_axes and no axes
 };
+
+std::vector<int64_t> all_axis_numbers(int rank) {
+  std::vector<int> axes = axes_from(0, rank);
+  return {axes.begin(), axes.end()};
+}
 
 Reduction reduction_of(Lowering& n, int axes_input_since) {
   Reduction r;
   int rank = n.input(0)->rank();
   r.keepdims = n.integer("keepdims", 1) != 0;
-  std::vector<int64_t> axes;
-  if (n.opset() < axes_input_since) {
-    axes = n.integers("axes");
-  } else if (Var* input = n.optional_input(1)) {
-    axes = known_integers(n.graph(), input, "axes");
-  }
-  r.axes = check_axes(axes, rank);
-  r.identity = axes.empty() && n.integer("noop_with_empty_axes", 0) != 0;
-  if (axes.empty() && !r.identity) r.axes = axes_from(0, rank);
+  if (n.opset() < axes_input_since)
+    r.axes = AxisSet(n.integers("axes"), rank);
+  else if (Var* input = n.optional_input(1))
+    r.axes = AxisSet(n.graph(), input, rank);
+  if (r.axes.size() == 0 && n.integer("noop_with_empty_axes", 0) == 0) r.axes = AxisSet(all_axis_numbers(rank), rank);
   return r;
 }
 
@@ -61,8 +62,15 @@ LowerFunction reduction(int axes_input_since, Compute compute_kept) {
     Graph& g = n.graph();
     Reduction r = reduction_of(n, axes_input_since);
     Var* x = n.input(0);
-    Var* y = cast(g, compute_kept(g, widen(g, x), r.axes), x->dtype());
-    n.set_output(0, r.keepdims ? y : squeeze(g, y, r.axes));
+    Var* y;
+    if (r.axes.known()) {
+      y = compute_kept(g, widen(g, x), r.axes.values());
+    } else {
+      std::vector<int> named = axes_from(x->rank(), 2 * x->rank());
+      y = squeeze(g, compute_kept(g, split_by_axes(g, widen(g, x), r.axes), named), named);
+    }
+    y = cast(g, y, x->dtype());
+    n.set_output(0, r.keepdims ? y : without_axes(g, y, r.axes));
   };
 }
 

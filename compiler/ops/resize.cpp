@@ -103,32 +103,33 @@ Var* resize_nearest(Graph& g, Var* x, const ResizePlan& plan, const Options& o) 
 
 // Which input elements one output element sees, relative to floor(coordinate), and how they are weighed.
 struct Window {
-  int64_t first, count;
-  double stretch;  // positions are multiplied by this before the filter: < 1 where antialiasing widens it
+  Expr first, count;
+  Expr stretch;  // positions are multiplied by this before the filter: < 1 where antialiasing widens it; a load of plan.operands
+                 // where only data knows it
 };
 
-Window window_of(const AxisResize& a, const Options& o) {
-  double support = o.mode == "linear" ? 1 : 2, stretch = 1;
-  if (o.antialias) {
-    if (!a.scale.is_constant()) fail("antialias needs a scale that is known at compile time");
-    stretch = std::min(a.scale->float_value, 1.0);
-  }
-  int64_t first = static_cast<int64_t>(std::floor(-support / stretch)) + 1;
-  if (first < -4096) fail("antialias with the scale ", stretch, " of axis ", a.axis, " needs too many taps");
-  return {first, 2 - 2 * first, stretch};
+Window window_of(Graph& g, const ResizePlan& plan, const AxisResize& a, const Options& o) {
+  constexpr int64_t most = 4096;
+  const double support = o.mode == "linear" ? 1 : 2;
+  if (!o.antialias) return {1 - static_cast<int64_t>(support), 2 * static_cast<int64_t>(support), float_constant(1, DType::f32)};
+  Expr stretch = min(a.scale, real_like(a.scale, 1));
+  Expr reach = floor_of(float_constant(-support, DType::f64) / cast(stretch, DType::f64));
+  Expr first = index_scalar(g, g.elementwise(plan.operands, Shape{}, cast(reach, DType::i64)), "how far antialias looks", -most, -1) + Expr(1);
+  return {first, Expr(2) - first * Expr(2), stretch};
 }
 
 Var* interpolate_axis(Graph& g, Var* x, const ResizePlan& plan, const AxisResize& a, const Options& o) {
-  Window w = window_of(a, o);
-  Var* coordinate = table(g, plan.operands, {a.to}, source_coordinate(a, o.coordinates));
-  Expr at = load(0, DType::f32, {axis(0)}), base = floor_of(at);
-  Expr position = cast(base, DType::i64) + axis(1) + Expr(w.first);
-  Expr distance = (cast(axis(1) + Expr(w.first), DType::f32) - (at - base)) * real_like(at, w.stretch);
+  Window w = window_of(g, plan, a, o);
+  std::vector<Var*> operands = plan.operands;
+  operands.push_back(table(g, plan.operands, {a.to}, source_coordinate(a, o.coordinates)));
+  Expr at = load(static_cast<int>(operands.size()) - 1, DType::f32, {axis(0)}), base = floor_of(at);
+  Expr position = cast(base, DType::i64) + axis(1) + w.first;
+  Expr distance = (cast(axis(1) + w.first, DType::f32) - (at - base)) * w.stretch;
   Expr weight = o.mode == "linear" ? linear_weight(distance) : cubic_weight(distance, o.cubic_a);
   if (o.exclude_outside) weight = select(logical_and(Expr(0) <= position, position < a.from), weight, real_like(weight, 0));
-  Shape window_shape = {a.to, Dim(w.count)};
-  Var* positions = table(g, {coordinate}, window_shape, clamp_index(position, a.from));
-  Var* weights = table(g, {coordinate}, window_shape, weight);
+  Shape window_shape = {a.to, w.count};
+  Var* positions = table(g, operands, window_shape, clamp_index(position, a.from));
+  Var* weights = table(g, operands, window_shape, weight);
   if (o.antialias || o.exclude_outside) {
     Var* sum = reduce(g, weights, {1}, Reduce::add, true);
     weights =
@@ -141,22 +142,22 @@ Var* interpolate_axis(Graph& g, Var* x, const ResizePlan& plan, const AxisResize
   shape[k] = a.to;
   std::vector<Expr> here = identity_indices(rank);
   Var* out = nullptr;
-  if (w.count <= 4) {
-    std::vector<Var*> operands;
+  if (w.count.if_int() && w.count.as_int() <= 4) {
+    std::vector<Var*> terms;
     Expr sum;
-    int weight_operand = static_cast<int>(w.count);
-    for (int64_t t = 0; t < w.count; ++t) {
+    int weight_operand = static_cast<int>(w.count.as_int());
+    for (int64_t t = 0; t < w.count.as_int(); ++t) {
       std::vector<Expr> indices = here;
       indices[k] = load(1, DType::i64, {axis(k), Expr(t)});
-      operands.push_back(g.reindex({x, positions}, shape, indices));
+      terms.push_back(g.reindex({x, positions}, shape, indices));
       Expr term = load(static_cast<int>(t), x->dtype(), here) * load(weight_operand, x->dtype(), {axis(k), Expr(t)});
       sum = t == 0 ? term : sum + term;
     }
-    operands.push_back(weights);
-    out = g.elementwise(operands, shape, sum);
+    terms.push_back(weights);
+    out = g.elementwise(terms, shape, sum);
   } else {
     Shape wide = shape;
-    wide.push_back(Dim(w.count));
+    wide.push_back(w.count);
     std::vector<Expr> indices = here;
     indices[k] = load(1, DType::i64, {axis(k), axis(rank)});
     Var* taps = g.reindex({x, positions}, wide, indices);

@@ -115,19 +115,19 @@ class Planner {
   void keep_aspect_ratio(const std::string& policy) {
     if (policy != "not_larger" && policy != "not_smaller")
       fail("keep_aspect_ratio_policy ", quoted(policy), " is not known");
-    double scale = 0;
-    for (size_t k = 0; k < plan_.axes.size(); ++k) {
-      const AxisResize& a = plan_.axes[k];
-      if (!a.to.if_int() || !a.from.if_int()) fail("keep_aspect_ratio_policy ", policy, " needs static shapes");
+    auto wide = [](Expr e) { return cast(e, DType::f64); };
+    Expr scale;
+    for (const AxisResize& a : plan_.axes) {
       if (a.from.is_int(0)) fail("axis ", a.axis, " has no elements to resize");
-      double own = static_cast<double>(a.to.as_int()) / static_cast<double>(a.from.as_int());
-      scale = k == 0 ? own : policy == "not_larger" ? std::min(scale, own) : std::max(scale, own);
+      Expr own = wide(a.to) / wide(a.from);
+      scale = !scale ? own : policy == "not_larger" ? min(scale, own) : max(scale, own);
     }
     for (AxisResize& a : plan_.axes) {
-      double exact = scale * static_cast<double>(a.from.as_int());
-      a.to = static_cast<int64_t>(exact + 0.5);
-      a.scale = real(scale);
-      a.exact_to = real(exact);
+      Expr exact = scale * wide(a.from);
+      Var* rounded = g_.elementwise({}, Shape{}, cast(floor_of(exact + float_constant(0.5, DType::f64)), DType::i64));
+      a.to = index_scalar(g_, rounded, concat("the resized axis ", a.axis), 0, longest);
+      a.scale = cast(scale, f32);
+      a.exact_to = cast(exact, f32);
     }
   }
 

@@ -100,12 +100,14 @@ void lower_scatter_nd(Lowering& n) {
   Graph& g = n.graph();
   Var *data = n.input(0), *indices = n.input(1), *updates = n.input(2);
   check_operands(data, indices, updates);
-  const int64_t* depth = indices->shape().back().if_int();
-  if (!depth) fail("the last dim of indices must be known, the shape is ", to_string(indices->shape()));
-  if (*depth > data->rank())
-    fail("indices of shape ", to_string(indices->shape()), " address ", *depth, " axes, data has shape ",
+  // How many axes a tuple of indices addresses: its length, or what the ranks say.
+  const int64_t* known = indices->shape().back().if_int();
+  const int64_t depth = known ? *known : indices->rank() - 1 + data->rank() - updates->rank();
+  if (depth < 0 || depth > data->rank())
+    fail("indices of shape ", to_string(indices->shape()), " address ", depth, " axes, data has shape ",
          to_string(data->shape()));
-  int tuples = indices->rank() - 1, addressed = static_cast<int>(*depth);
+  g.require(equal(indices->shape().back(), Expr(depth)), concat("indices of shape ", to_string(indices->shape()), " must address ", depth, " axes"));
+  int tuples = indices->rank() - 1, addressed = static_cast<int>(depth);
   Shape expected(indices->shape().begin(), indices->shape().end() - 1);
   expected.insert(expected.end(), data->shape().begin() + addressed, data->shape().end());
   if (updates->rank() != static_cast<int>(expected.size()))

@@ -8,6 +8,26 @@
 
 namespace metac {
 
+// What programs compute dims with (runtime/program.h, Code); division of integers truncates in ONNX. Empty: not with these.
+static Expr index_call(Fn fn, const std::vector<Expr>& args) {
+  Expr a = args[0], b = args.size() > 1 ? args[1] : Expr();
+  switch (fn) {
+    case Fn::div: {
+      Expr down = floor_div(a, b);
+      return select(logical_and(down < Expr(0), not_equal(down * b, a)), down + Expr(1), down);
+    }
+    case Fn::trunc_mod: return a - index_call(Fn::div, args) * b;
+    case Fn::neg: return Expr(0) - a;
+    case Fn::abs: return max(a, Expr(0) - a);
+    case Fn::sign: return select(a < Expr(0), Expr(-1), min(a, 1));
+    case Fn::floor: case Fn::ceil: case Fn::trunc: case Fn::rint: return a;
+    case Fn::add: case Fn::sub: case Fn::mul: case Fn::floor_div: case Fn::floor_mod: case Fn::min: case Fn::max: case Fn::lt: case Fn::le:
+    case Fn::eq: case Fn::ne: case Fn::logical_and: case Fn::logical_or: case Fn::logical_not: case Fn::select:
+      return call(fn, args);
+    default: return {};
+  }
+}
+
 Expr as_index(Expr e) {
   switch (e->kind) {
     case ExprKind::int_constant:
@@ -26,7 +46,7 @@ Expr as_index(Expr e) {
         args.push_back(as_index(a));
         if (!args.back()) return {};
       }
-      return call(e->fn, args);
+      return index_call(e->fn, args);
     }
     default:
       return {};

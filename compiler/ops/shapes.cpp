@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/ops/axis_set.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -136,11 +137,15 @@ METAC_OPERATOR("Flatten")
       n.set_output(0, reshape(n.graph(), x, {element_count(outer), element_count(inner)}));
     });
 
-// Axes are an attribute before opset 13, an input from then on.
-std::optional<std::vector<int64_t>> axes_operand(Lowering& n) {
-  if (n.has("axes")) return n.integers("axes");
-  if (Var* axes = n.optional_input(1)) return known_integers(n.graph(), axes, "axes");
-  return std::nullopt;
+// Axes are an attribute before opset 13, an input from then on; `grows`: they count in a rank that has them already.
+std::optional<AxisSet> axes_operand(Lowering& n, int rank, bool grows) {
+  if (n.has("axes")) return AxisSet(n.integers("axes"), rank + (grows ? static_cast<int>(n.integers("axes").size()) : 0));
+  Var* axes = n.optional_input(1);
+  if (!axes) return std::nullopt;
+  if (axes->rank() > 1) fail("axes must have rank 0 or 1, its shape is ", to_string(axes->shape()));
+  Expr count = element_count(axes->shape());
+  if (!count.if_int()) fail("axes has an unknown number of elements (shape ", to_string(axes->shape()), "), which decides a rank; give the model static shapes");
+  return AxisSet(n.graph(), axes, rank + (grows ? static_cast<int>(count.as_int()) : 0));
 }
 
 METAC_OPERATOR("Squeeze")
@@ -151,23 +156,26 @@ METAC_OPERATOR("Squeeze")
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var* x = n.input(0);
-      std::vector<int> axes;
-      if (auto given = axes_operand(n)) {
-        axes = check_axes(*given, x->rank());
-      } else {
-        // All dims of extent 1. An open dim decides the rank: it is taken to be larger, which is checked.
+      if (auto axes = axes_operand(n, x->rank(), false)) {
         for (int k = 0; k < x->rank(); ++k) {
           Dim d = x->shape()[k];
-          if (d.is_int(1))
-            axes.push_back(k);
-          else
-            g.require(not_equal(d, Expr(1)), concat("Squeeze without axes: axis ", k, " of ", to_string(x->shape()),
-                                                    " must not be 1; compile for the static shape"));
+          Expr named = axes->contains(k);
+          if (named.is_int(1) && d.if_int() && !d.is_int(1)) fail("axis ", k, " of ", to_string(x->shape()), " is not 1");
+          g.require(logical_or(logical_not(named), equal(d, Expr(1))), concat("Squeeze: axis ", k, " of ", to_string(x->shape()), " is not 1"));
         }
+        return n.set_output(0, without_axes(g, x, *axes));
       }
-      for (int k : axes)
-        if (x->shape()[k].if_int() && !x->shape()[k].is_int(1)) fail("axis ", k, " of ", to_string(x->shape()), " is not 1");
-      n.set_output(0, axes.empty() ? x : squeeze(g, x, axes));
+      // All dims of extent 1. An open dim decides the rank: it is taken to be larger, which is checked.
+      std::vector<int> ones;
+      for (int k = 0; k < x->rank(); ++k) {
+        Dim d = x->shape()[k];
+        if (d.is_int(1))
+          ones.push_back(k);
+        else
+          g.require(not_equal(d, Expr(1)), concat("Squeeze without axes: axis ", k, " of ", to_string(x->shape()),
+                                                  " must not be 1; compile for the static shape"));
+      }
+      n.set_output(0, ones.empty() ? x : squeeze(g, x, ones));
     });
 
 METAC_OPERATOR("Unsqueeze")
@@ -177,9 +185,9 @@ METAC_OPERATOR("Unsqueeze")
     .required("axes", Kind::integers, 1, 13)
     .lower([](Lowering& n) {
       Var* x = n.input(0);
-      auto given = axes_operand(n);
-      if (!given) fail("axes are missing");
-      n.set_output(0, unsqueeze(n.graph(), x, check_axes(*given, x->rank() + static_cast<int>(given->size()))));
+      auto axes = axes_operand(n, x->rank(), true);
+      if (!axes) fail("axes are missing");
+      n.set_output(0, with_axes(n.graph(), x, *axes));
     });
 
 METAC_OPERATOR("Expand").since({8, 13}).inputs(2).outputs(1).lower([](Lowering& n) {
