@@ -30,11 +30,6 @@ Var* attention_scores(Graph& g, Var* q, Var* k, std::optional<double> stated) {
   return matmul(g, scaled, transpose(g, k, {0, 1, 3, 2}));
 }
 
-namespace {
-
-using Kind = Attribute::Kind;
-
-// [B, S, heads*D] -> [B, heads, S, D]; [B, heads, S, D] stays.
 Var* split_heads(Graph& g, Var* x, int64_t heads, std::string_view what) {
   if (x->rank() == 4) return x;
   require_rank(x, 3, what);
@@ -45,6 +40,26 @@ Var* split_heads(Graph& g, Var* x, int64_t heads, std::string_view what) {
   Var* split = reshape(g, x, {x->shape()[0], x->shape()[1], heads, floor_div(width, heads)});
   return transpose(g, split, {0, 2, 1, 3});
 }
+
+Var* merge_heads(Graph& g, Var* x) {
+  Var* y = transpose(g, x, {0, 2, 1, 3});
+  return reshape(g, y, {y->shape()[0], y->shape()[1], y->shape()[2] * y->shape()[3]});
+}
+
+Var* masked_softmax(Graph& g, Var* x) {
+  Var* top = reduce(g, x, {3}, Reduce::max, true);
+  Var* powers = elementwise(g, {x, top}, [](const std::vector<Expr>& v) {
+    Expr all_masked = equal(v[1], constant_like(v[1], -INFINITY));
+    return call(Fn::exp, {v[0] - select(all_masked, constant_like(v[1], 0), v[1])});
+  });
+  return elementwise(g, {powers, reduce(g, powers, {3}, Reduce::add, true)}, [](const std::vector<Expr>& v) {
+    return v[0] / select(equal(v[1], constant_like(v[1], 0)), constant_like(v[1], 1), v[1]);
+  });
+}
+
+namespace {
+
+using Kind = Attribute::Kind;
 
 // Which keys a query sees, and what is added to its scores.
 struct Masking {
@@ -111,18 +126,6 @@ Masking masking_of(Lowering& n, const Shape& scores, Expr past) {
   return m;
 }
 
-// Softmax of the last axis in which a row of -inf alone becomes 0.
-Var* masked_softmax(Graph& g, Var* x) {
-  Var* top = reduce(g, x, {3}, Reduce::max, true);
-  Var* powers = elementwise(g, {x, top}, [](const std::vector<Expr>& v) {
-    Expr all_masked = equal(v[1], constant_like(v[1], -INFINITY));
-    return call(Fn::exp, {v[0] - select(all_masked, constant_like(v[1], 0), v[1])});
-  });
-  return elementwise(g, {powers, reduce(g, powers, {3}, Reduce::add, true)}, [](const std::vector<Expr>& v) {
-    return v[0] / select(equal(v[1], constant_like(v[1], 0)), constant_like(v[1], 1), v[1]);
-  });
-}
-
 void lower_attention(Lowering& n) {
   Graph& g = n.graph();
   Var *q = n.input(0), *k = n.input(1), *v = n.input(2), *past_key = n.optional_input(4), *past_value = n.optional_input(5);
@@ -183,11 +186,7 @@ void lower_attention(Lowering& n) {
   seen[3] = weights;
   if (n.wants_output(3)) n.set_output(3, cast(g, seen[mode], dtype));
   Var* y = cast(g, matmul(g, weights, wide_v), dtype);
-  if (three_axes) {
-    y = transpose(g, y, {0, 2, 1, 3});
-    y = reshape(g, y, {y->shape()[0], y->shape()[1], y->shape()[2] * y->shape()[3]});
-  }
-  n.set_output(0, y);
+  n.set_output(0, three_axes ? merge_heads(g, y) : y);
 }
 
 METAC_OPERATOR("Attention")

@@ -10,11 +10,12 @@ Var* per_channel(Graph& g, Var* v, int rank) {
   return trailing.empty() ? v : unsqueeze(g, v, trailing);
 }
 
-Var* convolve(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, int64_t groups) {
+Var* convolve(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, Expr groups) {
+  const bool grouped = !groups.is_int(1);
   Dim batch = x->shape()[0], outputs = w->shape()[0], inputs = w->shape()[1];
   Shape domain{batch};
-  if (groups > 1) domain.push_back(groups);
-  domain.push_back(groups > 1 ? floor_div(outputs, groups) : outputs);
+  if (grouped) domain.push_back(groups);
+  domain.push_back(grouped ? floor_div(outputs, groups) : outputs);
   int first_out = static_cast<int>(domain.size());
   for (const Window& window : windows) domain.push_back(window.out);
   Shape result(domain.begin(), domain.end());
@@ -22,9 +23,9 @@ Var* convolve(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, int6
   domain.push_back(inputs);
   for (const Window& window : windows) domain.push_back(window.kernel);
 
-  Expr group = groups > 1 ? axis(1) : Expr(0);
+  Expr group = grouped ? axis(1) : Expr(0);
   std::vector<Expr> x_indices{axis(0), group * inputs + axis(input_axis)}, conditions;
-  std::vector<Expr> w_indices{groups > 1 ? group * domain[2] + axis(2) : axis(1), axis(input_axis)};
+  std::vector<Expr> w_indices{grouped ? group * domain[2] + axis(2) : axis(1), axis(input_axis)};
   for (size_t i = 0; i < windows.size(); ++i) {
     Expr out = axis(first_out + static_cast<int>(i)), kernel = axis(input_axis + 1 + static_cast<int>(i));
     Expr source = windows[i].source(out, kernel);
@@ -38,7 +39,7 @@ Var* convolve(Graph& g, Var* x, Var* w, const std::vector<Window>& windows, int6
   Var* products = g.elementwise({xx, ww}, domain,
                                 load(0, x->dtype(), identity_indices(rank)) * load(1, w->dtype(), identity_indices(rank)));
   Var* sums = g.reindex_reduce({products}, result, identity_indices(input_axis), Reduce::add);
-  if (groups == 1) return sums;
+  if (!grouped) return sums;
   result.erase(result.begin() + 1);
   result[1] = outputs;
   return reshape(g, sums, result);
@@ -70,9 +71,10 @@ int64_t check_convolution(Lowering& n, Var* x, Var* w, Var* bias) {
   return groups;
 }
 
-Var* convolve_node(Lowering& n) {
+Var* convolve_node(Lowering& n) { return convolve_node(n, n.input(0), n.input(1), n.optional_input(2)); }
+
+Var* convolve_node(Lowering& n, Var* x, Var* w, Var* bias) {
   Graph& g = n.graph();
-  Var *x = n.input(0), *w = n.input(1), *bias = n.optional_input(2);
   require_float(x, "X");
   require_same_dtype(x, w, "X", "W");
   int64_t groups = check_convolution(n, x, w, bias);

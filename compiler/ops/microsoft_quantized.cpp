@@ -1,5 +1,6 @@
 // ONNX Runtime's operators on quantised operands (domain com.microsoft): dequantise, compute, quantise.
 #include "compiler/ops/activations.h"
+#include "compiler/ops/pooling.h"
 #include "compiler/ops/quantization.h"
 #include "compiler/ops/reductions.h"
 #include "compiler/ops/shape_operands.h"
@@ -60,6 +61,23 @@ METAC_OPERATOR("QLinearGlobalAveragePool", domain).since({1}).inputs(5).outputs(
       bool channels_last = n.integer("channels_last", 0) != 0;
       std::vector<int> axes = axes_from(channels_last ? 1 : 2, channels_last ? x->rank() - 1 : x->rank());
       set_quantised(n, mean(n.graph(), x, axes, true), 3);
+    });
+
+METAC_OPERATOR("QLinearAveragePool", domain).since({1}).inputs(4, 5).outputs(1).required("kernel_shape", Kind::integers)
+    .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
+    .attribute("count_include_pad", Kind::integer).attribute("ceil_mode", Kind::integer).attribute("channels_last", Kind::integer)
+    .lower([](Lowering& n) {
+      Graph& g = n.graph();
+      Var* x = real_operand(n, 0);
+      require_rank_at_least(x, 3, "X");
+      const bool last = n.integer("channels_last", 0) != 0;
+      std::vector<int> to_first{0, x->rank() - 1}, to_last{0};
+      for (int k = 1; k < x->rank(); ++k) {
+        if (k < x->rank() - 1) to_first.push_back(k);
+        to_last.push_back(k < x->rank() - 1 ? k + 1 : 1);
+      }
+      Var* y = average_windows(n, last ? transpose(g, x, to_first) : x);
+      set_quantised(n, last ? transpose(g, y, to_last) : y, 3);
     });
 
 // Inputs: the result's scale and zero point, then every part with its own.

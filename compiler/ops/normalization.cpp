@@ -46,7 +46,8 @@ void lower_layer_normalization(Lowering& n) {
   if (n.wants_output(1)) n.set_output(1, cast(g, s.mean, stash));
   if (n.wants_output(2)) n.set_output(2, cast(g, s.inverse_deviation, stash));
 }
-METAC_OPERATOR("LayerNormalization").since({17}).inputs(2, 3).outputs(1, 3).attribute("stash_type", Kind::integer)
+// Models of older opsets have it by ONNX Runtime's optimiser.
+METAC_OPERATOR("LayerNormalization").since({1, 17}).inputs(2, 3).outputs(1, 3).attribute("stash_type", Kind::integer)
     .attribute("epsilon", Kind::real).attribute("axis", Kind::integer).lower(lower_layer_normalization);
 
 void lower_rms_normalization(Lowering& n) {

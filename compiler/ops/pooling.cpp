@@ -1,4 +1,6 @@
 // MaxPool, AveragePool, LpPool and their global forms: a reindex that makes the windows and a reduction over them.
+#include "compiler/ops/pooling.h"
+
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/reductions.h"
 #include "compiler/ops/windows.h"
@@ -14,8 +16,7 @@ struct Pool {
   Shape result, domain;  // [N, C, out...] and [N, C, out..., kernel...]
 };
 
-Pool plan_pool(Lowering& n) {
-  Var* x = n.input(0);
+Pool plan_pool(Lowering& n, Var* x) {
   require_rank_at_least(x, 3, "X");
   Pool p;
   p.windows = plan_windows(n, n.graph(), spatial_dims(x->shape()));
@@ -81,7 +82,7 @@ void lower_max_pool(Lowering& n) {
   require_numeric(x, "X");
   int64_t order = n.integer("storage_order", 0);
   if (order != 0 && order != 1) fail("storage_order must be 0 or 1, found ", order);
-  Pool p = plan_pool(n);
+  Pool p = plan_pool(n, x);
   Var* windows = windows_of(g, x, p, identity_of(Reduce::max, x->dtype()));
   Var* maxima = reduce_windows(g, windows, p, Reduce::max);
   n.set_output(0, maxima);
@@ -100,19 +101,26 @@ Expr counted(const Window& w, Expr o, bool include_pad, bool ceil_mode) {
   return last - first + Expr(1);
 }
 
+}  // namespace
+
+Var* average_windows(Lowering& n, Var* x) {
+  Graph& g = n.graph();
+  Pool p = plan_pool(n, x);
+  bool include_pad = n.integer("count_include_pad", 0) != 0;
+  Var* sums = reduce_windows(g, windows_of(g, x, p, constant_of(x->dtype(), 0)), p, Reduce::add);
+  Expr count = 1;
+  for (size_t i = 0; i < p.windows.size(); ++i)
+    count = count * counted(p.windows[i], axis(2 + static_cast<int>(i)), include_pad, p.ceil_mode);
+  return elementwise(g, {sums}, [&](const std::vector<Expr>& v) { return v[0] / cast(count, v[0]->dtype); });
+}
+
+namespace {
+
 void lower_average_pool(Lowering& n) {
   Graph& g = n.graph();
   Var* x = n.input(0);
   require_float(x, "X");
-  Pool p = plan_pool(n);
-  bool include_pad = n.integer("count_include_pad", 0) != 0;
-  Var* wide = widen(g, x);
-  Var* sums = reduce_windows(g, windows_of(g, wide, p, constant_of(wide->dtype(), 0)), p, Reduce::add);
-  Expr count = 1;
-  for (size_t i = 0; i < p.windows.size(); ++i)
-    count = count * counted(p.windows[i], axis(2 + static_cast<int>(i)), include_pad, p.ceil_mode);
-  Var* y = elementwise(g, {sums}, [&](const std::vector<Expr>& v) { return v[0] / cast(count, v[0]->dtype); });
-  n.set_output(0, cast(g, y, x->dtype()));
+  n.set_output(0, cast(g, average_windows(n, widen(g, x)), x->dtype()));
 }
 
 // sum(|x|^p)^(1/p); 1 and 2 without pow.
@@ -145,7 +153,7 @@ void lower_lp_pool(Lowering& n) {
   Var* x = n.input(0);
   require_float(x, "X");
   double p = norm_order(n);
-  Pool pool = plan_pool(n);
+  Pool pool = plan_pool(n, x);
   Var* powers = raise(g, widen(g, x), p);
   Var* sums = reduce_windows(g, windows_of(g, powers, pool, constant_of(powers->dtype(), 0)), pool, Reduce::add);
   n.set_output(0, cast(g, root(g, sums, p), x->dtype()));

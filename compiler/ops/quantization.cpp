@@ -31,6 +31,11 @@ Expr saturate(Expr value, Expr zero_point, DType to) {
 Var* along_axis(Graph& g, Var* v, int axis_of_result, int rank, Expr extent, std::string_view what) {
   if (v->rank() == 0 || element_count(v->shape()).is_int(1)) return to_scalar(g, v, what);
   if (v->rank() != 1) fail(what, " must be a scalar or have one axis, its shape is ", to_string(v->shape()));
+  if (!v->shape()[0].if_int() && v->shape()[0] != extent) {  // one for all, or one each: the run shows which
+    Expr one = equal(v->shape()[0], Expr(1));
+    g.require(logical_or(one, equal(v->shape()[0], extent)), concat("length of ", what, " against the axis that it quantises"));
+    v = g.reindex({v}, {extent}, {select(one, Expr(0), axis(0))});
+  }
   require_equal(g, v->shape()[0], extent, concat("length of ", what, " against the axis that it quantises"));
   std::vector<int> trailing;
   for (int i = axis_of_result + 1; i < rank; ++i) trailing.push_back(i - axis_of_result);
@@ -45,6 +50,23 @@ Var* requantise(Graph& g, Var* accumulator, Var* a_scale, Var* b_scale, Var* y_s
     Expr value = real(v[0]) * (real(v[1]) * real(v[2]) / real(v[3]));
     return saturate(value, y_zero_point ? v[4] : Expr(), to);
   });
+}
+
+// 255 steps.
+DynamicQuantization quantize_dynamically(Graph& g, Var* x) {
+  std::vector<int> axes;
+  for (int k = 0; k < x->rank(); ++k) axes.push_back(k);
+  Expr zero = float_constant(0, DType::f32), one = float_constant(1, DType::f32), steps = float_constant(255, DType::f32);
+  Var *least = reduce(g, x, axes, Reduce::min, false), *greatest = reduce(g, x, axes, Reduce::max, false);
+  least = elementwise(g, {least}, [&](const std::vector<Expr>& v) { return min(v[0], zero); });
+  Var* scale = elementwise(g, {least, greatest}, [&](const std::vector<Expr>& v) {
+    Expr range = max(v[1], zero) - v[0];
+    return select(equal(range, zero), one, range) / steps;
+  });
+  Var* zero_point =
+      elementwise(g, {least, scale}, [&](const std::vector<Expr>& v) { return saturate(-v[0] / v[1], {}, DType::u8); });
+  Var* value = elementwise(g, {x, scale, zero_point}, [](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], DType::u8); });
+  return {value, scale, zero_point};
 }
 
 namespace {
@@ -146,26 +168,13 @@ METAC_OPERATOR("DequantizeLinear")
     .attribute("output_dtype", Kind::integer, 23)
     .lower(lower_dequantize);
 
-// The range of x, widened to hold 0, over 255 steps of uint8.
 METAC_OPERATOR("DynamicQuantizeLinear").since({11}).inputs(1).outputs(3).lower([](Lowering& n) {
-  Graph& g = n.graph();
   Var* x = n.input(0);
   if (x->dtype() != DType::f32) fail("x must be float32, found ", name_of(x->dtype()));
-  std::vector<int> axes;
-  for (int k = 0; k < x->rank(); ++k) axes.push_back(k);
-  Expr zero = float_constant(0, DType::f32), one = float_constant(1, DType::f32), steps = float_constant(255, DType::f32);
-  Var *least = reduce(g, x, axes, Reduce::min, false), *greatest = reduce(g, x, axes, Reduce::max, false);
-  least = elementwise(g, {least}, [&](const std::vector<Expr>& v) { return min(v[0], zero); });
-  Var* scale = elementwise(g, {least, greatest}, [&](const std::vector<Expr>& v) {
-    Expr range = max(v[1], zero) - v[0];
-    return select(equal(range, zero), one, range) / steps;
-  });
-  Var* zero_point =
-      elementwise(g, {least, scale}, [&](const std::vector<Expr>& v) { return saturate(-v[0] / v[1], {}, DType::u8); });
-  n.set_output(0, elementwise(g, {x, scale, zero_point},
-                              [](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], DType::u8); }));
-  n.set_output(1, scale);
-  n.set_output(2, zero_point);
+  DynamicQuantization q = quantize_dynamically(n.graph(), x);
+  n.set_output(0, q.value);
+  n.set_output(1, q.scale);
+  n.set_output(2, q.zero_point);
 });
 
 }  // namespace

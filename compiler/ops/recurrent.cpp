@@ -112,9 +112,16 @@ bool all_full(const Var* lengths, Dim steps) {
 
 }  // namespace
 
-void lower_recurrent(Lowering& n, const RecurrentCell& cell) {
+RecurrentOperands recurrent_operands(const Lowering& n, const RecurrentCell& cell) {
+  RecurrentOperands o{n.input(0), n.input(1), n.input(2), n.optional_input(3), n.optional_input(4), {}, nullptr};
+  for (int i = 0; i < cell.states; ++i) o.initial.push_back(n.optional_input(5 + static_cast<size_t>(i)));
+  if (cell.states > 1) o.peepholes = n.optional_input(7);
+  return o;
+}
+
+void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOperands& operands) {
   Graph& g = n.graph();
-  Var *x = n.input(0), *w = n.input(1), *r = n.input(2), *b = n.optional_input(3), *lengths = n.optional_input(4);
+  Var *x = operands.x, *w = operands.w, *r = operands.r, *b = operands.b, *lengths = operands.lengths;
   DType dtype = x->dtype();
   require_float(x, "X");
   require_rank(x, 3, "X");
@@ -153,13 +160,13 @@ void lower_recurrent(Lowering& n, const RecurrentCell& cell) {
   }
   std::vector<Var*> initial(cell.states);
   for (int i = 0; i < cell.states; ++i) {
-    Var* v = n.optional_input(5 + i);
+    Var* v = operands.initial[static_cast<size_t>(i)];
     if (!v) continue;
     if (layout == 1) v = transpose(g, v, {1, 0, 2});
     check(v, {directions, s.batch, hidden}, i == 0 ? "initial_h" : "initial_c");
     initial[i] = widen(g, v);
   }
-  Var* peepholes = cell.states > 1 ? n.optional_input(7) : nullptr;
+  Var* peepholes = operands.peepholes;
   if (peepholes) check(peepholes, {directions, Expr(3) * hidden}, "P");
 
   std::vector<std::vector<Activation>> activations = activations_of(n, cell, directions);

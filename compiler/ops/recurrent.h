@@ -25,7 +25,20 @@ struct RecurrentCell {
   RecurrentStep step;
 };
 
-void lower_recurrent(Lowering& n, const RecurrentCell& cell);
+// What a recurrent operator is given; null: absent.
+struct RecurrentOperands {
+  Var *x, *w, *r, *b, *lengths;
+  std::vector<Var*> initial;  // one per state
+  Var* peepholes;
+};
+// Inputs X, W, R, B, sequence_lens, initial_h, initial_c, P.
+RecurrentOperands recurrent_operands(const Lowering& n, const RecurrentCell& cell);
+
+void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOperands& operands);
+inline void lower_recurrent(Lowering& n, const RecurrentCell& cell) { lower_recurrent(n, cell, recurrent_operands(n, cell)); }
+
+// The cell that an LSTM's attributes ask for.
+RecurrentCell lstm_cell(Lowering& n);
 
 // Gate k of [B, gates*H] as [B, H].
 Var* gate(Graph& g, Var* all, int k, Dim hidden);

@@ -57,7 +57,9 @@ void lower_gru(Lowering& n) {
 
 // i = f(Xi + H*Ri + Pi.C), forget = f(Xf + H*Rf + Pf.C), or 1 - i with input_forget; c = g(Xc + H*Rc);
 // C' = forget.C + i.c, o = f(Xo + H*Ro + Po.C'), H' = o.h(C'). Gates in the order i, o, f, c; peepholes i, o, f.
-void lower_lstm(Lowering& n) {
+}  // namespace
+
+RecurrentCell lstm_cell(Lowering& n) {
   RecurrentCell cell;
   cell.gates = 4;
   cell.states = 2;
@@ -82,8 +84,12 @@ void lower_lstm(Lowering& n) {
     Var* h = elementwise(g, {with_peephole(1, c), c}, [&](Loads v) { return f[0](clip(v[0])) * f[2](v[1]); });
     return std::vector<Var*>{h, c};
   };
-  lower_recurrent(n, cell);
+  return cell;
 }
+
+namespace {
+
+void lower_lstm(Lowering& n) { lower_recurrent(n, lstm_cell(n)); }
 
 METAC_OPERATOR("RNN")
     .since({1, 7, 14, 22})
@@ -112,6 +118,41 @@ METAC_OPERATOR("GRU")
     .attribute("output_sequence", Kind::integer, 1, 7)
     .attribute("layout", Kind::integer, 14)
     .lower(lower_gru);
+// Of ONNX Runtime: W [directions, inputs, 4H] and R [directions, H, 4H] are 8-bit, with a scale and a zero point per direction or per
+// column. They are taken at their real values: ONNX Runtime also rounds X and H to 8 bits, and is so much less exact.
+METAC_OPERATOR("DynamicQuantizeLSTM", "com.microsoft")
+    .since({1})
+    .inputs(12)
+    .outputs(0, 3)
+    .attribute("clip", Kind::real)
+    .attribute("activation_alpha", Kind::reals)
+    .attribute("activation_beta", Kind::reals)
+    .attribute("activations", Kind::strings)
+    .attribute("hidden_size", Kind::integer)
+    .attribute("direction", Kind::string)
+    .attribute("input_forget", Kind::integer)
+    .lower([](Lowering& n) {
+      Graph& g = n.graph();
+      auto real_weights = [&](size_t weights, size_t scales, const char* what) {
+        Var *w = n.input(weights), *scale = n.input(scales), *zero = n.input(scales + 1);
+        require_integer(w, what);
+        require_rank(w, 3, what);
+        Shape shape{w->shape()[0], w->shape()[2], w->shape()[1]};
+        auto of = [&](Var* v) {  // [directions] or [directions, 4H]
+          std::vector<Expr> at{axis(0)};
+          if (v->rank() == 2) at.push_back(v->shape()[1].is_int(1) ? Expr(0) : axis(1));
+          return g.reindex({v}, shape, at);
+        };
+        Var* turned = g.reindex({w}, shape, {axis(0), axis(2), axis(1)});
+        return elementwise(g, {turned, of(scale), of(zero)},
+                           [](Loads v) { return cast(cast(v[0], DType::i32) - cast(v[2], DType::i32), DType::f32) * v[1]; });
+      };
+      RecurrentCell cell = lstm_cell(n);
+      RecurrentOperands operands = recurrent_operands(n, cell);
+      operands.w = real_weights(1, 8, "W");
+      operands.r = real_weights(2, 10, "R");
+      lower_recurrent(n, cell, operands);
+    });
 METAC_OPERATOR("LSTM")
     .since({1, 7, 14, 22})
     .inputs(3, 8)

@@ -1,8 +1,30 @@
 // RotaryEmbedding: pairs of elements of each head are rotated by an angle that depends on the position. Pairs are
 // (d, d + half), or neighbours when interleaved; elements from rotary_embedding_dim on stay as they are.
+#include "compiler/ops/rotary_embedding.h"
+
 #include "compiler/ops/arithmetic.h"
 
 namespace metac {
+
+Var* rotate_pairs(Graph& g, Var* x, const Rotation& rotation) {
+  Dim size = x->shape()[3], rotated = rotation.rotated;
+  Expr half = floor_div(rotated, 2);
+  Shape shape = x->shape();
+  shape[3] = rotated;
+  bool interleaved = rotation.interleaved;
+  Expr d = axis(3), second = interleaved ? floor_mod(d, 2) : floor_div(d, half);  // 0 or 1: which of the pair
+  Expr pair = interleaved ? floor_div(d, 2) : floor_mod(d, half);
+  Expr partner = interleaved ? d + Expr(1) - Expr(2) * second : floor_mod(d + half, rotated);
+  auto spread = [&](const Rotation::Angle& angle) { return g.reindex(angle.operands, shape, angle.indices); };
+  Var* own = g.reindex({x}, shape, identity_indices(4));
+  Var* other = g.reindex({x}, shape, {axis(0), axis(1), axis(2), partner});
+  Var* y = compute(g, {own, other, spread(rotation.cosine(pair)), spread(rotation.sine(pair))}, [&](const std::vector<Expr>& v) {
+    Expr turned = v[1] * v[3];
+    return v[0] * v[2] + select(equal(second, 0), -turned, turned);
+  });
+  return rotated == size ? y : concat(g, {y, slice(g, x, {3}, {rotated}, {size - rotated}, {1})}, 3);
+}
+
 namespace {
 
 using Kind = Attribute::Kind;
@@ -30,32 +52,21 @@ void lower_rotary_embedding(Lowering& n) {
     g.require(rotated <= size, concat("rotary_embedding_dim ", stated, " exceeds the head size ", to_string(size)));
   }
   Expr half = floor_div(rotated, 2);
-  bool interleaved = n.integer("interleaved", 0) != 0;
-  Shape shape = x->shape();
-  shape[3] = rotated;
-  Expr d = axis(3), second = interleaved ? floor_mod(d, 2) : floor_div(d, half);  // 0 or 1: which of the pair
-  Expr pair = interleaved ? floor_div(d, 2) : floor_mod(d, half);
-  Expr partner = interleaved ? d + Expr(1) - Expr(2) * second : floor_mod(d + half, rotated);
-
   int cache_rank = positions ? 2 : 3;
   auto angle = [&](Var* cache, std::string_view what) {
     require_rank(cache, cache_rank, what);
     require_equal(g, cache->shape()[cache_rank - 1], half,
                   concat("last axis of ", what, " ", to_string(cache->shape()), " against half of the rotated elements"));
-    if (!positions) return g.reindex({cache}, shape, {axis(0), axis(2), pair});
-    return g.reindex({cache, positions}, shape, {cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), pair});
+    return [cache, positions](Expr pair) -> Rotation::Angle {
+      if (!positions) return {{cache}, {axis(0), axis(2), pair}};
+      return {{cache, positions}, {cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), pair}};
+    };
   };
   if (positions) {
     require_integer(positions, "position_ids");
     require_rank(positions, 2, "position_ids");
   }
-  Var* own = g.reindex({x}, shape, identity_indices(4));
-  Var* other = g.reindex({x}, shape, {axis(0), axis(1), axis(2), partner});
-  Var* y = compute(g, {own, other, angle(cosines, "cos_cache"), angle(sines, "sin_cache")}, [&](const std::vector<Expr>& v) {
-    Expr turned = v[1] * v[3];
-    return v[0] * v[2] + select(equal(second, 0), -turned, turned);
-  });
-  if (rotated != size) y = concat(g, {y, slice(g, x, {3}, {rotated}, {size - rotated}, {1})}, 3);
+  Var* y = rotate_pairs(g, x, {rotated, n.integer("interleaved", 0) != 0, angle(cosines, "cos_cache"), angle(sines, "sin_cache")});
   if (three_axes) y = reshape(g, transpose(g, y, {0, 2, 1, 3}), original);
   n.set_output(0, y);
 }

@@ -1,0 +1,61 @@
+"""Cases as ONNX's backend tests have them, with ONNX Runtime's answers, for `metac verify --recursive`."""
+import json
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+onnxruntime.set_default_logger_severity(4)
+
+
+def port(name, array):
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def build_model(nodes, feeds, outputs, opset=17, domains=("com.microsoft",), weights=None):
+    """A model of these nodes. feeds and weights: {name: array}; outputs: their names. Types of outputs are declared by `answer`."""
+    blank = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs]
+    graph = helper.make_graph(nodes, "g", [port(k, v) for k, v in feeds.items()], blank,
+                              [numpy_helper.from_array(np.asarray(v), k) for k, v in (weights or {}).items()])
+    for output in graph.output:
+        output.ClearField("type")
+    opsets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in domains]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def session_of(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def answer(model, feeds):
+    """ONNX Runtime's outputs, in order; declares their types in the model."""
+    results = session_of(model).run(None, feeds)
+    for output, array in zip(model.graph.output, results):
+        output.CopyFrom(helper.make_tensor_value_info(output.name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim))
+    return results
+
+
+def write_case(folder, model, feeds, results):
+    data = pathlib.Path(folder) / "test_data_set_0"
+    data.mkdir(parents=True)
+    (data.parent / "model.onnx").write_bytes(model.SerializeToString())
+    for kind, arrays in (("input", [feeds[v.name] for v in model.graph.input]), ("output", results)):
+        for i, array in enumerate(arrays):
+            (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape)).SerializeToString())
+
+
+def verify(metac, folder, *options):
+    """{name of a case: (status, detail)}"""
+    done = subprocess.run([metac, "verify", str(folder), "--recursive", "--json", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        rows = json.loads(done.stdout)["cases"]
+    except (json.JSONDecodeError, KeyError):
+        raise SystemExit(f"metac verify ended with status {done.returncode}: {done.stderr[-2000:]}")
+    return {pathlib.Path(row["path"]).name: (row["status"], row["detail"]) for row in rows}
