@@ -57,6 +57,24 @@ struct Made {
   LibraryProgram program;
 };
 
+// Nothing fixed, then every combination of the values.
+std::vector<std::map<std::string, int64_t>> combinations_of(const std::map<std::string, std::vector<int64_t>>& values) {
+  constexpr size_t most = 64;
+  std::vector<std::map<std::string, int64_t>> all = {{}};
+  for (const auto& [name, list] : values) {
+    std::vector<std::map<std::string, int64_t>> longer;
+    for (const auto& combination : all)
+      for (int64_t value : list) {
+        longer.push_back(combination);
+        longer.back()[name] = value;
+      }
+    all = std::move(longer);
+    if (all.size() > most) fail("--dim asks for ", all.size(), " specialisations or more; ", most, " are the most");
+  }
+  if (!values.empty()) all.insert(all.begin(), std::map<std::string, int64_t>());
+  return all;
+}
+
 class LibraryCompiler {
  public:
   LibraryCompiler(const Model& model, const LibraryOptions& options) : model_(model), o_(options) {
@@ -67,10 +85,18 @@ class LibraryCompiler {
 
   LibraryReport run(const std::string& folder) {
     if (!o_.tuning.empty()) choices_ = read_tuning(o_.tuning, &tuned_cpu_);
+    const std::vector<std::map<std::string, int64_t>> combinations = combinations_of(o_.specialisations);
     for (const CpuTarget& cpu : cpus_of(o_)) {
-      made_.push_back(make(cpu, {}));
-      if (o_.gradient)
-        for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp}) made_.push_back(make(cpu, derivative));
+      for (size_t k = 0; k < combinations.size(); ++k) {
+        auto add = [&](std::optional<Derivative> derivative) {
+          made_.push_back(make(cpu, derivative, combinations[k]));
+          made_.back()->program.specialisation = static_cast<int>(k);
+          made_.back()->program.dims = combinations[k];
+        };
+        add({});
+        if (o_.gradient)
+          for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp}) add(derivative);
+      }
     }
     check_tuning();
     const double begin = seconds();
@@ -90,6 +116,7 @@ class LibraryCompiler {
     const CompiledProgram& first = made_[0]->model.run;
     report_.programs = made_.size();
     report_.kernels = first.kernels.size();
+    report_.draws = draws(first);
     report_.steps = first.steps.size();
     report_.arena_bytes = first.arena_bytes;
     report_.live_set_bytes = first.live_set_bytes;
@@ -105,9 +132,12 @@ class LibraryCompiler {
     return parameters;
   }
 
-  std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative) {
+  // `dims`: fixed for this program.
+  std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative, const std::map<std::string, int64_t>& dims) {
     double begin = seconds();
-    std::unique_ptr<Graph> graph = lower_model(model_, o_.lower);
+    LowerOptions lower = o_.lower;
+    for (const auto& [name, value] : dims) lower.dims[name] = {.name = name, .min = value, .max = value};
+    std::unique_ptr<Graph> graph = lower_model(model_, lower);
     if (derivative) differentiate(*graph, *derivative, *o_.gradient);
     double lowered = seconds();
     CompileOptions options = o_.compile;
@@ -119,7 +149,7 @@ class LibraryCompiler {
     double compiled = seconds();
     // Preparing the weights runs here, whatever machine the library is for.
     made->weights = run_prepare(made->model, runs_here(cpu) ? cpu : cpu_target("native"));
-    made->program = {&made->model, made->weights.get(), cpu, derivative ? name_of(*derivative) : "run"};
+    made->program = {&made->model, made->weights.get(), cpu, derivative ? name_of(*derivative) : "run", 0, {}};
     report_.lower_seconds += lowered - begin;
     report_.compile_seconds += compiled - lowered;
     report_.prepare_seconds += seconds() - compiled;

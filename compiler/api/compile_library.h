@@ -21,6 +21,8 @@ struct LibraryOptions {
   std::string tuning;              // the text of a NAME.tune.json (compiler/api/tune.h); empty: none
   std::optional<Wrt> gradient;     // --grad: derivatives beside the model, and by what
   LowerOptions lower;
+  // Dims by name: a program for each combination beside the one for all shapes, which leaves them open.
+  std::map<std::string, std::vector<int64_t>> specialisations;
   CudaTarget cuda;                 // where compile.target is cuda
   std::string name;                // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
@@ -40,6 +42,7 @@ struct LibraryReport {
   std::string name;
   size_t programs = 0;
   size_t kernels = 0, steps = 0;
+  bool draws = false;  // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };

@@ -10,6 +10,23 @@ namespace {
 
 bool is_run(const LibraryProgram& program) { return program.function == "run"; }
 
+// How many programs each CPU has.
+size_t programs_of_a_cpu(const std::vector<LibraryProgram>& programs) {
+  size_t count = 0;
+  while (count < programs.size() && full_name(programs[count].cpu) == full_name(programs[0].cpu)) ++count;
+  return count;
+}
+
+// Where the dims that a program is for stand among the inputs: a row per input dim of that name.
+std::string conditions_text(const LibraryProgram& program, const CompiledProgram& open, int* rows) {
+  std::string text;
+  for (const auto& [name, value] : program.dims)
+    for (size_t input = 0; input < open.inputs.size(); ++input)
+      for (size_t axis = 0; axis < open.inputs[input].dims.size(); ++axis)
+        if (open.inputs[input].dims[axis] == name) text += concat("    {", input, ", ", axis, ", ", value, "},\n"), ++*rows;
+  return text;
+}
+
 // "input_ports", "vjp_input_ports".
 std::string port_table(const LibraryProgram& program, const char* which) { return (is_run(program) ? "" : program.function + "_") + which; }
 
@@ -46,11 +63,13 @@ std::vector<ProgramPlace> places_of(const std::vector<LibraryProgram>& programs,
     place.device = several ? name_space + "_" + tag : name_space;
     place.scope = several ? tag + "::" : "";
     place.kernels = place.device;
-    if (!is_run(p)) {
-      place.stem = p.function + "_";
-      place.scope += p.function + "::";
-      place.kernels += "::" + p.function;
-    }
+    auto enter = [&place](const std::string& name) {
+      place.stem += name + "_";
+      place.scope += name + "::";
+      place.kernels += "::" + name;
+    };
+    if (p.specialisation > 0) enter(concat("s", p.specialisation));
+    if (!is_run(p)) enter(p.function);
     place.tables = name_space + (place.scope.empty() ? "" : "::" + place.scope.substr(0, place.scope.size() - 2));
     places.push_back(std::move(place));
   }
@@ -71,14 +90,25 @@ std::string program_declarations(const std::vector<LibraryProgram>& programs, co
 }
 
 std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights, const std::string& name) {
-  std::string ports, functions, text, variants;
-  size_t count = 0;
-  for (; count < programs.size() && full_name(programs[count].cpu) == full_name(programs[0].cpu); ++count) {
-    const LibraryProgram& p = programs[count];
+  std::string ports, functions, conditions, choices, text, variants;
+  const size_t count = programs_of_a_cpu(programs);
+  int condition_rows = 0;
+  for (size_t k = 0, general = 0; k < count; ++k) {
+    const LibraryProgram& p = programs[k];
+    if (p.specialisation > 0) {
+      const size_t function = k % general;  // each specialisation has all functions, in the same order
+      const int first = condition_rows;
+      conditions += conditions_text(p, programs[function].model->run, &condition_rows);
+      METAC_ASSERT(condition_rows > first, "a specialisation without dims");
+      choices += concat("    {", function, ", ", k, ", ", first, ", ", condition_rows - first, "},\n");
+      continue;
+    }
+    ++general;
     const CompiledProgram& run = p.model->run;
     ports += ports_text(port_rows(run, run.inputs), port_table(p, "input_ports"), name) + "\n" + ports_text(port_rows(run, run.outputs), port_table(p, "output_ports"), name) + "\n";
     functions += concat("    {\"", p.function, "\", ", port_table(p, "input_ports"), ", ", run.inputs.size(), ", ", port_table(p, "output_ports"), ", ", run.outputs.size(), "},\n");
   }
+  if (choices.empty()) choices = "    {0, 0, 0, 0},  // none\n", conditions = "    {0, 0, 0},  // none\n";
   METAC_ASSERT(count > 0 && programs.size() % count == 0 && is_run(programs[0]), "the programs of a library");
   for (size_t p = 0; p < programs.size(); p += count) {
     const std::string tag = tag_of(programs[p].cpu);
@@ -90,7 +120,8 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
     text += "};\n";
     variants += concat("    {\"", full_name(programs[p].cpu), "\", &lacking_", tag, ", functions_", tag, "},\n");
   }
-  return ports + "const FunctionPorts function_ports[] = {\n" + functions + "};\n\nnamespace {\n" + text + "}  // namespace\nconst Variant variants[] = {\n" + variants + "};\n";
+  return ports + "const FunctionPorts function_ports[] = {\n" + functions + "};\nconst DimCondition dim_conditions[] = {\n" + conditions +
+         "};\nconst Specialisation specialisations[] = {\n" + choices + "};\n\nnamespace {\n" + text + "}  // namespace\nconst Variant variants[] = {\n" + variants + "};\n";
 }
 
 std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights, const std::string& name) {

@@ -15,7 +15,7 @@ struct ProgramPlace {
   std::string device;        // namespace of the device headers
   std::string kernels;       // namespace of the kernels
   std::string tables;        // namespace of the tables
-  std::string scope;         // from the library's namespace to the tables: "", "x86_64_v3::vjp::"
+  std::string scope;         // from the library's namespace to the tables: "", "x86_64_v3::s1::vjp::"
 };
 
 // `name_space`: the library's.
@@ -24,7 +24,7 @@ std::vector<ProgramPlace> places_of(const std::vector<LibraryProgram>& programs,
 // For program.h: the tables that other files define.
 std::string program_declarations(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights);
 
-// Definitions of `variants`, `function_ports` and the port tables of every function.
+// Definitions of `variants`, `function_ports`, `specialisations` and the port tables of every function.
 std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights, const std::string& name);
 
 // Definition of `parameter_ports`.

@@ -101,6 +101,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     Json others = Json::array();
     for (size_t p = 1; p < programs.size(); ++p) {
       Json row = {{"cpu", full_name(programs[p].cpu)}, {"function", programs[p].function}};
+      if (programs[p].specialisation > 0) row["dims"] = programs[p].dims;
       row.update(about(programs[p], options, kernel_files[p], programs[p].model->run.weight_bytes));
       others.push_back(row);
     }

@@ -134,7 +134,7 @@ class Writer {
     const CompiledModel& model = *programs_[p].model;
     const ProgramPlace& place = places_[p];
     const bool only = programs_.size() == 1;
-    const std::string label = place.stem.empty() ? "" : programs_[p].function + ".";
+    const std::string label = place.stem.empty() ? "" : concat(programs_[p].specialisation ? concat("s", programs_[p].specialisation, ".") : std::string(), programs_[p].function, ".");
     std::string run = program_text(only ? model.run : with_weights_moved(model.run, weights_, p), "run_program", label);
     std::string prepare = program_text(model.prepare, "prepare_program", label);
     std::string sources = "const WeightSource weight_sources[] = {\n";
@@ -148,7 +148,8 @@ class Writer {
     }
     layout_.update_part(run).update_part(sources);
 
-    std::string of = place.stem.empty() ? "the model" : name_ + "_" + programs_[p].function;
+    std::string of = programs_[p].function == "run" ? "the model" : name_ + "_" + programs_[p].function;
+    if (programs_[p].specialisation > 0) of += concat(", specialisation ", programs_[p].specialisation);
     if (!place.scope.empty()) of += " for " + full_name(programs_[p].cpu);
     write_unit(p, "program", of + " as tables for runtime/executor.h", only ? routine_includes() : "", declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
     write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "", declarations(model.prepare),
@@ -234,15 +235,15 @@ class Writer {
   }
 
   // How cmake compiles kernels: those of each CPU for it.
-  std::string kernel_options(size_t functions) const {
+  std::string kernel_options(size_t per_cpu) const {
     auto options = [](const std::string& files, const CpuTarget& cpu) {
       std::string flags;
       for (const std::string& f : compiler_flags(cpu)) flags += ";" + f;
       return "if(" + files + ")\n  set_source_files_properties(${" + files + "} PROPERTIES COMPILE_OPTIONS \"-O3" + flags + "\")\nendif()";
     };
-    if (functions == programs_.size()) return options("kernels", programs_[0].cpu);
+    if (per_cpu == programs_.size()) return options("kernels", programs_[0].cpu);
     std::string text;
-    for (size_t p = 0; p < programs_.size(); p += functions) {
+    for (size_t p = 0; p < programs_.size(); p += per_cpu) {
       const std::string files = "kernels_" + tag_of(programs_[p].cpu);
       text += concat(p ? "\n" : "", "set(", files, " ${kernels})\nlist(FILTER ", files, " INCLUDE REGEX \"^", places_[p].folder, "\")\n", options(files, programs_[p].cpu));
     }
@@ -250,9 +251,9 @@ class Writer {
   }
 
   // What --grad adds to the interface.
-  void fill_derivatives(size_t functions) {
+  void fill_derivatives(size_t per_cpu) {
     std::string names;
-    for (size_t p = 1; p < functions; ++p) {
+    for (size_t p = 1; p < per_cpu && programs_[p].specialisation == 0; ++p) {
       const CompiledProgram& run = programs_[p].model->run;
       names += concat(p > 1 ? ", " : "", '"', programs_[p].function, '"');
       values_[programs_[p].function + "_input_count"] = std::to_string(run.inputs.size());
@@ -271,7 +272,9 @@ class Writer {
     for (const LibraryProgram& program : programs_)
       for (const CompiledProgram* part : {&program.model->run, &program.model->prepare})
         for (const rt::Buffer& b : part->buffers) most_rank = std::max(most_rank, static_cast<size_t>(b.rank));
-    const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) { return full_name(p.cpu) == full_name(programs_[0].cpu); });
+    auto of_first_cpu = [&](const LibraryProgram& p) { return full_name(p.cpu) == full_name(programs_[0].cpu); };
+    const size_t per_cpu = std::count_if(programs_.begin(), programs_.end(), of_first_cpu);
+    const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) { return of_first_cpu(p) && p.specialisation == 0; });
     values_["name"] = name_;
     values_["NAME"] = upper(name_);
     values_["namespace"] = namespace_;
@@ -283,11 +286,12 @@ class Writer {
     values_["max_rank"] = std::to_string(most_rank);
     values_["port_comment"] = port_comment();
     values_["function_count"] = std::to_string(functions);
-    values_["variant_count"] = std::to_string(programs_.size() / functions);
+    values_["program_count"] = std::to_string(per_cpu);
+    values_["variant_count"] = std::to_string(programs_.size() / per_cpu);
     values_["weights_bytes"] = std::to_string(weights_.bytes);
     values_["shared_weights_bytes"] = std::to_string(weights_.shared_bytes);
     values_["programs"] = program_declarations(programs_, places_, weights_);
-    values_["kernel_options"] = kernel_options(functions);
+    values_["kernel_options"] = kernel_options(per_cpu);
     values_["target_header"] = on_gpu() ? "cuda/cuda_target.h" : "host_target.h";
     std::string architectures;
     for (size_t k = 0; k < o_.cuda.architectures.size(); ++k)
@@ -296,7 +300,7 @@ class Writer {
     values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
-    fill_derivatives(functions);
+    fill_derivatives(per_cpu);
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
                                                                         {"include/" + name_ + ".h", "api.h"},

@@ -17,12 +17,14 @@ struct NodeLabel {
   std::string name, op_type;
 };
 
-// One of the programs of a library: what one function of it does on one CPU.
+// One of the programs of a library: what one function of it does on one CPU, for all shapes or for some.
 struct LibraryProgram {
   const CompiledModel* model = nullptr;
   const std::byte* weights = nullptr;  // the weights block as run_prepare lays it out, run.weight_bytes bytes
   CpuTarget cpu;
   std::string function = "run";        // then "vjp", "jvp" and "hvp", or nothing
+  int specialisation = 0;              // 0: for all shapes; else one of those for certain dims (--dim batch=1,8), counted from 1
+  std::map<std::string, int64_t> dims;  // that it is for
 };
 
 struct ProjectOptions {
@@ -54,7 +56,8 @@ void check_project_name(const std::string& name);
 // "Model v2.onnx" -> "model_v2": a usable name out of a file's name.
 std::string project_name_for(const std::string& file_name);
 
-// All programs of a library: for every CPU "run" and, with derivatives, "vjp", "jvp", "hvp"; the CPU to be preferred first.
+// All programs of a library: for every CPU, for every specialisation, "run" and, with derivatives, "vjp", "jvp", "hvp"; the CPU to be
+// preferred first, and of a CPU's programs those for all shapes.
 // They share one list of parameters and one weights file. Models and weights must outlive the Project.
 Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options);
 // The library of one program, for options.cpu.

@@ -114,7 +114,8 @@ int run(const Options& o) {
   LibraryOptions library;
   library.cpus = o.cpus();
   library.compile = o.compile_for(library.cpus[0]);
-  library.lower = o.lower();
+  const bool makes_library = !stages_only && o.train.empty() && !o.tune;
+  library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();
   if (o.target == "cuda") library.compile.target = Target::cuda;
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);

@@ -8,10 +8,12 @@
 
 namespace metac {
 
-LowerOptions ModelOptions::lower() const {
+LowerOptions ModelOptions::lower() const { return lower(nullptr); }
+
+LowerOptions ModelOptions::lower(DimLists* lists) const {
   LowerOptions result;
   result.input_shapes = parse_shapes(shapes);
-  result.dims = parse_dims(dims);
+  result.dims = parse_dims(dims, lists);
   if (!max_tensor_bytes.empty()) result.max_tensor_bytes = parse_bytes("--max-tensor-bytes", max_tensor_bytes);
   return result;
 }
@@ -37,7 +39,8 @@ CompileOptions ModelOptions::compile_for(const CpuTarget& target) const {
   result.cpu = target;
   result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
   result.winograd = winograd;
-  result.max_tensor_bytes = lower().max_tensor_bytes;
+  DimLists unused;
+  result.max_tensor_bytes = lower(&unused).max_tensor_bytes;
   return result;
 }
 
@@ -53,7 +56,7 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 
 void add_shape_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' leaves a dim open")->take_all()->type_name("NAME=SHAPE");
-  command.add_option("--dim", options.dims, "an open dim by its name: NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its range (and divisor)")
+  command.add_option("--dim", options.dims, "an open dim by its name: NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its range (and divisor); compile: NAME=1,8,32 makes fast code for each of these and some for all others")
       ->take_all()
       ->type_name("NAME=VALUES");
 }

@@ -1,7 +1,9 @@
 #include "compiler/driver/quantities.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <set>
 
 #include "compiler/driver/command.h"
 #include "compiler/support/checked.h"
@@ -76,13 +78,28 @@ std::map<std::string, std::vector<int64_t>> parse_shapes(const std::vector<std::
   return shapes;
 }
 
-std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts) {
+static std::vector<int64_t> parse_list(const std::string& text, const std::string& values) {
+  std::vector<int64_t> list;
+  for (size_t begin = 0; begin <= values.size();) {
+    const size_t end = std::min(values.find(',', begin), values.size());
+    list.push_back(parse_count("--dim", text, std::string_view(values).substr(begin, end - begin)));
+    if (std::count(list.begin(), list.end(), list.back()) > 1) throw UsageError(concat("--dim ", quoted(text), ": ", list.back(), " is there twice"));
+    begin = end + 1;
+  }
+  return list;
+}
+
+std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts, DimLists* lists) {
   std::map<std::string, Symbol> dims;
+  std::set<std::string> named;
   for (const std::string& text : texts) {
-    auto [name, value] = split_at_equals("--dim", text, "NAME=8 or NAME=1..64 or NAME=8..64@8");
-    if (value.find(',') != std::string::npos)
-      throw UsageError(concat("--dim ", quoted(text), ": several specialisations in one library are not available in this build yet; ",
-                              "compile one library for each, or give a range (NAME=1..64)"));
+    auto [name, value] = split_at_equals("--dim", text, "NAME=8, NAME=1,8,32, NAME=1..64 or NAME=8..64@8");
+    if (!named.insert(name).second) throw UsageError(concat("--dim names ", quoted(name), " twice"));
+    if (value.find(',') != std::string::npos) {
+      if (!lists) throw UsageError(concat("--dim ", quoted(text), ": several specialisations are for `metac compile` of inference libraries; give one value or a range (NAME=1..64)"));
+      (*lists)[name] = parse_list(text, value);
+      continue;
+    }
     Symbol symbol;
     symbol.name = name;
     size_t at = value.find('@');
@@ -99,7 +116,7 @@ std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts) 
       if (dots + 2 < value.size()) symbol.max = parse_count("--dim", text, value.substr(dots + 2));
     }
     if (symbol.min > symbol.max) throw UsageError(concat("--dim ", quoted(text), ": the range is empty"));
-    if (!dims.emplace(name, symbol).second) throw UsageError(concat("--dim names ", quoted(name), " twice"));
+    dims.emplace(name, symbol);
   }
   return dims;
 }

@@ -15,7 +15,8 @@ std::string show_seconds(double seconds);                                 // "81
 
 // name=1x3x224x224; "?" leaves a dim open (-1). A name may contain '=': the last one counts. "name=" is a scalar.
 std::map<std::string, std::vector<int64_t>> parse_shapes(const std::vector<std::string>& texts);
-// name=8, name=1..64, name=1..64@8, name=1.. ; several specialisations (name=1,8) are not available yet.
-std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts);
+// name=8, name=1..64, name=1..64@8, name=1.. ; name=1,8,32 goes to `lists`, or is refused where that is null.
+using DimLists = std::map<std::string, std::vector<int64_t>>;
+std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts, DimLists* lists = nullptr);
 
 }  // namespace metac

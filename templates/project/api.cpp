@@ -10,7 +10,7 @@
 
 using namespace METAC_RUNTIME_NAMESPACE;
 
-// A function of the library in a context: made at its first call.
+// A program of the library in a context: made at its first call.
 struct Callable {
   ExecutorOn<Target::Device> executor;
   Array<InputView> inputs;
@@ -22,7 +22,7 @@ struct Callable {
 struct @name@_context {
   ThreadPool pool;
   Target target;
-  Callable functions[function_count];
+  Callable programs[program_count];
   const Variant* variant = nullptr;
   Weights weights;
   const void* block = nullptr;    // the weights where kernels read them
@@ -80,11 +80,11 @@ bool open_weights(@name@_context& context, const char* path) {
 #endif
 }
 
-// Makes a function ready to be called.
-bool make(@name@_context& context, int32_t function) {
-  Callable& callable = context.functions[function];
+// Makes a program ready to be called.
+bool make(@name@_context& context, int32_t index) {
+  Callable& callable = context.programs[index];
   if (callable.made) return true;
-  const FunctionProgram& tables = context.variant->functions[function];
+  const FunctionProgram& tables = context.variant->programs[index];
   const Program& program = *tables.run;
   const bool memory = callable.inputs.allocate(program.input_count) && callable.outputs.allocate(program.output_count) &&
                       (!context.profiled || callable.times.allocate(program.step_count));
@@ -116,6 +116,21 @@ class Hold {
 
 @name@_status status_of(const Failure& failure) { return static_cast<@name@_status>(failure.status); }
 
+// The program for these inputs: one for their dims, or the function's own for all.
+int32_t choose_program(int32_t function, const @name@_tensor* inputs, int32_t count) {
+  for (int32_t i = 0; i < program_count - function_count; ++i) {
+    const Specialisation& s = specialisations[i];
+    if (s.function != function || inputs == nullptr) continue;
+    bool holds = true;
+    for (int32_t k = s.first; holds && k < s.first + s.conditions; ++k) {
+      const DimCondition& c = dim_conditions[k];
+      holds = c.input < count && inputs[c.input].dims != nullptr && c.axis < inputs[c.input].rank && inputs[c.input].dims[c.axis] == c.value;
+    }
+    if (holds) return s.program;
+  }
+  return function;
+}
+
 // Views of the caller's inputs; false: a rank that no tensor has.
 bool take_inputs(@name@_context& context, Callable& callable, const @name@_tensor* inputs, int32_t count) {
   const int32_t expected = callable.executor.program()->input_count;
@@ -144,8 +159,9 @@ void describe_outputs(const ExecutorOn<Target::Device>& executor, @name@_tensor*
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
   context->failure.clear();
-  Callable& callable = context->functions[function];
-  if (!make(*context, function) || !take_inputs(*context, callable, inputs, input_count)) return status_of(context->failure);
+  const int32_t program = choose_program(function, inputs, input_count);
+  Callable& callable = context->programs[program];
+  if (!make(*context, program) || !take_inputs(*context, callable, inputs, input_count)) return status_of(context->failure);
   const int32_t expected = callable.executor.program()->output_count;
   if (output_count != expected || (outputs == nullptr && output_count > 0)) {
     context->failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
@@ -278,18 +294,20 @@ void @name@_destroy(@name@_context* context) {
   if (context == nullptr || !context->usable || report == nullptr || report_bytes < 1) return @NAME@_INVALID_ARGUMENT;
   report[0] = 0;
   NonFiniteWatch watch;
+  int32_t watched;
   {
     const Hold hold(*context);
     if (!hold) return @NAME@_BUSY;
     context->failure.clear();
-    if (!make(*context, run_function)) return status_of(context->failure);
-    if (!context->functions[run_function].executor.watch(&watch)) return @NAME@_OUT_OF_MEMORY;
+    watched = choose_program(run_function, inputs, input_count);
+    if (!make(*context, watched)) return status_of(context->failure);
+    if (!context->programs[watched].executor.watch(&watch)) return @NAME@_OUT_OF_MEMORY;
   }
   const @name@_status status = call(context, run_function, inputs, input_count, outputs, output_count);
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
-  context->functions[run_function].executor.watch(nullptr);
-  const Program& program = *context->functions[run_function].executor.program();
+  context->programs[watched].executor.watch(nullptr);
+  const Program& program = *context->programs[watched].executor.program();
   const char* const infinity = watch.first_infinity_step < 0 ? nullptr : step_name(program, watch.first_infinity_step);
   const char* const nan = watch.first_nan_step < 0 ? nullptr : step_name(program, watch.first_nan_step);
   const size_t room = static_cast<size_t>(report_bytes);
@@ -305,8 +323,9 @@ void @name@_destroy(@name@_context* context) {
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
   context->failure.clear();
-  Callable& run = context->functions[run_function];
-  if (!take_inputs(*context, run, inputs, input_count)) return status_of(context->failure);
+  const int32_t program = choose_program(run_function, inputs, input_count);
+  Callable& run = context->programs[program];
+  if (!make(*context, program) || !take_inputs(*context, run, inputs, input_count)) return status_of(context->failure);
   if (run.executor.bind_shapes(run.inputs.data(), input_count) != Status::ok) {
     context->failure = run.executor.failure();
     return status_of(context->failure);
@@ -332,13 +351,13 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
   Block block;
   char* const bytes = begin_block(*context, parameters, count, shared_weights_bytes, block);
   if (bytes == nullptr) return status_of(failure);
-  for (int32_t f = 0; f < function_count; ++f)
-    if (!refit(*context, context->variant->functions[f], parameters, bytes)) return status_of(failure);
+  for (int32_t p = 0; p < program_count; ++p)
+    if (!refit(*context, context->variant->programs[p], parameters, bytes)) return status_of(failure);
   const void* held = context->target.hold(bytes, weights_bytes, failure);
   if (!failure.ok()) return status_of(failure);
   context->refitted.take(block);
   context->block = held;
-  for (Callable& callable : context->functions) callable.executor.set_weights(held);
+  for (Callable& callable : context->programs) callable.executor.set_weights(held);
   return @NAME@_OK;
 }
 
@@ -355,25 +374,25 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
       failure.set(Status::unsupported, "this CPU has no %s, which preparing the weights of the code for %s needs", lacking, variants[v].cpu);
       return status_of(failure);
     }
-    for (int32_t f = 0; f < function_count; ++f)
-      if (!refit(*context, variants[v].functions[f], parameters, bytes)) return status_of(failure);
+    for (int32_t p = 0; p < program_count; ++p)
+      if (!refit(*context, variants[v].programs[p], parameters, bytes)) return status_of(failure);
   }
   write_weights_file(path, bytes, weights_bytes, weights_layout, failure);
   return status_of(failure);
 }
 
-int64_t @name@_static_arena_bytes(void) { return variants[0].functions[0].run->arena_bytes; }
+int64_t @name@_static_arena_bytes(void) { return variants[0].programs[0].run->arena_bytes; }
 int64_t @name@_arena_bytes(const @name@_context* context) {
   int64_t bytes = 0;
   if (context != nullptr)
-    for (const Callable& callable : context->functions) bytes += callable.executor.arena_bytes();
+    for (const Callable& callable : context->programs) bytes += callable.executor.arena_bytes();
   return bytes;
 }
 
 @name@_status @name@_profile(@name@_context* context, int32_t enable) {
   if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
   context->profiled = enable != 0;
-  for (Callable& callable : context->functions) {
+  for (Callable& callable : context->programs) {
     if (!callable.made) continue;
     if (enable != 0 && callable.times.size() == 0 && !callable.times.allocate(callable.executor.program()->step_count)) return @NAME@_OUT_OF_MEMORY;
     callable.executor.profile(enable != 0 ? callable.times.data() : nullptr);
@@ -383,9 +402,9 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
 
 const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {
   if (context == nullptr || index < 0) return nullptr;
-  const Callable* callable = context->functions;  // the functions that were called, one after another
-  for (int32_t f = 0; f < function_count && index >= callable->times.size(); ++f, ++callable) index -= static_cast<int32_t>(callable->times.size());
-  if (callable == context->functions + function_count) return nullptr;
+  const Callable* callable = context->programs;  // those that were called, one after another
+  for (int32_t p = 0; p < program_count && index >= callable->times.size(); ++p, ++callable) index -= static_cast<int32_t>(callable->times.size());
+  if (callable == context->programs + program_count) return nullptr;
   const StepTime& time = callable->times[index];
   if (runs != nullptr) *runs = time.runs;
   if (nanoseconds != nullptr) *nanoseconds = time.ns;

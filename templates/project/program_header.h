@@ -15,7 +15,7 @@ struct WeightSource {
 // Functions by number: @name@_run, and with --grad those that follow.
 enum Function : int32_t { run_function, vjp_function, jvp_function, hvp_function };
 
-// What a function of the library does on one CPU.
+// What a function of the library does on one CPU, for all shapes or for some.
 struct FunctionProgram {
   const Program* run;
   const Program* prepare;          // from the model's parameters to what `run` reads of the weights block
@@ -29,7 +29,7 @@ struct FunctionProgram {
 struct Variant {
   const char* cpu;
   const char* (*lacking)();        // what this machine lacks for it; null: nothing
-  const FunctionProgram* functions;
+  const FunctionProgram* programs;
 };
 
 struct FunctionPorts {
@@ -40,13 +40,26 @@ struct FunctionPorts {
   int32_t output_count;
 };
 
-constexpr int32_t function_count = @function_count@, variant_count = @variant_count@;
+// A program for certain dims: of `function`, taken where its conditions hold, dim_conditions[first .. first + conditions).
+struct Specialisation {
+  int32_t function, program;
+  int32_t first, conditions;
+};
+struct DimCondition {
+  int32_t input, axis;
+  int64_t value;
+};
+
+// Programs are the functions for all shapes, then those of each specialisation.
+constexpr int32_t function_count = @function_count@, program_count = @program_count@, variant_count = @variant_count@;
 constexpr int64_t weights_bytes = @weights_bytes@, shared_weights_bytes = @shared_weights_bytes@;  // of the block, and of its beginning, which several programs read
 
 @programs@
 
 extern const Variant variants[];       // the one to be preferred first
 extern const FunctionPorts function_ports[];
+extern const Specialisation specialisations[];  // program_count - function_count
+extern const DimCondition dim_conditions[];
 extern const @name@_port parameter_ports[];
 extern const char weights_layout[];    // 64 hexadecimal digits: which programs a weights block belongs to
 extern const RoutineEntry routines[];
