@@ -83,13 +83,18 @@ cases=.cache/cases
 sample=(--sample 400 --seed "$seed")
 [ $all = yes ] && sample=()
 stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
+stage conformance-shapes "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known shapes --sample $([ $all = yes ] && echo 2100 || echo 100) --seed "$seed"
+stage conformance-ranks "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known ranks --sample $([ $all = yes ] && echo 2100 || echo 150) --seed "$seed"
 stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
 stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
+stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
 for fusion in paper greedy; do
   stage "conformance-$fusion" "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --fusion $fusion --sample $([ $all = yes ] && echo 2000 || echo 60) --seed "$seed"
 done
 
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
+stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
+stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 60) --seed "$seed"
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
