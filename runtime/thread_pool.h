@@ -2,7 +2,7 @@
 // nothing is global.
 //
 // A launch is cut into one contiguous part per worker, so that a worker meets the same rows launch after launch, and each
-// part into a few chunks; a worker that has finished its part takes chunks from the others. Who computes an iteration
+// part into chunks, every one half of what is left; a worker that has finished its part takes chunks from the others. Who computes an iteration
 // never changes its bits. The caller is worker 0. Workers wait for the next launch spinning, but at most 50 us; then they
 // sleep. A worker that has not woken up by the time the work is done is taken off the launch again: small launches
 // never wait for a sleeper.
@@ -135,10 +135,8 @@ class ThreadPool {
     task.state = state;
     task.workers = static_cast<int32_t>(wanted);
     task.stealing = dynamic_ && foreign_ == nullptr;
-    task.chunk = task.stealing ? count / (wanted * 4) : count;
     const int64_t least = 2500 / (cost_ns > 0 ? cost_ns : 1);  // a chunk is worth its bookkeeping
-    if (task.chunk < least) task.chunk = least;
-    if (task.chunk < 1) task.chunk = 1;
+    task.least_chunk = least > 1 ? least : 1;
     for (int32_t i = 0; i < task.workers; ++i) {
       const int64_t quotient = count / wanted, rest = count % wanted;
       task.parts[i].next.store(quotient * i + (i < rest ? i : rest), std::memory_order_relaxed);
@@ -177,10 +175,16 @@ class ThreadPool {
     Body body = nullptr;
     void* state = nullptr;
     int32_t workers = 0;
-    int64_t chunk = 0;
+    int64_t least_chunk = 1;
     bool stealing = false;
     std::atomic<int32_t> remaining{0};
     Part* parts = nullptr;
+
+    // Iterations to take of the `left` ones of a part: half of them, so that no more than the least chunk is left to wait for.
+    int64_t next_chunk(int64_t left) const {
+      if (!stealing || left <= least_chunk) return left;
+      return left / 2 > least_chunk ? left / 2 : least_chunk;
+    }
   };
   struct alignas(64) Slot {
     std::atomic<Task*> task{nullptr};
@@ -204,9 +208,12 @@ class ThreadPool {
     for (int32_t turn = 0; turn < (task.stealing ? task.workers : 1); ++turn) {
       Part& part = task.parts[(worker + turn) % task.workers];
       for (;;) {
-        const int64_t begin = part.next.fetch_add(task.chunk, std::memory_order_relaxed);
+        int64_t begin = part.next.load(std::memory_order_relaxed), end = 0;
+        do {
+          if (begin >= part.end) break;
+          end = begin + task.next_chunk(part.end - begin);
+        } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
         if (begin >= part.end) break;
-        const int64_t end = part.end - begin < task.chunk ? part.end : begin + task.chunk;
         task.body(task.state, worker, begin, end);
       }
     }
