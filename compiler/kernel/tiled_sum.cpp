@@ -101,7 +101,7 @@ class TileNest {
   };
 
   std::optional<Chunks> plan_chunks() const {
-    constexpr int64_t chunk_bytes = 24 << 10;  // half of a first-level cache
+    const int64_t chunk_bytes = s_.cache_bytes / 32 * 3;  // it passes the first-level cache anyway, tile by tile
     if (s_.cache_bytes == 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.reduced.empty() || panel_elements() * 4 <= s_.cache_bytes / 3) return std::nullopt;
     int64_t outer = 1, inner_bytes = static_cast<int64_t>(s_.vectors) * s_.lanes * 4;
     for (size_t k = 0; k < s_.reduced.size(); ++k) {
