@@ -227,6 +227,33 @@ class TileNest {
     return node;
   }
 
+  // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
+  std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors, Expr serial_point) const {
+    constexpr int64_t least_steps = 64;
+    int64_t steps = 1;
+    for (const Loop& l : s_.reduced) steps *= l.extent.if_int() ? l.extent.as_int() : 1;
+    if (s_.cache_bytes == 0 || steps < least_steps) return std::nullopt;
+    LoopNode node;
+    visit(s_.epilogue, [&](Expr read) {
+      if (read->kind != ExprKind::load || read->id >= first_local || read->id == reduced_value || !uses_axis(read->args[0], s_.tile_axis)) return;
+      Expr step = stride_of(read->args[0], s_.lane_axis);
+      if (!step || !step.is_int(1)) return;
+      for (int point = 0; point < v.points; ++point) {
+        for (int vector = 0; vector < vectors; ++vector) {
+          Expr at = rewrite(read->args[0], [&](Expr n) -> Expr {
+            if (n->kind != ExprKind::axis) return {};
+            if (n->id == s_.lane_axis) return axis(lane_block_) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + Expr(int64_t{vector} * s_.lanes);
+            return n->id == s_.tile_axis ? tile_index(v, serial_point, Expr(point)) : Expr();
+          });
+          node.prefetches.push_back({read->id, simplify(at, bounds())});
+        }
+      }
+    });
+    if (node.prefetches.empty()) return std::nullopt;
+    if (chunk_) node.guard = axis(chunk_->axis) + Expr(1) >= chunk_->extent;
+    return node;
+  }
+
   LoopNode tile_body(const Variant& v) {
     int vectors = s_.vectors;
     if (v.partial && lane_extent_.if_int()) {
@@ -253,6 +280,7 @@ class TileNest {
     } else {
       node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
     }
+    if (auto ask = prefetch_epilogue(v, vectors, serial_point)) node.children.push_back(std::move(*ask));
     LoopNode sum;
     sum.loops = s_.reduced;
     int unroll = s_.unrolled;
