@@ -263,6 +263,11 @@ class KernelPrinter : private ValuePrinter {
       }
     }
     for (const Prefetch& f : node.prefetches) line(concat("prefetch(", argument_name(f.argument), " + ", without_parentheses(value_text(f.offset)), ");"));
+    if (node.transposed >= 0) {
+      std::string names;
+      for (int n = 0; n < register_lanes_.at(node.transposed); ++n) names += concat(n ? ", " : "", "t", node.transposed, "_", n);
+      line(concat("transpose(", names, ");"));
+    }
     for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);
   }
@@ -295,7 +300,7 @@ class KernelPrinter : private ValuePrinter {
       return;
     }
     std::string base = a.target >= first_local ? concat("t", local) : argument_name(a.target);
-    std::string at = value_text(lane_zero(a.offset));
+    std::string at = address_text(a.offset);
     if (!vector_target) {
       std::string place = base + "[" + at + "]";
       line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));

@@ -38,6 +38,16 @@ class ValuePrinter {
     return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(0) : Expr(); });
   }
 
+  // An element's place: that of lane 0 where it is a vector's.
+  std::string address_text(Expr offset) {
+    const int axis = vector_axis_;
+    Expr first = lane_zero(offset);
+    vector_axis_ = -1;
+    std::string text = value_text(first);
+    vector_axis_ = axis;
+    return text;
+  }
+
   std::string register_name(int local, Expr offset) const {
     int lanes = register_lanes_.at(local);
     return concat("t", local, "_", lane_zero(offset).as_int() / lanes);
@@ -122,7 +132,7 @@ class ValuePrinter {
         if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype) return words_text(e, base);
         if (is_vector(e) && in_tile_)
           if (std::string text = shuffled_load(e, base); !text.empty()) return text;
-        std::string at = value_text(lane_zero(e->args[0]));
+        std::string at = address_text(e->args[0]);
         bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
         if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
         if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");

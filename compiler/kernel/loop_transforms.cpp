@@ -11,12 +11,26 @@ static Expr substitute_one(Expr e, int id, Expr value) {
   return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == id ? value : Expr(); });
 }
 
+// The step of sums and of products by constants that are not in canonical form, because they were computed from data.
+static Expr step_of_terms(Expr e, int axis_id) {
+  if (!uses_axis(e, axis_id)) return 0;
+  if (e->kind == ExprKind::axis) return 1;
+  if (e->kind != ExprKind::call) return {};
+  if (e->fn == Fn::add) {
+    Expr left = step_of_terms(e->args[0], axis_id), right = step_of_terms(e->args[1], axis_id);
+    return bool(left) && bool(right) ? left + right : Expr();
+  }
+  if (e->fn != Fn::mul || !e->args[1].if_int()) return {};
+  Expr step = step_of_terms(e->args[0], axis_id);
+  return bool(step) ? step * e->args[1] : Expr();
+}
+
 Expr stride_of(Expr offset, int axis_id) {
   if (!uses_axis(offset, axis_id)) return 0;
   if (offset->has_load) {
     // A gather: only terms outside the loaded part may advance.
     Linear form = linear_form(offset);
-    if (form.terms.size() == 1 && form.terms[0].first == offset) return {};
+    if (form.terms.size() == 1 && form.terms[0].first == offset) return step_of_terms(offset, axis_id);
   }
   Expr step = substitute_one(offset, axis_id, axis(axis_id) + Expr(1)) - offset;
   return uses_axis(step, axis_id) || step->has_load ? Expr() : step;

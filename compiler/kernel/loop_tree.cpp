@@ -54,6 +54,7 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   for (const Local& local : node.locals)
     out << indent() << (local.shared ? "shared t" : "local t") << local.id << ": " << name_of(local.dtype) << (local.count ? " x " + to_string(local.count) : "") << "\n";
   for (const Prefetch& f : node.prefetches) out << indent() << "prefetch b" << f.argument << "[" << to_string(f.offset) << "]\n";
+  if (node.transposed >= 0) out << indent() << "transpose t" << node.transposed << "\n";
   for (const Assign& a : node.assigns) {
     out << indent() << target_text(a.target) << (a.offset ? "[" + to_string(a.offset) + "]" : "") << " ";
     if (a.update) out << name_of(*a.update);

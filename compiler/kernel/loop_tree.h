@@ -66,6 +66,7 @@ struct LoopNode {
   std::vector<Prefetch> prefetches;
   std::vector<Assign> assigns;
   std::vector<LoopNode> children;   // after the assigns, in order
+  int transposed = -1;          // local of as many registers as each has lanes: rows and columns change places before the assigns
   // A lane reduction: the only loop left of kind vector is a reduced axis; the scalar local `lane_reduced` (declared
   // outside) is combined lane by lane in a vector and once across lanes at the end.
   int lane_reduced = -1;

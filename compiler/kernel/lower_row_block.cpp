@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/lane_reduction.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/tiled_sum.h"
+#include "compiler/kernel/transposed_nest.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -129,6 +131,22 @@ class RowBlockLowering {
     return in;
   }
 
+  // The value that `d` may take the place of: of the same shape, read by it element for element, and by nobody after it.
+  std::optional<int> in_place_of(const Definition& d) const {
+    if (d.reduce) return std::nullopt;
+    std::optional<int> found;
+    visit_loads(d, [&](Expr read) {
+      if (!internals_.count(read->id) || read->dtype != d.out->dtype()) return;
+      if (read->args == d.out_index && context_.var(read->id)->shape() == d.out->shape()) found = read->id;
+    });
+    if (!found) return std::nullopt;
+    bool later = false, other_element = false;
+    for (const Definition& stage : group_.stages)
+      if (&stage > &d) visit_loads(stage, [&](Expr read) { later |= read->id == *found; });
+    visit_loads(d, [&](Expr read) { other_element |= read->id == *found && read->args != d.out_index; });
+    return later || other_element ? std::nullopt : found;
+  }
+
   int make_local(DType dtype, Expr count) {
     constexpr int64_t stack_limit = 16 << 10;
     Local local{kernel_.next_local++, dtype, count, 0};
@@ -170,16 +188,47 @@ class RowBlockLowering {
     int accumulator = d.reduce ? kernel_.next_local++ : -1;
     Expr body = addressed(substitute_axes(d.body, a.renamed), a, accumulator), epilogue;
     if (d.epilogue) epilogue = addressed(substitute_axes(d.epilogue, a.renamed), a, accumulator);
-    Internal in = make_internal(d);
+    std::optional<int> place = in_place_of(d);
+    Internal in = place ? internals_[d.out->id] = internals_.at(*place) : make_internal(d);
     Expr offset = simplify(internal_offset(in, substituted(d.out_index, a.renamed), a), bounds(a));
     std::vector<Loop> loops = a.kept;
+    if (d.reduce) {
+      LaneReduction reduction{a.kept, a.reduced, a.lane, *d.reduce, d.accumulator, body, epilogue, accumulator, first_local + in.local, offset, lanes_};
+      if (auto node = lane_reduction(kernel_, reduction, bounds(a))) {
+        node->comment = concat("v", d.out->id);
+        kernel_.root.children.push_back(std::move(*node));
+        return;
+      }
+    }
     if (can_vectorise(a.lane, {body, epilogue}, offset)) {
       a.lane.kind = LoopKind::vector;
       loops.push_back(a.lane);
+    } else if (!d.reduce) {
+      return add_rows(concat("v", d.out->id), a, loops, in.local, offset, body);
     } else {
       loops.insert(loops.begin(), a.lane);
     }
     kernel_.root.children.push_back(stage_node(d, a, loops, first_local + in.local, offset, body, epilogue, accumulator));
+  }
+
+  // local[offset] = value, which is read row by row: in square blocks where its loads step by one along a loop.
+  void add_rows(std::string comment, const Axes& a, const std::vector<Loop>& loops, int local, Expr offset, Expr value) {
+    LoopNode node;
+    std::optional<LoopNode> blocks;
+    for (size_t k = loops.size(); k-- > 0 && !blocks;) {
+      TransposedNest nest{loops, a.lane, loops[k], first_local + local, offset, value, lanes_};
+      nest.outer.erase(nest.outer.begin() + static_cast<int64_t>(k));
+      blocks = transposed_nest(kernel_, nest, bounds(a));
+    }
+    if (blocks) {
+      node = std::move(*blocks);
+    } else {
+      node.loops = loops;
+      node.loops.insert(node.loops.begin(), a.lane);
+      node.assigns.push_back({first_local + local, offset, value, {}});
+    }
+    node.comment = std::move(comment);
+    kernel_.root.children.push_back(std::move(node));
   }
 
   // The rows' operand, transposed into a local: [sum..., R].
@@ -195,12 +244,7 @@ class RowBlockLowering {
     }
     int local = make_local(DType::f32, element_count(dims) * Expr(rows_));
     Expr offset = linear_index(dims, at) * Expr(rows_) + axis(a.lane.axis);
-    LoopNode node;
-    node.comment = "rows along the lanes";
-    node.loops = loops;
-    node.loops.insert(node.loops.begin(), a.lane);
-    node.assigns.push_back({first_local + local, offset, addressed(operand, a, -1), {}});
-    kernel_.root.children.push_back(std::move(node));
+    add_rows("rows along the lanes", a, loops, local, offset, addressed(operand, a, -1));
     return load(first_local + local, DType::f32, {offset});
   }
 
@@ -236,12 +280,7 @@ class RowBlockLowering {
       return n->kind == ExprKind::load && n->id == reduced_value ? load(first_local + in.local, DType::f32, {offset})
                                                                  : Expr();
     });
-    LoopNode node;
-    node.comment = concat("v", d.out->id, ", finished row by row");
-    node.loops = a.kept;
-    node.loops.insert(node.loops.begin(), a.lane);
-    node.assigns.push_back({first_local + in.local, offset, value, {}});
-    kernel_.root.children.push_back(std::move(node));
+    add_rows(concat("v", d.out->id, ", finished row by row"), a, a.kept, in.local, offset, value);
   }
 
   void lower_last(const Definition& d) {

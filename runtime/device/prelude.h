@@ -44,6 +44,7 @@
 #include "vector.h"
 #include "vector_x86.h"
 #include "vector_memory.h"
+#include "transpose.h"
 #include "dot.h"
 #include "math_f32.h"
 #include "math_wide.h"

@@ -4,6 +4,7 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tests/runtime/device.h"
 
@@ -48,6 +49,23 @@ TEST_F(DeviceVector, PartialAccessTouchesNothingElse) {
   const m::i8x16 part = m::load_first<m::i8x16>(bytes, 3);
   EXPECT_EQ(part[2], 3);
   EXPECT_EQ(part[3], 0);
+}
+
+template <class V, size_t... row>
+void expect_transposed(std::index_sequence<row...>) {
+  constexpr int n = m::lane_count<V>;
+  V rows[n];
+  for (int r = 0; r < n; ++r)
+    for (int k = 0; k < n; ++k) rows[r][k] = static_cast<m::Lane<V>>(100 * r + k);
+  m::transpose(rows[row]...);
+  for (int r = 0; r < n; ++r)
+    for (int k = 0; k < n; ++k) EXPECT_EQ(rows[r][k], static_cast<m::Lane<V>>(100 * k + r)) << r << " " << k;
+}
+
+TEST_F(DeviceVector, SquareBlocksAreTransposed) {
+  constexpr int n = m::lane_count<FloatVector>;
+  expect_transposed<FloatVector>(std::make_index_sequence<n>());
+  expect_transposed<m::Vec<int32_t, n>>(std::make_index_sequence<n>());
 }
 
 TEST_F(DeviceVector, ReductionsCombineHalves) {

@@ -1,0 +1,130 @@
+#include "compiler/kernel/transposed_nest.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "compiler/kernel/loop_transforms.h"
+
+namespace metac {
+namespace {
+
+class Transposition {
+ public:
+  Transposition(Kernel& kernel, const TransposedNest& nest, const Bounds& bounds) : kernel_(kernel), n_(nest), bounds_(bounds) {}
+
+  std::optional<LoopNode> run() {
+    if (!find_operands()) return std::nullopt;
+    lane_block_ = kernel_.next_axis++;
+    across_block_ = kernel_.next_axis++;
+    LoopNode node;
+    node.loops = n_.outer;
+    node.loops.push_back({lane_block_, ceil_div(n_.lane.extent, n_.lanes), LoopKind::serial, {}});
+    node.loops.push_back({across_block_, ceil_div(n_.across.extent, n_.lanes), LoopKind::serial, {}});
+    Expr full = axis(across_block_) * Expr(n_.lanes) + Expr(n_.lanes) <= n_.across.extent;
+    Expr rest = floor_mod(n_.across.extent, n_.lanes);
+    const int64_t* known = n_.across.extent.if_int();
+    if (!known || *known >= n_.lanes) node.children.push_back(block(Expr()));
+    if (!rest.is_int(0)) node.children.push_back(block(rest));
+    if (node.children.size() == 2) {
+      node.children[0].guard = full;
+      node.children[1].guard = logical_not(full);
+    }
+    return node;
+  }
+
+ private:
+  // The loads that do not step by zero or one along the lanes, each of which must step by one across.
+  bool find_operands() {
+    bool all = true;
+    visit(n_.value, [&](Expr e) {
+      if (e->kind != ExprKind::load || e->args.empty() || !uses_axis(e->args[0], n_.lane.axis)) return;
+      Expr along = stride_of(e->args[0], n_.lane.axis), across = stride_of(e->args[0], n_.across.axis);
+      if (bool(along) && along.is_int(1)) return;
+      if (!bool(across) || !across.is_int(1) || size_of(e->dtype) != 4) return void(all = false);
+      if (std::find(operands_.begin(), operands_.end(), e) == operands_.end()) operands_.push_back(e);
+    });
+    constexpr size_t most = 2;  // blocks of registers at once
+    if (!all || operands_.empty() || operands_.size() > most) return false;
+    Expr turned = replaced([&](size_t k) { return load(first_local, operands_[k]->dtype, {axis(n_.lane.axis)}); });
+    return !uses_axis_outside_of_loads(turned) && can_vectorise(n_.lane, {turned}, n_.offset);
+  }
+
+  Expr replaced(const std::function<Expr(size_t)>& by) const {
+    return rewrite(n_.value, [&](Expr e) {
+      auto found = std::find(operands_.begin(), operands_.end(), e);
+      return found == operands_.end() ? Expr() : by(static_cast<size_t>(found - operands_.begin()));
+    });
+  }
+
+  bool uses_axis_outside_of_loads(Expr e) const {
+    Expr without = rewrite(e, [&](Expr n) { return n->kind == ExprKind::load ? constant_of(n->dtype, 0) : Expr(); });
+    return uses_axis(without, n_.lane.axis) || uses_axis(without, n_.across.axis);
+  }
+
+  Expr placed(Expr e, Expr lane, Expr across) const {
+    return rewrite(e, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::axis) return {};
+      if (n->id == n_.lane.axis) return axis(lane_block_) * Expr(n_.lanes) + lane;
+      return n->id == n_.across.axis ? axis(across_block_) * Expr(n_.lanes) + across : Expr();
+    });
+  }
+
+  Expr simplified(Expr e, const std::vector<Loop>& inside) const {
+    Bounds b = bounds_;
+    b.set_axis(lane_block_, ceil_div(n_.lane.extent, n_.lanes));
+    b.set_axis(across_block_, ceil_div(n_.across.extent, n_.lanes));
+    for (const Loop& l : inside) b.set_axis(l.axis, l.extent);
+    return simplify(e, b);
+  }
+
+  // A square block, or as many of its steps across as are left.
+  LoopNode block(Expr left) {
+    LoopNode node;
+    Expr square = static_cast<int64_t>(n_.lanes) * n_.lanes;
+    std::vector<int> locals;
+    for (Expr operand : operands_) {
+      int local = kernel_.next_local++;
+      locals.push_back(local);
+      node.locals.push_back({local, operand->dtype, square, n_.lanes});
+      Loop across{kernel_.next_axis++, Expr(n_.lanes), LoopKind::vector, left}, lane{kernel_.next_axis++, Expr(n_.lanes), LoopKind::unrolled, {}};
+      LoopNode rows, turn;
+      rows.loops = {across, lane};
+      rows.assigns.push_back({first_local + local, axis(across.axis) + axis(lane.axis) * Expr(n_.lanes), simplified(placed(operand, axis(lane.axis), axis(across.axis)), {across, lane}), {}});
+      turn.transposed = local;
+      node.children.push_back(std::move(rows));
+      node.children.push_back(std::move(turn));
+    }
+    const int64_t* steps = left ? left.if_int() : nullptr;
+    Loop lane{kernel_.next_axis++, Expr(n_.lanes), LoopKind::vector, {}}, across{kernel_.next_axis++, Expr(steps ? *steps : n_.lanes), LoopKind::unrolled, {}};
+    Expr value = replaced([&](size_t k) {
+      return load(first_local + locals[k], operands_[k]->dtype, {axis(lane.axis) + axis(across.axis) * Expr(n_.lanes)});
+    });
+    LoopNode store;
+    store.loops = {lane, across};
+    store.assigns.push_back({n_.target, simplified(placed(n_.offset, axis(lane.axis), axis(across.axis)), {lane, across}), simplified(placed(value, axis(lane.axis), axis(across.axis)), {lane, across}), {}});
+    if (!left || steps) {
+      node.children.push_back(std::move(store));
+      return node;
+    }
+    store.loops.pop_back();
+    for (int k = 0; k < n_.lanes; ++k) {  // how many are left is known at run time
+      LoopNode one = store;
+      substitute_axis(one, across.axis, k);
+      one.guard = Expr(k) < left;
+      node.children.push_back(std::move(one));
+    }
+    return node;
+  }
+
+  Kernel& kernel_;
+  const TransposedNest& n_;
+  const Bounds& bounds_;
+  std::vector<Expr> operands_;
+  int lane_block_ = 0, across_block_ = 0;
+};
+
+}  // namespace
+
+std::optional<LoopNode> transposed_nest(Kernel& kernel, const TransposedNest& nest, const Bounds& bounds) { return Transposition(kernel, nest, bounds).run(); }
+
+}  // namespace metac
