@@ -1,9 +1,11 @@
 #include "compiler/kernel/lower_group.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/stage_lowering.h"
+#include "compiler/kernel/transposed_nest.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -56,6 +58,12 @@ class GroupLowering : private StageLowering {
     std::string refusal;
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
+    if (!lanes_kept && !d.reduce)
+      if (auto blocks = in_transposed_blocks(s)) {
+        blocks->comment = concat("v", d.out->id);
+        kernel_.schedule.push_back("vectorise in square blocks, transposed in registers");
+        return std::move(*blocks);
+      }
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
     else if (!refusal.empty()) kernel_.schedule.push_back("not vectorised along the output: " + refusal);
@@ -83,6 +91,17 @@ class GroupLowering : private StageLowering {
     last.assigns = {store};
     node.children.push_back(std::move(last));
     return node;
+  }
+
+  std::optional<LoopNode> in_transposed_blocks(const Stage& s) {
+    if (context_.vector_bytes < 16 || s.kept.size() < 2 || !s.offset) return std::nullopt;
+    for (size_t k = s.kept.size() - 1; k-- > 0;) {
+      TransposedNest nest{s.kept, s.kept.back(), s.kept[k], s.target, s.offset, s.body, context_.vector_bytes / 4};
+      nest.outer.pop_back();
+      nest.outer.erase(nest.outer.begin() + static_cast<int64_t>(k));
+      if (auto blocks = transposed_nest(kernel_, nest, stage_bounds(s))) return blocks;
+    }
+    return std::nullopt;
   }
 
   LoopNode lower_scatter(const Definition& d) {
@@ -128,6 +147,14 @@ class GroupLowering : private StageLowering {
     return varies && can_vectorise(loop, {s.body}, {});
   }
 
+  // Of one pass through the node: children are variants of each other, or one of them has nearly all of it.
+  static int64_t work_inside(const LoopNode& node, const std::function<int64_t(Expr)>& typical) {
+    int64_t work = 1;
+    for (const LoopNode& child : node.children) work = std::max(work, work_inside(child, typical));
+    for (const Loop& l : node.loops) work *= std::max<int64_t>(1, typical(l.extent));
+    return work;
+  }
+
   // A kernel of one stage: its outer loops run in parallel, as many as leave enough work inside one iteration.
   void parallelise_single() {
     LoopNode stage = std::move(kernel_.root.children[0]);
@@ -140,8 +167,7 @@ class GroupLowering : private StageLowering {
       return std::clamp<int64_t>(256, std::max<int64_t>(range.low, 1), std::max<int64_t>(range.high, 1));
     };
     int64_t work = 1;
-    for (const LoopNode& child : stage.children)
-      for (const Loop& l : child.loops) work *= std::max<int64_t>(1, typical(l.extent));
+    for (const LoopNode& child : stage.children) work = std::max(work, work_inside(child, typical));
     size_t inner = stage.loops.size();
     constexpr int64_t enough = 2048;
     while (inner > 0 && work < enough) work *= std::max<int64_t>(1, typical(stage.loops[--inner].extent));

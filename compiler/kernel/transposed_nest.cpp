@@ -13,6 +13,9 @@ class Transposition {
   Transposition(Kernel& kernel, const TransposedNest& nest, const Bounds& bounds) : kernel_(kernel), n_(nest), bounds_(bounds) {}
 
   std::optional<LoopNode> run() {
+    constexpr int64_t least = 8;  // of a side: smaller ones are as fast element by element
+    for (Expr extent : {n_.lane.extent, n_.across.extent})
+      if (extent.if_int() && extent.as_int() < least) return std::nullopt;
     if (!find_operands()) return std::nullopt;
     lane_block_ = kernel_.next_axis++;
     across_block_ = kernel_.next_axis++;
@@ -20,19 +23,32 @@ class Transposition {
     node.loops = n_.outer;
     node.loops.push_back({lane_block_, ceil_div(n_.lane.extent, n_.lanes), LoopKind::serial, {}});
     node.loops.push_back({across_block_, ceil_div(n_.across.extent, n_.lanes), LoopKind::serial, {}});
-    Expr full = axis(across_block_) * Expr(n_.lanes) + Expr(n_.lanes) <= n_.across.extent;
-    Expr rest = floor_mod(n_.across.extent, n_.lanes);
-    const int64_t* known = n_.across.extent.if_int();
-    if (!known || *known >= n_.lanes) node.children.push_back(block(Expr()));
-    if (!rest.is_int(0)) node.children.push_back(block(rest));
-    if (node.children.size() == 2) {
-      node.children[0].guard = full;
-      node.children[1].guard = logical_not(full);
+    const Side sides[] = {side(n_.lane.extent, lane_block_), side(n_.across.extent, across_block_)};
+    for (bool last_lanes : {false, true}) {
+      for (bool last_across : {false, true}) {
+        if ((last_lanes ? !sides[0].has_rest : !sides[0].has_full) || (last_across ? !sides[1].has_rest : !sides[1].has_full)) continue;
+        LoopNode one = block(last_lanes ? sides[0].left : Expr(), last_across ? sides[1].left : Expr());
+        Expr guard = logical_and(sides[0].guard(last_lanes), sides[1].guard(last_across));
+        if (!guard.is_int(1)) one.guard = guard;
+        node.children.push_back(std::move(one));
+      }
     }
     return node;
   }
 
  private:
+  struct Side {
+    bool has_full, has_rest;
+    Expr is_full, left;  // this block has all its lanes; how many the last one has
+
+    Expr guard(bool last) const { return !has_full || !has_rest ? bool_constant(true) : last ? logical_not(is_full) : is_full; }
+  };
+  Side side(Expr extent, int block_axis) const {
+    const int64_t* known = extent.if_int();
+    Expr left = floor_mod(extent, n_.lanes);
+    return {!known || *known >= n_.lanes, !left.is_int(0), axis(block_axis) * Expr(n_.lanes) + Expr(n_.lanes) <= extent, left};
+  }
+
   // The loads that do not step by zero or one along the lanes, each of which must step by one across.
   bool find_operands() {
     bool all = true;
@@ -61,24 +77,20 @@ class Transposition {
     return uses_axis(without, n_.lane.axis) || uses_axis(without, n_.across.axis);
   }
 
-  Expr placed(Expr e, Expr lane, Expr across) const {
-    return rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::axis) return {};
-      if (n->id == n_.lane.axis) return axis(lane_block_) * Expr(n_.lanes) + lane;
-      return n->id == n_.across.axis ? axis(across_block_) * Expr(n_.lanes) + across : Expr();
-    });
-  }
-
-  Expr simplified(Expr e, const std::vector<Loop>& inside) const {
+  Expr placed(Expr e, Expr lane, Expr across, const std::vector<Loop>& inside) const {
     Bounds b = bounds_;
     b.set_axis(lane_block_, ceil_div(n_.lane.extent, n_.lanes));
     b.set_axis(across_block_, ceil_div(n_.across.extent, n_.lanes));
     for (const Loop& l : inside) b.set_axis(l.axis, l.extent);
-    return simplify(e, b);
+    return simplify(rewrite(e, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::axis) return {};
+      if (n->id == n_.lane.axis) return axis(lane_block_) * Expr(n_.lanes) + lane;
+      return n->id == n_.across.axis ? axis(across_block_) * Expr(n_.lanes) + across : Expr();
+    }), b);
   }
 
-  // A square block, or as many of its steps across as are left.
-  LoopNode block(Expr left) {
+  // A square block, of which `lanes_left` lanes and `across_left` steps across exist; empty: all.
+  LoopNode block(Expr lanes_left, Expr across_left) {
     LoopNode node;
     Expr square = static_cast<int64_t>(n_.lanes) * n_.lanes;
     std::vector<int> locals;
@@ -86,23 +98,25 @@ class Transposition {
       int local = kernel_.next_local++;
       locals.push_back(local);
       node.locals.push_back({local, operand->dtype, square, n_.lanes});
-      Loop across{kernel_.next_axis++, Expr(n_.lanes), LoopKind::vector, left}, lane{kernel_.next_axis++, Expr(n_.lanes), LoopKind::unrolled, {}};
+      Loop across{kernel_.next_axis++, Expr(n_.lanes), LoopKind::vector, across_left}, lane{kernel_.next_axis++, Expr(n_.lanes), LoopKind::unrolled, {}};
+      Expr row = axis(lane.axis);
+      if (lanes_left) row = min(row, lanes_left - Expr(1));  // the last one again
       LoopNode rows, turn;
       rows.loops = {across, lane};
-      rows.assigns.push_back({first_local + local, axis(across.axis) + axis(lane.axis) * Expr(n_.lanes), simplified(placed(operand, axis(lane.axis), axis(across.axis)), {across, lane}), {}});
+      rows.assigns.push_back({first_local + local, axis(across.axis) + axis(lane.axis) * Expr(n_.lanes), placed(operand, row, axis(across.axis), {across, lane}), {}});
       turn.transposed = local;
       node.children.push_back(std::move(rows));
       node.children.push_back(std::move(turn));
     }
-    const int64_t* steps = left ? left.if_int() : nullptr;
-    Loop lane{kernel_.next_axis++, Expr(n_.lanes), LoopKind::vector, {}}, across{kernel_.next_axis++, Expr(steps ? *steps : n_.lanes), LoopKind::unrolled, {}};
+    const int64_t* steps = across_left ? across_left.if_int() : nullptr;
+    Loop lane{kernel_.next_axis++, Expr(n_.lanes), LoopKind::vector, lanes_left}, across{kernel_.next_axis++, Expr(steps ? *steps : n_.lanes), LoopKind::unrolled, {}};
     Expr value = replaced([&](size_t k) {
       return load(first_local + locals[k], operands_[k]->dtype, {axis(lane.axis) + axis(across.axis) * Expr(n_.lanes)});
     });
     LoopNode store;
     store.loops = {lane, across};
-    store.assigns.push_back({n_.target, simplified(placed(n_.offset, axis(lane.axis), axis(across.axis)), {lane, across}), simplified(placed(value, axis(lane.axis), axis(across.axis)), {lane, across}), {}});
-    if (!left || steps) {
+    store.assigns.push_back({n_.target, placed(n_.offset, axis(lane.axis), axis(across.axis), {lane, across}), placed(value, axis(lane.axis), axis(across.axis), {lane, across}), {}});
+    if (!across_left || steps) {
       node.children.push_back(std::move(store));
       return node;
     }
@@ -110,7 +124,7 @@ class Transposition {
     for (int k = 0; k < n_.lanes; ++k) {  // how many are left is known at run time
       LoopNode one = store;
       substitute_axis(one, across.axis, k);
-      one.guard = Expr(k) < left;
+      one.guard = Expr(k) < across_left;
       node.children.push_back(std::move(one));
     }
     return node;

@@ -9,7 +9,7 @@ namespace metac {
 
 struct TransposedNest {
   std::vector<Loop> outer;  // around both
-  Loop lane;                // the result steps by one along it; its extent is a multiple of `lanes`
+  Loop lane;                // the result steps by one along it
   Loop across;              // the operands to transpose step by one along it
   int target = 0;           // argument or first_local + local
   Expr offset, value;
