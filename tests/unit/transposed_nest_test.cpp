@@ -1,0 +1,95 @@
+// Transposes and rows along the lanes: every size of a side, known and open, with other operands beside the transposed one.
+#include <gtest/gtest.h>
+
+#include "compiler/ir/builders.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/passes/compile.h"
+
+namespace metac {
+namespace {
+
+Tensor ramp(std::vector<int64_t> shape, int step) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<float>(k * step % 23 - 11) / 8);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
+
+// Runs a graph at each of the inputs on 1 and 2 threads; returns the schedule lines of all kernels.
+std::string expect_reference(Graph& g, const std::vector<std::vector<Tensor>>& inputs, const std::string& cpu, float tolerance) {
+  std::vector<std::vector<Tensor>> expected;
+  for (const std::vector<Tensor>& one : inputs) expected.push_back(evaluate(g, one));
+  CompileOptions options;
+  options.cpu = cpu_target(cpu);
+  CompiledModel model = compile_graph(g, options);
+  std::string schedule;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) schedule += line + "\n";
+  WeightsBlock weights = run_prepare(model, options.cpu);
+  for (int threads : {1, 2}) {
+    JitProgram program(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, threads);
+    for (size_t n = 0; n < inputs.size(); ++n) {
+      std::vector<Tensor> found = program.run(inputs[n]);
+      for (size_t t = 0; t < found.size(); ++t) {
+        EXPECT_EQ(found[t].shape, expected[n][t].shape);
+        for (int64_t k = 0; k < found[t].element_count(); ++k)
+          EXPECT_NEAR(number_at(found[t], k), number_at(expected[n][t], k), tolerance) << cpu << ", inputs " << n << ", element " << k;
+      }
+    }
+  }
+  return schedule;
+}
+
+const char* const cpus[] = {"native", "x86-64-v3", "x86-64"};
+
+// y[n, b, a] = 2 x[n, a, b] + z[n, b, a]
+Var* transposed_sum(Graph& g, Expr n, Expr a, Expr b) {
+  Var *x = input(g, "x", {n, a, b}), *z = input(g, "z", {n, b, a});
+  Var* turned = g.reindex({x}, {n, b, a}, {axis(0), axis(2), axis(1)});
+  return elementwise(g, {turned, z}, [](const std::vector<Expr>& v) { return v[0] * float_constant(2, DType::f32) + v[1]; });
+}
+
+std::vector<Tensor> sides(int64_t a, int64_t b) { return {ramp({2, a, b}, 5), ramp({2, b, a}, 3)}; }
+
+TEST(TransposedNest, EverySizeOfASide) {
+  for (const char* cpu : cpus)
+    for (auto [a, b] : std::vector<std::pair<int64_t, int64_t>>{{8, 8}, {16, 16}, {9, 33}, {33, 9}, {15, 17}, {64, 48}, {31, 8}, {3, 40}}) {
+      Graph g;
+      g.outputs = {transposed_sum(g, 2, a, b)};
+      std::string schedule = expect_reference(g, {sides(a, b)}, cpu, 0);
+      EXPECT_EQ(schedule.find("square blocks") != std::string::npos, a >= 8 && b >= 8) << a << " x " << b;
+    }
+}
+
+TEST(TransposedNest, OpenSides) {
+  for (const char* cpu : cpus) {
+    Graph g;
+    Expr a = symbol(g.add_symbol({"a", 1, 1000})), b = symbol(g.add_symbol({"b", 1, 1000}));
+    g.outputs = {transposed_sum(g, 2, a, b)};
+    std::vector<std::vector<Tensor>> inputs;
+    for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {16, 16}, {1, 40}, {40, 1}, {17, 31}, {7, 9}, {48, 64}}) inputs.push_back(sides(rows, columns));
+    EXPECT_NE(expect_reference(g, inputs, cpu, 0).find("square blocks"), std::string::npos);
+  }
+}
+
+// softmax(q k + bias) v: rows of q, and of the bias, along the lanes
+TEST(RowsAlongTheLanes, AttentionWithABias) {
+  for (const char* cpu : cpus)
+    for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{32, 48}, {49, 49}, {37, 33}, {64, 20}}) {
+      Graph g;
+      Var *q = input(g, "q", {2, queries, 16}), *k = input(g, "k", {2, 16, keys}), *v = input(g, "v", {2, keys, 24}), *bias = input(g, "bias", {2, queries, keys});
+      Var* scores = map(g, Fn::add, matmul(g, q, k), bias);
+      Var* e = map(g, Fn::exp, map(g, Fn::sub, scores, reduce(g, scores, {2}, Reduce::max, true)));
+      g.outputs = {matmul(g, map(g, Fn::div, e, reduce(g, e, {2}, Reduce::add, true)), v)};
+      std::string schedule = expect_reference(g, {{ramp({2, queries, 16}, 5), ramp({2, 16, keys}, 3), ramp({2, keys, 24}, 7), ramp({2, queries, keys}, 11)}}, cpu, 1e-5f);
+      EXPECT_NE(schedule.find("rows along the lanes"), std::string::npos) << cpu << " " << queries << " x " << keys << "\n" << schedule;
+    }
+}
+
+}  // namespace
+}  // namespace metac
