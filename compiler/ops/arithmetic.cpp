@@ -35,6 +35,13 @@ void require_same_dtype(const Var* a, const Var* b, std::string_view a_name, std
     fail(a_name, " and ", b_name, " must have the same dtype, found ", name_of(a->dtype()), " and ", name_of(b->dtype()));
 }
 
+void require_same_dtypes(const Var* a, std::initializer_list<const Var*> others, std::string_view what) {
+  for (const Var* other : others)
+    if (other && other->dtype() != a->dtype()) fail(what, " must be of one dtype, found ", name_of(a->dtype()), " and ", name_of(other->dtype()));
+}
+void require_dtype(const Var* x, DType dtype, std::string_view what) {
+  if (x->dtype() != dtype) fail(what, " must be ", name_of(dtype), ", found ", name_of(x->dtype()));
+}
 void require_float(const Var* x, std::string_view what) {
   if (!is_float(x->dtype())) fail(what, " must be floating point, found ", name_of(x->dtype()));
 }

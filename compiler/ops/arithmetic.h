@@ -27,6 +27,9 @@ std::optional<double> known_scalar(const Var* x);
 
 // Each throws naming the operands and what was found.
 void require_same_dtype(const Var* a, const Var* b, std::string_view a_name = "A", std::string_view b_name = "B");
+// Of one of several operands that may be absent (null).
+void require_same_dtypes(const Var* a, std::initializer_list<const Var*> others, std::string_view what);
+void require_dtype(const Var* x, DType dtype, std::string_view what);
 void require_float(const Var* x, std::string_view what = "the input");
 void require_numeric(const Var* x, std::string_view what = "the input");
 void require_integer(const Var* x, std::string_view what = "the input");

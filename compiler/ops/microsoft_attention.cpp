@@ -52,6 +52,7 @@ struct Heads {
   Var *q, *k, *v;                  // [B, heads, S or T, D], widened
   Var *mask = nullptr, *bias = nullptr;
   bool causal = false;
+  Expr past = 0;                   // how many keys stand before the first query's own
 };
 
 // softmax(Q*K'*scale + masks) * V -> [B, S, heads*D]. `scores_out`: the scores before the softmax.
@@ -60,12 +61,11 @@ Var* attend(Lowering& n, const Heads& h, Var** scores_out = nullptr) {
   std::optional<double> scale;
   if (double stated = n.real("scale", 0); stated != 0) scale = stated;
   Var* scores = attention_scores(g, h.q, h.k, scale);
-  Dim past = scores->shape()[3] - scores->shape()[2];
   if (h.mask) scores = mask_keys(g, scores, h.mask, n.real("mask_filter_value", -10000));
   if (h.bias) scores = map(g, Fn::add, scores, broadcast_to(g, widen(g, h.bias), scores->shape()));
   if (h.causal)
     scores = elementwise(g, {scores}, [&](const std::vector<Expr>& v) {
-      return select(axis(3) <= axis(2) + past, v[0], constant_like(v[0], -INFINITY));
+      return select(axis(3) <= axis(2) + h.past, v[0], constant_like(v[0], -INFINITY));
     });
   if (scores_out) *scores_out = scores;
   return merge_heads(g, matmul(g, softmax(g, scores, {3}), h.v));
@@ -101,6 +101,7 @@ void attend_projected(Lowering& n, Var* projected, Var* mask, Var* past, Var* bi
           head_columns(g, projected, widths[0] + widths[1], widths[2], heads, "V"), mask, bias, n.integer("unidirectional", 0) != 0};
   if (past) {
     require_rank(past, 5, "past");
+    h.past = past->shape()[3];
     auto half = [&](int which) {
       return g.reindex({widen(g, past)}, Shape(past->shape().begin() + 1, past->shape().end()), {which, axis(0), axis(1), axis(2), axis(3)});
     };
@@ -121,7 +122,7 @@ METAC_OPERATOR("Attention", domain).since({1}).inputs(2, 7).outputs(1, 2).attrib
       Graph& g = n.graph();
       Var *x = n.input(0), *weights = n.input(1);
       require_float(x, "input");
-      require_same_dtype(x, weights, "input", "weights");
+      require_same_dtypes(x, {weights, n.optional_input(2), n.optional_input(4), n.optional_input(5)}, "input, weights, bias, past and attention_bias");
       require_rank(x, 3, "input");
       require_rank(weights, 2, "weights");
       Var* projected = add_bias(g, matmul(g, widen(g, x), widen(g, weights)), n.optional_input(2));
@@ -138,6 +139,8 @@ METAC_OPERATOR("QAttention", domain).since({1}).inputs(5, 9).outputs(1, 2).attri
       require_integer(weights, "weight");
       require_rank(x, 3, "input");
       require_rank(weights, 2, "weight");
+      for (size_t i : {2, 3, 4}) require_dtype(n.input(i), DType::f32, i == 2 ? "bias" : i == 3 ? "input_scale" : "weight_scale");
+      if (n.optional_input(8)) require_dtype(n.input(8), DType::f32, "past");
       Dim columns = weights->shape()[1];
       if (x_zero) x_zero = to_scalar(g, x_zero, "input_zero_point");
       if (w_zero) w_zero = along_axis(g, w_zero, 1, 2, columns, "weight_zero_point");
@@ -158,6 +161,7 @@ void lower_multi_head_attention(Lowering& n) {
   Graph& g = n.graph();
   Var *q = n.input(0), *k = n.optional_input(1), *v = n.optional_input(2), *bias = n.optional_input(3);
   require_float(q, "query");
+  require_same_dtypes(q, {k, v, bias, n.optional_input(5), n.optional_input(6), n.optional_input(7)}, "query, key, value, biases and the past");
   if (n.optional_input(8) || n.optional_input(9)) fail("past_sequence_length and cache_indirection are not supported");
   int64_t heads = heads_of(n);
   DType dtype = q->dtype();
@@ -193,6 +197,7 @@ void lower_multi_head_attention(Lowering& n) {
   if (Var *past_k = n.optional_input(6), *past_v = n.optional_input(7); past_k && past_v) {
     require_rank(past_k, 4, "past_key");
     require_rank(past_v, 4, "past_value");
+    h.past = past_k->shape()[2];
     h.k = concat(g, {widen(g, past_k), h.k}, 2);
     h.v = concat(g, {widen(g, past_v), h.v}, 2);
   }

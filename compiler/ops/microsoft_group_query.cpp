@@ -31,6 +31,8 @@ METAC_OPERATOR("RotaryEmbedding", domain).since({1}).inputs(4).outputs(1).attrib
       Graph& g = n.graph();
       Var *x = n.input(0), *positions = n.input(1), *cosines = n.input(2);
       require_float(x, "input");
+      require_same_dtypes(x, {cosines, n.input(3)}, "input, cos_cache and sin_cache");
+      require_rank(cosines, 2, "cos_cache");
       require_integer(positions, "position_ids");
       if (n.real("scale", 1) != 1) fail("scale is not supported");
       bool three_axes = x->rank() == 3;
@@ -59,6 +61,11 @@ void lower_group_query_attention(Lowering& n) {
   DType dtype = q->dtype();
   require_float(q, "query");
   require_rank(q, 3, "query");
+  require_same_dtypes(q, {k, v, past_k, past_v, n.optional_input(7), n.optional_input(8), n.optional_input(10)}, "query, key, value, the past, tables and biases");
+  if ((past_k == nullptr) != (past_v == nullptr)) fail("past_key and past_value must be given together");
+  if (past_k) require_rank(past_k, 4, "past_key"), require_rank(past_v, 4, "past_value");
+  if (n.optional_input(10)) require_rank(n.input(10), 4, "attention_bias");
+  if (n.optional_input(9)) require_integer(n.input(9), "position_ids"), require_rank(n.input(9), 2, "position_ids");
   for (size_t unsupported = 11; unsupported < n.input_count(); ++unsupported)
     if (n.optional_input(unsupported)) fail("input ", unsupported, " is not supported");
   if (n.integer("smooth_softmax", 0) > 0) fail("smooth_softmax is not supported");

@@ -16,6 +16,7 @@ Var* real_operand(Lowering& n, size_t i) {
   Graph& g = n.graph();
   Var *x = n.input(i), *zero_point = n.optional_input(i + 2);
   require_integer(x, concat("operand ", i));
+  require_dtype(n.input(i + 1), DType::f32, concat("scale (operand ", i + 1, ")"));
   Var* scale = to_scalar(g, n.input(i + 1), concat("scale (operand ", i + 1, ")"));
   Var* whole =
       subtract_zero_point(g, x, zero_point ? to_scalar(g, zero_point, concat("zero point (operand ", i + 2, ")")) : nullptr);
@@ -26,6 +27,7 @@ Var* real_operand(Lowering& n, size_t i) {
 void set_quantised(Lowering& n, Var* y, size_t i) {
   Graph& g = n.graph();
   Var* zero_point = n.optional_input(i + 1);
+  require_dtype(n.input(i), DType::f32, "the result's scale");
   DType to = zero_point ? zero_point->dtype() : n.input(0)->dtype();
   std::vector<Var*> operands{y, to_scalar(g, n.input(i), "the result's scale")};
   if (zero_point) operands.push_back(to_scalar(g, zero_point, "the result's zero point"));

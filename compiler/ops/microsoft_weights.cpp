@@ -33,7 +33,10 @@ void lower_matmul_n_bits(Lowering& n) {
   if (bits != 2 && bits != 4 && bits != 8) fail("bits must be 2, 4 or 8, found ", bits);
   if (depth < 1 || columns < 1 || depth > int64_t{1} << 40 || columns > int64_t{1} << 40) fail("K and N must be positive, found ", depth, " and ", columns);
   if (block < 16 || (block & (block - 1)) != 0) fail("block_size must be a power of two of 16 or more, found ", block);
-  if (b->dtype() != DType::u8) fail("B must be uint8, found ", name_of(b->dtype()));
+  require_dtype(b, DType::u8, "B");
+  require_float(scales, "scales");
+  require_same_dtypes(a, {bias}, "A and bias");
+  if (zeros && zeros->dtype() != DType::u8) require_float(zeros, "zero_points");
   if (n.integer("weight_prepacked", 0) != 0) fail("weight_prepacked is not supported");
   int64_t blocks = (depth + block - 1) / block, block_bytes = block * bits / 8, zero_bytes = (blocks * bits + 7) / 8;
   require_equal(g, a->shape().back(), depth, "the last axis of A against K");
@@ -53,7 +56,7 @@ void lower_matmul_n_bits(Lowering& n) {
     operands.push_back(reshape(g, zeros, {columns, zero_bytes}));
     zero = cast(unpacked(zero_operand, {column}, of_block, bits), wide);
   } else if (zeros) {
-    operands.push_back(reshape(g, widen(g, zeros), {columns, blocks}));
+    operands.push_back(reshape(g, cast(g, zeros, wide), {columns, blocks}));
     zero = load(zero_operand, wide, {column, of_block});
   }
   Expr value = cast(unpacked(0, {column, floor_div(k, block)}, floor_mod(k, block), bits), wide);
@@ -70,7 +73,9 @@ METAC_OPERATOR("MatMulNBits", domain).since({1}).inputs(3, 6).outputs(1).require
 METAC_OPERATOR("DynamicQuantizeMatMul", domain).since({1}).inputs(3, 5).outputs(1).lower([](Lowering& n) {
   Graph& g = n.graph();
   Var *a = n.input(0), *b = n.input(1), *zero = n.optional_input(3), *bias = n.optional_input(4);
-  if (a->dtype() != DType::f32) fail("A must be float32, found ", name_of(a->dtype()));
+  require_dtype(a, DType::f32, "A");
+  require_dtype(n.input(2), DType::f32, "b_scale");
+  if (bias) require_dtype(bias, DType::f32, "bias");
   require_integer(b, "B");
   require_rank_at_least(a, 1, "A");
   require_rank_at_least(b, 2, "B");
@@ -113,6 +118,11 @@ METAC_OPERATOR("EmbedLayerNormalization", domain).since({1}).inputs(7, 9).output
       require_integer(ids, "input_ids");
       require_rank(ids, 2, "input_ids");
       require_float(words, "word_embedding");
+      require_same_dtypes(words, {places, kinds, n.input(5), n.input(6)}, "embeddings, gamma and beta");
+      for (Var* tableau : {words, places, kinds})
+        if (tableau) require_rank(tableau, 2, "an embedding");
+      for (Var* number : {segments, mask, positions})
+        if (number) require_integer(number, "segments, mask and positions"), require_rank(number, 2, "segments, mask and positions");
       if ((segments == nullptr) != (kinds == nullptr)) fail("segment_ids and segment_embedding must be given together");
       Shape shape{ids->shape()[0], ids->shape()[1], words->shape()[1]};
       auto row_of = [&](Var* tableau, Var* index, bool one_for_all) {

@@ -137,6 +137,10 @@ METAC_OPERATOR("DynamicQuantizeLSTM", "com.microsoft")
         Var *w = n.input(weights), *scale = n.input(scales), *zero = n.input(scales + 1);
         require_integer(w, what);
         require_rank(w, 3, what);
+        require_dtype(scale, DType::f32, "a scale");
+        require_integer(zero, "a zero point");
+        for (Var* v : {scale, zero})
+          if (v->rank() < 1 || v->rank() > 2) fail("scales and zero points must have one or two axes, found ", to_string(v->shape()));
         Shape shape{w->shape()[0], w->shape()[2], w->shape()[1]};
         auto of = [&](Var* v) {  // [directions] or [directions, 4H]
           std::vector<Expr> at{axis(0)};

@@ -4,18 +4,24 @@ TRUTH = "its results are truth values"
 WHOLE = "its results are integers: positions, counts, bits, shapes or quantised numbers"
 CONSTANT = "its result depends on no floating-point number: only on shapes, integers and attributes"
 
+DRAWN = "its results are drawn at random: they do not move with its operand"
+ROUNDED = "it rounds its operand to 8 bits, by a range that the operand itself has: differences see steps"
+
 
 def because(reason, domain, names):
     return {(domain, name): reason for name in names.split()}
 
 
 NO_DERIVATIVE = {
-    **because(TRUTH, "", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN"),
+    **because(TRUTH, "", "And Or Xor Not Equal Greater GreaterOrEqual Less LessOrEqual IsInf IsNaN OptionalHasElement"),
     **because(TRUTH, "metac", "all any"),
     **because(WHOLE, "", "ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor ConvInteger MatMulInteger NonMaxSuppression NonZero "
-                         "QLinearConv QLinearMatMul QuantizeLinear Shape Size"),
-    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid"),
-    **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike"),
+                         "QLinearConv QLinearMatMul QuantizeLinear Shape Size BitCast"),
+    **because(DRAWN, "", "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"),
+    **because(ROUNDED, "com.microsoft", "DynamicQuantizeMatMul"),
+    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearAveragePool"),
+    **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike MelWeightMatrix TfIdfVectorizer"),
+    **because("it computes in float32 from 8-bit operands; what it is made of has samples", "com.microsoft", "QAttention DynamicQuantizeLSTM"),
     **because(CONSTANT, "metac", "fill index random"),
 }
 
