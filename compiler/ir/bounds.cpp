@@ -77,7 +77,11 @@ Interval Bounds::interval(Expr e) const {
       if (a.low < 0) return anything;
       [[fallthrough]];
     case Fn::floor_div:
-      if (b.low <= 0) return a.low >= 0 ? Interval{0, a.high} : anything;
+      if (b.low < 0) {  // either sign; no quotient is larger than the dividend
+        const int64_t most = std::max(-a.low, a.high);
+        return {-most, most};
+      }
+      if (b.low == 0) return a.low >= 0 ? Interval{0, a.high} : anything;
       return {a.low >= 0 ? a.low / b.high : floor_div(a.low, b.low), a.high >= 0 ? a.high / b.low : floor_div(a.high, b.high)};
     case Fn::floor_mod:
       if (b.low <= 0) return b.low == 0 ? Interval{0, b.high} : anything;

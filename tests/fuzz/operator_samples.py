@@ -3,8 +3,6 @@
 A sampler gets a Graph (tests/fuzz/random_graphs.py) and returns nothing: it picks values and calls graph.node(...). It raises Unfit
 where the values at hand do not do.
 """
-import math
-
 import numpy as np
 
 FLOATS = [np.float16, np.float32, np.float64]
@@ -442,13 +440,13 @@ def lrn(g, op):
 def matmul(g, op):
     a = g.pick_value(lambda v: is_float(v) and 1 <= v.ndim <= 3 and v.size)
     k = a.shape[-1]
-    b = [k, g.int(1, 5)] if a.ndim < 3 or g.chance() else [a.shape[0], k, g.int(1, 5)]
+    b = [k, g.extent(5)] if a.ndim < 3 or g.chance() else [a.shape[0], k, g.extent(5)]
     g.node(op, [a, g.fresh(b, a.dtype)])
 
 
 @sampler("Gemm")
 def gemm(g, op):
-    m, k, n, a, b = g.int(1, 6), g.int(1, 8), g.int(1, 6), g.int(0, 1), g.int(0, 1)
+    m, k, n, a, b = g.extent(6), g.extent(8), g.extent(6), g.int(0, 1), g.int(0, 1)
     operands = [g.fresh([k, m] if a else [m, k], g.float), g.fresh([n, k] if b else [k, n], g.float)]
     if g.chance(0.7):
         operands.append(g.fresh(g.choice([[n], [1, n], [m, n], [m, 1], []]), g.float))
@@ -464,7 +462,7 @@ def einsum(g, op):
 
 @sampler("Conv", "ConvTranspose")
 def conv(g, op):
-    spatial, group, c, o = g.int(1, 2), g.int(1, 2), g.int(1, 3), g.int(1, 4)
+    spatial, group, c, o = g.int(1, 2), g.int(1, 2), g.int(1, 17 if g.large else 3), g.int(1, 20 if g.large else 4)
     kernel = [g.int(1, 3) for _ in range(spatial)]
     x = g.fresh([g.int(1, 2), group * c, *[g.int(5, 9) for _ in range(spatial)]], g.float)
     w = g.fresh([group * o, c, *kernel] if op == "Conv" else [group * c, o, *kernel], g.float)
@@ -476,7 +474,7 @@ def conv(g, op):
 @sampler("MaxPool", "AveragePool", "LpPool")
 def pool(g, op):
     spatial = g.int(1, 2)
-    x = g.fresh([g.int(1, 2), g.int(1, 3), *[g.int(4, 8) for _ in range(spatial)]], g.float)
+    x = g.fresh([g.int(1, 2), g.int(1, 18 if g.large else 3), *[g.int(4, 8) for _ in range(spatial)]], g.float)
     kernel = [g.int(2, 3) for _ in range(spatial)]
     attributes = {"ceil_mode": g.int(0, 1)} if op != "LpPool" else {}
     if op == "AveragePool":
@@ -533,7 +531,7 @@ def dequantize(g, op):
 
 @sampler("MatMulInteger")
 def matmul_integer(g, op):
-    m, k, n = g.int(1, 5), g.int(1, 9), g.int(1, 5)
+    m, k, n = g.extent(5), g.extent(9), g.extent(5)
     a, b = np.uint8, g.choice([np.int8, np.uint8])
     operands = [g.fresh([m, k], a), g.fresh([k, n], b)]
     if g.chance():
@@ -560,5 +558,3 @@ def loop(g, op):
     g.loop(g.shape_operand([g.int(0 if g.zeros else 1, 4)], scalar=True), a)
 
 
-def log2_size(v):
-    return math.log2(max(v.size, 1))

@@ -6,7 +6,7 @@
     needs: pip install numpy onnx onnxruntime
 
 A graph is made node by node (operator_samples.py): its values are computed as it grows, so that every node is valid and all values
-are known. Broadcasting, dims of 1 and (in every eighth graph) of 0 occur; some operands are inputs, some constants; some dims of the
+are known. Broadcasting, dims of 1 and (in every eighth graph) of 0 occur, in three of ten graphs also some that fill vectors; some operands are inputs, some constants; some dims of the
 inputs have names. Values of which a rounding could make another answer (a comparison, a floor) are exact: small multiples of 1/16.
 Each graph runs with static shapes, as a library would (--known shapes) under another fusion, and with every dim open; with
 --evaluator also on the reference evaluator, which fuses nothing.
@@ -38,7 +38,7 @@ from operator_samples import SAMPLERS, Unfit, is_float  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPSET = 20
 # Of each kind of graph: the float that it computes in, and how far answers may be apart.
-TOLERANCES = {"float32": ("1e-3", "2e-4"), "float64": ("1e-5", "1e-7"), "float16": ("2e-2", "2e-2")}
+TOLERANCES = {"float32": ("1e-3", "2e-4"), "float64": ("1e-4", "1e-4"), "float16": ("2e-2", "2e-2")}
 # What code may rely on, and how it is fused.
 WAYS = {"jit": [], "library": ["--known", "shapes", "--fusion", "greedy"], "open": ["--known", "ranks"]}
 
@@ -73,10 +73,10 @@ class Graph:
     def __init__(self, seed, nodes, only=None):
         self.rng = np.random.default_rng(seed)
         self.float = np.dtype(self.choice(["float32"] * 6 + ["float64", "float16"]))
-        self.zeros = self.chance(1 / 8)
+        self.zeros, self.large = self.chance(1 / 8), self.chance(0.3)
         self.values, self.steps, self.inputs, self.constants, self.used = [], [], [], {}, collections.Counter()
         for dtype in (self.float, self.float, np.dtype("int64"), np.dtype("bool"), np.dtype(self.choice(["int32", "uint8", "int8", "uint16", "int16", "uint32"]))):
-            self.values.append(self.fresh([self.int(0 if self.zeros else 1, 4) for _ in range(self.int(1, 3))], dtype))
+            self.values.append(self.fresh([self.extent(4, 0 if self.zeros else 1) for _ in range(self.int(1, 2 if self.large else 3))], dtype))
         names = sorted(n for n in SAMPLERS if not only or n == only)
         for _ in range(40 * nodes):
             if len(self.steps) >= nodes:
@@ -91,6 +91,10 @@ class Graph:
     # ---- chance ----
     def int(self, low, high):
         return int(self.rng.integers(low, high + 1)) if high >= low else low
+
+    def extent(self, most, least=1):
+        """A dim: up to `most`, or, in graphs of large values, one that fills vectors, with or without a rest."""
+        return self.choice([1, 3, 8, 16, 17, 31, 33]) if self.large and self.chance(0.7) else self.int(least, most)
 
     def chance(self, p=0.5):
         return bool(self.rng.random() < p)
@@ -136,7 +140,7 @@ class Graph:
 
     def pick_value(self, fits, exact=False):
         """A value of the graph, the later the likelier."""
-        found = [v for v in self.values if (v.exact or not exact) and v.size < 600 and fits(v)]
+        found = [v for v in self.values if (v.exact or not exact) and v.size < 1200 and fits(v)]
         return found[-1 - min(int(self.rng.geometric(0.35)) - 1, len(found) - 1)] if found else self.choice(found)
 
     def broadcastable(self, to, dtype=None, exact=False):
@@ -166,7 +170,7 @@ class Graph:
             raise Unfit from error
         arrays = [np.asarray(a) for a in arrays]
         for a in arrays:
-            if a.size > 4000 or a.ndim > 5 or (not self.zeros and a.size == 0) or (a.dtype.kind == "f" and not np.all(np.abs(a.astype(np.float64)) < 1e3)):
+            if a.size > 8000 or a.ndim > 5 or (not self.zeros and a.size == 0) or (a.dtype.kind == "f" and not np.all(np.abs(a.astype(np.float64)) < 1e3)):
                 raise Unfit
         exact = exact and all(v.exact for v in inputs)
         values = [Value(name, a, is_exact(a) if exact or a.dtype.kind != "f" else False) for name, a in zip(proto.output, arrays)]
@@ -178,8 +182,8 @@ class Graph:
         return values[0]
 
     def subgraph(self, name, nodes, inputs, outputs):
-        def port(n, dtype):
-            return helper.make_tensor_value_info(n, self.onnx_type(dtype), None)
+        def port(n, dtype, shape=None):
+            return helper.make_tensor_value_info(n, self.onnx_type(dtype), shape)
         return helper.make_graph(nodes, name, [port(*i) for i in inputs], [port(*o) for o in outputs])
 
     def branch(self, condition, a):
@@ -196,7 +200,7 @@ class Graph:
         grows = a.ndim > 0 and self.chance(0.3)
         body = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Mul", ["s", half.name], ["h"]),
                 helper.make_node("Concat", ["h", a.name], ["next"], axis=0) if grows else helper.make_node("Add", ["h", a.name], ["next"]), helper.make_node("ReduceSum", ["h"], ["row"], keepdims=0)]
-        graph = self.subgraph("body", body, [("i", np.int64), ("go", bool), ("s", a.dtype)], [("on", bool), ("next", a.dtype), ("row", a.dtype)])
+        graph = self.subgraph("body", body, [("i", np.int64, []), ("go", bool, []), ("s", a.dtype)], [("on", bool, []), ("next", a.dtype), ("row", a.dtype)])
         self.add_region(helper.make_node("Loop", [trips.name, yes.name, a.name], [f"v{k}_0", f"v{k}_1"], body=graph), [trips, yes, a, half])
 
     def add_region(self, proto, inputs):
@@ -248,8 +252,10 @@ class Runner:
             for case, (status, detail) in reference_cases.verify(self.metac, folder, "--rtol", rtol, "--atol", atol, *options).items():
                 if status == "failed":
                     failed[case, way] = detail
-                elif status == "skipped":
+                elif status == "skipped" and way == "open":  # what decides a rank
                     refused[case, way] = detail
+                elif status == "skipped":
+                    failed[case, way] = f"refused: {detail}"
         if self.evaluator and kind == "float32":
             done = subprocess.run([self.evaluator, str(folder)], capture_output=True, text=True)
             for line in done.stdout.splitlines():
@@ -264,7 +270,7 @@ class Runner:
             rtol, atol = TOLERANCES[graph.float.name]
             if way == "evaluator":
                 return "FAIL " in subprocess.run([self.evaluator, folder], capture_output=True, text=True).stdout
-            return any(s == "failed" for s, _ in reference_cases.verify(self.metac, folder, "--rtol", rtol, "--atol", atol, *WAYS[way]).values())
+            return any(s == "failed" or s == "skipped" and way != "open" for s, _ in reference_cases.verify(self.metac, folder, "--rtol", rtol, "--atol", atol, *WAYS[way]).values())
 
     def reduce(self, graph, seed, way):
         """Leaves out one step after the other, as long as the rest still fails."""

@@ -7,7 +7,7 @@
 Every model is compiled once, with its own open dims left open, and its library called at so many random shapes through its Python
 module. The decoder also runs word by word, each call's cache being the next one's past; it and the detector are compiled once more
 with code of its own for some dims (--dim), which must answer the same. --models names a folder with the networks that REAL lists; those
-that are not there are left out. Outputs agree when integers are equal and floats within 1e-4 of the output's largest magnitude.
+that are not there are left out. Outputs agree when integers are equal and floats within 1e-4 of the output's largest magnitude (or of 0.01).
 The last line is 'N passed, N failed'.
 """
 import argparse
@@ -70,7 +70,7 @@ def compare(ours, reference):
             raise Failure(f"{name} is {got.dtype}{list(got.shape)}, expected {expected.dtype}{list(expected.shape)}")
         if expected.dtype.kind == "f" and expected.size:
             error = float(np.max(np.abs(got.astype(np.float64) - expected)))
-            if not error <= TOLERANCE * max(float(np.max(np.abs(expected))), 1e-3):
+            if not error <= TOLERANCE * max(float(np.max(np.abs(expected))), 1e-2):
                 raise Failure(f"{name} is {error:.2g} off, of at most {float(np.max(np.abs(expected))):.2g}")
         elif not np.array_equal(got, expected):
             raise Failure(f"{name} differs")

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/kernel/evaluate_graph.h"
@@ -65,6 +66,15 @@ TEST(PassList, EveryPassPrintsAndIsTimed) {
     for (const PassEntry& other : pass_list()) EXPECT_THAT(times, HasSubstr(std::string(other.name) + ": "));
     EXPECT_FALSE(rest.empty()) << pass.name;
   }
+}
+
+TEST(Bounds, QuotientsByWhatMayBeNegative) {
+  const Bounds bounds({Symbol{.name = "n", .min = 1, .max = 9}, Symbol{.name = "step", .min = -4, .max = 4}, Symbol{.name = "up", .min = 0, .max = 4}});
+  const Interval either = bounds.interval(floor_div(symbol(0), symbol(1))), up = bounds.interval(floor_div(symbol(0), symbol(2)));
+  EXPECT_EQ(either.low, -9);
+  EXPECT_EQ(either.high, 9);
+  EXPECT_EQ(up.low, 0);
+  EXPECT_EQ(up.high, 9);
 }
 
 TEST(SkipCopies, ProductsWithOneAndTransposesUndone) {
