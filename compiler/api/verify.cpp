@@ -42,7 +42,14 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// Compares and adds to the result; false where it is decided.
+// What a case is about, for tables.
+void describe_model(const Model& model, CaseResult& result) {
+  result.op = model.graph.nodes.size() == 1 ? model.graph.nodes[0].op_type : "several";
+  for (const std::vector<Value>* values : {&model.graph.inputs, &model.graph.outputs})
+    for (const Value& value : *values)
+      if (result.dtype.empty()) result.dtype = value.type.containers.size() != 1 ? "several" : value.type.dtype ? std::string(name_of(*value.type.dtype)) : "other";
+}
+
 // Operators whose sums cancel ask for more than the default (OpSchema::atol).
 Tolerance tolerance_for(const Model& model, Tolerance tolerance) {
   for (const Node& node : model.graph.nodes)
@@ -50,6 +57,7 @@ Tolerance tolerance_for(const Model& model, Tolerance tolerance) {
   return tolerance;
 }
 
+// Compares and adds to the result; false where it is decided.
 bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected, const Tolerance& tolerance, bool drawn) {
   Comparison comparison = drawn ? compare_distributions(got, expected) : compare(got, expected, tolerance);
   result.max_ulp = std::max(result.max_ulp, comparison.max_ulp);
@@ -181,6 +189,7 @@ CaseResult verify_case(const std::string& folder, const VerifyOptions& options) 
     std::string model = folder + (fs::exists(folder + "/model.onnx") ? "/model.onnx" : "/model.json");
     std::unique_ptr<Answerer> answerer;
     try {
+      describe_model(read_model(model), result);
       answerer = std::make_unique<Answerer>(model, options);
     } catch (const CompileError& error) {
       result.status = CaseStatus::skipped;

@@ -15,6 +15,7 @@ struct CaseResult {
   std::string path;
   CaseStatus status = CaseStatus::failed;
   std::string detail;      // one line: why it failed or was skipped
+  std::string op, dtype;   // of a model of one node and of its first tensor ("Conv", "float32"); else "several"
   int64_t max_ulp = 0;
   double max_rel = 0;
 };

@@ -1,10 +1,13 @@
 // metac operators: the coverage table, out of the registry.
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/command.h"
 #include "compiler/ops/registry.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
 
 namespace metac {
 namespace {
@@ -19,6 +22,38 @@ std::string joined(const std::vector<DType>& dtypes) {
   std::string text;
   for (DType d : dtypes) text += (text.empty() ? "" : " ") + std::string(name_of(d));
   return text;
+}
+
+struct Count {
+  int64_t passed = 0, all = 0;
+};
+
+// Cases of one node by operator, out of what `metac verify --recursive --json` wrote.
+std::map<std::string, Count> measured(const std::string& path) {
+  std::map<std::string, Count> counts;
+  if (path.empty()) return counts;
+  const nlohmann::json report = nlohmann::json::parse(read_file(path, 256 << 20).view(), nullptr, false);
+  if (!report.is_object() || !report.contains("cases")) fail(quoted(path), " is no report of metac verify --json");
+  for (const nlohmann::json& row : report["cases"]) {
+    Count& count = counts[row.value("operator", "")];
+    ++count.all;
+    count.passed += row.value("status", "") == "passed";
+  }
+  return counts;
+}
+
+// The page docs/operators.md.
+void print_markdown(const std::map<std::string, Count>& counts) {
+  std::printf("# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what `metac verify CASES --recursive --json` wrote on\n"
+              "ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases are those of one node alone; operators expanded into others are not counted.\n\n"
+              "| operator | domain | changed in opsets | inputs | outputs | cases passed |\n|---|---|---|---|---|---|\n");
+  auto range = [](int low, int high) { return low == high ? std::to_string(low) : std::to_string(low) + (high < 0 ? " or more" : " to " + std::to_string(high)); };
+  for (const OpSchema* op : all_operators()) {
+    const auto found = op->domain.empty() || op->domain.rfind("ai.onnx", 0) == 0 ? counts.find(op->name) : counts.end();
+    const std::string cases = found == counts.end() ? "" : std::to_string(found->second.passed) + " of " + std::to_string(found->second.all);
+    std::printf("| %s | %s | %s | %s | %s | %s |\n", op->name.c_str(), op->domain.empty() ? "ai.onnx" : op->domain.c_str(), joined(op->since).c_str(),
+                range(op->min_inputs, op->max_inputs).c_str(), range(op->min_outputs, op->max_outputs).c_str(), cases.c_str());
+  }
 }
 
 int run(bool json) {
@@ -51,10 +86,16 @@ int run(bool json) {
 }  // namespace
 
 void add_operators_command(CLI::App& app, int* status) {
-  auto json = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), markdown = std::make_shared<bool>(false);
+  auto report = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("operators", "the operators this build knows");
   command->add_flag("--json", *json, "the table as JSON");
-  command->callback([=] { *status = run(*json); });
+  command->add_flag("--markdown", *markdown, "the table as a page, docs/operators.md");
+  command->add_option("--measured", *report, "with --markdown: how many cases pass, as `metac verify --recursive --json` found it")->type_name("FILE.json");
+  command->callback([=] {
+    if (*markdown) print_markdown(measured(*report));
+    *status = *markdown ? exit_good : run(*json);
+  });
 }
 
 }  // namespace metac

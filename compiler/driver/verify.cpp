@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -23,7 +24,7 @@ struct Options : ModelOptions {
 };
 
 nlohmann::ordered_json row_of(const CaseResult& r) {
-  return {{"path", r.path}, {"status", name_of(r.status)}, {"max_ulp", r.max_ulp}, {"max_rel", r.max_rel}, {"detail", r.detail}};
+  return {{"path", r.path}, {"status", name_of(r.status)}, {"operator", r.op}, {"dtype", r.dtype}, {"max_ulp", r.max_ulp}, {"max_rel", r.max_rel}, {"detail", r.detail}};
 }
 
 CaseResult result_of(const nlohmann::json& row) {
@@ -31,6 +32,8 @@ CaseResult result_of(const nlohmann::json& row) {
   r.path = row.at("path");
   std::string status = row.at("status");
   r.status = status == "passed" ? CaseStatus::passed : status == "skipped" ? CaseStatus::skipped : CaseStatus::failed;
+  r.op = row.at("operator");
+  r.dtype = row.at("dtype");
   r.max_ulp = row.at("max_ulp");
   r.max_rel = row.at("max_rel").is_number() ? row.at("max_rel").get<double>() : 0;
   r.detail = row.at("detail");
@@ -61,6 +64,30 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const O
   return results;
 }
 
+// Passed, failed and skipped by operator and by type, with the largest differences of what passed.
+void print_table(const std::vector<CaseResult>& results) {
+  struct Row {
+    int64_t count[3] = {};
+    int64_t max_ulp = 0;
+    double max_rel = 0;
+  };
+  for (const bool by_operator : {true, false}) {
+    std::map<std::string, Row> rows;
+    for (const CaseResult& r : results) {
+      Row& row = rows[by_operator ? r.op : r.dtype];
+      ++row.count[static_cast<int>(r.status)];
+      if (r.status != CaseStatus::passed) continue;
+      row.max_ulp = std::max(row.max_ulp, r.max_ulp);
+      row.max_rel = std::max(row.max_rel, r.max_rel);
+    }
+    std::printf("\n%-32s %8s %8s %8s %12s %10s\n", by_operator ? "operator" : "type", "passed", "failed", "skipped", "max ULP", "max rel.");
+    for (const auto& [name, row] : rows)
+      std::printf("%-32s %8lld %8lld %8lld %12lld %10.2g\n", name.empty() ? "?" : name.c_str(), static_cast<long long>(row.count[0]), static_cast<long long>(row.count[1]),
+                  static_cast<long long>(row.count[2]), static_cast<long long>(row.max_ulp), row.max_rel);
+  }
+  std::printf("\n");
+}
+
 int report(const std::vector<CaseResult>& results, const Options& o) {
   int64_t count[3] = {};
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -68,6 +95,7 @@ int report(const std::vector<CaseResult>& results, const Options& o) {
     ++count[static_cast<int>(r.status)];
     rows.push_back(row_of(r));
   }
+  if (!o.json && o.recursive) print_table(results);
   if (o.json) std::cout << dump({{"cases", rows}, {"passed", count[0]}, {"failed", count[1]}, {"skipped", count[2]}}, 1) << "\n";
   std::fprintf(o.json ? stderr : stdout, "%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(count[0]),
                static_cast<long long>(count[1]), static_cast<long long>(count[2]));
