@@ -41,6 +41,7 @@ Var* mask_keys(Graph& g, Var* scores, Var* mask, double filter) {
   if (mask->rank() > 1) require_equal(g, mask->shape()[0], batch, "the batch of the mask");
   if (mask->rank() == 2 || mask->rank() == 3) require_equal(g, mask->shape().back(), keys, "the keys of the mask");
   if (mask->rank() == 3) require_equal(g, mask->shape()[1], queries, "the queries of the mask");
+  if (mask->rank() == 4) require_equal(g, mask->shape()[1], 1, "the second axis of the mask");
   if (mask->rank() == 4)
     for (int k = 2; k < 4; ++k) g.require(keys <= mask->shape()[k], concat("a mask of shape ", to_string(mask->shape()), " must reach all ", to_string(keys), " keys"));
   DType dtype = scores->dtype();
@@ -102,6 +103,7 @@ void attend_projected(Lowering& n, Var* projected, Var* mask, Var* past, Var* bi
   if (past) {
     require_rank(past, 5, "past");
     h.past = past->shape()[3];
+    require_equal(g, past->shape()[0], 2, "past holds keys and values: its first axis");
     auto half = [&](int which) {
       return g.reindex({widen(g, past)}, Shape(past->shape().begin() + 1, past->shape().end()), {which, axis(0), axis(1), axis(2), axis(3)});
     };
@@ -152,7 +154,8 @@ METAC_OPERATOR("QAttention", domain).since({1}).inputs(5, 9).outputs(1, 2).attri
 
 // Q [B, S, heads*D], K and V likewise or [B, heads, T, D]; or K and V together as key [B, T, heads, 2, D], or all as query
 // [B, S, heads, 3, D].
-Var* packed_part(Graph& g, Var* x, int part) {
+Var* packed_part(Graph& g, Var* x, int part, int parts) {
+  require_equal(g, x->shape()[3], parts, "the fourth axis of what is packed");
   Shape shape{x->shape()[0], x->shape()[2], x->shape()[1], x->shape()[4]};
   return g.reindex({x}, shape, {axis(0), axis(2), axis(1), Expr(part), axis(3)});
 }
@@ -170,13 +173,13 @@ void lower_multi_head_attention(Lowering& n) {
   h.bias = n.optional_input(5);
   h.causal = n.integer("unidirectional", 0) != 0;
   if (q->rank() == 5) {
-    h.q = packed_part(g, widen(g, q), 0), h.k = packed_part(g, widen(g, q), 1), h.v = packed_part(g, widen(g, q), 2);
+    h.q = packed_part(g, widen(g, q), 0, 3), h.k = packed_part(g, widen(g, q), 1, 3), h.v = packed_part(g, widen(g, q), 2, 3);
   } else {
     if (!k) fail("key is missing");
     require_rank(q, 3, "query");
     h.q = split_heads(g, widen(g, q), heads, "query");
     if (k->rank() == 5) {
-      h.k = packed_part(g, widen(g, k), 0), h.v = packed_part(g, widen(g, k), 1);
+      h.k = packed_part(g, widen(g, k), 0, 2), h.v = packed_part(g, widen(g, k), 1, 2);
     } else {
       if (!v) fail("value is missing");
       h.k = split_heads(g, widen(g, k), heads, "key");

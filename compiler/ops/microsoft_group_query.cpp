@@ -18,10 +18,18 @@ Rotation rotation_by(Graph& g, Var* cosines, Var* sines, Dim rotated, bool inter
   require_rank(cosines, 2, "cos_cache");
   require_rank(sines, 2, "sin_cache");
   require_equal(g, cosines->shape()[1] * Expr(2), rotated, "rotated elements against cos_cache");
+  for (int k = 0; k < 2; ++k) require_equal(g, sines->shape()[k], cosines->shape()[k], "sin_cache against cos_cache");
+  g.require(Expr(1) <= cosines->shape()[0], "cos_cache has no rows");
   auto angle = [=](Var* cache) {
     return [=](Expr pair) -> Rotation::Angle { return {{cache, operand}, {safe_index(position, cache->shape()[0]), pair}}; };
   };
   return {rotated, interleaved, angle(cosines), angle(sines)};
+}
+
+void require_positions(Graph& g, Var* positions, Dim batch, Dim steps) {
+  require_rank(positions, 2, "position_ids");
+  require_equal(g, positions->shape()[0], batch, "the batch of position_ids");
+  require_equal(g, positions->shape()[1], steps, "the length of position_ids");
 }
 
 METAC_OPERATOR("RotaryEmbedding", domain).since({1}).inputs(4).outputs(1).attribute("interleaved", Kind::integer)
@@ -48,7 +56,8 @@ METAC_OPERATOR("RotaryEmbedding", domain).since({1}).inputs(4).outputs(1).attrib
       if (stated > 0) rotated = stated;
       // One number: where the sequence begins; else a position each.
       bool one = positions->rank() == 1;
-      if (!one) require_rank(positions, 2, "position_ids");
+      if (one) require_equal(g, positions->shape()[0], 1, "a position_ids of rank 1 holds where the sequence begins; its entries");
+      if (!one) require_positions(g, positions, x->shape()[0], x->shape()[2]);
       Expr position = one ? cast(load(1, positions->dtype(), {Expr(0)}), DType::i64) + axis(2)
                           : cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64);
       Var* y = rotate_pairs(g, x, rotation_by(g, cosines, n.input(3), rotated, n.integer("interleaved", 0) != 0, positions, position));
@@ -65,7 +74,7 @@ void lower_group_query_attention(Lowering& n) {
   if ((past_k == nullptr) != (past_v == nullptr)) fail("past_key and past_value must be given together");
   if (past_k) require_rank(past_k, 4, "past_key"), require_rank(past_v, 4, "past_value");
   if (n.optional_input(10)) require_rank(n.input(10), 4, "attention_bias");
-  if (n.optional_input(9)) require_integer(n.input(9), "position_ids"), require_rank(n.input(9), 2, "position_ids");
+  if (n.optional_input(9)) require_integer(n.input(9), "position_ids");
   for (size_t unsupported = 11; unsupported < n.input_count(); ++unsupported)
     if (n.optional_input(unsupported)) fail("input ", unsupported, " is not supported");
   if (n.integer("smooth_softmax", 0) > 0) fail("smooth_softmax is not supported");
@@ -83,6 +92,14 @@ void lower_group_query_attention(Lowering& n) {
   v = split_heads(g, widen(g, v), kv_heads, "value");
   Dim batch = q->shape()[0], queries = q->shape()[2];
 
+  for (Var* part : {k, v}) {
+    require_equal(g, part->shape()[0], batch, "the batch of key and value");
+    require_equal(g, part->shape()[2], queries, "the steps of key and value");
+  }
+  for (auto [past, part] : {std::pair{past_k, k}, std::pair{past_v, v}})
+    for (int i : {0, 1, 3})
+      if (past) require_equal(g, past->shape()[i], part->shape()[i], concat("axis ", i, " of the past"));
+
   // Before the queries, each batch element has its own number of keys: lengths - queries; none in the first call.
   Var* lengths = n.input(5);
   require_integer(lengths, "seqlens_k");
@@ -95,7 +112,9 @@ void lower_group_query_attention(Lowering& n) {
 
   if (n.integer("do_rotary", 0) != 0) {
     if (!n.optional_input(7) || !n.optional_input(8)) fail("do_rotary needs cos_cache and sin_cache");
+    require_rank(n.input(7), 2, "cos_cache");
     Var* positions = n.optional_input(9);
+    if (positions) require_positions(g, positions, batch, queries);
     Expr position = positions ? cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64) : begin(1) + axis(2);
     Rotation rotation = rotation_by(g, n.input(7), n.input(8), n.input(7)->shape().back() * Expr(2), n.integer("rotary_interleaved", 0) != 0,
                                     positions ? positions : begins, position);
@@ -128,7 +147,11 @@ void lower_group_query_attention(Lowering& n) {
   if (Var* bias = n.optional_input(10)) {
     // It reaches as far as the keys that are in use.
     std::vector<Expr> indices;
-    for (int i = 0; i < 4; ++i) indices.push_back(bias->shape()[i].is_int(1) ? Expr(0) : axis(i));
+    for (int i = 0; i < 4; ++i) {
+      Expr one = equal(bias->shape()[i], Expr(1));
+      if (i < 3) g.require(logical_or(one, equal(bias->shape()[i], scores->shape()[i])), concat("attention_bias of shape ", to_string(bias->shape()), " against scores ", to_string(scores->shape())));
+      indices.push_back(i < 3 ? select(one, Expr(0), axis(i)) : axis(i));
+    }
     operands.push_back(g.reindex({widen(g, bias)}, scores->shape(), indices, {axis(3) < bias->shape()[3]}));
   }
   bool causal = n.integer("causal", 1) != 0;

@@ -46,6 +46,8 @@ void lower_matmul_n_bits(Lowering& n) {
   Expr k = axis(0), column = axis(1), of_block = floor_div(k, block);
   if (Var* groups = n.optional_input(4)) {  // which block's scale an element has
     require_integer(groups, "g_idx");
+    require_rank(groups, 1, "g_idx");
+    require_equal(g, groups->shape()[0], depth, "length of g_idx against K");
     operands.push_back(groups);
     of_block = safe_index(cast(load(2, groups->dtype(), {k}), DType::i64), blocks);
   }
@@ -125,14 +127,26 @@ METAC_OPERATOR("EmbedLayerNormalization", domain).since({1}).inputs(7, 9).output
         if (number) require_integer(number, "segments, mask and positions"), require_rank(number, 2, "segments, mask and positions");
       if ((segments == nullptr) != (kinds == nullptr)) fail("segment_ids and segment_embedding must be given together");
       Shape shape{ids->shape()[0], ids->shape()[1], words->shape()[1]};
-      auto row_of = [&](Var* tableau, Var* index, bool one_for_all) {
-        Expr at = cast(load(1, index->dtype(), {one_for_all ? Expr(0) : axis(0), axis(1)}), DType::i64);
+      for (Var* tableau : {words, places, kinds}) {
+        if (!tableau) continue;
+        require_equal(g, tableau->shape()[1], shape[2], "the sizes of the embeddings");
+        g.require(Expr(1) <= tableau->shape()[0], "an embedding has no rows");
+      }
+      if (!positions) g.require(shape[1] <= places->shape()[0], concat("position_embedding of shape ", to_string(places->shape()), " against ", to_string(shape[1]), " positions"));
+      for (Var* number : {segments, mask, positions})
+        for (int k = 0; number && k < 2; ++k) {
+          Expr fits = equal(number->shape()[k], ids->shape()[k]);
+          g.require(k == 0 && number == positions ? logical_or(fits, equal(number->shape()[0], Expr(1))) : fits, "segment_ids, mask and position_ids must have the shape of input_ids");
+        }
+      auto row_of = [&](Var* tableau, Var* index) {
+        Expr row = index == positions ? select(equal(index->shape()[0], Expr(1)), Expr(0), axis(0)) : axis(0);
+        Expr at = cast(load(1, index->dtype(), {row, axis(1)}), DType::i64);
         return widen(g, g.reindex({tableau, index}, shape, {safe_index(at, tableau->shape()[0]), axis(2)}));
       };
-      Var* sum = row_of(words, ids, false);
-      Var* place = positions ? row_of(places, positions, positions->shape()[0].is_int(1)) : widen(g, g.reindex({places}, shape, {axis(1), axis(2)}));
+      Var* sum = row_of(words, ids);
+      Var* place = positions ? row_of(places, positions) : widen(g, g.reindex({places}, shape, {axis(1), axis(2)}));
       sum = map(g, Fn::add, sum, place);
-      if (segments) sum = map(g, Fn::add, sum, row_of(kinds, segments, false));
+      if (segments) sum = map(g, Fn::add, sum, row_of(kinds, segments));
       Standardised s = standardise(g, sum, {2}, n.real("epsilon", 1e-12));
       n.set_output(0, cast(g, scale_and_shift(g, s.value, n.input(5), n.input(6)), words->dtype()));
       if (n.wants_output(1)) {

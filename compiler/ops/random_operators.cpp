@@ -87,6 +87,7 @@ METAC_OPERATOR("Multinomial").since({7, 22}).inputs(1).outputs(1).attribute("dty
       int64_t samples = n.integer("sample_size", 1);
       if (samples < 1) fail("sample_size must be at least 1, found ", samples);
       Dim batch = x->shape()[0], classes = x->shape()[1];
+      g.require(Expr(1) <= classes, concat("input of shape ", to_string(x->shape()), " has no classes"));
       x = cast(g, x, DType::f64);
       Var* weights = elementwise(g, {x, reduce(g, x, {1}, Reduce::max, true)},
                                  [](const std::vector<Expr>& v) { return call(Fn::exp, {v[0] - v[1]}); });

@@ -144,6 +144,8 @@ METAC_OPERATOR("DynamicQuantizeLSTM", "com.microsoft")
         Shape shape{w->shape()[0], w->shape()[2], w->shape()[1]};
         auto of = [&](Var* v) {  // [directions] or [directions, 4H]
           std::vector<Expr> at{axis(0)};
+          require_equal(g, v->shape()[0], shape[0], "scales and zero points against the directions");
+          if (v->rank() == 2 && !v->shape()[1].is_int(1)) require_equal(g, v->shape()[1], shape[1], "scales and zero points against the columns");
           if (v->rank() == 2) at.push_back(v->shape()[1].is_int(1) ? Expr(0) : axis(1));
           return g.reindex({v}, shape, at);
         };

@@ -21,7 +21,13 @@ Var* table(Graph& g, const std::vector<Var*>& operands, const Shape& shape, Expr
 Dim largest(Graph& g, Var* counts, std::string_view what) {
   Var* most = reduce(g, counts, {0}, Reduce::max, false);
   most = elementwise(g, {most}, [](const std::vector<Expr>& v) { return max(v[0], 0); });
-  return index_scalar(g, most, what, 0, int64_t{1} << 30);
+  return index_scalar(g, most, what, 0, 1 << 14);
+}
+
+// Rectangles need something to look at.
+void require_pixels(Graph& g, const Var* x, const Var* rois) {
+  Expr pixels = x->shape()[0] * x->shape()[2] * x->shape()[3];
+  g.require(logical_or(Expr(1) <= pixels, equal(rois->shape()[0], Expr(0))), concat("X of shape ", to_string(x->shape()), " has no elements"));
 }
 
 // One spatial axis of RoiAlign.
@@ -42,7 +48,7 @@ Samples place_samples(Lowering& n, Var* rois, int first, int last, int64_t bins,
   if (!half_pixel) length = max(length, c(1));
   Expr bin = length / c(static_cast<double>(bins));
   int64_t ratio = n.integer("sampling_ratio", 0);
-  if (ratio < 0 || ratio > 1 << 20) fail("sampling_ratio is ", ratio);
+  if (ratio < 0 || ratio > 1 << 14) fail("sampling_ratio is ", ratio);
   Samples s;
   s.counts = table(g, {rois}, {count}, ratio > 0 ? Expr(ratio) : max(cast(call(Fn::ceil, {bin}), DType::i64), 0));
   s.most = ratio > 0 ? Expr(ratio) : largest(g, s.counts, "samples of a bin");
@@ -64,6 +70,7 @@ void lower_roi_align(Lowering& n) {
   require_integer(batches, "batch_indices");
   require_equal(g, rois->shape()[1], 4, "the corners of a rectangle in rois");
   require_equal(g, rois->shape()[0], batches->shape()[0], "rois against batch_indices");
+  require_pixels(g, x, rois);
   std::string mode = n.string("mode", "avg"), corners = n.string("coordinate_transformation_mode", n.opset() < 16 ? "output_half_pixel" : "half_pixel");
   if (mode != "avg" && mode != "max") fail("mode ", quoted(mode), " is not known");
   if (corners != "half_pixel" && corners != "output_half_pixel") fail("coordinate_transformation_mode ", quoted(corners), " is not known");
@@ -145,7 +152,10 @@ Bins place_bins(Lowering& n, Var* rois, int first, int last, int64_t bins, Dim e
     return call(Fn::trunc, {at + select(at < c(0), c(-0.5), c(0.5))});
   };
   Expr start = corner(first), bin = max(corner(last) - start + c(1), c(1)) / c(static_cast<double>(bins)), b = cast(axis(1), real);
-  auto cut = [&](Expr at) { return cast(max(min(start + at, cast(extent, real)), c(0)), DType::i64); };
+  auto cut = [&](Expr at) {  // NaN becomes 0
+    Expr place = start + at;
+    return cast(select(c(0) <= place, min(place, cast(extent, real)), c(0)), DType::i64);
+  };
   Shape shape{rois->shape()[0], bins};
   Bins out;
   out.begins = table(g, {rois}, shape, cut(call(Fn::floor, {b * bin})));
@@ -164,6 +174,7 @@ METAC_OPERATOR("MaxRoiPool").since({1, 22}).inputs(2).outputs(1).required("poole
       require_rank(rois, 2, "rois");
       require_same_dtype(x, rois, "X", "rois");
       require_equal(g, rois->shape()[1], 5, "the numbers of a rectangle in rois");
+      require_pixels(g, x, rois);
       std::vector<int64_t> pooled = n.integers("pooled_shape");
       if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1) fail("pooled_shape must be two positive numbers");
       rois = widen(g, rois);

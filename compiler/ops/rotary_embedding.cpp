@@ -9,6 +9,7 @@ namespace metac {
 Var* rotate_pairs(Graph& g, Var* x, const Rotation& rotation) {
   Dim size = x->shape()[3], rotated = rotation.rotated;
   Expr half = floor_div(rotated, 2);
+  g.require(rotated <= size, concat(to_string(rotated), " rotated elements exceed the head size ", to_string(size)));
   Shape shape = x->shape();
   shape[3] = rotated;
   bool interleaved = rotation.interleaved;

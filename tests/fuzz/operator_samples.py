@@ -43,13 +43,12 @@ def axis_of(g, v, low=1):
 
 
 # ---- element-wise ----
-@sampler("Abs", "Neg", "Sign", "Relu", "Floor", "Ceil", "Round")
+@sampler("Abs", "Neg", "Sign", "Relu", "Floor", "Ceil", "Round", "Shrink", "ThresholdedRelu")  # some of them jump
 def exact_unary(g, op):
     g.node(op, [g.pick_value(lambda v: is_float(v), exact=True)], exact=True)
 
 
-@sampler("Exp", "Sigmoid", "Tanh", "Erf", "Sin", "Cos", "Atan", "Sinh", "Asinh", "Softplus", "Softsign", "Mish", "HardSwish", "Gelu", "Selu", "Elu", "Celu", "LeakyRelu", "HardSigmoid",
-         "ThresholdedRelu", "Shrink")
+@sampler("Exp", "Sigmoid", "Tanh", "Erf", "Sin", "Cos", "Atan", "Sinh", "Asinh", "Softplus", "Softsign", "Mish", "HardSwish", "Gelu", "Selu", "Elu", "Celu", "LeakyRelu", "HardSigmoid")
 def float_unary(g, op):
     g.node(op, [g.pick_value(is_float)])
 
