@@ -27,9 +27,11 @@ struct WinogradPlan {
   int outputs = 4;                   // m
   int y = 0, x = 0;                  // kept axes that the window slides along
   int window_y = 0, window_x = 0;    // reduced axes of extent 3
+  int channel = -1;                  // the reduced axis that has an index of the data to itself
+  std::vector<int> taps;             // the other reduced axes (the window of a third dimension)
   int image = -1;                    // a kept axis of the data alone whose rows of tiles share blocks; -1: none
   int lanes_axis = 0;
-  int transformed = -1;              // Var id of U: [outer axes..., lane blocks, positions, channels, lanes of a block]
+  int transformed = -1;              // Var id of U: [outer axes..., lane blocks, positions, taps..., channels, lanes of a block]
   int vectors = 1, tile = 1;         // register tile of the products
   int64_t rows = 1;                  // rows of tiles in a block
   int64_t lane_groups = 1;           // a block's lanes are shared among this many iterations; divides the lane blocks

@@ -68,14 +68,17 @@ class WinogradLowering {
     const Shape& u = context_.var(plan_.transformed)->shape();
     block_ = u[u.size() - 1].as_int();
     channels_ = u[u.size() - 2].as_int();
-    int64_t lane_blocks = u[u.size() - 4].as_int();
+    positions_axis_ = u.size() - 3 - plan_.taps.size();
+    int64_t lane_blocks = u[positions_axis_ - 1].as_int();
+    for (int k : plan_.taps) taps_ *= extent(k);
     METAC_ASSERT(lane_blocks % plan_.lane_groups == 0 && block_ == plan_.vectors * lanes_);
     lane_block_ = loop(lane_blocks / plan_.lane_groups);
     lane_block_index_ = axis(groups.axis) * Expr(lane_blocks / plan_.lane_groups) + axis(lane_block_.axis);
   }
 
   void make_scratch() {
-    pitch_ = (channels_ + lanes_ - 1) / lanes_ * lanes_;
+    tap_pitch_ = (channels_ + lanes_ - 1) / lanes_ * lanes_;
+    pitch_ = taps_ * tap_pitch_;
     if (pitch_ % 1024 == 0) pitch_ += lanes_;  // rows of whole pages would share cache sets
     v_ = kernel_.next_local++;
     products_ = kernel_.next_local++;
@@ -109,15 +112,31 @@ class WinogradLowering {
     return p;
   }
 
+  // What is summed: a loop for each of the plan's taps, and the channel.
+  std::vector<Loop> tap_loops() {
+    std::vector<Loop> loops;
+    for (int k : plan_.taps) loops.push_back(loop(d_.domain[static_cast<size_t>(k)]));
+    return loops;
+  }
+  void place_summed(std::vector<Expr>& at, const std::vector<Loop>& taps, Expr channel) const {
+    for (int k = d_.kept(); k < static_cast<int>(d_.domain.size()); ++k) at[static_cast<size_t>(k)] = 0;
+    for (size_t k = 0; k < taps.size(); ++k) at[static_cast<size_t>(plan_.taps[k])] = axis(taps[k].axis);
+    at[static_cast<size_t>(plan_.channel)] = channel;
+  }
+  Expr summed_place(const std::vector<Loop>& taps, Expr channel) const {  // in V
+    Expr tap = 0;
+    for (const Loop& l : taps) tap = tap * l.extent + axis(l.axis);
+    return tap * Expr(tap_pitch_) + channel;
+  }
+
   // An expression of the definition at point (u, v) of the tile, its loads addressed.
-  Expr at_point(Expr e, const TilePlace& p, int u, int v, Expr lane, Expr channel, const Bounds& b) {
+  Expr at_point(Expr e, const TilePlace& p, int u, int v, Expr lane, const std::vector<Loop>& taps, Expr channel, const Bounds& b) {
     std::vector<Expr> at = outer_;
     at[static_cast<size_t>(plan_.y)] = p.row * Expr(m_) + Expr(u);
     at[static_cast<size_t>(plan_.x)] = p.column * Expr(m_) + Expr(v);
     if (plan_.image >= 0) at[static_cast<size_t>(plan_.image)] = p.image;
     at[static_cast<size_t>(plan_.lanes_axis)] = lane;
-    for (int k = d_.kept(); k < static_cast<int>(d_.domain.size()); ++k)
-      at[static_cast<size_t>(k)] = k == plan_.window_y || k == plan_.window_x ? Expr(0) : channel;
+    place_summed(at, taps, channel);
     return simplify(addressed(substitute_axes(e, at)), b);
   }
 
@@ -214,42 +233,47 @@ class WinogradLowering {
 
   void transform_data() {
     Loop row = loop(plan_.rows), column = loop(tiles_x_), part = loop((channels_ + lanes_ - 1) / lanes_), lane = loop(lanes_, LoopKind::vector);
-    Bounds b = bounds({row, column, part, lane});
+    std::vector<Loop> taps = tap_loops(), loops = {row, column};
+    loops.insert(loops.end(), taps.begin(), taps.end());
+    loops.insert(loops.end(), {part, lane});
+    Bounds b = bounds(loops);
     Expr first = axis(part.axis) * Expr(lanes_), channel = first + axis(lane.axis);
-    if (channels_ % lanes_ != 0) lane.active = min(Expr(lanes_), Expr(channels_) - first);
+    if (channels_ % lanes_ != 0) loops.back().active = min(Expr(lanes_), Expr(channels_) - first);
     TilePlace p = place(row, column, b);
     LoopNode node;
     node.comment = "tiles of the data, transformed";
-    node.loops = {row, column, part, lane};
+    node.loops = loops;
     Expr tile = axis(row.axis) * Expr(tiles_x_) + axis(column.axis);
-    auto out = apply_both(node, transform_.bt, size_, [&](int i, int j) { return at_point(data_, p, i, j, 0, channel, b); });
+    auto out = apply_both(node, transform_.bt, size_, [&](int i, int j) { return at_point(data_, p, i, j, 0, taps, channel, b); });
     for (int i = 0; i < size_; ++i)
       for (int j = 0; j < size_; ++j)
-        node.assigns.push_back({first_local + v_, simplify(scratch_at(position(i, j), tile, pitch_, channel), b),
+        node.assigns.push_back({first_local + v_, simplify(scratch_at(position(i, j), tile, pitch_, summed_place(taps, channel)), b),
                                 out[static_cast<size_t>(i)][static_cast<size_t>(j)], {}});
     kernel_.root.children.push_back(std::move(node));
   }
 
   void multiply(LoopNode& blocks) {
     Loop pos = loop(size_ * size_), tile = loop(tiles_), lane = loop(block_), channel = loop(channels_);
-    Bounds b = bounds({pos, tile, lane, channel});
     TiledSum sum;
     sum.kept = {pos, tile, lane};
-    sum.reduced = {channel};
+    std::vector<Loop> taps = tap_loops(), loops = sum.kept;
+    sum.reduced = taps;
+    sum.reduced.push_back(channel);
+    loops.insert(loops.end(), sum.reduced.begin(), sum.reduced.end());
+    Bounds b = bounds(loops);
     std::vector<Expr> at = outer_;
     at[static_cast<size_t>(plan_.lanes_axis)] = lane_block_index_ * Expr(block_) + axis(lane.axis);
-    for (int k = d_.kept(); k < static_cast<int>(d_.domain.size()); ++k)
-      at[static_cast<size_t>(k)] = k == plan_.window_y || k == plan_.window_x ? Expr(0) : axis(channel.axis);
+    place_summed(at, taps, axis(channel.axis));
     std::vector<Expr> u;
     for (Expr e : weights_->args) u.push_back(e);
-    u[u.size() - 3] = axis(pos.axis);
+    u[positions_axis_] = axis(pos.axis);
     for (size_t k = 0; k < u.size(); ++k)
-      if (k != u.size() - 3) u[k] = simplify(substitute_axes(u[k], at), b);
+      if (k != positions_axis_) u[k] = simplify(substitute_axes(u[k], at), b);
     Var* var = context_.var(plan_.transformed);
     int argument = kernel_.argument(var, layout_of(var->id), false);
     kernel_.arguments[static_cast<size_t>(argument)].padded = true;
     Expr weights = load(argument, DType::f32, {simplify(storage_address(var->shape(), layout_of(var->id), u), b)});
-    Expr data = load(first_local + v_, DType::f32, {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, axis(channel.axis))});
+    Expr data = load(first_local + v_, DType::f32, {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, summed_place(taps, axis(channel.axis)))});
     sum.body = data * weights;
     sum.epilogue = load(reduced_value, DType::f32, {});
     sum.offset = scratch_at(axis(pos.axis), axis(tile.axis), block_, axis(lane.axis));
@@ -287,10 +311,10 @@ class WinogradLowering {
       for (int v = 0; v < m_; ++v) {
         LoopNode one;
         Expr sum = out[static_cast<size_t>(u)][static_cast<size_t>(v)];
-        Expr value = rewrite(at_point(d_.epilogue, p, u, v, first_lane + axis(lane.axis), {}, b),
+        Expr value = rewrite(at_point(d_.epilogue, p, u, v, first_lane + axis(lane.axis), {}, 0, b),
                              [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? sum : Expr(); });
         std::vector<Expr> index;
-        for (Expr e : d_.out_index) index.push_back(at_point(e, p, u, v, first_lane + axis(lane.axis), {}, b));
+        for (Expr e : d_.out_index) index.push_back(at_point(e, p, u, v, first_lane + axis(lane.axis), {}, 0, b));
         Expr offset = simplify(storage_address(d_.out->shape(), layout_of(d_.out->id), index), b);
         one.assigns.push_back({target, offset, value, {}});
         Expr exists = bool_constant(true);
@@ -308,8 +332,8 @@ class WinogradLowering {
   void estimate() {
     double points = 1;
     for (int k = 0; k < d_.kept(); ++k) points *= d_.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(extent(k)) : 0;
-    kernel_.flops = 2 * points * 9 * static_cast<double>(channels_);  // as the convolution is stated
-    double products = static_cast<double>(size_ * size_) * tiles_ * static_cast<double>(channels_) * static_cast<double>(lane_block_.extent.as_int() * block_);
+    kernel_.flops = 2 * points * 9 * static_cast<double>(taps_ * channels_);  // as the convolution is stated
+    double products = static_cast<double>(size_ * size_) * tiles_ * static_cast<double>(taps_ * channels_) * static_cast<double>(lane_block_.extent.as_int() * block_);
     kernel_.cost = std::max(1.0, products / (2 * lanes_) / 2.5);
   }
 
@@ -322,7 +346,8 @@ class WinogradLowering {
   Kernel kernel_;
   Expr data_, weights_;
   std::vector<Expr> outer_;            // the definition's axes that are loops of the root
-  int64_t tiles_y_ = 0, tiles_x_ = 0, block_ = 0, channels_ = 0, pitch_ = 0;
+  int64_t tiles_y_ = 0, tiles_x_ = 0, block_ = 0, channels_ = 0, taps_ = 1, tap_pitch_ = 0, pitch_ = 0;
+  size_t positions_axis_ = 0;          // of U
   int tiles_ = 0, v_ = 0, products_ = 0;
   Expr all_rows_, row_block_, lane_block_index_;
   Loop lane_block_;

@@ -34,10 +34,11 @@ int uses_of(Expr load, int axis_id) {
 struct Windows {
   Window y, x;
   int channel = -1, image = -1;
+  std::vector<int> taps;
 };
 
 std::optional<Windows> match_windows(const Definition& d, const Contraction& c, int lanes_axis) {
-  if (d.reduced != 3 || !c.a.conditions.empty() || !c.b.conditions.empty()) return std::nullopt;
+  if (d.reduced < 3 || !c.a.conditions.empty() || !c.b.conditions.empty()) return std::nullopt;
   std::vector<Window> found;
   std::vector<int> plain;
   for (size_t k = 0; k < c.a.load->args.size(); ++k) {
@@ -48,11 +49,17 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
     else if (e->kind == ExprKind::axis)
       plain.push_back(e->id);
   }
-  if (found.size() != 2 || found[0].window == found[1].window || found[0].point == found[1].point) return std::nullopt;
-  Windows w{found[0], found[1], -1, -1};
-  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
-    if (k != w.y.window && k != w.x.window) w.channel = k;
-  if (uses_of(c.a.load, w.channel) != 1 || uses_of(c.b.load, w.channel) != 1 || !d.domain[static_cast<size_t>(w.channel)].if_int()) return std::nullopt;
+  if (found.size() < 2) return std::nullopt;
+  found.erase(found.begin(), found.end() - 2);  // a third dimension is summed tap by tap
+  if (found[0].window == found[1].window || found[0].point == found[1].point) return std::nullopt;
+  Windows w{found[0], found[1], -1, -1, {}};
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    if (k == w.y.window || k == w.x.window) continue;
+    if (uses_of(c.a.load, k) != 1 || uses_of(c.b.load, k) != 1 || !d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
+    if (w.channel < 0 && std::count(plain.begin(), plain.end(), k)) w.channel = k;
+    else w.taps.push_back(k);
+  }
+  if (w.channel < 0) return std::nullopt;
   for (const Window& one : found) {
     if (uses_of(c.a.load, one.point) != 1 || uses_of(c.a.load, one.window) != 1) return std::nullopt;
     if (uses_of(c.b.load, one.point) != 0 || uses_of(c.b.load, one.window) != 1) return std::nullopt;
@@ -67,11 +74,12 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
-  Estimate(const Definition& d, const WinogradPlan& w, int channel, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4) {
+  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4) {
     auto extent = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int()) : 1.0; };
     height_ = extent(w.y);
     width_ = extent(w.x);
-    channels_ = extent(channel);
+    channels_ = extent(w.channel);
+    for (int k : w.taps) channels_ *= extent(k);
     filters_ = extent(w.lanes_axis);
     images_ = w.image < 0 ? 1 : extent(w.image);
     for (int k = 0; k < d.kept(); ++k)
@@ -139,8 +147,10 @@ class Estimate {
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
-void choose_register_tile(const Definition& d, WinogradPlan& plan, int64_t channels, const CpuTarget& cpu) {
+void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
   int lanes = cpu.vector_bytes / 4;
+  int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
+  for (int k : plan.taps) channels *= d.domain[static_cast<size_t>(k)].as_int();
   int64_t tiles_x = (d.domain[static_cast<size_t>(plan.x)].as_int() + plan.outputs - 1) / plan.outputs;
   SumShape sum;
   sum.points = plan.rows * tiles_x;
@@ -167,9 +177,11 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   plan.x = windows->x.point;
   plan.window_y = windows->y.window;
   plan.window_x = windows->x.window;
+  plan.channel = windows->channel;
+  plan.taps = windows->taps;
   plan.image = windows->image;
   plan.lanes_axis = lanes_axis;
-  Estimate estimate(d, plan, windows->channel, cpu);
+  Estimate estimate(d, plan, cpu);
   WinogradPlan best;
   double least = 0.85 * estimate.direct();
   bool found = false;
@@ -182,16 +194,14 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     found = true;
   }
   if (!found) return std::nullopt;
-  choose_register_tile(d, best, d.domain[static_cast<size_t>(windows->channel)].as_int(), cpu);
+  choose_register_tile(d, best, cpu);
   return best;
 }
 
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
-  int channel = -1, vectors = plan.vectors;
-  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
-    if (k != plan.window_y && k != plan.window_x) channel = k;
-  Estimate(d, plan, channel, cpu).filtered(plan.outputs, plan);
-  choose_register_tile(d, plan, d.domain[static_cast<size_t>(channel)].as_int(), cpu);
+  int vectors = plan.vectors;
+  Estimate(d, plan, cpu).filtered(plan.outputs, plan);
+  choose_register_tile(d, plan, cpu);
   // The weights are packed: their blocks stay.
   int registers = cpu.vector_bytes >= 64 ? 32 : 16, lanes = cpu.vector_bytes / 4;
   plan.vectors = vectors;

@@ -6,7 +6,7 @@
 namespace metac {
 
 // For a contraction without conditions whose second operand has the lanes. Two reduced axes of extent 3 must be windows of
-// kept axes of stride and dilation 1, a third the only other one. Empty where filtering directly is faster.
+// kept axes of stride and dilation 1; of the others one is an index of the data (the channel). Empty where filtering directly is faster.
 // largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none. forced: the m to take wherever it can be done; 0: the best.
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, int forced = 0);
 

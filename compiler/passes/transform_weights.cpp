@@ -13,7 +13,7 @@ PackedOperand transform_weights(Graph& graph, const Definition& d, Expr packed_l
     for (double v : row) values.push_back(static_cast<float>(v));
   table->constant = make_tensor(DType::f32, {size, 3}, values);
   // The packed weights' axes after the outer ones: lane block, the reduced axes in order, lane.
-  size_t rank = packed->shape().size(), outer = rank - 5;
+  size_t rank = packed->shape().size(), outer = rank - 2 - static_cast<size_t>(d.reduced);
   Definition u;
   std::vector<Expr> from(rank), at(packed_load->args.begin(), packed_load->args.begin() + static_cast<int64_t>(outer) + 1);
   Shape shape;
@@ -30,20 +30,20 @@ PackedOperand transform_weights(Graph& graph, const Definition& d, Expr packed_l
   u.out_index.push_back(i * Expr(size) + j);
   shape.push_back(int64_t{size} * size);
   at.push_back(0);
-  int channel = -1;
-  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
-    if (k != plan.window_y && k != plan.window_x) channel = k;
-  Expr c = kept(d.domain[static_cast<size_t>(channel)]), lane = kept(packed->shape().back());
-  u.out_index.push_back(c);
-  u.out_index.push_back(lane);
-  shape.push_back(d.domain[static_cast<size_t>(channel)]);
+  auto source = [&](int k) -> Expr& { return from[outer + 1 + static_cast<size_t>(k - d.kept())]; };
+  std::vector<int> summed = plan.taps;
+  summed.push_back(plan.channel);
+  for (int k : summed) {
+    source(k) = kept(d.domain[static_cast<size_t>(k)]);
+    u.out_index.push_back(source(k));
+    shape.push_back(d.domain[static_cast<size_t>(k)]);
+    at.push_back(axis(k));
+  }
+  from[rank - 1] = kept(packed->shape().back());
+  u.out_index.push_back(from[rank - 1]);
   shape.push_back(packed->shape().back());
-  at.push_back(axis(channel));
   at.push_back(packed_load->args.back());
-  Expr ky = kept(3), kx = kept(3);
-  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
-    from[outer + 1 + static_cast<size_t>(k - d.kept())] = k == channel ? c : k == plan.window_y ? ky : kx;
-  from[rank - 1] = lane;
+  Expr ky = source(plan.window_y) = kept(3), kx = source(plan.window_x) = kept(3);
   u.reduced = 2;
   u.reduce = Reduce::add;
   u.body = load(table->id, DType::f32, {i, ky}) * load(table->id, DType::f32, {j, kx}) * load(packed->id, DType::f32, from);

@@ -1,9 +1,15 @@
-// Minimal filtering: the matrices of cook_toom.h against the sum they stand for, in float64.
+// Minimal filtering: the matrices of cook_toom.h against the sum they stand for, in float64; convolutions of two and of three
+// dimensions against the reference.
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "compiler/ir/builders.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
 #include "compiler/kernel/cook_toom.h"
+#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/passes/compile.h"
 
 namespace metac {
 namespace {
@@ -41,6 +47,71 @@ TEST_P(CookToomTest, IsTheSlidingSum) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CookToomTest, testing::Values(std::pair(2, 3), std::pair(4, 3), std::pair(6, 3), std::pair(2, 5), std::pair(4, 5), std::pair(3, 2)));
+
+Tensor uniform(std::vector<int64_t> shape, unsigned seed) {
+  std::mt19937 random(seed);
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<float>(random() % 1000) / 500 - 1);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+// A convolution with padding 1 of x[1, channels, spatial...], stride `first_stride` along the first spatial axis.
+Var* convolution(Graph& g, Var* x, int64_t filters, int64_t first_stride) {
+  int spatial = x->rank() - 2;
+  std::vector<Expr> one(static_cast<size_t>(spatial) + 2, 0), fill = one;
+  for (int k = 0; k < spatial; ++k) one[static_cast<size_t>(k) + 2] = 1;
+  Var* padded = pad(g, x, one, one, float_constant(0, DType::f32));
+  int64_t channels = x->shape()[1].as_int();
+  std::vector<int64_t> window = {filters, channels};
+  Shape all = {x->shape()[0], filters};
+  std::vector<Expr> data = {axis(0), axis(2 + spatial)}, weights = {axis(1), axis(2 + spatial)};
+  for (int k = 0; k < spatial; ++k) {
+    int64_t stride = k == 0 ? first_stride : 1;
+    all.push_back((x->shape()[static_cast<size_t>(k) + 2].as_int() - 1) / stride + 1);
+    window.push_back(3);
+    data.push_back(axis(2 + k) * Expr(stride) + axis(3 + spatial + k));
+    weights.push_back(axis(3 + spatial + k));
+  }
+  all.push_back(channels);
+  std::vector<int> summed = {2 + spatial};
+  for (int k = 0; k < spatial; ++k) {
+    all.push_back(3);
+    summed.push_back(3 + spatial + k);
+  }
+  Var* w = g.add_constant(uniform(window, 7));
+  return reduce(g, map(g, Fn::mul, g.reindex({padded}, all, data), g.reindex({w}, all, weights)), summed, Reduce::add, false);
+}
+
+TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
+  struct Case {
+    std::vector<int64_t> shape;
+    int64_t filters, first_stride;
+    bool filtered;
+  };
+  for (const Case& one : {Case{{1, 32, 16, 14}, 32, 1, true}, Case{{1, 16, 3, 16, 15}, 32, 1, true}, Case{{1, 16, 4, 12, 12}, 32, 2, true},
+                          Case{{1, 32, 16, 14}, 32, 2, false}}) {
+    for (const char* cpu : {"native", "x86-64-v3"}) {
+      Graph g;
+      Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, shape_of(one.shape)});
+      // Twice: the data between them has its channels together, with a halo.
+      Var* y = convolution(g, convolution(g, x, one.shape[1], 1), one.filters, one.first_stride);
+      g.outputs = {y};
+      std::vector<Tensor> inputs = {uniform(one.shape, 3)}, expected = evaluate(g, inputs);
+      CompileOptions options;
+      options.cpu = cpu_target(cpu);
+      CompiledModel model = compile_graph(g, options);
+      int filtered = 0;
+      for (const KernelSource& kernel : model.run.kernels)
+        for (const std::string& line : kernel.schedule) filtered += line.find("minimal filtering") != std::string::npos;
+      EXPECT_EQ(filtered, one.filtered ? 2 : 1) << cpu << ", rank " << one.shape.size();
+      WeightsBlock weights = run_prepare(model, options.cpu);
+      std::vector<Tensor> found = JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2).run(inputs);
+      for (int64_t k = 0; k < expected[0].element_count(); ++k) ASSERT_NEAR(number_at(found[0], k), number_at(expected[0], k), 0.02) << cpu << ", element " << k;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace metac
