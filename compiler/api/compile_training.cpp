@@ -77,6 +77,7 @@ class TrainingCompiler {
     options.name = files_.name + "_" + part;
     options.lower = {};
     options.lower.max_tensor_bytes = options_.lower.max_tensor_bytes;
+    options.lower.allow_code = options_.lower.allow_code;
     options.archive_only = options.embed_weights = true;
     options.gradient.reset();
     options.recorded["part"] = part;

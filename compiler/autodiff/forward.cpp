@@ -1,8 +1,10 @@
 // Forward mode: one walk in the order of the ops, tangents beside values.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/autodiff/clone_region.h"
+#include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/reverse.h"
@@ -51,7 +53,11 @@ class Forward {
       case OpKind::if_: return if_(op);
       case OpKind::loop: return loop(op);
       case OpKind::bind: return;
-      case OpKind::code: fail("the C++ operator ", quoted(op.routine), " has no derivative; write it as an element-wise expression");
+      case OpKind::code: {
+        std::vector<Var*> given;
+        for (const Var* v : op.inputs) given.push_back(tangent(v));
+        return put(op.outputs[0], code_tangent(graph_, op, given));
+      }
       case OpKind::external: {
         const ExternalGradient* rule = find_external_gradient(op.routine);
         if (!rule) fail("the routine ", op.routine, " has no derivative");
@@ -181,6 +187,22 @@ class Forward {
   std::unordered_map<const Var*, Var*> tangents_;
 };
 
+// Those that `outputs` depend on, in order: what else stands in the graph needs no derivative and may have none.
+std::vector<Op*> ops_before(const std::vector<Op*>& ops, const std::vector<Var*>& outputs) {
+  std::unordered_set<const Var*> wanted(outputs.begin(), outputs.end());
+  std::vector<Op*> before;
+  for (size_t k = ops.size(); k-- > 0;) {
+    Op* op = ops[k];
+    if (std::none_of(op->outputs.begin(), op->outputs.end(), [&](const Var* v) { return wanted.contains(v); })) continue;
+    before.push_back(op);
+    wanted.insert(op->inputs.begin(), op->inputs.end());
+    for (const Region& region : op->regions)
+      for (const Var* v : captured_vars(region)) wanted.insert(v);
+  }
+  std::reverse(before.begin(), before.end());
+  return before;
+}
+
 }  // namespace
 
 std::vector<Var*> jvp(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& wrt, const std::vector<Var*>& tangents) {
@@ -190,7 +212,7 @@ std::vector<Var*> jvp(Graph& graph, const std::vector<Var*>& outputs, const std:
       if (!is_float(v->dtype())) fail("a derivative needs floating-point tensors, ", quoted(v->name), " is ", name_of(v->dtype()));
   Forward forward(graph);
   for (size_t k = 0; k < wrt.size(); ++k) forward.set(wrt[k], tangents[k]);
-  forward.walk(std::vector<Op*>(graph.open_ops()));
+  forward.walk(ops_before(graph.open_ops(), outputs));
   std::vector<Var*> out;
   for (Var* v : outputs) out.push_back(forward.tangent_or_zeros(v));
   return out;

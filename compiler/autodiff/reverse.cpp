@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/autodiff/clone_region.h"
+#include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/scalar_rules.h"
@@ -167,7 +168,11 @@ void Reverse::visit(Op& op) {
     case OpKind::if_: return if_(op);
     case OpKind::loop: return loop(op);
     case OpKind::bind: return;
-    case OpKind::code: fail("the C++ operator ", quoted(op.routine), " has no derivative; write it as an element-wise expression");
+    case OpKind::code: {
+      const std::vector<Var*> contributions = code_gradients(graph_, op, adjoint(op.outputs[0]), [this](const Var* v) { return is_active(v); });
+      for (size_t k = 0; k < contributions.size(); ++k) add_adjoint(op.inputs[k], contributions[k]);
+      return;
+    }
     case OpKind::external: {
       const ExternalGradient* rule = find_external_gradient(op.routine);
       if (!rule) fail("the routine ", op.routine, " has no derivative");

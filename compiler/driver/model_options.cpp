@@ -12,6 +12,7 @@ LowerOptions ModelOptions::lower() const { return lower(nullptr); }
 
 LowerOptions ModelOptions::lower(DimLists* lists) const {
   LowerOptions result;
+  result.allow_code = allow_code;
   result.input_shapes = parse_shapes(shapes);
   result.dims = parse_dims(dims, lists);
   if (!max_tensor_bytes.empty()) result.max_tensor_bytes = parse_bytes("--max-tensor-bytes", max_tensor_bytes);
@@ -70,6 +71,7 @@ void add_compile_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({0, 2, 4, 6}))
       ->capture_default_str();
   command.add_option("--max-tensor-bytes", options.max_tensor_bytes, "refuse models with a larger tensor (default 64G)")->type_name("BYTES");
+  command.add_flag("--allow-code", options.allow_code, "compile and run the C++ that a JSON document holds (operator code): for documents that you trust");
 }
 
 void add_threads_option(CLI::App& command, ModelOptions& options) {

@@ -15,6 +15,7 @@ struct ModelOptions {
   std::string cpu = "native", fusion = "best", max_tensor_bytes;
   int winograd = 4;
   int threads = 0;
+  bool allow_code = false;
 
   // Throws UsageError or CompileError.
   LowerOptions lower() const;

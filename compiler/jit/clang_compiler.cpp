@@ -14,7 +14,9 @@
 
 #include <mutex>
 
+#include "compiler/codegen/cpp_code.h"
 #include "compiler/jit/device_headers.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
 
 namespace metac {
@@ -82,6 +84,7 @@ std::string compile_object(const std::string& source, const CpuTarget& cpu) {
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
   bool good = clang::CompilerInvocation::CreateFromArgs(compiler.getInvocation(), pointers, compiler.getDiagnostics(), "metac");
   compiler.getFrontendOpts().DisableFree = false;
+  compiler.setVerboseOutputStream(llvm::nulls());  // "1 error generated."
   compiler.createFileManager(files);
 
   llvm::SmallVector<char, 0> object;
@@ -89,6 +92,7 @@ std::string compile_object(const std::string& source, const CpuTarget& cpu) {
   llvm::LLVMContext context;
   clang::EmitObjAction action(&context);
   good = good && compiler.ExecuteAction(action) && !object.empty();
+  if (!good && source.find(users_code_mark) != std::string::npos) fail("the C++ of an operator code does not compile: ", message_stream.str());
   if (!good) throw KernelCompileError("a generated kernel does not compile: " + message_stream.str());
   return std::string(object.begin(), object.end());
 }

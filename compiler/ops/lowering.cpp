@@ -62,6 +62,7 @@ void Lowering::set_output(size_t i, Var* var) {
 void Lowering::lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region) {
   model_.lower_subgraph(subgraph, params, region);
 }
+bool Lowering::allows_code() const { return model_.allows_code(); }
 Var* Lowering::value_named(const std::string& name) const { return model_.value_named(name); }
 
 std::vector<Var*> Lowering::inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments) {

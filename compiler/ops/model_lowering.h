@@ -22,6 +22,7 @@ class ModelLowering {
   void lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region);
   // Lowers the subgraph's nodes where we stand.
   std::vector<Var*> inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments);
+  bool allows_code() const { return options_.allow_code; }
   // The value of that name as the node being lowered sees it; null if there is none.
   Var* value_named(const std::string& name) const;
 

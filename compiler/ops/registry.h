@@ -95,6 +95,9 @@ class Lowering {
   const Tensor* tensor(const char* name) const;        // null if absent
   const ModelGraph* subgraph(const char* name) const;  // null if absent
 
+  // Did the user allow that C++ of the model is compiled and run?
+  bool allows_code() const;
+
   // The value of that name where the node stands; null if there is none yet. For attributes that name values.
   Var* value_named(const std::string& name) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/codegen/cpp_code.h"
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
@@ -352,10 +353,24 @@ class ProgramBuilder {
         return;
       }
       case OpKind::external: return emit_external(op, bound);
+      case OpKind::code: return emit_code(op);
       case OpKind::if_: return emit_if(op, bound);
       case OpKind::loop: return emit_loop(op, bound);
       default: fail("operator of kind ", name_of(op.kind), " cannot be compiled yet");
     }
+  }
+
+  void emit_code(const Op& op) {
+    if (r_.target != Target::cpu) fail("the operator code runs on the CPU only");
+    char name[32];
+    std::snprintf(name, sizeof name, "%s%03zu_code", r_.kernel_prefix.c_str(), program_.kernels.size());
+    std::vector<int> operands;
+    for (const Var* in : op.inputs) operands.push_back(buffer_of(in));
+    operands.push_back(buffer_of(op.outputs[0]));
+    rt::Step& s = step(rt::StepKind::launch, operands, name);
+    s.kernel = static_cast<int32_t>(program_.kernels.size());
+    s.parallel = {1, 0};
+    program_.kernels.push_back(print_code(op, name, graph_.symbols));
   }
 
   void emit_external(const Op& op, std::set<int>& bound) {

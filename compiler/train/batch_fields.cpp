@@ -8,7 +8,7 @@ namespace metac {
 
 // The batch is the first axis of every input. Where a file says 1 there, that is how it was exported; a name stands for the batch
 // wherever it appears.
-BatchFields::BatchFields(const Model& model, const Recipe& recipe, const LowerOptions& lower) : r_(recipe), fixed_(model) {
+BatchFields::BatchFields(const Model& model, const Recipe& recipe, const LowerOptions& lower) : r_(recipe), fixed_(model), allow_code_(lower.allow_code) {
   std::set<std::string> initialised, batch_names;
   for (const Initializer& i : model.graph.initializers) initialised.insert(i.name);
   auto& inputs = fixed_.graph.inputs;
@@ -71,7 +71,7 @@ TypedShape BatchFields::type_of(const Model& model, const std::string& name, con
   }
   Model probe = model;
   probe.graph.outputs = {Value{name, {}}};
-  std::unique_ptr<Graph> graph = lower_model(probe, {});
+  std::unique_ptr<Graph> graph = lower_model(probe, LowerOptions{.allow_code = allow_code_});
   const Var* var = graph->outputs.at(0);
   if (!is_static(var->shape())) throw CompileError({place, "", concat("the value ", quoted(name), " has the shape ", to_string(var->shape()), ", which is not known when compiling")});
   return known_[name] = {var->dtype(), static_shape(var->shape())};

@@ -35,6 +35,7 @@ class BatchFields {
 
   const Recipe& r_;
   Model fixed_;
+  bool allow_code_ = false;
   std::vector<TrainingField> fields_;
   std::map<std::string, TypedShape> known_;
   std::set<std::string> names_;

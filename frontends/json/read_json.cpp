@@ -148,7 +148,7 @@ Node node_of_json(const JsonSource& source, const JsonValue& value) {
     if (!node.attributes.emplace(name, attribute_of_json(source, attribute, name, spec)).second)
       document.refuse(attribute.offset, concat("attribute ", quoted(name), " is given twice"));
     bool is_expression = is_meta && (spec->kind == Attribute::Kind::strings || spec->kind == Attribute::Kind::string) &&
-                         name != "reduce" && name != "dtype";
+                         name != "reduce" && name != "dtype" && (node.op_type != "code" || name == "shape" || name == "let");
     if (!is_expression) return;
     auto check = [&](const JsonValue& value) {
       if (value.is(Json::string) || value.is(Json::number)) check_expression(document, value, name);
