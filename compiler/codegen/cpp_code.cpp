@@ -1,4 +1,4 @@
-#include "compiler/codegen/cpp_code.h"
+#include "compiler/codegen/cpp_kernel.h"
 
 #include <set>
 

@@ -12,6 +12,11 @@ struct KernelPrinting {
 };
 
 KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options);
+// An op that is the user's C++ as a kernel of one task (cpp_code.cpp). `name` is the kernel's; buffers are the op's inputs, then its
+// output, all row-major.
+KernelSource print_code(const Op& op, const std::string& name, const std::vector<Symbol>& symbols);
+// What stands before the user's text in such a kernel, and in no other: a text that does not compile is then the user's.
+extern const char* const users_code_mark;
 // Bytes of scratch that one worker needs, as an Expr over symbols.
 Expr scratch_bytes(const Kernel& kernel);
 

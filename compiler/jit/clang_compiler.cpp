@@ -14,7 +14,7 @@
 
 #include <mutex>
 
-#include "compiler/codegen/cpp_code.h"
+#include "compiler/codegen/cpp_kernel.h"
 #include "compiler/jit/device_headers.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"

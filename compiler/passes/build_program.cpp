@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/codegen/cpp_code.h"
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
