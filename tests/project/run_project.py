@@ -121,6 +121,37 @@ class Checks:
         shutil.copy(folder / "bin/inside_run", self.work / "alone")
         expect(self.answer(self.work / "alone") == self.expected, "other bits with the weights inside")
 
+    def code_for_certain_dims(self):
+        """Calls with these dims answer like the library for them alone, others like the one for all; weights reach all programs."""
+        folder = self.work / "certain"
+        self.compile(folder, "--dim", "batch=1,3", "--grad=inputs")
+        for batch in (1, 3):
+            self.compile(self.work / f"alone{batch}", "--shape", f"image={batch}x1x8x8", "--grad=inputs")
+        self.compile(self.work / "every", "--grad=inputs")
+        script = """
+import numpy as np, certain, alone1, alone3, every
+digits = np.concatenate([np.load(%r %% k) for k in range(5)])
+m = certain.Model()
+values = {p.name: np.random.default_rng(1).random(p.shape, p.dtype) / 10 for p in m.parameters}
+for turn in range(2):
+    for batch, alone in ((1, alone1), (3, alone3), (2, every), (5, every), (3, alone3)):
+        x, other = digits[:batch], alone.Model()
+        if turn:
+            other.set_weights(values)
+        y, expected = m.run({"image": x})["probabilities"], other.run({"image": x})["probabilities"]
+        assert np.array_equal(y, expected), (turn, batch, np.abs(y - expected).max())
+        ours, theirs = (net.vjp({"image": x}, {"probabilities": y}) for net in (m, other))
+        assert all(np.array_equal(a["image"], b["image"]) for a, b in zip(ours, theirs) if "image" in a), (turn, batch)
+    m.set_weights(values)
+try:
+    m.run({"image": digits[:, :, :7]})
+    raise SystemExit("a wrong shape was taken")
+except certain.Error as error:
+    assert "dim 2" in str(error), error
+""" % str(DIGITS / "digit_%d.npy")
+        folders = [folder, self.work / "alone1", self.work / "alone3", self.work / "every"]
+        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": os.pathsep.join(str(f / "python") for f in folders)}, cwd=self.work)
+
     def several_instruction_sets(self):
         """Each answers like the library for it alone; the best that the machine can run is taken; the others' kernels do not run."""
         names = ["x86-64-v4", "x86-64-v3", "x86-64"]
