@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/ops/model_lowering.h"
+#include "compiler/support/nearest_name.h"
 
 namespace metac {
 namespace {
@@ -66,8 +67,13 @@ std::string display_domain(const std::string& domain) {
 }
 
 std::string unknown_operator(const Node& node, int64_t opset) {
-  return concat("op ", quoted(node.op_type), " (domain ", display_domain(node.domain), ", opset ", opset,
-                ") is not known to this build");
+  std::vector<std::string> known;
+  for (const OpSchema* schema : all_operators())
+    if (schema->domain == node.domain) known.push_back(schema->name);
+  const std::string nearest = nearest_name(node.op_type, known);
+  return concat("op ", quoted(node.op_type), " (domain ", display_domain(node.domain), ", opset ", opset, ") is not known to this build",
+                nearest.empty() ? std::string() : concat(" (did you mean ", nearest, "?)"),
+                "; metac operators lists what is, and a function of the model (local function) may define it");
 }
 
 void check_node(const Node& node, const OpSchema& schema, int64_t opset) {
