@@ -27,6 +27,7 @@ import tempfile
 
 TIERS = {"float", "double", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
 LIST = pathlib.Path(__file__).with_name("expected.txt")
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/operators.md"
 
 
 def expected_failures(known):
@@ -124,6 +125,10 @@ def main():
             verdicts = verify(arguments.metac, pathlib.Path(folder), extra)
 
     kinds, refused, rows = collections.Counter(), collections.Counter(), []
+    page = PAGE.read_text()
+    for name in sorted(n for n in operators if f"| {n.split('.')[-1]} |" not in page):
+        kinds["failed"] += 1
+        print(f"FAIL  {name} is not in {PAGE.name}; write it anew: metac operators --markdown --measured FILE")
     kinds["failed"] += len(exceptions.keys() - index.keys())
     for case in sorted(chosen):
         verdict = verdicts.get(case)
