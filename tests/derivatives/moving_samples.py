@@ -378,3 +378,10 @@ def range_(source, name):
             limit = start + shift + step * (count - 0.5)
             nodes = [helper.make_node("Range", ["x0", "x1", "x2"], ["r"]), helper.make_node("ReduceSumSquare", ["r"], ["y0"], keepdims=0)]
             yield program(f"Range from {start + shift} to {limit} by {step}", nodes, [np.array(start + shift), np.array(limit), np.array(step)], ["y0"])
+
+
+@operator("OptionalGetElement", reference=lambda a, x: x.clone())
+def optional_element(source, name):
+    """Of a tensor: itself."""
+    for shape in RANKS:
+        yield node(name, source.real(*shape))

@@ -4,8 +4,9 @@ TRUTH = "its results are truth values"
 WHOLE = "its results are integers: positions, counts, bits, shapes or quantised numbers"
 CONSTANT = "its result depends on no floating-point number: only on shapes, integers and attributes"
 
-DRAWN = "its results are drawn at random: they do not move with its operand"
+DRAWN = "its results are drawn at random: what it is given decides how probable they are, not what they are"
 ROUNDED = "it rounds its operand to 8 bits, by a range that the operand itself has: differences see steps"
+CHOSEN = "its operands choose among whole positions: the result is constant between jumps"
 
 
 def because(reason, domain, names):
@@ -18,10 +19,10 @@ NO_DERIVATIVE = {
     **because(WHOLE, "", "ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor ConvInteger MatMulInteger NonMaxSuppression NonZero "
                          "QLinearConv QLinearMatMul QuantizeLinear Shape Size BitCast"),
     **because(DRAWN, "", "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"),
-    **because(ROUNDED, "com.microsoft", "DynamicQuantizeMatMul"),
+    **because(CHOSEN, "", "MelWeightMatrix"),
+    **because(ROUNDED, "com.microsoft", "DynamicQuantizeMatMul DynamicQuantizeLSTM"),
     **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearAveragePool"),
-    **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike MelWeightMatrix TfIdfVectorizer"),
-    **because("it computes in float32 from 8-bit operands; what it is made of has samples", "com.microsoft", "QAttention DynamicQuantizeLSTM"),
+    **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike TfIdfVectorizer"),
     **because(CONSTANT, "metac", "fill index random"),
 }
 

@@ -1,7 +1,7 @@
 """Resize, grids, deformable convolutions: positions between elements, some of which are differentiated by."""
 import numpy as np
 
-from samples import F, Fixed, node, operator, torch
+from samples import Attributes, F, Fixed, node, operator, torch
 
 NOTHING = Fixed(np.zeros(0, np.float32))
 
@@ -149,3 +149,85 @@ def deformable(source, name):
         yield node(name, source.real(*xs), source.real(*ws), offset, **more)
         yield node(name, source.real(*xs), source.real(*ws), offset, source.real(ws[0]), **more)
         yield node(name, source.real(*xs), source.real(*ws), offset, source.real(ws[0]), source.real(xs[0], groups * cells, rows, columns), **more)
+
+
+# ---- rectangles of a map ----
+def looked_at(a, roi, first, last, bins):
+    """Where one axis of a rectangle is sampled: [bins, samples]."""
+    half = 0.5 if a.get("coordinate_transformation_mode", "half_pixel") == "half_pixel" else 0.0
+    scale, ratio = a.get("spatial_scale", 1.0), a.get("sampling_ratio", 0)
+    start, end = roi[first] * scale - half, roi[last] * scale - half
+    length = end - start
+    if not half and float(length) < 1:
+        length = length * 0 + 1
+    bin_ = length / bins
+    count = ratio or max(int(np.ceil(float(bin_))), 0)
+    return [[start + b * bin_ + (s + 0.5) * bin_ / count for s in range(count)] for b in range(bins)]
+
+
+def aligned(a, x, rois, batches):
+    out = []
+    for r in range(rois.shape[0]):
+        rows, columns = looked_at(a, rois[r], 1, 3, a.output_height), looked_at(a, rois[r], 0, 2, a.output_width)
+        image = x[int(batches[r])]
+
+        def taps(at, extent):
+            value = float(at)
+            if value < -1 or value > extent:
+                return None
+            at = torch.clamp(at, 0, extent - 1)
+            low = int(np.floor(float(at)))
+            return [(low, 1 - (at - low)), (min(low + 1, extent - 1), at - low)]
+        bins = []
+        for row in rows:
+            for column in columns:
+                samples = []
+                for i in row:
+                    for j in column:
+                        ti, tj = taps(i, x.shape[2]), taps(j, x.shape[3])
+                        terms = [image[:, p, q] * (u * v) for p, u in ti for q, v in tj] if ti and tj else None
+                        samples.append(torch.zeros(x.shape[1], dtype=x.dtype) if terms is None else sum(terms) if a.get("mode", "avg") == "avg" else torch.stack(terms).amax(0))
+                bins.append(torch.stack(samples).mean(0) if a.get("mode", "avg") == "avg" else torch.stack(samples).amax(0))
+        out.append(torch.stack(bins, 1).reshape(x.shape[1], len(rows), len(columns)))
+    return torch.stack(out) if out else torch.zeros(0, x.shape[1], a.output_height, a.output_width, dtype=x.dtype)
+
+
+@operator("RoiAlign", reference=aligned)
+def roi_align(source, name):
+    for channels, count, height, width, ratio in [(1, 2, 2, 2, 2), (2, 1, 1, 3, 1), (1, 0, 2, 2, 2), (2, 3, 2, 1, 3)]:
+        for how in ("half_pixel", "output_half_pixel"):
+            for mode in ("avg", "avg", "max"):
+                given = {"output_height": height, "output_width": width, "sampling_ratio": ratio, "spatial_scale": 0.5, "coordinate_transformation_mode": how, "mode": mode}
+                rois = np.zeros((count, 4))
+                for r in range(count):
+                    for _ in range(500):  # no sample on an element
+                        low = source.real(2, low=1, high=5)
+                        rois[r] = np.concatenate([low, low + source.real(2, low=2.5, high=6)])
+                        places = np.concatenate([np.ravel(looked_at(Attributes(given), rois[r], k, k + 2, n)) for k, n in ((0, width), (1, height))])
+                        if (np.abs(places - np.round(places)) > 0.05).all():
+                            break
+                yield node(name, source.apart(2, channels, 6, 6), rois, source.ints(count, low=0, high=2), **given)
+
+
+def highest(a, x, rois):
+    out = []
+    for roi in rois.tolist():
+        def cuts(first, last, bins, extent):
+            start, end = (float(np.trunc(v * a.get("spatial_scale", 1.0) + (0.5 if v >= 0 else -0.5))) for v in (roi[first], roi[last]))
+            size = max(end - start + 1, 1) / bins
+            return [(int(np.clip(start + np.floor(b * size), 0, extent)), int(np.clip(start + np.ceil((b + 1) * size), 0, extent))) for b in range(bins)]
+        rows, columns = cuts(2, 4, a.pooled_shape[0], x.shape[2]), cuts(1, 3, a.pooled_shape[1], x.shape[3])
+        image = x[int(roi[0])]
+        cells = [image[:, r0:r1, c0:c1].amax((1, 2)) if r1 > r0 and c1 > c0 else torch.zeros(x.shape[1], dtype=x.dtype) for r0, r1 in rows for c0, c1 in columns]
+        out.append(torch.stack(cells, 1).reshape(x.shape[1], len(rows), len(columns)))
+    return torch.stack(out) if out else torch.zeros(0, x.shape[1], *a.pooled_shape, dtype=x.dtype)
+
+
+@operator("MaxRoiPool", reference=highest)
+def max_roi_pool(source, name):
+    """By the map; the rectangles are rounded to whole elements."""
+    for channels, count, pooled in [(1, 2, [2, 2]), (2, 1, [1, 3]), (1, 0, [2, 2]), (2, 3, [3, 1])]:
+        for scale in (1.0, 0.5):
+            low = source.ints(count, 2, low=0, high=4)
+            rois = np.concatenate([source.ints(count, 1, low=0, high=2), low, low + source.ints(count, 2, low=0, high=4)], 1).astype(np.float64)
+            yield node(name, source.apart(2, channels, 5, 6), Fixed(rois) if count else rois, pooled_shape=pooled, spatial_scale=scale)

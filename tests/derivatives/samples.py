@@ -119,6 +119,7 @@ def operator(*names, domain="", reference=None, no_reference="", zero_size="", f
     second derivative to check."""
     def register(generate):
         for name in names:
+            assert (domain, name) not in OPERATORS, f"two generators of {name}"
             OPERATORS[domain, name] = Operator(generate, reference, no_reference, zero_size, first_order)
         return generate
     return register
