@@ -42,7 +42,12 @@ Expr coordinate(Expr grid, Dim extent, const Sampling& s, bool nearest) {
   Expr size = cast(extent, grid->dtype);
   Expr x = s.align_corners ? (grid + c(1)) / c(2) * (size - c(1)) : ((grid + c(1)) * size - c(1)) / c(2);
   if (nearest) x = call(Fn::rint, {x});
-  if (s.padding == Padding::border) x = max(min(x, size - c(1)), c(0));
+  if (s.padding == Padding::border) {
+    Expr inner = max(min(x, size - c(1)), c(0));
+    // ONNX's reference moves only what lies outside of the outermost pixels; four taps see the difference.
+    Expr beyond = s.align_corners ? c(0) : c(0.5);
+    x = s.taps < 4 ? inner : select(logical_and(-beyond <= x, x <= size - c(1) + beyond), x, inner);
+  }
   if (s.padding == Padding::reflection) x = reflect(x, extent, s.align_corners);
   // What no integer holds, NaN among it, is far outside.
   constexpr double far = 1e9;

@@ -64,12 +64,13 @@ void lower_tf_idf(Lowering& n) {
   if (n.has("pool_strings")) fail("pool_strings needs an input of strings, X is ", name_of(x->dtype()));
   std::string mode = n.string("mode", "");
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF") fail("mode ", quoted(mode), " is not known");
+  const std::vector<int64_t> places = n.integers("ngram_indexes");
   int64_t skips = n.integer("max_skip_count", 0), outputs = 0;
   if (skips < 0 || skips > 1'000'000) fail("max_skip_count is ", skips);
-  for (int64_t place : n.integers("ngram_indexes")) outputs = std::max(outputs, place + 1);
+  for (int64_t place : places) outputs = std::max(outputs, place + 1);
   if (outputs < 1 || outputs > int64_t{1} << 32) fail("ngram_indexes asks for ", outputs, " outputs");
   std::vector<double> weights = n.reals("weights");
-  if (!weights.empty() && static_cast<int64_t>(weights.size()) < outputs) fail("weights has ", weights.size(), " entries for ", outputs, " outputs");
+  if (!weights.empty() && weights.size() != places.size()) fail("weights has ", weights.size(), " entries, ngram_indexes has ", places.size());
 
   Shape shape = x->rank() == 2 ? Shape{x->shape()[0], outputs} : Shape{outputs};
   Shape rows = x->rank() == 2 ? x->shape() : Shape{1, element_count(x->shape())};
@@ -83,7 +84,9 @@ void lower_tf_idf(Lowering& n) {
   if (mode == "IDF")
     counts = elementwise(g, {counts}, [](const std::vector<Expr>& v) { return min(v[0], constant_like(v[0], 1)); });
   if (mode != "TF" && !weights.empty()) {
-    std::vector<float> factors(weights.begin(), weights.begin() + outputs);
+    // Of the n-grams in the order of the pool, each for the place where it is counted.
+    std::vector<float> factors(static_cast<size_t>(outputs), 1);
+    for (size_t i = 0; i < weights.size() && i < places.size(); ++i) factors[static_cast<size_t>(places[i])] = static_cast<float>(weights[i]);
     counts = map(g, Fn::mul, counts, g.add_constant(make_tensor(DType::f32, {outputs}, factors)));
   }
   n.set_output(0, reshape(g, counts, shape));

@@ -557,3 +557,121 @@ def loop(g, op):
     g.loop(g.shape_operand([g.int(0 if g.zeros else 1, 4)], scalar=True), a)
 
 
+
+@sampler("Scan")
+def scan(g, op):
+    a = g.pick_value(lambda v: v.dtype == np.float32 and v.ndim > 0 and 0 < v.size < 200)
+    g.scan(a, g.fresh(a.shape[1:], a.dtype))
+
+
+# ---- images ----
+@sampler("GridSample")
+def grid_sample(g, op):
+    n, h, w = g.int(1, 2), g.int(1, 5), g.int(1, 5)
+    x = g.fresh([n, g.int(1, 3), g.int(2, 6), g.int(2, 6)], np.float32)
+    grid = g.new_input((g.rng.random((n, h, w, 2)) * 2.4 - 1.2).astype(np.float32))
+    mode = g.choice(["linear", "cubic"])  # at borders ONNX Runtime moves both coordinates where one is outside: seen with four taps
+    g.node(op, [x, grid], mode=mode, padding_mode=g.choice(["zeros", "reflection"] if mode == "cubic" else ["zeros", "border", "reflection"]), align_corners=g.int(0, 1))
+
+
+@sampler("AffineGrid")
+def affine_grid(g, op):
+    n = g.int(1, 2)
+    g.node(op, [g.fresh([n, 2, 3], np.float32), g.shape_operand([n, 1, g.int(2, 5), g.int(2, 5)])], align_corners=g.int(0, 1))
+
+
+@sampler("RoiAlign")
+def roi_align(g, op):
+    n, count = g.int(1, 2), g.int(1, 3)
+    x = g.fresh([n, g.int(1, 3), g.int(3, 7), g.int(3, 7)], np.float32)
+    low = g.rng.random((count, 2)) * 3
+    rois = g.new_input(np.concatenate([low, low + 0.3 + 3 * g.rng.random((count, 2))], 1).astype(np.float32))
+    g.node(op, [x, rois, g.operand(g.rng.integers(0, n, count))], output_height=g.int(1, 3), output_width=g.int(1, 3), sampling_ratio=g.int(0, 3), mode=g.choice(["avg", "max"]),
+           spatial_scale=g.choice([1.0, 0.5]), coordinate_transformation_mode=g.choice(["half_pixel", "output_half_pixel"]))
+
+
+@sampler("MaxRoiPool")
+def max_roi_pool(g, op):
+    n, count = g.int(1, 2), g.int(1, 3)
+    x = g.fresh([n, g.int(1, 3), g.int(3, 7), g.int(3, 7)], np.float32)
+    low = g.rng.integers(0, 3, (count, 2))
+    rois = np.concatenate([g.rng.integers(0, n, (count, 1)), low, low + g.rng.integers(0, 4, (count, 2))], 1)
+    g.node(op, [x, g.new_input(rois.astype(np.float32))], pooled_shape=[g.int(1, 3), g.int(1, 3)], exact=True)
+
+
+@sampler("NonMaxSuppression")
+def non_max_suppression(g, op):
+    n, classes, boxes = g.int(1, 2), g.int(1, 3), g.int(1, 8)
+    low = g.rng.integers(0, 8, (n, boxes, 2))
+    corners = np.concatenate([low, low + g.rng.integers(1, 6, (n, boxes, 2))], 2).astype(np.float32)
+    scores = (g.rng.permutation(n * classes * boxes).reshape(n, classes, boxes) / 64 + 0.25).astype(np.float32)
+    g.node(op, [g.new_input(corners), g.new_input(scores), g.shape_operand([g.int(1, 4)]), g.operand(np.array([0.45], np.float32)), g.operand(np.array([0.2], np.float32))], exact=True)
+
+
+@sampler("Col2Im")
+def col_to_im(g, op):
+    c, kernel, image = g.int(1, 2), [g.int(1, 2), g.int(1, 3)], [g.int(3, 5), g.int(3, 5)]
+    blocks = (image[0] - kernel[0] + 1) * (image[1] - kernel[1] + 1)
+    g.node(op, [g.fresh([1, c * kernel[0] * kernel[1], blocks], np.float32), g.shape_operand(image), g.shape_operand(kernel)], exact=True)
+
+
+@sampler("CenterCropPad")
+def center_crop_pad(g, op):
+    a = g.pick_value(lambda v: v.ndim > 0 and v.size > 0 and v.size < 200)
+    g.node(op, [a, g.shape_operand([g.int(1, 5) for _ in a.shape])], exact=True)
+
+
+# ---- signals and matrices ----
+@sampler("DFT")
+def dft(g, op):
+    x = g.fresh([g.int(1, 2), g.extent(6, 2), g.int(1, 3), g.int(1, 2)], np.float32)
+    g.node(op, [x, None, g.operand(np.array(g.choice([1, 2, -2, -3]), np.int64))], inverse=g.int(0, 1))
+
+
+@sampler("HannWindow", "HammingWindow", "BlackmanWindow")
+def window(g, op):
+    g.node(op, [g.operand(np.array(g.int(2, 9), np.int64))], periodic=g.int(0, 1))
+
+
+@sampler("MelWeightMatrix")
+def mel(g, op):
+    bins, length = g.int(2, 6), g.choice([16, 32])
+    g.node(op, [g.operand(np.array(v, t)) for v, t in ((bins, np.int64), (length, np.int64), (8000, np.int64), (10.0, np.float32), (3900.0, np.float32))])
+
+
+@sampler("Det")
+def det(g, op):
+    n = g.int(1, 3)
+    g.node(op, [g.fresh([g.int(1, 3), n, n], np.float32)])
+
+
+@sampler("MeanVarianceNormalization")
+def mean_variance(g, op):
+    g.node(op, [g.fresh([g.int(2, 3), g.int(1, 3), g.int(2, 5), g.int(2, 4)], np.float32)])
+
+
+@sampler("TfIdfVectorizer")
+def n_grams(g, op):
+    x = g.operand(g.rng.integers(0, 4, [g.int(1, 3), g.int(1, 8)] if g.chance() else [g.int(1, 8)]))
+    pool, pairs = [0, 2, 3], [int(k) for k in g.rng.permutation(16)[:3]]
+    g.node(op, [x], mode=g.choice(["TF", "IDF", "TFIDF"]), pool_int64s=pool + [t for p in pairs for t in (p // 4, p % 4)], ngram_counts=[0, 3], ngram_indexes=[int(k) for k in g.rng.permutation(6)],
+           min_gram_length=1, max_gram_length=g.int(1, 2), max_skip_count=g.int(0, 2), weights=[0.5 * k for k in range(1, 7)])
+
+
+@sampler("QLinearMatMul")
+def quantised_matmul(g, op):
+    m, k, n, t = g.extent(5), g.extent(9), g.extent(5), g.choice([np.uint8, np.int8])
+    def scale(v):
+        return g.operand(np.array(v, np.float32))
+    g.node(op, [g.fresh([m, k], t), scale(0.5), g.operand(np.array(1, t)), g.fresh([k, n], t), scale(0.25), g.operand(np.array(2, t)), scale(0.5), g.operand(np.array(3, t))], exact=True)
+
+
+@sampler("ConvInteger", "QLinearConv")
+def quantised_conv(g, op):
+    c, o = g.int(1, 18 if g.large else 3), g.int(1, 4)
+    x, w = g.fresh([1, c, g.int(4, 8), g.int(4, 8)], np.uint8), g.fresh([o, c, g.int(1, 3), g.int(1, 3)], np.uint8)
+    def number(v, t=np.uint8):
+        return g.operand(np.array(v, t))
+    if op == "ConvInteger":
+        return g.node(op, [x, w, number(1), number(2)], pads=[1, 0, 0, 1], exact=True)
+    g.node(op, [x, number(0.5, np.float32), number(1), w, number(0.25, np.float32), number(2), number(0.5, np.float32), number(3)], strides=[g.int(1, 2), 1], exact=True)
