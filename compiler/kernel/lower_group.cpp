@@ -13,7 +13,11 @@ namespace {
 
 class GroupLowering : private StageLowering {
  public:
-  using StageLowering::StageLowering;
+  // `lanes_across`: lanes run along the one shared loop, so many rows at a time.
+  GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false) : StageLowering(group, context), lanes_across_(lanes_across) {}
+
+  // Would lanes across the rows fill vectors in a stage that has none? Known after run().
+  bool prefers_lanes_across() const { return prefers_lanes_across_; }
 
   Kernel run() {
     for (int k = 0; k < group_.shared; ++k) {
@@ -26,10 +30,37 @@ class GroupLowering : private StageLowering {
     std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
     kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
     if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter) parallelise_single();
+    if (lanes_across_) spread_rows();
     return std::move(kernel_);
   }
 
  private:
+  int64_t lanes() const { return context_.vector_bytes / 4; }
+
+  // Rows whose elements lie apart while neighbouring rows lie side by side: statistics of channels that are stored last.
+  bool may_go_across(const Stage& s) const {
+    if (group_.shared != 1 || !group_.internal.empty()) return false;
+    Loop row = kernel_.root.loops[0];
+    if (!row.extent.if_int() || row.extent.as_int() < lanes()) return false;
+    row.kind = LoopKind::serial;
+    return can_vectorise(row, {s.body, s.epilogue}, s.offset);
+  }
+
+  // The shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loop of each stage: lanes where they can be.
+  void spread_rows() {
+    const Loop row = kernel_.root.loops[0];
+    const Loop blocks{kernel_.next_axis++, ceil_div(row.extent, Expr(lanes())), LoopKind::parallel};
+    const Expr start = axis(blocks.axis) * Expr(lanes());
+    for (size_t k = 0; k < kernel_.root.children.size(); ++k) {
+      LoopNode& stage = kernel_.root.children[k];
+      const Loop lane{kernel_.next_axis++, min(Expr(lanes()), row.extent - start), across_[k] ? LoopKind::vector : LoopKind::serial};
+      substitute_axis(stage, row.axis, start + axis(lane.axis));
+      stage.loops.insert(across_[k] ? stage.loops.end() : stage.loops.begin(), row.extent.as_int() % lanes() ? lane : Loop{lane.axis, Expr(lanes()), lane.kind});
+    }
+    kernel_.root.loops[0] = blocks;
+    kernel_.schedule.push_back(concat("lanes across ", lanes(), " rows"));
+  }
+
   // Small arrays of known size go on the stack, others into the worker's scratch.
   void place_local(const Local& local) override {
     constexpr int64_t stack_limit = 32 << 10;
@@ -56,6 +87,9 @@ class GroupLowering : private StageLowering {
     collapse(s, s.reduced);
 
     std::string refusal;
+    const bool across = may_go_across(s);
+    across_.push_back(across && lanes_across_);
+    if (lanes_across_ && across) return nest(d, s, accumulator, false);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
     if (!lanes_kept && !d.reduce)
@@ -67,7 +101,12 @@ class GroupLowering : private StageLowering {
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
     else if (!refusal.empty()) kernel_.schedule.push_back("not vectorised along the output: " + refusal);
+    // A stage without inner loops costs the same either way.
+    prefers_lanes_across_ |= across && !lanes_kept && !lanes_reduced && !(s.kept.empty() && s.reduced.empty());
+    return nest(d, s, accumulator, lanes_reduced);
+  }
 
+  LoopNode nest(const Definition& d, const Stage& s, int accumulator, bool lanes_reduced) {
     LoopNode node;
     node.comment = concat("v", d.out->id);
     node.loops = s.kept;
@@ -105,6 +144,7 @@ class GroupLowering : private StageLowering {
   }
 
   LoopNode lower_scatter(const Definition& d) {
+    across_.push_back(false);
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
     LoopNode node;
@@ -196,11 +236,34 @@ class GroupLowering : private StageLowering {
     kernel_.cost = std::max<double>(1, static_cast<double>(work) / 8);
   }
 
+  const bool lanes_across_;
+  bool prefers_lanes_across_ = false;
+  std::vector<bool> across_;   // by stage: its lanes run across the rows
   int64_t stack_bytes_ = 0;
 };
 
+// The group with values of a row or two that never leave it stored for all rows: lanes across rows cannot keep a local each.
+Group with_rows_in_memory(const Group& group) {
+  constexpr int64_t most_elements = 4;
+  Group open = group;
+  for (const Definition& d : group.stages) {
+    if (!open.internal.count(d.out->id)) continue;
+    Expr of_row = 1;
+    for (int k = group.shared; k < d.kept(); ++k) of_row = of_row * d.domain[k];
+    if (of_row.if_int() && of_row.as_int() <= most_elements) open.internal.erase(d.out->id);
+  }
+  return open;
+}
+
 }  // namespace
 
-Kernel lower_group(const Group& group, const LoweringContext& context) { return GroupLowering(group, context).run(); }
+Kernel lower_group(const Group& group, const LoweringContext& context) {
+  if (Group open = with_rows_in_memory(group); open.shared == 1) {
+    GroupLowering by_rows(open, context);
+    by_rows.run();
+    if (by_rows.prefers_lanes_across()) return GroupLowering(open, context, true).run();
+  }
+  return GroupLowering(group, context).run();
+}
 
 }  // namespace metac

@@ -1,0 +1,53 @@
+// Rows that lie side by side in memory: means and variances over the first axis, whole vectors of columns at a time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "compiler/api/session.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/passes/compile.h"
+#include "frontends/json/json.h"
+
+namespace metac {
+namespace {
+
+class LanesAcross : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(LanesAcross, StatisticsOfColumns) {
+  const int64_t rows = 300, columns = GetParam();
+  const std::string shape = "[300, " + std::to_string(columns) + "]";
+  const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
+    {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [0], "keepdims": 1},
+    {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "(x - m)*(x - m)"},
+    {"op": "mean", "inputs": ["d"], "outputs": ["v"], "dims": [0], "keepdims": 1},
+    {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "(x - m)/sqrt(v + 1e-5)"}], "outputs": ["m", "v", "y"]})json", "columns.json");
+  SessionOptions options;
+  options.compile.cpu = cpu_target("native");
+  std::unique_ptr<Graph> graph = lower_model(model, {});
+  bool across = false;
+  for (const KernelSource& kernel : compile_graph(*graph, options.compile).run.kernels)
+    for (const std::string& step : kernel.schedule) across |= step.rfind("lanes across", 0) == 0;
+  EXPECT_EQ(across, columns >= options.compile.cpu.vector_bytes / 4);
+  std::mt19937 random(4);
+  std::vector<float> x(static_cast<size_t>(rows * columns));
+  for (float& value : x) value = static_cast<float>(random() % 2001) / 500 - 1;
+  Session session(model, options);
+  std::map<std::string, Tensor> out;
+  for (auto& [name, tensor] : session.run({{"x", make_tensor<float>(DType::f32, {rows, columns}, x)}})) out[name] = tensor;
+  for (int64_t c = 0; c < columns; ++c) {
+    double mean = 0, variance = 0;
+    for (int64_t r = 0; r < rows; ++r) mean += static_cast<double>(x[static_cast<size_t>(r * columns + c)]) / static_cast<double>(rows);
+    for (int64_t r = 0; r < rows; ++r) variance += std::pow(static_cast<double>(x[static_cast<size_t>(r * columns + c)]) - mean, 2) / static_cast<double>(rows);
+    EXPECT_NEAR(number_at(out["m"], c), mean, 1e-5);
+    EXPECT_NEAR(number_at(out["v"], c), variance, 1e-5);
+    for (int64_t r = 0; r < rows; ++r)
+      ASSERT_NEAR(number_at(out["y"], r * columns + c), (static_cast<double>(x[static_cast<size_t>(r * columns + c)]) - mean) / std::sqrt(variance + 1e-5), 1e-4) << "row " << r << ", column " << c;
+  }
+}
+
+// Whole vectors, a rest, and fewer columns than a vector has lanes.
+INSTANTIATE_TEST_SUITE_P(Columns, LanesAcross, ::testing::Values(64, 40, 16, 3));
+
+}  // namespace
+}  // namespace metac
