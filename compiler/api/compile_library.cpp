@@ -120,6 +120,9 @@ class LibraryCompiler {
     report_.steps = first.steps.size();
     report_.arena_bytes = first.arena_bytes;
     report_.live_set_bytes = first.live_set_bytes;
+    report_.run_bytes = run_bytes(first);
+    report_.recomputed_values = made_[0]->model.recomputed_values;
+    report_.recomputed_seconds = made_[0]->model.recomputed_seconds;
     for (std::string_view piece : project.weights) report_.weight_bytes += static_cast<int64_t>(piece.size());
     report_.build_seconds = seconds() - begin;
     return report_;
@@ -132,26 +135,40 @@ class LibraryCompiler {
     return parameters;
   }
 
+  // Layouts and blocks that do not fit together take what the choice under a budget does not see: then it is made again with a margin.
+  CompiledModel compile(CompileOptions options, std::optional<Derivative> derivative, const LowerOptions& lower) {
+    int64_t least = INT64_MAX;
+    for (int attempt = 0;; ++attempt) {
+      const double begin = seconds();
+      std::unique_ptr<Graph> graph = lower_model(model_, lower);
+      if (derivative) differentiate(*graph, *derivative, *o_.gradient);
+      const double lowered = seconds();
+      CompiledModel model = compile_graph(*graph, options);
+      report_.lower_seconds += lowered - begin;
+      report_.compile_seconds += seconds() - lowered;
+      const int64_t bytes = run_bytes(model.run);
+      if (options.memory_budget == 0 || bytes <= options.memory_budget) return model;
+      least = std::min(least, bytes);
+      if (attempt == 4 || !model.fits_budget)
+        fail("the memory budget of ", options.memory_budget, " bytes cannot be met: ", derivative ? concat(name_of(*derivative), " takes") : std::string("a run takes"), " ", least, " bytes at least (",
+             bytes - model.run.arena_bytes, " of them inputs, outputs and weights)");
+      options.budget_margin += static_cast<double>(bytes - options.memory_budget) / static_cast<double>(options.memory_budget) + 0.002;
+    }
+  }
+
   // `dims`: fixed for this program.
   std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative, const std::map<std::string, int64_t>& dims) {
-    double begin = seconds();
     LowerOptions lower = o_.lower;
     for (const auto& [name, value] : dims) lower.dims[name] = {.name = name, .min = value, .max = value};
-    std::unique_ptr<Graph> graph = lower_model(model_, lower);
-    if (derivative) differentiate(*graph, *derivative, *o_.gradient);
-    double lowered = seconds();
     CompileOptions options = o_.compile;
     options.cpu = cpu;
     if (full_name(cpu) == tuned_cpu_) options.choices = &choices_;
     auto made = std::make_unique<Made>();
-    made->model = compile_graph(*graph, options);
-    graph.reset();
+    made->model = compile(options, derivative, lower);
     double compiled = seconds();
     // Preparing the weights runs here, whatever machine the library is for.
     made->weights = run_prepare(made->model, runs_here(cpu) ? cpu : cpu_target("native"));
     made->program = {&made->model, made->weights.get(), cpu, derivative ? name_of(*derivative) : "run", 0, {}};
-    report_.lower_seconds += lowered - begin;
-    report_.compile_seconds += compiled - lowered;
     report_.prepare_seconds += seconds() - compiled;
     return made;
   }

@@ -44,6 +44,9 @@ struct LibraryReport {
   size_t kernels = 0, steps = 0;
   bool draws = false;  // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
+  int64_t run_bytes = 0;                       // arena, weights, inputs and outputs of the first program
+  int64_t recomputed_values = 0;               // under a memory budget: made a second time
+  double recomputed_seconds = 0;               // what that costs by the model
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

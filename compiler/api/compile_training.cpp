@@ -54,6 +54,7 @@ class TrainingCompiler {
     report_.notes = training_.notes;
     LibraryOptions inference = options_;
     inference.name = files_.name;
+    inference.compile.memory_budget = 0;  // a budget is the step's
     inference.finish = [&](const std::string& staged, const std::vector<RawParameter>& parameters) { add_training(staged, parameters); };
     report_.inference = compile_library(model_, folder, inference);
     return report_;
@@ -64,6 +65,9 @@ class TrainingCompiler {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
     report_.step = compile_part(training_.step, "step");
+    files_.step_bytes = report_.step.run_bytes;
+    files_.memory_budget = options_.compile.memory_budget;
+    files_.recomputed = report_.step.recomputed_values;
     if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate");
     const double begin = seconds();
     write_values(parameters);

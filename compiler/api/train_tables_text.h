@@ -21,6 +21,7 @@ struct TrainingFiles {
   int64_t initial_bytes = 0;
   uint32_t initial_crc = 0;
   bool has_template = true;
+  int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;   // as in train::Settings
 };
 
 // Throws CompileError at the recipe's place where its data does not fit the fields.

@@ -21,7 +21,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad, train, tune_from;
+  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad, train, tune_from, memory_budget;
   bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -52,18 +52,24 @@ std::map<std::string, std::string> recorded(const Options& o) {
   return rows;
 }
 
+void report_budget(const Options& o, const LibraryReport& r) {
+  std::printf("memory budget: %s of %s; %lld values are made a second time, %s of work by the model\n", show_bytes(r.run_bytes).c_str(), show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
+              static_cast<long long>(r.recomputed_values), show_seconds(r.recomputed_seconds).c_str());
+}
+
 void report(const Options& o, const LibraryReport& r, const TrainingReport* training) {
   if (o.json) {
     nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"programs", r.programs}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", r.arena_bytes},
-                                   {"live_set_bytes", r.live_set_bytes}, {"weight_bytes", r.weight_bytes},
+                                   {"live_set_bytes", r.live_set_bytes}, {"weight_bytes", r.weight_bytes}, {"run_bytes", r.run_bytes},
                                    {"seconds", {{"lower", r.lower_seconds}, {"compile", r.compile_seconds}, {"prepare", r.prepare_seconds}, {"build", r.build_seconds}}}};
-    if (training) rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes}, {"state_bytes", training->state_bytes}, {"notes", training->notes}};
+    if (training) rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes}, {"step_bytes", training->step.run_bytes}, {"recomputed_values", training->step.recomputed_values}, {"state_bytes", training->state_bytes}, {"notes", training->notes}};
     std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return;
   }
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
   std::printf("%s: %zu kernels, weights %s, working memory %s (live-set bound %s)\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(),
               show_bytes(r.arena_bytes).c_str(), show_bytes(r.live_set_bytes).c_str());
+  if (!o.memory_budget.empty()) report_budget(o, training ? training->step : r);
   if (training) {
     std::printf("training: a step is %zu kernels, working memory %s (live-set bound %s), states %s\n", training->step.kernels, show_bytes(training->step.arena_bytes).c_str(),
                 show_bytes(training->step.live_set_bytes).c_str(), show_bytes(training->state_bytes).c_str());
@@ -124,6 +130,7 @@ int run(const Options& o) {
   library.compile.print_after = o.print_after;
   library.compile.time_passes = o.times;
   library.compile.trace = &std::cout;
+  if (!o.memory_budget.empty()) library.compile.memory_budget = parse_bytes("--memory-budget", o.memory_budget);
   if (stages_only && !o.train.empty()) {  // the stages of a step of training
     model = training_model(model, read_recipe(o.train), library.lower).step;
     library.lower = {};
@@ -195,7 +202,8 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")->type_name("FILE");
   add_threads_option(*command, *o);
   for (const char* name : {"--jit", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
-  for (const char* name : {"--memory-budget", "--max-memory", "--max-time"})
+  command->add_option("--memory-budget", o->memory_budget, "what a run (with --train: a step) may take, inputs, outputs and weights included: values are made again where keeping them would not fit")->type_name("BYTES");
+  for (const char* name : {"--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });
 }

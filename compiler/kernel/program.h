@@ -98,6 +98,19 @@ struct CompiledModel {
   // Bytes on edges between kernels and host steps of a run (compiler/passes/fusion_cost.h): of the fusion chosen, and were
   // every operator a kernel.
   int64_t fusion_cost_bytes = 0, unfused_cost_bytes = 0;
+  // Under a budget of memory: values that are made a second time, and what that costs by the model of compiler/passes/recompute.cpp.
+  int64_t memory_budget = 0;         // 0: none
+  int64_t recomputed_values = 0;
+  double recomputed_seconds = 0;
+  bool fits_budget = true;           // false: no choice of values came below the budget, this is the least that there is
 };
+
+// What a run takes: arena, weights, inputs and outputs, as far as their sizes are known when compiling.
+inline int64_t run_bytes(const CompiledProgram& program) {
+  int64_t bytes = program.arena_bytes + program.weight_bytes;
+  for (const rt::Buffer& b : program.buffers)
+    if ((b.kind == rt::BufferKind::input || b.kind == rt::BufferKind::output) && b.bytes.length == 0) bytes += b.bytes.value;
+  return bytes;
+}
 
 }  // namespace metac

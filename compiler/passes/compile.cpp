@@ -12,7 +12,9 @@
 #include "compiler/passes/fusion_cost.h"
 #include "compiler/passes/integer_products.h"
 #include "compiler/passes/merge_equal_ops.h"
+#include "compiler/passes/order_updates.h"
 #include "compiler/passes/pass_list.h"
+#include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dead_ops.h"
 #include "compiler/passes/skip_copies.h"
 #include "compiler/passes/slice_batches.h"
@@ -68,6 +70,10 @@ class Compilation {
     metac::remove_dead_ops(graph_);
     metac::verify(graph_);
     if (options_.emit == "meta") trace(to_string(graph_));
+  }
+  void order_updates() { metac::order_updates(graph_); }
+  void recompute() {
+    if (options_.memory_budget > 0) keep_within_budget();
   }
   void fuse() {
     fuse_all();
@@ -135,6 +141,55 @@ class Compilation {
       split_parts(std::move(item), graph_.symbols, items);
     }
     region.items = std::move(items);
+  }
+
+  // Bytes of a run that no order of kernels changes: the caller's tensors and the weights.
+  int64_t fixed_bytes() const {
+    int64_t bytes = 0;
+    std::set<const Var*> seen;
+    auto add = [&](const Var* var) {
+      if (seen.insert(var).second) bytes = add_costs(bytes, hinted_bytes(var, graph_.symbols));
+    };
+    for (const Var* var : graph_.inputs) add(var);
+    for (const Var* var : graph_.outputs) add(var);
+    for (const Op* op : graph_.ops)
+      for (const Var* var : op->inputs)
+        if (var && var->constant) add(var);
+    return bytes;
+  }
+
+  // What is made again makes the rest look different: kernels are formed anew and looked at again.
+  void keep_within_budget() {
+    model_.memory_budget = options_.memory_budget;
+    const int64_t fixed = fixed_bytes();
+    int64_t bound = static_cast<int64_t>(static_cast<double>(options_.memory_budget) * (1 - options_.budget_margin)) - fixed;
+    for (int round = 0; round < 6; ++round) {
+      Needed needed;
+      collect_needed(graph_.ops, needed, false);
+      for (const Var* out : graph_.outputs) {
+        needed.in_memory.insert(out);
+        needed.own_memory.insert(out);
+      }
+      const FusedRegion region = fuse_region(graph_.ops, needed);
+      const KeptRegion kept = kept_values(graph_, region, is_constant());
+      const int64_t peak = plan_of(kept.values, std::vector<bool>(kept.values.size()), kept.steps).peak;
+      if (options_.trace && options_.time_passes) *options_.trace << "recompute round " << round << ": " << kept.steps << " steps, fixed " << fixed << ", peak " << peak << ", bound " << bound << "\n";
+      if (peak <= bound) return;
+      RecomputePlan plan = choose_recomputed(kept.values, kept.steps, bound);
+      if (!plan.fits && round == 0) {  // as near as it goes: what comes of it says what the least is
+        bound = std::max(bound, least_bound(kept.values, kept.steps));
+        plan = choose_recomputed(kept.values, kept.steps, bound);
+        model_.fits_budget = false;
+      }
+      model_.recomputed_seconds += plan.cost;
+      const size_t chosen = static_cast<size_t>(std::count_if(plan.again.begin(), plan.again.end(), [](int step) { return step >= 0; }));
+      if (options_.trace && options_.time_passes) *options_.trace << "  chosen " << chosen << ", peak " << plan.peak << ", cost " << plan.cost << "\n";
+      model_.recomputed_values += static_cast<int64_t>(chosen);
+      if (chosen == 0) break;
+      metac::recompute(graph_, region, kept, plan.again);
+      metac::remove_dead_ops(graph_);
+      metac::verify(graph_);
+    }
   }
 
   void fuse_all() {

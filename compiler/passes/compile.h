@@ -26,6 +26,8 @@ struct CompileOptions {
   bool time_passes = false;
   std::ostream* trace = nullptr;
   int64_t max_tensor_bytes = int64_t{1} << 36;
+  int64_t memory_budget = 0;         // bytes that a run may take: arena, inputs, outputs and weights (compiler/passes/recompute.h); 0: no bound
+  double budget_margin = 0;          // of the budget, left for what recompute does not see: layouts and blocks that do not fit together
 };
 
 // Consumes the graph (passes rewrite it in place). Throws CompileError.

@@ -18,12 +18,19 @@ struct Options {
   bool on_training_data = false;
 };
 
+// What a step takes, against the bound it was compiled for.
+inline std::string memory_text(const Settings& s) {
+  auto mib = [](int64_t bytes) { return text_of((bytes + (1 << 19)) >> 20, " MiB"); };
+  return text_of("memory: a step takes ", mib(s.step_bytes), ", states and the next states included",
+                 s.memory_budget > 0 ? text_of("; the budget was ", mib(s.memory_budget), ", ", s.recomputed, " values are made a second time") : std::string());
+}
+
 // What the program does, with the defaults that were compiled in.
 inline std::string help_text(const TrainTables& t) {
   const Settings& s = t.settings;
   const std::string name = std::string(t.name) + "_train";
   return text_of(
-      name, ": trains ", t.name, " (", t.loss, ", ", t.optimiser, ", ", s.batch, " samples a batch", s.accumulate > 1 ? text_of(", ", s.accumulate, " batches an update") : "", ").\n\n",
+      name, ": trains ", t.name, " (", t.loss, ", ", t.optimiser, ", ", s.batch, " samples a batch", s.accumulate > 1 ? text_of(", ", s.accumulate, " batches an update") : "", ").\n", memory_text(s), ".\n\n",
       "  ", name, " --data DIR                  train, from the beginning\n",
       "  ", name, " --data DIR --resume         go on where an interrupted run was\n",
       "  ", name, " --data DIR --evaluate       score the newest checkpoint on the validation data\n",

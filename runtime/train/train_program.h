@@ -39,7 +39,7 @@ class TrainProgram {
   }
   void info() const {
     static const char* const roles[] = {"trained", "frozen", "optimiser", "average", "statistic", "counter"};
-    std::printf("%s\nmade by %s, program %s\n\n", model_line().c_str(), t_.version, t_.program);
+    std::printf("%s\nmade by %s, program %s\n%s\n\n", model_line().c_str(), t_.version, t_.program, memory_text(t_.settings).c_str());
     for (int32_t f = 0; f < t_.field_count; ++f)
       std::printf("data       %-40s %s %s, from \"%s\"\n", quoted(t_.fields[f].name).c_str(), dtype_name(t_.fields[f].dtype),
                   shape_text(t_.fields[f].dims, static_cast<size_t>(t_.fields[f].rank)).c_str(), t_.data.fields[f].from);

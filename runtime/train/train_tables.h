@@ -147,6 +147,9 @@ struct Settings {
   NonFinite non_finite;
   int32_t patience;          // epochs without a better result after which training ends; 0: never
   int32_t watched;           // index of the metric that patience and the best weights look at; -1: the loss
+  int64_t step_bytes;        // that a step takes: working memory, batch, states and next states
+  int64_t memory_budget;     // that it was compiled for; 0: none
+  int64_t recomputed;        // values that a step makes a second time to keep within it
 };
 
 // ---- what comes out ----

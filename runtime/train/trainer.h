@@ -39,7 +39,7 @@ class Trainer {
     const std::vector<LibrarySession::KernelTime> rows = step_.kernel_times();
     double total = 1;
     for (const auto& row : rows) total += static_cast<double>(row.nanoseconds);
-    std::printf("%10s %6s %9s  kernel of a step\n", "ms/step", "share", "runs");
+    std::printf("%s\n%10s %6s %9s  kernel of a step\n", memory_text(t_.settings).c_str(), "ms/step", "share", "runs");
     for (const auto& row : rows)
       std::printf("%10.3f %5.1f%% %9lld  %s\n", static_cast<double>(row.nanoseconds) * 1e-6 / static_cast<double>(std::max<int64_t>(1, calls_)), 100.0 * static_cast<double>(row.nanoseconds) / total,
                   static_cast<long long>(row.runs), row.name.c_str());

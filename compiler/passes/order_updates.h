@@ -1,0 +1,14 @@
+// Element-wise ops and moves that lead to outputs of the graph alone run as soon as they can: the update of a parameter right behind its
+// gradient, so that a kernel that has both runs there and not behind all gradients, with everything alive that they read. Scalars that depend on inputs alone
+// (learning rates) run before everything.
+//
+// The order of ops is the order of kernels (fuse.h); ops of regions stay where they are. No value changes.
+#pragma once
+#include "compiler/ir/graph.h"
+
+namespace metac {
+
+// Returns how many ops moved.
+int order_updates(Graph& graph);
+
+}  // namespace metac
