@@ -4,6 +4,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/batch_fields.h"
+#include "compiler/train/half_storage.h"
 #include "compiler/train/losses.h"
 #include "compiler/train/optimisers.h"
 #include "compiler/train/parameters.h"
@@ -34,12 +35,12 @@ class Builder {
   TrainingModel run() {
     if (original_.graph.outputs.empty()) throw CompileError({original_.path, "", "the model has no outputs"});
     TrainingModel& t = out_;
-    t.evaluate = fields_.with_fixed_inputs();
+    t.evaluate = network();
     t.evaluate.graph.name = "evaluate";
     NodeWriter evaluate(t.evaluate);
     std::vector<std::string> results = write_evaluation(evaluate);
     t.loss_dtype = fields_.type_of(t.evaluate, results[0], original_.path).dtype;
-    t.step = fields_.with_fixed_inputs();
+    t.step = network();
     t.step.graph.name = "step";
     choose(results);
     write_step();
@@ -51,6 +52,12 @@ class Builder {
   }
 
  private:
+  Model network() {
+    Model model = fields_.with_fixed_inputs();
+    if (r_.storage != DType::f32) storage_note_ = store_in_half(model, r_.storage);
+    return model;
+  }
+
   LossContext context(NodeWriter& write, Model& model) {
     return {write, r_.batch, original_.graph.outputs[0].name,
             [this](const std::string& name, const Place& place) { return fields_.type_of(out_.evaluate, name, place); },
@@ -115,6 +122,7 @@ class Builder {
     choice_ = choose_parameters(original_, r_, read_, statistics);
     out_.notes = choice_.notes;
     out_.notes.insert(out_.notes.end(), form_.notes.begin(), form_.notes.end());
+    if (!storage_note_.empty()) out_.notes.push_back(storage_note_);
     for (const TrainedParameter& p : choice_.trained) add_state(original_.graph.initializers[p.initializer].name, original_.graph.initializers[p.initializer].tensor, StateRole::parameter, p.initializer);
     for (const RunningStatistic& s : form_.statistics) add_state(original_.graph.initializers[s.initializer].name, original_.graph.initializers[s.initializer].tensor, StateRole::statistic, s.initializer);
   }
@@ -150,7 +158,7 @@ class Builder {
     write_updates(write, total);
     for (const RunningStatistic& s : form_.statistics)
       for (size_t k = 0; k < out_.states.size(); ++k)
-        if (out_.states[k].initializer == s.initializer) next_[k] = s.next;
+        if (out_.states[k].initializer == s.initializer) next_[k] = if_finite(write, out_.states[k].name, s.next);
     add_scalar_inputs(write);
     for (size_t k = 0; k < out_.states.size(); ++k) {
       const TrainingState& state = out_.states[k];
@@ -182,8 +190,11 @@ class Builder {
 
   // The gradients after accumulation and clipping.
   std::vector<std::string> write_gradients(NodeWriter& write, const std::string& total, const std::vector<std::string>& names) {
-    std::vector<std::string> gradients = write.gradient(total, names);
+    const bool scaled = r_.storage == DType::f16;
+    if (scaled) scale_ = fields_.unused("loss_scale");
+    std::vector<std::string> gradients = write.gradient(scaled ? write.elementwise({write.cast(total, DType::f32, "train/loss"), scale_}, "@0*@1", "train/scaled_loss") : total, names);
     const int count = static_cast<int>(names.size());
+    if (scaled) unscale(write, gradients);
     if (r_.accumulate > 1) {
       const std::string share = literal(1.0 / static_cast<double>(r_.accumulate));
       for (int k = 0; k < count; ++k) {
@@ -212,6 +223,31 @@ class Builder {
       }
     }
     return gradients;
+  }
+
+  // Gradients in float16 pass zero at 6e-8 and end at 65504: those of the loss times a scale are computed. Where one of them is no number the
+  // call changes nothing but the scale, which is halved; it doubles after so many good calls.
+  void unscale(NodeWriter& write, std::vector<std::string>& gradients) {
+    constexpr int64_t calls_to_double = 2000;
+    std::string wrong;
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      std::string own = write.reduce("any", write.elementwise({gradients[k]}, "is_nan(@0) || is_inf(@0)", "train/overflow"), {}, false, "train/overflow");
+      wrong = wrong.empty() ? own : write.elementwise({wrong, own}, "@0 || @1", "train/overflow");
+      const std::string dtype(name_of(out_.states[k].initial.dtype));
+      gradients[k] = write.elementwise({gradients[k], scale_}, "@0/" + dtype + "(@1)", gradients[k] + "/unscaled");
+    }
+    finite_ = write.elementwise({wrong}, "!@0", "train/finite");
+    const std::string good = fields_.unused("loss_scale/good_calls");
+    const int scale = add_state(scale_, filled(DType::f32, {}, r_.loss_scale), StateRole::counter, -1);
+    const int calls = add_state(good, filled(DType::f32, {}, 0), StateRole::counter, -1);
+    const std::string full = literal(static_cast<double>(calls_to_double - 1));
+    next_[scale] = write.elementwise({scale_, good, finite_}, "@2 ? (@1 >= " + full + " ? min(2*@0, 16777216) : @0) : max(0.5*@0, 1)", "train/loss_scale/next");
+    next_[calls] = write.elementwise({good, finite_}, "@1 ? (@0 >= " + full + " ? 0 : @0 + 1) : 0", "train/good_calls/next");
+  }
+
+  // What the state becomes: nothing new where a gradient overflowed.
+  std::string if_finite(NodeWriter& write, const std::string& old, const std::string& next) {
+    return finite_.empty() ? next : write.elementwise({finite_, next, old}, "@0 ? @1 : @2", old + "/applied");
   }
 
   void write_updates(NodeWriter& write, const std::string& total) {
@@ -245,7 +281,7 @@ class Builder {
 
   // With accumulation only the last call of an update changes anything.
   std::string applied(NodeWriter& write, const std::string& old, const std::string& next) {
-    if (r_.accumulate == 1) return next;
+    if (r_.accumulate == 1) return if_finite(write, old, next);
     return write.elementwise({apply_, next, old}, "@0 ? @1 : @2", old + "/applied");
   }
 
@@ -269,7 +305,8 @@ class Builder {
   TrainingForm form_;
   std::set<std::string> read_;
   std::vector<std::string> next_;  // by state: the value of the step that it becomes
-  std::string seed_, call_, rate_, step_, apply_, first_loss_;
+  std::string seed_, call_, rate_, step_, apply_, first_loss_, storage_note_;
+  std::string scale_, finite_;      // float16: the scale of the loss, and whether all gradients are numbers
 };
 
 }  // namespace

@@ -90,6 +90,13 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   if (recipe.losses.empty()) document.refuse(fields.required("loss").offset, "there is no loss in the list");
   if (const JsonValue* metrics = fields.find("metrics")) recipe.metrics = read_list(document, *metrics, read_metric);
   recipe.optimiser = read_optimiser(document, fields.required("optimizer"));
+  if (const JsonValue* storage = fields.find("storage")) recipe.storage = *dtype_from_name(expect_choice(document, *storage, "\"storage\"", {"float32", "bfloat16", "float16"}));
+  if (const JsonValue* scale = fields.find("loss_scale")) {
+    recipe.loss_scale = fields.number("loss_scale", 65536, 1, 16777216);
+    if (recipe.storage != DType::f16) document.refuse(scale->offset, "\"loss_scale\" is for a storage of float16");
+  }
+  if (recipe.storage == DType::f16 && recipe.accumulate > 1)
+    document.refuse(fields.required("accumulate").offset, "a storage of float16 scales the loss anew after every call, which does not go with \"accumulate\"; bfloat16 needs no scale");
   if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
   recipe.average_decay = fields.number("average", 0, 0, 1, true);
   recipe.train = fields.patterns("train");

@@ -114,6 +114,8 @@ struct Recipe {
   std::vector<MetricRecipe> metrics;
   OptimiserRecipe optimiser;
   ScheduleRecipe schedule;
+  DType storage = DType::f32;                 // of the network's values and of the parameters as it reads them: bf16 and f16 too
+  double loss_scale = 65536;                  // float16: what the loss is multiplied by, at first
   double clip_norm = 0, clip_value = 0;       // 0: none
   double average_decay = 0;                   // exponential moving average of the parameters; 0: none
   std::vector<Pattern> train, freeze;         // train empty: every parameter of rank 1 or more
