@@ -133,6 +133,44 @@ Reverse::Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& w
     for (const Var* out : op->outputs)
       if (is_float(out->dtype()) && !out->stop_grad) active_.insert(out);
   }
+  find_what_may_be_nan();
+}
+
+// Is the derivative of the op finite wherever its operands are, and never NaN times its adjoint?
+static bool is_polynomial(const Op& op) {
+  bool only = true;
+  for (Expr body : op.bodies)
+    metac::visit(body, [&](Expr e) {
+      if (e->kind == ExprKind::call) only &= e->fn == Fn::add || e->fn == Fn::sub || e->fn == Fn::mul || e->fn == Fn::neg || e->fn == Fn::select || e->fn == Fn::max || e->fn == Fn::min;
+    });
+  return only;
+}
+
+// A value of which Where takes some elements may be NaN in the others (a softmax of a row of which nothing is left). Then the
+// derivatives of what it is made of are NaN there as well, and NaN times the adjoint 0 is no 0: those terms are left out. As far
+// back as the next product of two values.
+void Reverse::find_what_may_be_nan() {
+  for (size_t k = count_; k-- > 0;) {
+    const Op& op = *ops_[k];
+    if (op.kind == OpKind::elementwise)
+      for (Expr body : op.bodies)
+        metac::visit(body, [&](Expr e) {
+          if (e->kind != ExprKind::call || e->fn != Fn::select) return;
+          for (int branch : {1, 2}) {
+            if (e->args[branch]->kind != ExprKind::load) continue;
+            const int id = e->args[branch]->id;
+            // A function with pieces (x < 0 ? a x : x) passes a NaN on.
+            const bool pieces = any_of(e->args[0], [&](Expr c) { return c->kind == ExprKind::load && c->id == id; });
+            const bool asks = any_of(e->args[0], [](Expr c) { return c->kind == ExprKind::call && c->fn == Fn::is_nan; });
+            if ((!pieces || asks) && is_active(op.inputs[id])) may_be_nan_.insert(op.inputs[id]);
+          }
+        });
+    if (may_be_nan_.empty() || std::none_of(op.outputs.begin(), op.outputs.end(), [&](const Var* v) { return may_be_nan_.contains(v); })) continue;
+    const bool product = op.kind == OpKind::elementwise && op.bodies[0]->kind == ExprKind::call && op.bodies[0]->fn == Fn::mul && op.inputs.size() > 1;
+    if (product || (op.kind != OpKind::elementwise && op.kind != OpKind::reindex && op.kind != OpKind::reindex_reduce)) continue;
+    for (const Var* v : op.inputs)
+      if (is_active(v)) may_be_nan_.insert(v);
+  }
 }
 
 void Reverse::add_adjoint(Var* var, Var* adjoint) {
@@ -208,6 +246,11 @@ void Reverse::elementwise(Op& op) {
       auto found = results.find(n);
       return found == results.end() ? Expr() : found->second;
     });
+    for (size_t b = 0; b < op.outputs.size() && !is_polynomial(op); ++b) {
+      if (!seeds[b] || !may_be_nan_.contains(op.outputs[b])) continue;
+      const Expr none = constant_of(body->dtype, 0);
+      body = select(logical_and(call(Fn::is_nan, {body}), equal(seeds[b], constant_of(seeds[b]->dtype, 0))), none, body);
+    }
     Var* term = trimmed_elementwise(graph_, operands, domain, body);
     if (place->args != identity_indices(static_cast<int>(domain.size())) || operand->shape() != domain) {
       // The operand was read at other places than this one: the term is summed into those.

@@ -21,6 +21,7 @@ class Reverse {
   Graph& graph() { return graph_; }
 
  private:
+  void find_what_may_be_nan();
   void visit(Op& op);
   void elementwise(Op& op);
   void reindex(Op& op);
@@ -37,6 +38,7 @@ class Reverse {
   std::vector<Op*>& ops_;
   size_t count_;
   std::unordered_set<const Var*> active_;
+  std::unordered_set<const Var*> may_be_nan_;  // values of which a select takes some elements only
   std::unordered_map<const Var*, std::vector<Var*>> adjoints_;
 };
 

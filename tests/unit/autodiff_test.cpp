@@ -176,6 +176,23 @@ TEST(Autodiff, BranchNotTakenLeavesNoNan) {
   EXPECT_EQ(number_at(out[0], 0), 0);
   EXPECT_EQ(number_at(out[0], 1), 0.5);
 }
+// A softmax of nothing is NaN; Where takes 0 instead. What the row was made of gets the gradient 0, the other row its own.
+TEST(Autodiff, WhatWhereLeavesOutMayBeNan) {
+  Graph g;
+  Var* x = input(g, "x", dims({2, 3}));
+  Var* keep = g.add_input("keep", Type{TypeKind::tensor, DType::boolean, dims({2, 3})});
+  Var* some = g.add_input("some", Type{TypeKind::tensor, DType::boolean, dims({2, 3})});
+  const auto where = [&](Var* condition, Var* then, double otherwise) {
+    return g.elementwise({condition, then}, dims({2, 3}), select(load(0, DType::boolean, identity_indices(2)), load(1, DType::f64, identity_indices(2)), float_constant(otherwise, DType::f64)));
+  };
+  Var* y = where(some, softmax(g, where(keep, x, -INFINITY)), 0);
+  Var* seed = input(g, "seed", dims({2, 3}));
+  g.outputs = gradient(g, {y}, {seed}, {x});
+  auto out = evaluate(g, std::vector<Tensor>{doubles({2, 3}, {1, 2, 3, 0, 0, 0}), make_tensor<uint8_t>(DType::boolean, {2, 3}, {0, 0, 0, 1, 1, 0}),
+                                             make_tensor<uint8_t>(DType::boolean, {2, 3}, {0, 0, 0, 1, 1, 1}), doubles({2, 3}, {1, 1, 1, 1, 0, 0})});
+  const double expected[] = {0, 0, 0, 0.25, -0.25, 0};
+  for (int64_t k = 0; k < 6; ++k) EXPECT_EQ(number_at(out[0], k), expected[k]) << k;
+}
 TEST(Autodiff, StopGradAndCasts) {
   Graph g;
   Var* x = input(g, "x", dims({}));
