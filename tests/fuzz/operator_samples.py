@@ -491,7 +491,8 @@ def resize(g, op):
     h, w = g.int(2, 5), g.int(2, 5)
     x = g.fresh([1, g.int(1, 2), h, w], np.float32)
     mode = g.choice(["nearest", "linear", "cubic"])
-    how = {"coordinate_transformation_mode": g.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]), "mode": mode}
+    # Not pytorch_half_pixel: where one element is left, ONNX Runtime looks elsewhere than ONNX's reference.
+    how = {"coordinate_transformation_mode": g.choice(["half_pixel", "asymmetric", "align_corners"]), "mode": mode}
     if mode == "nearest":
         how |= {"nearest_mode": g.choice(["floor", "round_prefer_floor"]), "coordinate_transformation_mode": "asymmetric"}
     sizes = [x.shape[0], x.shape[1], g.int(1, 9), g.int(1, 9)]
