@@ -27,7 +27,7 @@ struct WinogradPlan {
   int outputs = 4;                   // m
   int y = 0, x = 0;                  // kept axes that the window slides along
   int window_y = 0, window_x = 0;    // reduced axes of extent 3
-  int channel = -1;                  // the reduced axis that has an index of the data to itself
+  int channel = -1;                  // the reduced axis whose elements lie together in the data
   std::vector<int> taps;             // the other reduced axes (the window of a third dimension)
   int image = -1;                    // a kept axis of the data alone whose rows of tiles share blocks; -1: none
   int lanes_axis = 0;

@@ -56,10 +56,13 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     if (k == w.y.window || k == w.x.window) continue;
     if (uses_of(c.a.load, k) != 1 || uses_of(c.b.load, k) != 1 || !d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
-    if (w.channel < 0 && std::count(plain.begin(), plain.end(), k)) w.channel = k;
-    else w.taps.push_back(k);
+    w.taps.push_back(k);
   }
-  if (w.channel < 0) return std::nullopt;
+  // The channel has an index to itself, or, in groups, is the first that is summed.
+  auto channel = std::find_if(w.taps.begin(), w.taps.end(), [&](int k) { return std::count(plain.begin(), plain.end(), k) > 0; });
+  if (channel == w.taps.end()) channel = w.taps.begin();
+  w.channel = *channel;
+  w.taps.erase(channel);
   for (const Window& one : found) {
     if (uses_of(c.a.load, one.point) != 1 || uses_of(c.a.load, one.window) != 1) return std::nullopt;
     if (uses_of(c.b.load, one.point) != 0 || uses_of(c.b.load, one.window) != 1) return std::nullopt;
