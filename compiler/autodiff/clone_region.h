@@ -28,7 +28,4 @@ class Cloner {
   std::map<int, Expr> symbols_;
 };
 
-// The Vars that the region uses and does not make, in the order of their ids.
-std::vector<Var*> captured_vars(const Region& region);
-
 }  // namespace metac

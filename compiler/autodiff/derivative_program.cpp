@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "compiler/autodiff/clone_region.h"
+#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/support/diagnostic.h"
 

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "compiler/autodiff/clone_region.h"
+#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/gradient.h"

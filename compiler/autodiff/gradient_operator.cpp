@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/autodiff/clone_region.h"
+#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ops/registry.h"

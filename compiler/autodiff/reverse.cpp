@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/autodiff/clone_region.h"
+#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/gradient.h"

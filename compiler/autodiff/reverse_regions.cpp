@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "compiler/autodiff/clone_region.h"
+#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/reverse.h"
 #include "compiler/ir/builders.h"
 #include "compiler/support/diagnostic.h"
