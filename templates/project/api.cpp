@@ -124,7 +124,7 @@ int32_t choose_program(int32_t function, const @name@_tensor* inputs, int32_t co
     bool holds = true;
     for (int32_t k = s.first; holds && k < s.first + s.conditions; ++k) {
       const DimCondition& c = dim_conditions[k];
-      holds = c.input < count && inputs[c.input].dims != nullptr && c.axis < inputs[c.input].rank && inputs[c.input].dims[c.axis] == c.value;
+      holds = c.input < count && c.axis < inputs[c.input].rank && inputs[c.input].dims[c.axis] == c.value;
     }
     if (holds) return s.program;
   }
