@@ -59,6 +59,12 @@ class Transposition {
       if (!bool(across) || !across.is_int(1) || size_of(e->dtype) != 4) return void(all = false);
       if (std::find(operands_.begin(), operands_.end(), e) == operands_.end()) operands_.push_back(e);
     });
+    // A condition may guard a load that does not exist where it is false; blocks are loaded without asking.
+    visit(n_.value, [&](Expr e) {
+      if (e->kind != ExprKind::call || e->fn != Fn::select) return;
+      for (Expr operand : operands_)
+        all = all && !any_of(e->args[1], [&](Expr n) { return n == operand; }) && !any_of(e->args[2], [&](Expr n) { return n == operand; });
+    });
     constexpr size_t most = 2;  // blocks of registers at once
     if (!all || operands_.empty() || operands_.size() > most) return false;
     Expr turned = replaced([&](size_t k) { return load(first_local, operands_[k]->dtype, {axis(n_.lane.axis)}); });

@@ -77,6 +77,16 @@ TEST(TransposedNest, OpenSides) {
   }
 }
 
+// What a condition guards does not exist where it is false: slices that a pad adds have no memory to load from.
+TEST(TransposedNest, GuardedLoadsAreNotTransposed) {
+  for (const char* cpu : cpus) {
+    Graph g;
+    Var* padded = pad(g, input(g, "x", {2, 16, 24}), {3, 0, 0}, {2, 0, 0}, float_constant(0.5, DType::f32));
+    g.outputs = {transpose(g, padded, {0, 2, 1})};
+    EXPECT_EQ(expect_reference(g, {{ramp({2, 16, 24}, 5)}}, cpu, 0).find("square blocks"), std::string::npos);
+  }
+}
+
 // softmax(q k + bias) v: rows of q, and of the bias, along the lanes
 TEST(RowsAlongTheLanes, AttentionWithABias) {
   for (const char* cpu : cpus)
