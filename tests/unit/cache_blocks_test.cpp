@@ -7,6 +7,7 @@
 #include "compiler/kernel/cache_blocks.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
+#include "tests/unit/ramp.h"
 
 namespace metac {
 namespace {
@@ -20,14 +21,6 @@ TEST(CacheBlocks, FitWhateverTheNumberOfPoints) {
     EXPECT_LT(bytes, cache) << tiles << " tiles";
     EXPECT_GT(bytes, cache / 3) << tiles << " tiles: a larger block would read the panels less often";
   }
-}
-
-Tensor ramp(std::vector<int64_t> shape, int step) {
-  int64_t n = 1;
-  for (int64_t d : shape) n *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<float>(k * step % 23 - 11) / 8);
-  return make_tensor<float>(DType::f32, std::move(shape), values);
 }
 
 TEST(CacheBlocks, PrimeNumbersOfPointsAndPanels) {

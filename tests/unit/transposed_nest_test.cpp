@@ -6,17 +6,10 @@
 #include "compiler/jit/jit_program.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
+#include "tests/unit/ramp.h"
 
 namespace metac {
 namespace {
-
-Tensor ramp(std::vector<int64_t> shape, int step) {
-  int64_t n = 1;
-  for (int64_t d : shape) n *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<float>(k * step % 23 - 11) / 8);
-  return make_tensor<float>(DType::f32, std::move(shape), values);
-}
 
 Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
 
