@@ -20,7 +20,8 @@ struct InputView {
   const int64_t* dims;
   int32_t rank;
 };
-// Where an output goes: the caller's memory of `bytes`, or null for memory of the context, valid until its next run.
+// Where an output goes: the caller's memory of `bytes`, or null for memory of the context, valid until its next run. On a
+// GPU the data of inputs and outputs may be the host's memory, which is copied, or the device's.
 struct OutputView {
   void* data;
   int64_t bytes;
@@ -30,8 +31,8 @@ struct StepTime {
   int64_t runs, ns;
 };
 
-// `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU inputs and outputs are still the caller's
-// memory on the host: they are copied to and fro, and so is what an external routine reads and writes.
+// `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU what the caller has on the host is copied
+// to and fro, and so is what an external routine reads and writes.
 template <class Device>
 class ExecutorOn {
  public:
@@ -46,7 +47,9 @@ class ExecutorOn {
 
   // Binds the input shapes alone (data is ignored): after it output_dim answers what the shapes decide.
   Status bind_shapes(const InputView* inputs, int32_t count);
-  Status run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count);
+  // `detached` (on a GPU): outputs without memory of the caller's stay on the device, and the run is waited for only where
+  // an output is the host's memory.
+  Status run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count, bool detached = false);
 
   // Dim `axis` of output `i`; -1 where only a run decides it and there has been none yet.
   int64_t output_dim(int32_t i, int32_t axis) const;
@@ -125,11 +128,12 @@ class ExecutorOn {
   Array<Placement> placements_;
   Array<int32_t> order_;
   Array<void*> result_data_;              // per output
+  Array<char> in_place_;                  // per output: the caller gave memory that kernels write where it is
   Memory arena_, scratch_, staging_;
   Array<Block> host_results_;             // on a GPU, per output: where the caller gave no memory
   Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0, draws_ = 0;
-  bool planned_ = false;
+  bool planned_ = false, detached_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
   NonFiniteWatch* watch_ = nullptr;

@@ -16,7 +16,7 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
                       data_.allocate(program.buffer_count) && capacity_.allocate(program.buffer_count) &&
                       operand_data_.allocate(program.operand_count) && owned_.allocate(program.buffer_count) &&
                       placements_.allocate(program.buffer_count) && order_.allocate(2 * int64_t{program.buffer_count}) &&
-                      result_data_.allocate(program.output_count) && routines_.allocate(program.routine_count) &&
+                      result_data_.allocate(program.output_count) && in_place_.allocate(program.output_count) && routines_.allocate(program.routine_count) &&
                       (!Here::separate || (host_results_.allocate(program.output_count) && host_operands_.allocate(program.operand_count)));
   if (!memory) return no_memory(0, "bookkeeping"), failure_.status;
   for (int32_t i = 0; i < program.buffer_count; ++i) {
@@ -106,7 +106,7 @@ template <class Device>
 bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
   const Buffer& b = program_->buffers[buffer];
   if (data_[buffer] != nullptr && bytes <= capacity_[buffer]) return true;
-  if (!Here::separate && b.kind == BufferKind::output && outputs_ != nullptr && outputs_[b.index].data != nullptr) {
+  if (b.kind == BufferKind::output && in_place_[b.index]) {
     const OutputView& given = outputs_[b.index];
     if (bytes > given.bytes)
       return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
@@ -164,6 +164,7 @@ template <class Device>
 bool ExecutorOn<Device>::place_outputs(const OutputView* outputs) {
   const Program& p = *program_;
   outputs_ = outputs;
+  for (int32_t i = 0; i < p.output_count; ++i) in_place_[i] = outputs != nullptr && outputs[i].data != nullptr && Here::in_place(outputs[i].data);
   for (int32_t i = 0; i < p.buffer_count; ++i) {
     const Buffer& b = p.buffers[i];
     if (b.kind == BufferKind::output) {

@@ -5,15 +5,17 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 template <class Device>
-Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count) {
+Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count, bool detached) {
   if (running_.exchange(true, std::memory_order_acquire)) return Status::busy;  // failure_ belongs to the other thread
   failure_.clear();
+  detached_ = detached;
   const Program& p = *program_;
   bool good = bind_inputs(inputs, input_count);
   if (good && output_count != p.output_count)
     good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
   good = good && Here::enter(*device_, failure_) && take_inputs(inputs, input_count);
   good = good && place_outputs(outputs) && place_buffers() && run_steps(0, p.top_level_steps) && deliver(outputs);
+  if (Failure unused; !good) Here::leave(*device_, unused);  // what has begun is not waited for
   const Status status = failure_.status;
   running_.store(false, std::memory_order_release);
   return status;
@@ -28,13 +30,14 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
     const bool known = bytes_of(buffer, &bytes);
     if (inputs[i].data == nullptr && known && bytes > 0)
       return failure_.set(Status::invalid_argument, "input \"%s\": no data", program_->inputs[i].name);
+    data_[buffer] = const_cast<void*>(inputs[i].data);
     if constexpr (Here::separate) {
       if (!known) return false;
-      if (!owned_[buffer].reserve(bytes)) return no_memory(bytes, "an input on the device");
-      data_[buffer] = owned_[buffer].data();
-      if (bytes > 0 && !Here::to_device(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;
-    } else {
-      data_[buffer] = const_cast<void*>(inputs[i].data);
+      if (!Here::in_place(inputs[i].data)) {
+        if (!owned_[buffer].reserve(bytes)) return no_memory(bytes, "an input on the device");
+        data_[buffer] = owned_[buffer].data();
+        if (bytes > 0 && !Here::to_device(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;
+      }
     }
     capacity_[buffer] = INT64_MAX;
   }
@@ -239,8 +242,7 @@ bool ExecutorOn<Device>::append(int32_t value, int32_t stacked, int64_t iteratio
   if (__builtin_add_overflow(*used, bytes, &after) || after > most_bytes) return no_memory(after, "a loop's output");
   const int32_t owner = root(stacked);
   if (program_->buffers[owner].late && (data_[owner] == nullptr || after > capacity_[owner])) {
-    const bool callers = !Here::separate && program_->buffers[owner].kind == BufferKind::output && outputs_ != nullptr &&
-                         outputs_[program_->buffers[owner].index].data != nullptr;
+    const bool callers = program_->buffers[owner].kind == BufferKind::output && in_place_[program_->buffers[owner].index];
     const int64_t room = callers || iteration == 0 ? after : after * 2;
     if (!reserve(owner, room, *used)) return false;
   }
@@ -284,15 +286,16 @@ bool ExecutorOn<Device>::loop(const Step& step) {
 }
 
 // Outputs that are no buffer of their own (an input or a weight passed through) are copied to where the caller wants them;
-// on a GPU all are, to the caller's memory or to the context's on the host.
+// on a GPU so are those that go to the host: the caller's memory there, or the context's.
 template <class Device>
 bool ExecutorOn<Device>::deliver(const OutputView* outputs) {
+  bool wait = !detached_;
   for (int32_t i = 0; i < program_->output_count; ++i) {
     const int32_t owner = root(program_->outputs[i].buffer);
     const Buffer& b = program_->buffers[owner];
     const bool given = outputs != nullptr && outputs[i].data != nullptr;
     result_data_[i] = data_[owner];
-    if (!Here::separate && ((b.kind == BufferKind::output && b.index == i) || !given)) continue;
+    if (given ? in_place_[i] && b.kind == BufferKind::output && b.index == i : !Here::separate || detached_) continue;
     const int64_t bytes = output_bytes(i);
     if (bytes < 0) return internal("the size of an output");
     if (given && bytes > outputs[i].bytes)
@@ -301,13 +304,14 @@ bool ExecutorOn<Device>::deliver(const OutputView* outputs) {
     if constexpr (Here::separate) {
       if (!given && !host_results_[i].reserve(bytes)) return no_memory(bytes, "an output");
       result_data_[i] = given ? outputs[i].data : host_results_[i].data();
-      if (bytes > 0 && !Here::to_host(*device_, result_data_[i], data_[owner], bytes, failure_)) return false;
+      if (bytes > 0 && !Here::hand_out(*device_, result_data_[i], data_[owner], bytes, failure_)) return false;
+      wait |= !in_place_[i];
     } else {
       if (bytes > 0) std::memcpy(outputs[i].data, data_[owner], static_cast<size_t>(bytes));
       result_data_[i] = outputs[i].data;
     }
   }
-  return Here::wait(*device_, failure_);
+  return wait ? Here::wait(*device_, failure_) : Here::leave(*device_, failure_);
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -12,6 +12,7 @@ class Target {
   Device* device(ThreadPool& pool) { return &pool; }
   // How many threads the library's pool gets.
   static int32_t threads(int32_t asked) { return asked; }
+  void use_stream(void*) {}
   // The weights block where the device reads it; null: failed.
   const void* hold(const void* weights, int64_t, Failure&) { return weights; }
 };

@@ -27,6 +27,9 @@ struct Place<ThreadPool> {
 
   static bool enter(ThreadPool&, Failure&) { return true; }
   static bool wait(ThreadPool&, Failure&) { return true; }
+  static bool leave(ThreadPool&, Failure&) { return true; }  // instead of waiting
+  // May kernels read and write the caller's memory where it is?
+  static bool in_place(const void*) { return true; }
   static int64_t scratch_parts(ThreadPool& pool, int64_t) { return pool.workers(); }
   // Between two values that live here.
   static bool copy(ThreadPool&, void* to, const void* from, int64_t bytes, Failure&) {

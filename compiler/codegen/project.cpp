@@ -267,6 +267,13 @@ class Writer {
       values_[value] = names.empty() ? "" : fill_template(concat("templates/project/", from), values_);
   }
 
+  // What a library for a GPU adds to the interface.
+  void fill_device() {
+    for (const auto& [value, from] : {std::pair{"device_declarations", "api_cuda.h"}, std::pair{"device_members", "api_cuda.hpp"}, std::pair{"device_functions", "api_cuda.cpp"},
+                                      std::pair{"device_class", "python_cuda.py"}, std::pair{"device_signatures", "python_cuda_signatures.py"}})
+      values_[value] = on_gpu() ? fill_template(concat("templates/project/", from), values_) : "";
+  }
+
   void fill_all() {
     size_t most_rank = 8;
     for (const LibraryProgram& program : programs_)
@@ -301,6 +308,7 @@ class Writer {
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     fill_derivatives(per_cpu);
+    fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
                                                                         {"include/" + name_ + ".h", "api.h"},

@@ -1,6 +1,7 @@
 // What a generated library runs on: a GPU. The host's threads only prepare weights (set_weights).
 #pragma once
 #include "../executor.h"
+#include "dlpack.h"
 #include "place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
@@ -11,6 +12,10 @@ class Target {
 
   bool open(Failure& failure) { return device_.open(failure); }
   Device* device(ThreadPool&) { return &device_; }
+  int number() const { return device_.number(); }
+  // Of the runs from now on; null: the context's own.
+  void use_stream(void* stream) { device_.use_stream(static_cast<cudaStream_t>(stream)); }
+  bool call_when_done(void (*done)(void*), void* user, Failure& failure) { return device_.call_when_done(done, user, failure); }
   static int32_t threads(int32_t asked) { return asked > 0 ? asked : 1; }
   const void* hold(const void* weights, int64_t bytes, Failure& failure) { return device_.hold(weights, bytes, failure); }
 

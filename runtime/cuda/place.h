@@ -1,4 +1,6 @@
-// A GPU as the place of a program: device memory, one stream on which everything of a context happens in order.
+// A GPU as the place of a program: device memory, one stream on which everything of a context happens in order. It is the
+// context's own or, run by run, the caller's: runs on different streams still happen in the order of the calls, because
+// they share the context's memory.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -59,7 +61,9 @@ class CudaDevice {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (left_ != nullptr) cudaEventSynchronize(left_);  // what a run that nobody waited for still uses
+    if (left_ != nullptr) cudaEventDestroy(left_);
+    if (own_stream_ != nullptr) cudaStreamDestroy(own_stream_);
   }
 
   // Takes the calling thread's current device. False: there is none.
@@ -71,7 +75,9 @@ class CudaDevice {
       return failure.set(Status::unsupported, "no CUDA device: %s", found == cudaSuccess ? "the driver lists none" : cudaGetErrorString(found));
     }
     cudaError_t status = cudaGetDevice(&device_);
-    if (status == cudaSuccess) status = cudaStreamCreate(&stream_);
+    if (status == cudaSuccess) status = cudaStreamCreate(&own_stream_);
+    if (status == cudaSuccess) status = cudaEventCreateWithFlags(&left_, cudaEventDisableTiming);
+    stream_ = own_stream_;
     return status == cudaSuccess || cuda_failed(failure, "opening the device", status);
   }
 
@@ -79,6 +85,10 @@ class CudaDevice {
   const void* hold(const void* weights, int64_t bytes, Failure& failure) {
     if (bytes == 0) return weights;
     if (!enter(failure)) return nullptr;
+    if (const cudaError_t status = cudaEventSynchronize(left_); status != cudaSuccess) {
+      cuda_failed(failure, "waiting for a run", status);
+      return nullptr;
+    }
     if (!weights_.reserve(bytes)) {
       failure.set(Status::out_of_memory, "no memory on the device for %lld bytes of weights", static_cast<long long>(bytes));
       return nullptr;
@@ -93,11 +103,31 @@ class CudaDevice {
     const cudaError_t status = cudaSetDevice(device_);
     return status == cudaSuccess || cuda_failed(failure, "choosing the device", status);
   }
+  // A run begins on the stream chosen last, behind what an earlier one left on another.
+  bool begin(Failure& failure) {
+    if (!enter(failure)) return false;
+    const cudaError_t status = left_on_ == nullptr || left_on_ == stream_ ? cudaSuccess : cudaStreamWaitEvent(stream_, left_, 0);
+    return status == cudaSuccess || cuda_failed(failure, "ordering streams", status);
+  }
+  // A run that is not waited for ends here.
+  bool leave(Failure& failure) {
+    const cudaError_t status = cudaEventRecord(left_, stream_);
+    left_on_ = stream_;
+    return status == cudaSuccess || cuda_failed(failure, "marking the end of a run", status);
+  }
+  void use_stream(cudaStream_t stream) { stream_ = stream != nullptr ? stream : own_stream_; }
+  bool call_when_done(void (*done)(void*), void* user, Failure& failure) {
+    const cudaError_t status = cudaLaunchHostFunc(stream_, done, user);
+    return status == cudaSuccess || cuda_failed(failure, "asking to be called", status);
+  }
+  int number() const { return device_; }
   cudaStream_t stream() const { return stream_; }
 
  private:
   int device_ = 0;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t own_stream_ = nullptr, stream_ = nullptr;
+  cudaEvent_t left_ = nullptr;         // the end of the last run that was not waited for,
+  cudaStream_t left_on_ = nullptr;     // on this stream
   DeviceBlock weights_;
 };
 
@@ -106,17 +136,32 @@ struct Place<CudaDevice> {
   using Memory = DeviceBlock;
   static constexpr bool separate = true;
 
-  static bool enter(CudaDevice& device, Failure& failure) { return device.enter(failure); }
+  static bool enter(CudaDevice& device, Failure& failure) { return device.begin(failure); }
   static bool wait(CudaDevice& device, Failure& failure) {
     const cudaError_t status = cudaStreamSynchronize(device.stream());
     return status == cudaSuccess || cuda_failed(failure, "running the kernels", status);
+  }
+  static bool leave(CudaDevice& device, Failure& failure) { return device.leave(failure); }
+  // The device's memory, and managed memory, where the widest loads of kernels are aligned.
+  static bool in_place(const void* data) {
+    cudaPointerAttributes found{};
+    if (data == nullptr || reinterpret_cast<uintptr_t>(data) % 16 != 0) return false;
+    if (cudaPointerGetAttributes(&found, data) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged;
   }
   static int64_t scratch_parts(CudaDevice&, int64_t blocks) { return blocks; }
   static bool copy(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
     return move(device, to, from, bytes, cudaMemcpyDeviceToDevice, failure);
   }
+  // Between the caller's memory, wherever that is, and the device.
   static bool to_device(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
-    return move(device, to, from, bytes, cudaMemcpyHostToDevice, failure);
+    return move(device, to, from, bytes, cudaMemcpyDefault, failure);
+  }
+  static bool hand_out(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return move(device, to, from, bytes, cudaMemcpyDefault, failure);
   }
   // Waits: the caller reads it next.
   static bool to_host(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {

@@ -154,11 +154,13 @@ void describe_outputs(const ExecutorOn<Target::Device>& executor, @name@_tensor*
   }
 }
 
-@name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
+@name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+                   bool detached = false, void* stream = nullptr) {
   if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
   const Hold hold(*context);
   if (!hold) return @NAME@_BUSY;
   context->failure.clear();
+  context->target.use_stream(stream);
   const int32_t program = choose_program(function, inputs, input_count);
   Callable& callable = context->programs[program];
   if (!make(*context, program) || !take_inputs(*context, callable, inputs, input_count)) return status_of(context->failure);
@@ -169,7 +171,7 @@ void describe_outputs(const ExecutorOn<Target::Device>& executor, @name@_tensor*
   }
   OutputView* const views = callable.outputs.data();
   for (int32_t i = 0; i < output_count; ++i) views[i] = {outputs[i].data, outputs[i].bytes};
-  const Status status = callable.executor.run(callable.inputs.data(), input_count, views, output_count);
+  const Status status = callable.executor.run(callable.inputs.data(), input_count, views, output_count, detached);
   context->failure = callable.executor.failure();
   if (status != Status::ok) return status_of(context->failure);
   describe_outputs(callable.executor, outputs);
@@ -289,7 +291,7 @@ void @name@_destroy(@name@_context* context) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@derivative_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+@derivative_functions@@device_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   if (context == nullptr || !context->usable || report == nullptr || report_bytes < 1) return @NAME@_INVALID_ARGUMENT;
   report[0] = 0;

@@ -51,6 +51,7 @@ class Port:
     """Name, dtype and dims of an input, output or parameter; open dims are -1, dim_names tells what they are called."""
 
     def __init__(self, port):
+        self.address = ctypes.pointer(port)
         self.name = port.name.decode("utf-8", "surrogateescape")
         self.bfloat16 = port.dtype == _BFLOAT16
         self.dtype = np.dtype(_DTYPES[port.dtype])
@@ -91,7 +92,7 @@ def _load(path):
         "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
         "cpu_of": (ctypes.c_char_p, [context]),
     }
-    for function in @derivative_names@:
+@device_signatures@    for function in @derivative_names@:
         signatures[function] = signatures["run"]
         signatures[function + "_input"] = signatures[function + "_output"] = signatures["input"]
     for name, (result, arguments) in signatures.items():
@@ -172,11 +173,14 @@ class Model:
     def _inputs(self, inputs):
         if not isinstance(inputs, dict):
             inputs = dict(zip((port.name for port in self.inputs), inputs))
+        self._names(inputs)
+        return [self._array(inputs[port.name], port, "input") for port in self.inputs]
+
+    def _names(self, inputs):
         unknown = [name for name in inputs if name not in {port.name for port in self.inputs}]
         missing = [port.name for port in self.inputs if port.name not in inputs]
         if unknown or missing:
             raise ValueError("inputs: unknown %r, missing %r; the model has %r" % (unknown, missing, [port.name for port in self.inputs]))
-        return [self._array(inputs[port.name], port, "input") for port in self.inputs]
 
     @staticmethod
     def _tensors(arrays):
@@ -249,4 +253,4 @@ class Model:
         status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())
-@derivative_methods@
+@derivative_methods@@device_class@

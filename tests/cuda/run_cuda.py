@@ -123,8 +123,13 @@ class Checks:
             expect(status == 1 and ("CUDA: " in said or "no memory" in said), f"call {call} failing: status {status}, {said}")
             failed += 1
         expect(failed > 10 and status == 0, f"{failed} calls failed")
+        np.load(digit).astype("f4").tofile(self.work / "digit.raw")
+        command(self.toolkit / "bin/nvcc", "-std=c++17", "-O1", f"-I{folder / 'include'}", HERE / "device_calls.cpp", "-x", "none", folder / "lib/libdigits.a", "-pthread", "-ldl", "-o", self.work / "device_calls")
+        for order in ("forward", "reverse", "7"):
+            said = command(self.work / "device_calls", self.work / "digit.raw", folder / "digits.weights", env={**self.stand_in, "METAC_SHIM_ORDER": order})
+            expect(np.abs(np.array(said.split(), "f4") - answers[0].ravel()).max() == 0, "the C++ interface answers otherwise")
         script = f"""
-import numpy as np, digits
+import gc, numpy as np, digits
 x = np.load({str(digit)!r})
 with digits.Model() as m:
     y = m.run({{"image": np.concatenate([x] * 5)}})["probabilities"]
@@ -132,6 +137,22 @@ with digits.Model() as m:
     out = np.zeros((1, 10), "f4")
     m.run({{"image": x}}, outputs={{"probabilities": out}})
     assert (out[0] == y[0]).all()
+    there = m.run_async({{"image": x}})["probabilities"]
+    assert there.shape == (1, 10) and there.dtype == np.float32 and there.__dlpack_device__() == (2, 0)
+    there.__dlpack__()      # nobody takes it
+    try:
+        digits.Model().run_async({{"image": there}})
+        raise SystemExit("a wrong shape was taken")
+    except digits.Error as error:
+        assert "expected" in str(error), error
+    try:
+        m.run_async({{"image": x}}, outputs={{"probabilities": out}})
+        raise SystemExit("memory of the host was taken")
+    except TypeError:
+        pass
+    del there
+    gc.collect()
+    assert not digits._handed_out
     m.set_weights({{p.name: np.zeros(p.shape, p.dtype) for p in m.parameters}})
     assert np.ptp(np.nan_to_num(m.run({{"image": x}})["probabilities"])) == 0
 """

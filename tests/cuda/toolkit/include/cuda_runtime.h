@@ -8,16 +8,17 @@
 //   unset memory                   device memory and, at the start of a block, shared memory are full of 0xff (NaN)
 //   out of bounds                  behind every allocation lies a page that cannot be touched
 //   host code on device memory     it can be touched only while a kernel or a copy runs
+//   results read too early         streams are queues: their work is done when something waits for it (streams.h)
 // METAC_SHIM_DEVICES=0: there is no device. METAC_SHIM_FAIL=n: the n-th call that may fail does.
 #pragma once
 #include <setjmp.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -32,14 +33,7 @@
 #define __shfl_down_sync(mask, value, distance) shim::take_from(value, distance, __FILE__, __LINE__)
 #define __syncthreads() shim::barrier(__FILE__, __LINE__)
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-struct uint3 { unsigned x, y, z; };
-struct dim3 {
-  unsigned x, y, z;
-  dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
-typedef struct shim_stream* cudaStream_t;
+#include "streams.h"
 
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
@@ -55,39 +49,6 @@ namespace shim {
 [[noreturn]] inline void stop(const char* what, const char* file, int line) {
   std::fprintf(stderr, "shim: %s (%s:%d), block %u, thread %u\n", what, file, line, blockIdx.x, threadIdx.x);
   std::abort();
-}
-
-// ---- calls that fail when asked to ----
-inline bool fails() {
-  static long left = std::getenv("METAC_SHIM_FAIL") != nullptr ? std::atol(std::getenv("METAC_SHIM_FAIL")) : 0;
-  return left > 0 && --left == 0;
-}
-inline int devices() {
-  const char* text = std::getenv("METAC_SHIM_DEVICES");
-  return text == nullptr ? 1 : std::atoi(text);
-}
-
-// ---- device memory ----
-constexpr size_t page = 4096;
-struct Allocation {
-  char *map, *data;
-  size_t pages, bytes;
-};
-inline std::vector<Allocation>& allocations() {
-  static std::vector<Allocation> all;
-  return all;
-}
-inline void protect(int how) {
-  for (const Allocation& a : allocations()) mprotect(a.map, a.pages * page, how);
-}
-struct Access {  // while it lives, device memory can be touched
-  Access() { protect(PROT_READ | PROT_WRITE); }
-  ~Access() { protect(PROT_NONE); }
-};
-inline const Allocation* allocation_of(const void* p) {
-  for (const Allocation& a : allocations())
-    if (p >= a.data && p < a.data + a.bytes) return &a;
-  return nullptr;
 }
 
 // ---- threads ----
@@ -219,90 +180,31 @@ inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
 template <class... P>
 struct Call {
   void (*kernel)(P...);
-  void** arguments;
+  std::tuple<std::remove_cv_t<P>...> arguments;
+  dim3 grid, block;
 
   template <size_t... i>
-  void apply(std::index_sequence<i...>) const { kernel(*static_cast<std::remove_cv_t<P>*>(arguments[i])...); }
-  static void body(void* self) { static_cast<const Call*>(self)->apply(std::index_sequence_for<P...>()); }
+  Call(void (*kernel)(P...), void** given, dim3 grid, dim3 block, std::index_sequence<i...>)
+      : kernel(kernel), arguments(*static_cast<std::remove_cv_t<P>*>(given[i])...), grid(grid), block(block) {}
+  static void body(void* self) { std::apply(static_cast<const Call*>(self)->kernel, static_cast<const Call*>(self)->arguments); }
+  void operator()() {
+    Access access;
+    blockDim = block;
+    gridDim = grid;
+    std::vector<unsigned> order(size_t{grid.x} * grid.y);
+    shuffle(order, 0);
+    for (unsigned k : order) {
+      blockIdx = {k % grid.x, k / grid.x, 0};
+      run_block(block.x, &body, this);
+    }
+  }
 };
 
 }  // namespace shim
 
 template <class... P>
-cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t) {
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   if (block.x == 0 || block.x > 1024 || grid.x == 0 || grid.y == 0 || grid.x > 2147483647u || grid.y > 65535u) return cudaErrorInvalidConfiguration;
-  shim::Access access;
-  blockDim = block;
-  gridDim = grid;
-  shim::Call<P...> call{kernel, arguments};
-  std::vector<unsigned> order(size_t{grid.x} * grid.y);
-  shim::shuffle(order, 0);
-  for (unsigned k : order) {
-    blockIdx = {k % grid.x, k / grid.x, 0};
-    shim::run_block(block.x, &shim::Call<P...>::body, &call);
-  }
-  return cudaSuccess;
+  return shim::put(stream, shim::Call<P...>(kernel, arguments, grid, block, std::index_sequence_for<P...>()));
 }
-
-inline const char* cudaGetErrorString(cudaError_t status) {
-  switch (status) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    default: return "invalid argument";
-  }
-}
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = shim::devices();
-  return *count > 0 ? cudaSuccess : cudaErrorInsufficientDriver;
-}
-inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
-inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
-inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  if (shim::fails()) return cudaErrorMemoryAllocation;
-  *stream = reinterpret_cast<cudaStream_t>(std::malloc(1));
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::free(stream);
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-
-inline cudaError_t cudaMalloc(void** result, size_t bytes) {
-  if (shim::fails()) return cudaErrorMemoryAllocation;
-  const size_t pages = (bytes + shim::page - 1) / shim::page;
-  char* map = static_cast<char*>(mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
-  if (bytes <= size_t{64} << 20) std::memset(map, 0xff, pages * shim::page);
-  mprotect(map, (pages + 1) * shim::page, PROT_NONE);
-  shim::Allocation a{map, map + pages * shim::page - (bytes + 63) / 64 * 64, pages, bytes};
-  shim::allocations().push_back(a);
-  *result = a.data;
-  return cudaSuccess;
-}
-inline cudaError_t cudaFree(void* data) {
-  for (size_t i = 0; i < shim::allocations().size(); ++i) {
-    if (shim::allocations()[i].data != data) continue;
-    munmap(shim::allocations()[i].map, (shim::allocations()[i].pages + 1) * shim::page);
-    shim::allocations().erase(shim::allocations().begin() + static_cast<std::ptrdiff_t>(i));
-    return cudaSuccess;
-  }
-  return data == nullptr ? cudaSuccess : cudaErrorInvalidValue;
-}
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  if (shim::fails()) return cudaErrorMemoryAllocation;
-  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if ((shim::allocation_of(to) != nullptr) != to_device || (shim::allocation_of(from) != nullptr) != from_device) return cudaErrorInvalidValue;
-  shim::Access access;
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) { return cudaMemcpy(to, from, bytes, kind); }

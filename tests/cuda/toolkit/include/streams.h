@@ -1,0 +1,343 @@
+// The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
+// (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
+// says. So a program that waits for too little reads what is not there yet.
+#pragma once
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+enum cudaError_t {
+  cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35,
+  cudaErrorStreamCaptureUnsupported = 900
+};
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
+enum { cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+struct uint3 { unsigned x, y, z; };
+struct dim3 {
+  unsigned x, y, z;
+  dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+  int device;
+  void *devicePointer, *hostPointer;
+};
+
+namespace shim {
+using Work = std::function<void()>;
+}
+struct shim_graph {
+  std::vector<shim::Work> works;
+};
+struct shim_event {
+  std::shared_ptr<bool> done;   // null: never recorded
+  struct shim_stream* stream;
+};
+struct shim_stream {
+  std::deque<shim::Work> queue;
+  shim_graph* captured = nullptr;   // what is put onto it goes there meanwhile
+};
+typedef shim_stream* cudaStream_t;
+typedef shim_event* cudaEvent_t;
+typedef shim_graph* cudaGraph_t;
+typedef shim_graph* cudaGraphExec_t;
+#define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(1))
+
+namespace shim {
+
+// ---- calls that fail when asked to ----
+inline bool fails() {
+  static long left = std::getenv("METAC_SHIM_FAIL") != nullptr ? std::atol(std::getenv("METAC_SHIM_FAIL")) : 0;
+  return left > 0 && --left == 0;
+}
+inline int devices() {
+  const char* text = std::getenv("METAC_SHIM_DEVICES");
+  return text == nullptr ? 1 : std::atoi(text);
+}
+
+// ---- memory ----
+constexpr size_t page = 4096;
+struct Allocation {
+  char *map, *data;
+  size_t pages, bytes;
+};
+inline std::vector<Allocation>& allocations() {
+  static std::vector<Allocation> all;
+  return all;
+}
+inline std::vector<Allocation>& pinned() {  // of the host
+  static std::vector<Allocation> all;
+  return all;
+}
+inline int& access_depth() {
+  static int depth = 0;
+  return depth;
+}
+inline void protect(int how) {
+  for (const Allocation& a : allocations()) mprotect(a.map, a.pages * page, how);
+}
+struct Access {  // while it lives, device memory can be touched
+  Access() {
+    if (access_depth()++ == 0) protect(PROT_READ | PROT_WRITE);
+  }
+  ~Access() {
+    if (--access_depth() == 0) protect(PROT_NONE);
+  }
+};
+inline bool within(const std::vector<Allocation>& all, const void* p) {
+  for (const Allocation& a : all)
+    if (p >= a.data && p < a.data + a.bytes) return true;
+  return false;
+}
+
+// ---- streams ----
+inline std::vector<cudaStream_t>& streams() {
+  static std::vector<cudaStream_t> all;
+  return all;
+}
+inline shim_stream* real(cudaStream_t stream) {
+  static shim_stream legacy;
+  return stream == nullptr || stream == cudaStreamLegacy ? &legacy : stream;
+}
+inline void drain(cudaStream_t stream) {
+  shim_stream& s = *real(stream);
+  while (!s.queue.empty()) {
+    Work work = std::move(s.queue.front());
+    s.queue.pop_front();
+    work();
+  }
+}
+inline void drain_all() {
+  std::vector<cudaStream_t> all = streams();
+  const char* order = std::getenv("METAC_SHIM_ORDER");
+  if (order != nullptr && std::strcmp(order, "forward") != 0) std::reverse(all.begin(), all.end());
+  drain(nullptr);
+  for (cudaStream_t s : all) drain(s);
+}
+inline bool capturing() {
+  for (cudaStream_t s : streams())
+    if (s->captured != nullptr) return true;
+  return false;
+}
+// The legacy stream takes turns with all others, which are blocking ones here.
+template <class W>
+cudaError_t put(cudaStream_t stream, W work) {
+  shim_stream& s = *real(stream);
+  if (s.captured != nullptr) {
+    s.captured->works.push_back(std::move(work));
+    return cudaSuccess;
+  }
+  if (real(stream) == real(nullptr)) {
+    drain_all();
+  } else {
+    drain(nullptr);
+  }
+  s.queue.push_back(std::move(work));
+  return cudaSuccess;
+}
+inline cudaError_t wait_for(cudaStream_t stream) {
+  if (capturing()) return cudaErrorStreamCaptureUnsupported;
+  if (real(stream) == real(nullptr)) drain_all();
+  else drain(stream);
+  return cudaSuccess;
+}
+
+}  // namespace shim
+
+inline const char* cudaGetErrorString(cudaError_t status) {
+  switch (status) {
+    case cudaSuccess: return "no error";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    default: return "invalid argument";
+  }
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = shim::devices();
+  return *count > 0 ? cudaSuccess : cudaErrorInsufficientDriver;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  shim::streams().push_back(*stream = new shim_stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  shim::drain(stream);
+  auto& all = shim::streams();
+  all.erase(std::find(all.begin(), all.end(), stream));
+  delete stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  return shim::wait_for(stream);
+}
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* user) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  return shim::put(stream, [=] { function(user); });
+}
+
+// ---- events ----
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  *event = new shim_event{};
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  auto done = std::make_shared<bool>(false);
+  *event = {done, stream};
+  return shim::put(stream, [done] { *done = true; });
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  return event->done == nullptr || *event->done ? cudaSuccess : shim::wait_for(event->stream);
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (event->done == nullptr || *event->done) return cudaSuccess;
+  return shim::put(stream, [at = *event] {
+    if (!*at.done) shim::drain(at.stream);
+  });
+}
+
+// ---- memory ----
+inline cudaError_t cudaMalloc(void** result, size_t bytes) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (shim::capturing()) return cudaErrorStreamCaptureUnsupported;
+  const size_t pages = (bytes + shim::page - 1) / shim::page;
+  char* map = static_cast<char*>(mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
+  if (bytes <= size_t{64} << 20) std::memset(map, 0xff, pages * shim::page);
+  mprotect(map, (pages + 1) * shim::page, PROT_NONE);
+  shim::Allocation a{map, map + pages * shim::page - (bytes + 63) / 64 * 64, pages, bytes};
+  shim::allocations().push_back(a);
+  *result = a.data;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* data) {
+  if (data != nullptr) shim::drain_all();
+  for (size_t i = 0; i < shim::allocations().size(); ++i) {
+    if (shim::allocations()[i].data != data) continue;
+    munmap(shim::allocations()[i].map, (shim::allocations()[i].pages + 1) * shim::page);
+    shim::allocations().erase(shim::allocations().begin() + static_cast<std::ptrdiff_t>(i));
+    return cudaSuccess;
+  }
+  return data == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+inline cudaError_t cudaHostAlloc(void** result, size_t bytes, unsigned) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (shim::capturing()) return cudaErrorStreamCaptureUnsupported;
+  char* data = static_cast<char*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+  if (data == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(data, 0xff, bytes);
+  shim::pinned().push_back({data, data, 0, bytes});
+  *result = data;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* data) {
+  if (data != nullptr) shim::drain_all();
+  for (size_t i = 0; i < shim::pinned().size(); ++i) {
+    if (shim::pinned()[i].data != data) continue;
+    std::free(data);
+    shim::pinned().erase(shim::pinned().begin() + static_cast<std::ptrdiff_t>(i));
+    return cudaSuccess;
+  }
+  return data == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* data) {
+  *found = {shim::within(shim::allocations(), data) ? cudaMemoryTypeDevice : shim::within(shim::pinned(), data) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered, 0, nullptr, nullptr};
+  return cudaSuccess;
+}
+
+namespace shim {
+inline bool directions_hold(void* to, const void* from, cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault) return true;
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  return within(allocations(), to) == to_device && within(allocations(), from) == from_device;
+}
+inline void copy_now(void* to, const void* from, size_t bytes) {
+  Access access;
+  std::memmove(to, from, bytes);
+}
+}  // namespace shim
+
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (!shim::directions_hold(to, from, kind)) return cudaErrorInvalidValue;
+  if (const cudaError_t status = shim::wait_for(nullptr); status != cudaSuccess) return status;
+  shim::copy_now(to, from, bytes);
+  return cudaSuccess;
+}
+// Memory of the host that is not page-locked is read at once, and written before the call returns.
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (!shim::directions_hold(to, from, kind)) return cudaErrorInvalidValue;
+  auto pageable = [](const void* p) { return !shim::within(shim::allocations(), p) && !shim::within(shim::pinned(), p); };
+  if (pageable(to)) {
+    if (const cudaError_t status = shim::wait_for(stream); status != cudaSuccess) return status;
+    shim::copy_now(to, from, bytes);
+    return cudaSuccess;
+  }
+  if (!pageable(from)) return shim::put(stream, [=] { shim::copy_now(to, from, bytes); });
+  auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+  return shim::put(stream, [=] { shim::copy_now(to, staged->data(), bytes); });
+}
+
+// ---- graphs ----
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (shim::real(stream) == shim::real(nullptr) || stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  stream->captured = new shim_graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = stream->captured;
+  stream->captured = nullptr;
+  if (!shim::fails()) return cudaSuccess;
+  delete *graph;
+  *graph = nullptr;
+  return cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  *made = new shim_graph(*graph);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  return shim::put(stream, [works = graph->works] {
+    for (const shim::Work& work : works) work();
+  });
+}
