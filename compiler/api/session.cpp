@@ -98,7 +98,7 @@ std::vector<Value> free_inputs(const Model& model) {
 }
 
 void require_compilable(const Model& model) {
-  std::vector<Diagnostic> findings = check_model(model);
+  std::vector<Finding> findings = check_model(model);
   if (findings.empty()) return;
   std::string text;
   for (const Diagnostic& finding : findings) {

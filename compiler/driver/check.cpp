@@ -16,30 +16,39 @@ struct Options : ModelOptions {
 
 int run(const Options& o) {
   Model model = read_model(o.model);
-  std::vector<Diagnostic> findings = check_model(model);
-  if (findings.empty()) {
-    // Lowering is shape inference: it finds the shapes, attributes and values that do not fit together.
-    try {
-      LowerOptions options = o.lower();
-      options.allow_code = true;  // nothing is compiled or run here
-      lower_model(model, options);
-    } catch (const CompileError& error) {
-      findings.push_back(error.diagnostic);
-    }
-  }
+  // Lowering is shape inference: it finds the shapes, attributes and values that do not fit together.
+  LowerOptions options = o.lower();
+  options.allow_code = true;  // nothing is compiled or run here
+  const std::vector<Finding> findings = find_problems(model, options);
   if (o.json) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const Diagnostic& d : findings) rows.push_back({{"file", d.file}, {"node", d.node}, {"message", d.message}});
+    for (const Finding& f : findings) {
+      nlohmann::ordered_json row = {{"file", f.file}, {"node", f.node}};
+      if (!f.op_type.empty())
+        row.update({{"operator", f.op_type},
+                    {"domain", f.domain.empty() ? "ai.onnx" : f.domain},
+                    {"opset", f.opset},
+                    {"inputs", f.inputs}});
+      row.update({{"message", f.message}, {"advice", f.advice}});
+      rows.push_back(row);
+    }
     nlohmann::ordered_json report = {{"model", o.model}, {"nodes", model.graph.nodes.size()}, {"findings", rows}};
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else if (findings.empty()) {
     std::printf("%s: %zu nodes, all can be compiled\n", o.model.c_str(), model.graph.nodes.size());
   } else {
-    for (Diagnostic d : findings) {
-      if (d.file.empty()) d.file = o.model;
-      std::fprintf(stderr, "%s\n", d.text().c_str());
+    for (Finding f : findings) {
+      if (f.file.empty()) f.file = o.model;
+      std::string types;
+      for (size_t i = 0; i < f.inputs.size(); ++i)
+        types += (i ? ", " : "") + (f.inputs[i].empty() ? "nothing" : f.inputs[i]);
+      std::fprintf(stderr, "%s\n", f.text().c_str());
+      if (!types.empty())
+        std::fprintf(stderr, "    it has (%s), at opset %lld\n", types.c_str(), static_cast<long long>(f.opset));
+      if (!f.advice.empty()) std::fprintf(stderr, "    what can be done: %s\n", f.advice.c_str());
     }
-    std::fprintf(stderr, "metac: %s cannot be compiled: %zu finding%s\n", o.model.c_str(), findings.size(), findings.size() == 1 ? "" : "s");
+    std::fprintf(stderr, "metac: %s cannot be compiled: %zu finding%s\n", o.model.c_str(), findings.size(),
+                 findings.size() == 1 ? "" : "s");
   }
   return findings.empty() ? exit_good : exit_fault;
 }
@@ -51,7 +60,8 @@ void add_check_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("check", "name every node that cannot be compiled, and why, before any work");
   add_model_argument(*command, *o);
   add_shape_options(*command, *o);
-  command->add_option("--max-tensor-bytes", o->max_tensor_bytes, "refuse models with a larger tensor (default 64G)")->type_name("BYTES");
+  command->add_option("--max-tensor-bytes", o->max_tensor_bytes, "refuse models with a larger tensor (default 64G)")
+      ->type_name("BYTES");
   command->add_flag("--json", o->json, "the findings as JSON");
   command->callback([=] { *status = run(*o); });
 }

@@ -9,19 +9,6 @@
 #include "compiler/ops/onnx_dtypes.h"
 
 namespace metac {
-namespace {
-
-struct Names {
-  std::unordered_set<std::string> own;
-  const Names* outer = nullptr;
-  bool has(const std::string& name) const {
-    for (const Names* n = this; n; n = n->outer)
-      if (n->own.count(name)) return true;
-    return false;
-  }
-};
-
-using Opsets = std::map<std::string, int64_t>;
 
 void for_each_subgraph(const Node& node, const std::function<void(const ModelGraph&)>& f) {
   for (const auto& [name, attribute] : node.attributes)
@@ -30,7 +17,7 @@ void for_each_subgraph(const Node& node, const std::function<void(const ModelGra
 }
 
 // The names of outer values that a subgraph reads, nested subgraphs included. `depth` bounds hostile nesting.
-void outer_reads(const ModelGraph& graph, std::set<std::string>& reads, int depth = 0) {
+void outer_reads(const ModelGraph& graph, std::set<std::string>& reads, int depth) {
   if (depth > 100) return;
   std::set<std::string> inner, own;
   for (const Value& v : graph.inputs) own.insert(v.name);
@@ -45,9 +32,23 @@ void outer_reads(const ModelGraph& graph, std::set<std::string>& reads, int dept
     if (!own.count(name)) reads.insert(name);
 }
 
+namespace {
+
+struct Names {
+  std::unordered_set<std::string> own;
+  const Names* outer = nullptr;
+  bool has(const std::string& name) const {
+    for (const Names* n = this; n; n = n->outer)
+      if (n->own.count(name)) return true;
+    return false;
+  }
+};
+
+using Opsets = std::map<std::string, int64_t>;
+
 class Checker {
  public:
-  Checker(const Model& model, std::vector<Diagnostic>& problems) : model_(model), problems_(problems) {}
+  Checker(const Model& model, std::vector<Finding>& problems) : model_(model), problems_(problems) {}
 
   void check() {
     check_opsets(model_.opset_imports, "");
@@ -64,7 +65,21 @@ class Checker {
   }
 
  private:
-  void report(const std::string& node, const std::string& message) { problems_.push_back({model_.path, node, message}); }
+  void report(
+      const std::string& node, const std::string& message,
+      const std::string& advice = "the file breaks ONNX's rules: write or export it again; onnx.checker may say more") {
+    problems_.push_back({{model_.path, node, message}, "", "", 0, {}, advice});
+  }
+
+  // As report(), of a node whose operator the model may use.
+  void report_node(const std::string& here, const Node& node, int64_t opset, const std::string& message,
+                   const std::string& advice) {
+    report(here, message, advice);
+    Finding& finding = problems_.back();
+    finding.op_type = node.op_type;
+    finding.domain = node.domain;
+    finding.opset = opset;
+  }
 
   // Inputs and outputs must be numeric tensors of a dtype that this build computes with.
   void check_ports(const ModelGraph& graph) {
@@ -73,12 +88,16 @@ class Checker {
     auto check = [&](const Value& v, const char* role) {
       const ValueType& type = v.type;
       if (type.containers.size() != 1 || type.containers[0] != "tensor")
-        report("", concat(role, " ", quoted(v.name), " is a ",
-                          type.containers.empty() ? "value of unknown type" : type.containers[0],
-                          "; only tensors are supported"));
+        report(
+            "",
+            concat(role, " ", quoted(v.name), " is a ",
+                   type.containers.empty() ? "value of unknown type" : type.containers[0], "; only tensors are supported"),
+            "let the model take and give tensors: one input or output for each");
       else if (type.dtype ? *type.dtype == DType::string : type.onnx_dtype != 0)
-        report("", concat(role, " ", quoted(v.name), " is of ", name_of_onnx_number(type.dtype ? 8 : type.onnx_dtype),
-                          ", which is not supported"));
+        report("",
+               concat(role, " ", quoted(v.name), " is of ", name_of_onnx_number(type.dtype ? 8 : type.onnx_dtype),
+                      ", which is not supported"),
+               "cast it to another type outside the model, and let the model take or give that");
     };
     for (const Value& v : graph.inputs)
       if (!parameters.count(v.name)) check(v, "input");
@@ -91,7 +110,8 @@ class Checker {
       if (version < 1)
         report(where, concat("opset ", version, " of domain ", display_domain(domain), " is no version"));
       else if (domain.empty() && version > newest_opset)
-        report(where, concat("opset ", version, " is newer than ", newest_opset, ", the newest this build knows"));
+        report(where, concat("opset ", version, " is newer than ", newest_opset, ", the newest this build knows"),
+               concat("convert the model to opset ", newest_opset, " or older: onnx.version_converter does"));
     }
   }
 
@@ -213,29 +233,36 @@ class Checker {
     auto import = opsets.find(node.domain);
     if (import == opsets.end()) {
       if (!opsets.empty())
-        report_once(here, concat("the model imports no opset of domain ", display_domain(node.domain), ", which op ",
-                                 quoted(node.op_type), " is of"));
+        report_once(here, node, 0,
+                    concat("the model imports no opset of domain ", display_domain(node.domain), ", which op ",
+                           quoted(node.op_type), " is of"),
+                    "add the domain to the model's opset_import");
       return;
     }
     if (node.domain.empty() && (import->second > newest_opset || import->second < 1)) return;
     const OpSchema* schema = find_operator(node.domain, node.op_type);
-    if (!schema) return report_once(here, unknown_operator(node, import->second));
+    if (!schema)
+      return report_once(here, node, import->second, unknown_operator(node, import->second),
+                         "give the operator as a function of the model (local function), write it in others, or export to "
+                         "an opset whose operators are known");
     try {
       check_node(node, *schema, import->second);
     } catch (const CompileError& e) {
-      report(here, e.diagnostic.message);
+      report_node(here, node, import->second, e.diagnostic.message,
+                  "write the node as ONNX's opset of the model has it, or export the model again");
     }
   }
 
   // A model with a thousand unknown operators of one kind gets one line.
-  void report_once(const std::string& here, const std::string& message) {
+  void report_once(const std::string& here, const Node& node, int64_t opset, const std::string& message,
+                   const std::string& advice) {
     auto [place, fresh] = repeated_.insert({message, {problems_.size(), 0}});
     ++place->second.second;
-    if (fresh) report(here, message);
+    if (fresh) report_node(here, node, opset, message, advice);
   }
 
   const Model& model_;
-  std::vector<Diagnostic>& problems_;
+  std::vector<Finding>& problems_;
   std::map<std::string, std::pair<size_t, int>> repeated_;
   std::set<const ModelFunction*> called_;
   std::vector<const ModelFunction*> calls_;
@@ -243,8 +270,8 @@ class Checker {
 
 }  // namespace
 
-std::vector<Diagnostic> check_model(const Model& model) {
-  std::vector<Diagnostic> problems;
+std::vector<Finding> check_model(const Model& model) {
+  std::vector<Finding> problems;
   Checker(model, problems).check();
   return problems;
 }

@@ -94,10 +94,12 @@ void lower_dft(Lowering& n) {
   n.set_output(0, cast(g, y, x->dtype()));
 }
 
-// signal [batch, length, 1 or 2] -> [batch, frames, frequencies, 2]
+// signal [batch, length, 1 or 2] -> [batch, frames, frequencies, 2]. PyTorch's exporter writes real signals as [batch, length],
+// and ONNX Runtime takes them.
 void lower_stft(Lowering& n) {
   Graph& g = n.graph();
   Var *x = n.input(0), *window = n.optional_input(2);
+  if (x->rank() == 2) x = g.reindex({x}, {x->shape()[0], x->shape()[1], Expr(1)}, {axis(0), axis(1)});
   require_signal(x, "signal");
   require_rank(x, 3, "signal");
   if (!n.optional_input(1)) fail("frame_step must be given");

@@ -82,11 +82,19 @@ void ModelLowering::lower_nodes(const std::vector<Node>& nodes, Scope& scope) {
       std::string name = !node.name.empty() ? node.name : node.outputs.empty() ? "" : node.outputs[0];
       graph_.set_origin({top_node_, name, node.op_type});
     }
+    if (finding_ && top && reads_unknown(node)) {
+      unknown_.insert(node.outputs.begin(), node.outputs.end());
+      continue;
+    }
     try {
       lower_node(node, scope);
     } catch (CompileError& e) {
-      if (!e.diagnostic.node.empty()) throw;
-      throw CompileError({model_.path, describe(node, static_cast<int>(k)), e.diagnostic.message});
+      const bool innermost = e.diagnostic.node.empty();
+      const Diagnostic diagnostic =
+          innermost ? Diagnostic{model_.path, describe(node, static_cast<int>(k)), e.diagnostic.message} : e.diagnostic;
+      if (finding_ && innermost) keep_finding(node, scope, diagnostic);
+      if (!finding_ || !top) throw CompileError(diagnostic);
+      unknown_.insert(node.outputs.begin(), node.outputs.end());
     }
   }
 }
@@ -128,10 +136,13 @@ void ModelLowering::lower_node(const Node& node, Scope& scope) {
     lower_operator(complete, inputs, scope);
 }
 
+const std::map<std::string, int64_t>& ModelLowering::opsets() const {
+  return frame_ && frame_->opsets ? *frame_->opsets : model_.opset_imports;
+}
+
 void ModelLowering::lower_operator(const Node& node, const std::vector<Var*>& inputs, Scope& scope) {
-  const auto& opsets = frame_ && frame_->opsets ? *frame_->opsets : model_.opset_imports;
-  auto import = opsets.find(node.domain);
-  if (import == opsets.end()) fail("the model imports no opset of domain ", display_domain(node.domain));
+  auto import = opsets().find(node.domain);
+  if (import == opsets().end()) fail("the model imports no opset of domain ", display_domain(node.domain));
   const OpSchema* schema = find_operator(node.domain, node.op_type);
   if (!schema) fail(unknown_operator(node, import->second));
   check_node(node, *schema, import->second);
@@ -251,7 +262,7 @@ void ModelLowering::lower() {
 }
 
 std::unique_ptr<Graph> lower_model(const Model& model, const LowerOptions& options) {
-  std::vector<Diagnostic> problems = check_model(model);
+  std::vector<Finding> problems = check_model(model);
   if (problems.size() == 1) throw CompileError(problems[0]);
   if (!problems.empty()) {
     constexpr size_t most = 20;

@@ -1,7 +1,9 @@
 // Lowers the graphs of one Model, node by node, into one Graph: scopes of names, local functions, subgraphs. Used by
 // lower_model() and, through Lowering, by the operators that own subgraphs.
 #pragma once
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ class ModelLowering {
 
   // Inputs by the options, parameters, nodes, outputs: fills the Graph.
   void lower();
+  // As lower(), but goes on behind nodes of the model's graph that cannot be lowered, and says what was found.
+  std::vector<Finding> find_problems();
 
   // Lowers a subgraph into `region`: params bind its inputs in order, its outputs become region.results.
   void lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region);
@@ -52,6 +56,9 @@ class ModelLowering {
   Node resolve_references(const Node& node) const;
   const ModelFunction* find_function(const Node& node) const;
   static bool look_up(const Scope& scope, const std::string& name, Var*& var);
+  const std::map<std::string, int64_t>& opsets() const;
+  void keep_finding(const Node& node, const Scope& scope, const Diagnostic& diagnostic);
+  bool reads_unknown(const Node& node) const;
 
   const Model& model_;
   const LowerOptions& options_;
@@ -61,7 +68,15 @@ class ModelLowering {
   int64_t lowered_nodes_ = 0;
   int depth_ = 0;      // of nested functions and subgraphs
   int top_node_ = -1;  // index of the model's node being lowered
+
+  bool finding_ = false;           // find_problems() runs
+  std::vector<Finding> findings_;  // while it does
+  std::set<std::string> unknown_;  // values of the model's graph that could not be lowered
 };
+
+// The names of outer values that a subgraph reads, nested subgraphs included.
+void outer_reads(const ModelGraph& graph, std::set<std::string>& reads, int depth = 0);
+void for_each_subgraph(const Node& node, const std::function<void(const ModelGraph&)>& f);
 
 // The checks of a node against its schema: opset, arity, attributes. Throws; used before lowering and by check_model().
 void check_node(const Node& node, const OpSchema& schema, int64_t opset);

@@ -2,7 +2,7 @@
 """Random valid graphs: metac against ONNX Runtime, or ONNX's reference where that has no kernel.
 
     python3 random_graphs.py --metac build/release/bin/metac [--count 200] [--seed 1] [--nodes 12] [--evaluator build/.../metac_evaluate_cases]
-                             [--keep DIR] [--only OPERATOR]
+                             [--keep DIR] [--only NAME,NAME]
     needs: pip install numpy onnx onnxruntime
 
 A graph is made node by node (operator_samples.py): its values are computed as it grows, so that every node is valid and all values
@@ -18,6 +18,8 @@ A failure is reduced to the fewest nodes that still show it, their operands beco
 """
 import argparse
 import collections
+import functools
+import json
 import os
 import pathlib
 import shutil
@@ -26,6 +28,7 @@ import sys
 import tempfile
 
 import numpy as np
+import ml_dtypes
 import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -33,12 +36,22 @@ from onnx.reference import ReferenceEvaluator
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import reference_cases  # noqa: E402
+import late_samples  # noqa: E402, F401: its samplers
 from operator_samples import SAMPLERS, Unfit, is_float  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OPSET = 20
+OPSETS = [20] * 4 + [21, 23, 24, 26, 28]  # what a graph declares; it has the operators of that time
+JUDGED = 26
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+# Operators that no graph draws, with the reason.
+LEFT_OUT = {
+    "Bernoulli": "random", "Multinomial": "random", "RandomNormal": "random", "RandomNormalLike": "random", "RandomUniform": "random", "RandomUniformLike": "random",
+    **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), "strings"), "ImageDecoder": "image files",
+    **dict.fromkeys(("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"), "sequences"),
+    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "optionals"),
+}
 # Of each kind of graph: the float that it computes in, and how far answers may be apart.
-TOLERANCES = {"float32": ("1e-3", "2e-4"), "float64": ("1e-4", "1e-4"), "float16": ("2e-2", "2e-2")}
+TOLERANCES = {"float32": ("1e-3", "2e-4"), "float64": ("1e-4", "1e-4"), "float16": ("2e-2", "2e-2"), "bfloat16": ("1e-1", "1e-1")}
 # What code may rely on, and how it is fused.
 WAYS = {"jit": [], "library": ["--known", "shapes", "--fusion", "greedy"], "open": ["--known", "ranks"]}
 
@@ -57,12 +70,21 @@ class Step:
 
 
 def is_exact(array):
-    if array.dtype.kind != "f":
+    if not is_float(array):
         return True
+    if array.dtype == BFLOAT16:
+        array = array.astype(np.float32)
     return bool(np.all(np.isfinite(array)) and np.all(np.abs(array) < 2 ** 10) and np.all(array * 16 == np.floor(array * 16)))
 
 
+@functools.cache
+def since(sampler):
+    """The opset in which its operator came."""
+    return min(s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == sampler.split()[0])
+
+
 def evaluate(model, feeds):
+    """ONNX Runtime's answer; ONNX's reference, which rounds and counts in its own ways here and there, where that has none."""
     try:
         return reference_cases.session_of(model).run(None, feeds)
     except Exception:  # ONNX Runtime has no such kernel
@@ -70,14 +92,14 @@ def evaluate(model, feeds):
 
 
 class Graph:
-    def __init__(self, seed, nodes, only=None):
+    def __init__(self, seed, nodes, only=()):
         self.rng = np.random.default_rng(seed)
-        self.float = np.dtype(self.choice(["float32"] * 6 + ["float64", "float16"]))
+        self.float, self.opset = np.dtype(self.choice(["float32"] * 7 + ["float64", "float16", BFLOAT16])), self.choice([o for o in OPSETS if all(since(n) <= o for n in only)])
         self.zeros, self.large = self.chance(1 / 8), self.chance(0.3)
         self.values, self.steps, self.inputs, self.constants, self.used = [], [], [], {}, collections.Counter()
-        for dtype in (self.float, self.float, np.dtype("int64"), np.dtype("bool"), np.dtype(self.choice(["int32", "uint8", "int8", "uint16", "int16", "uint32"]))):
+        for dtype in (self.float, self.float, np.dtype("int64"), np.dtype("bool"), np.dtype(self.choice(["int32", "uint8", "int8", "uint16", "int16", "uint32", "uint64"]))):
             self.values.append(self.fresh([self.extent(4, 0 if self.zeros else 1) for _ in range(self.int(1, 2 if self.large else 3))], dtype))
-        names = sorted(n for n in SAMPLERS if not only or n == only)
+        names = sorted(n for n in SAMPLERS if (not only or n in only) and since(n) <= self.opset)
         for _ in range(40 * nodes):
             if len(self.steps) >= nodes:
                 break
@@ -111,7 +133,7 @@ class Graph:
             return self.rng.random(shape) < 0.5
         low = 0 if dtype.kind == "u" else -4
         whole = self.rng.integers(low, 5, shape)
-        return (whole + self.rng.integers(0, 4, shape) / 4).astype(dtype) if dtype.kind == "f" else whole.astype(dtype)
+        return (whole + self.rng.integers(0, 4, shape) / 4).astype(dtype) if dtype.kind == "f" or dtype == BFLOAT16 else whole.astype(dtype)
 
     def fresh(self, shape, dtype):
         """A new input."""
@@ -157,6 +179,10 @@ class Graph:
     def onnx_type(dtype):
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
+    @staticmethod
+    def tensor(array):
+        return numpy_helper.from_array(np.asarray(array))
+
     # ---- nodes ----
     def node(self, op, operands, outputs=1, exact=False, **attributes):
         names = [f"v{len(self.steps)}_{i}" for i in range(outputs)]
@@ -164,16 +190,21 @@ class Graph:
 
     def add(self, proto, inputs, exact):
         by_name = {v.name: v.array for v in inputs}
+        # As of the newest opset that ONNX Runtime knows, where the operator has not changed since.
+        changed = onnx.defs.get_schema(proto.op_type, self.opset, "").since_version
+        model = reference_cases.build_model([proto], by_name, list(proto.output), min(self.opset, max(changed, JUDGED)), ())
         try:
-            arrays = evaluate(reference_cases.build_model([proto], by_name, list(proto.output), OPSET, ()), by_name)
+            arrays = [np.asarray(a) for a in evaluate(model, by_name)]
         except Exception as error:
             raise Unfit from error
-        arrays = [np.asarray(a) for a in arrays]
+        declared = {v.name: v.type.tensor_type.elem_type for v in onnx.shape_inference.infer_shapes(model).graph.output}
+        if any(declared[name] not in (0, self.onnx_type(a.dtype)) for name, a in zip(proto.output, arrays)):
+            raise Unfit  # ONNX's reference sums small integers in NumPy's wider ones
         for a in arrays:
-            if a.size > 8000 or a.ndim > 5 or (not self.zeros and a.size == 0) or (a.dtype.kind == "f" and not np.all(np.abs(a.astype(np.float64)) < 1e3)):
+            if a.size > 8000 or a.ndim > 5 or (not self.zeros and a.size == 0) or (is_float(a) and not np.all(np.abs(a.astype(np.float64)) < 1e3)):
                 raise Unfit
         exact = exact and all(v.exact for v in inputs)
-        values = [Value(name, a, is_exact(a) if exact or a.dtype.kind != "f" else False) for name, a in zip(proto.output, arrays)]
+        values = [Value(name, a, is_exact(a) if exact or not is_float(a) else False) for name, a in zip(proto.output, arrays)]
         if not exact and any(not v.exact for v in inputs):
             for v in values:
                 v.exact = False
@@ -225,7 +256,7 @@ def write_case(folder, graph, steps, seed):
     constants = {k: v.array for k, v in needed.items() if k in graph.constants}
     feeds = {k: v.array for k, v in needed.items() if k not in constants}
     outputs = [v for s in steps for v in s.outputs]
-    model = reference_cases.build_model([s.proto for s in steps], feeds, [v.name for v in outputs], OPSET, (), constants)
+    model = reference_cases.build_model([s.proto for s in steps], feeds, [v.name for v in outputs], graph.opset, (), constants)
     rng = np.random.default_rng(seed)
     for value in model.graph.input:  # some dims have names, each its own
         for k, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -235,6 +266,8 @@ def write_case(folder, graph, steps, seed):
         port.CopyFrom(helper.make_tensor_value_info(port.name, helper.np_dtype_to_tensor_dtype(value.dtype), [None] * value.ndim))
     onnx.checker.check_model(model)
     reference_cases.write_case(folder, model, feeds, [v.array for v in outputs])
+    rtol, atol = map(float, TOLERANCES[graph.float.name])
+    (pathlib.Path(folder) / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))  # for the evaluator
 
 
 def write_found(folder, samples=2):
@@ -304,10 +337,10 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=12, help="at most so many in a graph")
-    parser.add_argument("--only", help="graphs of this operator alone")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[], help="graphs of these samplers alone: NAME,NAME")
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / "build/fuzz-failures")
     arguments = parser.parse_args()
-    runner, used, passed, failed, refusals = Runner(arguments.metac, arguments.evaluator), collections.Counter(), 0, 0, collections.Counter()
+    runner, used, types, passed, failed, refusals = Runner(arguments.metac, arguments.evaluator), collections.Counter(), collections.Counter(), 0, 0, collections.Counter()
     if not arguments.only:
         with tempfile.TemporaryDirectory(prefix="metac-found-") as temporary:
             write_found(pathlib.Path(temporary))
@@ -328,6 +361,7 @@ def main():
                     write_case(pathlib.Path(temporary) / graph.float.name / name, graph, graph.steps, i)
                     graphs[name] = (graph, i)
                     used.update(graph.used)
+                    types.update(v.dtype.name for s in graph.steps for v in s.outputs)
             broken = {}
             for kind in sorted(os.listdir(temporary)):
                 failures, refused = runner.run(pathlib.Path(temporary) / kind, kind)
@@ -345,8 +379,10 @@ def main():
         failed += len({case for case, _ in broken})
     for text, count in refusals.most_common(20):
         print(f"refused {count} times: {text}")
-    missing = sorted(set(SAMPLERS) - set(used))
-    print(f"{sum(used.values())} nodes of {len(used)} operators" + (f"; none of {', '.join(missing)}" if missing and not arguments.only else ""))
+    known = {s.name for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated}
+    missing = sorted(known - set(LEFT_OUT) - {n.split()[0] for n in used})
+    print(f"{sum(used.values())} nodes of {len({n.split()[0] for n in used})} operators" + (f"; none of {', '.join(missing)}" if missing and not arguments.only else ""))
+    print("values: " + ", ".join(f"{n} of {t}" for t, n in types.most_common()))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -101,7 +101,7 @@ Outcome run_case(const fs::path& folder, Known known, int order) {
     outcome.operators = names.size() > 3 ? "(network)" : "";
     if (outcome.operators.empty())
       for (const std::string& n : names) outcome.operators += (outcome.operators.empty() ? "" : "+") + n;
-    const std::vector<Diagnostic> missing = check_model(model);
+    const std::vector<Finding> missing = check_model(model);
     if (!missing.empty()) return {'S', outcome.operators, missing[0].message};
     std::vector<fs::path> sets;
     for (const auto& entry : fs::directory_iterator(folder))
