@@ -107,11 +107,10 @@ bool BatchAxes::follow(const Group& group, std::vector<int>& axes) {
     vars[d.out->id] = out_axis;
     axes.push_back(*axis_id);
   }
+  vars_ = std::move(vars);  // what follows the item may be cut even where the item itself may not
   if (group.shared > 0 && axes[0] >= group.shared) return false;
   if (group.contraction && group.contraction->lanes_axis == axes[0]) return false;
-  if (group.winograd && (group.winograd->lanes_axis == axes[0] || group.winograd->y == axes[0] || group.winograd->x == axes[0])) return false;
-  vars_ = std::move(vars);
-  return true;
+  return !group.winograd || (group.winograd->lanes_axis != axes[0] && group.winograd->y != axes[0] && group.winograd->x != axes[0]);
 }
 
 }  // namespace metac

@@ -62,15 +62,20 @@ bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
   return fullest > 0;
 }
 
-// Do neighbouring lanes read neighbours of one axis, so that rows along it need no packing?
-bool reads_rows(const LaneChoice& w) {
-  int along = 0;
-  for (Expr index : w.c.b.load->args) {
-    if (!uses_axis(index, w.lanes_axis)) continue;
+// Do neighbouring lanes read neighbours of one row-major row, so that it needs no packing?
+bool reads_rows(const LaneChoice& w, const Shape& shape) {
+  bool found = false;
+  for (size_t k = shape.size(); k-- > 0;) {
+    Expr index = w.c.b.load->args[k];
+    if (!uses_axis(index, w.lanes_axis)) {
+      if (!found && !shape[k].is_int(1)) return false;  // something else lies between neighbours
+      continue;
+    }
     Expr step = stride_of(index, w.lanes_axis);
-    if (++along > 1 || !step || !step.is_int(1)) return false;
+    if (found || !step || !step.is_int(1)) return false;
+    found = true;
   }
-  return along == 1;
+  return found;
 }
 
 // Does packing the operand repeat its elements: windows that overlap?
@@ -84,20 +89,21 @@ bool repeats_when_packed(const Definition& d, const LaneChoice& w) {
   return std::any_of(w.c.b.load->args.begin(), w.c.b.load->args.end(), overlap);
 }
 
-// How full the lanes are; an operand that `prepare` can pack is worth half of them, and so are rows that need no packing
-// where the other operand would leave half of the lanes empty (a convolution with few filters). An axis that may be shorter than
+// How full the lanes are; an operand that `prepare` can pack is worth nearly all of them (packing while running takes longer than
+// what a sum does in lanes that are mostly empty), and so are rows that need no packing where the other operand would leave half
+// of the lanes empty (a convolution with few filters). An axis that may be shorter than
 // the lanes (an open batch) is no reason for packing windows at run time: that takes many times the memory of what is packed.
-double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const std::function<bool(int)>& is_constant) {
+double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const Var* b, bool constant) {
   const bool known = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
-  if (!known && !is_constant(w.c.b.load->id) && repeats_when_packed(d, w)) return 0;
-  bool ready = is_constant(w.c.b.load->id) || (other_fullness <= 0.5 && reads_rows(w));
-  return fullness(d, w.lanes_axis, lanes) + (ready ? 0.5 : 0);
+  if (!known && !constant && repeats_when_packed(d, w)) return 0;
+  bool ready = constant || (other_fullness <= 0.5 && reads_rows(w, b->shape()));
+  return fullness(d, w.lanes_axis, lanes) + (ready ? 0.9 : 0);
 }
 
 }  // namespace
 
-std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow,
-                                       const std::function<bool(int)>& is_constant) {
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<const Var*(int)>& var,
+                                       const std::function<bool(const Var*)>& is_constant) {
   auto matched = match_contraction(d);
   if (!matched) return std::nullopt;
   std::vector<LaneChoice> choices;
@@ -115,7 +121,10 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
   }
   if (choices.empty()) return std::nullopt;
   if (choices.size() == 1) return choices[0];
-  auto merit_of = [&](size_t k) { return merit(d, choices[k], lanes, fullness(d, choices[1 - k].lanes_axis, lanes), is_constant); };
+  auto merit_of = [&](size_t k) {
+    const Var* b = var(choices[k].c.b.load->id);
+    return merit(d, choices[k], lanes, fullness(d, choices[1 - k].lanes_axis, lanes), b, is_constant(b));
+  };
   return choices[merit_of(1) > merit_of(0) ? 1 : 0];
 }
 

@@ -16,7 +16,8 @@ struct LaneChoice {
 };
 
 // Empty where `d` is no contraction or no axis can carry lanes. lanes: float32 elements of a vector; narrow: groups
-// narrower than a vector were merged into one axis (merge_narrow_group); is_constant: of a Var id.
-std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<bool(int)>& is_constant);
+// narrower than a vector were merged into one axis (merge_narrow_group); var: of an id.
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<const Var*(int)>& var,
+                                       const std::function<bool(const Var*)>& is_constant);
 
 }  // namespace metac

@@ -76,7 +76,7 @@ class LayoutChooser {
   std::optional<Work> find_work(const Item& item) const {
     if (item.op || item.group.stages.size() != 1) return std::nullopt;
     const Definition& d = item.group.stages[0];
-    return choose_lanes(d, lanes_, narrow_.count(d.out->id) > 0, [this](int id) { return is_constant_(var(id)); });
+    return choose_lanes(d, lanes_, narrow_.count(d.out->id) > 0, [this](int id) { return var(id); }, is_constant_);
   }
 
   // ---- layouts ----

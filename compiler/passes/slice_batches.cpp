@@ -28,6 +28,8 @@ class BatchSlicer {
       if (axes_.batch() % s == 0) counts_.push_back(s);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
     note_uses();
+    if (getenv("DBG")) for (size_t k = 0; k < region_.items.size(); ++k) { fprintf(stderr, "%zu follows=%d %s reads", k, (int)!axes_.of_item(k).empty(), region_.items[k].op ? "op" : to_string(region_.items[k].group.stages[0].out->shape()).c_str()); for (int id : traffic_[k].reads) fprintf(stderr, " %d:%.1f", id, bytes(id)/1e6); fprintf(stderr, " w %.1f\n", traffic_[k].weights/1e6); }
+    if (getenv("DBG")) for (const Chain& c : best_chains()) fprintf(stderr, "chain %zu..%zu x%ld\n", c.begin, c.end, (long)c.count);
     for (const Chain& chain : best_chains()) slice(chain);
   }
 
