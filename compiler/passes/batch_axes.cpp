@@ -9,32 +9,37 @@ const Var* var_of(const Graph& graph, int id) { return graph.vars()[static_cast<
 
 int64_t known(Expr e) { return e.if_int() ? e.as_int() : 0; }
 
-// index = axis, axis*r + rest with 0 <= rest < r, or floor_div(axis, r), for rows `rows` of a value and `extent` of the axis;
-// returns the axis, -1: something else.
-int followed_axis(Expr index, int64_t rows, const Definition& d, const Bounds& bounds) {
-  auto extent = [&](int k) { return known(d.domain[static_cast<size_t>(k)]); };
-  if (index->kind == ExprKind::axis) return index->id < d.kept() && extent(index->id) == rows ? index->id : -1;
-  if (index->kind == ExprKind::call && index->fn == Fn::floor_div && index->args[0]->kind == ExprKind::axis && index->args[1].if_int()) {
-    int id = index->args[0]->id;
-    return id < d.kept() && extent(id) == rows * index->args[1].as_int() ? id : -1;
+// The rows of a domain along one axis as images of equally many rows.
+class Images {
+ public:
+  Images(const Definition& d, const std::vector<Symbol>& symbols, int axis_id, int64_t images)
+      : bounds_(symbols, d.domain), axis_(axis_id), images_(images), rows_(known(d.domain[static_cast<size_t>(axis_id)]) / images),
+        image_(static_cast<int>(d.domain.size())) {
+    bounds_.set_axis(axis_, Expr(rows_));
+    bounds_.set_axis(image_, Expr(images));
   }
-  Linear form = linear_form(index);
-  for (auto& [term, step] : form.terms) {
-    if (term->kind != ExprKind::axis || term->id >= d.kept() || step < 2 || extent(term->id) * step != rows) continue;
-    Expr rest = index - term * Expr(step);
-    if (!uses_axis(rest, term->id) && bounds.proves_at_least(rest, 0) && bounds.proves_less(rest, Expr(step))) return term->id;
-  }
-  return -1;
-}
 
-// Where `e` reads a row of an image, floor_mod(axis, r) with r a divisor of the image's rows, it is the same for all images:
-// 0 stands there then.
-Expr without_rows(Expr e, int axis_id, int64_t rows_of_image) {
-  return rewrite(e, [&](Expr n) -> Expr {
-    if (n->kind != ExprKind::call || n->fn != Fn::floor_mod || n->args[0] != axis(axis_id) || !n->args[1].if_int()) return {};
-    return rows_of_image % n->args[1].as_int() == 0 ? Expr(0) : Expr();
-  });
-}
+  // Is `e` the same for all images?
+  bool same(Expr e) const { return !e || !uses_axis(e, axis_) || !uses_axis(of_image(e), image_); }
+
+  // Does `index`, of an axis with `rows` rows, stay within an image's own rows?
+  bool follows(Expr index, int64_t rows) const {
+    if (rows % images_ != 0) return false;
+    Expr first = simplify(of_image(index) - axis(image_) * Expr(rows / images_), bounds_);
+    return !uses_axis(first, image_) && bounds_.proves_at_least(first, 0) && bounds_.proves_less(first, Expr(rows / images_));
+  }
+
+ private:
+  // `e` in a row of the first image, moved on by a number of images.
+  Expr of_image(Expr e) const {
+    return simplify(rewrite(e, [&](Expr n) { return n == axis(axis_) ? axis(axis_) + axis(image_) * Expr(rows_) : Expr(); }), bounds_);
+  }
+
+  Bounds bounds_;
+  int axis_;
+  int64_t images_, rows_;
+  int image_;   // an axis beyond the domain's: which image
+};
 
 }  // namespace
 
@@ -56,35 +61,37 @@ BatchAxes::BatchAxes(const Graph& graph, const FusedRegion& region, const std::f
 
 std::optional<int> BatchAxes::axis_of(const Definition& d, const std::map<int, int>& vars) const {
   if (d.scatter) return std::nullopt;
-  Bounds bounds(graph_.symbols, d.domain);
-  int found = -1;
-  bool good = true;
-  auto agree = [&](int axis_id) {
-    good = good && axis_id >= 0 && (found < 0 || found == axis_id);
-    found = axis_id;
-  };
-  visit_loads(d, [&](Expr n) {
-    auto at = vars.find(n->id);
-    if (at != vars.end()) return agree(followed_axis(n->args[static_cast<size_t>(at->second)], known(var_of(graph_, n->id)->shape()[static_cast<size_t>(at->second)]), d, bounds));
-    good = good && is_constant_(var_of(graph_, n->id));  // what everyone reads whole is no obstacle only if it never changes
-  });
-  // Whole images only: 8 rows read as 2 by 4 follow the batch, but not image by image.
-  if (!good || found < 0 || known(d.domain[static_cast<size_t>(found)]) % batch_ != 0) return std::nullopt;
-  // The axis occurs nowhere else: not in a condition, not as a value, in no other index.
-  auto elsewhere = [&](Expr e) {
-    if (!e) return false;
-    Expr rest = rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load) return {};
+  for (int axis_id = 0; axis_id < d.kept(); ++axis_id)
+    if (const int64_t rows = known(d.domain[static_cast<size_t>(axis_id)]); rows > 0 && rows % batch_ == 0 && follows(d, axis_id, vars)) return axis_id;
+  return std::nullopt;
+}
+
+// Does the axis take every load of a value that follows the batch to the rows of its own image, and change nothing else?
+bool BatchAxes::follows(const Definition& d, int axis_id, const std::map<int, int>& vars) const {
+  const Images images(d, graph_.symbols, axis_id, batch_);
+  bool good = true, any = false;
+  auto without_batch = [&](Expr e) {
+    return e ? rewrite(e, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::load || n->id == reduced_value) return {};
       auto at = vars.find(n->id);
-      if (at == vars.end()) return {};
+      if (at == vars.end()) {
+        good = good && is_constant_(var_of(graph_, n->id));  // what everyone reads whole is no obstacle only if it never changes
+        return {};
+      }
+      const size_t k = static_cast<size_t>(at->second);
+      good = good && images.follows(n->args[k], known(var_of(graph_, n->id)->shape()[k]));
+      any = true;
       std::vector<Expr> args = n->args;
-      args[static_cast<size_t>(at->second)] = 0;
+      args[k] = 0;
       return load(n->id, n->dtype, args);
-    });
-    return uses_axis(without_rows(rest, found, known(d.domain[static_cast<size_t>(found)]) / batch_), found);
+    }) : e;
   };
-  if (elsewhere(d.body) || elsewhere(d.epilogue)) return std::nullopt;
-  return found;
+  bool same = true;
+  auto check = [&](Expr e) { same = same && images.same(without_batch(e)); };
+  check(d.body);
+  check(d.epilogue);
+  for (Expr condition : d.conditions) check(condition);
+  return same && good && any;
 }
 
 bool BatchAxes::follow(const Group& group, std::vector<int>& axes) {
@@ -93,12 +100,11 @@ bool BatchAxes::follow(const Group& group, std::vector<int>& axes) {
     auto axis_id = axis_of(d, vars);
     if (!axis_id) return false;
     int out_axis = -1;
-    Bounds bounds(graph_.symbols, d.domain);
+    const Images images(d, graph_.symbols, *axis_id, batch_);
     for (int k = 0; k < d.out->rank(); ++k) {
       Expr e = d.out_index[static_cast<size_t>(k)];
-      if (!uses_axis(without_rows(e, *axis_id, known(d.domain[static_cast<size_t>(*axis_id)]) / batch_), *axis_id)) continue;
-      if (out_axis >= 0 || followed_axis(e, known(d.out->shape()[static_cast<size_t>(k)]), d, bounds) != *axis_id) return false;
-      if (known(d.out->shape()[static_cast<size_t>(k)]) % batch_ != 0) return false;
+      if (images.same(e)) continue;
+      if (out_axis >= 0 || !images.follows(e, known(d.out->shape()[static_cast<size_t>(k)]))) return false;
       out_axis = k;
     }
     auto before = vars.find(d.out->id);

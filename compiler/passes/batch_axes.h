@@ -20,6 +20,7 @@ class BatchAxes {
  private:
   bool follow(const Group& group, std::vector<int>& axes);
   std::optional<int> axis_of(const Definition& d, const std::map<int, int>& vars) const;
+  bool follows(const Definition& d, int axis_id, const std::map<int, int>& vars) const;
   const Graph& graph_;
   const FusedRegion& region_;
   const std::function<bool(const Var*)>& is_constant_;

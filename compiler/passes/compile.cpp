@@ -276,7 +276,8 @@ class Compilation {
       for (Expr e : d.conditions) check(e);
       for (Expr e : d.out_index) check(e);
     }
-    return all && any;
+    constexpr int64_t small = 1 << 20;  // what reads nothing (a fill, a grid of indices) is as soon made as read where it is larger
+    return all && (any || std::all_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return hinted_bytes(d.out, graph_.symbols) <= small; }));
   }
 
   static bool makes_any(const Group& group, const std::set<const Var*>& vars) {

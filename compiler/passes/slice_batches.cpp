@@ -20,7 +20,7 @@ class BatchSlicer {
   BatchSlicer(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
               const std::function<bool(const Var*)>& is_constant, const CompileOptions& options)
       : graph_(graph), region_(region), layouts_(layouts), needed_(needed), options_(options), axes_(graph, region, is_constant),
-        cache_(static_cast<double>(options.cpu.l3_bytes)) {}
+        cache_(static_cast<double>(options.cpu.l3_bytes) / 2) {}
 
   void run() {
     if (axes_.batch() < 2) return;
@@ -28,8 +28,6 @@ class BatchSlicer {
       if (axes_.batch() % s == 0) counts_.push_back(s);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
     note_uses();
-    if (getenv("DBG")) for (size_t k = 0; k < region_.items.size(); ++k) { fprintf(stderr, "%zu follows=%d %s reads", k, (int)!axes_.of_item(k).empty(), region_.items[k].op ? "op" : to_string(region_.items[k].group.stages[0].out->shape()).c_str()); for (int id : traffic_[k].reads) fprintf(stderr, " %d:%.1f", id, bytes(id)/1e6); fprintf(stderr, " w %.1f\n", traffic_[k].weights/1e6); }
-    if (getenv("DBG")) for (const Chain& c : best_chains()) fprintf(stderr, "chain %zu..%zu x%ld\n", c.begin, c.end, (long)c.count);
     for (const Chain& chain : best_chains()) slice(chain);
   }
 
@@ -197,7 +195,7 @@ class BatchSlicer {
   const Needed& needed_;
   const CompileOptions& options_;
   BatchAxes axes_;
-  double cache_;
+  double cache_;   // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
   std::vector<Traffic> traffic_;
   std::map<int, std::pair<size_t, size_t>> uses_;   // Var id -> first and last item

@@ -1,0 +1,98 @@
+// Chains of kernels over slices of the batch: what may be cut is cut, what mixes images is not, and the numbers stay.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compiler/ir/builders.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/passes/compile.h"
+#include "tests/unit/ramp.h"
+
+namespace metac {
+namespace {
+
+constexpr int64_t images = 8, rows = 24, channels = 16;
+
+Var* input(Graph& g) { return g.add_input("x", Type{TypeKind::tensor, DType::f32, {images, rows, rows, channels}}); }
+Var* weights(Graph& g, int64_t from, int64_t to) { return g.add_constant(ramp({from, to}, 7), "", true); }
+
+// Sums over both sides of every image's positions, so that kernels cannot all be one.
+Var* layer(Graph& g, Var* x, int64_t to) { return map(g, Fn::tanh, matmul(g, x, weights(g, x->shape().back().as_int(), to))); }
+
+struct Outcome {
+  int64_t repeats = 0, arena_bytes = 0;
+};
+
+// Compiled for a machine whose last level holds a few images of the values between kernels.
+Outcome expect_reference(Graph& g) {
+  const std::vector<Tensor> inputs = {ramp({images, rows, rows, channels}, 5)};
+  const std::vector<Tensor> expected = evaluate(g, inputs);
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  options.cpu.l3_bytes = 2 << 20;
+  CompiledModel model = compile_graph(g, options);
+  Outcome outcome;
+  outcome.repeats = std::count_if(model.run.steps.begin(), model.run.steps.end(), [](const auto& step) { return step.kind == rt::StepKind::repeat; });
+  outcome.arena_bytes = model.run.arena_bytes;
+  WeightsBlock block = run_prepare(model, options.cpu);
+  for (int threads : {1, 2}) {
+    JitProgram program(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads);
+    const std::vector<Tensor> found = program.run(inputs);
+    for (size_t t = 0; t < found.size(); ++t)
+      for (int64_t k = 0; k < found[t].element_count(); ++k) EXPECT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-4) << "element " << k;
+  }
+  return outcome;
+}
+
+TEST(SliceBatches, LayersOneAfterTheOther) {
+  Graph g;
+  g.outputs = {layer(g, layer(g, layer(g, input(g), 64), 64), 8)};
+  EXPECT_GT(expect_reference(g).repeats, 0);
+}
+
+// A mean over an image's positions gates its channels (squeeze and excitation): few channels must not take the batch as lanes.
+TEST(SliceBatches, GatesOfChannels) {
+  Graph g;
+  Var* wide = layer(g, input(g), 64);
+  Var* gate = layer(g, layer(g, mean(g, wide, {1, 2}, true), 4), 64);
+  g.outputs = {layer(g, map(g, Fn::mul, wide, gate), 8)};
+  const Outcome outcome = expect_reference(g);
+  EXPECT_GT(outcome.repeats, 0);
+  EXPECT_LT(outcome.arena_bytes, images * rows * rows * 64 * 4) << "the wide value is whole";
+}
+
+// Windows of 4 x 4 positions become the first axis: image = floor(window / 36).
+TEST(SliceBatches, WindowsOfImages) {
+  Graph g;
+  Var* parts = reshape(g, layer(g, input(g), 64), {images, 6, 4, 6, 4, 64});
+  Var* windows = reshape(g, transpose(g, parts, {0, 1, 3, 2, 4, 5}), {images * 36, 16, 64});
+  Var* centred = map(g, Fn::sub, windows, mean(g, windows, {1}, true));
+  Var* merged = transpose(g, reshape(g, layer(g, centred, 64), {images, 6, 6, 4, 4, 64}), {0, 1, 3, 2, 4, 5});
+  g.outputs = {layer(g, reshape(g, merged, {images, rows, rows, 64}), 8)};
+  const Outcome outcome = expect_reference(g);
+  EXPECT_GT(outcome.repeats, 0);
+  EXPECT_LT(outcome.arena_bytes, images * rows * rows * 64 * 4) << "the wide value is whole";
+}
+
+// Images read one another: in reverse, shifted by one, by their number, and all at once.
+TEST(SliceBatches, WhatMixesImagesStaysWhole) {
+  using Mix = std::function<Var*(Graph&, Var*)>;
+  const std::vector<Mix> mixes = {
+      [](Graph& g, Var* x) { return g.reindex({x}, x->shape(), {Expr(images - 1) - axis(0), axis(1), axis(2), axis(3)}); },
+      [](Graph& g, Var* x) { return g.reindex({x}, x->shape(), {floor_mod(axis(0) + Expr(1), Expr(images)), axis(1), axis(2), axis(3)}); },
+      [](Graph& g, Var* x) { return map(g, Fn::add, x, fill(g, x->shape(), cast(axis(0), DType::f32))); },
+      [](Graph& g, Var* x) { return map(g, Fn::sub, x, mean(g, x, {0}, true)); },
+  };
+  for (const Mix& mix : mixes) {
+    Graph g;
+    Var* wide = layer(g, input(g), 64);
+    g.outputs = {layer(g, mix(g, wide), 8)};
+    expect_reference(g);
+    EXPECT_EQ(wide->shape()[0], Expr(images)) << "what is read across images was cut";
+  }
+}
+
+}  // namespace
+}  // namespace metac
