@@ -96,7 +96,7 @@ class Builder {
                                      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
     if (is_kernel_file(source))
       for (std::string& flag : compiler_flags(p_.kernel_cpus.at(source))) argv.push_back(std::move(flag));
-    if (!toolkit_.empty() && source == "src/api.cpp") argv.push_back("-isystem" + toolkit_ + "/include");
+    if (!toolkit_.empty() && (source == "src/api.cpp" || source == "src/libraries.cpp")) argv.push_back("-isystem" + toolkit_ + "/include");
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
       for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -190,6 +190,8 @@ class Builder {
     argv.insert(argv.end(), objects.begin(), objects.end());
     std::vector<std::string> libraries = {"-pthread", "-ldl", "-lm"};
     if (!toolkit_.empty()) libraries.insert(libraries.begin(), {"-L" + toolkit_ + "/lib64", "-L" + toolkit_ + "/lib", "-lcudart_static", "-lrt"});
+    for (const std::string& vendor : p_.libraries)   // linked where the toolkit has it: src/libraries.cpp looks for its header
+      if (fs::exists(toolkit_ + "/include/" + vendor + ".h")) libraries.insert(libraries.begin(), {"-l" + vendor, "-Wl,-rpath," + toolkit_ + "/lib64"});
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
     check_made(compiler_, shared, shared);

@@ -128,13 +128,17 @@ class CudaPrinter : private ValuePrinter {
     text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
     std::string arguments;
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
+    std::set<int> named;   // symbols that this side computes with
+    if (kernel_.product) visit_sizes(*kernel_.product, [&](Expr e) { add_symbols(e, named); });
+    if (!small_.empty()) {
+      named.insert(symbols_.begin(), symbols_.end());
+      for (Expr size : small_) add_symbols(size, named);
+    }
+    for (int id : named) line(concat("const int64_t n", id, " = s[", id, "];"));
+    if (kernel_.product) print_product(*kernel_.product);
     if (!small_.empty()) {
       std::string test;
       for (Expr size : small_) test += (test.empty() ? "" : " && ") + index_text(size) + " < (1 << 30)";
-      std::set<int> named = symbols_;   // sizes may name symbols that the kernel does without
-      for (Expr size : small_)
-        visit(size, [&](Expr n) { if (n->kind == ExprKind::symbol) named.insert(n->id); });
-      for (int id : named) line(concat("const int64_t n", id, " = s[", id, "];"));
       line(concat("const bool small = ", test, ";"));
       for (int id : symbols_) line(concat("const int small_n", id, " = static_cast<int>(n", id, ");"));
       for (int id : symbols_) arguments += concat("small ? (void*)&small_n", id, " : (void*)&n", id, ", ");
@@ -146,7 +150,7 @@ class CudaPrinter : private ValuePrinter {
       arguments += "&l.scratch, &l.scratch_bytes, ";
     }
     line(concat("void* arguments[] = {", arguments, "&blocks};"));
-    if (symbols_.empty() && small_.empty()) line("(void)s;");
+    if (symbols_.empty() && named.empty()) line("(void)s;");
     auto start = [&](const std::string& type) { return concat("start(device_", kernel_.name, type, ", blocks, ", kernel_.block, ", arguments, launch);"); };
     if (small_.empty()) {
       line(start(""));
@@ -155,6 +159,37 @@ class CudaPrinter : private ValuePrinter {
       line("else " + start("<int64_t>"));
     }
     text_ += "}\n";
+  }
+
+  static void add_symbols(Expr e, std::set<int>& ids) {
+    visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) ids.insert(n->id); });
+  }
+
+  static void visit_sizes(const LibraryProduct& p, const std::function<void(Expr)>& f) {
+    for (Expr e : {p.batch, p.rows, p.columns, p.steps}) f(e);
+    for (const LibraryMatrix* m : {&p.a, &p.b, &p.result, &p.residual})
+      if (m->argument >= 0) for (Expr e : {m->offset, m->batch, m->leading}) f(e);
+    if (p.bias >= 0) f(p.bias_offset);
+  }
+
+  // A vendor library is asked first.
+  void print_product(const LibraryProduct& p) {
+    auto matrix = [&](const LibraryMatrix& m) {
+      return m.argument < 0 ? std::string("{0, 0, 0}") : concat("{", index_text(m.batch), ", ", index_text(m.leading), ", ", m.by_column ? 1 : 0, "}");
+    };
+    auto address = [&](int argument, Expr offset) {
+      if (argument < 0) return std::string("nullptr");
+      return offset.is_int(0) ? concat("b[", argument, "]") : concat("(", cpp_name(p.dtype), "*)b[", argument, "] + ", index_text(offset));
+    };
+    char scale[40];
+    std::snprintf(scale, sizeof scale, "%.17g", p.scale);
+    line("// A matrix product with an epilogue: a library is asked first.");
+    line(concat("const MatrixProduct product = {", static_cast<int>(p.dtype), " /* ", name_of(p.dtype), " */, ", index_text(p.batch), ", ", index_text(p.rows), ", ", index_text(p.columns), ", ",
+                index_text(p.steps), ", ", matrix(p.a), ", ", matrix(p.b), ", ", matrix(p.result), ", ", matrix(p.residual), ", ", scale, ", ",
+                p.relu ? "relu_activation" : "no_activation", ", ", options_.tf32 ? 1 : 0, "};"));
+    line(concat("const MatrixOperands operands = {", address(p.a.argument, p.a.offset), ", ", address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
+                address(p.residual.argument, p.residual.offset), ", ", address(p.result.argument, p.result.offset), "};"));
+    line("if (multiply(product, operands, launch)) return;");
   }
 
   // ---- tree ----
@@ -257,6 +292,7 @@ KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& optio
   source.schedule = kernel.schedule;
   source.flops = kernel.flops;
   source.bytes = kernel.bytes;
+  if (kernel.product) source.library = "cublasLt";
   return source;
 }
 

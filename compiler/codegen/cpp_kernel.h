@@ -9,6 +9,7 @@ namespace metac {
 struct KernelPrinting {
   const std::vector<Symbol>* symbols = nullptr;
   int vector_bytes = 64;            // of the CPU
+  bool tf32 = false;                // of vendor libraries: float32 operands may be rounded to 10 bits of mantissa
 };
 
 KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options);

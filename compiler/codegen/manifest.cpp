@@ -1,6 +1,7 @@
 #include "compiler/codegen/manifest.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "compiler/codegen/cpu_variant.h"
 
@@ -30,6 +31,7 @@ Json kernel(const KernelSource& source, const ProjectOptions& options, const std
   Json row = {{"name", source.name}, {"file", file}, {"nodes", nodes}, {"schedule", source.schedule}};
   if (source.flops > 0) row["flops"] = source.flops;
   if (source.bytes > 0) row["bytes"] = source.bytes;
+  if (!source.library.empty()) row["library"] = source.library;
   return row;
 }
 
@@ -112,7 +114,14 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     manifest["programs"] = others;
     manifest["weights_bytes"] = weights.bytes;
   }
-  if (options.target == Target::cuda) manifest["cuda_architectures"] = options.cuda.architectures;
+  if (options.target == Target::cuda) {
+    std::set<std::string> libraries;
+    for (const LibraryProgram& p : programs)
+      for (const KernelSource& k : p.model->run.kernels)
+        if (!k.library.empty()) libraries.insert(k.library);
+    manifest["cuda_architectures"] = options.cuda.architectures;
+    manifest["libraries"] = libraries;
+  }
   // Model text that is not UTF-8 is replaced where it is wrong; control characters are escaped.
   return manifest.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }

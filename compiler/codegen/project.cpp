@@ -58,6 +58,7 @@ class Writer {
     }
     for (size_t p = 0; p < programs_.size(); ++p) write_program(p);
     if (programs_.size() > 1) write_library();
+    if (on_gpu()) write_libraries();
     project_.sources.push_back("src/api.cpp");
     weights_header();
     values_["sources"] = "";
@@ -165,6 +166,18 @@ class Writer {
                  (kernels.empty() ? "" : "using namespace " + place.kernels + ";\n\n");
     project_.files[path] = text + body + "\n}  // namespace " + name + "\n";
     project_.sources.push_back(path);
+  }
+
+  // The vendor libraries that kernels ask, each called from one source.
+  void write_libraries() {
+    std::set<std::string> names;
+    for (const LibraryProgram& p : programs_)
+      for (const KernelSource& k : p.model->run.kernels)
+        if (!k.library.empty()) names.insert(k.library);
+    if (names.empty()) return;
+    project_.libraries.assign(names.begin(), names.end());
+    project_.files["src/libraries.cpp"] = fill_template("templates/project/libraries.cpp", {{"name", name_}, {"namespace", places_[0].device}});
+    project_.sources.push_back("src/libraries.cpp");
   }
 
   // What programs share, where there are several.
@@ -305,6 +318,11 @@ class Writer {
       architectures += concat(k ? ";" : "", o_.cuda.architectures[k], k + 1 < o_.cuda.architectures.size() ? "-real" : "");
     values_["find_packages"] = on_gpu() ? "\nfind_package(CUDAToolkit REQUIRED)" : "";
     values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
+    values_["vendor_libraries"] = "";
+    for (const std::string& library : project_.libraries) {
+      values_["static_libraries"] += concat(";$<TARGET_NAME_IF_EXISTS:CUDA::", library, ">");
+      values_["vendor_libraries"] += concat(" $<TARGET_NAME_IF_EXISTS:CUDA::", library, ">");
+    }
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     fill_derivatives(per_cpu);

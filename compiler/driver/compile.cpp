@@ -21,7 +21,7 @@ namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external = "none", emit = "project", print_after, compiler, grad, train, tune_from, memory_budget;
+  std::string output, name, target = "cpu", architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad, train, tune_from, memory_budget;
   bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -39,7 +39,7 @@ void print_nodes(const Model& model) {
 }
 
 std::map<std::string, std::string> recorded(const Options& o) {
-  std::map<std::string, std::string> rows = {{"fusion", o.fusion}, {"external", o.external}};
+  std::map<std::string, std::string> rows = {{"fusion", o.fusion}, {"external", o.target == "cpu" ? "none" : o.external.empty() ? "auto" : o.external}};
   auto joined = [](const std::vector<std::string>& texts) {
     std::string all;
     for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
@@ -47,6 +47,7 @@ std::map<std::string, std::string> recorded(const Options& o) {
   };
   if (!o.grad.empty()) rows["grad"] = o.grad;
   if (o.target != "cpu") rows["target"] = o.target;
+  if (o.tf32 != "off") rows["tf32"] = o.tf32;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
   return rows;
@@ -99,6 +100,18 @@ std::vector<int> cuda_architectures(const std::string& text) {
   return numbers;
 }
 
+// On a GPU the default is all that there are. Where the toolkit lacks one, kernels do its work.
+ExternalLibraries external_libraries(const Options& o) {
+  ExternalLibraries libraries;
+  const bool gpu = o.target == "cuda";
+  if (!gpu && o.external == "cublas") throw UsageError("--external " + o.external + " is for --target cuda");
+  if (!gpu && o.tf32 != "off") throw UsageError("--tf32 is for --target cuda");
+  libraries.cublas = gpu && o.external != "none";
+  libraries.tf32 = o.tf32 == "on";
+  if (libraries.tf32 && !libraries.cublas) throw UsageError("--tf32 on is for libraries of the vendor: not with --external none");
+  return libraries;
+}
+
 std::string tuned(const Options& o, const Model& model) {
   if (o.target != "cpu") throw UsageError("--tune measures on this machine's CPU: not with --target " + o.target);
   TuneOptions options;
@@ -123,6 +136,7 @@ int run(const Options& o) {
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
   library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();
   if (o.target == "cuda") library.compile.target = Target::cuda;
+  library.compile.external = external_libraries(o);
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);
   Model model = read_model(o.model);
@@ -186,7 +200,9 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--cuda-arch", o->architectures, "GPU architectures to make machine code for, with PTX of the last; default: 80,90")->type_name("80,90,...");
-  command->add_option("--external", o->external, "vendor libraries: none, or auto")->check(CLI::IsMember({"none", "auto"}))->capture_default_str();
+  command->add_option("--external", o->external, "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), or auto (all of them; the default there)")
+      ->check(CLI::IsMember({"none", "auto", "cublas"}));
+  command->add_option("--tf32", o->tf32, "on: vendor libraries may round float32 operands to 10 bits of mantissa")->check(CLI::IsMember({"on", "off"}))->capture_default_str();
   command->add_option("--train", o->train, "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")->type_name("RECIPE.json");
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))

@@ -84,6 +84,23 @@ struct KernelArgument {
   bool shares_memory = false; // a result that takes the place of an operand, or that operand: not __restrict__
 };
 
+// What a vendor library is asked for before a GPU kernel is started (compiler/kernel/library_product.h):
+// result = relu( scale * sum of a * b + residual + bias ). Sizes and distances in elements, over symbols.
+struct LibraryMatrix {
+  int argument = -1;            // -1: there is none
+  Expr offset, batch, leading;  // of its first element; from one matrix to the next; between rows
+  bool by_column = false;       // `leading` is between columns, and rows are neighbours
+};
+struct LibraryProduct {
+  DType dtype = DType::f32;     // of everything; sums are float32
+  Expr batch, rows, columns, steps;
+  LibraryMatrix a, b, result, residual;
+  int bias = -1;                // argument: an element for each column; -1: none
+  Expr bias_offset;
+  double scale = 1;
+  bool relu = false;
+};
+
 struct Kernel {
   std::string name;
   std::vector<KernelArgument> arguments;
@@ -94,6 +111,7 @@ struct Kernel {
   std::vector<std::string> schedule;   // transforms applied
   std::vector<int> nodes;
   int block = 0;                // threads of a block; 0: for the CPU
+  std::optional<LibraryProduct> product;
   double cost = 1;              // estimated ns of one parallel iteration
   double flops = 0, bytes = 0;
 

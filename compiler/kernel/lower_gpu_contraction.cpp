@@ -8,6 +8,7 @@
 // a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
 #include <algorithm>
 
+#include "compiler/kernel/library_product.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/kernel/stage_lowering.h"
@@ -47,6 +48,8 @@ class GpuContraction : private StageLowering {
     order_loops(stage_);
     if (!find_factors() || !find_sides()) return std::nullopt;
     collapse_sides();
+    if (context_.library_products)
+      kernel_.product = match_library_product({batch_, rows_.loops, columns_.loops, stage_.reduced, rows_.factor, columns_.factor, stage_.epilogue, stage_.offset, stage_.target, accumulator_}, kernel_.arguments);
     build(d);
     return std::move(kernel_);
   }

@@ -57,6 +57,7 @@ struct LoweringContext {
   std::function<Var*(int)> var;     // by id
   int vector_bytes = 64;
   int64_t l2_bytes = 1 << 20;
+  bool library_products = false;    // GPU kernels that are matrix products say so (Kernel::product)
 };
 
 Kernel lower_group(const Group& group, const LoweringContext& context);

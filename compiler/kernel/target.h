@@ -22,4 +22,10 @@ struct CudaTarget {
   std::vector<int> architectures = {80, 90};
 };
 
+// Vendor libraries that a GPU library may call where they know the case.
+struct ExternalLibraries {
+  bool cublas = false;             // cuBLASLt: matrix products
+  bool tf32 = false;               // in which float32 operands may be rounded to 10 bits of mantissa
+};
+
 }  // namespace metac

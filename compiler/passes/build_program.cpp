@@ -37,6 +37,7 @@ class ProgramBuilder {
     context_.layouts = request.layouts;
     context_.vector_bytes = request.options->cpu.vector_bytes;
     context_.l2_bytes = request.options->cpu.l2_bytes;
+    context_.library_products = request.target == Target::cuda && request.options->external.cublas;
     context_.var = [this](int id) { return vars_.at(static_cast<size_t>(id)); };
   }
 
@@ -294,7 +295,7 @@ class ProgramBuilder {
     kernel.flops = work.operations;
     kernel.bytes = work.bytes;
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
-    KernelSource source = print_kernel(kernel, {&graph_.symbols, r_.options->cpu.vector_bytes});
+    KernelSource source = print_kernel(kernel, {&graph_.symbols, r_.options->cpu.vector_bytes, r_.options->external.tf32});
     source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
     auto [found, fresh] = kernel_ids_.emplace(kernel_key(source), static_cast<int>(program_.kernels.size()));
     std::string name = source.name;

@@ -18,6 +18,7 @@ enum class Fusion { paper, greedy, best };
 struct CompileOptions {
   Target target = Target::cpu;
   CpuTarget cpu;
+  ExternalLibraries external;        // of a GPU's program
   Fusion fusion = Fusion::best;
   int winograd = 4;                  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
   Choices* choices = nullptr;        // decisions to be taken another way than the analytic model would; it hears what there was to decide

@@ -11,8 +11,23 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
+// A vendor library as a context has it open: handle, workspace, what was measured.
+class LibraryState {
+ public:
+  virtual ~LibraryState() {}
+};
+struct Libraries {
+  Libraries() = default;
+  Libraries(const Libraries&) = delete;
+  Libraries& operator=(const Libraries&) = delete;
+  ~Libraries() { delete blas; }
+  LibraryState* blas = nullptr;
+  bool no_blas = false;   // it could not be opened
+};
+
 struct DeviceLaunch {
   cudaStream_t stream;
+  Libraries* libraries;
   void* scratch;          // device memory
   int64_t scratch_bytes;  // of it for each block
   cudaError_t status;     // set by the launch

@@ -55,6 +55,60 @@ class DeviceBlock {
   int64_t capacity_ = 0;
 };
 
+// Memory of the host that the device copies to and from directly.
+class PinnedBlock {
+ public:
+  PinnedBlock() = default;
+  PinnedBlock(const PinnedBlock&) = delete;
+  PinnedBlock& operator=(const PinnedBlock&) = delete;
+  ~PinnedBlock() { release(); }
+
+  void* data() const { return data_; }
+
+  bool reserve(int64_t bytes) {
+    if (bytes <= capacity_ && data_ != nullptr) return true;
+    if (bytes < 0 || bytes > most_bytes) return false;
+    release();
+    const int64_t size = align_up(bytes > 0 ? bytes : 1);
+    if (cudaHostAlloc(&data_, static_cast<size_t>(size), cudaHostAllocDefault) != cudaSuccess) {
+      cudaGetLastError();
+      data_ = nullptr;
+      return false;
+    }
+    capacity_ = size;
+    return true;
+  }
+
+ private:
+  void release() {
+    if (data_ != nullptr) cudaFreeHost(data_);
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+  void* data_ = nullptr;
+  int64_t capacity_ = 0;
+};
+
+class CudaGraph {
+ public:
+  CudaGraph() = default;
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  ~CudaGraph() { forget(); }
+
+  bool made() const { return graph_ != nullptr; }
+  cudaError_t make(cudaGraph_t from) { return cudaGraphInstantiate(&graph_, from, 0); }
+  cudaError_t launch(cudaStream_t stream) const { return cudaGraphLaunch(graph_, stream); }
+  // What still runs of it runs to its end.
+  void forget() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    graph_ = nullptr;
+  }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 class CudaDevice {
  public:
   CudaDevice() = default;
@@ -120,21 +174,50 @@ class CudaDevice {
     const cudaError_t status = cudaLaunchHostFunc(stream_, done, user);
     return status == cudaSuccess || cuda_failed(failure, "asking to be called", status);
   }
+  // What is started from now on is recorded instead. False: it cannot be.
+  bool begin_recording() {
+    asked_stream_ = stream_;
+    stream_ = own_stream_;
+    if (cudaStreamBeginCapture(own_stream_, cudaStreamCaptureModeThreadLocal) == cudaSuccess) return true;
+    cudaGetLastError();
+    stream_ = asked_stream_;
+    return false;
+  }
+  bool end_recording(CudaGraph& graph) {
+    cudaGraph_t recorded = nullptr;
+    cudaError_t status = cudaStreamEndCapture(own_stream_, &recorded);
+    stream_ = asked_stream_;
+    if (status == cudaSuccess && recorded != nullptr) status = graph.make(recorded);
+    if (recorded != nullptr) cudaGraphDestroy(recorded);
+    if (status != cudaSuccess) cudaGetLastError();
+    return status == cudaSuccess && graph.made();
+  }
   int number() const { return device_; }
+  Libraries* libraries() { return &libraries_; }
   cudaStream_t stream() const { return stream_; }
 
  private:
   int device_ = 0;
-  cudaStream_t own_stream_ = nullptr, stream_ = nullptr;
+  cudaStream_t own_stream_ = nullptr, stream_ = nullptr, asked_stream_ = nullptr;
   cudaEvent_t left_ = nullptr;         // the end of the last run that was not waited for,
   cudaStream_t left_on_ = nullptr;     // on this stream
   DeviceBlock weights_;
+  Libraries libraries_;
 };
 
 template <>
 struct Place<CudaDevice> {
   using Memory = DeviceBlock;
-  static constexpr bool separate = true;
+  using HostMemory = PinnedBlock;
+  using Graph = CudaGraph;
+  static constexpr bool separate = true, records = true;
+
+  static bool begin_recording(CudaDevice& device) { return device.begin_recording(); }
+  static bool end_recording(CudaDevice& device, CudaGraph& graph) { return device.end_recording(graph); }
+  static bool replay(CudaDevice& device, const CudaGraph& graph, Failure& failure) {
+    const cudaError_t status = graph.launch(device.stream());
+    return status == cudaSuccess || cuda_failed(failure, "starting a recorded run", status);
+  }
 
   static bool enter(CudaDevice& device, Failure& failure) { return device.begin(failure); }
   static bool wait(CudaDevice& device, Failure& failure) {
@@ -168,7 +251,7 @@ struct Place<CudaDevice> {
     return move(device, to, from, bytes, cudaMemcpyDeviceToHost, failure) && wait(device, failure);
   }
   static bool launch(CudaDevice& device, LaunchRequest& r, Failure& failure) {
-    DeviceLaunch launch{device.stream(), r.scratch, r.scratch_bytes, cudaSuccess};
+    DeviceLaunch launch{device.stream(), device.libraries(), r.scratch, r.scratch_bytes, cudaSuccess};
     r.kernel(r.buffers, r.symbols, &launch, 0, r.iterations);
     return launch.status == cudaSuccess || cuda_failed(failure, "starting a kernel", launch.status);
   }

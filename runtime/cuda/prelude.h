@@ -16,6 +16,7 @@
 #include "../device/math.h"
 #include "../device/dot.h"
 #include "launch.h"
+#include "matrix_product.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 

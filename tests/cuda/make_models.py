@@ -2,6 +2,7 @@
 knows them): large enough that contractions are tiled, rows shared by a block and scatters owned by threads."""
 import pathlib
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -14,7 +15,7 @@ def values(*shape):
     return random.standard_normal(shape).astype(np.float32)
 
 
-def write(folder, name, nodes, inputs, outputs=("y",), constants=None, opset=17):
+def write(folder, name, nodes, inputs, outputs=("y",), constants=None, opset=17, dtype=FLOAT):
     """`inputs`: {name: array}; `constants`: {name: array}, parameters of the model."""
     typed = lambda key, a: helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
     graph = helper.make_graph(
@@ -22,7 +23,7 @@ def write(folder, name, nodes, inputs, outputs=("y",), constants=None, opset=17)
         [numpy_helper.from_array(np.asarray(a), k) for k, a in (constants or {}).items()])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     for output in model.graph.output:
-        output.type.tensor_type.elem_type = FLOAT
+        output.type.tensor_type.elem_type = dtype
     case = folder / name
     (case / "test_data_set_0").mkdir(parents=True, exist_ok=True)
     onnx.save(model, case / "model.onnx")
@@ -60,6 +61,20 @@ def products(folder):
     write(folder, "attention", nodes, {"q": values(2, 2, 37, 24), "k": values(2, 2, 41, 24), "v": values(2, 2, 41, 24)})
 
 
+def library_products(folder):
+    """What cuBLASLt knows: transpositions, batches, bias, residual, relu, half types."""
+    write(folder, "gemm_bias", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], alpha=0.5)], {"x": values(48, 40)}, constants={"w": values(40, 64), "b": values(64)})
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["a"]), helper.make_node("Add", ["a", "r"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    write(folder, "gemm_residual_relu", nodes, {"x": values(3, 16, 40), "r": values(3, 16, 64)}, constants={"w": values(40, 64), "b": values(64)})
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["m"], transA=1, transB=1), helper.make_node("Relu", ["m"], ["y"])]
+    write(folder, "gemm_transposed_relu", nodes, {"x": values(24, 33)}, constants={"w": values(50, 24), "b": values(50)})
+    write(folder, "conv_1x1", [helper.make_node("Conv", ["x", "w"], ["y"])], {"x": values(2, 24, 6, 7)}, constants={"w": values(32, 24, 1, 1)})
+    write(folder, "matmul_batches", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(3, 4, 20, 24), "w": values(3, 4, 24, 18)})
+    for word, kind, dtype in (("float16", np.float16, TensorProto.FLOAT16), ("bfloat16", ml_dtypes.bfloat16, TensorProto.BFLOAT16)):
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+        write(folder, f"matmul_{word}", nodes, {"x": values(32, 48).astype(kind)}, constants={"w": values(48, 40).astype(kind), "b": values(40).astype(kind)}, dtype=dtype)
+
+
 def data_dependent(folder):
     nodes = [helper.make_node("Flatten", ["x"], ["f"], axis=0), helper.make_node("Squeeze", ["f"], ["v"]), helper.make_node("Relu", ["v"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]),
              helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
@@ -79,6 +94,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, products, data_dependent):
+    for maker in (convolutions, rows, products, library_products, data_dependent):
         maker(folder)
     return folder

@@ -1,9 +1,10 @@
-// run_on_shim [--open | --grad ORDER] [--sample N --seed S] [--keep DIR] DIR...
+// run_on_shim [--external] [--open | --grad ORDER] [--sample N --seed S] [--keep DIR] DIR...
 // Runs ONNX-style case folders through the CUDA target on the stand-in toolkit of tests/cuda/toolkit: kernels are lowered and
 // printed for a GPU, compiled as C++, and a program's steps are walked by the executor of CUDA libraries. Every case runs
 // three times with threads and blocks in different orders; the bits must agree (races), and the numbers must be the
 // expected ones: those of the case, the reference evaluator's where it has none, or (--grad) the evaluator's for the
-// derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open. --keep
+// derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open. --external asks the vendor's
+// libraries first, --tf32 with float32 rounded. --keep
 // leaves the sources in DIR and names what is skipped.
 // Ends with 'N passed, N failed, N skipped'; skipped is what the compiler refuses. Exit status 3 on a failure.
 #include <dlfcn.h>
@@ -55,7 +56,7 @@ using namespace metac;
 namespace {
 
 struct Options {
-  bool open = false;
+  bool open = false, external = false, tf32 = false;
   int order = 0;
   std::string keep;
 };
@@ -162,6 +163,7 @@ void compile(Case& c, const Options& options) {
     CompileOptions compile;
     compile.cpu = cpu_target("native");
     compile.target = Target::cuda;
+    compile.external = {options.external, options.tf32};
     c.compiled = compile_graph(*graph, compile);
     double work = 0;
     for (const KernelSource& kernel : c.compiled.run.kernels) work += kernel.flops;
@@ -180,8 +182,9 @@ void compile(Case& c, const Options& options) {
 }
 
 // One source with the kernels of all cases, each in a namespace of its own.
-std::string source_of(const std::vector<Case>& cases) {
-  std::string text = "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
+std::string source_of(const std::vector<Case>& cases, const Options& options) {
+  std::string text = options.external ? "#include \"runtime/cuda/cublas.h\"\n" : "";
+  text += "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
   text += "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = &shim_run;\n";
   for (size_t k = 0; k < cases.size(); ++k) {
     text += concat("namespace metac_runtime {\nnamespace case", k, " {\n");
@@ -293,7 +296,7 @@ void run_batch(std::vector<Case>& cases, const Options& options, int number) {
   if (options.keep.empty() && !mkdtemp(folder.data())) fail("no temporary folder");
   fs::create_directories(folder);
   const std::string source = concat(folder, "/batch_", number, ".cu"), object = concat(folder, "/batch_", number, ".so");
-  write_file(source, source_of(cases));
+  write_file(source, source_of(cases, options));
   const std::string root = METAC_SOURCE_DIR;
   const std::string command = concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' -shared '", source, "' -o '", object, "' 2>&1");
   void* library = std::system(command.c_str()) == 0 ? dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
@@ -319,6 +322,8 @@ int main(int argc, char** argv) {
     const std::string word = argv[k];
     auto next = [&] { return k + 1 < argc ? argv[++k] : ""; };
     if (word == "--open") options.open = true;
+    else if (word == "--external") options.external = true;
+    else if (word == "--tf32") options.tf32 = true;
     else if (word == "--grad") options.order = std::atoi(next());
     else if (word == "--sample") sample = static_cast<size_t>(std::atoi(next()));
     else if (word == "--seed") seed = static_cast<unsigned>(std::atoi(next()));

@@ -1,10 +1,12 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
-// says. So a program that waits for too little reads what is not there yet.
+// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_CALLS=FILE: a line for each start of a
+// graph and each call of a library.
 #pragma once
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 enum cudaError_t {
@@ -20,7 +23,8 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
-enum { cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+enum { cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 struct uint3 { unsigned x, y, z; };
 struct dim3 {
@@ -40,7 +44,7 @@ struct shim_graph {
   std::vector<shim::Work> works;
 };
 struct shim_event {
-  std::shared_ptr<bool> done;   // null: never recorded
+  std::shared_ptr<double> done; // null: never recorded; 0: not yet reached; else seconds
   struct shim_stream* stream;
 };
 struct shim_stream {
@@ -63,6 +67,15 @@ inline bool fails() {
 inline int devices() {
   const char* text = std::getenv("METAC_SHIM_DEVICES");
   return text == nullptr ? 1 : std::atoi(text);
+}
+
+inline void note_call(const std::string& line) {
+  const char* path = std::getenv("METAC_SHIM_CALLS");
+  if (path == nullptr) return;
+  if (std::FILE* file = std::fopen(path, "a")) {
+    std::fprintf(file, "%s\n", line.c_str());
+    std::fclose(file);
+  }
 }
 
 // ---- memory ----
@@ -207,20 +220,26 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  auto done = std::make_shared<bool>(false);
+  auto done = std::make_shared<double>(0);
   *event = {done, stream};
-  return shim::put(stream, [done] { *done = true; });
+  return shim::put(stream, [done] { *done = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); });
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  return event->done == nullptr || *event->done ? cudaSuccess : shim::wait_for(event->stream);
+  return event->done == nullptr || *event->done != 0 ? cudaSuccess : shim::wait_for(event->stream);
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  if (event->done == nullptr || *event->done) return cudaSuccess;
+  if (event->done == nullptr || *event->done != 0) return cudaSuccess;
   return shim::put(stream, [at = *event] {
-    if (!*at.done) shim::drain(at.stream);
+    if (*at.done == 0) shim::drain(at.stream);
   });
+}
+
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (shim::fails() || begin->done == nullptr || end->done == nullptr || *begin->done == 0 || *end->done == 0) return cudaErrorInvalidValue;
+  *milliseconds = static_cast<float>((*end->done - *begin->done) * 1e3);
+  return cudaSuccess;
 }
 
 // ---- memory ----
@@ -314,6 +333,10 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
   stream->captured = new shim_graph;
   return cudaSuccess;
 }
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = shim::real(stream)->captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = stream->captured;
   stream->captured = nullptr;
@@ -337,6 +360,7 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
+  shim::note_call("graph of " + std::to_string(graph->works.size()));
   return shim::put(stream, [works = graph->works] {
     for (const shim::Work& work : works) work();
   });

@@ -1,0 +1,22 @@
+// Sums of products that a vendor library computes as well: a (batched) product of two matrices of float32, float16 or
+// bfloat16 with an epilogue that libraries know (scale, residual, bias, relu). Recognised on the lowered contraction, by
+// strides alone: matrix products of any transposition, 1x1 convolutions, einsums and all their gradients are the same here.
+#pragma once
+#include <optional>
+
+#include "compiler/kernel/loop_tree.h"
+
+namespace metac {
+
+// A contraction as lower_gpu_contraction has it: kept loops by who reads them, factors and the store at element offsets.
+struct ProductLoops {
+  std::vector<Loop> batch, rows, columns, steps;
+  Expr a, b;                   // the factors: of rows and of columns
+  Expr epilogue, offset;       // of the store
+  int target = 0, accumulator = 0;
+};
+
+// Nothing where it is none of these.
+std::optional<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments);
+
+}  // namespace metac

@@ -1,0 +1,176 @@
+// Matrix products by cuBLASLt. A context opens the library at its first product and keeps, for every product that it meets,
+// how it is computed: of the algorithms that cuBLASLt proposes the one that was fastest when each ran a few times, on this
+// GPU, at the first run. A run that follows allocates nothing and measures nothing.
+#pragma once
+#include <cublasLt.h>
+
+#include <cstring>
+#include <new>
+
+#include "matrix_product.h"
+#include "place.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+class CublasLt : public LibraryState {
+ public:
+  static constexpr int64_t workspace_bytes = int64_t{32} << 20;   // of the context, for whatever product runs
+  static constexpr int most_candidates = 8, repetitions = 3;
+
+  ~CublasLt() override {
+    while (plans_ != nullptr) {
+      Plan* const next = plans_->next;
+      delete plans_;
+      plans_ = next;
+    }
+    if (handle_ != nullptr) cublasLtDestroy(handle_);
+  }
+
+  bool open() { return cublasLtCreate(&handle_) == CUBLAS_STATUS_SUCCESS && workspace_.reserve(workspace_bytes); }
+
+  bool multiply(const MatrixProduct& product, const MatrixOperands& o, DeviceLaunch& launch) {
+    const int64_t alignment = alignment_of(o);
+    Plan* plan = plans_;
+    while (plan != nullptr && (plan->alignment != alignment || plan->has_bias != (o.bias != nullptr) || std::memcmp(&plan->product, &product, sizeof product) != 0)) plan = plan->next;
+    if (plan == nullptr) {
+      plan = new (std::nothrow) Plan;
+      if (plan == nullptr) return false;
+      plan->product = product;
+      plan->alignment = alignment;
+      plan->has_bias = o.bias != nullptr;
+      plan->next = plans_;
+      plans_ = plan;
+      plan->usable = describe(*plan) && choose(*plan, o, launch.stream);
+    }
+    plan->usable = plan->usable && run(*plan, o, plan->algorithm, launch.stream);
+    return plan->usable;
+  }
+
+ private:
+  struct Plan {
+    MatrixProduct product;
+    int64_t alignment = 0;
+    bool has_bias = false, usable = false;
+    cublasLtMatmulDesc_t operation = nullptr;
+    cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;
+    cublasLtMatmulAlgo_t algorithm;
+    Plan* next = nullptr;
+
+    ~Plan() {
+      if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+      for (cublasLtMatrixLayout_t layout : {a, b, c, d})
+        if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+    }
+  };
+
+  // The power of two, 256 at most, that all addresses are a multiple of: algorithms ask for one.
+  static int64_t alignment_of(const MatrixOperands& o) {
+    uintptr_t bits = 256;
+    for (const void* p : {o.a, o.b, o.bias, o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
+    return static_cast<int64_t>(bits & (~bits + 1));
+  }
+
+  static cudaDataType_t type_of(const MatrixProduct& p) {
+    return p.dtype == static_cast<int64_t>(ScalarType::f32) ? CUDA_R_32F : p.dtype == static_cast<int64_t>(ScalarType::f16) ? CUDA_R_16F : CUDA_R_16BF;
+  }
+
+  // cuBLASLt counts by columns: it computes the transposed result, so b is its first matrix and rows are its columns.
+  static bool make_layout(const MatrixProduct& p, const MatrixProduct::Matrix& m, int64_t rows, int64_t columns, cublasLtMatrixLayout_t* layout) {
+    const int64_t inner = m.by_column != 0 ? rows : columns, outer = m.by_column != 0 ? columns : rows;
+    if (m.leading < inner || inner < 1 || outer < 1) return false;
+    const int32_t count = static_cast<int32_t>(p.batch);
+    return cublasLtMatrixLayoutCreate(layout, type_of(p), static_cast<uint64_t>(inner), static_cast<uint64_t>(outer), m.leading) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch, sizeof m.batch) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  static bool describe(Plan& plan) {
+    const MatrixProduct& p = plan.product;
+    if (p.batch < 1 || p.batch > INT32_MAX || p.result.by_column != 0 || p.residual.by_column != 0) return false;
+    const bool f32 = type_of(p) == CUDA_R_32F;
+    if (cublasLtMatmulDescCreate(&plan.operation, f32 && p.tf32 != 0 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return false;
+    const cublasOperation_t first = p.b.by_column != 0 ? CUBLAS_OP_T : CUBLAS_OP_N, second = p.a.by_column != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const bool relu = p.activation == relu_activation;
+    const cublasLtEpilogue_t epilogue = plan.has_bias ? (relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS) : relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+    return cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) == CUBLAS_STATUS_SUCCESS &&
+           make_layout(p, p.b, p.steps, p.columns, &plan.a) && make_layout(p, p.a, p.rows, p.steps, &plan.b) &&
+           make_layout(p, p.residual.leading > 0 ? p.residual : p.result, p.rows, p.columns, &plan.c) && make_layout(p, p.result, p.rows, p.columns, &plan.d);
+  }
+
+  static bool set_bias(Plan& plan, const MatrixOperands& o) {
+    return o.bias == nullptr || cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.bias, sizeof o.bias) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  // What cuBLASLt proposes, the best guess first; the fastest of it where it can be tried.
+  bool choose(Plan& plan, const MatrixOperands& o, cudaStream_t stream) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    if (!set_bias(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
+    const uint64_t bytes = workspace_bytes;
+    const uint32_t alignment = static_cast<uint32_t>(plan.alignment);
+    bool good = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes) == CUBLAS_STATUS_SUCCESS;
+    for (cublasLtMatmulPreferenceAttributes_t attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      good = good && cublasLtMatmulPreferenceSetAttribute(preference, attribute, &alignment, sizeof alignment) == CUBLAS_STATUS_SUCCESS;
+    cublasLtMatmulHeuristicResult_t candidates[most_candidates];
+    int count = 0;
+    good = good && cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.a, plan.b, plan.c, plan.d, preference, most_candidates, candidates, &count) == CUBLAS_STATUS_SUCCESS;
+    cublasLtMatmulPreferenceDestroy(preference);
+    if (!good || count < 1) return false;
+    plan.algorithm = candidates[0].algo;
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
+    // A product that adds to what stands in the result's memory can run once only.
+    if (count == 1 || o.residual == o.result || cudaStreamIsCapturing(stream, &capture) != cudaSuccess || capture != cudaStreamCaptureStatusNone) return true;
+    cudaEvent_t begin = nullptr, end = nullptr;
+    float best = 0;
+    if (cudaEventCreateWithFlags(&begin, cudaEventDefault) == cudaSuccess && cudaEventCreateWithFlags(&end, cudaEventDefault) == cudaSuccess)
+      for (int k = 0; k < count; ++k) {
+        const float time = candidates[k].state == CUBLAS_STATUS_SUCCESS ? time_of(plan, o, candidates[k].algo, stream, begin, end) : -1;
+        if (time < 0 || (best > 0 && time >= best)) continue;
+        best = time;
+        plan.algorithm = candidates[k].algo;
+      }
+    if (begin != nullptr) cudaEventDestroy(begin);
+    if (end != nullptr) cudaEventDestroy(end);
+    cudaGetLastError();
+    return true;
+  }
+
+  // Milliseconds; negative: it failed.
+  float time_of(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, cudaEvent_t begin, cudaEvent_t end) {
+    float time = 0;
+    bool good = run(plan, o, algorithm, stream) && cudaEventRecord(begin, stream) == cudaSuccess;
+    for (int k = 0; k < repetitions; ++k) good = good && run(plan, o, algorithm, stream);
+    good = good && cudaEventRecord(end, stream) == cudaSuccess && cudaEventSynchronize(end) == cudaSuccess && cudaEventElapsedTime(&time, begin, end) == cudaSuccess;
+    return good ? time : -1;
+  }
+
+  bool run(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) {
+    const float scale = static_cast<float>(plan.product.scale), kept = o.residual != nullptr ? 1.0f : 0.0f;
+    return set_bias(plan, o) && cublasLtMatmul(handle_, plan.operation, &scale, o.b, plan.a, o.a, plan.b, &kept, o.residual != nullptr ? o.residual : o.result, plan.c, o.result,
+                                               plan.d, &algorithm, workspace_.data(), static_cast<size_t>(workspace_bytes), stream) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  cublasLtHandle_t handle_ = nullptr;
+  DeviceBlock workspace_;
+  Plan* plans_ = nullptr;
+};
+
+bool multiply(const MatrixProduct& product, const MatrixOperands& operands, void* launch) {
+  DeviceLaunch& l = *static_cast<DeviceLaunch*>(launch);
+  LibraryState*& state = l.libraries->blas;
+  if (state == nullptr) {
+    if (l.libraries->no_blas) return false;
+    CublasLt* const blas = new (std::nothrow) CublasLt;
+    if (blas == nullptr || !blas->open()) {
+      delete blas;
+      l.libraries->no_blas = true;
+      return false;
+    }
+    state = blas;
+  }
+  return static_cast<CublasLt*>(state)->multiply(product, operands, l);
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE
