@@ -33,6 +33,9 @@ struct StepTime {
 
 // `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU what the caller has on the host is copied
 // to and fro, and so is what an external routine reads and writes.
+template <class Graph>
+struct Recording;
+
 template <class Device>
 class ExecutorOn {
  public:
@@ -93,6 +96,9 @@ class ExecutorOn {
   bool take_inputs(const InputView* inputs, int32_t count);
   bool read_value(int32_t buffer, int64_t element, int64_t* value, const char* what);
 
+  bool is_repeatable() const;
+  bool run_program();
+  bool run_repeatable();
   bool run_steps(int32_t begin, int32_t end);
   bool run_step(const Step& step);
   bool run_watched(int32_t i);
@@ -130,10 +136,13 @@ class ExecutorOn {
   Array<void*> result_data_;              // per output
   Array<char> in_place_;                  // per output: the caller gave memory that kernels write where it is
   Memory arena_, scratch_, staging_;
-  Array<Block> host_results_;             // on a GPU, per output: where the caller gave no memory
+  Array<typename Here::HostMemory> host_results_;  // on a GPU, per output: where the caller gave no memory
   Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0, draws_ = 0;
-  bool planned_ = false, detached_ = false;
+  bool planned_ = false, detached_ = false, repeatable_ = false;
+  static constexpr int32_t recording_count = Here::records ? 2 : 1;
+  Recording<typename Here::Graph> recordings_[recording_count];
+  int32_t next_recording_ = 0;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
   NonFiniteWatch* watch_ = nullptr;
@@ -149,5 +158,6 @@ using Executor = ExecutorOn<ThreadPool>;
 
 #include "executor_bind.h"
 #include "executor_external.h"
+#include "executor_replay.h"
 #include "executor_run.h"
 #include "executor_watch.h"

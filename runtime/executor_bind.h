@@ -33,6 +33,7 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
       return failure_.status;
     }
   }
+  repeatable_ = is_repeatable();
   return Status::ok;
 }
 

@@ -14,7 +14,7 @@ Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, con
   if (good && output_count != p.output_count)
     good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
   good = good && Here::enter(*device_, failure_) && take_inputs(inputs, input_count);
-  good = good && place_outputs(outputs) && place_buffers() && run_steps(0, p.top_level_steps) && deliver(outputs);
+  good = good && place_outputs(outputs) && place_buffers() && run_program() && deliver(outputs);
   if (Failure unused; !good) Here::leave(*device_, unused);  // what has begun is not waited for
   const Status status = failure_.status;
   running_.store(false, std::memory_order_release);

@@ -23,7 +23,10 @@ struct Place;
 template <>
 struct Place<ThreadPool> {
   using Memory = Block;
+  using HostMemory = Block;
   static constexpr bool separate = false;  // values are where the caller can reach them
+  static constexpr bool records = false;   // runs that repeat are started as one (executor_replay.h)
+  struct Graph {};
 
   static bool enter(ThreadPool&, Failure&) { return true; }
   static bool wait(ThreadPool&, Failure&) { return true; }

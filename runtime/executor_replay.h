@@ -1,0 +1,73 @@
+// Executor, runs that repeat. A GPU starts kernels one by one more slowly than it runs small ones, so where a run finds the
+// same memory and the same shapes as an earlier one, its steps are recorded (a CUDA graph) and from then on started
+// as one. What the caller has on the host is copied before and behind. Programs in which the host looks at data while
+// running (symbols bound on the way, branches, loops, routines) are not recorded.
+#pragma once
+#include "executor.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// A program's steps for certain memory, of which a device keeps a few: callers that change between two buffers repeat.
+template <class Graph>
+struct Recording {
+  Array<void*> data;         // per buffer
+  Array<int64_t> symbols;    // per source
+  void* scratch = nullptr;
+  bool used = false;         // a run with these has been; `graph` is made at the second
+  Graph graph;
+};
+
+template <class Device>
+bool ExecutorOn<Device>::is_repeatable() const {
+  for (int32_t i = 0; i < program_->top_level_steps; ++i)
+    switch (program_->steps[i].kind) {
+      case StepKind::launch: case StepKind::copy: case StepKind::assign: case StepKind::repeat: case StepKind::check: break;
+      default: return false;
+    }
+  for (int32_t i = 0; i < program_->buffer_count; ++i)
+    if (program_->buffers[i].late) return false;
+  return true;
+}
+
+template <class Device>
+bool ExecutorOn<Device>::run_program() {
+  if constexpr (Here::records) {
+    if (repeatable_ && times_ == nullptr && watch_ == nullptr) return run_repeatable();
+  }
+  return run_steps(0, program_->top_level_steps);
+}
+
+template <class Device>
+bool ExecutorOn<Device>::run_repeatable() {
+  const Program& p = *program_;
+  const auto same_symbols = [&](const auto& r) {
+    for (int32_t k = 0; k < p.source_count; ++k)
+      if (r.symbols[k] != symbols_[p.sources[k].symbol]) return false;
+    return true;
+  };
+  const size_t bytes = static_cast<size_t>(p.buffer_count) * sizeof(void*);
+  for (auto& r : recordings_) {
+    if (!r.used || r.scratch != scratch_.data() || std::memcmp(r.data.data(), data_.data(), bytes) != 0 || !same_symbols(r)) continue;
+    if (r.graph.made()) return Here::replay(*device_, r.graph, failure_);
+    if (Here::begin_recording(*device_)) {
+      const bool good = run_steps(0, p.top_level_steps);
+      if (Here::end_recording(*device_, r.graph) && good) return Here::replay(*device_, r.graph, failure_);
+      failure_.clear();
+    }
+    repeatable_ = false;  // this driver does not: step by step from now on
+    return run_steps(0, p.top_level_steps);
+  }
+  if (!run_steps(0, p.top_level_steps)) return false;
+  auto& r = recordings_[next_recording_];
+  next_recording_ = (next_recording_ + 1) % recording_count;
+  r.used = false;
+  r.graph.forget();
+  if (r.data.size() == 0 && (!r.data.allocate(p.buffer_count) || !r.symbols.allocate(p.source_count))) return true;
+  std::memcpy(r.data.data(), data_.data(), bytes);
+  for (int32_t k = 0; k < p.source_count; ++k) r.symbols[k] = symbols_[p.sources[k].symbol];
+  r.scratch = scratch_.data();
+  r.used = true;
+  return true;
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE
