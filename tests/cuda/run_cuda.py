@@ -11,6 +11,7 @@ runtime failing once and without a device. With nvcc: generated projects compile
 that there is no device. Needs numpy and onnx. The last line is 'N passed, N failed, N skipped'.
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -58,9 +59,9 @@ class Checks:
         self.stand_in = {**os.environ, "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped = 0
 
-    def run_on_shim(self, *options, all_pass=False):
+    def run_on_shim(self, *options, all_pass=False, **environment):
         """The numbers of passed, failed and skipped cases; what failed is an exception."""
-        status, said = command(self.shim, *options, status=None)
+        status, said = command(self.shim, *options, status=None, env={**os.environ, **environment})
         counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", said, re.MULTILINE)
         expect(counts and status == 0 and int(counts[2]) == 0, "\n".join(said.splitlines()[-15:]))
         passed, skipped = int(counts[1]), int(counts[3])
@@ -80,6 +81,39 @@ class Checks:
     def second_derivatives(self):
         names = ("conv_3x3_stride_1_groups_1", "conv_3x3_stride_2_groups_1", "attention", "layer_norm", "softmax_100")
         return self.run_on_shim("--grad", "2", *(self.models / name for name in names), all_pass=True)
+
+    # The vendor's libraries stand in too: by plain loops, and a note of each call.
+    def noted(self, *options, **environment):
+        """Runs models with --external; how many cases there were and the lines of what was called."""
+        notes = self.work / f"calls {len(list(self.work.glob('calls *')))}"
+        said = self.run_on_shim("--external", *options, all_pass=True, METAC_SHIM_CALLS=str(notes), **environment)
+        return said, notes.read_text().splitlines() if notes.exists() else []
+
+    def library_products(self):
+        said, calls = self.noted(self.models)
+        products = [line for line in calls if line.startswith("product")]
+        for part in ("epilogue 4", "epilogue 6", "residual", "type 2", "type 14", "product 12 x", "product 1 x"):
+            expect(any(part in line for line in products), f"no product with '{part}' among\n" + "\n".join(sorted(set(products))))
+        expect(not any("tf32" in line for line in products), "TF32 that nobody asked for")
+        expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
+        _, calls = self.noted("--tf32", self.models / "gemm_bias")
+        expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
+        return f"{said}, {len(set(products))} kinds of product"
+
+    def library_products_of_derivatives(self):
+        names = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu")
+        said, calls = self.noted("--grad", "1", *(self.models / name for name in names))
+        expect(len({line for line in calls if line.startswith("product")}) >= 8, "\n".join(sorted(set(calls))))
+        said, calls = self.noted("--open", *(self.models / name for name in names))
+        expect(any(line.startswith("product") for line in calls), "no product with open dims")
+        return said
+
+    def libraries_that_cannot(self):
+        """Kernels do what the library does not: it knows no algorithm, all algorithms fail, any one call fails."""
+        names = [self.models / name for name in ("gemm_bias", "gemm_residual_relu")]
+        for how in ("none", "refuse"):
+            _, calls = self.noted(*names, METAC_SHIM_BLAS=how)
+            expect(not any(line.startswith("product") for line in calls), "a product was computed")
 
     def sampled(self, *options):
         if not self.cases:
@@ -126,7 +160,9 @@ class Checks:
         np.load(digit).astype("f4").tofile(self.work / "digit.raw")
         command(self.toolkit / "bin/nvcc", "-std=c++17", "-O1", f"-I{folder / 'include'}", HERE / "device_calls.cpp", "-x", "none", folder / "lib/libdigits.a", "-pthread", "-ldl", "-o", self.work / "device_calls")
         for order in ("forward", "reverse", "7"):
-            said = command(self.work / "device_calls", self.work / "digit.raw", folder / "digits.weights", env={**self.stand_in, "METAC_SHIM_ORDER": order})
+            notes = self.work / f"device calls {order}"
+            said = command(self.work / "device_calls", self.work / "digit.raw", folder / "digits.weights", env={**self.stand_in, "METAC_SHIM_ORDER": order, "METAC_SHIM_CALLS": str(notes)})
+            expect(notes.read_text().count("graph of") >= 4, "runs that repeat were not recorded")
             expect(np.abs(np.array(said.split(), "f4") - answers[0].ravel()).max() == 0, "the C++ interface answers otherwise")
         script = f"""
 import gc, numpy as np, digits
@@ -192,6 +228,20 @@ with digits.Model() as m:
         status, said = command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "unbuilt", "--target", "cuda", status=None, env={**os.environ, "PATH": str(empty)})
         expect(status == 1 and "nvcc" in said and "--no-build" in said and not (self.work / "unbuilt").exists(), said)
 
+    def gpu_script(self):
+        """Both halves of tests/gpu.sh, the stand-in for the GPU: what does not need a GPU's figures."""
+        bundle, out = self.work / "gpu.tar.xz", self.work / "gpu results"
+        environment = {**self.stand_in, "PYTHON": sys.executable}
+        script = HERE.parent / "gpu.sh"
+        command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels)$", env=environment)
+        said = command(script, "run", bundle, out, env=environment)
+        report = json.loads((out / "gpu.json").read_text())
+        ran = {(row["name"], row["external"]) for row in report["tests"]}
+        expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none"), ("loop", "auto")} and
+               all(row["good"] for row in report["tests"]), said)
+        if shutil.which("nvidia-smi") is None:
+            expect(report["kernels"] == report["networks"] == [] and report["machine"]["gpu"] is None, "something was measured where there is nothing")
+
     # ---- with nvcc ----
     def with_nvcc(self):
         nvcc = real_nvcc()
@@ -225,7 +275,7 @@ def main():
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-cuda-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed), 0, 0
-    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in ("run_on_shim", "sampled", "run_program")]
+    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in ("run_on_shim", "sampled", "run_program", "noted")]
 
     def attempt(name):
         try:

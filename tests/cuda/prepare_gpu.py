@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Compiles what run_gpu.py runs on a machine with a GPU, into one archive.
+
+    python3 prepare_gpu.py BUNDLE.tar.xz --build build/release [--arch 80,90] [--only REGEX] [--networks NAME,...|none] [--batches 1,8,32,128]
+
+Cases: the models of make_models.py as programs, each with generated kernels alone and, where they ask vendor libraries,
+with those too; inputs and the CPU target's answers beside them. Networks: those of models/backbones as shared libraries,
+for measuring; their weights are made up where they run. The archive must stay below 64 MiB. Needs nvcc, numpy and onnx.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import helper
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "models/backbones"))
+import build as backbones  # noqa: E402
+from make_models import make_models, values, write  # noqa: E402
+
+JITTOR_TABLE = "alexnet,vgg11,squeezenet1_1,resnet50,resnet152,wide_resnet50_2,wide_resnet101_2,resnext50_32x4d,resnext101_32x8d,res2net50"
+MOST_BYTES = 64 << 20
+WEIGHTS_HEAD = 4096
+
+
+def command(*argv):
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=3600)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
+
+
+def own_models(folder):
+    """What the figures of single kernels are read off: 64 MiB through one kernel, and a hundred that cannot be fused."""
+    write(folder, "copy_64_mib", [helper.make_node("Relu", ["x"], ["y"])], {"x": values(16 << 20)})
+    write(folder, "sums_64_mib", [helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=0)], {"x": values(4096, 4096)}, constants={"a": np.array([1], np.int64)})
+    nodes, last = [], "x"
+    for k in range(50):
+        nodes += [helper.make_node("Softmax", [last], [f"s{k}"], axis=0), helper.make_node("Softmax", [f"s{k}"], [f"t{k}"], axis=1)]
+        last = f"t{k}"
+    nodes[-1].output[0] = "y"
+    write(folder, "hundred_kernels", nodes, {"x": values(48, 48)})
+
+
+class Bundle:
+    def __init__(self, arguments, work):
+        self.o, self.work, self.root = arguments, work, work / "gpu"
+        self.metac = arguments.build / "bin/metac"
+        self.root.mkdir()
+        self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": []}
+
+    def compile(self, model, name, *options):
+        folder = self.work / f"{name} built"
+        command(self.metac, "compile", model, "-o", folder, "--name", name, "--target", "cuda", "--cuda-arch", self.o.arch, *options)
+        return folder, json.loads((folder / f"{name}.json").read_text())
+
+    def take_library(self, folder, name, into):
+        (into / "lib").mkdir(parents=True)
+        shutil.copy(folder / f"lib/lib{name}.so", into / "lib")
+        shutil.copytree(folder / "python", into / "python")
+        shutil.copy(folder / f"{name}.json", into)
+
+    def case(self, folder):
+        name, rows = folder.name, []
+        inputs = sorted((folder / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+        expected = self.work / f"{name} expected"
+        expected.mkdir()
+        ports = [i.name for i in onnx.load(folder / "model.onnx").graph.input]
+        command(self.metac, "run", folder / "model.onnx", *(w for n, i in zip(ports, inputs) for w in ("--input", f"{n}={i}")), "--output-dir", expected)
+        into = self.root / "cases" / name
+        into.mkdir(parents=True)
+        for k, file in enumerate(inputs):
+            shutil.copy(file, into / f"input_{k}.pb")
+        shutil.copytree(expected, into / "expected")
+        for external in ("none", "auto"):
+            built, manifest = self.compile(folder / "model.onnx", f"{name}_{external}", "--external", external)
+            if external == "auto" and not manifest["libraries"]:
+                continue
+            shutil.copy(built / f"bin/{name}_{external}_run", into)
+            shutil.copy(built / f"{name}_{external}.weights", into)
+            rows.append({"name": name, "external": external, "inputs": len(inputs), "libraries": manifest["libraries"]})
+            shutil.rmtree(built)
+        return "cases", rows
+
+    def speed(self, folder):
+        built, _ = self.compile(folder / "model.onnx", folder.name)
+        self.take_library(built, folder.name, self.root / "speed" / folder.name)
+        shutil.copy(built / f"{folder.name}.weights", self.root / "speed" / folder.name)
+        return "speed", [folder.name]
+
+    def network(self, name):
+        model = self.work / f"{name}.onnx"
+        onnx.save(backbones.build(name), model)
+        built, _ = self.compile(model, name, "--dim", "batch=" + self.o.batches, "--tf32", "on")
+        model.unlink()
+        into = self.root / "networks" / name
+        self.take_library(built, name, into)
+        weights = built / f"{name}.weights"
+        with open(weights, "rb") as file:
+            (into / f"{name}.weights.head").write_bytes(file.read(WEIGHTS_HEAD))
+        row = {"name": name, "batches": [int(b) for b in self.o.batches.split(",")], "weights_bytes": weights.stat().st_size - WEIGHTS_HEAD}
+        shutil.rmtree(built)
+        return "networks", [row]
+
+    def run(self):
+        models = make_models(self.work / "models")
+        own_models(self.work / "own")
+        jobs = [(self.case, folder) for folder in sorted(models.iterdir())] + [(self.speed, folder) for folder in sorted((self.work / "own").iterdir())]
+        jobs += [(self.network, name) for name in self.o.networks.split(",") if name and name != "none"]
+        jobs = [(make, what) for make, what in jobs if re.search(self.o.only, what if isinstance(what, str) else what.name)]
+        with concurrent.futures.ThreadPoolExecutor(max_workers=self.o.jobs) as pool:
+            for done, (kind, rows) in enumerate(pool.map(lambda job: job[0](job[1]), jobs)):
+                self.list[kind] += rows
+                print(f"{done + 1} of {len(jobs)}: {', '.join(r['name'] if isinstance(r, dict) else r for r in rows)}", flush=True)
+        (self.root / "list.json").write_text(json.dumps(self.list, indent=2))
+        with tarfile.open(self.o.bundle, "w:xz") as archive:
+            archive.add(self.root, "gpu")
+        size = self.o.bundle.stat().st_size
+        print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks")
+        if size > MOST_BYTES:
+            raise RuntimeError("more than 64 MiB: take fewer --networks, --batches or --arch")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
+    parser.add_argument("--arch", default="90", help="of the GPU: as metac compile --cuda-arch")
+    parser.add_argument("--only", default=".", help="cases, models and networks whose name matches")
+    parser.add_argument("--networks", default=JITTOR_TABLE, help="of models/backbones, or none")
+    parser.add_argument("--batches", default="1,8,32,128")
+    parser.add_argument("--jobs", type=int, default=1, help="compilations at once; each uses all processors for its kernels")
+    arguments = parser.parse_args()
+    arguments.build, arguments.bundle = arguments.build.resolve(), arguments.bundle.resolve()
+    with tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
+        try:
+            Bundle(arguments, pathlib.Path(work)).run()
+        except RuntimeError as error:
+            sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
