@@ -205,7 +205,7 @@ class Compilation {
   }
 
   FusedRegion fuse_region(const std::vector<Op*>& ops, const Needed& needed) {
-    FusedRegion fused = metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion);
+    FusedRegion fused = metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion, options_.target == Target::cuda);
     std::function<bool(int)> is_parameter = [this](int id) { return is_constant()(graph_.vars()[static_cast<size_t>(id)].get()); };
     if (options_.fusion == Fusion::best && options_.target == Target::cpu)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);

@@ -20,8 +20,8 @@ struct Candidate {
 
 class Fuser {
  public:
-  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols)
-      : needed_(needed), is_constant_(is_constant), symbols_(symbols) {}
+  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols, bool free_widening)
+      : needed_(needed), is_constant_(is_constant), symbols_(symbols), free_widening_(free_widening) {}
 
   FusedRegion run(const std::vector<Op*>& ops) {
     for (size_t k = 0; k < ops.size(); ++k) {
@@ -108,17 +108,22 @@ class Fuser {
   }
 
   // A move: loads, conditions and constants, but no arithmetic on data.
-  static bool is_move(Expr body) {
-    if (body->kind == ExprKind::load) return true;
+  bool is_move(Expr body) const {
+    if (body->kind == ExprKind::load || is_free_widening(body)) return true;
     if (body.is_constant()) return true;
     if (!body->has_load) return true;  // made of indices and symbols
     return body->kind == ExprKind::call && body->fn == Fn::select && is_move(body->args[1]) && is_move(body->args[2]) && !body->args[0]->has_load;
   }
 
+  bool is_free_widening(Expr body) const {
+    return free_widening_ && body->kind == ExprKind::cast && body->dtype == DType::f32 && body->args[0]->kind == ExprKind::load &&
+           (body->args[0]->dtype == DType::f16 || body->args[0]->dtype == DType::bf16);
+  }
+
   // ---- a reduction takes what follows it ----
   bool absorb_into_reduction(size_t k) {
     Definition& e = def(k);
-    if (!e.is_plain()) return false;
+    if (!e.is_plain() || is_free_widening(e.body)) return false;
     // An element-wise op with one element-wise reader goes into that reader first.
     std::vector<size_t> readers = readers_of(e.out->id);
     bool move = e.body->kind == ExprKind::load;
@@ -286,7 +291,7 @@ class Fuser {
   }
 
   // One multiplication of moved operands.
-  static bool is_product(Expr body) {
+  bool is_product(Expr body) const {
     return body->kind == ExprKind::call && body->fn == Fn::mul && is_move(body->args[0]) && is_move(body->args[1]);
   }
 
@@ -327,6 +332,7 @@ class Fuser {
   const Needed& needed_;
   const std::function<bool(const Var*)>& is_constant_;
   const std::vector<Symbol>& symbols_;
+  const bool free_widening_;
   std::vector<Candidate> candidates_;
   std::map<int, int> producer_;          // Var id -> candidate
   std::map<int, std::vector<size_t>> readers_;
@@ -338,9 +344,9 @@ class Fuser {
 }  // namespace
 
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                 const std::vector<Symbol>& symbols, Fusion fusion) {
+                 const std::vector<Symbol>& symbols, Fusion fusion, bool free_widening) {
   if (fusion != Fusion::best) return fuse_paper(ops, needed, is_constant, symbols, fusion);
-  return Fuser(needed, is_constant, symbols).run(ops);
+  return Fuser(needed, is_constant, symbols, free_widening).run(ops);
 }
 
 std::string to_string(const FusedRegion& region) {

@@ -40,9 +40,10 @@ struct Needed {
   std::set<const Var*> own_memory;  // those of them that may not be views: outputs of the graph, results of regions
 };
 
-// `is_constant`: the Var is a parameter, a constant or prepared.
+// `is_constant`: the Var is a parameter, a constant or prepared. `free_widening`: reading half types as float32 costs nothing (on a GPU), so the
+// conversion is a move: operands of contractions stay in 16 bits.
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                 const std::vector<Symbol>& symbols, Fusion fusion);
+                 const std::vector<Symbol>& symbols, Fusion fusion, bool free_widening = false);
 
 std::string to_string(const FusedRegion& region);
 
