@@ -223,6 +223,7 @@ class CudaPrinter : private ValuePrinter {
     const Loop& loop = node.loops[k];
     std::string i = concat("i", loop.axis);
     if (loop.kind == LoopKind::thread) return print_threads(node, k);
+    if (loop.kind == LoopKind::vector) return print_packs(node, loop);
     if (loop.extent.is_int(1)) {
       open("{");
       line(concat("const ", index_, " ", i, " = 0;"));
@@ -260,6 +261,39 @@ class CudaPrinter : private ValuePrinter {
     close();
   }
 
+  // Neighbouring elements that one thread does: each load that steps by one, and the store, is one wide access; the elements
+  // wait in registers. lower_gpu says that the places are aligned and that nothing is loaded under a condition.
+  void print_packs(const LoopNode& node, const Loop& loop) {
+    METAC_ASSERT(node.assigns.size() == 1 && node.children.empty() && loop.extent.if_int(), "a pack of several statements");
+    const Assign& a = node.assigns[0];
+    const int64_t width = loop.extent.as_int();
+    const DType stored = kernel_.arguments[static_cast<size_t>(a.target)].var->dtype();
+    auto first = [&](Expr offset) { return rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop.axis ? Expr(0) : Expr(); }); };
+    auto declare = [&](DType dtype) {
+      const int id = next_pack_++;
+      line(concat("alignas(", width * static_cast<int64_t>(size_of(dtype)), ") ", cpp_name(dtype), " t", id, "[", width, "];"));
+      return id;
+    };
+    std::map<const ExprNode*, Expr> packs;
+    visit(a.value, [&](Expr n) {
+      if (n->kind != ExprKind::load || n->args.size() != 1 || packs.count(n.node()) || !stride_of(n->args[0], loop.axis).is_int(1)) return;
+      const int id = declare(n->dtype);
+      line(concat("load_pack<", width, ">(t", id, ", ", argument_name(n->id), " + ", index_text(first(n->args[0])), ");"));
+      packs[n.node()] = load(first_local + id, n->dtype, {axis(loop.axis)});
+    });
+    const int result = declare(stored);
+    const Expr value = rewrite(a.value, [&](Expr n) {
+      auto found = packs.find(n.node());
+      return found == packs.end() ? Expr() : found->second;
+    });
+    line("#pragma unroll");
+    open(concat("for (int i", loop.axis, " = 0; i", loop.axis, " < ", width, "; ++i", loop.axis, ") {"));
+    count_uses(value);
+    line(concat("t", result, "[i", loop.axis, "] = ", value_text(value), ";"));
+    close();
+    line(concat("store_pack<", width, ">(", argument_name(a.target), " + ", index_text(first(a.offset)), ", t", result, ");"));
+  }
+
   void print_body(const LoopNode& node) {
     for (const Local& local : node.locals) {
       std::string count = local.count ? "[" + index_text(local.count) + "]" : "";
@@ -278,6 +312,7 @@ class CudaPrinter : private ValuePrinter {
 
   std::set<int> symbols_;
   bool grid_ = false;
+  int next_pack_ = 100000;      // locals of packs: numbers that no other local has
   std::string index_;           // the type of indices
   std::vector<Expr> small_;     // sizes over symbols that decide it
 };

@@ -70,8 +70,64 @@ class GpuLowering : private StageLowering {
     for (Loop& loop : kernel_.root.loops) loop.kind = cooperative_ ? LoopKind::parallel : LoopKind::grid;
     if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
     if (cooperative_) kernel_.block = block_for(size_or(l.stage.reduced, 1024));
+    const int64_t pack = cooperative_ || d.reduce ? 1 : pack_of(l.stage);
+    if (pack > 1) return lower_packs(l.stage, pack);
     kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per element") : "one thread per element");
     kernel_.root.children.push_back(stage_node(d, l));
+  }
+
+  // How many neighbouring elements a thread does at once, as wide loads and stores: as many as 16 bytes hold of the widest type that is
+  // read or written along the last loop. 1: an access steps otherwise (it would be read with gaps between the threads), places are not known to be
+  // aligned, something is loaded under a condition or at an address out of memory, or there would be few threads.
+  int64_t pack_of(const Stage& s) const {
+    const std::vector<Loop>& loops = kernel_.root.loops;
+    if (loops.empty() || s.target >= first_local || !s.offset || !loops.back().extent.if_int()) return 1;
+    const int axis_id = loops.back().axis;
+    int64_t widest = 0;
+    Bounds bounds = stage_bounds(s);
+    for (const Loop& l : loops) bounds.set_axis(l.axis, l.extent);
+    std::vector<Expr> places;
+    auto access = [&](Expr offset, DType dtype) {
+      if (offset->has_load) return false;
+      Expr step = stride_of(offset, axis_id);
+      if (!step || !(step.is_int(0) || step.is_int(1))) return false;
+      if (step.is_int(0)) return true;
+      widest = std::max(widest, static_cast<int64_t>(size_of(dtype)));
+      places.push_back(offset);
+      return true;
+    };
+    bool good = access(s.offset, kernel_.arguments[static_cast<size_t>(s.target)].var->dtype()) && stride_of(s.offset, axis_id).is_int(1);
+    visit(s.body, [&](Expr n) {
+      if (n->kind == ExprKind::load) good = good && n->id < first_local && n->args.size() == 1 && n->dtype == kernel_.arguments[static_cast<size_t>(n->id)].var->dtype() && access(n->args[0], n->dtype);
+      if (n->kind == ExprKind::call && n->fn == Fn::select) good = good && !n->args[1]->has_load && !n->args[2]->has_load;
+    });
+    if (!good || widest == 0 || widest > 8) return 1;
+    const int64_t pack = 16 / widest, last = loops.back().extent.as_int();
+    if (last % pack != 0 || size_or(loops, enough_threads * pack) < enough_threads * pack) return 1;
+    for (Expr offset : places) {
+      Expr first = rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_id ? n * Expr(pack) : Expr(); });
+      Bounds packed = bounds;
+      packed.set_axis(axis_id, Expr(last / pack));
+      if (!simplify(floor_mod(first, Expr(pack)), packed).is_int(0)) return 1;
+    }
+    return pack;
+  }
+
+  void lower_packs(const Stage& s, int64_t pack) {
+    Loop& outer = kernel_.root.loops.back();
+    const Loop inner{kernel_.next_axis++, Expr(pack), LoopKind::vector, {}};
+    outer.extent = Expr(outer.extent.as_int() / pack);
+    Bounds bounds(*context_.symbols);
+    for (const Loop& l : kernel_.root.loops) bounds.set_axis(l.axis, l.extent);
+    bounds.set_axis(inner.axis, inner.extent);
+    auto split = [&](Expr e) {
+      return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == outer.axis ? axis(outer.axis) * Expr(pack) + axis(inner.axis) : Expr(); }), bounds);
+    };
+    LoopNode node;
+    node.loops = {inner};
+    node.assigns = {Assign{s.target, split(s.offset), split(s.body), {}}};
+    kernel_.root.children.push_back(std::move(node));
+    kernel_.schedule.push_back(concat("one thread per ", pack, " neighbouring elements, read and written at once"));
   }
 
   // Threads read neighbours when each has an element of its own, or when they share the reduction of one.

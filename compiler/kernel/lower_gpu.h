@@ -1,6 +1,7 @@
 // From a fusion group to a loop tree for a GPU. Every choice depends on shapes alone, so the order of each sum does too.
 //
-//   element-wise, short reductions    one thread per element of the result, neighbours in memory by neighbouring threads
+//   element-wise                      one thread per 16 bytes of neighbouring elements where accesses are contiguous and aligned
+//   others, short reductions          one thread per element of the result, neighbours in memory by neighbouring threads
 //   long reductions, rows             one block per row: threads share each stage's elements, reductions end in a tree within
 //                                     each warp and go through shared memory once, row locals live in shared memory (in global scratch where too large)
 //   contractions                      a tile of the result per block, operands through shared memory, a register tile per

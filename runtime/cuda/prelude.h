@@ -25,6 +25,27 @@ static __device__ __forceinline__ int64_t block_index() {
   return static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
 }
 
+// `count` neighbouring elements at once, of 16 bytes at most; the address is a multiple of their size.
+template <int bytes> struct WordOf;
+template <> struct WordOf<1> { typedef uchar1 Type; };
+template <> struct WordOf<2> { typedef ushort1 Type; };
+template <> struct WordOf<4> { typedef uint1 Type; };
+template <> struct WordOf<8> { typedef uint2 Type; };
+template <> struct WordOf<16> { typedef uint4 Type; };
+template <int count, class T>
+static __device__ __forceinline__ void load_pack(T* to, const T* from) {
+  typedef typename WordOf<count * static_cast<int>(sizeof(T))>::Type Word;
+  const Word word = *reinterpret_cast<const Word*>(from);
+  __builtin_memcpy(to, &word, sizeof word);
+}
+template <int count, class T>
+static __device__ __forceinline__ void store_pack(T* to, const T* from) {
+  typedef typename WordOf<count * static_cast<int>(sizeof(T))>::Type Word;
+  Word word;
+  __builtin_memcpy(&word, from, sizeof word);
+  *reinterpret_cast<Word*>(to) = word;
+}
+
 constexpr int warp_threads = 32;
 
 // The value that the thread `distance` further on in the warp has. All threads of the warp must call it.

@@ -52,6 +52,20 @@ def rows(folder):
     write(folder, "product_of_all", [helper.make_node("ReduceProd", ["x"], ["y"])], {"x": 1 + values(50, 60) * np.float32(0.01)})
 
 
+def packs(folder):
+    """Element-wise kernels that read and write 16 bytes at once: broadcast operands, every width of element, sizes that do not divide."""
+    nodes = [helper.make_node("Add", ["x", "row"], ["a"]), helper.make_node("Mul", ["a", "column"], ["m"]), helper.make_node("Relu", ["m"], ["y"])]
+    for name, height, width in (("packs", 64, 256), ("packs_odd", 65, 333)):
+        write(folder, name, nodes, {"x": values(height, width)}, constants={"row": values(width), "column": values(height, 1)})
+    write(folder, "packs_float16", nodes, {"x": values(64, 256).astype(np.float16)}, constants={"row": values(256).astype(np.float16), "column": values(64, 1).astype(np.float16)},
+          dtype=TensorProto.FLOAT16)
+    write(folder, "packs_of_two_types", [helper.make_node("Greater", ["x", "z"], ["b"]), helper.make_node("Cast", ["b"], ["c"], to=TensorProto.INT8), helper.make_node("Neg", ["c"], ["y"])],
+          {"x": values(64, 256), "z": values(256)}, dtype=TensorProto.INT8)
+    write(folder, "packs_double", [helper.make_node("Sigmoid", ["x"], ["y"])], {"x": values(100, 260).astype(np.float64)}, dtype=TensorProto.DOUBLE)
+    write(folder, "packs_not_aligned", [helper.make_node("Slice", ["x", "begin", "end", "axes"], ["y"])], {"x": values(64, 257)},
+          constants={"begin": np.array([1], np.int64), "end": np.array([257], np.int64), "axes": np.array([1], np.int64)})
+
+
 def products(folder):
     write(folder, "matmul", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(50, 70)}, constants={"w": values(70, 33)})
     write(folder, "matmul_transposed", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transA=1, transB=1)], {"x": values(70, 130)}, constants={"w": values(65, 70), "b": values(65)})
@@ -94,6 +108,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, products, library_products, data_dependent):
+    for maker in (convolutions, rows, packs, products, library_products, data_dependent):
         maker(folder)
     return folder
