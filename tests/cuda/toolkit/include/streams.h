@@ -1,7 +1,7 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
 // says. So a program that waits for too little reads what is not there yet. METAC_SHIM_CALLS=FILE: a line for each start of a
-// graph and each call of a library.
+// graph, each call of a library, and the call that fails.
 #pragma once
 #include <sys/mman.h>
 
@@ -27,6 +27,11 @@ enum { cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostAllocDefault = 
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 struct uint3 { unsigned x, y, z; };
+struct uchar1 { unsigned char x; };
+struct ushort1 { unsigned short x; };
+struct uint1 { unsigned x; };
+struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct dim3 {
   unsigned x, y, z;
   dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
@@ -59,16 +64,6 @@ typedef shim_graph* cudaGraphExec_t;
 
 namespace shim {
 
-// ---- calls that fail when asked to ----
-inline bool fails() {
-  static long left = std::getenv("METAC_SHIM_FAIL") != nullptr ? std::atol(std::getenv("METAC_SHIM_FAIL")) : 0;
-  return left > 0 && --left == 0;
-}
-inline int devices() {
-  const char* text = std::getenv("METAC_SHIM_DEVICES");
-  return text == nullptr ? 1 : std::atoi(text);
-}
-
 inline void note_call(const std::string& line) {
   const char* path = std::getenv("METAC_SHIM_CALLS");
   if (path == nullptr) return;
@@ -76,6 +71,18 @@ inline void note_call(const std::string& line) {
     std::fprintf(file, "%s\n", line.c_str());
     std::fclose(file);
   }
+}
+
+// ---- calls that fail when asked to ----
+inline bool fails() {
+  static long left = std::getenv("METAC_SHIM_FAIL") != nullptr ? std::atol(std::getenv("METAC_SHIM_FAIL")) : 0;
+  const bool now = left > 0 && --left == 0;
+  if (now) note_call("a call fails");
+  return now;
+}
+inline int devices() {
+  const char* text = std::getenv("METAC_SHIM_DEVICES");
+  return text == nullptr ? 1 : std::atoi(text);
 }
 
 // ---- memory ----
