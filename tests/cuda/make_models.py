@@ -59,8 +59,8 @@ def packs(folder):
         write(folder, name, nodes, {"x": values(height, width)}, constants={"row": values(width), "column": values(height, 1)})
     write(folder, "packs_float16", nodes, {"x": values(64, 256).astype(np.float16)}, constants={"row": values(256).astype(np.float16), "column": values(64, 1).astype(np.float16)},
           dtype=TensorProto.FLOAT16)
-    write(folder, "packs_of_two_types", [helper.make_node("Greater", ["x", "z"], ["b"]), helper.make_node("Cast", ["b"], ["c"], to=TensorProto.INT8), helper.make_node("Neg", ["c"], ["y"])],
-          {"x": values(64, 256), "z": values(256)}, dtype=TensorProto.INT8)
+    write(folder, "packs_of_two_types", [helper.make_node("Cast", ["x"], ["c"], to=FLOAT), helper.make_node("Add", ["c", "row"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])],
+          {"x": values(64, 256).astype(np.float16)}, constants={"row": values(256)})
     write(folder, "packs_double", [helper.make_node("Sigmoid", ["x"], ["y"])], {"x": values(100, 260).astype(np.float64)}, dtype=TensorProto.DOUBLE)
     write(folder, "packs_not_aligned", [helper.make_node("Slice", ["x", "begin", "end", "axes"], ["y"])], {"x": values(64, 257)},
           constants={"begin": np.array([1], np.int64), "end": np.array([257], np.int64), "axes": np.array([1], np.int64)})

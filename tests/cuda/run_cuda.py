@@ -114,7 +114,7 @@ class Checks:
     def library_products_of_derivatives(self):
         names = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu")
         said, calls = self.noted("--grad", "1", *(self.models / name for name in names))
-        expect(len({line for line in calls if line.startswith("product")}) >= 8, "\n".join(sorted(set(calls))))
+        expect(len({line for line in calls if line.startswith("product")}) >= 5, "\n".join(sorted(set(calls))))
         said, calls = self.noted("--open", *(self.models / name for name in names))
         expect(any(line.startswith("product") for line in calls), "no product with open dims")
         return said
@@ -125,6 +125,14 @@ class Checks:
         for how in ("none", "refuse"):
             _, calls = self.noted(*names, METAC_SHIM_BLAS=how)
             expect(not any(line.startswith("product") for line in calls), "a product was computed")
+        folder = self.work / "gemm"
+        command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", env=self.stand_in)
+        manifest = json.loads((folder / "gemm.json").read_text())
+        expect(manifest["libraries"] == ["cublasLt"] and any(k.get("library") == "cublasLt" for k in manifest["kernels"]), "the manifest does not name the library")
+        told, without = self.every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
+        expect(told > 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
+        command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", env=self.stand_in)
+        expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not (folder / "src/libraries.cpp").exists(), "--external none calls libraries")
 
     def sampled(self, *options):
         if not self.cases:
@@ -145,6 +153,22 @@ class Checks:
         out.mkdir(exist_ok=True)
         return command(program, *(word for i in inputs for word in ("--input", i)), "--output-dir", out, status=status, env={**self.stand_in, **environment})
 
+    def every_call_fails(self, program, *inputs):
+        """One call after the other fails: the program says so and ends with status 1, or it does without. How many did which."""
+        out, notes, failed, answer = self.work / f"{program.name} failing", self.work / f"{program.name} calls", {0: 0, 1: 0}, None
+        for call in range(0, 400):
+            status, said = self.run_program(program, out, *inputs, status=None, METAC_SHIM_FAIL=str(call), METAC_SHIM_CALLS=str(notes))
+            got = {file.name: np.load(file) for file in out.iterdir()} if status == 0 else {}
+            answer = answer or got
+            good = all(np.allclose(got[name], answer[name], rtol=1e-4, atol=1e-5) for name in answer) if status == 0 else "CUDA: " in said or "no memory" in said
+            expect(status in (0, 1) and good, f"call {call} failing: status {status}, {said}")
+            for file in out.iterdir():
+                file.unlink()
+            if call > 0 and (not notes.exists() or "a call fails" not in notes.read_text()):
+                return failed[1], failed[0]
+            failed[status] += call > 0
+            notes.unlink(missing_ok=True)
+
     def whole_library(self):
         folder = self.work / "digits"
         command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--name", "digits", "--target", "cuda", env=self.stand_in)
@@ -160,16 +184,8 @@ class Checks:
         expect(np.abs(answers[0] - np.load(expected / "probabilities.npy")).max() < 1e-6, "the CPU answers otherwise")
         said = self.run_program(program, out, digit, status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
-        failed, notes = {0: 0, 1: 0}, self.work / "digits calls"
-        for call in range(1, 400):   # where a vendor library fails, kernels do its work
-            status, said = self.run_program(program, out, digit, status=None, METAC_SHIM_FAIL=str(call), METAC_SHIM_CALLS=str(notes))
-            expect(status == 0 and np.abs(np.load(out / "probabilities.npy") - answers[0]).max() < 1e-6 or status == 1 and ("CUDA: " in said or "no memory" in said),
-                   f"call {call} failing: status {status}, {said}")
-            if not notes.exists() or "a call fails" not in notes.read_text():
-                break
-            failed[status] += 1
-            notes.unlink()
-        expect(failed[1] > 10 and failed[0] > 5 and status == 0, f"calls that failed: {failed[1]} told, {failed[0]} done without")
+        told, _ = self.every_call_fails(program, digit)
+        expect(told > 10, f"only {told} calls told that they failed")
         np.load(digit).astype("f4").tofile(self.work / "digit.raw")
         command(self.toolkit / "bin/nvcc", "-std=c++17", "-O1", f"-I{folder / 'include'}", HERE / "device_calls.cpp", "-x", "none", folder / "lib/libdigits.a", "-pthread", "-ldl", "-o", self.work / "device_calls")
         for order in ("forward", "reverse", "7"):
@@ -250,7 +266,7 @@ with digits.Model() as m:
         said = command(script, "run", bundle, out, env=environment)
         report = json.loads((out / "gpu.json").read_text())
         ran = {(row["name"], row["external"]) for row in report["tests"]}
-        expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none"), ("loop", "auto")} and
+        expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none")} and
                all(row["good"] for row in report["tests"]), said)
         if shutil.which("nvidia-smi") is None:
             expect(report["kernels"] == report["networks"] == [] and report["machine"]["gpu"] is None, "something was measured where there is nothing")
@@ -263,7 +279,7 @@ with digits.Model() as m:
             return "skipped: nvcc is not installed, so no device code was compiled"
         environment = {**os.environ, "PATH": f"{os.environ['PATH']}:{os.path.dirname(nvcc)}"}
         jobs = [(DIGITS / "digits.onnx", "digits_gpu", "80,90")]
-        jobs += [(self.models / name / "model.onnx", name + "_gpu", "80") for name in ("attention", "softmax_20000", "layer_norm", "conv_3x3_stride_2_groups_1", "nonzero_gather", "loop")]
+        jobs += [(self.models / name / "model.onnx", name + "_gpu", "80") for name in ("gemm_residual_relu", "packs_float16", "attention", "softmax_20000", "layer_norm", "conv_3x3_stride_2_groups_1", "nonzero_gather", "loop")]
         for model, name, architectures in jobs:
             command(self.metac, "compile", model, "-o", self.work / name, "--name", name, "--target", "cuda", "--cuda-arch", architectures, env=environment)
         if shutil.which("nvidia-smi") is None:

@@ -224,7 +224,7 @@ double largest(const Tensor& tensor) {
 }
 
 // Empty: good.
-std::string run(const Case& c, void* library, size_t index) {
+std::string run(const Case& c, void* library, size_t index, const Options& options) {
   auto entry = *static_cast<bool (*const*)(rt::ShimRun*)>(dlsym(library, "run_entry"));
   auto table = static_cast<const rt::KernelFunction*>(dlsym(library, concat("case", index, "_kernels").c_str()));
   std::vector<rt::KernelFunction> kernels(table, table + c.compiled.run.kernels.size());
@@ -258,7 +258,7 @@ std::string run(const Case& c, void* library, size_t index) {
     Tolerance tolerance = c.tolerance;
     const bool half = c.expected[k].dtype == DType::f16 || c.expected[k].dtype == DType::bf16;
     if (half) tolerance.rtol = std::max(tolerance.rtol, 2e-3);
-    if (c.evaluated) tolerance.atol = largest(c.expected[k]) * (half ? 2e-2 : 1e-4);
+    if (c.evaluated) tolerance.atol = largest(c.expected[k]) * (half ? 2e-2 : options.tf32 ? 2e-3 : 1e-4);
     Comparison comparison = draws(c.compiled.run) ? compare_distributions(first[k], c.expected[k]) : compare(first[k], c.expected[k], tolerance);
     if (!comparison.good) return concat("output ", k, " ", comparison.detail);
   }
@@ -266,7 +266,7 @@ std::string run(const Case& c, void* library, size_t index) {
 }
 
 // In a process of its own: a case may crash.
-std::string run_apart(const Case& c, void* library, size_t index) {
+std::string run_apart(const Case& c, void* library, size_t index, const Options& options) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
   std::cout.flush();
@@ -274,7 +274,7 @@ std::string run_apart(const Case& c, void* library, size_t index) {
   if (child == 0) {
     close(ends[0]);
     alarm(300);
-    std::string text = "done " + run(c, library, index);
+    std::string text = "done " + run(c, library, index, options);
     if (write(ends[1], text.data(), text.size()) < 0) _exit(1);
     _exit(0);
   }
@@ -301,7 +301,7 @@ void run_batch(std::vector<Case>& cases, const Options& options, int number) {
   const std::string command = concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' -shared '", source, "' -o '", object, "' 2>&1");
   void* library = std::system(command.c_str()) == 0 ? dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   for (size_t k = 0; k < cases.size(); ++k) {
-    std::string wrong = library ? run_apart(cases[k], library, k) : "its batch did not compile: " + source;
+    std::string wrong = library ? run_apart(cases[k], library, k, options) : "its batch did not compile: " + source;
     bool refused = wrong.rfind("refused: ", 0) == 0;
     ++counts[wrong.empty() ? 0 : refused ? 2 : 1];
     if (!wrong.empty() && (!refused || !options.keep.empty())) std::cout << (refused ? "SKIP " : "FAIL ") << cases[k].folder.filename().string() << ": " << wrong << std::endl;
