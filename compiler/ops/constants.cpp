@@ -153,7 +153,7 @@ METAC_OPERATOR("Trilu").since({14}).inputs(1, 2).outputs(1).attribute("upper", K
   n.set_output(0, g.elementwise({x}, select(kept, load(0, x->dtype(), identity_indices(rank)), zero)));
 });
 
-METAC_OPERATOR("Identity").since({1, 13, 14, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1).lower([](Lowering& n) {
+METAC_OPERATOR("Identity").since({1, 13, 14, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1).takes_sequences().lower([](Lowering& n) {
   n.set_output(0, n.input(0));
 });
 

@@ -1,6 +1,9 @@
-// If and Loop, and what is left of optional values. A constant condition picks its branch at compile time; a short loop whose trips are known is unrolled. What
-// is left becomes a region of the Graph.
+// If and Loop, and what is left of optional values. A constant condition picks its branch at compile time; a short loop
+// whose trips are known is unrolled. What is left becomes a region of the Graph.
+#include <algorithm>
+
 #include "compiler/ops/carried_loop.h"
+#include "compiler/ops/sequences.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -107,6 +110,10 @@ std::optional<bool> known_bool(Graph& g, Var* x) {
   return !e.is_int(0);
 }
 
+void require_tensor(const Var* result) {
+  if (is_sequence(result)) fail("the body gives a sequence in every iteration; only tensors are stacked");
+}
+
 // One row of a stacked output: a new leading axis of extent 1.
 Var* as_row(Graph& g, Var* x) { return unsqueeze(g, x, {0}); }
 
@@ -122,6 +129,7 @@ bool unroll(Lowering& n, const ModelGraph& body, int64_t trips, std::vector<Var*
     std::optional<bool> go_on = known_bool(g, results[0]);
     if (!go_on) return false;
     carried.assign(results.begin() + 1, results.begin() + 1 + carried.size());
+    for (size_t k = 0; k < scans; ++k) require_tensor(results[1 + carried.size() + k]);
     for (size_t k = 0; k < scans; ++k) rows[k].push_back(as_row(g, results[1 + carried.size() + k]));
     if (!*go_on) break;
   }
@@ -130,6 +138,67 @@ bool unroll(Lowering& n, const ModelGraph& body, int64_t trips, std::vector<Var*
     if (n.wants_output(carried.size() + k)) n.set_output(carried.size() + k, concat(g, rows[k], 0));
   return true;
 }
+
+// The sequences among what a loop carries: each becomes two tensors, its elements one behind the other and their lengths.
+class LoopSequences {
+ public:
+  // The body is lowered once on trial: what it appends tells the shape of elements.
+  LoopSequences(Lowering& n, const ModelGraph& body, const std::vector<Var*>& initial) {
+    if (std::none_of(initial.begin(), initial.end(), is_sequence)) return;
+    Graph& g = n.graph();
+    const int64_t first_symbol = static_cast<int64_t>(g.symbols.size());
+    Attempt attempt(g);
+    Region region;
+    std::vector<Var*> results;
+    {
+      OpenRegion open(g, region);
+      Symbol iteration;
+      iteration.name = "iteration";
+      std::vector<Var*> arguments = {scalar_of(g, symbol(g.add_symbol(iteration))), scalar(g, DType::boolean, 1)};
+      arguments.insert(arguments.end(), initial.begin(), initial.end());
+      results = n.inline_subgraph(body, arguments);
+    }
+    for (size_t k = 0; k < initial.size(); ++k) {
+      if (is_sequence(initial[k]) != is_sequence(results[1 + k]))
+        fail("the loop carries a sequence in and a tensor out, or the other way round");
+      carried_.push_back(is_sequence(initial[k]) ? std::optional(appended_of(n.sequence_of(results[1 + k]), first_symbol))
+                                                 : std::nullopt);
+    }
+    attempt.roll_back();
+  }
+
+  std::vector<Var*> as_tensors(Lowering& n, const std::vector<Var*>& values) const {
+    std::vector<Var*> out;
+    for (size_t k = 0; k < values.size(); ++k) {
+      if (k >= carried_.size() || !carried_[k]) {
+        out.push_back(values[k]);
+        continue;
+      }
+      auto [elements, lengths] = as_pieces(n.graph(), n.sequence_of(values[k]), *carried_[k]);
+      out.push_back(elements);
+      out.push_back(lengths);
+    }
+    return out;
+  }
+
+  // The other way; what stands behind is left as it is.
+  std::vector<Var*> as_values(Lowering& n, const std::vector<Var*>& tensors) const {
+    std::vector<Var*> out;
+    size_t at = 0;
+    for (const auto& how : carried_) {
+      if (how)
+        out.push_back(n.keep_sequence(of_pieces(*how, tensors[at], tensors[at + 1])));
+      else
+        out.push_back(tensors[at]);
+      at += how ? 2 : 1;
+    }
+    out.insert(out.end(), tensors.begin() + static_cast<int64_t>(at), tensors.end());
+    return out;
+  }
+
+ private:
+  std::vector<std::optional<Appended>> carried_;  // empty where the loop carries no sequence
+};
 
 void lower_loop(Lowering& n) {
   Graph& g = n.graph();
@@ -165,16 +234,24 @@ void lower_loop(Lowering& n) {
     attempt.roll_back();
   }
 
+  const LoopSequences sequences(n, body, initial);
   CarriedLoop loop;
   loop.trip_count = starts && !*starts ? scalar(g, DType::i64, 0) : trip_count;
   loop.condition = starts ? nullptr : to_scalar(g, condition, "the condition");
   loop.trips = trips;
-  loop.initial = initial;
+  loop.initial = sequences.as_tensors(n, initial);
   Op* op = loop.build(g, [&](Expr iteration, const std::vector<Var*>& carried) {
     // Inside the body its condition holds.
     std::vector<Var*> arguments = {scalar_of(g, iteration), scalar(g, DType::boolean, 1)};
-    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    for (Var* value : sequences.as_values(n, carried)) arguments.push_back(value);
     std::vector<Var*> results = n.inline_subgraph(body, arguments);
+    std::vector<Var*> next(results.begin() + 1, results.begin() + 1 + static_cast<int64_t>(initial.size()));
+    std::vector<Var*> rows(results.begin() + 1 + static_cast<int64_t>(initial.size()), results.end());
+    for (const Var* row : rows) require_tensor(row);
+    next = sequences.as_tensors(n, next);
+    next.insert(next.begin(), results[0]);
+    next.insert(next.end(), rows.begin(), rows.end());
+    results = next;
     std::optional<bool> go_on = known_bool(g, results[0]);
     bool always = go_on && *go_on;
     // Where the first condition is open, the number of iterations is no function of the trip count alone.
@@ -183,20 +260,24 @@ void lower_loop(Lowering& n) {
                                   : nullptr;
     return results;
   });
-  for (size_t k = 0; k < op->outputs.size(); ++k) n.set_output(k, op->outputs[k]);
+  const std::vector<Var*> results = sequences.as_values(n, op->outputs);
+  for (size_t k = 0; k < results.size(); ++k) n.set_output(k, results[k]);
 }
 METAC_OPERATOR("Loop")
     .since({1, 11, 13, 16, 19, 21, 23, 24, 25})
     .inputs(2, -1)
     .outputs(1, -1)
     .required("body", Kind::graph)
+    .takes_sequences()
     .lower(lower_loop);
 
 // Of what this build knows, a tensor is always there, and an input that is left out never.
-METAC_OPERATOR("OptionalHasElement").since({15, 18, 28}).inputs(0, 1).outputs(1).lower([](Lowering& n) {
+METAC_OPERATOR("OptionalHasElement").since({15, 18, 28}).inputs(0, 1).outputs(1).takes_sequences().lower([](Lowering& n) {
   n.set_output(0, scalar(n.graph(), DType::boolean, n.optional_input(0) ? 1 : 0));
 });
-METAC_OPERATOR("OptionalGetElement").since({15, 18, 28}).inputs(1).outputs(1).lower([](Lowering& n) { n.set_output(0, n.input(0)); });
+METAC_OPERATOR("OptionalGetElement").since({15, 18, 28}).inputs(1).outputs(1).takes_sequences().lower([](Lowering& n) {
+  n.set_output(0, n.input(0));
+});
 
 }  // namespace
 }  // namespace metac

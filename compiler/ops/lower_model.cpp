@@ -149,13 +149,16 @@ void ModelLowering::lower_operator(const Node& node, const std::vector<Var*>& in
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] && std::count(schema->not_yet.begin(), schema->not_yet.end(), inputs[i]->dtype()))
       fail("input ", i, " is ", name_of(inputs[i]->dtype()), ", which ", node.op_type, " does not support yet");
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (is_sequence(inputs[i]) && !schema->takes_sequences)
+      fail("input ", i, " is a sequence, ", node.op_type, " takes tensors here");
   Lowering lowering(graph_, node, static_cast<int>(import->second), inputs, *this);
   schema->lower(lowering);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     Var* var = lowering.outputs()[i];
     if (!var) fail("output ", i, " (", quoted(node.outputs[i]), ") is not supported");
-    check_output(node, i, var);
+    if (!is_sequence(var)) check_output(node, i, var);
     if (var->name.empty()) var->name = node.outputs[i];
     scope.vars[node.outputs[i]] = var;
   }
@@ -227,7 +230,7 @@ std::vector<Var*> ModelLowering::inline_subgraph(const ModelGraph& subgraph, con
   lower_initializers(subgraph, scope, false);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& declared = subgraph.inputs[i];
-    if (declared.type.dtype && arguments[i] && *declared.type.dtype != arguments[i]->dtype())
+    if (declared.type.dtype && arguments[i] && !is_sequence(arguments[i]) && *declared.type.dtype != arguments[i]->dtype())
       fail("input ", quoted(declared.name), " of the subgraph is declared ", name_of(*declared.type.dtype), " and gets ",
            name_of(arguments[i]->dtype()));
     scope.vars[declared.name] = arguments[i];
@@ -246,10 +249,25 @@ std::vector<Var*> ModelLowering::inline_subgraph(const ModelGraph& subgraph, con
   return results;
 }
 
+Var* ModelLowering::keep_sequence(const Sequence& sequence) {
+  Var handle;
+  handle.type = {TypeKind::sequence, sequence.dtype, {}};
+  return &sequences_.emplace_back(handle, sequence).first;
+}
+
+const Sequence& ModelLowering::sequence_of(const Var* var) const {
+  auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const auto& kept) { return &kept.first == var; });
+  METAC_ASSERT(found != sequences_.end(), "a sequence that nobody keeps");
+  return found->second;
+}
+
 void ModelLowering::lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region) {
   region.params = params;
   OpenRegion open(graph_, region);
   region.results = inline_subgraph(subgraph, params);
+  for (const Var* result : region.results)
+    if (is_sequence(result))
+      fail("a subgraph that may or may not run gives a sequence, which must be resolved while compiling");
 }
 
 void ModelLowering::lower() {

@@ -55,6 +55,14 @@ const ModelGraph* Lowering::subgraph(const char* name) const {
   return a && !a->graphs.empty() ? a->graphs[0].get() : nullptr;
 }
 
+const Sequence& Lowering::sequence(size_t i) const {
+  const Var* var = input(i);
+  if (!is_sequence(var)) fail("input ", i, " must be a sequence, it is a tensor");
+  return model_.sequence_of(var);
+}
+Var* Lowering::keep_sequence(const Sequence& sequence) { return model_.keep_sequence(sequence); }
+const Sequence& Lowering::sequence_of(const Var* var) const { return model_.sequence_of(var); }
+
 void Lowering::set_output(size_t i, Var* var) {
   if (i < outputs_.size()) outputs_[i] = var;
 }

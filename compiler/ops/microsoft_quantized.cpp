@@ -4,6 +4,7 @@
 #include "compiler/ops/quantization.h"
 #include "compiler/ops/reductions.h"
 #include "compiler/ops/shape_operands.h"
+#include "compiler/ops/softmax.h"
 
 namespace metac {
 namespace {
@@ -56,7 +57,11 @@ METAC_OPERATOR("QLinearLeakyRelu", domain)
           elementwise(n.graph(), {real_operand(n, 0)}, [&](const std::vector<Expr>& v) { return leaky_relu(v[0], alpha); });
       set_quantised(n, y, 3);
     });
-METAC_OPERATOR("QLinearGlobalAveragePool", domain).since({1}).inputs(5).outputs(1).attribute("channels_last", Kind::integer)
+METAC_OPERATOR("QLinearGlobalAveragePool", domain)
+    .since({1})
+    .inputs(5)
+    .outputs(1)
+    .attribute("channels_last", Kind::integer)
     .lower([](Lowering& n) {
       Var* x = real_operand(n, 0);
       require_rank_at_least(x, 3, "X");
@@ -65,9 +70,17 @@ METAC_OPERATOR("QLinearGlobalAveragePool", domain).since({1}).inputs(5).outputs(
       set_quantised(n, mean(n.graph(), x, axes, true), 3);
     });
 
-METAC_OPERATOR("QLinearAveragePool", domain).since({1}).inputs(4, 5).outputs(1).required("kernel_shape", Kind::integers)
-    .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
-    .attribute("count_include_pad", Kind::integer).attribute("ceil_mode", Kind::integer).attribute("channels_last", Kind::integer)
+METAC_OPERATOR("QLinearAveragePool", domain)
+    .since({1})
+    .inputs(4, 5)
+    .outputs(1)
+    .required("kernel_shape", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("count_include_pad", Kind::integer)
+    .attribute("ceil_mode", Kind::integer)
+    .attribute("channels_last", Kind::integer)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var* x = real_operand(n, 0);
@@ -101,6 +114,57 @@ METAC_OPERATOR("QLinearConcat", domain)
                    }));
     });
 
+METAC_OPERATOR("QLinearSoftmax", domain)
+    .since({1})
+    .inputs(5)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
+    .attribute("opset", Kind::integer)
+    .lower([](Lowering& n) {
+      Var* x = real_operand(n, 0);
+      require_rank_at_least(x, 1, "X");
+      const int along = check_axis(n.integer("axis", -1), x->rank());
+      if (n.integer("opset", 13) < 13 && along != x->rank() - 1)
+        fail("axis ", along, " of rank ", x->rank(),
+             ": before opset 13 Softmax goes over all axes from there on, which is not supported here");
+      set_quantised(n, softmax(n.graph(), x, {along}), 3);
+    });
+
+// alpha * A * B + C, where C is int32 in units of alpha * a_scale * b_scale; b_scale and b_zero_point may be per column.
+// Without y_scale the result is float.
+METAC_OPERATOR("QGemm", domain)
+    .since({1})
+    .inputs(6, 9)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .attribute("transA", Kind::integer)
+    .attribute("transB", Kind::integer)
+    .lower([](Lowering& n) {
+      Graph& g = n.graph();
+      Var *a = n.input(0), *b = n.input(3), *c = n.optional_input(6);
+      require_integer(a, "A");
+      require_integer(b, "B");
+      require_rank(a, 2, "A");
+      require_rank(b, 2, "B");
+      if (n.integer("transA", 0)) a = transpose(g, a, {1, 0});
+      if (n.integer("transB", 0)) b = transpose(g, b, {1, 0});
+      const Expr columns = b->shape()[1];
+      Var* a_zero_point = to_scalar(g, n.input(2), "a_zero_point");
+      Var* b_zero_point = along_axis(g, n.input(5), 1, 2, columns, "b_zero_point");
+      Var* sums = matmul(g, subtract_zero_point(g, a, a_zero_point), subtract_zero_point(g, b, b_zero_point));
+      if (c) sums = map(g, Fn::add, sums, broadcast_to(g, c, sums->shape()));
+      const double alpha = n.real("alpha", 1);
+      Var* y =
+          elementwise(g, {sums, to_scalar(g, n.input(1), "a_scale"), along_axis(g, n.input(4), 1, 2, columns, "b_scale")},
+                      [&](const std::vector<Expr>& v) {
+                        return cast(v[0], DType::f32) * (v[1] * v[2] * constant_of(DType::f32, alpha));
+                      });
+      if (n.optional_input(7))
+        set_quantised(n, y, 7);
+      else
+        n.set_output(0, y);
+    });
+
 // A * B as floats: int32 sums times the scales, plus a bias.
 METAC_OPERATOR("MatMulIntegerToFloat", domain).since({1}).inputs(4, 7).outputs(1).lower([](Lowering& n) {
   Graph& g = n.graph();
@@ -117,9 +181,9 @@ METAC_OPERATOR("MatMulIntegerToFloat", domain).since({1}).inputs(4, 7).outputs(1
                              along_axis(g, n.input(3), sums->rank() - 1, sums->rank(), sums->shape().back(), "b_scale")};
   if (bias) operands.push_back(broadcast_to(g, bias, sums->shape()));
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
-    Expr value = cast(v[0], DType::f32) * (v[1] * v[2]);
-    return bias ? value + v[3] : value;
-  }));
+                 Expr value = cast(v[0], DType::f32) * (v[1] * v[2]);
+                 return bias ? value + v[3] : value;
+               }));
 });
 
 }  // namespace

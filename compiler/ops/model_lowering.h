@@ -1,6 +1,7 @@
 // Lowers the graphs of one Model, node by node, into one Graph: scopes of names, local functions, subgraphs. Used by
 // lower_model() and, through Lowering, by the operators that own subgraphs.
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/registry.h"
+#include "compiler/ops/sequences.h"
 
 namespace metac {
 
@@ -26,6 +28,9 @@ class ModelLowering {
   void lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region);
   // Lowers the subgraph's nodes where we stand.
   std::vector<Var*> inline_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& arguments);
+  // See Lowering::keep_sequence.
+  Var* keep_sequence(const Sequence& sequence);
+  const Sequence& sequence_of(const Var* var) const;
   bool allows_code() const { return options_.allow_code; }
   // The value of that name as the node being lowered sees it; null if there is none.
   Var* value_named(const std::string& name) const;
@@ -65,6 +70,7 @@ class ModelLowering {
   Graph& graph_;
   const Scope* scope_ = nullptr;  // of the node being lowered: subgraphs see it
   const Frame* frame_ = nullptr;
+  std::deque<std::pair<Var, Sequence>> sequences_;  // Vars of no graph, each with what it stands for
   int64_t lowered_nodes_ = 0;
   int depth_ = 0;      // of nested functions and subgraphs
   int top_node_ = -1;  // index of the model's node being lowered

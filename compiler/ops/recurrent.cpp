@@ -41,7 +41,7 @@ std::vector<std::vector<Activation>> activations_of(const Lowering& n, const Rec
   return result;
 }
 
-struct Sequence {
+struct TimeSteps {
   Dim steps, batch;
   Var* lengths = nullptr;  // int32 [B], or null: all run to the end
   bool reverse = false;
@@ -55,7 +55,7 @@ struct Sequence {
 };
 
 // Runs the steps; returns the first state after every step [T, B, H] and the final states.
-std::pair<Var*, std::vector<Var*>> run_steps(Graph& g, const Sequence& s, Var* inputs, const std::vector<Var*>& initial,
+std::pair<Var*, std::vector<Var*>> run_steps(Graph& g, const TimeSteps& s, Var* inputs, const std::vector<Var*>& initial,
                                              const std::function<std::vector<Var*>(Var*, const std::vector<Var*>&)>& step) {
   Dim width = inputs->shape()[2];
   auto advance = [&](Expr t, const std::vector<Var*>& states) {
@@ -92,7 +92,7 @@ std::pair<Var*, std::vector<Var*>> run_steps(Graph& g, const Sequence& s, Var* i
 }
 
 // From the order of the steps to the order of time; 0 beyond a sequence's end.
-Var* in_time_order(Graph& g, const Sequence& s, Var* by_step) {
+Var* in_time_order(Graph& g, const TimeSteps& s, Var* by_step) {
   if (!s.reverse && !s.lengths) return by_step;
   std::vector<Var*> operands{by_step};
   std::vector<Expr> conditions;
@@ -150,7 +150,7 @@ void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOper
   check(w, {directions, width, features}, "W");
   check(r, {directions, width, hidden}, "R");
   if (b) check(b, {directions, Expr(2) * width}, "B");
-  Sequence s;
+  TimeSteps s;
   s.steps = x->shape()[0];
   s.batch = x->shape()[1];
   if (lengths) {

@@ -52,6 +52,11 @@ OperatorBuilder& OperatorBuilder::required(const char* name, Attribute::Kind kin
   return *this;
 }
 
+OperatorBuilder& OperatorBuilder::takes_sequences() {
+  schema_->takes_sequences = true;
+  return *this;
+}
+
 OperatorBuilder& OperatorBuilder::cancels(double atol) {
   schema_->atol = atol;
   return *this;

@@ -35,6 +35,7 @@ struct OpSchema {
   int min_outputs = 1, max_outputs = 1;
   std::vector<AttributeSpec> attributes;
   std::vector<DType> not_yet;  // input dtypes that the lowering refuses by name
+  bool takes_sequences = false;  // else an input that is a sequence is refused before `lower`
   double atol = 0;             // > 0: its sums cancel, so that `metac verify` compares with at least this absolute tolerance
   LowerFunction lower;
 };
@@ -50,6 +51,7 @@ class OperatorBuilder {
   OperatorBuilder& attribute(const char* name, Attribute::Kind kind, int since = 1, int until = 1 << 30);
   OperatorBuilder& required(const char* name, Attribute::Kind kind, int since = 1, int until = 1 << 30);
   OperatorBuilder& cancels(double atol);
+  OperatorBuilder& takes_sequences();
   OperatorBuilder& lower(LowerFunction function);
 
  private:
@@ -68,8 +70,12 @@ constexpr int newest_opset = 28;
 const OpSchema* find_operator(const std::string& domain, const std::string& name);
 std::vector<const OpSchema*> all_operators();
 
+struct Sequence;  // compiler/ops/sequences.h
+
 // Lowers whole model graphs (subgraphs of If, Loop, Scan); given to lowerings through Lowering.
 class ModelLowering;
+
+inline bool is_sequence(const Var* var) { return var && var->type.kind == TypeKind::sequence; }
 
 // One node being lowered. Everything it throws is completed with the node and the file by the caller.
 class Lowering {
@@ -100,6 +106,12 @@ class Lowering {
 
   // The value of that name where the node stands; null if there is none yet. For attributes that name values.
   Var* value_named(const std::string& name) const;
+
+  // A sequence goes from node to node as a Var of kind `sequence`, which no op may use: this is what it stands for.
+  const Sequence& sequence(size_t i) const;
+  Var* keep_sequence(const Sequence& sequence);
+  const Sequence& sequence_of(const Var* var) const;
+  void set_sequence(size_t i, const Sequence& sequence) { set_output(i, keep_sequence(sequence)); }
 
   void set_output(size_t i, Var* var);
   const std::vector<Var*>& outputs() const { return outputs_; }

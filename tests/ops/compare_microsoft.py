@@ -213,6 +213,24 @@ def quantised_pool(s, op):
     return s.node(op, 1, **attributes)
 
 
+def quantised_softmax(s):
+    shape, dtype = [s.int(2, 5) for _ in range(s.int(1, 3))], s.pick(np.int8, np.uint8)
+    s.quantised(dtype, *shape)
+    s.add(np.float32(1 / 200))  # ONNX Runtime wraps around where 1 is more than the type holds
+    s.add(np.array(-128 if dtype == np.int8 else 0, dtype))
+    return s.node("QLinearSoftmax", 1, axis=s.int(-len(shape), len(shape) - 1), opset=13)
+
+
+def quantised_gemm(s):
+    m, k, n, a, b = s.int(1, 5), s.int(1, 9), s.int(1, 6), s.int(0, 1), s.int(0, 1)
+    dtype = s.pick(np.int8, np.uint8)
+    s.quantised(dtype, *((k, m) if a else (m, k)))
+    s.quantised(dtype, *((n, k) if b else (k, n)))
+    s.add(s.rng.integers(-50, 50, n).astype(np.int32))
+    s.add(np.float32(0.05)), s.whole(dtype)
+    return s.node("QGemm", 1, transA=a, transB=b, alpha=1.0)
+
+
 def quantised_concat(s):
     rank, dtype = s.int(1, 3), s.pick(np.int8, np.uint8)
     axis, shape = s.int(0, rank - 1), [s.int(1, 4) for _ in range(rank)]
@@ -339,7 +357,7 @@ GENERATORS = {
     "QLinearAdd": lambda s: quantised_binary(s, "QLinearAdd"), "QLinearMul": lambda s: quantised_binary(s, "QLinearMul"),
     "QLinearSigmoid": lambda s: quantised_unary(s, "QLinearSigmoid"), "QLinearLeakyRelu": lambda s: quantised_unary(s, "QLinearLeakyRelu"),
     "QLinearAveragePool": lambda s: quantised_pool(s, "QLinearAveragePool"), "QLinearGlobalAveragePool": lambda s: quantised_pool(s, "QLinearGlobalAveragePool"),
-    "QLinearConcat": quantised_concat, "Attention": attention, "QAttention": quantised_attention, "MultiHeadAttention": multi_head_attention,
+    "QLinearConcat": quantised_concat, "QLinearSoftmax": quantised_softmax, "QGemm": quantised_gemm, "Attention": attention, "QAttention": quantised_attention, "MultiHeadAttention": multi_head_attention,
     "GroupQueryAttention": group_query_attention, "RotaryEmbedding": rotary_embedding,
 }
 
