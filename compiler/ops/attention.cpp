@@ -57,6 +57,19 @@ Var* masked_softmax(Graph& g, Var* x) {
   });
 }
 
+Var* softmax_with_sink(Graph& g, Var* x, Var* sink) {
+  Var* extra = scalar(g, x->dtype(), 0);
+  if (sink) {
+    require_equal(g, sink->shape()[0], x->shape()[1], "the sinks of heads against the heads");
+    extra = cast(g, unsqueeze(g, sink, {1, 2}), x->dtype());
+  }
+  Var* top = map(g, Fn::max, reduce(g, x, {3}, Reduce::max, true), extra);
+  Var* powers = elementwise(g, {x, top}, [](const std::vector<Expr>& v) { return call(Fn::exp, {v[0] - v[1]}); });
+  Var* total = elementwise(g, {reduce(g, powers, {3}, Reduce::add, true), extra, top},
+                           [](const std::vector<Expr>& v) { return v[0] + call(Fn::exp, {v[1] - v[2]}); });
+  return elementwise(g, {powers, total}, [](const std::vector<Expr>& v) { return v[0] / v[1]; });
+}
+
 namespace {
 
 using Kind = Attribute::Kind;
@@ -82,8 +95,10 @@ struct Masking {
     if (left >= 0) allowed = logical_and(allowed, query + offset - Expr(left) <= key);
     if (right >= 0) allowed = logical_and(allowed, key <= query + offset + Expr(right));
     if (mask) {
-      if (is_bool(loads[mask]->dtype)) allowed = logical_and(allowed, loads[mask]);
-      else score = score + cast(loads[mask], score->dtype);
+      if (is_bool(loads[mask]->dtype))
+        allowed = logical_and(allowed, loads[mask]);
+      else
+        score = score + cast(loads[mask], score->dtype);
     }
     return select(allowed, score, constant_like(score, -INFINITY));
   }

@@ -74,14 +74,20 @@ METAC_OPERATOR("FusedConv", domain)
     .attribute("activation_params", Kind::reals)
     .lower(lower_fused_conv);
 
-// alpha * A' * B', where the last two axes may be exchanged.
+// alpha * A' * B', where the last two axes may be exchanged, and before that the first axis may move behind the batch
+// (transBatch): [rows, batch..., columns] as [batch..., rows, columns].
 void lower_fused_matmul(Lowering& n) {
   Graph& g = n.graph();
   Var *a = n.input(0), *b = n.input(1);
   require_float(a, "A");
   require_same_dtype(a, b);
-  if (n.integer("transBatchA", 0) != 0 || n.integer("transBatchB", 0) != 0)
-    fail("transBatchA and transBatchB are not supported");
+  auto batch_first = [&](Var* x, const char* attribute) {
+    if (n.integer(attribute, 0) == 0 || x->rank() < 3) return x;
+    std::vector<int> order = axes_from(1, x->rank() - 1);
+    order.push_back(0);
+    order.push_back(x->rank() - 1);
+    return transpose(g, x, order);
+  };
   auto exchanged = [&](Var* x, const char* attribute) {
     if (n.integer(attribute, 0) == 0 || x->rank() < 2) return x;
     std::vector<int> order = axes_from(0, x->rank());
@@ -89,7 +95,8 @@ void lower_fused_matmul(Lowering& n) {
     return transpose(g, x, order);
   };
   double alpha = n.real("alpha", 1);
-  Var* y = matmul(g, exchanged(widen(g, a), "transA"), exchanged(widen(g, b), "transB"));
+  Var* y = matmul(g, exchanged(batch_first(widen(g, a), "transBatchA"), "transA"),
+                  exchanged(batch_first(widen(g, b), "transBatchB"), "transB"));
   if (alpha != 1) y = elementwise(g, {y}, [&](const std::vector<Expr>& v) { return v[0] * constant_like(v[0], alpha); });
   n.set_output(0, cast(g, y, a->dtype()));
 }
@@ -135,7 +142,11 @@ LowerFunction skip_normalization(bool simplified) {
     if (n.wants_output(3)) n.set_output(3, cast(g, sum, x->dtype()));
   };
 }
-METAC_OPERATOR("SkipLayerNormalization", domain).since({1}).inputs(3, 5).outputs(1, 4).attribute("epsilon", Kind::real)
+METAC_OPERATOR("SkipLayerNormalization", domain)
+    .since({1})
+    .inputs(3, 5)
+    .outputs(1, 4)
+    .attribute("epsilon", Kind::real)
     .lower(skip_normalization(false));
 METAC_OPERATOR("SkipSimplifiedLayerNormalization", domain)
     .since({1})

@@ -75,9 +75,10 @@ void lower_group_query_attention(Lowering& n) {
   if (past_k) require_rank(past_k, 4, "past_key"), require_rank(past_v, 4, "past_value");
   if (n.optional_input(10)) require_rank(n.input(10), 4, "attention_bias");
   if (n.optional_input(9)) require_integer(n.input(9), "position_ids");
-  for (size_t unsupported = 11; unsupported < n.input_count(); ++unsupported)
+  Var* sink = n.optional_input(11);
+  if (sink) require_rank(sink, 1, "head_sink"), require_float(sink, "head_sink");
+  for (size_t unsupported = 12; unsupported < n.input_count(); ++unsupported)
     if (n.optional_input(unsupported)) fail("input ", unsupported, " is not supported");
-  if (n.integer("smooth_softmax", 0) > 0) fail("smooth_softmax is not supported");
   int64_t heads = n.integer("num_heads", 0), kv_heads = n.integer("kv_num_heads", 0);
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) fail("num_heads ", heads, " must be a positive multiple of kv_num_heads ", kv_heads);
   if (!k) {  // all in one
@@ -162,7 +163,9 @@ void lower_group_query_attention(Lowering& n) {
   if (causal) seen = logical_and(seen, axis(3) <= now);
   if (window >= 0) seen = logical_and(seen, now - Expr(window) < axis(3));
   scores = g.elementwise(operands, scores->shape(), select(seen, score, constant_of(wide, -INFINITY)));
-  n.set_output(0, cast(g, merge_heads(g, matmul(g, masked_softmax(g, scores), repeat_heads(g, v, heads))), dtype));
+  const bool has_sink = sink || n.integer("smooth_softmax", 0) > 0;
+  Var* weights = has_sink ? softmax_with_sink(g, scores, sink) : masked_softmax(g, scores);
+  n.set_output(0, cast(g, merge_heads(g, matmul(g, weights, repeat_heads(g, v, heads))), dtype));
 }
 METAC_OPERATOR("GroupQueryAttention", domain).since({1}).inputs(7, 16).outputs(1, 3).required("num_heads", Kind::integer)
     .required("kv_num_heads", Kind::integer).attribute("scale", Kind::real).attribute("softcap", Kind::real)

@@ -7,7 +7,12 @@
 namespace metac {
 
 Var* gate(Graph& g, Var* all, int k, Dim hidden) {
-  return g.reindex({all}, {all->shape()[0], hidden}, {axis(0), axis(1) + Expr(k) * hidden});
+  const int last = all->rank() - 1;
+  Shape shape = all->shape();
+  shape[static_cast<size_t>(last)] = hidden;
+  std::vector<Expr> indices = identity_indices(last);
+  indices.push_back(axis(last) + Expr(k) * hidden);
+  return g.reindex({all}, shape, indices);
 }
 
 std::function<Expr(Expr)> clip_of(const Lowering& n) {

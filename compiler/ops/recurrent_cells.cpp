@@ -34,11 +34,10 @@ void lower_gru(Lowering& n) {
                   const std::vector<Var*>& states) {
     Var* state = states[0];
     auto bias = [&](Var* v, int k) {
-      return w.recurrent_bias ? map(g, Fn::add, v, g.reindex({w.recurrent_bias}, {w.hidden}, {axis(0) + Expr(k) * w.hidden}))
-                              : v;
+      return w.recurrent_bias ? map(g, Fn::add, v, gate(g, w.recurrent_bias, k, w.hidden)) : v;
     };
     auto times_recurrent = [&](Var* v, int k) {  // v * R of gate k
-      return matmul(g, v, g.reindex({w.recurrent}, {w.hidden, w.hidden}, {axis(0), axis(1) + Expr(k) * w.hidden}));
+      return matmul(g, v, gate(g, w.recurrent, k, w.hidden));
     };
     auto activated = [&](int k, Var* recurrent, const Activation& a) {
       return elementwise(g, {gate(g, x, k, w.hidden), recurrent}, [&](Loads v) { return a(clip(v[0] + v[1])); });
@@ -55,10 +54,10 @@ void lower_gru(Lowering& n) {
   lower_recurrent(n, cell);
 }
 
-// i = f(Xi + H*Ri + Pi.C), forget = f(Xf + H*Rf + Pf.C), or 1 - i with input_forget; c = g(Xc + H*Rc);
-// C' = forget.C + i.c, o = f(Xo + H*Ro + Po.C'), H' = o.h(C'). Gates in the order i, o, f, c; peepholes i, o, f.
 }  // namespace
 
+// i = f(Xi + H*Ri + Pi.C), forget = f(Xf + H*Rf + Pf.C), or 1 - i with input_forget; c = g(Xc + H*Rc);
+// C' = forget.C + i.c, o = f(Xo + H*Ro + Po.C'), H' = o.h(C'). Gates in the order i, o, f, c; peepholes i, o, f.
 RecurrentCell lstm_cell(Lowering& n) {
   RecurrentCell cell;
   cell.gates = 4;
@@ -72,8 +71,7 @@ RecurrentCell lstm_cell(Lowering& n) {
     auto with_peephole = [&](int k, Var* c) {
       Var* own = gate(g, all, k, w.hidden);
       if (!w.peepholes) return own;
-      Var* p = g.reindex({w.peepholes}, {w.hidden}, {axis(0) + Expr(k) * w.hidden});
-      return elementwise(g, {own, p, c}, [](Loads v) { return v[0] + v[1] * v[2]; });
+      return elementwise(g, {own, gate(g, w.peepholes, k, w.hidden), c}, [](Loads v) { return v[0] + v[1] * v[2]; });
     };
     Var *in = with_peephole(0, states[1]), *forget = with_peephole(2, states[1]), *candidate = gate(g, all, 3, w.hidden);
     Var* c = elementwise(g, {in, forget, candidate, states[1]}, [&](Loads v) {

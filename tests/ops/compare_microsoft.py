@@ -146,10 +146,13 @@ def nhwc_conv(s):
 
 def fused_matmul(s):
     m, k, n, batch = s.int(1, 5), s.int(1, 5), s.int(1, 5), [s.int(1, 3) for _ in range(s.int(0, 2))]
-    a, b = s.chance(), s.chance()
-    s.real(*batch, *((k, m) if a else (m, k)))
-    s.real(*batch, *((n, k) if b else (k, n)))
-    return s.node("FusedMatMul", 1, transA=int(a), transB=int(b), alpha=float(s.rng.uniform(0.5, 2)))
+    a, b, batch_a, batch_b = s.chance(), s.chance(), s.chance(0.3), s.chance(0.3)
+
+    def operand(rows, columns, behind):
+        return [rows, *batch, columns] if behind and batch else [*batch, rows, columns]
+    s.real(*operand(*((k, m) if a else (m, k)), batch_a))
+    s.real(*operand(*((n, k) if b else (k, n)), batch_b))
+    return s.node("FusedMatMul", 1, transA=int(a), transB=int(b), transBatchA=int(batch_a), transBatchB=int(batch_b), alpha=float(s.rng.uniform(0.5, 2)))
 
 
 def matmul_n_bits(s):
@@ -338,6 +341,12 @@ def group_query_attention(s):
         attributes["local_window_size"] = s.int(1, 4)
     if s.chance(0.3):
         attributes["softcap"] = 5.0
+    if s.chance(0.2):
+        attributes["smooth_softmax"] = 1
+    elif s.chance(0.2):
+        for _ in range(11 - (9 if rotary else 7)):
+            s.skip()
+        s.real(heads)  # a sink for each head
     return s.node("GroupQueryAttention", 3, **attributes)
 
 
