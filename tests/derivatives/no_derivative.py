@@ -6,6 +6,7 @@ CONSTANT = "its result depends on no floating-point number: only on shapes, inte
 
 DRAWN = "its results are drawn at random: what it is given decides how probable they are, not what they are"
 ROUNDED = "it rounds its operand to 8 bits, by a range that the operand itself has: differences see steps"
+LISTS = "its operands or results are sequences, which are no operands of a derivative: while compiling they become slices and concatenations, which have samples"
 CHOSEN = "its operands choose among whole positions: the result is constant between jumps"
 
 
@@ -21,7 +22,8 @@ NO_DERIVATIVE = {
     **because(DRAWN, "", "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"),
     **because(CHOSEN, "", "MelWeightMatrix"),
     **because(ROUNDED, "com.microsoft", "DynamicQuantizeMatMul DynamicQuantizeLSTM"),
-    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearAveragePool"),
+    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearAveragePool QLinearSoftmax QGemm"),
+    **because(LISTS, "", "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence"),
     **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike TfIdfVectorizer"),
     **because(CONSTANT, "metac", "fill index random"),
 }
