@@ -79,8 +79,8 @@ def is_exact(array):
 
 @functools.cache
 def since(sampler):
-    """The opset in which its operator came."""
-    return min(s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == sampler.split()[0])
+    """The opset in which its operator came, in a form that is no error."""
+    return min(s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == "" and s.name == sampler.split()[0] and not s.deprecated)
 
 
 def evaluate(model, feeds):
