@@ -266,8 +266,13 @@ def write_case(folder, graph, steps, seed):
         port.CopyFrom(helper.make_tensor_value_info(port.name, helper.np_dtype_to_tensor_dtype(value.dtype), [None] * value.ndim))
     onnx.checker.check_model(model)
     reference_cases.write_case(folder, model, feeds, [v.array for v in outputs])
-    rtol, atol = map(float, TOLERANCES[graph.float.name])
-    (pathlib.Path(folder) / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))  # for the evaluator
+    write_tolerance(folder, graph.float.name)
+
+
+def write_tolerance(folder, kind):
+    """Where the evaluator reads it."""
+    rtol, atol = map(float, TOLERANCES[kind])
+    (pathlib.Path(folder) / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
 
 
 def write_found(folder, samples=2):
@@ -281,7 +286,9 @@ def write_found(folder, samples=2):
                 shape = [d.dim_value if d.HasField("dim_value") else dims.setdefault(d.dim_param, int(rng.integers(1, 5))) for d in kind.shape.dim]
                 feeds[value.name] = rng.integers(0 if kind.elem_type != onnx.TensorProto.FLOAT else -4, 5, shape).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
             judge = ReferenceEvaluator(model).run if "# judge: ONNX's reference" in file.read_text() else lambda _, f, m=model: evaluate(m, f)
-            reference_cases.write_case(folder / f"{file.stem}_{k}", model, feeds, judge(None, feeds))
+            case = folder / f"{file.stem}_{k}"
+            reference_cases.write_case(case, model, feeds, judge(None, feeds))
+            write_tolerance(case, "float32")
 
 
 class Runner:
