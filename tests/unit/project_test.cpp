@@ -132,7 +132,14 @@ TEST(Project, ForAGpuIsTheSameProjectWithCudaSources) {
   EXPECT_EQ(gpu.cuda_flags, (std::vector<std::string>{"-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_100,code=sm_100",
                                                       "-gencode=arch=compute_100,code=compute_100"}));
   EXPECT_EQ(nlohmann::json::parse(gpu.files.at("net.json"))["cuda_architectures"], (nlohmann::json{75, 100}));
-  for (const char* same : {"include/net.h", "include/net.hpp", "python/net/__init__.py", "src/program.cpp"}) EXPECT_EQ(gpu.files.at(same), cpu.files.at(same));
+  EXPECT_EQ(gpu.files.at("src/program.cpp"), cpu.files.at("src/program.cpp"));
+  // The interface is the CPU's and what device memory and streams need.
+  for (const char* more : {"net_run_async(", "net_from_dlpack(", "net_to_dlpack("}) {
+    EXPECT_THAT(gpu.files.at("include/net.h"), HasSubstr(more));
+    EXPECT_EQ(cpu.files.at("include/net.h").find(more), std::string::npos) << more;
+  }
+  EXPECT_THAT(gpu.files.at("include/net.h"), HasSubstr("net_run(net_context* context"));
+  EXPECT_THAT(gpu.files.at("python/net/__init__.py"), HasSubstr("def run_async("));
 }
 
 TEST(Project, TheWeightsSayWhoseTheyAre) {
