@@ -190,6 +190,8 @@ class ContractionLowering {
     for (size_t k = kept_.size(); k-- > 1;) {
       Loop &outer = kept_[k - 1], &inner = kept_[k];
       if (outer.axis == lane_axis_ || inner.axis == lane_axis_) continue;
+      constexpr int64_t enough = 16;  // tiles of an image rather than of an open batch of them: their number is known
+      if (const int64_t* extent = inner.extent.if_int(); extent && *extent >= enough && !outer.extent.if_int()) continue;
       bool all = true;
       for (Expr e : {body_, epilogue_, offset_}) all = all && can_collapse(e, outer, inner);
       if (!all) continue;

@@ -64,8 +64,8 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
 }
 
 size_t choose_tiled_axis(const std::vector<int64_t>& extents) {
-  constexpr int64_t enough = 8;
-  auto points = [&](size_t k) { return extents[k] > 0 ? extents[k] : int64_t{56}; };
+  constexpr int64_t enough = 8, unknown = 4;  // an open batch is often short, and what is left of it is done point by point
+  auto points = [&](size_t k) { return extents[k] > 0 ? extents[k] : unknown; };
   size_t best = extents.size() - 1;
   if (points(best) >= enough) return best;
   for (size_t k = extents.size() - 1; k-- > 0;)

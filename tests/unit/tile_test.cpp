@@ -24,5 +24,15 @@ TEST(Tile, SumsAndOperandsFitIntoRegisters) {
       }
 }
 
+// An open batch may be one: its tiles would all be rests.
+TEST(Tile, KnownAxesBeforeOpenOnes) {
+  EXPECT_EQ(choose_tiled_axis({0, 7}), 1u);       // images, positions
+  EXPECT_EQ(choose_tiled_axis({0, 7, 3}), 1u);
+  EXPECT_EQ(choose_tiled_axis({0, 49, 0}), 1u);
+  EXPECT_EQ(choose_tiled_axis({0, 2}), 0u);
+  EXPECT_EQ(choose_tiled_axis({0, 0}), 1u);
+  EXPECT_EQ(choose_tiled_axis({14, 8}), 1u);      // the innermost, where it is long enough
+}
+
 }  // namespace
 }  // namespace metac
