@@ -21,6 +21,11 @@ Expr extremum(const std::vector<Expr>& args, int k, Expr wins, Expr adjoint) {
   return select(wins, adjoint, select(equal(args[0], args[1]), shared, zero(adjoint)));
 }
 
+// d times a slope that is infinite where `steep` holds: 0 for a d of 0, so that what does not move there contributes nothing
+// rather than NaN. The condition holds d as well, because the product is linear in d everywhere else: a slope of 0 would be
+// seen by derivatives by d.
+Expr unless_still(Expr d, Expr steep, Expr product) { return select(logical_and(steep, equal(d, zero(d))), zero(product), product); }
+
 }  // namespace
 
 Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value, Expr adjoint) {
@@ -29,20 +34,20 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
   switch (fn) {
     case Fn::neg: return -d;
     case Fn::abs: return d * apply(Fn::sign, a);
-    case Fn::sqrt: return d * real(0.5, a) / value;
+    case Fn::sqrt: return unless_still(d, equal(value, zero(value)), d * real(0.5, a) / value);
     case Fn::exp: return d * value;
     case Fn::log: return d / a;
     case Fn::sin: return d * apply(Fn::cos, a);
     case Fn::cos: return -(d * apply(Fn::sin, a));
     case Fn::tan: return d * (one() + square(value));
-    case Fn::asin: return d / apply(Fn::sqrt, one() - square(a));
-    case Fn::acos: return -(d / apply(Fn::sqrt, one() - square(a)));
+    case Fn::asin: return unless_still(d, equal(square(a), one()), d / apply(Fn::sqrt, one() - square(a)));
+    case Fn::acos: return unless_still(d, equal(square(a), one()), -(d / apply(Fn::sqrt, one() - square(a))));
     case Fn::atan: return d / (one() + square(a));
     case Fn::sinh: return d * apply(Fn::cosh, a);
     case Fn::cosh: return d * apply(Fn::sinh, a);
     case Fn::tanh: return d * (one() - square(value));
     case Fn::asinh: return d / apply(Fn::sqrt, square(a) + one());
-    case Fn::acosh: return d / (apply(Fn::sqrt, a - one()) * apply(Fn::sqrt, a + one()));
+    case Fn::acosh: return unless_still(d, equal(a, one()), d / (apply(Fn::sqrt, a - one()) * apply(Fn::sqrt, a + one())));
     case Fn::atanh: return d / (one() - square(a));
     case Fn::erf: return d * (real(2 * std::numbers::inv_sqrtpi, a) * apply(Fn::exp, -square(a)));
     case Fn::sigmoid: return d * (value * (one() - value));
@@ -59,9 +64,13 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
         if (b->float_value == 0) return {};
         if (b->float_value == 1) return d;
         if (b->float_value == 2) return d * (real(2, a) * a);
-        return d * (b * call(Fn::pow, {a, real(b->float_value - 1, a)}));
+        Expr product = d * (b * call(Fn::pow, {a, real(b->float_value - 1, a)}));
+        return b->float_value > 0 && b->float_value < 1 ? unless_still(d, equal(a, zero(a)), product) : product;
       }
-      if (k == 0) return select(equal(b, zero(b)), zero(d), d * (b * call(Fn::pow, {a, b - one()})));
+      if (k == 0) {
+        Expr still = logical_and(equal(a, zero(a)), equal(d, zero(d)));
+        return select(logical_or(equal(b, zero(b)), still), zero(d), d * (b * call(Fn::pow, {a, b - one()})));
+      }
       return select(equal(a, zero(a)), zero(d), d * (value * apply(Fn::log, a)));
     }
     case Fn::atan2: {

@@ -310,6 +310,33 @@ TEST(ScalarRulesAtKinks, ReluAndTies) {
   EXPECT_EQ(number_at(out[2], 1), 1);
 }
 
+// What does not move where a slope is infinite contributes 0, not 0 times infinity; what moves is infinite.
+TEST(ScalarRulesAtKinks, InfiniteSlopes) {
+  const std::vector<std::pair<Fn, double>> steep = {{Fn::sqrt, 0}, {Fn::asin, 1}, {Fn::asin, -1}, {Fn::acos, 1}, {Fn::acosh, 1}, {Fn::pow, 0}};
+  for (auto [fn, at] : steep) {
+    Graph g;
+    Var *x = input(g, "x", dims({3})), *d = input(g, "d", dims({3})), *half = input(g, "half", dims({3}));
+    Var* y = arity(fn) == 1 ? map(g, fn, x) : map(g, fn, x, half);
+    Var* gradients = gradient(g, {y}, {d}, {x})[0];
+    Var* tangents = jvp(g, {y}, {x}, {d})[0];
+    g.outputs = {gradients, tangents, jvp(g, {gradients}, {d}, {d})[0]};
+    const double inside = fn == Fn::acosh ? 2 : 0.5;
+    const auto out = evaluate(g, std::vector<Tensor>{doubles({3}, {at, at, inside}), doubles({3}, {0, 1, 0}), doubles({3}, {0.5, 0.5, 0.5})});
+    for (const Tensor& result : out) {
+      EXPECT_EQ(number_at(result, 0), 0) << name_of(fn);
+      EXPECT_TRUE(std::isinf(number_at(result, 1))) << name_of(fn) << " " << number_at(result, 1);
+      EXPECT_EQ(number_at(result, 2), 0) << name_of(fn);
+    }
+    // Linear in the gradient all the same: its slope at a gradient of 0 is the function's own.
+    Graph h;
+    Var *p = input(h, "p", dims({})), *c = input(h, "c", dims({})), *e = input(h, "e", dims({}));
+    Var* q = arity(fn) == 1 ? map(h, fn, p) : map(h, fn, p, e);
+    h.outputs = {gradient(h, {gradient(h, {q}, {c}, {p})[0]}, {e}, {c})[0]};
+    const double slope = number_at(evaluate(h, std::vector<Tensor>{doubles({}, {inside}), doubles({}, {0}), doubles({}, {0.5})})[0], 0);
+    EXPECT_GT(std::fabs(slope), 0.1) << name_of(fn);
+  }
+}
+
 // A sum of two products is no contraction; the sums of each are.
 TEST(Autodiff, TheTangentOfAContractionIsTwoContractions) {
   Graph g;
