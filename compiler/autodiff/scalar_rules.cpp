@@ -77,8 +77,9 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
       Expr norm = square(a) + square(b);
       return k == 0 ? d * b / norm : -(d * a / norm);
     }
-    case Fn::max: return extremum(args, k, args[1 - k] < args[k], d);
-    case Fn::min: return extremum(args, k, args[k] < args[1 - k], d);
+    // Beyond a constant is where the result is: Relu's operand need not be kept for it.
+    case Fn::max: return extremum(args, k, args[1 - k] < (args[1 - k].is_constant() ? value : args[k]), d);
+    case Fn::min: return extremum(args, k, (args[1 - k].is_constant() ? value : args[k]) < args[1 - k], d);
     case Fn::select: return k == 1 ? select(a, d, zero(d)) : k == 2 ? select(a, zero(d), d) : Expr();
     case Fn::sign: case Fn::floor: case Fn::ceil: case Fn::trunc: case Fn::rint: case Fn::floor_div:
     case Fn::is_nan: case Fn::is_inf: case Fn::logical_not: case Fn::bit_not: case Fn::lt: case Fn::le: case Fn::eq:

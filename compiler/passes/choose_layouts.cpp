@@ -308,7 +308,7 @@ class LayoutChooser {
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
     const std::string subject = subject_of(d, w.c, w.lanes_axis);
     bool narrow = narrow_.count(d.out->id) > 0;
-    if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols)) return;
+    if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols) && !flatten_before(d, w, index)) return;
     if (!narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     ContractionPlan plan;
     plan.lanes_axis = w.lanes_axis;
@@ -342,24 +342,18 @@ class LayoutChooser {
     item.group.contraction = plan;
   }
 
-  // Is the load the same in all lanes, or one vector of neighbours, in order or shuffled?
-  bool lanes_are_near(const Definition& d, int lanes_axis, Expr load) const {
-    int block = static_cast<int>(d.domain.size());
-    Bounds bounds(graph_.symbols, d.domain);
-    bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(lanes_axis)], lanes_));
-    for (Expr e : load->args)
-      if (e->has_load) return false;
-    Expr address = simplify(address_of(load), bounds);
-    auto at = [&](int lane) {
-      return simplify(rewrite(address, [&](Expr x) { return x == axis(lanes_axis) ? axis(block) * Expr(lanes_) + Expr(lane) : Expr(); }), bounds);
-    };
-    Expr first = at(0);
-    for (int lane = 1; lane < lanes_; ++lane) {
-      Expr gap = simplify(at(lane) - first, bounds);
-      if (!gap.if_int() || gap.as_int() < 0 || gap.as_int() >= lanes_) return false;
-    }
+  // Data with channels last that is read through a flatten: copied plain, it is read in order.
+  bool flatten_before(const Definition& d, Work& w, size_t index) {
+    Expr read = w.c.a.load;
+    const Var* source = var(read->id);
+    if (layout_of(source->id).order.empty()) return false;
+    const Expr plain = storage_address(source->shape(), Layout(), read->args);
+    if (!linear_in_the_tile(d, w.c, w.lanes_axis, plain, graph_.symbols)) return false;
+    w.c.a.load = load(copied_before(index, source)->id, read->dtype, read->args);
     return true;
   }
+
+  bool lanes_are_near(const Definition& d, int lanes_axis, Expr load) const { return metac::lanes_are_near(d, lanes_axis, lanes_, load, address_of(load), graph_.symbols); }
 
   // What the epilogue reads across the lanes (a residual that lies row-major) is first copied along them.
   void bring_near(Definition& d, int lanes_axis, size_t index) {

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/fuse_paper.h"
 #include "compiler/passes/fuse_rows.h"
+#include "compiler/passes/fusion_cost.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
@@ -281,9 +282,9 @@ class Fuser {
     }
     // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
     // a sum reads belongs into the sum, of which it may see a border more.
-    bool summand = r.reduce && readers == 1 && is_product(d.body);
+    bool summand = r.reduce && readers == 1 && (is_product(d.body) || (is_simple(d.body) && outgrows_its_sources(d)));
     if (!summand && !no_more_elements(r, d)) return false;
-    if (readers > 1 && (readers > 4 || !is_cheap(d.body))) return false;
+    if (readers > 1 && (readers > 4 || !worth_repeating(d))) return false;
     if (summand) return true;
     // Each step rewrites the whole body. What is plain to the end is cut into the parts of its concatenations again.
     const int nodes = count_nodes(d.body) + count_nodes(r.body);
@@ -295,17 +296,34 @@ class Fuser {
     return body->kind == ExprKind::call && body->fn == Fn::mul && is_move(body->args[0]) && is_move(body->args[1]);
   }
 
-  // Worth computing again in each of a few readers rather than storing.
-  static bool is_cheap(Expr body) {
+  // Few operations, none of which takes long.
+  static bool is_simple(Expr body) {
     int calls = 0;
     bool costly = any_of(body, [&](Expr n) {
-      if (n->kind != ExprKind::call && n->kind != ExprKind::cast) return false;
+      if ((n->kind != ExprKind::call && n->kind != ExprKind::cast) || !n->has_load) return false;  // index arithmetic aside
       ++calls;
       return n->kind == ExprKind::call && (n->fn == Fn::exp || n->fn == Fn::log || n->fn == Fn::tanh || n->fn == Fn::erf || n->fn == Fn::pow || n->fn == Fn::sigmoid || n->fn == Fn::sin || n->fn == Fn::cos || n->fn == Fn::div || n->fn == Fn::sqrt);
     });
-    int loads = 0;
-    visit(body, [&](Expr n) { loads += n->kind == ExprKind::load; });
-    return !costly && calls <= 3 && loads <= 1;
+    return !costly && calls <= 6;
+  }
+
+  // Worth computing again in each of a few readers rather than storing: what is read for it is little more than the value
+  // itself (one value of its size, and scales of its channels), or less.
+  bool worth_repeating(const Definition& d) const {
+    if (!is_simple(d.body)) return false;
+    const int64_t own = hinted_bytes(d.out, symbols_);
+    int large = 0;
+    visit_loads(d, [&](Expr n) { large += hinted_bytes(vars_.at(n->id), symbols_) > own / 16; });
+    return large <= 1 || outgrows_its_sources(d);
+  }
+
+  // The elements that attain the maximum of their window: as many as all windows together have, made of what has fewer.
+  bool outgrows_its_sources(const Definition& d) const {
+    std::set<int> sources;
+    visit_loads(d, [&](Expr n) { sources.insert(n->id); });
+    int64_t read = 0;
+    for (int id : sources) read = add_costs(read, hinted_bytes(vars_.at(id), symbols_));
+    return loads_of(d) <= 3 && hinted_bytes(d.out, symbols_) > read;
   }
 
   void collect_items(const std::vector<Op*>& ops, FusedRegion& region) {

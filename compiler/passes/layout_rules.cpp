@@ -43,6 +43,24 @@ bool runs_along_sum(Expr index, int kept) {
   return reduced == 1 && slides == 1;
 }
 
+bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, Expr address, const std::vector<Symbol>& symbols) {
+  int block = static_cast<int>(d.domain.size());
+  Bounds bounds(symbols, d.domain);
+  bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(lanes_axis)], lanes));
+  for (Expr e : load->args)
+    if (e->has_load) return false;
+  address = simplify(address, bounds);
+  auto at = [&](int lane) {
+    return simplify(rewrite(address, [&](Expr x) { return x == axis(lanes_axis) ? axis(block) * Expr(lanes) + Expr(lane) : Expr(); }), bounds);
+  };
+  Expr first = at(0);
+  for (int lane = 1; lane < lanes; ++lane) {
+    Expr gap = simplify(at(lane) - first, bounds);
+    if (!gap.if_int() || gap.as_int() < 0 || gap.as_int() >= lanes) return false;
+  }
+  return true;
+}
+
 // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
 static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
   auto serves = [&](int64_t h) { return below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h)); };

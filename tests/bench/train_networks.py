@@ -51,6 +51,20 @@ def resnet50(batch):
     return n, n.linear(n.node("Flatten", [n.node("GlobalAveragePool", [x])]), "fc", width, 10), {"classes": 10}
 
 
+def alexnet(batch):
+    n = Network("alexnet", 5)
+    x, width = n.input("x", "float32", [3, 224, 224]), 3
+    for k, (channels, size, stride, pad, pool) in enumerate([(64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True)]):
+        w = n.weight(f"conv{k}.weight", (channels, width, size, size), width * size * size / 6)
+        x = n.node("Relu", [n.node("Conv", [x, w, n.weight(f"conv{k}.bias", (channels,), value=0)], kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4)])
+        x = n.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 0, 0]) if pool else x
+        width = channels
+    x = n.node("Flatten", [x])
+    for k, (i, o) in enumerate([(256 * 6 * 6, 4096), (4096, 4096)]):
+        x = n.node("Relu", [n.linear(x, f"fc{k}", i, o)])
+    return n, n.linear(x, "fc2", 4096, 1000), {"classes": 1000}
+
+
 def mobilenet_v2(batch):
     n = Network("mobilenet_v2", 7)
 
@@ -73,5 +87,5 @@ def mobilenet_v2(batch):
 
 
 # Name of a run: the network, its batch.
-RUNS = {"mlp": (mlp, 64), "lenet": (lenet, 64), "resnet18-64": (resnet18, 16), "vit": (vit, 32), "lstm": (lstm, 16), "resnet18": (resnet18_224, 8), "mobilenet_v2": (mobilenet_v2, 8),
+RUNS = {"mlp": (mlp, 64), "lenet": (lenet, 64), "resnet18-64": (resnet18, 16), "vit": (vit, 32), "lstm": (lstm, 16), "alexnet": (alexnet, 16), "resnet18": (resnet18_224, 8), "mobilenet_v2": (mobilenet_v2, 8),
         "resnet50": (resnet50, 8)}

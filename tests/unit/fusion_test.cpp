@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "compiler/autodiff/gradient.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/kernel/evaluate_graph.h"
@@ -91,6 +92,32 @@ TEST(BestFusion, PoolingIsNoRow) {  // its lanes run along whatever lies last, a
   Var* x = input(g, "x", {32, 64});
   g.outputs = {map(g, Fn::sub, x, broadcast_axes(g, reduce(g, x, {1}, Reduce::max, false), {32, 64}, {1}))};
   EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);
+}
+
+// The elements that attain a maximum of their window are as many as all windows have: not worth memory, whoever reads them.
+TEST(BestFusion, GradientsOfPoolingStoreNothingLargerThanWhatIsPooled) {
+  Graph g;
+  Var* x = input(g, "x", {4, 33, 33});
+  Var* windows = g.reindex({x}, {4, 16, 16, 3, 3}, {axis(0), axis(1) * Expr(2) + axis(3), axis(2) * Expr(2) + axis(4)});
+  Var* y = reduce(g, windows, {3, 4}, Reduce::max, false);
+  g.outputs = gradient(g, {y}, {input(g, "seed", {4, 16, 16})}, {x});
+  for (const Item& item : fused(g, Fusion::best).items)
+    for (const Definition& d : item.group.stages) EXPECT_LE(element_count(d.out->shape()).as_int(), 4 * 33 * 33) << to_string(d);
+}
+
+// Scaled by channels and cut off at 0, read by a sum over windows and, for the derivative, at each point: the way back asks where
+// the result is positive, so that what stands before the cut is never stored.
+TEST(BestFusion, GradientsOfReluNeedNothingButItsResult) {
+  Graph g;
+  Var *x = input(g, "x", {8, 64}), *scale = input(g, "scale", {8}), *w = input(g, "w", {64, 16}), *seed = input(g, "seed", {8, 16});
+  Var* scaled = map(g, Fn::mul, x, broadcast_axes(g, scale, {8, 64}, {1}));
+  Var* y = map(g, Fn::max, scaled, scalar(g, DType::f32, 0));
+  g.outputs = gradient(g, {matmul(g, y, w)}, {seed}, {w, x, scale});
+  std::set<const Var*> stored;
+  for (const Item& item : fused(g, Fusion::best).items)
+    for (const Definition& d : item.group.stages) stored.insert(d.out);
+  EXPECT_TRUE(stored.contains(y));
+  EXPECT_FALSE(stored.contains(scaled));
 }
 
 TEST(BestFusion, WhatFollowsAConcatenationGoesIntoItsParts) {
