@@ -28,6 +28,11 @@ struct FileBytes {
   ~FileBytes() {
     if (map != nullptr) munmap(map, map_size);
   }
+
+  // What was read so far need not stay in memory; it is read from the file again where somebody asks for it.
+  void forget() const {
+    if (map != nullptr) madvise(map, map_size, MADV_DONTNEED);
+  }
 };
 
 inline bool ends_in(const std::string& text, const std::string& end) {

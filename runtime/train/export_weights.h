@@ -10,15 +10,25 @@ inline const void* final_value(const StateSet& states, int32_t s) { return state
 // The template with the trained values in the places that the tables name. Everything else stays byte for byte.
 inline void export_onnx(const TrainTables& tables, const StateSet& states, const std::string& folder, const std::string& path) {
   const auto model = map_file(below(folder, tables.onnx_template));
-  std::vector<char> bytes(model->data, model->data + model->size);
-  for (int32_t s = 0; s < states.count(); ++s) {
-    const State& about = states.about(s);
-    if (about.onnx_offset < 0) continue;
-    if (about.onnx_offset + byte_count(about) > static_cast<int64_t>(bytes.size())) fail(model->path, " belongs to another program: ", bytes.size(), " bytes, ", quoted(about.name), " stands at ", about.onnx_offset);
-    std::memcpy(bytes.data() + about.onnx_offset, final_value(states, s), static_cast<size_t>(byte_count(about)));
-  }
+  std::vector<int32_t> order;  // as they stand in the file
+  for (int32_t s = 0; s < states.count(); ++s)
+    if (states.about(s).onnx_offset >= 0) order.push_back(s);
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return states.about(a).onnx_offset < states.about(b).onnx_offset; });
   WholeFile file(path);
-  file.write(bytes.data(), bytes.size());
+  int64_t at = 0;
+  const auto copy_until = [&](int64_t end) {
+    file.write(model->data + at, static_cast<size_t>(end - at));
+    at = end;
+  };
+  for (int32_t s : order) {
+    const State& about = states.about(s);
+    if (about.onnx_offset < at || about.onnx_offset + byte_count(about) > static_cast<int64_t>(model->size))
+      fail(model->path, " belongs to another program: ", model->size, " bytes, ", quoted(about.name), " stands at ", about.onnx_offset);
+    copy_until(about.onnx_offset);
+    file.write(final_value(states, s), static_cast<size_t>(byte_count(about)));
+    at += byte_count(about);
+  }
+  copy_until(static_cast<int64_t>(model->size));
   file.commit();
 }
 

@@ -39,14 +39,25 @@ class StateSet {
   // The values before the first update, from initial.bin in `folder`.
   void load_initial(const std::string& folder) {
     const auto file = initial_file(tables_, folder);
-    for (int32_t s = 0; s < count(); ++s) std::memcpy(value(s), file->data + about(s).offset, static_cast<size_t>(byte_count(about(s))));
+    for (int32_t s = 0; s < count(); ++s) {
+      std::memcpy(value(s), file->data + about(s).offset, static_cast<size_t>(byte_count(about(s))));
+      file->forget();
+    }
+  }
+
+  // Behind the last step: only the present values stay.
+  void drop_next() {
+    for (Value& value : values_) value.next.reset();
   }
 
   static std::shared_ptr<FileBytes> initial_file(const TrainTables& tables, const std::string& folder) {
     auto file = map_file(below(folder, tables.initial_file));
     if (static_cast<int64_t>(file->size) != tables.initial_bytes)
       fail(file->path, " has ", file->size, " bytes, not ", tables.initial_bytes, ": it belongs to another program");
-    if (crc32(file->data, file->size) != tables.initial_crc) fail(file->path, " is damaged or belongs to another program (checksum)");
+    constexpr size_t at_once = size_t{8} << 20;  // of the file in memory
+    uint32_t crc = 0;
+    for (size_t at = 0; at < file->size; at += at_once, file->forget()) crc = crc32(file->data + at, std::min(at_once, file->size - at), crc);
+    if (crc != tables.initial_crc) fail(file->path, " is damaged or belongs to another program (checksum)");
     return file;
   }
 

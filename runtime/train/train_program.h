@@ -145,17 +145,20 @@ class TrainProgram {
     const OpenedData data = open_data(t_, o_.data, position.seed);
     if (data.train.samples.size() > (size_t{1} << 40)) fail("too many samples");
     o_.loaders = loaders();
-    Trainer trainer(t_, o_, data, folder, states_, position, progress_);
+    auto trainer = std::make_unique<Trainer>(t_, o_, data, folder, states_, position, progress_);
     progress_.say(model_line());
-    progress_.say(text_of("data: ", data.train.samples.size(), " samples for training", trainer.validates() ? text_of(", ", data.validation.samples.size(), " for validation") : std::string(", none for validation"),
+    progress_.say(text_of("data: ", data.train.samples.size(), " samples for training", trainer->validates() ? text_of(", ", data.validation.samples.size(), " for validation") : std::string(", none for validation"),
                           classes_text(*data.train.data)));
-    progress_.say(text_of("run: ", o_.out, ", seed ", position.seed, ", ", position.epochs, " epochs of ", trainer.batches_per_epoch(), " batches, ", trainer.total_updates(), " updates"));
+    progress_.say(text_of("run: ", o_.out, ", seed ", position.seed, ", ", position.epochs, " epochs of ", trainer->batches_per_epoch(), " batches, ", trainer->total_updates(), " updates"));
     if (o_.resume && !resumed) progress_.say("there is no checkpoint yet: beginning at the start");
     if (resumed) progress_.say(text_of("resuming in epoch ", position.epoch + 1, ", after update ", position.update));
-    const bool whole = trainer.run();
-    if (o_.profile) trainer.print_profile();
+    const bool whole = trainer->run();
+    if (o_.profile) trainer->print_profile();
     if (!whole) return 128 + received_signal;
-    return finish(folder, trainer.position());
+    position = trainer->position();
+    trainer.reset();  // the export has the memory of the step to itself
+    states_.drop_next();
+    return finish(folder, position);
   }
 
   static std::string classes_text(const Dataset& data) {
