@@ -47,6 +47,7 @@ class LayoutChooser {
       drop_unit_axes(d, graph_.symbols);
       split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) { return widened(whole, k, result_axis, extent); });
       drop_dead_taps(d, graph_.symbols);
+      turn_windows(d, graph_.symbols);
       if (merge_narrow_group(d, lanes_, graph_.symbols)) narrow_.insert(d.out->id);
     }
     for (Item& item : region_.items)
@@ -117,13 +118,18 @@ class LayoutChooser {
         layouts_[d.out->id] = *order;
         continue;
       }
-      if (item.group.stages.size() != 1) continue;
-      if (d.out_index != identity_indices(d.out->rank()) || d.out->rank() < 3) continue;
+      // A row kernel along the channels (statistics, and what follows from them) stores as it reads, point for point.
+      const bool rows = item.group.stages.size() != 1;
+      if (d.out->rank() < 3 || (!rows && d.out_index != identity_indices(d.out->rank()))) continue;
       std::optional<Layout> found;
       visit_loads(d, [&](Expr n) {
         auto layout = layouts_.find(n->id);
         if (layout == layouts_.end() || layout->second.order.empty() || static_cast<int>(n->args.size()) != d.out->rank()) return;
         int inner = layout->second.order.back();
+        if (rows) {
+          if (n->args == d.out_index && !found) found = last(d.out->shape(), inner);
+          return;
+        }
         Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
         if (bool(step) && step.is_int(1) && !found) found = last(d.out->shape(), inner);
       });
@@ -409,15 +415,16 @@ class LayoutChooser {
   bool filter_minimally(size_t index, Work& w) {
     Definition& d = region_.items[index].group.stages[0];
     if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both) return false;
-    if (!is_constant_(var(w.c.b.load->id))) return false;
-    auto plan = choose_algorithm(d, w, options_);
+    const bool constant = is_constant_(var(w.c.b.load->id));
+    auto plan = choose_algorithm(d, w, constant, options_);
     if (!plan || !reach_beyond(d, w, *plan)) return false;
     bring_near(d, w.lanes_axis, index);
-    pack(d, w, plan->vectors, true, index);
+    pack(d, w, plan->vectors, constant, index);
     PackedOperand transformed = transform_weights(graph_, d, w.c.b.load, *plan);
     plan->transformed = transformed.kernel.out->id;
     d.body = w.c.a.load * transformed.load;
-    prepare(std::move(transformed.kernel));
+    if (constant) prepare(std::move(transformed.kernel));
+    else before_[index].push_back(item_of(std::move(transformed.kernel)));
     simplify(d, graph_.symbols);
     region_.items[index].group.winograd = *plan;
     return true;

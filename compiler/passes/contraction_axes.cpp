@@ -170,6 +170,32 @@ void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols) {
   if (changed) simplify(d, symbols);
 }
 
+void turn_windows(Definition& d, const std::vector<Symbol>& symbols) {
+  if (!match_contraction(d)) return;
+  std::vector<Expr> at = identity_indices(static_cast<int>(d.domain.size()));
+  bool turned = false;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    if (!d.domain[static_cast<size_t>(k)].if_int()) continue;
+    bool against = false;
+    visit_loads(d, [&](Expr n) {
+      for (Expr index : n->args) {
+        bool with_point = false, back = false;
+        for (auto& [term, factor] : linear_form(index).terms) {
+          with_point = with_point || (term->kind == ExprKind::axis && term->id < d.kept() && factor == 1);
+          back = back || (term == axis(k) && factor == -1);
+        }
+        against = against || (with_point && back);
+      }
+    });
+    if (!against) continue;
+    at[static_cast<size_t>(k)] = d.domain[static_cast<size_t>(k)] - Expr(1) - axis(k);
+    turned = true;
+  }
+  if (!turned) return;
+  d.body = substitute_axes(d.body, at);
+  simplify(d, symbols);
+}
+
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols) {
   constexpr int64_t run = 16;
   if (d.reduced < 2) return;

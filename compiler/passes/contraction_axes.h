@@ -20,6 +20,9 @@ void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std
 // Reduced axes lose their ends where no condition of an operand can hold: taps of a dilated window that never meet the data.
 void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols);
 
+// Windows that are read from their end (point - tap, as gradients of convolutions do) are read from their beginning.
+void turn_windows(Definition& d, const std::vector<Symbol>& symbols);
+
 // A long reduced axis that is contiguous in the data, outside of window axes: 16 of it innermost, so that a window's
 // neighbours read the same cache lines while these are near. data_address: of c.a.load in its storage.
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols);

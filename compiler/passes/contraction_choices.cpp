@@ -5,8 +5,8 @@
 
 namespace metac {
 
-std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, const CompileOptions& options) {
-  auto planned = [&](int m) { return plan_winograd(d, w.c, w.lanes_axis, options.cpu, options.winograd, m); };
+std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared, const CompileOptions& options) {
+  auto planned = [&](int m) { return plan_winograd(d, w.c, w.lanes_axis, options.cpu, options.winograd, prepared, m); };
   auto name = [](const std::optional<WinogradPlan>& plan) { return plan ? concat("F(", plan->outputs, "x", plan->outputs, ", 3x3)") : std::string("direct"); };
   std::vector<std::optional<WinogradPlan>> plans = {planned(0), std::nullopt};
   if (options.choices)

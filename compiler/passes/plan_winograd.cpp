@@ -94,6 +94,12 @@ class Estimate {
     return repeats_ * (products + 0.5 * memory_cycles(9 * channels_ * filters_ * 4));
   }
 
+  // Transforming the weights: nine products for each position, and what is packed and written to be read again.
+  double transforming(int m) const {
+    const double pairs = channels_ * rounded(filters_), size = (m + 2) * (m + 2);
+    return repeats_ * (size * 9 * pairs / lanes_ + memory_cycles((9 + size) * pairs * 4));
+  }
+
   double filtered(int m, WinogradPlan& plan) const {
     double size = (m + 2) * (m + 2), tiles_y = tiles(height_, m), tiles_x = tiles(width_, m), rows = images_ * tiles_y;
     double weight_bytes = size * channels_ * rounded(filters_) * 4;
@@ -170,7 +176,7 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
 
 }  // namespace
 
-std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, int forced) {
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, bool prepared, int forced) {
   auto windows = match_windows(d, c, lanes_axis);
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
@@ -190,7 +196,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   bool found = false;
   for (int m = 2; m <= largest; m += 2) {
     plan.outputs = m;
-    double cycles = estimate.filtered(m, plan);
+    double cycles = estimate.filtered(m, plan) + (prepared ? 0 : estimate.transforming(m));
     if (forced != 0 ? m != forced : cycles >= least) continue;
     least = cycles;
     best = plan;

@@ -8,7 +8,8 @@ namespace metac {
 // For a contraction without conditions whose second operand has the lanes. Two reduced axes of extent 3 must be windows of
 // kept axes of stride and dilation 1; of the others one is an index of the data (the channel). Empty where filtering directly is faster.
 // largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none. forced: the m to take wherever it can be done; 0: the best.
-std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, int forced = 0);
+// prepared: the weights are transformed by `prepare`; else in every run (a step of training), which counts.
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, bool prepared, int forced = 0);
 
 // The plan's blocks again, for the domain as it is now (a slice of the batch).
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu);

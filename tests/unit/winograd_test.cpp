@@ -2,8 +2,10 @@
 // dimensions against the reference.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
+#include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
@@ -57,8 +59,8 @@ Tensor uniform(std::vector<int64_t> shape, unsigned seed) {
   return make_tensor<float>(DType::f32, std::move(shape), values);
 }
 
-// A convolution with padding 1 of x[1, channels, spatial...], stride `first_stride` along the first spatial axis.
-Var* convolution(Graph& g, Var* x, int64_t filters, int64_t first_stride) {
+// A convolution with padding 1 of x[1, channels, spatial...], stride `first_stride` along the first spatial axis; `w`: its weights, null for constant ones.
+Var* convolution(Graph& g, Var* x, int64_t filters, int64_t first_stride, Var* w = nullptr) {
   int spatial = x->rank() - 2;
   std::vector<Expr> one(static_cast<size_t>(spatial) + 2, 0), fill = one;
   for (int k = 0; k < spatial; ++k) one[static_cast<size_t>(k) + 2] = 1;
@@ -80,7 +82,7 @@ Var* convolution(Graph& g, Var* x, int64_t filters, int64_t first_stride) {
     all.push_back(3);
     summed.push_back(3 + spatial + k);
   }
-  Var* w = g.add_constant(uniform(window, 7));
+  if (!w) w = g.add_constant(uniform(window, 7));
   return reduce(g, map(g, Fn::mul, g.reindex({padded}, all, data), g.reindex({w}, all, weights)), summed, Reduce::add, false);
 }
 
@@ -110,6 +112,37 @@ TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
       std::vector<Tensor> found = JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2).run(inputs);
       for (int64_t k = 0; k < expected[0].element_count(); ++k) ASSERT_NEAR(number_at(found[0], k), number_at(expected[0], k), 0.02) << cpu << ", element " << k;
     }
+  }
+}
+
+// A step of training: the weights come with each call, and the gradient reads its windows from their end with the filters turned.
+TEST(MinimalFiltering, WeightsOfThisCallAndGradients) {
+  Graph g;
+  const std::vector<std::vector<int64_t>> shapes = {{2, 16, 16, 14}, {16, 16, 3, 3}, {16, 16, 3, 3}};
+  std::vector<Var*> in;
+  std::vector<Tensor> inputs;
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    in.push_back(g.add_input("in" + std::to_string(k), Type{TypeKind::tensor, DType::f32, shape_of(shapes[k])}));
+    inputs.push_back(uniform(shapes[k], static_cast<unsigned>(k) + 3));
+  }
+  Var* y = convolution(g, map(g, Fn::max, convolution(g, in[0], 16, 1, in[1]), scalar(g, DType::f32, 0)), 16, 1, in[2]);
+  Var* seed = g.elementwise({}, y->shape(), call(Fn::sin, {cast(linear_index(y->shape(), identity_indices(4)), DType::f32)}));
+  g.outputs = gradient(g, {y}, {seed}, in);
+  g.outputs.push_back(y);
+  const std::vector<Tensor> expected = evaluate(g, inputs);
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  CompiledModel model = compile_graph(g, options);
+  int filtered = 0;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) filtered += line.find("minimal filtering") != std::string::npos;
+  EXPECT_GE(filtered, 3);  // both convolutions, and gradients of what they read
+  WeightsBlock weights = run_prepare(model, options.cpu);
+  const std::vector<Tensor> found = JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2).run(inputs);
+  for (size_t r = 0; r < expected.size(); ++r) {
+    double largest = 0;
+    for (int64_t k = 0; k < expected[r].element_count(); ++k) largest = std::max(largest, std::fabs(number_at(expected[r], k)));
+    for (int64_t k = 0; k < expected[r].element_count(); ++k) ASSERT_NEAR(number_at(found[r], k), number_at(expected[r], k), 2e-5 * largest) << "result " << r << ", element " << k;
   }
 }
 
