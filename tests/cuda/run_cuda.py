@@ -60,7 +60,7 @@ class Checks:
         self.stand_in = {**os.environ, "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped = 0
 
-    def run_on_shim(self, *options, all_pass=False, **environment):
+    def _run_on_shim(self, *options, all_pass=False, **environment):
         """The numbers of passed, failed and skipped cases; what failed is an exception."""
         status, said = command(self.shim, *options, status=None, env={**os.environ, **environment})
         counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", said, re.MULTILINE)
@@ -71,11 +71,11 @@ class Checks:
 
     # ---- on the stand-in ----
     def models_of_every_schedule(self):
-        return self.run_on_shim(self.models, all_pass=True)
+        return self._run_on_shim(self.models, all_pass=True)
 
     def packed_kernels(self):
         kept = self.work / "packs"
-        said = self.run_on_shim("--keep", kept, *sorted(self.models.glob("packs*")), all_pass=True)
+        said = self._run_on_shim("--keep", kept, *sorted(self.models.glob("packs*")), all_pass=True)
         text = "".join(file.read_text() for file in kept.glob("batch_*.cu"))
         kernels = {name: part for part in text.split("namespace case")[1:] for name in [part.split(" ")[0]]}
         widths = [sorted(set(re.findall(r"(?:load|store)_pack<(\d)>", kernels[str(k)]))) for k in range(len(kernels))]
@@ -84,38 +84,38 @@ class Checks:
         return said
 
     def open_dims(self):
-        return self.run_on_shim("--open", self.models, all_pass=True)
+        return self._run_on_shim("--open", self.models, all_pass=True)
 
     def derivatives(self):
-        return self.run_on_shim("--grad", "1", "--keep", self.work / "derivatives", self.models, all_pass=True)
+        return self._run_on_shim("--grad", "1", "--keep", self.work / "derivatives", self.models, all_pass=True)
 
     def second_derivatives(self):
         names = ("conv_3x3_stride_1_groups_1", "conv_3x3_stride_2_groups_1", "attention", "layer_norm", "softmax_100")
-        return self.run_on_shim("--grad", "2", *(self.models / name for name in names), all_pass=True)
+        return self._run_on_shim("--grad", "2", *(self.models / name for name in names), all_pass=True)
 
     # The vendor's libraries stand in too: by plain loops, and a note of each call.
-    def noted(self, *options, **environment):
+    def _noted(self, *options, **environment):
         """Runs models with --external; how many cases there were and the lines of what was called."""
         notes = self.work / f"calls {len(list(self.work.glob('calls *')))}"
-        said = self.run_on_shim("--external", *options, all_pass=True, METAC_SHIM_CALLS=str(notes), **environment)
+        said = self._run_on_shim("--external", *options, all_pass=True, METAC_SHIM_CALLS=str(notes), **environment)
         return said, notes.read_text().splitlines() if notes.exists() else []
 
     def library_products(self):
-        said, calls = self.noted(*(self.models / name for name in PRODUCTS))
+        said, calls = self._noted(*(self.models / name for name in PRODUCTS))
         products = [line for line in calls if line.startswith("product")]
         for part in ("epilogue 4", "epilogue 6", "residual", "type 2", "type 14", "product 12 x", "product 1 x"):
             expect(any(part in line for line in products), f"no product with '{part}' among\n" + "\n".join(sorted(set(products))))
         expect(not any("tf32" in line for line in products), "TF32 that nobody asked for")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
-        _, calls = self.noted("--tf32", self.models / "gemm_bias")
+        _, calls = self._noted("--tf32", self.models / "gemm_bias")
         expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
         return f"{said}, {len(set(products))} kinds of product"
 
     def library_products_of_derivatives(self):
         names = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu")
-        said, calls = self.noted("--grad", "1", *(self.models / name for name in names))
+        said, calls = self._noted("--grad", "1", *(self.models / name for name in names))
         expect(len({line for line in calls if line.startswith("product")}) >= 5, "\n".join(sorted(set(calls))))
-        said, calls = self.noted("--open", *(self.models / name for name in names))
+        said, calls = self._noted("--open", *(self.models / name for name in names))
         expect(any(line.startswith("product") for line in calls), "no product with open dims")
         return said
 
@@ -123,41 +123,41 @@ class Checks:
         """Kernels do what the library does not: it knows no algorithm, all algorithms fail, any one call fails."""
         names = [self.models / name for name in ("gemm_bias", "gemm_residual_relu")]
         for how in ("none", "refuse"):
-            _, calls = self.noted(*names, METAC_SHIM_BLAS=how)
+            _, calls = self._noted(*names, METAC_SHIM_BLAS=how)
             expect(not any(line.startswith("product") for line in calls), "a product was computed")
         folder = self.work / "gemm"
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", env=self.stand_in)
         manifest = json.loads((folder / "gemm.json").read_text())
         expect(manifest["libraries"] == ["cublasLt"] and any(k.get("library") == "cublasLt" for k in manifest["kernels"]), "the manifest does not name the library")
-        told, without = self.every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
+        told, without = self._every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
         expect(told > 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", env=self.stand_in)
         expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not (folder / "src/libraries.cpp").exists(), "--external none calls libraries")
 
-    def sampled(self, *options):
+    def _sampled(self, *options):
         if not self.cases:
             self.skipped += 1
             return "skipped: no --cases"
-        return self.run_on_shim(*options, "--sample", str(self.sample), "--seed", str(self.seed), self.cases / "node", self.cases / "simple")
+        return self._run_on_shim(*options, "--sample", str(self.sample), "--seed", str(self.seed), self.cases / "node", self.cases / "simple")
 
     def backend_cases(self):
-        return self.sampled()
+        return self._sampled()
 
     def backend_cases_with_open_dims(self):
-        return self.sampled("--open")
+        return self._sampled("--open")
 
     def backend_cases_derived(self):
-        return self.sampled("--grad", "1")
+        return self._sampled("--grad", "1")
 
-    def run_program(self, program, out, *inputs, status=0, **environment):
+    def _run_program(self, program, out, *inputs, status=0, **environment):
         out.mkdir(exist_ok=True)
         return command(program, *(word for i in inputs for word in ("--input", i)), "--output-dir", out, status=status, env={**self.stand_in, **environment})
 
-    def every_call_fails(self, program, *inputs):
+    def _every_call_fails(self, program, *inputs):
         """One call after the other fails: the program says so and ends with status 1, or it does without. How many did which."""
         out, notes, failed, answer = self.work / f"{program.name} failing", self.work / f"{program.name} calls", {0: 0, 1: 0}, None
         for call in range(0, 400):
-            status, said = self.run_program(program, out, *inputs, status=None, METAC_SHIM_FAIL=str(call), METAC_SHIM_CALLS=str(notes))
+            status, said = self._run_program(program, out, *inputs, status=None, METAC_SHIM_FAIL=str(call), METAC_SHIM_CALLS=str(notes))
             got = {file.name: np.load(file) for file in out.iterdir()} if status == 0 else {}
             answer = answer or got
             good = all(np.allclose(got[name], answer[name], rtol=1e-4, atol=1e-5) for name in answer) if status == 0 else "CUDA: " in said or "no memory" in said
@@ -178,13 +178,13 @@ class Checks:
         command(self.metac, "run", DIGITS / "digits.onnx", "--input", f"image={digit}", "--output-dir", expected)
         answers = []
         for order in ("forward", "reverse", "99"):
-            self.run_program(program, out, digit, METAC_SHIM_ORDER=order)
+            self._run_program(program, out, digit, METAC_SHIM_ORDER=order)
             answers.append(np.load(out / "probabilities.npy"))
         expect(all((a == answers[0]).all() for a in answers), "other bits in another order")
         expect(np.abs(answers[0] - np.load(expected / "probabilities.npy")).max() < 1e-6, "the CPU answers otherwise")
-        said = self.run_program(program, out, digit, status=1, METAC_SHIM_DEVICES="0")
+        said = self._run_program(program, out, digit, status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
-        told, _ = self.every_call_fails(program, digit)
+        told, _ = self._every_call_fails(program, digit)
         expect(told > 10, f"only {told} calls told that they failed")
         np.load(digit).astype("f4").tofile(self.work / "digit.raw")
         command(self.toolkit / "bin/nvcc", "-std=c++17", "-O1", f"-I{folder / 'include'}", HERE / "device_calls.cpp", "-x", "none", folder / "lib/libdigits.a", "-pthread", "-ldl", "-o", self.work / "device_calls")
@@ -233,7 +233,7 @@ with digits.Model() as m:
             inputs = sorted((self.models / name / "test_data_set_0").glob("input_*.pb"))
             out, expected = self.work / f"{name} answer", self.work / f"{name} expected"
             expected.mkdir()
-            self.run_program(folder / f"bin/{name}_run", out, *inputs)
+            self._run_program(folder / f"bin/{name}_run", out, *inputs)
             names = {"attention": "qkv"}.get(name, "x")
             command(self.metac, "run", model, *(w for n, i in zip(names, inputs) for w in ("--input", f"{n}={i}")), "--output-dir", expected)
             for file in expected.iterdir():
@@ -304,7 +304,7 @@ def main():
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-cuda-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed), 0, 0
-    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in ("run_on_shim", "sampled", "run_program", "noted")]
+    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_")]
 
     def attempt(name):
         try:

@@ -280,7 +280,7 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
         with tarfile.open(arguments.bundle) as archive:
-            archive.extractall(work, filter="data")
+            archive.extractall(work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # older Python has none
         run = Run(pathlib.Path(work) / "gpu", arguments.out, arguments.seconds)
         print(json.dumps(run.report["machine"]), flush=True)
         for part in arguments.parts.split(","):
