@@ -13,13 +13,14 @@ inline bool cuda_failed(Failure& failure, const char* what, cudaError_t status) 
   return failure.set(status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::internal, "CUDA: %s: %s", what, cudaGetErrorString(status));
 }
 
-// Device memory that only grows; as Block is on the host.
-class DeviceBlock {
+// Memory that only grows, as Block is on the host. Kind: where it is.
+template <typename Kind>
+class CudaBlock {
  public:
-  DeviceBlock() = default;
-  DeviceBlock(const DeviceBlock&) = delete;
-  DeviceBlock& operator=(const DeviceBlock&) = delete;
-  ~DeviceBlock() { release(); }
+  CudaBlock() = default;
+  CudaBlock(const CudaBlock&) = delete;
+  CudaBlock& operator=(const CudaBlock&) = delete;
+  ~CudaBlock() { release(); }
 
   void* data() const { return data_; }
   int64_t capacity() const { return capacity_; }
@@ -31,12 +32,12 @@ class DeviceBlock {
     if (bytes < 0 || bytes > most_bytes) return false;
     const int64_t size = align_up(bytes > 0 ? bytes : 1);
     void* fresh = nullptr;
-    if (cudaMalloc(&fresh, static_cast<size_t>(size)) != cudaSuccess) {
+    if (Kind::take(&fresh, static_cast<size_t>(size)) != cudaSuccess) {
       cudaGetLastError();  // it is told by the result
       return false;
     }
-    if (keep > 0 && cudaMemcpy(fresh, data_, static_cast<size_t>(keep), cudaMemcpyDeviceToDevice) != cudaSuccess) {
-      cudaFree(fresh);
+    if (keep > 0 && cudaMemcpy(fresh, data_, static_cast<size_t>(keep), Kind::copy) != cudaSuccess) {
+      Kind::give(fresh);
       return false;
     }
     release();
@@ -47,7 +48,7 @@ class DeviceBlock {
 
  private:
   void release() {
-    if (data_ != nullptr) cudaFree(data_);
+    if (data_ != nullptr) Kind::give(data_);
     data_ = nullptr;
     capacity_ = 0;
   }
@@ -55,39 +56,19 @@ class DeviceBlock {
   int64_t capacity_ = 0;
 };
 
-// Memory of the host that the device copies to and from directly.
-class PinnedBlock {
- public:
-  PinnedBlock() = default;
-  PinnedBlock(const PinnedBlock&) = delete;
-  PinnedBlock& operator=(const PinnedBlock&) = delete;
-  ~PinnedBlock() { release(); }
-
-  void* data() const { return data_; }
-
-  bool reserve(int64_t bytes) {
-    if (bytes <= capacity_ && data_ != nullptr) return true;
-    if (bytes < 0 || bytes > most_bytes) return false;
-    release();
-    const int64_t size = align_up(bytes > 0 ? bytes : 1);
-    if (cudaHostAlloc(&data_, static_cast<size_t>(size), cudaHostAllocDefault) != cudaSuccess) {
-      cudaGetLastError();
-      data_ = nullptr;
-      return false;
-    }
-    capacity_ = size;
-    return true;
-  }
-
- private:
-  void release() {
-    if (data_ != nullptr) cudaFreeHost(data_);
-    data_ = nullptr;
-    capacity_ = 0;
-  }
-  void* data_ = nullptr;
-  int64_t capacity_ = 0;
+struct OnDevice {
+  static constexpr cudaMemcpyKind copy = cudaMemcpyDeviceToDevice;
+  static cudaError_t take(void** data, size_t bytes) { return cudaMalloc(data, bytes); }
+  static void give(void* data) { cudaFree(data); }
 };
+// Of the host; the device copies to and from it directly.
+struct Pinned {
+  static constexpr cudaMemcpyKind copy = cudaMemcpyHostToHost;
+  static cudaError_t take(void** data, size_t bytes) { return cudaHostAlloc(data, bytes, cudaHostAllocDefault); }
+  static void give(void* data) { cudaFreeHost(data); }
+};
+using DeviceBlock = CudaBlock<OnDevice>;
+using PinnedBlock = CudaBlock<Pinned>;
 
 class CudaGraph {
  public:
