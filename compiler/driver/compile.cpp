@@ -13,6 +13,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
+#include "compiler/ops/body_parameters.h"
 #include "compiler/support/file_system.h"
 #include "compiler/passes/pass_list.h"
 #include "frontends/read_model.h"
@@ -140,13 +141,17 @@ int run(const Options& o) {
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);
   Model model = read_model(o.model);
+  Recipe recipe;
+  if (!o.train.empty()) recipe = read_recipe(o.train);
+  // An algorithm of the model's own says by name what it updates.
+  if ((!o.train.empty() || !o.grad.empty()) && !recipe.algorithm) model = with_body_parameters(model);
   library.compile.emit = stages_only ? o.emit : "";
   library.compile.print_after = o.print_after;
   library.compile.time_passes = o.times;
   library.compile.trace = &std::cout;
   if (!o.memory_budget.empty()) library.compile.memory_budget = parse_bytes("--memory-budget", o.memory_budget);
   if (stages_only && !o.train.empty()) {  // the stages of a step of training
-    model = training_model(model, read_recipe(o.train), library.lower).step;
+    model = training_model(model, recipe, library.lower).step;
     library.lower = {};
   }
   if (o.emit == "graph") {
@@ -175,7 +180,7 @@ int run(const Options& o) {
   const bool terminal = isatty(2) != 0 && !o.json;
   if (terminal) library.progress = [](int done, int all) { std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : ""); };
   if (!o.train.empty()) {
-    const TrainingReport training = compile_training(model, read_recipe(o.train), o.output, library);
+    const TrainingReport training = compile_training(model, recipe, o.output, library);
     report(o, training.inference, &training);
   } else {
     report(o, compile_library(model, o.output, library), nullptr);

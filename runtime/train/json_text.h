@@ -1,4 +1,5 @@
-// The little JSON that the trainer writes and reads back: headers of safetensors files, lines of the log.
+// The little JSON that the trainer writes and reads back: headers of safetensors files, lines of the log. Written here and not taken
+// from a library because generated projects need nothing but the standard library; the compiler itself uses nlohmann/json where it writes reports.
 #pragma once
 #include <cmath>
 #include <cstdlib>

@@ -71,6 +71,24 @@ def networks():
     nodes = [node("LSTM", "x W R B", "Y Yh", hidden_size=4)]
     yield "a recurrent network", model(nodes, [("x", DOUBLE, ["time", 2, 3])], [("Y", DOUBLE, None), ("Yh", DOUBLE, None)], weights), [{"x": w(t, 2, 3)} for t in (4, 2)]
 
+    body = helper.make_graph([node("Identity", "on", "on_out"), node("MatMul", "h inner", "a"), node("Add", "a x", "b"), node("Tanh", "b", "h_out")], "body",
+                             [helper.make_tensor_value_info("k", INT64, []), helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("h", DOUBLE, ["n", 4])],
+                             [helper.make_tensor_value_info("on_out", TensorProto.BOOL, []), helper.make_tensor_value_info("h_out", DOUBLE, ["n", 4])],
+                             [numpy_helper.from_array(w(4, 4), "inner")])
+    nodes = [node("Loop", "trips going x", "last", body=body), node("MatMul", "last outer", "y")]
+    yield ("a loop whose number of trips is an input, with a parameter in its body",
+           model(nodes, [("x", DOUBLE, ["n", 4]), ("trips", INT64, [])], [("y", DOUBLE, ["n", 2])], [("going", np.array(True)), ("outer", w(4, 2))]),
+           [{"x": w(n, 4), "trips": np.array(t)} for n, t in ((3, 4), (2, 1), (2, 0))])
+
+
+def parameters_of(graph):
+    """The initializers of a graph and of the bodies in it, by name."""
+    found = {i.name: numpy_helper.to_array(i) for i in graph.initializer if i.data_type == DOUBLE}
+    for each in graph.node:
+        for attribute in each.attribute:
+            found.update(parameters_of(attribute.g))
+    return found
+
 
 class Library:
     """A compiled model, at a point: inputs and parameters by name."""
@@ -143,7 +161,7 @@ class Checks:
         rng = np.random.default_rng(3)
         for k, (name, network, points) in enumerate(networks()):
             module = self.compile(f"net_{k}", network, "--grad")
-            weights = {init.name: numpy_helper.to_array(init) for init in network.graph.initializer}
+            weights = parameters_of(network.graph)
             for inputs in points:
                 seed = rng.integers(1 << 30)
                 try:

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "compiler/ops/body_parameters.h"
 #include "tests/unit/training.h"
 
 namespace metac {
@@ -32,9 +33,7 @@ TEST(TrainingStep, LossFallsAndTheNetworkLearns) {
 }
 
 // With plain SGD and a rate of 1 the parameter moves by its gradient.
-TEST(TrainingStep, GradientsAreCentralDifferences) {
-  JitTraining training(small_network(), plain);
-  const auto batch = batch_of_six();
+void expect_central_differences(JitTraining& training, const std::map<std::string, Tensor>& batch) {
   const std::vector<Tensor> start = training.states;
   training.step(batch, 1, 0);
   const std::vector<Tensor> moved = training.states;
@@ -51,6 +50,42 @@ TEST(TrainingStep, GradientsAreCentralDifferences) {
       EXPECT_NEAR(exact, numeric, 1e-8) << training.t.states[s].name << "[" << i << "]";
     }
   }
+}
+
+TEST(TrainingStep, GradientsAreCentralDifferences) {
+  JitTraining training(small_network(), plain);
+  expect_central_differences(training, batch_of_six());
+}
+
+// A Loop whose body has a parameter, and in it an If whose branches have one each under the same name: all three train.
+TEST(TrainingStep, ParametersOfBodiesTrain) {
+  const std::string bodies = R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 4]}],
+    "parameters": [{"name": "trips", "dtype": "int64", "shape": [], "data": 3}, {"name": "going", "dtype": "bool", "shape": [], "data": true}],
+    "nodes": [{"op": "Loop", "inputs": ["trips", "going", "x"], "outputs": ["h"], "attributes": {"body": {"type": "graph",
+      "inputs": [{"name": "k", "dtype": "int64", "shape": []}, {"name": "on", "dtype": "bool", "shape": []}, {"name": "h_in", "dtype": "float64", "shape": ["N", 4]}],
+      "parameters": [{"name": "w", "dtype": "float64", "shape": [4, 4], "data": [0.1, 0.2, 0.3, 0.4, -0.5, 0.6, 0.7, 0.8, 0.9, -1, 0.15, 0.25, 0.35, 0.45, -0.55, 0.65]},
+                     {"name": "one", "dtype": "int64", "shape": [], "data": 1}],
+      "nodes": [{"op": "Identity", "inputs": ["on"], "outputs": ["on_out"]}, {"op": "MatMul", "inputs": ["h_in", "w"], "outputs": ["a"]}, {"op": "Less", "inputs": ["k", "one"], "outputs": ["first"]},
+                {"op": "If", "inputs": ["first"], "outputs": ["b"], "attributes": {
+                  "then_branch": {"type": "graph", "parameters": [{"name": "w", "dtype": "float64", "shape": [4], "data": [0.5, 1, 1.5, 2]}],
+                                  "nodes": [{"op": "Mul", "inputs": ["a", "w"], "outputs": ["t"]}], "outputs": ["t"]},
+                  "else_branch": {"type": "graph", "parameters": [{"name": "w", "dtype": "float64", "shape": [4], "data": [0.3, -0.3, 0.2, 0.1]}],
+                                  "nodes": [{"op": "Add", "inputs": ["a", "w"], "outputs": ["e"]}], "outputs": ["e"]}}},
+                {"op": "Tanh", "inputs": ["b"], "outputs": ["h_out"]}],
+      "outputs": ["on_out", "h_out"]}}}],
+    "outputs": ["h"]})json";
+  const Model model = with_body_parameters(read_json_model(bodies, "bodies.json"));
+  std::vector<std::string> names;
+  for (const Initializer& i : model.graph.initializers) names.push_back(i.name);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("trips", "going", "w", "w.2", "w.3"));
+  EXPECT_EQ(read_json_model(bodies, "bodies.json").graph.initializers.size(), 2u);
+  JitTraining training(model, plain);
+  EXPECT_EQ(training.states.size(), 3u);
+  const std::vector<Tensor> start = training.states;
+  training.step(batch_of_six(), 1, 0);
+  for (size_t s = 0; s < start.size(); ++s) EXPECT_NE(number_at(start[s], 1), number_at(training.states[s], 1)) << training.t.states[s].name;
+  training.states = start;
+  expect_central_differences(training, batch_of_six());
 }
 
 // One BatchNormalization behind a linear layer, in the form that inference has; opset 9 says training by its outputs, 17 by an attribute.
