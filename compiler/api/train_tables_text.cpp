@@ -197,7 +197,7 @@ class Writer {
     text_ += "    " + library("step", t_.step_inputs, t_.step_outputs) + ",\n    " +
              (t_.has_evaluation ? library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) : "{}") + ",\n";
     text_ += concat("    {", r_.epochs, ", ", r_.batch, ", ", r_.accumulate, ", ", r_.seed, ", ", r_.checkpoint_every, ", ", r_.checkpoints_kept, ", ", r_.log_every, ", ", r_.evaluate_every, ", NonFinite::",
-                    r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, ", ", f_.step_bytes, ", ", f_.memory_budget, ", ", f_.recomputed, "},\n");
+                    r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, ", ", f_.step_bytes, ", ", f_.memory_budget, ", ", f_.recomputed, ", ", flag(t_.evaluates_batches), "},\n");
     text_ += concat("    {ScheduleKind::", kinds[static_cast<int>(s.kind)], ", ", number(r_.optimiser["learning_rate"]), ", ", number(s.final_rate), ", ", number(s.initial_rate), ", ", number(s.warmup), ", ",
                     flag(s.in_epochs), ", ", number(s.period), ", ", number(s.gamma), ", milestones, ", s.milestones.size(), "},\n");
     text_ += concat("    {DataFormat::", formats[static_cast<int>(r_.data.format)], ", ", c_string(path), ", ", validation.empty() ? "nullptr" : c_string(validation), ", ", number(r_.data.validation_split), ", ",

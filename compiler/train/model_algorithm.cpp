@@ -37,8 +37,8 @@ class Builder {
     check();
     out_.loss = loss_;
     out_.optimiser = r_.optimiser.kind;
-    out_.has_evaluation = false;
-    out_.notes.push_back(concat("the model's own algorithm updates ", out_.states.size(), " of its values; there is no evaluation"));
+    make_evaluation();
+    out_.notes.push_back(concat("the model's own algorithm updates ", out_.states.size(), " of its values; its loss is evaluated batch by batch"));
     return std::move(out_);
   }
 
@@ -133,9 +133,35 @@ class Builder {
       for (const Value& v : out_.step.graph.outputs) all.push_back(v.name);
       return all;
     }());
-    auto& nodes = out_.step.graph.nodes;
+    remove_unread(out_.step.graph, read);
+  }
+
+  static void remove_unread(ModelGraph& graph, const std::set<std::string>& read) {
+    auto& nodes = graph.nodes;
     auto unread = [&](const Node& node) { return std::none_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& o) { return read.count(o) > 0; }); };
     nodes.erase(std::remove_if(nodes.begin(), nodes.end(), unread), nodes.end());
+  }
+
+  // What the step computes for its loss, and that loss at every sample.
+  void make_evaluation() {
+    Model& m = out_.evaluate;
+    m = out_.step;
+    m.graph.name = "evaluate";
+    const std::set<std::string> read = values_behind(m.graph, {loss_});
+    remove_unread(m.graph, read);
+    m.graph.inputs.clear();
+    for (size_t k = 0; k < out_.step_inputs.size(); ++k)
+      if (read.count(out_.step.graph.inputs[k].name)) {
+        m.graph.inputs.push_back(out_.step.graph.inputs[k]);
+        out_.evaluate_inputs.push_back(out_.step_inputs[k]);
+      }
+    m.graph.outputs.clear();
+    NodeWriter write(m);
+    const std::string each = write.elementwise({loss_}, "@0", "train/loss/sample");
+    m.graph.nodes.back().attributes["shape"] = strings_attribute({std::to_string(r_.batch)});
+    write.add_output(each);
+    out_.evaluate_outputs = {{Source::loss, 0}};
+    out_.evaluates_batches = true;
   }
 
   // The loss is one number, and every state is followed by a value of its type.

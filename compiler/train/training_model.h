@@ -51,7 +51,8 @@ struct TrainingModel {
   std::vector<TrainingMetric> metrics;
   DType loss_dtype = DType::f32;     // of the loss outputs
   std::string loss, optimiser;      // for people
-  bool has_evaluation = true;       // an algorithm of the model's own has none
+  bool has_evaluation = true;
+  bool evaluates_batches = false;   // its loss is that of a whole batch, at every sample: an algorithm of the model's own says no more
   std::vector<std::string> notes;   // what was put back into training form, and what could not be
 };
 

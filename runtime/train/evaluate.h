@@ -17,6 +17,12 @@ inline double aggregated(Aggregate how, double mean) {
   return how == Aggregate::root_of_mean ? std::sqrt(mean) : how == Aggregate::exp_of_mean ? std::exp(mean) : mean;
 }
 
+// An evaluation of whole batches needs one.
+inline void expect_batches(const TrainTables& tables, const BatchLoader& loader) {
+  if (loader.batches_per_epoch() == 0)
+    fail("there are ", loader.samples(), " samples to evaluate, fewer than a batch of ", tables.settings.batch, ": the model's own algorithm has the loss of whole batches alone");
+}
+
 // `going(done)` is asked after every batch; false ends it, and the scores have no samples.
 inline Scores evaluate(const TrainTables& tables, LibrarySession& session, BatchLoader& loader, StateSet& states, const CallScalars& scalars,
                        const std::function<bool(int64_t done)>& going) {

@@ -104,7 +104,8 @@ class TrainProgram {
     const DataOf& part = o_.on_training_data ? data.train : data.validation;
     if (part.samples.empty()) fail("the recipe names no validation data and no validation split; --on training evaluates on the training data");
     LibrarySession session(t_.evaluate, o_.threads);
-    BatchLoader loader(t_, part, {false, false, false, position.seed, loaders()});
+    BatchLoader loader(t_, part, {false, t_.settings.evaluates_batches, false, position.seed, loaders()});
+    expect_batches(t_, loader);
     CallScalars scalars;
     scalars.seed = position.seed;
     scalars.step = position.update;

@@ -150,6 +150,7 @@ struct Settings {
   int64_t step_bytes;        // that a step takes: working memory, batch, states and next states
   int64_t memory_budget;     // that it was compiled for; 0: none
   int64_t recomputed;        // values that a step makes a second time to keep within it
+  bool evaluates_batches;    // the evaluation's loss is that of a whole batch, at every sample: a batch that is not full is left out
 };
 
 // ---- what comes out ----

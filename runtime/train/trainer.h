@@ -18,8 +18,11 @@ class Trainer {
   Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFolder& folder, StateSet& states, Position position, Progress& progress)
       : t_(tables), o_(options), data_(data), folder_(folder), states_(states), p_(std::move(position)), progress_(progress), log_(folder.log()),
         loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders}),
-        validation_loader_(tables, data.validation, {false, false, false, p_.seed, options.loaders}), step_(tables.step, options.threads) {
-    if (validates()) evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
+        validation_loader_(tables, data.validation, {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders}), step_(tables.step, options.threads) {
+    if (validates()) {
+      expect_batches(t_, validation_loader_);
+      evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
+    }
     for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->metrics.resize(static_cast<size_t>(t_.metric_count));
     schedule_ = t_.schedule;
     const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve

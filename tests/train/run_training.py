@@ -20,7 +20,7 @@ import time
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/tools"))
@@ -107,6 +107,39 @@ class Checks:
         expect(changed == ["head.bias", "head.weight"], f"changed: {changed}")
         score = json.loads(command(program, "--data", DIGITS, "--out", self.work / "tuned-run", "--evaluate", "--quiet"))
         expect(score["accuracy"] >= 0.98, f"it forgot: {score}")
+
+    def an_algorithm_of_the_file_is_evaluated(self):
+        """TrainingInfoProto: least squares by gradient descent, validated on the whole batches of 20 samples: two of 8."""
+        rng, double = np.random.default_rng(2), onnx.TensorProto.DOUBLE
+        def node(domain, op, inputs, outputs, **attributes):
+            return helper.make_node(op, inputs.split(), outputs.split(), domain=domain, **attributes)
+        def port(name, *dims):
+            return helper.make_tensor_value_info(name, double, dims)
+        graph = helper.make_graph([node("", "MatMul", "x w", "y")], "linear", [port("x", "N", 3)], [port("y", "N", 1)], [numpy_helper.from_array(np.zeros((3, 1)), "w")])
+        nodes = [node("", "Sub", "y t", "d"), node("", "Mul", "d d", "q"), node("", "ReduceMean", "q", "loss", keepdims=0),
+                 node("ai.onnx.preview.training", "Gradient", "w", "g", xs=["w"], y="loss"), node("", "Mul", "g R", "move"), node("", "Sub", "w move", "w_new")]
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.preview.training", 1)], ir_version=8)
+        algorithm = helper.make_graph(nodes, "algorithm", [port("t", "N", 1), port("R")], [port("loss"), port("w_new", 3, 1)])
+        info = model.training_info.add()
+        info.algorithm.CopyFrom(algorithm)
+        info.update_binding.add(key="w", value="w_new")
+        onnx.save(model, self.work / "linear.onnx")
+        recipe = {"batch": 8, "epochs": 30, "learning_rate": 0.2, "algorithm": {"from": "model", "scalars": {"R": "learning_rate"}}, "data": {"format": "npz", "train": "x.npz", "validation": "v.npz"}}
+        (self.work / "linear.json").write_text(json.dumps(recipe))
+        for name, count in (("x", 64), ("v", 20), ("few", 5)):
+            x = rng.standard_normal((count, 3))
+            np.savez(self.work / f"{name}.npz", x=x, t=x @ [[1.0], [-2.0], [0.5]] + 0.1)
+        program = self.compile(self.work / "linear.onnx", self.work / "linear.json", "linear", "linear")
+        command(program, "--data", self.work, "--out", self.work / "linear-run")
+        w, data = parameters(self.work / "linear-run/linear.onnx")["w"], np.load(self.work / "v.npz")
+        expect(np.abs(w - [[1.0], [-2.0], [0.5]]).max() < 0.1, f"learned {w.ravel()}")
+        wanted = np.square(data["x"][:16] @ w - data["t"][:16]).mean()
+        told = [line["validation loss"] for line in log_of(self.work / "linear-run") if line["event"] == "epoch"][-1]
+        score = json.loads(command(program, "--data", self.work, "--out", self.work / "linear-run", "--evaluate", "--quiet"))
+        expect(abs(told - wanted) < 1e-9 and abs(score["loss"] - wanted) < 1e-9 and score["samples"] == 16, f"{told}, {score}, not {wanted}")
+        shutil.copy(self.work / "few.npz", self.work / "v.npz")
+        said = command(program, "--data", self.work, "--out", self.work / "linear-few", status=1)
+        expect("5 samples to evaluate, fewer than a batch of 8" in said, said)
 
     def time_of_kernels_is_told(self):
         said = command(self.train, "--data", DIGITS, "--out", self.work / "profile", "--updates", 3, "--quiet", "--profile").splitlines()

@@ -33,7 +33,7 @@ inline Model small_network(const std::string& dtype = "float64") {
 class JitTraining {
  public:
   JitTraining(const Model& model, const std::string& recipe) : JitTraining(build_training_model(model, read_recipe(recipe, "recipe.json"), {})) {}
-  explicit JitTraining(TrainingModel model, bool evaluates = true) : t(std::move(model)), step_(t.step, options()), evaluate_(evaluates ? t.evaluate : t.step, options()) {
+  explicit JitTraining(TrainingModel model) : t(std::move(model)), step_(t.step, options()), evaluate_(t.evaluate, options()) {
     for (const TrainingState& state : t.states) states.push_back(state.initial);
   }
 

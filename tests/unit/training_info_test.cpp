@@ -61,7 +61,7 @@ TEST(TrainingInfo, SurvivesTheFile) {
 
 TEST(TrainingInfo, ItsAlgorithmIsTheStep) {
   const std::vector<TrainingInfo> infos = read_training_info(add_training_info(to_onnx_bytes(linear()), algorithm()), "linear.onnx");
-  JitTraining training(training_model_of_algorithm(linear(), infos[0], read_recipe(recipe, "recipe.json"), {}, run_now), false);
+  JitTraining training(training_model_of_algorithm(linear(), infos[0], read_recipe(recipe, "recipe.json"), {}, run_now));
   const Tensor x = random_doubles({3, 2}, 1), target = random_doubles({3, 1}, 2);
   double w[2] = {0.25, 0.25}, v[2] = {0, 0};
   for (int step = 0; step < 4; ++step) {
@@ -71,6 +71,10 @@ TEST(TrainingInfo, ItsAlgorithmIsTheStep) {
       loss += d * d / 3;
       for (int k = 0; k < 2; ++k) g[k] += 2 * d * number_at(x, 2 * n + k) / 3;
     }
+    const std::vector<Tensor> evaluated = training.evaluate({{"x", x}, {"t", target}});
+    ASSERT_EQ(evaluated.size(), 1u);
+    ASSERT_EQ(evaluated[0].shape, std::vector<int64_t>{3});
+    for (int n = 0; n < 3; ++n) EXPECT_NEAR(number_at(evaluated[0], n), loss, 1e-12);
     EXPECT_NEAR(training.step({{"x", x}, {"t", target}}, 0.1, step), loss, 1e-12);
     for (int k = 0; k < 2; ++k) {
       v[k] = 0.5 * v[k] + g[k];
