@@ -136,6 +136,7 @@ class ValuePrinter {
         bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
         if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
         if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
+        if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
         return base + "[" + at + "]";
       }
       case ExprKind::cast: {

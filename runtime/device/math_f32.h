@@ -174,7 +174,7 @@ METAC_INLINE V odd_in_pieces(V x, const Pieces<degree>& p) {
   const V shifted = fma(a, constant<V>(p.pieces_per_unit), constant<V>(round_to_integer));
   const V t = fma(shifted - constant<V>(round_to_integer), constant<V>(-p.width), a);
   const Int32<V> k = bit_cast<Int32<V>>(shifted);  // its low bits
-  return copy_sign(min(constant<V>(1.0f), a * polynomial_of_piece<0>(p, k, t)), x);
+  return copy_sign(min(constant<V>(1.0f), a * polynomial_of_piece<0>(*here(&p), k, t)), x);
 }
 
 #ifdef METAC_PIECES

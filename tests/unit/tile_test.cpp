@@ -3,7 +3,11 @@
 
 #include <algorithm>
 
+#include "compiler/jit/cpu_target.h"
 #include "compiler/kernel/register_tile.h"
+#include "compiler/ops/lower_model.h"
+#include "compiler/passes/compile.h"
+#include "frontends/json/json.h"
 
 namespace metac {
 namespace {
@@ -32,6 +36,24 @@ TEST(Tile, KnownAxesBeforeOpenOnes) {
   EXPECT_EQ(choose_tiled_axis({0, 2}), 0u);
   EXPECT_EQ(choose_tiled_axis({0, 0}), 1u);
   EXPECT_EQ(choose_tiled_axis({14, 8}), 1u);      // the innermost, where it is long enough
+}
+
+// In front of the sums' loop they would take registers that the sums need.
+TEST(Tile, ScalarsOfTheEpilogueAreReadBehindTheSums) {
+  const Model model = read_json_model(R"json({"metac_ir": 1,
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [90, 64]}, {"name": "w", "dtype": "float32", "shape": [64, 96]}, {"name": "s", "dtype": "float32", "shape": []}],
+    "nodes": [{"op": "matmul", "inputs": ["x", "w"], "outputs": ["p"]}, {"op": "elementwise", "inputs": ["p", "s"], "outputs": ["y"], "body": "p*(erf(p/s) + 1.0)"}], "outputs": ["y"]})json", "gelu.json");
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  bool tiled = false;
+  for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels) {
+    const size_t sums = kernel.text.find("fma("), epilogue = kernel.text.find("erf(");
+    if (sums == std::string::npos || epilogue == std::string::npos) continue;
+    tiled = true;
+    const size_t scalar = kernel.text.find("here(in", sums);
+    EXPECT_LT(scalar, epilogue) << kernel.text;
+  }
+  EXPECT_TRUE(tiled);
 }
 
 }  // namespace
