@@ -66,8 +66,9 @@ void open_all_dims(Model& model) {
     ValueType& type = model.graph.inputs[i].type;
     for (size_t k = 0; type.shape && k < type.shape->size(); ++k) (*type.shape)[k] = ModelDim{-1, open_dim_name(i, k)};
   }
-  for (Value& output : model.graph.outputs) output.type.shape.reset();
-  model.graph.value_info.clear();
+  for (std::vector<Value>* values : {&model.graph.outputs, &model.graph.value_info})
+    for (Value& value : *values)
+      if (value.type.shape) value.type.shape->assign(value.type.shape->size(), ModelDim{});
 }
 
 LowerOptions relying_on(LowerOptions base, const Model& model, const std::map<std::string, Tensor>& inputs, Known known) {

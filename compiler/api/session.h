@@ -32,7 +32,7 @@ struct SessionOptions {
 
 // `base` with all that a program for these inputs may rely on at that level.
 LowerOptions relying_on(LowerOptions base, const Model& model, const std::map<std::string, Tensor>& inputs, Known known);
-// Every dim of the inputs becomes a symbol of its own, and no other shape is declared any more.
+// Every dim of the inputs becomes a symbol of its own; of all other values only ranks stay declared.
 void open_all_dims(Model& model);
 
 // How long the parts of making one specialisation took, in seconds.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/carried_loop.h"
+#include "compiler/ops/model_lowering.h"
 #include "compiler/ops/sequences.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -83,9 +84,15 @@ void lower_if(Lowering& n) {
   if (!yes.failure.empty()) return take_only(no, logical_not(holds), yes.failure);
   if (!no.failure.empty()) return take_only(yes, holds, no.failure);
   // Ranks are static. Exporters write a squeeze as "if the dim is 1, Squeeze, else Identity": where only the inputs' shapes
-  // decide between different ranks, the then branch is taken and its condition becomes a requirement on them.
-  if (!ranks_agree(yes.region.results, no.region.results) && depends_on_shapes_only(g, holds))
-    return take_only(yes, holds, concat("the branches differ in rank, and ", to_string(holds), " decides"));
+  // decide between different ranks, one branch is taken and its condition becomes a requirement on them.
+  if (!ranks_agree(yes.region.results, no.region.results)) {
+    const std::string why = concat("the branches differ in rank, and ", to_string(holds), " decides");
+    if (!depends_on_shapes_only(g, holds)) {
+      attempt.roll_back();
+      throw BranchRanksDiffer({"", "", why});
+    }
+    return n.takes_then() ? take_only(yes, holds, why) : take_only(no, logical_not(holds), why);
+  }
   for (const Requirement& r : yes.requirements) g.require(logical_or(logical_not(holds), r.condition), r.message);
   for (const Requirement& r : no.requirements) g.require(logical_or(holds, r.condition), r.message);
   Op* op = g.if_(to_scalar(g, condition, "the condition"), std::move(yes.region), std::move(no.region));

@@ -44,7 +44,7 @@ void ModelLowering::keep_finding(const Node& node, const Scope& scope, const Dia
     finding.inputs.push_back(var ? concat(name_of(var->dtype()), to_string(var->shape())) : std::string());
   }
   finding.advice = advice_for(inputs, find_operator(node.domain, node.op_type));
-  findings_.push_back(finding);
+  latest_ = finding;
 }
 
 std::vector<Finding> ModelLowering::find_problems() {
@@ -61,8 +61,16 @@ std::vector<Finding> ModelLowering::find_problems() {
 std::vector<Finding> find_problems(const Model& model, const LowerOptions& options) {
   std::vector<Finding> found = check_model(model);
   if (!found.empty()) return found;
-  Graph graph;
-  return ModelLowering(model, options, graph).find_problems();
+  std::optional<std::vector<Finding>> first;
+  for (BranchChoices choices; choices.more; choices.take_others()) {
+    Graph graph;
+    ModelLowering lowering(model, options, graph, choices.taken);
+    found = lowering.find_problems();
+    if (found.empty()) return found;
+    if (!first) first = std::move(found);
+    choices.taken = lowering.choices();
+  }
+  return *first;
 }
 
 }  // namespace metac

@@ -44,6 +44,20 @@ METAC_OPERATOR("GatherElements")
       n.set_output(0, g.reindex({x, indices}, indices->shape(), at));
     });
 
+// How many axes of the data each row of indices addresses.
+int64_t tuple_length(Lowering& n, int64_t batch) {
+  const Var *x = n.input(0), *indices = n.input(1);
+  const Dim last = indices->shape().back();
+  if (last.if_int()) return last.as_int();
+  const std::optional<int> rank = n.declared_rank(0);
+  if (!rank)
+    fail("the last dim of indices must be known, or the rank of the result declared; the shape is ", to_string(indices->shape()));
+  const int64_t depth = indices->rank() - 1 + x->rank() - batch - *rank;
+  n.graph().require(equal(last, Expr(depth)),
+                    concat("the result is declared with rank ", *rank, ", so rows of indices must have ", depth, " entries"));
+  return depth;
+}
+
 // out[b..., i..., s...] = data[b..., indices[b..., i..., :]..., s...]
 METAC_OPERATOR("GatherND")
     .since({11, 12, 13})
@@ -58,10 +72,10 @@ METAC_OPERATOR("GatherND")
       if (x->rank() == 0 || indices->rank() == 0) fail("data and indices must have rank 1 or more");
       if (batch < 0 || batch >= std::min(x->rank(), indices->rank()))
         fail("batch_dims is ", batch, ", data has rank ", x->rank(), " and indices rank ", indices->rank());
-      const int64_t* depth = indices->shape().back().if_int();
-      if (!depth) fail("the last dim of indices must be known, the shape is ", to_string(indices->shape()));
-      if (*depth < 0 || batch + *depth > x->rank())
-        fail("indices of shape ", to_string(indices->shape()), " address ", *depth, " axes after ", batch,
+      // It decides the rank of the result; the rank that the model declares for that decides it as well.
+      const int64_t depth = tuple_length(n, batch);
+      if (depth < 0 || batch + depth > x->rank())
+        fail("indices of shape ", to_string(indices->shape()), " address ", depth, " axes after ", batch,
              " batch axes; data has shape ", to_string(x->shape()));
       for (int64_t k = 0; k < batch; ++k)
         g.require(equal(x->shape()[k], indices->shape()[k]),
@@ -71,14 +85,14 @@ METAC_OPERATOR("GatherND")
       Shape shape(indices->shape().begin(), indices->shape().end() - 1);
       std::vector<Expr> at;
       for (int64_t k = 0; k < batch; ++k) at.push_back(axis(static_cast<int>(k)));
-      for (int64_t k = 0; k < *depth; ++k) {
+      for (int64_t k = 0; k < depth; ++k) {
         std::vector<Expr> where = identity_indices(tuple_rank);
         where.push_back(k);
         Dim extent = x->shape()[batch + k];
-        check_index_range(g, indices, extent, "indices", k, *depth);
+        check_index_range(g, indices, extent, "indices", k, depth);
         at.push_back(safe_index(cast(load(1, indices->dtype(), where), DType::i64), extent));
       }
-      for (int k = static_cast<int>(batch + *depth); k < x->rank(); ++k) {
+      for (int k = static_cast<int>(batch + depth); k < x->rank(); ++k) {
         at.push_back(axis(static_cast<int>(shape.size())));
         shape.push_back(x->shape()[k]);
       }

@@ -37,6 +37,12 @@ std::string byte_text(int64_t bytes) {
   return out.str();
 }
 
+std::vector<std::string> names_of(const std::vector<Value>& values) {
+  std::vector<std::string> names;
+  for (const Value& v : values) names.push_back(v.name);
+  return names;
+}
+
 }  // namespace
 
 bool ModelLowering::look_up(const Scope& scope, const std::string& name, Var*& var) {
@@ -68,7 +74,7 @@ void ModelLowering::lower_initializers(const ModelGraph& graph, Scope& scope, bo
   }
 }
 
-void ModelLowering::lower_nodes(const std::vector<Node>& nodes, Scope& scope) {
+void ModelLowering::lower_nodes(const std::vector<Node>& nodes, Scope& scope, const std::vector<std::string>& results) {
   Restore inside(scope_, static_cast<const Scope*>(&scope));
   bool top = depth_ == 0;
   for (size_t k = 0; k < nodes.size(); ++k) {
@@ -88,12 +94,16 @@ void ModelLowering::lower_nodes(const std::vector<Node>& nodes, Scope& scope) {
     }
     try {
       lower_node(node, scope);
+    } catch (BranchRanksDiffer& e) {
+      if (node.op_type != "If" || !e.diagnostic.node.empty()) throw;
+      return lower_rest_in_branches(nodes, k, scope, results, e);
     } catch (CompileError& e) {
       const bool innermost = e.diagnostic.node.empty();
       const Diagnostic diagnostic =
           innermost ? Diagnostic{model_.path, describe(node, static_cast<int>(k)), e.diagnostic.message} : e.diagnostic;
       if (finding_ && innermost) keep_finding(node, scope, diagnostic);
       if (!finding_ || !top) throw CompileError(diagnostic);
+      findings_.push_back(latest_);
       unknown_.insert(node.outputs.begin(), node.outputs.end());
     }
   }
@@ -208,7 +218,8 @@ void ModelLowering::lower_call(const ModelFunction& function, const Node& node, 
   {
     Restore deeper(depth_, depth_ + 1);
     Restore in_function(frame_, static_cast<const Frame*>(&frame));
-    lower_nodes(function.nodes, body);
+    Restore in_no_graph(around_, static_cast<const ModelGraph*>(nullptr));
+    lower_nodes(function.nodes, body, function.outputs);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
@@ -237,7 +248,8 @@ std::vector<Var*> ModelLowering::inline_subgraph(const ModelGraph& subgraph, con
   }
   {
     Restore deeper(depth_, depth_ + 1);
-    lower_nodes(subgraph.nodes, scope);
+    Restore in_subgraph(around_, &subgraph);
+    lower_nodes(subgraph.nodes, scope, names_of(subgraph.outputs));
   }
   std::vector<Var*> results;
   for (const Value& output : subgraph.outputs) {
@@ -274,7 +286,8 @@ void ModelLowering::lower() {
   Scope scope;
   lower_initializers(model_.graph, scope, true);
   lower_inputs(scope);
-  lower_nodes(model_.graph.nodes, scope);
+  around_ = &model_.graph;
+  lower_nodes(model_.graph.nodes, scope, names_of(model_.graph.outputs));
   graph_.set_origin({});
   lower_outputs(scope);
 }
@@ -293,14 +306,20 @@ std::unique_ptr<Graph> lower_model(const Model& model, const LowerOptions& optio
     if (problems.size() > most) all += concat("\n  and ", problems.size() - most, " more (metac check lists them all)");
     throw CompileError({model.path, "", all});
   }
-  auto graph = std::make_unique<Graph>();
-  try {
-    ModelLowering(model, options, *graph).lower();
-  } catch (CompileError& e) {
-    if (!e.diagnostic.file.empty()) throw;
-    throw CompileError({model.path, e.diagnostic.node, e.diagnostic.message});
+  std::optional<CompileError> first;
+  for (BranchChoices choices; choices.more; choices.take_others()) {
+    auto graph = std::make_unique<Graph>();
+    ModelLowering lowering(model, options, *graph, choices.taken);
+    try {
+      lowering.lower();
+      return graph;
+    } catch (CompileError& e) {
+      const Diagnostic& d = e.diagnostic;
+      if (!first) first.emplace(d.file.empty() ? Diagnostic{model.path, d.node, d.message} : d);
+      choices.taken = lowering.choices();
+    }
   }
-  return graph;
+  throw *first;
 }
 
 }  // namespace metac

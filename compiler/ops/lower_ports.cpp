@@ -126,11 +126,23 @@ class DimSolver {
 // weights.
 Var* own_tensor(Graph& g, Var* var) { return g.elementwise({var}, load(0, var->dtype(), identity_indices(var->rank()))); }
 
-void check_declared_output(const Value& declared, const Var* var) {
+// Does the model leave any dim of its inputs open?
+bool has_open_inputs(const ModelGraph& graph) {
+  for (const Value& input : graph.inputs) {
+    if (!input.type.shape) return true;
+    for (const ModelDim& d : *input.type.shape)
+      if (d.value < 0) return true;
+  }
+  return false;
+}
+
+// Exporters that leave dims open write an output's shape as one example had it, or with the open dims alone, of another rank:
+// there the nodes decide. Where every input's shape is in the file, a shape that contradicts them is an error.
+void check_declared_output(const Value& declared, const Var* var, bool shapes_are_open) {
   const ValueType& type = declared.type;
   if (type.dtype && *type.dtype != var->dtype())
     fail("output ", quoted(declared.name), " is declared ", name_of(*type.dtype), " and is ", name_of(var->dtype()));
-  if (!type.shape) return;
+  if (!type.shape || shapes_are_open) return;
   auto mismatch = [&] {
     std::string shape;
     for (const ModelDim& d : *type.shape)
@@ -190,12 +202,13 @@ void ModelLowering::lower_inputs(Scope& scope) {
 
 void ModelLowering::lower_outputs(const Scope& scope) {
   std::set<const Var*> seen;
+  const bool shapes_are_open = has_open_inputs(model_.graph);
   for (const Value& output : model_.graph.outputs) {
     Var* var = nullptr;
     if (!look_up(scope, output.name, var) || !var) fail("output ", quoted(output.name), " is not produced by anything");
     if (var->dtype() == DType::string)
       fail("output ", quoted(output.name), " is a string tensor; only numeric tensors are supported");
-    check_declared_output(output, var);
+    check_declared_output(output, var, shapes_are_open);
     if (var->is_input || var->constant || !seen.insert(var).second) var = own_tensor(graph_, var);
     seen.insert(var);
     graph_.outputs.push_back(var);

@@ -70,6 +70,8 @@ void Lowering::set_output(size_t i, Var* var) {
 void Lowering::lower_subgraph(const ModelGraph& subgraph, const std::vector<Var*>& params, Region& region) {
   model_.lower_subgraph(subgraph, params, region);
 }
+bool Lowering::takes_then() { return model_.takes_then(); }
+std::optional<int> Lowering::declared_rank(size_t output) const { return model_.declared_rank(node_.outputs[output]); }
 bool Lowering::allows_code() const { return model_.allows_code(); }
 Var* Lowering::value_named(const std::string& name) const { return model_.value_named(name); }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,10 +15,17 @@
 
 namespace metac {
 
+// The branches of an If differ in rank, and data decides between them. Where that is the node being lowered, what follows it
+// can be lowered in both branches.
+struct BranchRanksDiffer : CompileError {
+  using CompileError::CompileError;
+};
+
 class ModelLowering {
  public:
-  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph)
-      : model_(model), options_(options), graph_(graph) {}
+  // `choices`: what takes_then() answers, in the order of asking; true behind the last one.
+  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph, std::vector<bool> choices = {})
+      : model_(model), options_(options), graph_(graph), choices_(std::move(choices)) {}
 
   // Inputs by the options, parameters, nodes, outputs: fills the Graph.
   void lower();
@@ -32,6 +40,11 @@ class ModelLowering {
   Var* keep_sequence(const Sequence& sequence);
   const Sequence& sequence_of(const Var* var) const;
   bool allows_code() const { return options_.allow_code; }
+  // See Lowering::takes_then.
+  bool takes_then();
+  const std::vector<bool>& choices() const { return choices_; }
+  // The rank that the graph around the node being lowered declares for a value of that name; empty: it does not.
+  std::optional<int> declared_rank(const std::string& name) const;
   // The value of that name as the node being lowered sees it; null if there is none.
   Var* value_named(const std::string& name) const;
 
@@ -53,7 +66,10 @@ class ModelLowering {
   void lower_inputs(Scope& scope);
   void lower_outputs(const Scope& scope);
   void lower_initializers(const ModelGraph& graph, Scope& scope, bool are_parameters);
-  void lower_nodes(const std::vector<Node>& nodes, Scope& scope);
+  // `results`: the names that are read behind the last node.
+  void lower_nodes(const std::vector<Node>& nodes, Scope& scope, const std::vector<std::string>& results);
+  void lower_rest_in_branches(const std::vector<Node>& nodes, size_t at, Scope& scope, const std::vector<std::string>& results,
+                              const BranchRanksDiffer& reason);
   void lower_node(const Node& node, Scope& scope);
   void lower_operator(const Node& node, const std::vector<Var*>& inputs, Scope& scope);
   void lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs, Scope& scope);
@@ -68,7 +84,10 @@ class ModelLowering {
   const Model& model_;
   const LowerOptions& options_;
   Graph& graph_;
-  const Scope* scope_ = nullptr;  // of the node being lowered: subgraphs see it
+  std::vector<bool> choices_;
+  size_t choices_made_ = 0;
+  const ModelGraph* around_ = nullptr;  // the graph of the node being lowered; null in functions
+  const Scope* scope_ = nullptr;        // of the node being lowered: subgraphs see it
   const Frame* frame_ = nullptr;
   std::deque<std::pair<Var, Sequence>> sequences_;  // Vars of no graph, each with what it stands for
   int64_t lowered_nodes_ = 0;
@@ -77,7 +96,16 @@ class ModelLowering {
 
   bool finding_ = false;           // find_problems() runs
   std::vector<Finding> findings_;  // while it does
+  Finding latest_;                 // of a node that may stand in a branch which need not be taken
   std::set<std::string> unknown_;  // values of the model's graph that could not be lowered
+};
+
+// What takes_then() answers from one attempt at a model to the next: the latest choice that can still be another one is.
+struct BranchChoices {
+  std::vector<bool> taken;  // by the last attempt
+  int attempts = 0;
+  bool more = true;
+  void take_others();
 };
 
 // The names of outer values that a subgraph reads, nested subgraphs included.

@@ -9,6 +9,7 @@
 #pragma once
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,11 @@ class Lowering {
   std::vector<std::string> strings(const char* name, std::vector<std::string> otherwise = {}) const;
   const Tensor* tensor(const char* name) const;        // null if absent
   const ModelGraph* subgraph(const char* name) const;  // null if absent
+
+  // A branch must be taken while compiling, and either could be: then_branch unless the rest cannot be compiled with it.
+  bool takes_then();
+  // The rank that the model declares for an output; empty: it does not.
+  std::optional<int> declared_rank(size_t output) const;
 
   // Did the user allow that C++ of the model is compiled and run?
   bool allows_code() const;
