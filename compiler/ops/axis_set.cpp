@@ -49,12 +49,13 @@ Expr AxisSet::entry(const std::vector<Expr>& entries, int axis, Expr otherwise) 
   return otherwise;
 }
 
-Var* split_by_axes(Graph& g, Var* x, const AxisSet& axes) {
+Var* split_by_axes(Graph& g, Var* x, const AxisSet& axes, std::optional<bool> last_is_named) {
   int rank = x->rank();
   Shape kept, named;
   std::vector<Expr> indices;
   for (int k = 0; k < rank; ++k) {
-    Expr is_named = axes.contains(k);
+    const bool known = last_is_named && k == rank - 1;
+    Expr is_named = known ? bool_constant(*last_is_named) : axes.contains(k);
     kept.push_back(select(is_named, Expr(1), x->shape()[k]));
     named.push_back(select(is_named, x->shape()[k], Expr(1)));
     indices.push_back(axis(k) + axis(rank + k));

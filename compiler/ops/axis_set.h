@@ -2,6 +2,7 @@
 // that decides ranks; which they are need not be: what depends on it becomes expressions over symbols, and where all of them are
 // known the expressions fold to what a static lowering would build.
 #pragma once
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -34,7 +35,8 @@ class AxisSet {
 
 // x [d0, d1, ...] as a tensor of twice the rank: [kept0, kept1, ..., named0, named1, ...] where each dim stands on one side and 1 on
 // the other. Whatever is computed along the last `rank` axes is then computed along the named ones.
-Var* split_by_axes(Graph& g, Var* x, const AxisSet& axes);
+// `last_is_named`: what is known of the last axis, by whoever made a branch for it.
+Var* split_by_axes(Graph& g, Var* x, const AxisSet& axes, std::optional<bool> last_is_named = {});
 // x without the named axes, whose extents are 1; and with axes of extent 1 at the named places.
 Var* without_axes(Graph& g, Var* x, const AxisSet& axes);
 Var* with_axes(Graph& g, Var* x, const AxisSet& axes);

@@ -2,6 +2,7 @@
 
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/axis_set.h"
+#include "compiler/ops/carried_loop.h"
 #include "compiler/ops/shape_operands.h"
 
 namespace metac {
@@ -56,6 +57,28 @@ Reduction reduction_of(Lowering& n, int axes_input_since) {
 
 using Compute = std::function<Var*(Graph&, Var*, const std::vector<int>&)>;  // keeps dims
 
+// Whether the last axis is summed or kept decides which loop can run in vectors: there is code for both.
+Var* reduce_open_axes(Graph& g, Var* x, const AxisSet& axes, const Compute& compute_kept) {
+  const int rank = x->rank();
+  const std::vector<int> named = axes_from(rank, 2 * rank);
+  auto reduced = [&](std::optional<bool> last_is_named) {
+    return squeeze(g, compute_kept(g, split_by_axes(g, x, axes, last_is_named), named), named);
+  };
+  if (rank == 1) return reduced(true);
+  auto branch = [&](bool last_is_named) {
+    Region region;
+    OpenRegion open(g, region);
+    region.results = {reduced(last_is_named)};
+    return region;
+  };
+  Region summed = branch(true), kept = branch(false);
+  Var* last = scalar_of(g, axes.contains(rank - 1), DType::boolean);
+  Var* y = g.if_(last, std::move(summed), std::move(kept))->outputs[0];
+  Shape shape;
+  for (int k = 0; k < rank; ++k) shape.push_back(select(axes.contains(k), Expr(1), x->shape()[k]));
+  return reshape(g, y, shape);
+}
+
 // The element-wise parts of an operator stay also where nothing is reduced (noop_with_empty_axes).
 LowerFunction reduction(int axes_input_since, Compute compute_kept) {
   return [=](Lowering& n) {
@@ -66,8 +89,7 @@ LowerFunction reduction(int axes_input_since, Compute compute_kept) {
     if (r.axes.known()) {
       y = compute_kept(g, widen(g, x), r.axes.values());
     } else {
-      std::vector<int> named = axes_from(x->rank(), 2 * x->rank());
-      y = squeeze(g, compute_kept(g, split_by_axes(g, widen(g, x), r.axes), named), named);
+      y = reduce_open_axes(g, widen(g, x), r.axes, compute_kept);
     }
     y = cast(g, y, x->dtype());
     n.set_output(0, r.keepdims ? y : without_axes(g, y, r.axes));

@@ -103,12 +103,12 @@ class Graph:
         for _ in range(40 * nodes):
             if len(self.steps) >= nodes:
                 break
-            name, steps = self.choice(names), len(self.steps)
+            name, steps, values = self.choice(names), len(self.steps), len(self.values)
             try:
                 SAMPLERS[name](self)
                 self.used[name] += 1
             except Unfit:
-                del self.steps[steps:]  # what it began with
+                del self.steps[steps:], self.values[values:]  # what it began with
 
     # ---- chance ----
     def int(self, low, high):
