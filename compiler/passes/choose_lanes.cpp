@@ -34,12 +34,13 @@ double fullness(const Definition& d, int lanes_axis, int lanes) {
 }
 
 // The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis unless another fills
-// the lanes much better.
+// the lanes much better. One that both operands have (depthwise channels) comes second: every product loads two vectors then. But
+// it is better than lanes that are mostly empty (the taps of a depthwise filter's gradient).
 bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
   std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
   constexpr double much = 1.5;
   double fullest = 0;
-  for (int pass = 0; pass < 2 && fullest == 0; ++pass)
+  for (int pass = 0; pass < 2 && fullest < 0.5; ++pass)
     for (int k = static_cast<int>(d.out_index.size()); k-- > 0;) {
       Expr e = d.out_index[static_cast<size_t>(k)];
       for (int axis_id : in_b) {
@@ -89,15 +90,27 @@ bool repeats_when_packed(const Definition& d, const LaneChoice& w) {
   return std::any_of(w.c.b.load->args.begin(), w.c.b.load->args.end(), overlap);
 }
 
+// Elements of the packed operand per product: 1 where each is used once (all windows of an image, for the gradient of a depthwise
+// filter), one in as many as there are filters where images are packed for a convolution.
+double packed_per_product(const Definition& d, const LaneChoice& w) {
+  double products = 1;
+  for (int k = 0; k < static_cast<int>(d.domain.size()); ++k)
+    if (const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int(); extent && !uses_axis(w.c.b.load, k)) products *= static_cast<double>(*extent);
+  return 1 / products;
+}
+
 // How full the lanes are; an operand that `prepare` can pack is worth nearly all of them (packing while running takes longer than
 // what a sum does in lanes that are mostly empty), and so are rows that need no packing where the other operand would leave half
-// of the lanes empty (a convolution with few filters). An axis that may be shorter than
-// the lanes (an open batch) is no reason for packing windows at run time: that takes many times the memory of what is packed.
+// of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as several vectors of
+// products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows at run time: that takes many
+// times the memory of what is packed.
 double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const Var* b, bool constant) {
+  constexpr double per_packed = 8;
   const bool known = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
   if (!known && !constant && repeats_when_packed(d, w)) return 0;
-  bool ready = constant || (other_fullness <= 0.5 && reads_rows(w, b->shape()));
-  return fullness(d, w.lanes_axis, lanes) + (ready ? 0.9 : 0);
+  const double full = fullness(d, w.lanes_axis, lanes);
+  if (constant || (other_fullness <= 0.5 && reads_rows(w, b->shape()))) return full + 0.9;
+  return full - std::min(1.0, per_packed * packed_per_product(d, w));
 }
 
 }  // namespace

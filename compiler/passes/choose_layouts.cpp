@@ -111,30 +111,15 @@ class LayoutChooser {
   void spread_channels_last() {
     for (Item& item : region_.items) {
       if (item.op) continue;
-      Definition& d = item.group.stages.back();
-      if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter) continue;
-      if (work_.count(static_cast<int64_t>(makers_.at(d.out->id)))) continue;  // stored along its lanes
-      if (auto order = order_of_loops(d)) {
-        layouts_[d.out->id] = *order;
-        continue;
-      }
-      // A row kernel along the channels (statistics, and what follows from them) stores as it reads, point for point.
       const bool rows = item.group.stages.size() != 1;
-      if (d.out->rank() < 3 || (!rows && d.out_index != identity_indices(d.out->rank()))) continue;
-      std::optional<Layout> found;
-      visit_loads(d, [&](Expr n) {
-        auto layout = layouts_.find(n->id);
-        if (layout == layouts_.end() || layout->second.order.empty() || static_cast<int>(n->args.size()) != d.out->rank()) return;
-        int inner = layout->second.order.back();
-        if (rows) {
-          if (n->args == d.out_index && !found) found = last(d.out->shape(), inner);
-          return;
-        }
-        Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
-        if (bool(step) && step.is_int(1) && !found) found = last(d.out->shape(), inner);
-      });
-      if (!found) continue;
-      layouts_[d.out->id] = *found;
+      for (const Definition& d : item.group.stages) {
+        if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter || item.group.internal.count(d.out->id)) continue;
+        if (work_.count(static_cast<int64_t>(makers_.at(d.out->id)))) continue;  // stored along its lanes
+        const bool last_stage = &d == &item.group.stages.back();
+        std::optional<Layout> order = last_stage ? order_of_loops(d) : std::nullopt;
+        if (!order) order = rows ? stored_as_read(d, layouts_) : stored_along_windows(d, layouts_);
+        if (order) layouts_[d.out->id] = *order;
+      }
     }
   }
 

@@ -18,25 +18,26 @@ void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
   if (!d.reduce || d.scatter) return;
   auto matched = match_products(d);
   bool of_words = matched && matched->product != Fn::mul;  // they lie along the last axis
-  std::vector<Expr> renamed;
+  std::vector<Expr> renamed, read;  // in the result's indices and in what is read
   Shape domain;
   int reduced = 0;
+  bool any = false;
   for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
     bool stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k)) != d.out_index.end();
     bool last_reduced = k == static_cast<int>(d.domain.size()) - 1 && (reduced == 0 || of_words) && k >= d.kept();
-    if (d.domain[static_cast<size_t>(k)].is_int(1) && !stored && !last_reduced) {
-      renamed.push_back(0);
-      continue;
-    }
-    renamed.push_back(axis(static_cast<int>(domain.size())));
+    const bool unit = d.domain[static_cast<size_t>(k)].is_int(1) && !last_reduced;
+    any = any || unit;
+    read.push_back(unit ? Expr(0) : axis(static_cast<int>(domain.size())));
+    renamed.push_back(unit && !stored ? Expr(0) : axis(static_cast<int>(domain.size())));
+    if (unit && !stored) continue;
     domain.push_back(d.domain[static_cast<size_t>(k)]);
     reduced += k >= d.kept();
   }
-  if (domain.size() == d.domain.size()) return;
+  if (!any) return;
   d.domain = domain;
   d.reduced = reduced;
-  d.body = substitute_axes(d.body, renamed);
-  d.epilogue = substitute_axes(d.epilogue, renamed);
+  d.body = substitute_axes(d.body, read);
+  d.epilogue = substitute_axes(d.epilogue, read);
   for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
   simplify(d, symbols);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/loop_transforms.h"
+
 namespace metac {
 
 // Elements to leave after each row.
@@ -31,6 +33,41 @@ std::optional<Layout> order_of_loops(const Definition& d) {
   for (auto& [loop, k] : axes) layout.order.push_back(k);
   layout.gap = gap_for(d.out->shape()[static_cast<size_t>(layout.order.back())]);
   return layout;
+}
+
+// The stored axis that is last in memory of what a load reads; -1: none, or it lies plain.
+static int last_stored(Expr load, const Layouts& layouts) {
+  auto layout = layouts.find(load->id);
+  return layout == layouts.end() || layout->second.order.empty() ? -1 : layout->second.order.back();
+}
+
+std::optional<Layout> stored_as_read(const Definition& d, const Layouts& layouts) {
+  if (d.out->rank() < 3) return std::nullopt;
+  auto places = [](const std::vector<Expr>& indices) {
+    std::vector<Expr> out;
+    std::copy_if(indices.begin(), indices.end(), std::back_inserter(out), [](Expr e) { return !e.is_constant(); });
+    return out;
+  };
+  std::optional<Layout> found;
+  visit_loads(d, [&](Expr n) {
+    const int inner = last_stored(n, layouts);
+    if (found || inner < 0 || places(n->args) != places(d.out_index)) return;
+    auto at = std::find(d.out_index.begin(), d.out_index.end(), n->args[static_cast<size_t>(inner)]);
+    if (at != d.out_index.end()) found = last(d.out->shape(), static_cast<int>(at - d.out_index.begin()));
+  });
+  return found;
+}
+
+std::optional<Layout> stored_along_windows(const Definition& d, const Layouts& layouts) {
+  if (d.out->rank() < 3 || d.out_index != identity_indices(d.out->rank())) return std::nullopt;
+  std::optional<Layout> found;
+  visit_loads(d, [&](Expr n) {
+    const int inner = last_stored(n, layouts);
+    if (found || inner < 0 || static_cast<int>(n->args.size()) != d.out->rank()) return;
+    Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
+    if (bool(step) && step.is_int(1)) found = last(d.out->shape(), inner);
+  });
+  return found;
 }
 
 bool runs_along_sum(Expr index, int kept) {

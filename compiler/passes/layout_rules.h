@@ -13,6 +13,11 @@ namespace metac {
 Layout last(const Shape& shape, int the_axis);
 // Computed along rows and stored across them (a normalisation whose transpose was fused into it): storage follows the loops.
 std::optional<Layout> order_of_loops(const Definition& d);
+// A row kernel along the channels (statistics, and what follows from them) stores as it reads, point for point; axes of
+// extent 1 may come or go.
+std::optional<Layout> stored_as_read(const Definition& d, const Layouts& layouts);
+// What reads channels, alone or in windows, keeps them where they are.
+std::optional<Layout> stored_along_windows(const Definition& d, const Layouts& layouts);
 // Does an index run along a reduced axis, alone or in blocks by a group's index? Not a window, which slides along another
 // axis. Axes from `kept` on are reduced.
 bool runs_along_sum(Expr index, int kept);
