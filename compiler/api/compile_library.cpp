@@ -103,6 +103,7 @@ class LibraryCompiler {
     std::vector<LibraryProgram> programs;
     for (const auto& made : made_) programs.push_back(made->program);
     Project project = write_project(programs, project_options());
+    report_.cuda_flags = project.cuda_flags;
     if (!o_.tuning.empty()) project.files[report_.name + ".tune.json"] = o_.tuning;
     BuildOptions build;
     build.build = o_.build;

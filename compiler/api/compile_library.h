@@ -47,6 +47,7 @@ struct LibraryReport {
   int64_t run_bytes = 0;                       // arena, weights, inputs and outputs of the first program
   int64_t recomputed_values = 0;               // under a memory budget: made a second time
   double recomputed_seconds = 0;               // what that costs by the model
+  std::vector<std::string> cuda_flags;         // for a GPU: the architectures, as nvcc is told
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "compiler/api/child_process.h"
 #include "compiler/api/train_tables_text.h"
+#include "compiler/codegen/build_project.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
@@ -44,7 +45,7 @@ class InitialFile {
 class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options) : model_(model), recipe_(recipe), options_(options) {
-    if (options.compile.target == Target::cuda) fail("--train is for --target cpu");
+    files_.on_gpu = options.compile.target == Target::cuda;
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
   }
@@ -136,8 +137,9 @@ class TrainingCompiler {
 
   void write_sources() {
     std::filesystem::create_directories(folder_ + "/src/runtime/train/third_party");
+    if (files_.on_gpu) std::filesystem::create_directories(folder_ + "/src/runtime/cuda");
     for (const auto& [path, text] : embedded_files())
-      if (path.rfind("runtime/train/", 0) == 0 || (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos)) write_file(folder_ + "/src/" + path, text);
+      if (path.rfind("runtime/train/", 0) == 0 || (files_.on_gpu && path == "runtime/cuda/state_memory.h") || (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos)) write_file(folder_ + "/src/" + path, text);
     std::map<std::string, std::string> values = {{"name", files_.name}, {"version", METAC_VERSION}, {"folders", ""}, {"libraries", ""}};
     for (const std::string part : {"step", "evaluate"}) {
       if (part == "evaluate" && !training_.has_evaluation) continue;
@@ -146,6 +148,16 @@ class TrainingCompiler {
     }
     main_ = fill_template("templates/project/train.cpp", {{"name", files_.name}});
     write_file(folder_ + "/src/train.cpp", main_);
+    values["languages"] = files_.on_gpu ? "CXX CUDA" : "CXX";
+    values["needed"] = files_.on_gpu ? "the CUDA toolkit" : "nothing else";
+    values["states"] = files_.on_gpu ? " src/train_states.cu" : "";
+    values["architectures"] = "";
+    for (int a : options_.cuda.architectures)
+      if (files_.on_gpu) values["architectures"] += concat(values["architectures"].empty() ? "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES \"" : ";", a);
+    if (files_.on_gpu) {
+      values["architectures"] += "\")\nendif()\n";
+      write_file(folder_ + "/src/train_states.cu", fill_template("templates/project/train_states.cu", {{"name", files_.name}}));
+    }
     write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/CMakeLists_train.txt", values));
     write_file(folder_ + "/src/train_tables.cpp", train_tables_text(training_, recipe_, files_));
   }
@@ -173,10 +185,25 @@ class TrainingCompiler {
     const std::string n = files_.name;
     std::vector<std::string> argv = {compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o", "step/lib/lib" + n + "_step.a"};
     if (training_.has_evaluation) argv.push_back("evaluate/lib/lib" + n + "_evaluate.a");
-    argv.insert(argv.end(), {"../lib/lib" + n + ".a", "-Wl,--build-id=none", "-pthread", "-ldl", "-lm"});
+    argv.push_back("../lib/lib" + n + ".a");
+    if (files_.on_gpu) {
+      const CudaToolkit toolkit = find_cuda_toolkit(find_program);
+      std::vector<std::string> nvcc = toolkit.compile_flags(compiler, report_.step.cuda_flags);
+      nvcc.insert(nvcc.begin(), toolkit.nvcc);
+      nvcc.insert(nvcc.end(), {"-Isrc", "-c", "src/train_states.cu", "-o", "train_states.o"});
+      run(nvcc, folder_, "compiling train_states.cu of the training program");
+      argv.push_back("train_states.o");
+      std::vector<std::string> vendors;   // what the three libraries may call; the linker takes what they do call
+      if (options_.compile.external.cublas) vendors.push_back("cublasLt");
+      if (options_.compile.external.cudnn) vendors.push_back("cudnn");
+      const std::vector<std::string> linked = toolkit.link_flags(vendors);
+      argv.push_back("-Wl,--as-needed");
+      argv.insert(argv.end(), linked.begin(), linked.end());
+    }
+    argv.insert(argv.end(), {"-Wl,--build-id=none", "-pthread", "-ldl", "-lm"});
     run(argv, folder_, "linking the training program");
     if (!std::filesystem::exists(staged + "/bin/" + n + "_train")) fail(compiler, " ended well and wrote no training program");
-    for (const char* object : {"/train.o", "/train_tables.o"}) std::filesystem::remove(folder_ + object);
+    for (const char* object : {"/train.o", "/train_tables.o", "/train_states.o"}) std::filesystem::remove(folder_ + object);
   }
 
   void compile(const std::string& compiler, std::vector<std::string> flags, const std::string& stem) {

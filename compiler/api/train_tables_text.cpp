@@ -65,7 +65,7 @@ class Writer {
     text_ = "// " + name + "_train: what is trained, and how. runtime/train/train_tables.h explains every row.\n";
     text_ += "#include \"../../include/" + name + ".h\"\n" + (t_.has_evaluation ? "#include \"../evaluate/include/" + name + "_evaluate.h\"\n" : "") + "#include \"../step/include/" + name +
              "_step.h\"\n#include \"runtime/train/library_calls.h\"\n\nMETAC_TRAIN_LIBRARY(" + name + "_step, " + upper + "_STEP)\n" +
-             (t_.has_evaluation ? "METAC_TRAIN_LIBRARY(" + name + "_evaluate, " + upper + "_EVALUATE)\n" : "") + "METAC_TRAIN_INFERENCE(" + name + ")\n\nnamespace {\n\nusing namespace metac::train;\n\n";
+             (t_.has_evaluation ? "METAC_TRAIN_LIBRARY(" + name + "_evaluate, " + upper + "_EVALUATE)\n" : "") + "METAC_TRAIN_INFERENCE(" + name + ")\n\n" + (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") + "namespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();
     write_metrics();
@@ -203,8 +203,9 @@ class Writer {
     text_ += concat("    {DataFormat::", formats[static_cast<int>(r_.data.format)], ", ", c_string(path), ", ", validation.empty() ? "nullptr" : c_string(validation), ", ", number(r_.data.validation_split), ", ",
                     flag(r_.data.shuffle), ", ", flag(r_.data.drop_last), ", field_sources},\n");
     text_ += concat("    \"../train\", \"initial.bin\", ", f_.initial_bytes, ", ", f_.initial_crc, "u, ", f_.has_template ? c_string(name + ".onnx") : "nullptr", ",\n");
-    if (f_.parameters.empty()) text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n};\n";
-    else text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name, "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n};\n");
+    if (f_.parameters.empty()) text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n";
+    else text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name, "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
+    text_ += f_.on_gpu ? "    &train_state_memory,\n};\n" : "    nullptr,\n};\n";
   }
 
   const TrainingModel& t_;

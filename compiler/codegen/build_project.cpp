@@ -64,18 +64,14 @@ class Builder {
     ToolResult version = tools_.run({compiler_, "--version"}, folder_, 60);
     check(version, compiler_ + " --version", compiler_);
     identity_ = compiler_ + "\n" + version.output;
-    if (!p_.cuda_flags.empty()) find_toolkit();
+    if (on_gpu()) find_toolkit();
   }
 
   void find_toolkit() {
-    nvcc_ = tools_.find("nvcc");
-    for (const char* usual : {"/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"})
-      if (nvcc_.empty() && fs::exists(usual)) nvcc_ = usual;
-    if (nvcc_.empty()) fail("no nvcc found on PATH or in /usr/local/cuda; install the CUDA toolkit, or write the sources alone with --no-build");
-    ToolResult version = tools_.run({nvcc_, "--version"}, folder_, 60);
-    check(version, nvcc_ + " --version", nvcc_);
-    identity_ += nvcc_ + "\n" + version.output;
-    toolkit_ = fs::canonical(nvcc_).parent_path().parent_path();
+    toolkit_ = find_cuda_toolkit(tools_.find);
+    ToolResult version = tools_.run({toolkit_.nvcc, "--version"}, folder_, 60);
+    check(version, toolkit_.nvcc + " --version", toolkit_.nvcc);
+    identity_ += toolkit_.nvcc + "\n" + version.output;
   }
 
   // ---- compiling ----
@@ -83,20 +79,18 @@ class Builder {
 
   static bool is_cuda_file(const std::string& source) { return source.size() > 3 && source.compare(source.size() - 3, 3, ".cu") == 0; }
 
-  // Device code and its host part; CMakeLists_cuda.txt says the same.
-  std::vector<std::string> cuda_flags() const {
-    std::vector<std::string> argv = {"-ccbin=" + compiler_, "-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177", "-Isrc", "-DNDEBUG", "-Xcompiler=-fPIC,-fvisibility=hidden"};
-    argv.insert(argv.end(), p_.cuda_flags.begin(), p_.cuda_flags.end());
-    return argv;
-  }
-
   std::vector<std::string> flags(const std::string& source) const {
-    if (is_cuda_file(source)) return cuda_flags();
+    if (is_cuda_file(source)) {
+      std::vector<std::string> cuda = toolkit_.compile_flags(compiler_, p_.cuda_flags);
+      cuda.push_back("-Isrc");
+      return cuda;
+    }
     std::vector<std::string> argv = {"-std=c++17", "-fPIC", is_kernel_file(source) ? "-O3" : "-O1", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
                                      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
     if (is_kernel_file(source))
       for (std::string& flag : compiler_flags(p_.kernel_cpus.at(source))) argv.push_back(std::move(flag));
-    if (!toolkit_.empty() && (source == "src/api.cpp" || source == "src/libraries.cpp")) argv.push_back("-isystem" + toolkit_ + "/include");
+    if (on_gpu() && (source == "src/api.cpp" || source.rfind("src/library_", 0) == 0)) argv.push_back("-isystem" + toolkit_.folder + "/include");
+    if (source == "src/library_cudnn.cpp" && !toolkit_.has("cudnn")) argv.push_back("-DMETAC_NO_CUDNN");  // one that lies elsewhere would not be linked
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
       for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -104,6 +98,8 @@ class Builder {
     }
     return argv;
   }
+
+  bool on_gpu() const { return !p_.cuda_flags.empty(); }
 
   bool in_process(const std::string& source) const { return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_cuda_file(source); }
 
@@ -161,7 +157,7 @@ class Builder {
   }
 
   void compile(const std::string& source, const std::string& object) {
-    std::vector<std::string> argv = {is_cuda_file(source) ? nvcc_ : compiler_};
+    std::vector<std::string> argv = {is_cuda_file(source) ? toolkit_.nvcc : compiler_};
     for (std::string& f : flags(source)) argv.push_back(std::move(f));
     argv.insert(argv.end(), {"-c", source, "-o", object});
     const bool cacheable = tools_.cached && tools_.keep && !(source == "src/api.cpp" && p_.embed_weights);
@@ -189,9 +185,10 @@ class Builder {
                                      "-Wl,--no-undefined", "-Wl,--as-needed", "-Wl,--build-id=none", "-s"};
     argv.insert(argv.end(), objects.begin(), objects.end());
     std::vector<std::string> libraries = {"-pthread", "-ldl", "-lm"};
-    if (!toolkit_.empty()) libraries.insert(libraries.begin(), {"-L" + toolkit_ + "/lib64", "-L" + toolkit_ + "/lib", "-lcudart_static", "-lrt"});
-    for (const std::string& vendor : p_.libraries)   // linked where the toolkit has it: src/libraries.cpp looks for its header
-      if (fs::exists(toolkit_ + "/include/" + vendor + ".h")) libraries.insert(libraries.begin(), {"-l" + vendor, "-Wl,-rpath," + toolkit_ + "/lib64"});
+    if (on_gpu()) {
+      const std::vector<std::string> cuda = toolkit_.link_flags(p_.libraries);
+      libraries.insert(libraries.begin(), cuda.begin(), cuda.end());
+    }
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
     check_made(compiler_, shared, shared);
@@ -230,12 +227,40 @@ class Builder {
   }
 
   const Project& p_;
-  std::string target_, folder_, compiler_, archiver_, nvcc_, toolkit_, identity_;
+  std::string target_, folder_, compiler_, archiver_, identity_;
+  CudaToolkit toolkit_;
   const BuildTools& tools_;
   const BuildOptions& o_;
 };
 
 }  // namespace
+
+bool CudaToolkit::has(const std::string& vendor) const { return fs::exists(folder + "/include/" + vendor + ".h"); }
+
+// Device code and its host part; CMakeLists_cuda.txt says the same.
+std::vector<std::string> CudaToolkit::compile_flags(const std::string& host_compiler, const std::vector<std::string>& architectures) const {
+  std::vector<std::string> argv = {"-ccbin=" + host_compiler, "-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177", "-DNDEBUG", "-Xcompiler=-fPIC,-fvisibility=hidden"};
+  argv.insert(argv.end(), architectures.begin(), architectures.end());
+  return argv;
+}
+
+std::vector<std::string> CudaToolkit::link_flags(const std::vector<std::string>& vendors) const {
+  std::vector<std::string> argv;
+  for (const std::string& vendor : vendors)  // linked where the toolkit has it: its source looks for its header
+    if (has(vendor)) argv.insert(argv.begin(), {"-l" + vendor, "-Wl,-rpath," + folder + "/lib64"});
+  argv.insert(argv.end(), {"-L" + folder + "/lib64", "-L" + folder + "/lib", "-lcudart_static", "-lrt"});
+  return argv;
+}
+
+CudaToolkit find_cuda_toolkit(const std::function<std::string(const std::string& program)>& find) {
+  CudaToolkit toolkit;
+  toolkit.nvcc = find("nvcc");
+  for (const char* usual : {"/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"})
+    if (toolkit.nvcc.empty() && fs::exists(usual)) toolkit.nvcc = usual;
+  if (toolkit.nvcc.empty()) fail("no nvcc found on PATH or in /usr/local/cuda; install the CUDA toolkit, or write the sources alone with --no-build");
+  toolkit.folder = fs::canonical(toolkit.nvcc).parent_path().parent_path();
+  return toolkit;
+}
 
 void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options) {
   StagedFolder folder(target, is_our_output);

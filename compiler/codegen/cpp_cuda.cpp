@@ -130,12 +130,14 @@ class CudaPrinter : private ValuePrinter {
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
     std::set<int> named;   // symbols that this side computes with
     if (kernel_.product) visit_sizes(*kernel_.product, [&](Expr e) { add_symbols(e, named); });
+    if (kernel_.convolution) visit_sizes(*kernel_.convolution, [&](Expr e) { add_symbols(e, named); });
     if (!small_.empty()) {
       named.insert(symbols_.begin(), symbols_.end());
       for (Expr size : small_) add_symbols(size, named);
     }
     for (int id : named) line(concat("const int64_t n", id, " = s[", id, "];"));
     if (kernel_.product) print_product(*kernel_.product);
+    if (kernel_.convolution) print_convolution(*kernel_.convolution);
     if (!small_.empty()) {
       std::string test;
       for (Expr size : small_) test += (test.empty() ? "" : " && ") + index_text(size) + " < (1 << 30)";
@@ -170,6 +172,31 @@ class CudaPrinter : private ValuePrinter {
     for (const LibraryMatrix* m : {&p.a, &p.b, &p.result, &p.residual})
       if (m->argument >= 0) for (Expr e : {m->offset, m->batch, m->leading}) f(e);
     if (p.bias >= 0) f(p.bias_offset);
+  }
+
+  static void visit_sizes(const LibraryConvolution& c, const std::function<void(Expr)>& f) {
+    for (Expr e : {c.images, c.channels, c.features}) f(e);
+    for (const LibraryWindow& w : c.windows)
+      for (Expr e : {w.size, w.window, w.out}) f(e);
+  }
+
+  void print_convolution(const LibraryConvolution& c) {
+    std::string windows;
+    // One spatial axis is the second of two.
+    if (c.windows.size() == 1) windows = "{1, 1, 1, 1, 1, 0}, ";
+    for (const LibraryWindow& w : c.windows)
+      windows += concat("{", index_text(w.size), ", ", index_text(w.window), ", ", index_text(w.out), ", ", w.stride, ", ", w.dilation, ", ", w.before, "}, ");
+    windows.resize(windows.size() - 2);
+    auto address = [&](int argument) { return argument < 0 ? std::string("nullptr") : concat("b[", argument, "]"); };
+    auto bias = [&](size_t k) { return address(k < c.biases.size() ? c.biases[k] : -1); };
+    char most[40] = "0";
+    if (c.most) std::snprintf(most, sizeof most, "%.17g", *c.most);
+    line("// A convolution with an epilogue: a library is asked first. Of each spatial axis: size, window, result, stride, dilation, zeros before.");
+    line(concat("const Convolution convolution = {", static_cast<int>(c.dtype), " /* ", name_of(c.dtype), " */, ", std::max<size_t>(2, c.windows.size()), ", ", index_text(c.images), ", ",
+                index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ", c.most ? "clipped_activation" : c.relu ? "relu_activation" : "no_activation", ", ", most, ", ",
+                options_.tf32 ? 1 : 0, "};"));
+    line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", {", bias(0), ", ", bias(1), "}, ", address(c.residual), ", ", address(c.result), "};"));
+    line("if (convolve(convolution, filtered, launch)) return;");
   }
 
   // A vendor library is asked first.
@@ -327,7 +354,8 @@ KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& optio
   source.schedule = kernel.schedule;
   source.flops = kernel.flops;
   source.bytes = kernel.bytes;
-  if (kernel.product) source.library = "cublasLt";
+  if (kernel.product) source.libraries.push_back("cublasLt");
+  if (kernel.convolution) source.libraries.push_back("cudnn");
   return source;
 }
 

@@ -31,7 +31,7 @@ Json kernel(const KernelSource& source, const ProjectOptions& options, const std
   Json row = {{"name", source.name}, {"file", file}, {"nodes", nodes}, {"schedule", source.schedule}};
   if (source.flops > 0) row["flops"] = source.flops;
   if (source.bytes > 0) row["bytes"] = source.bytes;
-  if (!source.library.empty()) row["library"] = source.library;
+  if (!source.libraries.empty()) row["libraries"] = source.libraries;
   return row;
 }
 
@@ -118,7 +118,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)
       for (const KernelSource& k : p.model->run.kernels)
-        if (!k.library.empty()) libraries.insert(k.library);
+        libraries.insert(k.libraries.begin(), k.libraries.end());
     manifest["cuda_architectures"] = options.cuda.architectures;
     manifest["libraries"] = libraries;
   }

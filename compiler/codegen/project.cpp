@@ -173,11 +173,13 @@ class Writer {
     std::set<std::string> names;
     for (const LibraryProgram& p : programs_)
       for (const KernelSource& k : p.model->run.kernels)
-        if (!k.library.empty()) names.insert(k.library);
-    if (names.empty()) return;
+        names.insert(k.libraries.begin(), k.libraries.end());
     project_.libraries.assign(names.begin(), names.end());
-    project_.files["src/libraries.cpp"] = fill_template("templates/project/libraries.cpp", {{"name", name_}, {"namespace", places_[0].device}});
-    project_.sources.push_back("src/libraries.cpp");
+    for (const std::string& library : names) {
+      const std::string path = concat("src/library_", library, ".cpp");
+      project_.files[path] = fill_template(concat("templates/project/library_", library, ".cpp"), {{"name", name_}, {"namespace", places_[0].device}});
+      project_.sources.push_back(path);
+    }
   }
 
   // What programs share, where there are several.
@@ -320,8 +322,10 @@ class Writer {
     values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
     values_["vendor_libraries"] = "";
     for (const std::string& library : project_.libraries) {
-      values_["static_libraries"] += concat(";$<TARGET_NAME_IF_EXISTS:CUDA::", library, ">");
-      values_["vendor_libraries"] += concat(" $<TARGET_NAME_IF_EXISTS:CUDA::", library, ">");
+      const bool by_cmake = library != "cudnn";   // CMake knows no target of it: the project's files look for it
+      values_["static_libraries"] += by_cmake ? concat(";$<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : ";${CUDNN_LIBRARY}";
+      values_["vendor_libraries"] += by_cmake ? concat(" $<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : " ${cudnn}";
+      if (!by_cmake) values_["find_packages"] += "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)";
     }
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";

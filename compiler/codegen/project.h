@@ -47,7 +47,7 @@ struct Project {
   std::vector<std::string> sources;          // what the library is compiled from, kernels first
   std::map<std::string, CpuTarget> kernel_cpus;  // of each kernel source: what it is compiled for
   std::vector<std::string> cuda_flags;       // of .cu sources, and that there are any: what machine code nvcc makes
-  std::vector<std::string> libraries;        // of the vendor that they call: "cublasLt"
+  std::vector<std::string> libraries;        // of the vendor that they call: "cublasLt", "cudnn"
   bool embed_weights = false;
 };
 

@@ -105,11 +105,13 @@ std::vector<int> cuda_architectures(const std::string& text) {
 ExternalLibraries external_libraries(const Options& o) {
   ExternalLibraries libraries;
   const bool gpu = o.target == "cuda";
-  if (!gpu && o.external == "cublas") throw UsageError("--external " + o.external + " is for --target cuda");
+  if (!gpu && (o.external == "cublas" || o.external == "cudnn")) throw UsageError("--external " + o.external + " is for --target cuda");
   if (!gpu && o.tf32 != "off") throw UsageError("--tf32 is for --target cuda");
-  libraries.cublas = gpu && o.external != "none";
+  const bool all = gpu && (o.external.empty() || o.external == "auto");
+  libraries.cublas = all || o.external == "cublas";
+  libraries.cudnn = all || o.external == "cudnn";
   libraries.tf32 = o.tf32 == "on";
-  if (libraries.tf32 && !libraries.cublas) throw UsageError("--tf32 on is for libraries of the vendor: not with --external none");
+  if (libraries.tf32 && !libraries.cublas && !libraries.cudnn) throw UsageError("--tf32 on is for libraries of the vendor: not with --external none");
   return libraries;
 }
 
@@ -205,8 +207,8 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   command->add_option("--cuda-arch", o->architectures, "GPU architectures to make machine code for, with PTX of the last; default: 80,90")->type_name("80,90,...");
-  command->add_option("--external", o->external, "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), or auto (all of them; the default there)")
-      ->check(CLI::IsMember({"none", "auto", "cublas"}));
+  command->add_option("--external", o->external, "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), cudnn (convolutions), or auto (all of them; the default there)")
+      ->check(CLI::IsMember({"none", "auto", "cublas", "cudnn"}));
   command->add_option("--tf32", o->tf32, "on: vendor libraries may round float32 operands to 10 bits of mantissa")->check(CLI::IsMember({"on", "off"}))->capture_default_str();
   command->add_option("--train", o->train, "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")->type_name("RECIPE.json");
   command->add_option("--emit", o->emit, "stop at a stage and print it")

@@ -101,6 +101,23 @@ struct LibraryProduct {
   bool relu = false;
 };
 
+// result = min( relu( convolution of data with weights + residual + biases ), most ) (compiler/kernel/library_convolution.h).
+// All values lie row by row: [images, channels, size...], [features, channels / groups, window...], [images, features, out...].
+struct LibraryWindow {          // of one spatial axis
+  Expr size, window, out;
+  int64_t stride = 1, dilation = 1, before = 0;   // zeros before the data
+};
+struct LibraryConvolution {
+  DType dtype = DType::f32;     // of everything; sums are float32
+  int data = -1, weights = -1, result = -1, residual = -1;   // arguments; -1: there is none
+  std::vector<int> biases;      // arguments: an element for each feature
+  Expr images, channels, features;
+  int64_t groups = 1;
+  std::vector<LibraryWindow> windows;
+  bool relu = false;
+  std::optional<double> most;
+};
+
 struct Kernel {
   std::string name;
   std::vector<KernelArgument> arguments;
@@ -112,6 +129,7 @@ struct Kernel {
   std::vector<int> nodes;
   int block = 0;                // threads of a block; 0: for the CPU
   std::optional<LibraryProduct> product;
+  std::optional<LibraryConvolution> convolution;
   double cost = 1;              // estimated ns of one parallel iteration
   double flops = 0, bytes = 0;
 

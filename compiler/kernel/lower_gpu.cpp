@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/library_convolution.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
@@ -241,8 +242,10 @@ class GpuLowering : private StageLowering {
 
 Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   if (group.stages.size() == 1 && group.stages[0].scatter) return lower_gpu_scatter(group, context);
-  if (std::optional<Kernel> kernel = lower_gpu_contraction(group, context)) return std::move(*kernel);
-  return GpuLowering(group, context).run();
+  std::optional<Kernel> contraction = lower_gpu_contraction(group, context);
+  Kernel kernel = contraction ? std::move(*contraction) : GpuLowering(group, context).run();
+  if (context.library_convolutions) kernel.convolution = match_library_convolution(group, context, kernel.arguments);
+  return kernel;
 }
 
 }  // namespace metac

@@ -58,6 +58,7 @@ struct LoweringContext {
   int vector_bytes = 64;
   int64_t l2_bytes = 1 << 20;
   bool library_products = false;    // GPU kernels that are matrix products say so (Kernel::product)
+  bool library_convolutions = false; // and those that are convolutions (Kernel::convolution)
 };
 
 Kernel lower_group(const Group& group, const LoweringContext& context);

@@ -24,7 +24,7 @@ struct KernelSource {
   std::vector<std::string> schedule; // the transforms applied, for the manifest and for people
   double flops = 0, bytes = 0;       // of one launch (compiler/kernel/work.h); 0 where a dim is open
   std::string subject;               // a contraction: of decisions about it (compiler/passes/choices.h)
-  std::string library;               // the vendor library that is asked first: "cublasLt"; empty: none
+  std::vector<std::string> libraries; // of the vendor, asked first, in this order: "cublasLt", "cudnn"
 };
 
 struct RoutineCallAttribute {

@@ -38,6 +38,7 @@ class ProgramBuilder {
     context_.vector_bytes = request.options->cpu.vector_bytes;
     context_.l2_bytes = request.options->cpu.l2_bytes;
     context_.library_products = request.target == Target::cuda && request.options->external.cublas;
+    context_.library_convolutions = request.target == Target::cuda && request.options->external.cudnn;
     context_.var = [this](int id) { return vars_.at(static_cast<size_t>(id)); };
   }
 

@@ -7,15 +7,14 @@
 #include <cstring>
 #include <new>
 
+#include "library_workspace.h"
 #include "matrix_product.h"
-#include "place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
 class CublasLt : public LibraryState {
  public:
-  static constexpr int64_t workspace_bytes = int64_t{32} << 20;   // of the context, for whatever product runs
-  static constexpr int most_candidates = 8, repetitions = 3;
+  static constexpr int most_candidates = 8;
 
   ~CublasLt() override {
     while (plans_ != nullptr) {
@@ -26,9 +25,11 @@ class CublasLt : public LibraryState {
     if (handle_ != nullptr) cublasLtDestroy(handle_);
   }
 
-  bool open() { return cublasLtCreate(&handle_) == CUBLAS_STATUS_SUCCESS && workspace_.reserve(workspace_bytes); }
+  bool open() { return cublasLtCreate(&handle_) == CUBLAS_STATUS_SUCCESS; }
 
   bool multiply(const MatrixProduct& product, const MatrixOperands& o, DeviceLaunch& launch) {
+    workspace_ = LibraryWorkspace::of(*launch.libraries);
+    if (workspace_ == nullptr) return false;
     const int64_t alignment = alignment_of(o);
     Plan* plan = plans_;
     while (plan != nullptr && (plan->alignment != alignment || plan->has_bias != (o.bias != nullptr) || std::memcmp(&plan->product, &product, sizeof product) != 0)) plan = plan->next;
@@ -107,7 +108,7 @@ class CublasLt : public LibraryState {
   bool choose(Plan& plan, const MatrixOperands& o, cudaStream_t stream) {
     cublasLtMatmulPreference_t preference = nullptr;
     if (!set_bias(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
-    const uint64_t bytes = workspace_bytes;
+    const uint64_t bytes = LibraryWorkspace::bytes;
     const uint32_t alignment = static_cast<uint32_t>(plan.alignment);
     bool good = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes) == CUBLAS_STATUS_SUCCESS;
     for (cublasLtMatmulPreferenceAttributes_t attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -119,58 +120,34 @@ class CublasLt : public LibraryState {
     cublasLtMatmulPreferenceDestroy(preference);
     if (!good || count < 1) return false;
     plan.algorithm = candidates[0].algo;
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
     // A product that adds to what stands in the result's memory can run once only.
-    if (count == 1 || o.residual == o.result || cudaStreamIsCapturing(stream, &capture) != cudaSuccess || capture != cudaStreamCaptureStatusNone) return true;
-    cudaEvent_t begin = nullptr, end = nullptr;
-    float best = 0;
-    if (cudaEventCreateWithFlags(&begin, cudaEventDefault) == cudaSuccess && cudaEventCreateWithFlags(&end, cudaEventDefault) == cudaSuccess)
-      for (int k = 0; k < count; ++k) {
-        const float time = candidates[k].state == CUBLAS_STATUS_SUCCESS ? time_of(plan, o, candidates[k].algo, stream, begin, end) : -1;
-        if (time < 0 || (best > 0 && time >= best)) continue;
-        best = time;
-        plan.algorithm = candidates[k].algo;
-      }
-    if (begin != nullptr) cudaEventDestroy(begin);
-    if (end != nullptr) cudaEventDestroy(end);
-    cudaGetLastError();
+    StreamTimer timer(stream);
+    if (count == 1 || o.residual == o.result || !timer.usable()) return true;
+    float best = -1;
+    for (int k = 0; k < count; ++k) {
+      const float time = candidates[k].state == CUBLAS_STATUS_SUCCESS ? timer.time_of([&] { return run(plan, o, candidates[k].algo, stream); }) : -1;
+      if (time < 0 || (best >= 0 && time >= best)) continue;
+      best = time;
+      plan.algorithm = candidates[k].algo;
+    }
     return true;
-  }
-
-  // Milliseconds; negative: it failed.
-  float time_of(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, cudaEvent_t begin, cudaEvent_t end) {
-    float time = 0;
-    bool good = run(plan, o, algorithm, stream) && cudaEventRecord(begin, stream) == cudaSuccess;
-    for (int k = 0; k < repetitions; ++k) good = good && run(plan, o, algorithm, stream);
-    good = good && cudaEventRecord(end, stream) == cudaSuccess && cudaEventSynchronize(end) == cudaSuccess && cudaEventElapsedTime(&time, begin, end) == cudaSuccess;
-    return good ? time : -1;
   }
 
   bool run(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) {
     const float scale = static_cast<float>(plan.product.scale), kept = o.residual != nullptr ? 1.0f : 0.0f;
     return set_bias(plan, o) && cublasLtMatmul(handle_, plan.operation, &scale, o.b, plan.a, o.a, plan.b, &kept, o.residual != nullptr ? o.residual : o.result, plan.c, o.result,
-                                               plan.d, &algorithm, workspace_.data(), static_cast<size_t>(workspace_bytes), stream) == CUBLAS_STATUS_SUCCESS;
+                                               plan.d, &algorithm, workspace_, static_cast<size_t>(LibraryWorkspace::bytes), stream) == CUBLAS_STATUS_SUCCESS;
   }
 
   cublasLtHandle_t handle_ = nullptr;
-  DeviceBlock workspace_;
+  void* workspace_ = nullptr;
   Plan* plans_ = nullptr;
 };
 
 bool multiply(const MatrixProduct& product, const MatrixOperands& operands, void* launch) {
   DeviceLaunch& l = *static_cast<DeviceLaunch*>(launch);
-  LibraryState*& state = l.libraries->blas;
-  if (state == nullptr) {
-    if (l.libraries->no_blas) return false;
-    CublasLt* const blas = new (std::nothrow) CublasLt;
-    if (blas == nullptr || !blas->open()) {
-      delete blas;
-      l.libraries->no_blas = true;
-      return false;
-    }
-    state = blas;
-  }
-  return static_cast<CublasLt*>(state)->multiply(product, operands, l);
+  CublasLt* const library = opened<CublasLt>(l.libraries->blas, l.libraries->no_blas);
+  return library != nullptr && library->multiply(product, operands, l);
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

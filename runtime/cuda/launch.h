@@ -20,9 +20,14 @@ struct Libraries {
   Libraries() = default;
   Libraries(const Libraries&) = delete;
   Libraries& operator=(const Libraries&) = delete;
-  ~Libraries() { delete blas; }
-  LibraryState* blas = nullptr;
-  bool no_blas = false;   // it could not be opened
+  ~Libraries() {
+    delete blas;
+    delete dnn;
+    delete workspace;
+  }
+  LibraryState *blas = nullptr, *dnn = nullptr;  // matrix products; convolutions
+  bool no_blas = false, no_dnn = false;          // it could not be opened
+  LibraryState* workspace = nullptr;
 };
 
 struct DeviceLaunch {

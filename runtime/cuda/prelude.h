@@ -15,6 +15,7 @@
 #include "../device/math_f32.h"
 #include "../device/math.h"
 #include "../device/dot.h"
+#include "convolution.h"
 #include "launch.h"
 #include "matrix_product.h"
 

@@ -57,16 +57,22 @@ class LibrarySession {
 
   // "" or what of the last run is not finite: an output, or an element of a state's next value.
   std::string non_finite(const TrainTables& tables) const {
+    std::vector<StateValue> states;
+    std::vector<int32_t> ports;
     for (int32_t o = 0; o < library_.output_count; ++o) {
       const Port& port = library_.outputs[o];
+      if (tables.memory != nullptr && port.source == Source::state) {
+        states.push_back({port.dtype, outputs_[static_cast<size_t>(o)], elements(port)});
+        ports.push_back(o);
+        continue;
+      }
       const int64_t at = first_non_finite(port.dtype, outputs_[static_cast<size_t>(o)], elements(port));
-      if (at < 0) continue;
-      double value = 0;
-      read_elements(port.dtype, static_cast<const char*>(outputs_[static_cast<size_t>(o)]) + at * size_of(port.dtype), 1, &value);
-      const std::string what = port.source == Source::loss ? "the loss" : port.source == Source::metric ? "the metric " + quoted(port.name) : "the next " + quoted(tables.states[port.index].name);
-      return what + " is " + (std::isnan(value) ? "NaN" : "infinite") + (port.rank > 0 ? text_of(" (element ", at, " of ", shape_text(port.dims, static_cast<size_t>(port.rank)), ")") : "");
+      if (at >= 0) return non_finite_text(tables, o, at);
     }
-    return "";
+    int32_t found = -1;
+    int64_t at = 0;
+    if (!states.empty() && !tables.memory->find_non_finite(states.data(), static_cast<int32_t>(states.size()), &found, &at)) fail(library_.name, ": looking for NaN: ", tables.memory->reason());
+    return found < 0 ? "" : non_finite_text(tables, ports[static_cast<size_t>(found)], at);
   }
 
   // Which kernel made the first non-finite value of the last run; "" where the library cannot tell.
@@ -97,6 +103,14 @@ class LibrarySession {
   }
 
  private:
+  std::string non_finite_text(const TrainTables& tables, int32_t o, int64_t at) const {
+    const Port& port = library_.outputs[o];
+    double value = 0;
+    read_elements(port.dtype, static_cast<const char*>(outputs_[static_cast<size_t>(o)]) + at * size_of(port.dtype), 1, &value);
+    const std::string what = port.source == Source::loss ? "the loss" : port.source == Source::metric ? "the metric " + quoted(port.name) : "the next " + quoted(tables.states[port.index].name);
+    return what + " is " + (std::isnan(value) ? "NaN" : "infinite") + (port.rank > 0 ? text_of(" (element ", at, " of ", shape_text(port.dims, static_cast<size_t>(port.rank)), ")") : "");
+  }
+
   void* input(const Port& port, int32_t i, const Batch& batch, StateSet& states, const CallScalars& scalars) {
     double number = 0;
     switch (port.source) {

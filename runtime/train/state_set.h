@@ -12,6 +12,26 @@ namespace metac::train {
 
 using METAC_RUNTIME_NAMESPACE::Block;
 
+// Memory of one state, where the tables say that states live.
+class StateBlock {
+ public:
+  StateBlock(const StateMemory* memory, int64_t bytes) : memory_(memory) {
+    if (memory_ != nullptr) data_ = memory_->take(bytes);
+    else if (block_.reserve(bytes)) data_ = block_.data();
+  }
+  StateBlock(const StateBlock&) = delete;
+  StateBlock& operator=(const StateBlock&) = delete;
+  ~StateBlock() {
+    if (memory_ != nullptr && data_ != nullptr) memory_->give(data_);
+  }
+  void* data() const { return data_; }  // null: there is none
+
+ private:
+  const StateMemory* memory_;
+  Block block_;
+  void* data_ = nullptr;
+};
+
 class StateSet {
  public:
   explicit StateSet(const TrainTables& tables) : tables_(tables), values_(static_cast<size_t>(tables.state_count)) {
@@ -70,13 +90,15 @@ class StateSet {
 
  private:
   struct Value {
-    std::unique_ptr<Block> now, next;
+    std::unique_ptr<StateBlock> now, next;
     bool written = false;
   };
-  std::unique_ptr<Block>& now(int32_t s) { return values_[static_cast<size_t>(s)].now; }
-  void reserve(std::unique_ptr<Block>* block, int32_t s) {
-    *block = std::make_unique<Block>();
-    if (!(*block)->reserve(byte_count(about(s)))) fail("no memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
+  std::unique_ptr<StateBlock>& now(int32_t s) { return values_[static_cast<size_t>(s)].now; }
+  void reserve(std::unique_ptr<StateBlock>* block, int32_t s) {
+    *block = std::make_unique<StateBlock>(tables_.memory, byte_count(about(s)));
+    if ((*block)->data() != nullptr) return;
+    if (tables_.memory != nullptr) fail(tables_.memory->reason(), ", asked for memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
+    fail("no memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
   }
 
   const TrainTables& tables_;

@@ -170,6 +170,20 @@ struct Inference {
   int32_t parameter_count;
 };
 
+// Where states live, if not in memory of the host: memory that host and libraries read and write (of a GPU: runtime/cuda/state_memory.h).
+struct StateValue {
+  ScalarType dtype;
+  const void* data;
+  int64_t count;              // elements
+};
+struct StateMemory {
+  void* (*take)(int64_t bytes);  // null: none; `reason` says why
+  void (*give)(void* data);
+  // The first value with an element that is NaN or infinite, and the first such element; -1: none. False: it could not be looked for.
+  bool (*find_non_finite)(const StateValue* values, int32_t count, int32_t* value, int64_t* element);
+  const char* (*reason)();    // of the last failure
+};
+
 struct TrainTables {
   const char* name;           // "net"
   const char* version;        // "metac 0.1.0"
@@ -190,6 +204,7 @@ struct TrainTables {
   uint32_t initial_crc;       // crc32.h
   const char* onnx_template;  // nullptr: none
   Inference inference;        // create null: none
+  const StateMemory* memory = nullptr;  // null: states live in memory of the host
 };
 
 }  // namespace metac::train

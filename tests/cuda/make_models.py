@@ -89,6 +89,41 @@ def library_products(folder):
         write(folder, f"matmul_{word}", nodes, {"x": values(32, 48).astype(kind)}, constants={"w": values(48, 40).astype(kind), "b": values(40).astype(kind)}, dtype=dtype)
 
 
+def library_convolutions(folder):
+    """What cuDNN knows: one to three spatial axes, strides, dilations, padding on one side, groups, epilogues, half types."""
+    def conv(name, x, w, *, terms=(), after=(), dtype=FLOAT, **attributes):
+        nodes, last = [helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes)], "c"
+        for k, term in enumerate(terms):
+            nodes.append(helper.make_node("Add", [last, term], [f"s{k}"]))
+            last = f"s{k}"
+        for k, (operator, *more) in enumerate(after):
+            nodes.append(helper.make_node(operator, [last, *more], [f"a{k}"]))
+            last = f"a{k}"
+        nodes[-1].output[0] = "y"
+        nodes[:0] = [helper.make_node("Constant", [], [bound], value_float=number) for bound, number in (("low", 0.0), ("high", 1.5)) if any(bound in n.input for n in nodes)]
+        kind = helper.tensor_dtype_to_np_dtype(dtype)
+        spatial = [1] * (x.ndim - 2)
+        constants = {"w": w.astype(kind), "b": values(w.shape[0]).astype(kind), "t": values(w.shape[0], *spatial).astype(kind)}
+        used = {i for n in nodes for i in n.input}
+        inputs = {"x": x.astype(kind)}
+        if "r" in terms:
+            window = np.array(w.shape[2:])
+            pads = np.array(attributes.get("pads", [0] * (2 * len(window)))).reshape(2, -1).sum(0)
+            inputs["r"] = values(x.shape[0], w.shape[0], *((np.array(x.shape[2:]) + pads - window) // np.array(attributes.get("strides", spatial)) + 1)).astype(kind)
+        write(folder, name, nodes, inputs, constants={k: v for k, v in constants.items() if k in used}, dtype=dtype)
+
+    conv("library_conv_residual", values(2, 6, 9, 8), values(10, 6, 3, 3), terms=("r",), after=[("Relu",)], pads=[1] * 4)
+    conv("library_conv_two_biases", values(2, 6, 9, 8), values(20, 6, 1, 1), terms=("r", "t"), after=[("Relu",)], strides=[2, 2])
+    conv("library_conv_clip", values(2, 6, 9, 8), values(10, 6, 5, 3), after=[("Clip", "low", "high")], pads=[2, 0, 1, 2])
+    conv("library_conv_depthwise", values(2, 12, 9, 8), values(12, 1, 3, 3), group=12, pads=[1] * 4)
+    conv("library_conv_dilated_groups", values(1, 8, 15, 14), values(12, 4, 3, 3), group=2, dilations=[2, 3], strides=[2, 1])
+    conv("library_conv_1d", values(2, 5, 40), values(7, 5, 4), strides=[3], pads=[2, 1])
+    conv("library_conv_3d", values(1, 4, 6, 7, 5), values(6, 4, 3, 2, 3), pads=[1, 0, 1, 1, 1, 1])
+    conv("library_conv_float16", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Relu",)], dtype=TensorProto.FLOAT16)
+    conv("library_conv_bfloat16", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Relu",)], dtype=TensorProto.BFLOAT16)
+    conv("library_conv_not", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Tanh",)])
+
+
 def data_dependent(folder):
     nodes = [helper.make_node("Flatten", ["x"], ["f"], axis=0), helper.make_node("Squeeze", ["f"], ["v"]), helper.make_node("Relu", ["v"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]),
              helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
@@ -108,6 +143,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, products, library_products, data_dependent):
+    for maker in (convolutions, rows, packs, products, library_products, library_convolutions, data_dependent):
         maker(folder)
     return folder

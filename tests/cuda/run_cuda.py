@@ -56,7 +56,8 @@ class Checks:
         self.toolkit = work / "toolkit"
         shutil.copytree(HERE / "toolkit", self.toolkit, dirs_exist_ok=True)
         (self.toolkit / "lib64").mkdir(exist_ok=True)
-        command("ar", "rcs", self.toolkit / "lib64/libcudart_static.a")
+        for library in ("cudart_static", "cublasLt", "cudnn"):
+            command("ar", "rcs", self.toolkit / f"lib64/lib{library}.a")
         self.stand_in = {**os.environ, "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped = 0
 
@@ -96,7 +97,7 @@ class Checks:
     # The vendor's libraries stand in too: by plain loops, and a note of each call.
     def _noted(self, *options, **environment):
         """Runs models with --external; how many cases there were and the lines of what was called."""
-        notes = self.work / f"calls {len(list(self.work.glob('calls *')))}"
+        notes = pathlib.Path(tempfile.mkdtemp(prefix="calls-", dir=self.work)) / "notes"   # checks run side by side
         said = self._run_on_shim("--external", *options, all_pass=True, METAC_SHIM_CALLS=str(notes), **environment)
         return said, notes.read_text().splitlines() if notes.exists() else []
 
@@ -111,6 +112,24 @@ class Checks:
         expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
         return f"{said}, {len(set(products))} kinds of product"
 
+    def library_convolutions(self):
+        said, calls = self._noted(*sorted(self.models.glob("*conv*")))
+        told = sorted({line for line in calls if line.startswith("convolution")})
+        for part in ("2x6x9x8 with 10x6x3x3 to 2x10x9x8 groups 1 type 0 residual bias relu", "residual bias bias relu", "bias clip", "12x1x3x3 to 2x12x9x8 groups 12", "12x4x3x3 to 1x12x6x8 groups 2",
+                     "2x5x1x40 with 7x5x1x4", "6x4x3x2x3", "type 2 ", "type 9 ", "with 24x20x3x3 to 2x24x13x14", "with 24x5x3x3 to 2x24x7x7 groups 4"):
+            expect(any(part in line for line in told), f"no convolution with '{part}' among\n" + "\n".join(told))
+        expect(not any("tf32" in line for line in told), "TF32 that nobody asked for")
+        expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
+        _, without = self._noted(self.models / "library_conv_not")
+        expect(not any(line.startswith("convolution") for line in without), "a convolution with an epilogue that the library does not know")
+        _, calls = self._noted("--tf32", self.models / "library_conv_residual", METAC_SHIM_DNN="rounding")
+        expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
+        _, calls = self._noted(self.models / "library_conv_residual", METAC_SHIM_DNN="rounding")
+        expect(not any(line.startswith("convolution") for line in calls), "an engine that rounds float32 was taken")
+        self._noted("--open", *sorted(self.models.glob("library_conv*")))
+        self._noted("--grad", "1", *sorted(self.models.glob("library_conv*")))
+        return f"{said}, {len(told)} kinds of convolution"
+
     def library_products_of_derivatives(self):
         names = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu")
         said, calls = self._noted("--grad", "1", *(self.models / name for name in names))
@@ -123,16 +142,22 @@ class Checks:
         """Kernels do what the library does not: it knows no algorithm, all algorithms fail, any one call fails."""
         names = [self.models / name for name in ("gemm_bias", "gemm_residual_relu")]
         for how in ("none", "refuse"):
-            _, calls = self._noted(*names, METAC_SHIM_BLAS=how)
-            expect(not any(line.startswith("product") for line in calls), "a product was computed")
+            _, calls = self._noted(*names, self.models / "library_conv_residual", METAC_SHIM_BLAS=how, METAC_SHIM_DNN=how)
+            expect(not any(line.startswith(("product", "convolution")) for line in calls), "a library computed")
+        folder = self.work / "filtered"
+        command(self.metac, "compile", self.models / "library_conv_residual/model.onnx", "-o", folder, "--name", "filtered", "--target", "cuda", env=self.stand_in)
+        expect(json.loads((folder / "filtered.json").read_text())["libraries"] == ["cudnn"], "the manifest does not name the library")
+        inputs = sorted((self.models / "library_conv_residual/test_data_set_0").glob("input_*.pb"))
+        told, without = self._every_call_fails(folder / "bin/filtered_run", *inputs)
+        expect(told > 10 and without > 20, f"{told} calls told that they failed, {without} were done without")
         folder = self.work / "gemm"
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", env=self.stand_in)
         manifest = json.loads((folder / "gemm.json").read_text())
-        expect(manifest["libraries"] == ["cublasLt"] and any(k.get("library") == "cublasLt" for k in manifest["kernels"]), "the manifest does not name the library")
+        expect(manifest["libraries"] == ["cublasLt"] and any(k.get("libraries") == ["cublasLt"] for k in manifest["kernels"]), "the manifest does not name the library")
         told, without = self._every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
         expect(told > 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", env=self.stand_in)
-        expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not (folder / "src/libraries.cpp").exists(), "--external none calls libraries")
+        expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not list(folder.glob("src/library_*")), "--external none calls libraries")
 
     def _sampled(self, *options):
         if not self.cases:
@@ -156,7 +181,7 @@ class Checks:
     def _every_call_fails(self, program, *inputs):
         """One call after the other fails: the program says so and ends with status 1, or it does without. How many did which."""
         out, notes, failed, answer = self.work / f"{program.name} failing", self.work / f"{program.name} calls", {0: 0, 1: 0}, None
-        for call in range(0, 400):
+        for call in range(0, 1000):
             status, said = self._run_program(program, out, *inputs, status=None, METAC_SHIM_FAIL=str(call), METAC_SHIM_CALLS=str(notes))
             got = {file.name: np.load(file) for file in out.iterdir()} if status == 0 else {}
             answer = answer or got
@@ -224,6 +249,35 @@ with digits.Model() as m:
         command(sys.executable, "-c", script, env={**self.stand_in, "PYTHONPATH": str(folder / "python")})
         exported = command("nm", "-D", "--defined-only", folder / "lib/libdigits.so")
         expect(all(" digits_" in line for line in exported.splitlines()), "other symbols are exported:\n" + exported)
+
+    def training(self):
+        """A training program whose steps run on the GPU: the CPU's curve, one recorded graph a step, states that survive a resume, NaN found on the device."""
+        recipe, model = DIGITS / "recipe.json", DIGITS / "untrained.onnx"
+        for target in ("cpu", "cuda"):
+            command(self.metac, "compile", model, "--train", recipe, "-o", self.work / f"trained {target}", "--name", "digits", "--target", target, env=self.stand_in)
+        notes = self.work / "training calls"
+
+        def train(target, out, *options, status=0, **environment):
+            argv = [self.work / f"trained {target}/bin/digits_train", "--data", DIGITS, "--out", self.work / out, "--quiet", *options]
+            said = command(*argv, status=status, env={**self.stand_in, **environment})
+            log = self.work / out / "log.jsonl"
+            return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
+
+        _, expected = train("cpu", "run cpu", "--updates", 30)
+        _, got = train("cuda", "run cuda", "--updates", 30, METAC_SHIM_CALLS=str(notes))
+        worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
+        expect(len(got) == 6 and worst < 2e-4 and all(a["accuracy"] == b["accuracy"] for a, b in zip(expected, got)), f"another curve, by {worst}: {got}")
+        graphs = [line for line in notes.read_text().splitlines() if line.startswith("graph of")]
+        expect(len(graphs) >= 26, f"{len(graphs)} steps of 30 were one graph")
+        train("cuda", "run resumed", "--updates", 13)
+        train("cuda", "run resumed", "--updates", 30, "--resume")
+        states = [(self.work / out / "digits.safetensors").read_bytes() for out in ("run cuda", "run resumed")]
+        expect(states[0] == states[1], "other bits after a resume")
+        said, _ = train("cuda", "run wild", "--rate", "1e9", status=1)
+        expect("the next " in said and "infinite" in said, said)
+        said, _ = train("cuda", "run nowhere", status=1, METAC_SHIM_DEVICES="0")
+        expect("no CUDA device" in said, said)
+        return f"losses of 30 updates within {worst:.1e} of the CPU's, {len(graphs)} graphs"
 
     def data_decides_sizes(self):
         for name in ("nonzero_gather", "loop", "attention"):

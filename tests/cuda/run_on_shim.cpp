@@ -163,7 +163,7 @@ void compile(Case& c, const Options& options) {
     CompileOptions compile;
     compile.cpu = cpu_target("native");
     compile.target = Target::cuda;
-    compile.external = {options.external, options.tf32};
+    compile.external = {options.external, options.external, options.tf32};
     c.compiled = compile_graph(*graph, compile);
     double work = 0;
     for (const KernelSource& kernel : c.compiled.run.kernels) work += kernel.flops;
@@ -183,7 +183,7 @@ void compile(Case& c, const Options& options) {
 
 // One source with the kernels of all cases, each in a namespace of its own.
 std::string source_of(const std::vector<Case>& cases, const Options& options) {
-  std::string text = options.external ? "#include \"runtime/cuda/cublas.h\"\n" : "";
+  std::string text = options.external ? "#include \"runtime/cuda/cublas.h\"\n#include \"runtime/cuda/cudnn_convolution.h\"\n" : "";
   text += "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
   text += "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = &shim_run;\n";
   for (size_t k = 0; k < cases.size(); ++k) {

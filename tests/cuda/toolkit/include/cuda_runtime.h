@@ -38,6 +38,14 @@
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
+// Threads take turns: an update is never cut in two.
+template <class T>
+T atomicMin(T* place, T value) {
+  const T before = *place;
+  if (value < before) *place = value;
+  return before;
+}
+
 // What the linker makes of the section of shared variables: its ends.
 extern "C" {
 extern char __start_shim_shared[] __attribute__((weak, visibility("hidden")));

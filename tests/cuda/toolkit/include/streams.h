@@ -99,6 +99,10 @@ inline std::vector<Allocation>& pinned() {  // of the host
   static std::vector<Allocation> all;
   return all;
 }
+inline std::vector<Allocation>& managed() {  // of both
+  static std::vector<Allocation> all;
+  return all;
+}
 inline int& access_depth() {
   static int depth = 0;
   return depth;
@@ -263,8 +267,25 @@ inline cudaError_t cudaMalloc(void** result, size_t bytes) {
   *result = a.data;
   return cudaSuccess;
 }
+// Host and device reach it at any time, on a GPU as here; what a stream has not done yet is not in it.
+inline cudaError_t cudaMallocManaged(void** result, size_t bytes, unsigned = 1) {
+  if (shim::fails() || shim::devices() == 0) return shim::devices() == 0 ? cudaErrorInsufficientDriver : cudaErrorMemoryAllocation;
+  if (shim::capturing()) return cudaErrorStreamCaptureUnsupported;
+  char* data = static_cast<char*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+  if (data == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(data, 0xff, bytes);
+  shim::managed().push_back({data, data, 0, bytes});
+  *result = data;
+  return cudaSuccess;
+}
 inline cudaError_t cudaFree(void* data) {
   if (data != nullptr) shim::drain_all();
+  for (size_t i = 0; i < shim::managed().size(); ++i) {
+    if (shim::managed()[i].data != data) continue;
+    std::free(data);
+    shim::managed().erase(shim::managed().begin() + static_cast<std::ptrdiff_t>(i));
+    return cudaSuccess;
+  }
   for (size_t i = 0; i < shim::allocations().size(); ++i) {
     if (shim::allocations()[i].data != data) continue;
     munmap(shim::allocations()[i].map, (shim::allocations()[i].pages + 1) * shim::page);
@@ -294,7 +315,7 @@ inline cudaError_t cudaFreeHost(void* data) {
   return data == nullptr ? cudaSuccess : cudaErrorInvalidValue;
 }
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* data) {
-  *found = {shim::within(shim::allocations(), data) ? cudaMemoryTypeDevice : shim::within(shim::pinned(), data) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered, 0, nullptr, nullptr};
+  *found = {shim::within(shim::allocations(), data) ? cudaMemoryTypeDevice : shim::within(shim::managed(), data) ? cudaMemoryTypeManaged : shim::within(shim::pinned(), data) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered, 0, nullptr, nullptr};
   return cudaSuccess;
 }
 
@@ -322,7 +343,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemc
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   if (!shim::directions_hold(to, from, kind)) return cudaErrorInvalidValue;
-  auto pageable = [](const void* p) { return !shim::within(shim::allocations(), p) && !shim::within(shim::pinned(), p); };
+  auto pageable = [](const void* p) { return !shim::within(shim::allocations(), p) && !shim::within(shim::managed(), p) && !shim::within(shim::pinned(), p); };
   if (pageable(to)) {
     if (const cudaError_t status = shim::wait_for(stream); status != cudaSuccess) return status;
     shim::copy_now(to, from, bytes);

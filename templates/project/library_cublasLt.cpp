@@ -1,4 +1,4 @@
-// @name@: the vendor libraries that its kernels ask first. Where the toolkit has none, kernels do everything themselves.
+// @name@: matrix products by cuBLASLt, which kernels ask first. Where the toolkit has none, kernels do everything themselves.
 #define METAC_RUNTIME_NAMESPACE @namespace@
 #if __has_include(<cublasLt.h>)
 #include "runtime/cuda/cublas.h"
