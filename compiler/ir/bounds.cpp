@@ -213,7 +213,17 @@ static Expr decide(Expr e, const Bounds& bounds) {
 }
 
 std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds) {
-  std::map<const ExprNode*, Expr> done;
+  Simplified known;
+  return simplify(es, bounds, known);
+}
+
+std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds, Simplified& known) {
+  auto& done = known.done;
+  // What is rebuilt step by step, a chain of selects for one, is looked at again from each step.
+  auto decide_once = [&](Expr e) {
+    auto found = known.decided.find(e.node());
+    return found != known.decided.end() ? found->second : known.decided.emplace(e.node(), decide(e, bounds)).first->second;
+  };
   std::function<Expr(Expr)> walk = [&](Expr e) -> Expr {
     if (auto found = done.find(e.node()); found != done.end()) return found->second;
     std::vector<Expr> args;
@@ -225,10 +235,10 @@ std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds) {
     Expr rebuilt = e;
     if (changed) rebuilt = e->kind == ExprKind::call ? call(e->fn, args) : e->kind == ExprKind::cast ? cast(args[0], e->dtype) : load(e->id, e->dtype, args);
     // Canonicalisation may have made new floor_divs below a sum; look again at what was rebuilt.
-    Expr result = decide(rebuilt, bounds);
+    Expr result = decide_once(rebuilt);
     if (result == rebuilt && changed && rebuilt->kind == ExprKind::call && rebuilt->dtype == DType::i64) {
       result = rewrite(rebuilt, [&](Expr n) -> Expr {
-        Expr d = decide(n, bounds);
+        Expr d = decide_once(n);
         return d == n ? Expr() : d;
       });
     }

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -31,7 +32,13 @@ class Bounds {
   std::map<int, Expr> extents_;
 };
 
+// What simplify() found out with one Bounds: a second look at an expression of which it knows most parts costs little.
+struct Simplified {
+  std::unordered_map<const ExprNode*, Expr> done, decided;
+};
+
 Expr simplify(Expr e, const Bounds& bounds);
+std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds, Simplified& known);
 std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds);
 
 }  // namespace metac

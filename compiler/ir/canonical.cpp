@@ -322,12 +322,10 @@ Expr call_logical(Fn fn, const std::vector<Expr>& args) {
 
 Linear linear_form(Expr e) {
   Linear out;
+  // Canonical sums lean left: unroll the spine instead of recursing over long sums.
+  for (; is_call(e, Fn::add) && is_index(e); e = e->args[0]) accumulate(out, linear_form(e->args[1]), 1);
   if (const int64_t* value = e.if_int()) {
-    out.constant = *value;
-  } else if (is_call(e, Fn::add) && is_index(e)) {
-    // Canonical sums lean left: unroll the spine instead of recursing over long sums.
-    out = linear_form(e->args[1]);
-    accumulate(out, linear_form(e->args[0]), 1);
+    out.constant = plus(out.constant, *value);
   } else if (is_call(e, Fn::mul) && is_index(e) && e->args[1].if_int()) {
     add_term(out, e->args[0], *e->args[1].if_int());
   } else {

@@ -147,12 +147,24 @@ void permute_axes(Definition& d, const std::vector<int>& position) {
   for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
 }
 
+static void simplify(Definition& d, const Bounds& bounds, Simplified& known) {
+  std::vector<Expr> scalars = simplify({d.body, d.epilogue}, bounds, known);
+  d.body = scalars[0];
+  d.epilogue = scalars[1];
+  d.conditions = simplify(d.conditions, bounds, known);
+  d.out_index = simplify(d.out_index, bounds, known);
+}
+
 void simplify(Definition& d, const std::vector<Symbol>& symbols) {
-  Bounds bounds(symbols, d.domain);
-  d.body = simplify(d.body, bounds);
-  if (d.epilogue) d.epilogue = simplify(d.epilogue, bounds);
-  d.conditions = simplify(d.conditions, bounds);
-  d.out_index = simplify(d.out_index, bounds);
+  Simplified known;
+  simplify(d, Bounds(symbols, d.domain), known);
+}
+
+void DefinitionSimplifier::operator()(Definition& d) {
+  std::vector<const ExprNode*> domain;
+  for (Expr extent : d.domain) domain.push_back(extent.node());
+  auto found = by_domain_.try_emplace(domain, Bounds(symbols_, d.domain), Simplified{}).first;
+  simplify(d, found->second.first, found->second.second);
 }
 
 bool is_reshape(const Shape& in, const Shape& out, const std::vector<Expr>& indices, const std::vector<Symbol>& symbols) {

@@ -46,6 +46,17 @@ void replace_loads(Definition& d, int id, const std::function<Expr(const std::ve
 void permute_axes(Definition& d, const std::vector<int>& position);
 void simplify(Definition& d, const std::vector<Symbol>& symbols);
 
+// simplify() of definitions that change again and again, a concatenation of many parts for one: what it found is kept.
+class DefinitionSimplifier {
+ public:
+  explicit DefinitionSimplifier(const std::vector<Symbol>& symbols) : symbols_(symbols) {}
+  void operator()(Definition& d);
+
+ private:
+  const std::vector<Symbol>& symbols_;
+  std::map<std::vector<const ExprNode*>, std::pair<Bounds, Simplified>> by_domain_;
+};
+
 // Is out[i] = in[f(i)] the identity on linear memory (a reshape)? A permutation of axes?
 bool is_reshape(const Shape& in, const Shape& out, const std::vector<Expr>& indices, const std::vector<Symbol>& symbols);
 bool is_permutation(const std::vector<Expr>& indices, std::vector<int>* axes = nullptr);

@@ -22,7 +22,7 @@ struct Candidate {
 class Fuser {
  public:
   Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols, bool free_widening)
-      : needed_(needed), is_constant_(is_constant), symbols_(symbols), free_widening_(free_widening) {}
+      : needed_(needed), is_constant_(is_constant), symbols_(symbols), simplify_(symbols), free_widening_(free_widening) {}
 
   FusedRegion run(const std::vector<Op*>& ops) {
     for (size_t k = 0; k < ops.size(); ++k) {
@@ -165,7 +165,7 @@ class Fuser {
     merged.out_index = stored;
     merged.epilogue = rewrite(substitute_axes(e.body, stored), [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
     for (int node : e.nodes) merged.nodes.push_back(node);
-    simplify(merged, symbols_);
+    simplify_(merged);
     candidates_[static_cast<size_t>(best)].alive = false;
     e = std::move(merged);
     producer_.erase(old);
@@ -202,7 +202,7 @@ class Fuser {
     // Other readers read the operand itself.
     for (size_t reader : readers_of(d.out->id)) {
       replace_loads(def(reader), d.out->id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
-      simplify(def(reader), symbols_);
+      simplify_(def(reader));
       index_readers(reader);
     }
     return true;
@@ -226,7 +226,7 @@ class Fuser {
     for (size_t reader : readers) {
       int id = d.out->id;
       replace_loads(def(reader), id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
-      simplify(def(reader), symbols_);
+      simplify_(def(reader));
       for (int node : d.nodes) def(reader).nodes.push_back(node);
       index_readers(reader);
     }
@@ -350,6 +350,7 @@ class Fuser {
   const Needed& needed_;
   const std::function<bool(const Var*)>& is_constant_;
   const std::vector<Symbol>& symbols_;
+  DefinitionSimplifier simplify_;
   const bool free_widening_;
   std::vector<Candidate> candidates_;
   std::map<int, int> producer_;          // Var id -> candidate
