@@ -334,6 +334,7 @@ class CudaPrinter : private ValuePrinter {
     count_uses(a.value);
     std::string place = a.target >= first_local ? concat("t", a.target - first_local) : argument_name(a.target);
     if (a.offset) place += "[" + value_text(a.offset) + "]";
+    if (a.neighbours > 0) return line(concat(place, " = neighbours_", name_of(*a.update), "<", a.neighbours, ">(", place, ");"));
     line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));
   }
 

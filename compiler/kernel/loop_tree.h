@@ -50,6 +50,9 @@ struct Assign {
   Expr offset;                // empty for scalar locals
   Expr value;
   std::optional<Reduce> update;  // target = combine(target, value)
+  // GPU: the value of so many neighbouring threads of a warp (a power of two), combined by `update`, and what each of them has
+  // then; `value` is the target itself.
+  int neighbours = 0;
 };
 
 // A cache line of an argument, asked for ahead of its use. The offset may lie beyond the argument's end.

@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/library_convolution.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/lower_gpu_move.h"
 #include "compiler/kernel/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
 
@@ -65,6 +66,7 @@ class GpuLowering : private StageLowering {
 
   void lower_single(const Definition& d) {
     Lowered l = lower(d);
+    if (!d.reduce && lower_gpu_move(kernel_, l.stage, *context_.symbols)) return;
     cooperative_ = d.reduce && wants_block(l.stage);
     kernel_.root.loops = l.stage.kept;
     l.stage.kept.clear();
@@ -242,6 +244,7 @@ class GpuLowering : private StageLowering {
 
 Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   if (group.stages.size() == 1 && group.stages[0].scatter) return lower_gpu_scatter(group, context);
+  if (group.row_blocks) return lower_gpu_attention(group, context);
   std::optional<Kernel> contraction = lower_gpu_contraction(group, context);
   Kernel kernel = contraction ? std::move(*contraction) : GpuLowering(group, context).run();
   if (context.library_convolutions) kernel.convolution = match_library_convolution(group, context, kernel.arguments);

@@ -13,8 +13,8 @@ constexpr int64_t most_row_bytes =
 class RowBlockFuser {
  public:
   RowBlockFuser(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
-                const std::vector<Symbol>& symbols)
-      : region_(region), needed_(needed), is_parameter_(is_parameter), lanes_(lanes), symbols_(symbols) {}
+                const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known)
+      : region_(region), needed_(needed), is_parameter_(is_parameter), lanes_(lanes), symbols_(symbols), is_known_(is_known) {}
 
   void run() {
     index_readers();
@@ -164,7 +164,7 @@ class RowBlockFuser {
     Expr extent = rows.stages[0].domain[static_cast<size_t>(rows.shared - 1)],
          columns = producer.domain[static_cast<size_t>(rows.shared)];
     if (extent.if_int() && extent.as_int() < lanes_) return false;
-    return !columns.if_int() || columns.as_int() * static_cast<int64_t>(sizeof(float)) <= most_row_bytes;
+    return is_known_ || !columns.if_int() || columns.as_int() * static_cast<int64_t>(sizeof(float)) <= most_row_bytes;
   }
 
   void try_item(size_t k) {
@@ -196,7 +196,7 @@ class RowBlockFuser {
     merged.row_blocks = true;
     merged.internal = rows.internal;
     const Definition scores = region_.items[static_cast<size_t>(first)].group.stages[0];
-    if (auto prologue = prologue_of(scores, static_cast<size_t>(first), rows.shared)) {
+    if (auto prologue = is_known_ ? std::nullopt : prologue_of(scores, static_cast<size_t>(first), rows.shared)) {
       Group& before = region_.items[*prologue].group;
       merged.internal.insert(before.stages[0].out->id);
       merged.stages.push_back(std::move(before.stages[0]));
@@ -207,6 +207,7 @@ class RowBlockFuser {
     for (Definition& d : rows.stages) merged.stages.push_back(std::move(d));
     merged.stages.push_back(*last);
     for (Definition& d : merged.stages) simplify(d, symbols_);
+    if (is_known_ && !is_known_(merged)) return;
     region_.items[static_cast<size_t>(first)].group = Group();
     region_.items[k].group = Group();
     last_item.group = std::move(merged);
@@ -217,6 +218,7 @@ class RowBlockFuser {
   const std::function<bool(int)>& is_parameter_;
   int lanes_;
   const std::vector<Symbol>& symbols_;
+  const std::function<bool(const Group&)>& is_known_;
   std::map<int, size_t> makers_;
   std::map<int, std::set<size_t>> readers_;
   std::set<int> kept_;
@@ -225,8 +227,8 @@ class RowBlockFuser {
 }  // namespace
 
 void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
-                     const std::vector<Symbol>& symbols) {
-  RowBlockFuser(region, needed, is_parameter, lanes, symbols).run();
+                     const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known) {
+  RowBlockFuser(region, needed, is_parameter, lanes, symbols, is_known).run();
 }
 
 }  // namespace metac

@@ -98,6 +98,18 @@ struct CombineAnd {
 struct CombineOr {
   __device__ __forceinline__ bool operator()(bool a, bool b) const { return a || b; }
 };
+// The values of `count` neighbouring threads of a warp (a power of two; the first is a multiple of it), combined: all have the
+// same bits. All threads of the warp must call it.
+template <int count, class T, class Combine>
+static __device__ __forceinline__ T combine_neighbours(T value, Combine combine) {
+#pragma unroll
+  for (int distance = count / 2; distance > 0; distance /= 2) value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  return value;
+}
+template <int count, class T>
+static __device__ __forceinline__ T neighbours_add(T value) { return combine_neighbours<count>(value, CombineAdd()); }
+template <int count, class T>
+static __device__ __forceinline__ T neighbours_max(T value) { return combine_neighbours<count>(value, CombineMax()); }
 template <int threads, class T>
 static __device__ __forceinline__ T block_add(T value, T* shared) { return combine_block<threads>(value, shared, CombineAdd()); }
 template <int threads, class T>

@@ -66,6 +66,15 @@ def packs(folder):
           constants={"begin": np.array([1], np.int64), "end": np.array([257], np.int64), "axes": np.array([1], np.int64)})
 
 
+def transposes(folder):
+    """Tiles through shared memory: sides that fill no tile, work on the way, two operands that lie across, three axes."""
+    write(folder, "transposed", [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node("Add", ["t", "row"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])],
+          {"x": values(70, 45)}, constants={"row": values(70)})
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]), helper.make_node("Transpose", ["z"], ["u"], perm=[0, 2, 3, 1]), helper.make_node("Mul", ["t", "u"], ["y"])]
+    write(folder, "transposed_channels", nodes, {"x": values(2, 40, 6, 11), "z": values(2, 40, 6, 11)})
+    write(folder, "transposed_heads", [helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 3, 1])], {"x": values(2, 64, 3, 32).astype(np.float16)}, dtype=TensorProto.FLOAT16)
+
+
 def products(folder):
     write(folder, "matmul", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(50, 70)}, constants={"w": values(70, 33)})
     write(folder, "matmul_transposed", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transA=1, transB=1)], {"x": values(70, 130)}, constants={"w": values(65, 70), "b": values(65)})
@@ -73,6 +82,21 @@ def products(folder):
     nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Softmax", ["s"], ["p"]),
              helper.make_node("MatMul", ["p", "v"], ["y"])]
     write(folder, "attention", nodes, {"q": values(2, 2, 37, 24), "k": values(2, 2, 41, 24), "v": values(2, 2, 41, 24)})
+
+
+def attentions(folder):
+    """Streamed softmax: rows and columns that fill no tile, a causal mask of -infinity, scales, wide heads, rows that see nothing in their first tile."""
+    def attention(name, heads, rows, columns, depth, width, mask=None):
+        nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s0"]), helper.make_node("Mul", ["s0", "scale"], ["s1"])]
+        nodes += [helper.make_node("Add", ["s1", "mask"], ["s2"])] if mask is not None else []
+        nodes += [helper.make_node("Softmax", ["s2" if mask is not None else "s1"], ["p"]), helper.make_node("MatMul", ["p", "v"], ["y"])]
+        constants = {"scale": np.float32(depth ** -0.5), **({"mask": mask.astype(np.float32)} if mask is not None else {})}
+        write(folder, f"attention_{name}", nodes, {"q": values(1, heads, rows, depth), "k": values(1, heads, columns, depth) * 3, "v": values(1, heads, columns, width)}, constants=constants)
+
+    attention("long", 2, 70, 150, 40, 24)
+    attention("wide", 1, 33, 65, 128, 128)
+    attention("causal", 2, 80, 80, 32, 32, np.where(np.tri(80) > 0, 0, -np.inf))
+    attention("late", 1, 40, 70, 16, 20, np.where(np.arange(70) >= 40, 0, -np.inf)[None, :] + np.zeros((40, 1)))
 
 
 def library_products(folder):
@@ -143,6 +167,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, products, library_products, library_convolutions, data_dependent):
+    for maker in (convolutions, rows, packs, products, attentions, transposes, library_products, library_convolutions, data_dependent):
         maker(folder)
     return folder

@@ -84,6 +84,22 @@ class Checks:
         expect(widths == [["4"], ["2"], ["8"], [], [], ["4"]], f"widths of packs: {widths}")
         return said
 
+    def _kernels_of(self, *names, options=()):
+        """The printed kernels of models, by name."""
+        for name in names:
+            command(self.metac, "compile", self.models / name / "model.onnx", "-o", self.work / f"{name} sources", "--name", "net", "--target", "cuda", "--external", "none", "--no-build", *options)
+        return {name: "".join(file.read_text() for file in (self.work / f"{name} sources/src").glob("kernels_*.cu")) for name in names}
+
+    def attention_is_one_kernel(self):
+        names = [folder.name for folder in sorted(self.models.glob("attention*"))]
+        for name, text in self._kernels_of(*names).items():
+            expect("softmax streamed" in text and "neighbours_max<16>" in text and text.count("__global__") <= 2, f"{name}: {text.count('__global__')} kernels")
+        return f"{len(names)} models"
+
+    def transposes_are_tiled(self):
+        for name, text in self._kernels_of(*(folder.name for folder in sorted(self.models.glob("transposed*")))).items():
+            expect("through shared memory" in text and text.count("__global__") == 1, f"{name} is not tiled")
+
     def open_dims(self):
         return self._run_on_shim("--open", self.models, all_pass=True)
 

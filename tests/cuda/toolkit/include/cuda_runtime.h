@@ -31,6 +31,7 @@
 #define __shared__ static __attribute__((section("shim_shared")))
 // All warps of a block must come to the same shuffle, which is more than a GPU asks for.
 #define __shfl_down_sync(mask, value, distance) shim::take_from(value, distance, __FILE__, __LINE__)
+#define __shfl_xor_sync(mask, value, distance) shim::exchange(value, distance, __FILE__, __LINE__)
 #define __syncthreads() shim::barrier(__FILE__, __LINE__)
 
 #include "streams.h"
@@ -136,6 +137,16 @@ T take_from(T value, unsigned distance, const char* file, int line) {
   values[thread] = value;
   barrier(file, line);
   T taken = lane + distance < 32 ? values[thread + distance] : value;
+  barrier(file, line);
+  return taken;
+}
+
+template <class T>
+T exchange(T value, unsigned bits, const char* file, int line) {
+  static T values[1024];
+  values[threadIdx.x] = value;
+  barrier(file, line);
+  T taken = values[threadIdx.x ^ bits];
   barrier(file, line);
   return taken;
 }
