@@ -19,6 +19,7 @@
 #include "compiler/passes/layout_rules.h"
 #include "compiler/passes/pack_operand.h"
 #include "compiler/passes/plan_winograd.h"
+#include "compiler/passes/residue_parts.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/passes/store_into_parts.h"
 #include "compiler/passes/transform_weights.h"
@@ -323,6 +324,7 @@ class LayoutChooser {
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
+    const std::vector<ResiduePart> parts = residue_parts(d, w.c.b.conditions, graph_.symbols);
     bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1);
     if (!in_order && (constant || w.lanes_in_both || !copy_rows(d, w, index))) {
       if (Var* packed = pack(d, w, plan.vectors, constant, index)) plan.packed = packed->id;
@@ -331,6 +333,12 @@ class LayoutChooser {
     d.body = w.c.body();
     simplify(d, graph_.symbols);
     item.group.contraction = plan;
+    for (const ResiduePart& part : parts) {
+      Item own = item;
+      own.group.stages[0] = part_of(d, part, graph_.symbols);
+      if (part.no_taps) own.group.contraction.reset();
+      parts_[index].push_back(std::move(own));
+    }
   }
 
   // Data with channels last that is read through a flatten: copied plain, it is read in order.
@@ -446,7 +454,9 @@ class LayoutChooser {
     std::vector<Item> all;
     for (size_t k = 0; k < region_.items.size(); ++k) {
       for (Item& item : before_[k]) all.push_back(std::move(item));
-      split_parts(std::move(region_.items[k]), graph_.symbols, all);
+      std::vector<Item>& parts = parts_[k];
+      if (parts.empty()) parts.push_back(std::move(region_.items[k]));
+      for (Item& item : parts) split_parts(std::move(item), graph_.symbols, all);
       for (Item& item : after_[k]) all.push_back(std::move(item));
     }
     store_into_parts(all, layouts_, [this](const Var* v) { return !must_be_plain(v); });
@@ -468,6 +478,7 @@ class LayoutChooser {
   std::map<int64_t, Work> work_;           // by item
   std::set<int> narrow_;                   // results of narrow groups
   std::map<size_t, std::vector<Item>> before_, after_;
+  std::map<size_t, std::vector<Item>> parts_;   // what an item was cut into
   std::map<int, Var*> copies_;
 };
 
