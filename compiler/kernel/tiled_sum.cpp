@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/kernel/cache_blocks.h"
+#include "compiler/kernel/long_sum.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
 
@@ -50,22 +51,13 @@ class TileNest {
     }
     points_loops_.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
     tile_block_index_ = axis(tile_block_);
-    std::optional<Chunks> chunks = plan_chunks();
-    size_t outside = block_points(kind, chunks ? chunks->panel_bytes : panel_elements() * 4);
-    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
-    points_loops_.erase(points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
-    nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
-    if (chunks && worth_chunks(nest.loops)) {
-      take_chunks(*chunks);
-      nest.loops.push_back(*chunk_);
-      for (Loop& l : points_loops_) l.kind = LoopKind::serial;
-    }
-    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+    lane_block_index_ = axis(lane_block_);
+    if (!take_long_sum(nest, kind, block)) take_panels(nest, kind, block);
     kernel_.schedule.push_back(
         concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
 
     bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
-    Expr last_lanes = axis(lane_block_) * Expr(block) + Expr(block) <= lane_extent_;
+    Expr last_lanes = lane_block_index_ * Expr(block) + Expr(block) <= lane_extent_;
     Expr full_tile = tile_block_index_ * Expr(points_) + Expr(points_) <= tile_extent;
     for (bool partial : {false, true}) {
       if (partial && lanes_whole) continue;
@@ -92,6 +84,50 @@ class TileNest {
       }
     }
     return {points_, chunk_ ? static_cast<double>(tiles_inside()) : 1};
+  }
+
+  // ---- the order of the loops ----
+  // for blocks of points { for panels { for chunks of the sum, where a panel is large { for tiles { registers } } } }
+  void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
+    std::optional<Chunks> chunks = plan_chunks();
+    put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements() * 4));
+    nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
+    if (chunks && worth_chunks(nest.loops)) take_chunks(nest, 0, chunks->steps, chunks->count);
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+  }
+
+  void put_outside(LoopNode& nest, size_t outside) {
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
+    points_loops_.erase(points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
+  }
+
+  // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
+  bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !lane_extent_.if_int()) return false;
+    LongSum sum;
+    for (const Loop& l : points_loops_) sum.points.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+    for (const Loop& l : s_.reduced) sum.steps.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+    for (const std::vector<int64_t>* extents : {&sum.points, &sum.steps})
+      if (std::count(extents->begin(), extents->end(), 0) > 0) return false;
+    for (const Loop& l : nest.loops) sum.outside *= l.extent.if_int() ? l.extent.as_int() : 1;
+    sum.tile_points = points_;
+    sum.panels = (lane_extent_.as_int() + block - 1) / block;
+    sum.panel_row_bytes = block * 4;
+    auto plan = plan_long_sum(sum, s_.cache_bytes);
+    if (!plan) return false;
+    put_outside(nest, cut_points(plan->block, kind));
+    const int64_t inside = sum.panels / plan->groups;
+    if (plan->groups > 1) {
+      Loop group{kernel_.next_axis++, Expr(plan->groups), kind, {}};
+      nest.loops.push_back(group);
+      lane_block_index_ = axis(group.axis) * Expr(inside) + axis(lane_block_);
+      groups_ = group;
+    }
+    Loop panels{lane_block_, Expr(inside), LoopKind::serial, {}};
+    points_loops_.insert(points_loops_.begin(), panels);
+    take_chunks(nest, plan->level, plan->chunk_steps, plan->chunks);
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+    return true;
   }
 
   // ---- chunks of the sum ----
@@ -131,20 +167,32 @@ class TileNest {
     return tiles >= 2 && tiles * points_ * s_.vectors * s_.lanes * 4 <= s_.cache_bytes / 4 && iterations >= least_iterations;
   }
 
-  void take_chunks(const Chunks& chunks) {
-    Loop whole = s_.reduced.front();
-    chunk_ = Loop{kernel_.next_axis++, Expr(chunks.count), LoopKind::serial, {}};
-    Expr step = axis(chunk_->axis);
-    if (chunks.steps == 1) {
-      s_.reduced.erase(s_.reduced.begin());
-    } else {
-      s_.reduced.front() = {kernel_.next_axis++, Expr(chunks.steps), LoopKind::serial, {}};
-      step = step * Expr(chunks.steps) + axis(s_.reduced.front().axis);
+  // Adds the loop over `count` chunks, each of `steps` iterations of reduced loop `level`; loops outside of that one go with the chunks.
+  void take_chunks(LoopNode& nest, size_t level, int64_t steps, int64_t count) {
+    chunk_ = Loop{kernel_.next_axis++, Expr(count), LoopKind::serial, {}};
+    Expr rest = axis(chunk_->axis);
+    auto put = [&](int whole, Expr place) {
+      s_.body = rewrite(s_.body, [&](Expr n) { return n == axis(whole) ? place : Expr(); });
+    };
+    const Loop cut = s_.reduced[level];
+    const Expr pieces = floor_div(cut.extent, steps);
+    Expr piece = level > 0 ? floor_mod(rest, pieces) : rest;
+    rest = floor_div(rest, pieces);
+    if (steps > 1) {
+      s_.reduced[level] = {kernel_.next_axis++, Expr(steps), LoopKind::serial, {}};
+      piece = piece * Expr(steps) + axis(s_.reduced[level].axis);
     }
-    s_.body = rewrite(s_.body, [&](Expr n) { return n == axis(whole.axis) ? step : Expr(); });
+    put(cut.axis, piece);
+    for (size_t k = level; k-- > 0;) {
+      put(s_.reduced[k].axis, k > 0 ? floor_mod(rest, s_.reduced[k].extent) : rest);
+      rest = floor_div(rest, s_.reduced[k].extent);
+    }
+    s_.reduced.erase(s_.reduced.begin(), s_.reduced.begin() + static_cast<int64_t>(steps > 1 ? level : level + 1));
     waiting_ = kernel_.next_local++;
     kernel_.scratch.push_back({waiting_, s_.body->dtype, Expr(tiles_inside() * points_ * s_.vectors * s_.lanes)});
-    kernel_.schedule.push_back(concat("the sum in ", chunks.count, " chunks, each added to all tiles of a block"));
+    kernel_.schedule.push_back(concat("the sum in ", count, " chunks, each added to all tiles of a block"));
+    nest.loops.push_back(*chunk_);
+    for (Loop& l : points_loops_) l.kind = LoopKind::serial;
   }
 
   // Where the sums of this tile wait between chunks.
@@ -154,7 +202,7 @@ class TileNest {
     return tile * Expr(static_cast<int64_t>(points_) * s_.vectors * s_.lanes) + in_tile;
   }
 
-  // Cuts a loop over points for the cache; returns how many of points_loops_ now stand outside of the panels.
+  // Blocks of points for the cache; returns how many of points_loops_ now stand outside of the panels.
   size_t block_points(LoopKind kind, int64_t resident_bytes) {
     if (s_.cache_bytes == 0) return 0;
     std::vector<PointsLoop> loops;
@@ -172,7 +220,11 @@ class TileNest {
       panel.ranges[s_.lane_axis] = panel.panels * block;
       panel.panels = 1;
     }
-    BlockOfPoints cut = choose_block_of_points(loops, s_.body->args[0]->args[0], panel, s_.cache_bytes);
+    return cut_points(choose_block_of_points(loops, s_.body->args[0]->args[0], panel, s_.cache_bytes), kind);
+  }
+
+  // Cuts a loop over points; returns how many of points_loops_ stand outside of the cut.
+  size_t cut_points(const BlockOfPoints& cut, LoopKind kind) {
     if (cut.inner == 0) return cut.loop;
     Loop& loop = points_loops_[cut.loop];
     if (cut.inner == 1) return cut.loop + 1;
@@ -217,7 +269,7 @@ class TileNest {
     Expr load = s_.body->args[1];
     Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
       if (n->kind != ExprKind::axis) return {};
-      if (n->id == s_.lane_axis) return axis(lane_block_) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
+      if (n->id == s_.lane_axis) return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
       return std::any_of(s_.reduced.begin(), s_.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0) : Expr();
     });
     int64_t piece = std::max<int64_t>(1, (panel_elements() + tiles * step_count - 1) / (tiles * step_count));
@@ -242,7 +294,7 @@ class TileNest {
         for (int vector = 0; vector < vectors; ++vector) {
           Expr at = rewrite(read->args[0], [&](Expr n) -> Expr {
             if (n->kind != ExprKind::axis) return {};
-            if (n->id == s_.lane_axis) return axis(lane_block_) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + Expr(int64_t{vector} * s_.lanes);
+            if (n->id == s_.lane_axis) return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + Expr(int64_t{vector} * s_.lanes);
             return n->id == s_.tile_axis ? tile_index(v, serial_point, Expr(point)) : Expr();
           });
           node.prefetches.push_back({read->id, simplify(at, bounds())});
@@ -330,13 +382,15 @@ class TileNest {
     Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
     Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
     Loop vector{kernel_.next_axis++, Expr(vectors), LoopKind::unrolled, {}};
-    Expr first = axis(lane_block_) * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + axis(vector.axis) * Expr(s_.lanes);
+    Expr first = lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + axis(vector.axis) * Expr(s_.lanes);
     if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(s_.lanes)), Expr(0));
     nest.loops = {lane, point, vector};
     Expr lane_index = first + axis(lane.axis);
     Expr at_point = tile_index(v, serial_point, axis(point.axis));
     Bounds b = bounds();
-    b.set_axis(lane_block_, ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes));
+    const Expr panels = ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes);
+    b.set_axis(lane_block_, groups_ ? floor_div(panels, groups_->extent) : panels);
+    if (groups_) b.set_axis(groups_->axis, groups_->extent);
     b.set_axis(lane.axis, s_.lanes);
     b.set_axis(point.axis, Expr(v.points));
     b.set_axis(vector.axis, Expr(vectors));
@@ -380,9 +434,10 @@ class TileNest {
   TiledSum s_;
   const std::vector<Symbol>& symbols_;
   std::vector<Loop> points_loops_;   // inside the panels, once blocked; the last one is over tiles
-  Expr lane_extent_, tile_block_index_;
+  Expr lane_extent_, tile_block_index_, lane_block_index_;
   Expr in_block_;                    // this iteration exists; empty: all do, the blocks divide the points
   std::optional<Loop> chunk_;        // of the sum
+  std::optional<Loop> groups_;       // of panels
   int waiting_ = -1;                 // local: the sums between chunks
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 };

@@ -20,6 +20,7 @@
 #include "compiler/passes/pack_operand.h"
 #include "compiler/passes/plan_winograd.h"
 #include "compiler/passes/residue_parts.h"
+#include "compiler/passes/split_long_sums.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/passes/store_into_parts.h"
 #include "compiler/passes/transform_weights.h"
@@ -45,6 +46,10 @@ class LayoutChooser {
       Item& item = region_.items[k];
       if (item.op || item.group.stages.size() != 1) continue;
       Definition& d = item.group.stages[0];
+      if (auto total = split_long_sum(graph_, d, options_.cpu.l2_bytes)) {
+        makers_[d.out->id] = k;
+        after_[k].push_back(item_of(std::move(*total)));
+      }
       drop_unit_axes(d, graph_.symbols);
       split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) { return widened(whole, k, result_axis, extent); });
       drop_dead_taps(d, graph_.symbols);
@@ -324,7 +329,7 @@ class LayoutChooser {
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
-    const std::vector<ResiduePart> parts = residue_parts(d, w.c.b.conditions, graph_.symbols);
+    const std::vector<ResiduePart> parts = residue_parts(d, w.lanes_axis, w.c.b.conditions, graph_.symbols);
     bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1);
     if (!in_order && (constant || w.lanes_in_both || !copy_rows(d, w, index))) {
       if (Var* packed = pack(d, w, plan.vectors, constant, index)) plan.packed = packed->id;

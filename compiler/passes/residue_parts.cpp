@@ -26,21 +26,21 @@ std::pair<int64_t, int64_t> live_taps(int k, int64_t extent, const std::vector<E
 
 }  // namespace
 
-std::vector<ResiduePart> residue_parts(const Definition& d, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols) {
+std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols) {
   constexpr int64_t most_parts = 16, most_taps = 64;
   std::vector<int> residues, taps;
   int64_t count = 1;
   for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) {
     if (std::none_of(conditions.begin(), conditions.end(), [&](Expr c) { return uses_axis(c, k); })) continue;
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-    if (!extent || *extent > (k < d.kept() ? most_parts : most_taps)) return {};
+    if (!extent || k == lanes_axis || *extent > (k < d.kept() ? most_parts : most_taps)) return {};
     if (k < d.kept()) count *= *extent;
     (k < d.kept() ? residues : taps).push_back(k);
   }
   if (residues.empty() || count < 2 || count > most_parts) return {};
   const Bounds bounds(symbols, d.domain);
   std::vector<ResiduePart> parts;
-  bool any_shorter = false;
+  double work = 0;   // of all parts, in windows that are whole
   for (int64_t number = 0; number < count; ++number) {
     ResiduePart part{identity_indices(static_cast<int>(d.domain.size())), d.domain, false};
     int64_t rest = number;
@@ -50,18 +50,20 @@ std::vector<ResiduePart> residue_parts(const Definition& d, const std::vector<Ex
       rest /= d.domain[static_cast<size_t>(k)].as_int();
     }
     part.no_taps = never_hold(conditions, part.at, bounds);
+    double share = 1;
     for (int k : taps) {
       const int64_t extent = d.domain[static_cast<size_t>(k)].as_int();
       const auto [first, end] = live_taps(k, extent, conditions, part.at, bounds);
-      any_shorter = any_shorter || end - first < extent;
+      share *= static_cast<double>(end - first) / static_cast<double>(extent);
       part.no_taps = part.no_taps || first == end;
       part.at[static_cast<size_t>(k)] = axis(k) + Expr(first);
       part.domain[static_cast<size_t>(k)] = std::max<int64_t>(end - first, 1);
     }
-    any_shorter = any_shorter || part.no_taps;
+    work += part.no_taps ? 0 : share;
     parts.push_back(std::move(part));
   }
-  if (!any_shorter) parts.clear();
+  constexpr double worth = 0.75;
+  if (work > worth * static_cast<double>(count)) parts.clear();
   return parts;
 }
 

@@ -14,8 +14,8 @@ struct ResiduePart {
   bool no_taps = false;   // nothing is summed
 };
 
-// The parts of a sum by the `conditions` of its lanes' operand; empty where all residues have all taps.
-std::vector<ResiduePart> residue_parts(const Definition& d, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols);
+// The parts of a sum by the `conditions` of its lanes' operand; empty where they would leave out little.
+std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols);
 
 // The part of `d`, whose axes are those that residue_parts saw. Without taps it is no sum.
 Definition part_of(const Definition& d, const ResiduePart& part, const std::vector<Symbol>& symbols);

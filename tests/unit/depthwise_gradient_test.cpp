@@ -62,5 +62,28 @@ TEST_P(DepthwiseGradient, ImagesKeepTheirChannelsTogether) {
 
 INSTANTIATE_TEST_SUITE_P(Strides, DepthwiseGradient, testing::Values(1, 2));
 
+// What flows back through a window at stride 2: nine taps in four parts, of which one by one window leaves one.
+TEST(ResidueParts, EachResidueHasItsOwnTaps) {
+  for (const auto& [window, kernels] : {std::pair(3, 4), std::pair(1, 4), std::pair(2, 1)}) {
+    const std::string w = std::to_string(window), pad = window == 3 ? "1" : "0";
+    const Model model = read_json_model(R"json({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1}, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 32, 12, 12]},
+        {"name": "w", "dtype": "float32", "shape": [48, 32, )json" + w + ", " + w + R"json(]}],
+      "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"strides": [2, 2], "pads": [)json" + pad + "," + pad + "," + pad + "," + pad + R"json(]}},
+        {"op": "elementwise", "inputs": ["y"], "outputs": ["z"], "body": "y*y"}, {"op": "sum", "inputs": ["z"], "outputs": ["loss"]},
+        {"op": "Gradient", "domain": "ai.onnx.preview.training", "inputs": ["x", "w"], "outputs": ["dx", "dw"], "attributes": {"xs": ["x", "w"], "y": "loss"}}], "outputs": ["dx"]})json", "strided.json");
+    std::unique_ptr<Graph> graph = lower_model(model, {});
+    CompileOptions options;
+    options.cpu = cpu_target("native");
+    const std::string result = "float32[2, 32, 12, 12], axes stored as 0 2 3 1";
+    int writers = 0;
+    for (const KernelSource& kernel : compile_graph(*graph, options).run.kernels) {
+      if (kernel.text.find("// v0 ") != std::string::npos || kernel.text.find("zero the halo") != std::string::npos) continue;  // a copy of x
+      std::istringstream lines(kernel.text);
+      for (std::string line; std::getline(lines, line);) writers += line.find(" out") != std::string::npos && line.find(result) != std::string::npos;
+    }
+    EXPECT_EQ(writers, kernels) << "window " << window;
+  }
+}
+
 }  // namespace
 }  // namespace metac
