@@ -2,10 +2,12 @@
 """Compiles what run_gpu.py runs on a machine with a GPU, into one archive.
 
     python3 prepare_gpu.py BUNDLE.tar.xz --build build/release [--arch 80,90] [--only REGEX] [--networks NAME,...|none] [--batches 1,8,32,128]
+                           [--training digits,resnet50|none] [--training-batch 64]
 
 Cases: the models of make_models.py as programs, each with generated kernels alone and, where they ask vendor libraries,
 with those too; inputs and the CPU target's answers beside them. Networks: those of models/backbones as shared libraries,
-for measuring; their weights are made up where they run. The archive must stay below 64 MiB. Needs nvcc, numpy and onnx.
+for measuring; their weights are made up where they run. Training programs: the digits with the losses of the CPU's, and a
+network whose steps are raced against PyTorch's (its weights repeat, so that they pack). The archive must stay below 64 MiB. Needs nvcc, numpy and onnx.
 """
 import argparse
 import concurrent.futures
@@ -21,6 +23,7 @@ import tempfile
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 from onnx import helper
 
 sys.dont_write_bytecode = True
@@ -29,6 +32,7 @@ sys.path.insert(0, str(HERE.parents[1] / "models/backbones"))
 import build as backbones  # noqa: E402
 from make_models import make_models, values, write  # noqa: E402
 
+DIGITS = HERE.parents[1] / "models/digits"
 JITTOR_TABLE = "alexnet,vgg11,squeezenet1_1,resnet50,resnet152,wide_resnet50_2,wide_resnet101_2,resnext50_32x4d,resnext101_32x8d,res2net50"
 MOST_BYTES = 64 << 20
 WEIGHTS_HEAD = 4096
@@ -57,7 +61,7 @@ class Bundle:
         self.o, self.work, self.root = arguments, work, work / "gpu"
         self.metac = arguments.build / "bin/metac"
         self.root.mkdir()
-        self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": []}
+        self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": [], "training": []}
 
     def compile(self, model, name, *options):
         folder = self.work / f"{name} built"
@@ -69,6 +73,12 @@ class Bundle:
         shutil.copy(folder / f"lib/lib{name}.so", into / "lib")
         shutil.copytree(folder / "python", into / "python")
         shutil.copy(folder / f"{name}.json", into)
+
+    def take_head(self, weights, into):
+        """The head of a weights file, whose numbers are made up where they are needed; how many bytes these are."""
+        with open(weights, "rb") as file:
+            (into / f"{weights.name}.head").write_bytes(file.read(WEIGHTS_HEAD))
+        return weights.stat().st_size - WEIGHTS_HEAD
 
     def case(self, folder):
         name, rows = folder.name, []
@@ -105,18 +115,58 @@ class Bundle:
         model.unlink()
         into = self.root / "networks" / name
         self.take_library(built, name, into)
-        weights = built / f"{name}.weights"
-        with open(weights, "rb") as file:
-            (into / f"{name}.weights.head").write_bytes(file.read(WEIGHTS_HEAD))
-        row = {"name": name, "batches": [int(b) for b in self.o.batches.split(",")], "weights_bytes": weights.stat().st_size - WEIGHTS_HEAD}
+        row = {"name": name, "batches": [int(b) for b in self.o.batches.split(",")], "weights_bytes": self.take_head(built / f"{name}.weights", into)}
         shutil.rmtree(built)
         return "networks", [row]
+
+    def train_program(self, model, recipe, name, target, *options):
+        folder = self.work / f"{name} {target}"
+        command(self.metac, "compile", model, "--train", recipe, "-o", folder, "--name", name, "--target", target, *options)
+        return folder
+
+    def training(self, name):
+        into, row = self.root / "training" / name, {"name": name, "updates": 60}
+        gpu = ("--cuda-arch", self.o.arch)
+        if name == "digits":
+            model, recipe = DIGITS / "untrained.onnx", DIGITS / "recipe.json"
+            cpu = self.train_program(model, recipe, name, "cpu")
+            command(cpu / f"bin/{name}_train", "--data", DIGITS, "--out", self.work / "digits run", "--updates", row["updates"], "--quiet")
+            lines = [json.loads(line) for line in (self.work / "digits run/log.jsonl").read_text().splitlines()]
+            row["losses"] = [line["loss"] for line in lines if line["event"] == "train"]
+            into.mkdir(parents=True)
+            for file in DIGITS.glob("*.npz"):
+                shutil.copy(file, into)
+        else:
+            model, recipe = self.work / f"{name}_repeating.onnx", self.work / f"{name}.json"
+            network = backbones.build(name)
+            for tensor in network.graph.initializer:
+                array = onnx.numpy_helper.to_array(tensor)
+                if array.dtype == np.float32 and array.size > 4096:
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(np.resize(array.ravel()[:4093], array.shape), tensor.name))
+            onnx.save(network, model)
+            row["batch"] = self.o.training_batch
+            recipe.write_text(json.dumps({"loss": {"kind": "cross_entropy", "target": "label"}, "optimizer": {"kind": "sgd", "learning_rate": 1e-4, "momentum": 0.9}, "batch": row["batch"],
+                                          "epochs": 1000, "log_every": 10, "data": {"format": "npz", "train": "train.npz"}}))
+            into.mkdir(parents=True)
+            gpu += ("--tf32", "on")
+        folder = self.train_program(model, recipe, name, "cuda", *gpu)
+        for part in (f"bin/{name}_train", "train/initial.bin", f"train/{name}.onnx"):
+            (into / part).parent.mkdir(exist_ok=True)
+            shutil.copy(folder / part, into / part)
+        weights = folder / f"{name}.weights"   # what the program exports in the end is a file like this one
+        if "losses" in row:
+            shutil.copy(weights, into)
+        else:
+            row["weights_bytes"] = self.take_head(weights, into)
+        shutil.rmtree(folder)
+        return "training", [row]
 
     def run(self):
         models = make_models(self.work / "models")
         own_models(self.work / "own")
         jobs = [(self.case, folder) for folder in sorted(models.iterdir())] + [(self.speed, folder) for folder in sorted((self.work / "own").iterdir())]
         jobs += [(self.network, name) for name in self.o.networks.split(",") if name and name != "none"]
+        jobs += [(self.training, name) for name in self.o.training.split(",") if name and name != "none"]
         jobs = [(make, what) for make, what in jobs if re.search(self.o.only, what if isinstance(what, str) else what.name)]
         with concurrent.futures.ThreadPoolExecutor(max_workers=self.o.jobs) as pool:
             for done, (kind, rows) in enumerate(pool.map(lambda job: job[0](job[1]), jobs)):
@@ -126,7 +176,7 @@ class Bundle:
         with tarfile.open(self.o.bundle, "w:xz") as archive:
             archive.add(self.root, "gpu")
         size = self.o.bundle.stat().st_size
-        print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks")
+        print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks, {len(self.list['training'])} training programs")
         if size > MOST_BYTES:
             raise RuntimeError("more than 64 MiB: take fewer --networks, --batches or --arch")
 
@@ -139,6 +189,8 @@ def main():
     parser.add_argument("--only", default=".", help="cases, models and networks whose name matches")
     parser.add_argument("--networks", default=JITTOR_TABLE, help="of models/backbones, or none")
     parser.add_argument("--batches", default="1,8,32,128")
+    parser.add_argument("--training", default="digits,resnet50", help="training programs, or none")
+    parser.add_argument("--training-batch", type=int, default=64, help="of the network that is raced")
     parser.add_argument("--jobs", type=int, default=1, help="compilations at once; each uses all processors for its kernels")
     arguments = parser.parse_args()
     arguments.build, arguments.bundle = arguments.build.resolve(), arguments.bundle.resolve()

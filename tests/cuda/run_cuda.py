@@ -332,12 +332,13 @@ with digits.Model() as m:
         bundle, out = self.work / "gpu.tar.xz", self.work / "gpu results"
         environment = {**self.stand_in, "PYTHON": sys.executable}
         script = HERE.parent / "gpu.sh"
-        command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels)$", env=environment)
+        command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--training", "digits", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels|digits)$", env=environment)
         said = command(script, "run", bundle, out, env=environment)
         report = json.loads((out / "gpu.json").read_text())
         ran = {(row["name"], row["external"]) for row in report["tests"]}
         expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none")} and
                all(row["good"] for row in report["tests"]), said)
+        expect([row["good"] for row in report["training"]] == [True] and report["training"][0]["off"] < 2e-4, said)
         if shutil.which("nvidia-smi") is None:
             expect(report["kernels"] == report["networks"] == [] and report["machine"]["gpu"] is None, "something was measured where there is nothing")
 

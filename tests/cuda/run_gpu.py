@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Runs on a GPU what prepare_gpu.py compiled: tests, compute-sanitizer, figures; into OUT/gpu.json and a table.
 
-    python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,sanitizer,kernels,networks]
+    python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,sanitizer,kernels,training,networks]
 
 tests      every case three times: the CPU target's answers, and the same bits each time
 sanitizer  memcheck, racecheck and synccheck over the cases of generated kernels (where compute-sanitizer is installed)
 kernels    bytes per second through one kernel against a copy within the card, the cost of starting a hundred kernels
+training   the digits: the CPU's losses; a network's steps against PyTorch eager and torch.compile, its batches read from a file
 networks   every network and batch against PyTorch eager and torch.compile, TF32 on for all, in turns (torch and torchvision)
 Parts end when the seconds are used up; what was not reached is said. Needs numpy; kernels and networks need torch. The
-last line is 'N passed, N failed, N skipped', of tests and sanitizer; the exit status is 1 if any failed.
+last line is 'N passed, N failed, N skipped', of tests, sanitizer and the digits; the exit status is 1 if any failed.
 """
 import argparse
 import ctypes.util
@@ -36,7 +37,7 @@ class Run:
     def __init__(self, root, out, seconds):
         self.root, self.out, self.end = root, out, time.monotonic() + seconds
         self.list = json.loads((root / "list.json").read_text())
-        self.report = {"machine": machine(), "arch": self.list["arch"], "tests": [], "sanitizer": [], "kernels": [], "networks": [], "skipped": []}
+        self.report = {"machine": machine(), "arch": self.list["arch"], "tests": [], "sanitizer": [], "kernels": [], "training": [], "networks": [], "skipped": []}
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(library_folders() + [os.environ.get("LD_LIBRARY_PATH", "")])}
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -172,6 +173,63 @@ class Run:
             self.report["kernels"].append(row)
             print(json.dumps(row), flush=True)
 
+    def training(self):
+        for row in self.list["training"]:
+            name = row["name"]
+            if self.late(f"training of {name}", 120):
+                continue
+            folder = self.root / "training" / name
+            if "losses" not in row and with_gpu() is None:
+                self.skip(f"training of {name}: no torch that sees a GPU, nothing is measured")
+                continue
+            if "losses" not in row:
+                images, random = 4 * row["batch"], np.random.default_rng(3)
+                make_weights(folder / f"{name}.weights", row["weights_bytes"])
+                np.savez(folder / "train.npz", input=random.standard_normal((images, 3, 224, 224), np.float32), label=random.integers(0, 1000, images))
+            run = self.out / f"{name}-run"
+            status, said = self.call([str(folder / f"bin/{name}_train"), "--data", str(folder), "--out", str(run), "--restart", "--updates", str(row["updates"]), "--quiet"], 600)
+            if status:
+                self.note("training", {"name": name, "why": f"status {status}: {said[-400:]}"}, False)
+                continue
+            lines = [line for line in map(json.loads, (run / "log.jsonl").read_text().splitlines()) if line["event"] == "train"]
+            shutil.rmtree(run)
+            half = len(lines) // 2
+            found = {"name": name, "milliseconds_a_step": (lines[-1]["seconds"] - lines[half]["seconds"]) / (lines[-1]["update"] - lines[half]["update"]) * 1e3}
+            if "losses" in row:
+                found["off"] = max(abs(a["loss"] - b) / abs(b) for a, b in zip(lines, row["losses"], strict=True))
+                self.note("training", found, found["off"] < 1e-3)
+            else:
+                found["batch"] = row["batch"]
+                found.update(self.peer_steps(with_gpu(), name, row["batch"]))
+                self.report["training"].append(found)
+            print(json.dumps(found), flush=True)
+
+    def peer_steps(self, torch, name, batch):
+        """Milliseconds of a step of PyTorch on a batch that is on the card already."""
+        try:
+            import torchvision
+        except ImportError:
+            self.skip("training: no torchvision to compare with")
+            return {}
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
+        model = getattr(torchvision.models, name)().cuda().train()
+        x, label = torch.randn(batch, 3, 224, 224, device="cuda"), torch.randint(0, 1000, (batch,), device="cuda")
+        optimizer = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9)
+        found = {}
+        for who, network in (("eager", lambda: model), ("torch.compile", lambda: torch.compile(model, mode="max-autotune"))):
+            try:
+                forward = network()
+
+                def step():
+                    optimizer.zero_grad(set_to_none=True)
+                    torch.nn.functional.cross_entropy(forward(x), label).backward()
+                    optimizer.step()
+
+                found[who] = self.milliseconds(torch, step, 3)
+            except Exception as error:  # a peer that cannot is told and left out
+                found[f"{who} fails"] = str(error)[:200]
+        return found
+
     def networks(self):
         torch = with_gpu()
         if torch is None:
@@ -256,7 +314,7 @@ def with_gpu():
 
 def library_folders():
     """Where the vendor's libraries are, beside where the linker looks anyway."""
-    if ctypes.util.find_library("cublasLt"):
+    if ctypes.util.find_library("cublasLt") and ctypes.util.find_library("cudnn"):
         return []
     places = glob.glob("/usr/local/cuda*/lib64") + [g for p in sys.path for g in glob.glob(f"{p}/nvidia/*/lib")]
     return [p for p in places if glob.glob(f"{p}/libcublasLt.so*") or glob.glob(f"{p}/libcudnn.so*")]
@@ -275,7 +333,7 @@ def main():
     parser.add_argument("bundle", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=1500)
-    parser.add_argument("--parts", default="tests,sanitizer,kernels,networks")
+    parser.add_argument("--parts", default="tests,sanitizer,kernels,training,networks")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
@@ -284,7 +342,7 @@ def main():
         run = Run(pathlib.Path(work) / "gpu", arguments.out, arguments.seconds)
         print(json.dumps(run.report["machine"]), flush=True)
         for part in arguments.parts.split(","):
-            {"tests": run.tests, "sanitizer": run.sanitizer, "kernels": run.kernels, "networks": run.networks}[part]()
+            {"tests": run.tests, "sanitizer": run.sanitizer, "kernels": run.kernels, "training": run.training, "networks": run.networks}[part]()
             (arguments.out / "gpu.json").write_text(json.dumps(run.report, indent=2) + "\n")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**run.counts))
     return 1 if run.counts["failed"] else 0
