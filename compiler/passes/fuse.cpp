@@ -237,7 +237,7 @@ class Fuser {
   // window, a reflected border is stored once and read in order.
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
-    if (has_folded_index(d) && !no_more_elements(r, d)) return false;
+    if ((has_folded_index(d) || has_divided_sum(d, r)) && !no_more_elements(r, d)) return false;
     // A concatenation is read from one place by whoever reads it more than once.
     if (loads_of(d) > 1) {
       if (!no_more_elements(r, d)) return false;
@@ -258,6 +258,28 @@ class Fuser {
       for (Expr index : n->args) folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
     });
     return folded;
+  }
+
+  // Would the reader read d's operand at floor((i + j)/2), as the windows of an enlarged image? No contraction can step along it either.
+  bool has_divided_sum(const Definition& d, const Definition& r) const {
+    auto axes_in = [](Expr e) {
+      std::set<int64_t> axes;
+      visit(e, [&](Expr n) {
+        if (n->kind == ExprKind::axis) axes.insert(n->id);
+      });
+      return axes.size();
+    };
+    const Bounds bounds(symbols_, r.domain);
+    bool found = false;
+    visit_loads(r, [&](Expr read) {
+      if (read->id != d.out->id) return;
+      visit_loads(d, [&](Expr n) {
+        for (Expr index : n->args)
+          if (any_of(index, [](Expr e) { return e->kind == ExprKind::call && e->fn == Fn::floor_div; }))
+            found |= any_of(simplify(substitute_axes(index, read->args), bounds), [&](Expr e) { return e->kind == ExprKind::call && e->fn == Fn::floor_div && axes_in(e->args[0]) > 1; });
+      });
+    });
+    return found;
   }
 
   static int loads_of(const Definition& d) {

@@ -79,6 +79,17 @@ TEST(BestFusion, AReflectedBorderIsStoredOnceBelowWindows) {  // not worked out 
   }
 }
 
+TEST(BestFusion, AnEnlargementIsStoredBelowWindows) {  // which would read it at floor((i + j)/2)
+  for (bool windows : {true, false}) {
+    Graph g;
+    Var *x = input(g, "x", {500}), *w = input(g, "w", {3, 8});
+    Var* twice = g.reindex({x}, {1000}, {floor_div(axis(0), Expr(2))});
+    if (windows) g.outputs = {matmul(g, g.reindex({twice}, {998, 3}, {axis(0) + axis(1)}), w)};
+    else g.outputs = {map(g, Fn::neg, twice)};
+    EXPECT_EQ(fused(g, Fusion::best).items.size(), windows ? 2u : 1u);
+  }
+}
+
 TEST(BestFusion, PoolingIsNoRow) {  // its lanes run along whatever lies last, and so do those of its readers
   for (int64_t window : {2, 3}) {
     Graph g;
