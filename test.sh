@@ -103,6 +103,7 @@ stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
+stage gans "$python" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
 stage ctc "$python" tests/train/compare_ctc.py --metac "$metac"
 stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
 stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"

@@ -18,7 +18,10 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/ops/body_parameters.h"
 #include "compiler/train/model_algorithm.h"
+#include "compiler/train/step_program.h"
+#include "frontends/read_model.h"
 #include "frontends/onnx/onnx.h"
 #include "runtime/train/crc32.h"
 
@@ -46,6 +49,7 @@ class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options) : model_(model), recipe_(recipe), options_(options) {
     files_.on_gpu = options.compile.target == Target::cuda;
+    if (files_.on_gpu && !recipe.steps.empty()) throw CompileError({recipe.path, "", "a program of several steps is for --target cpu"});
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
   }
@@ -69,12 +73,25 @@ class TrainingCompiler {
     files_.step_bytes = report_.step.run_bytes;
     files_.memory_budget = options_.compile.memory_budget;
     files_.recomputed = report_.step.recomputed_values;
+    for (size_t k = 0; k < training_.further.size(); ++k) {
+      report_.further.push_back(compile_part(training_.further[k].model, further_name(k)));
+      files_.step_bytes = std::max(files_.step_bytes, report_.further.back().run_bytes);
+      files_.recomputed += report_.further.back().recomputed_values;
+    }
     if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate");
     const double begin = seconds();
     write_values(parameters);
     write_sources();
     if (options_.build) build_program(staged);
     report_.build_seconds = seconds() - begin;
+  }
+
+  // The libraries that the program consists of beside that for inference.
+  std::vector<std::string> parts() const {
+    std::vector<std::string> all = {"step"};
+    for (size_t k = 0; k < training_.further.size(); ++k) all.push_back(further_name(k));
+    if (training_.has_evaluation) all.push_back("evaluate");
+    return all;
   }
 
   LibraryReport compile_part(Model model, const std::string& part) {
@@ -113,10 +130,16 @@ class TrainingCompiler {
     write_template();
     Sha256 program;
     program.update_part(model_.sha256);
-    Model bare = training_.step;
-    bare.graph.initializers.clear();
-    bare.path = files_.name + "_step";
-    program.update_part(to_onnx_bytes(bare));
+    auto add = [&](Model bare, const std::string& name) {
+      bare.graph.initializers.clear();
+      bare.path = name;
+      program.update_part(to_onnx_bytes(bare));
+    };
+    add(training_.step, files_.name + "_step");
+    for (size_t k = 0; k < training_.further.size(); ++k) {
+      add(training_.further[k].model, files_.name + "_" + further_name(k));
+      program.update_part(std::to_string(training_.further[k].every));
+    }
     files_.program = program.hex();
   }
 
@@ -141,8 +164,7 @@ class TrainingCompiler {
     for (const auto& [path, text] : embedded_files())
       if (path.rfind("runtime/train/", 0) == 0 || (files_.on_gpu && path == "runtime/cuda/state_memory.h") || (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos)) write_file(folder_ + "/src/" + path, text);
     std::map<std::string, std::string> values = {{"name", files_.name}, {"version", METAC_VERSION}, {"folders", ""}, {"libraries", ""}};
-    for (const std::string part : {"step", "evaluate"}) {
-      if (part == "evaluate" && !training_.has_evaluation) continue;
+    for (const std::string& part : parts()) {
       values["folders"] += "add_subdirectory(" + part + " EXCLUDE_FROM_ALL)\n";
       values["libraries"] += files_.name + "_" + part + "_static ";
     }
@@ -183,8 +205,8 @@ class TrainingCompiler {
     }
     compile(compiler, flags, "train_tables");
     const std::string n = files_.name;
-    std::vector<std::string> argv = {compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o", "step/lib/lib" + n + "_step.a"};
-    if (training_.has_evaluation) argv.push_back("evaluate/lib/lib" + n + "_evaluate.a");
+    std::vector<std::string> argv = {compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o"};
+    for (const std::string& part : parts()) argv.push_back(part + "/lib/lib" + n + "_" + part + ".a");
     argv.push_back("../lib/lib" + n + ".a");
     if (files_.on_gpu) {
       const CudaToolkit toolkit = find_cuda_toolkit(find_program);
@@ -240,6 +262,14 @@ std::map<std::string, Tensor> run_once(const Model& model) {
 
 TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
   require_compilable(model);  // what follows relies on its structure
+  if (!recipe.steps.empty()) {
+    std::map<std::string, Model> networks;
+    for (const auto& [name, path] : recipe.networks) {
+      networks[name] = with_body_parameters(read_model(path));
+      require_compilable(networks[name]);
+    }
+    return training_model_of_steps(model, networks, recipe, lower);
+  }
   if (!recipe.algorithm) return build_training_model(model, recipe, lower);
   if (model.path.ends_with(".json")) throw CompileError({recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
   const std::vector<TrainingInfo> infos = read_training_info(read_file(model.path).view(), model.path);

@@ -16,6 +16,7 @@ namespace metac {
 
 struct TrainingReport {
   LibraryReport inference, step, evaluate;
+  std::vector<LibraryReport> further;  // steps behind the first one
   int64_t state_bytes = 0;
   std::vector<std::string> notes;
   double build_seconds = 0;  // of the program alone

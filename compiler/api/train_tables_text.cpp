@@ -24,6 +24,12 @@ std::string list(const std::string& name, const std::vector<double>& values) {
   return text + "0.0};\n";
 }
 
+std::string upper_case(const std::string& text) {
+  std::string upper;
+  for (char c : text) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return upper;
+}
+
 const char* flag(bool value) { return value ? "true" : "false"; }
 
 const char* scalar_type(DType dtype) {
@@ -32,7 +38,7 @@ const char* scalar_type(DType dtype) {
 }
 
 const char* role_name(train::StateRole role) {
-  static const char* const names[] = {"parameter", "frozen", "optimiser", "average", "statistic", "counter"};
+  static const char* const names[] = {"parameter", "frozen", "optimiser", "average", "statistic", "counter", "kept"};
   return names[static_cast<int>(role)];
 }
 
@@ -60,22 +66,34 @@ class Writer {
 
   std::string run() {
     const std::string& name = f_.name;
-    std::string upper;
-    for (char c : name) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const std::string upper = upper_case(name);
     text_ = "// " + name + "_train: what is trained, and how. runtime/train/train_tables.h explains every row.\n";
-    text_ += "#include \"../../include/" + name + ".h\"\n" + (t_.has_evaluation ? "#include \"../evaluate/include/" + name + "_evaluate.h\"\n" : "") + "#include \"../step/include/" + name +
-             "_step.h\"\n#include \"runtime/train/library_calls.h\"\n\nMETAC_TRAIN_LIBRARY(" + name + "_step, " + upper + "_STEP)\n" +
-             (t_.has_evaluation ? "METAC_TRAIN_LIBRARY(" + name + "_evaluate, " + upper + "_EVALUATE)\n" : "") + "METAC_TRAIN_INFERENCE(" + name + ")\n\n" + (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") + "namespace {\n\nusing namespace metac::train;\n\n";
+    std::vector<std::string> parts;
+    if (t_.has_evaluation) parts.push_back("evaluate");
+    parts.push_back("step");
+    for (size_t k = 0; k < t_.further.size(); ++k) parts.push_back(further_name(k));
+    text_ += "#include \"../../include/" + name + ".h\"\n";
+    for (const std::string& part : parts) text_ += "#include \"../" + part + "/include/" + name + "_" + part + ".h\"\n";
+    text_ += "#include \"runtime/train/library_calls.h\"\n\n";
+    for (const std::string& part : parts) text_ += "METAC_TRAIN_LIBRARY(" + name + "_" + part + ", " + upper + "_" + upper_case(part) + ")\n";
+    text_ += "METAC_TRAIN_INFERENCE(" + name + ")\n\n" + (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") + "namespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();
     write_metrics();
     write_ports("step_inputs", t_.step.graph.inputs, t_.step_inputs, true);
     write_ports("step_outputs", t_.step.graph.outputs, t_.step_outputs, true);
+    for (size_t k = 0; k < t_.further.size(); ++k) {
+      write_ports(further_name(k) + "_inputs", t_.further[k].model.graph.inputs, t_.further[k].inputs, true);
+      write_ports(further_name(k) + "_outputs", t_.further[k].model.graph.outputs, t_.further[k].outputs, true);
+    }
     if (t_.has_evaluation) write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
     if (t_.has_evaluation) write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
     write_data();
     write_parameters();
     text_ += list("milestones", r_.schedule.milestones);
+    text_ += "const FurtherStep further_steps[] = {\n";
+    for (size_t k = 0; k < t_.further.size(); ++k) text_ += concat("    {", library(further_name(k), t_.further[k].inputs, t_.further[k].outputs), ", ", t_.further[k].every, "},\n");
+    text_ += "    {{}, 1},  // the end\n};\n";
     text_ += "\n}  // namespace\n\n";
     write_tables();
     return std::move(text_);
@@ -127,7 +145,7 @@ class Writer {
           break;
         case train::Source::loss:
         case train::Source::metric:
-          if (ports[k].source == train::Source::loss) dtype = t_.loss_dtype;
+          if (ports[k].source == train::Source::loss || !t_.further.empty()) dtype = t_.loss_dtype;
           if (!step) shape = {r_.batch};
           break;
       }
@@ -205,7 +223,8 @@ class Writer {
     text_ += concat("    \"../train\", \"initial.bin\", ", f_.initial_bytes, ", ", f_.initial_crc, "u, ", f_.has_template ? c_string(name + ".onnx") : "nullptr", ",\n");
     if (f_.parameters.empty()) text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n";
     else text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name, "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
-    text_ += f_.on_gpu ? "    &train_state_memory,\n};\n" : "    nullptr,\n};\n";
+    text_ += f_.on_gpu ? "    &train_state_memory,\n" : "    nullptr,\n";
+    text_ += concat("    further_steps, ", t_.further.size(), ",\n};\n");
   }
 
   const TrainingModel& t_;
@@ -215,6 +234,8 @@ class Writer {
 };
 
 }  // namespace
+
+std::string further_name(size_t index) { return concat("step", index + 2); }
 
 std::string train_tables_text(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files) { return Writer(model, recipe, files).run(); }
 

@@ -25,6 +25,9 @@ struct TrainingFiles {
   int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;   // as in train::Settings
 };
 
+// The library of a step behind the first one, counted from 0: "step2", "step3", ...
+std::string further_name(size_t index);
+
 // Throws CompileError at the recipe's place where its data does not fit the fields.
 std::string train_tables_text(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files);
 

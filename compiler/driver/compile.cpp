@@ -54,6 +54,18 @@ std::map<std::string, std::string> recorded(const Options& o) {
   return rows;
 }
 
+// With --emit: a model, or a step of training.
+int print_stages(const Options& o, const Model& model, const LibraryOptions& library) {
+  require_compilable(model);
+  if (o.emit == "graph") {
+    print_nodes(model);
+  } else {
+    std::unique_ptr<Graph> graph = lower_model(model, library.lower);
+    compile_graph(*graph, library.compile);
+  }
+  return exit_good;
+}
+
 void report_budget(const Options& o, const LibraryReport& r) {
   std::printf("memory budget: %s of %s; %lld values are made a second time, %s of work by the model\n", show_bytes(r.run_bytes).c_str(), show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
               static_cast<long long>(r.recomputed_values), show_seconds(r.recomputed_seconds).c_str());
@@ -75,6 +87,8 @@ void report(const Options& o, const LibraryReport& r, const TrainingReport* trai
   if (training) {
     std::printf("training: a step is %zu kernels, working memory %s (live-set bound %s), states %s\n", training->step.kernels, show_bytes(training->step.arena_bytes).c_str(),
                 show_bytes(training->step.live_set_bytes).c_str(), show_bytes(training->state_bytes).c_str());
+    for (const LibraryReport& step : training->further)
+      std::printf("training: a further step is %zu kernels, working memory %s (live-set bound %s)\n", step.kernels, show_bytes(step.arena_bytes).c_str(), show_bytes(step.live_set_bytes).c_str());
     for (const std::string& note : training->notes) std::printf("training: %s\n", note.c_str());
     if (!o.no_build) std::printf("training program: %s/bin/%s_train\n", o.output.c_str(), r.name.c_str());
   }
@@ -152,19 +166,12 @@ int run(const Options& o) {
   library.compile.time_passes = o.times;
   library.compile.trace = &std::cout;
   if (!o.memory_budget.empty()) library.compile.memory_budget = parse_bytes("--memory-budget", o.memory_budget);
-  if (stages_only && !o.train.empty()) {  // the stages of a step of training
-    model = training_model(model, recipe, library.lower).step;
-    library.lower = {};
-  }
-  if (o.emit == "graph") {
-    require_compilable(model);
-    print_nodes(model);
-    return exit_good;
-  }
   if (stages_only) {
-    require_compilable(model);
-    std::unique_ptr<Graph> graph = lower_model(model, library.lower);
-    compile_graph(*graph, library.compile);
+    if (o.train.empty()) return print_stages(o, model, library);
+    const TrainingModel training = training_model(model, recipe, library.lower);
+    library.lower = {};
+    print_stages(o, training.step, library);
+    for (const FurtherStep& step : training.further) print_stages(o, step.model, library);
     return exit_good;
   }
   if (!o.grad.empty()) library.gradient = o.grad == "inputs" ? Wrt::inputs : o.grad == "parameters" ? Wrt::parameters : Wrt::all;

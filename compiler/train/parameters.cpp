@@ -13,6 +13,11 @@ namespace {
 // All that a node reads, bodies of its subgraphs included (their own names too: they are none of the graph's).
 void names_read(const Node& node, std::set<std::string>& names, int depth = 0) {
   names.insert(node.inputs.begin(), node.inputs.end());
+  if (node.domain == "ai.onnx.preview.training" && node.op_type == "Gradient")  // reads values by attributes
+    for (const auto& [attribute, value] : node.attributes) {
+      names.insert(value.strings.begin(), value.strings.end());
+      if (!value.string.empty()) names.insert(value.string);
+    }
   if (depth > 100) return;
   for (const auto& [attribute, value] : node.attributes)
     for (const auto& graph : value.graphs)

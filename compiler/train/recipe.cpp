@@ -84,6 +84,13 @@ AlgorithmRecipe read_algorithm(const JsonDocument& document, const JsonValue& va
   return algorithm;
 }
 
+void read_declared_fields(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
+  const JsonValue* declared = fields.find("fields");
+  if (!declared) return;
+  expect(document, *declared, Json::object, "\"fields\"");
+  for (const auto& [name, value] : declared->members) recipe.fields.push_back(read_declared_field(document, name, value));
+}
+
 void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
   recipe.accumulate = fields.count("accumulate", 1, 1, 1 << 20);
   recipe.losses = read_list(document, fields.required("loss"), read_loss);
@@ -104,10 +111,7 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   if (const JsonValue* groups = fields.find("groups")) recipe.groups = read_list(document, *groups, read_group);
   if (fields.find("dropout")) recipe.dropout = fields.number("dropout", 0, 0, 1, true);
   if (const JsonValue* batch_norm = fields.find("batch_norm")) read_batch_norm(document, *batch_norm, recipe);
-  if (const JsonValue* declared = fields.find("fields")) {
-    expect(document, *declared, Json::object, "\"fields\"");
-    for (const auto& [name, value] : declared->members) recipe.fields.push_back(read_declared_field(document, name, value));
-  }
+  read_declared_fields(document, fields, recipe);
 }
 
 Recipe read_document(const JsonDocument& document) {
@@ -121,6 +125,11 @@ Recipe read_document(const JsonDocument& document) {
     recipe.algorithm = read_algorithm(document, *algorithm);
     recipe.optimiser.kind = "the model's algorithm";
     recipe.optimiser.numbers["learning_rate"] = fields.number("learning_rate", 1e-3, 0);
+  } else if (fields.find("steps")) {
+    read_steps(document, fields, recipe);
+    if (fields.find("dropout")) recipe.dropout = fields.number("dropout", 0, 0, 1, true);
+    if (const JsonValue* batch_norm = fields.find("batch_norm")) read_batch_norm(document, *batch_norm, recipe);
+    read_declared_fields(document, fields, recipe);
   } else {
     read_method(document, fields, recipe);
   }
@@ -128,6 +137,8 @@ Recipe read_document(const JsonDocument& document) {
   if (recipe.schedule.initial_rate < 0) recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
   if (recipe.schedule.final_rate < 0) recipe.schedule.final_rate = recipe.schedule.initial_rate / 1e4;
   if (const JsonValue* data = fields.find("data")) recipe.data = read_data(document, *data);
+  if (!recipe.steps.empty() && (!recipe.data.validation.empty() || recipe.data.validation_split > 0))
+    document.refuse(fields.required("data").offset, "a program of several steps has no evaluation, so it takes no validation data");
   recipe.checkpoint_every = fields.count("checkpoint_every", 0, 0);
   recipe.checkpoints_kept = fields.count("checkpoints_kept", 2, 1, 1000);
   recipe.log_every = fields.count("log_every", 1, 1);

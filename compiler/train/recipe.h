@@ -106,6 +106,27 @@ struct AlgorithmRecipe {
   Place place, scalars_place;
 };
 
+// A value that one step leaves for later ones.
+struct KeptRecipe {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  double value = 0;  // of all elements, at first
+};
+
+// One of several steps that an update consists of: nodes, in which networks are called as operators of the domain "network", a loss, and
+// whose parameters go down it.
+struct StepRecipe {
+  std::string name;
+  ModelGraph graph;                           // its nodes and parameters
+  std::string loss;                           // the value that is the loss: a float scalar
+  std::vector<std::string> trains;            // networks
+  OptimiserRecipe optimiser;
+  int64_t every = 1;                          // it runs in every so-manieth update, the first one included
+  std::map<std::string, std::string> keep;    // kept value -> value of the step that it becomes
+  Place place, loss_place, trains_place, keep_place;
+};
+
 struct Recipe {
   std::string path;
   std::optional<AlgorithmRecipe> algorithm;
@@ -129,6 +150,10 @@ struct Recipe {
   // Of the training program.
   int64_t checkpoint_every = 0, checkpoints_kept = 2, log_every = 1, evaluate_every = 1, patience = 0;
   bool skip_non_finite = false;
+  // Of a program of several networks and steps; without steps there are none of them.
+  std::map<std::string, std::string> networks;  // files by name, beside the model itself, whose name is "model"
+  std::vector<KeptRecipe> states;
+  std::vector<StepRecipe> steps;
   std::string watch;                          // the metric that patience and the best weights look at; empty: the loss
 };
 

@@ -32,5 +32,7 @@ MetricRecipe read_metric(const JsonDocument& document, const JsonValue& value);
 OptimiserRecipe read_optimiser(const JsonDocument& document, const JsonValue& value);
 ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& value);
 DataRecipe read_data(const JsonDocument& document, const JsonValue& value);
+// "networks", "states" and "steps", where there are steps.
+void read_steps(const JsonDocument& document, RecipeFields& fields, Recipe& recipe);
 
 }  // namespace metac

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
+#include <tuple>
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/node_writer.h"
@@ -65,7 +66,7 @@ class Rewriter {
     int64_t count = 1;
     for (size_t k = 0; k < x.shape.size(); ++k)
       if (k != 1) count *= x.shape[k];
-    if (mean < 0 || variance < 0 || node.outputs.size() > 1 || !taken_.insert(mean).second || !taken_.insert(variance).second || count < 2) {
+    if (mean < 0 || variance < 0 || mean == variance || node.outputs.size() > 1 || count < 2) {
       ++kept_;
       model_.graph.nodes.push_back(std::move(node));
       return;
@@ -80,7 +81,11 @@ class Rewriter {
     const bool has_mode = opset != model_.opset_imports.end() && opset->second >= 14;
     if (has_mode) node.attributes["training_mode"] = integer_attribute(1);
     node.attributes.erase("is_test");
-    const std::string mean_name = node.inputs[3], variance_name = node.inputs[4], old = node.inputs[4];
+    const std::string mean_name = node.inputs[3], variance_name = node.inputs[4];
+    // Where several nodes share statistics (a network that a step calls twice) each goes on from the one before.
+    for (const size_t k : {3, 4})
+      if (auto found = latest_.find(node.inputs[k]); found != latest_.end()) node.inputs[k] = found->second;
+    const std::string old = node.inputs[4];
     std::string next_mean = write_.fresh(mean_name + "/next"), next_variance = write_.fresh(variance_name + "/next");
     node.outputs = {node.outputs[0], next_mean, next_variance};
     auto momentum = node.attributes.find("momentum");
@@ -92,8 +97,12 @@ class Rewriter {
       const double ratio = static_cast<double>(count) / static_cast<double>(count - 1);
       next_variance = write_.elementwise({next_variance, old}, literal(ratio) + "*@0 + " + literal(kept * (1 - ratio)) + "*@1", variance_name + "/next");
     }
-    form_.statistics.push_back({mean, next_mean});
-    form_.statistics.push_back({variance, next_variance});
+    for (const auto& [name, initializer, next] : {std::tuple{mean_name, mean, next_mean}, std::tuple{variance_name, variance, next_variance}}) {
+      latest_[name] = next;
+      auto known = std::find_if(form_.statistics.begin(), form_.statistics.end(), [&, i = initializer](const RunningStatistic& s) { return s.initializer == i; });
+      if (known == form_.statistics.end()) form_.statistics.push_back({initializer, next});
+      else known->next = next;
+    }
     ++normalised_;
   }
 
@@ -117,7 +126,7 @@ class Rewriter {
 
   void report(size_t normalisations) {
     if (normalised_) form_.notes.push_back(concat(normalised_, " BatchNormalization nodes train by the statistics of the batch"));
-    if (kept_) form_.notes.push_back(concat(kept_, " BatchNormalization nodes stay as in inference: their running statistics are shared or no initialisers, or there is one value a channel"));
+    if (kept_) form_.notes.push_back(concat(kept_, " BatchNormalization nodes stay as in inference: their running statistics are no initialisers, or there is one value a channel"));
     if (dropped_) form_.notes.push_back(concat(dropped_, " Dropout nodes drop"));
     if (normalisations == 0 && biased_convolutions_ > 1)
       form_.notes.push_back(concat("there is no BatchNormalization, and ", biased_convolutions_,
@@ -129,7 +138,7 @@ class Rewriter {
   const std::string &seed_, &call_;
   NodeWriter write_;
   TrainingForm form_;
-  std::set<int> taken_;
+  std::map<std::string, std::string> latest_;  // statistic -> what the node before made of it
   int normalised_ = 0, kept_ = 0, dropped_ = 0, biased_convolutions_ = 0;
 };
 

@@ -43,8 +43,17 @@ struct TrainingMetric {
   bool greater_is_better = false;
 };
 
+// A step behind the first one of an update, where there are several. Its loss is a metric.
+struct FurtherStep {
+  std::string name;
+  Model model;
+  std::vector<TrainingPort> inputs, outputs;
+  int64_t every = 1;  // it runs in every so-manieth update, the first one included
+};
+
 struct TrainingModel {
   Model step, evaluate;
+  std::vector<FurtherStep> further;
   std::vector<TrainingPort> step_inputs, step_outputs, evaluate_inputs, evaluate_outputs;
   std::vector<TrainingField> fields;
   std::vector<TrainingState> states;

@@ -13,6 +13,7 @@ namespace {
 
 using Json = JsonValue::Kind;
 constexpr const char* meta_domain = "metac";
+constexpr const char* training_domain = "ai.onnx.preview.training";
 
 std::map<std::string, int64_t> opsets_of_json(JsonFields& fields) {
   std::map<std::string, int64_t> opsets;
@@ -121,6 +122,25 @@ Value value_of_json(const JsonDocument& document, const JsonValue& value, const 
   return out;
 }
 
+// {"op": "grad", "of": "y", "inputs": ["a", "b"], "outputs": ["dy/da", "dy/db"]}: ONNX's Gradient, which names its inputs twice.
+static Node gradient_of_json(JsonFields& fields, Node node) {
+  node.op_type = "Gradient";
+  node.domain = training_domain;
+  node.name = fields.string("name");
+  node.inputs = fields.strings("inputs");
+  node.outputs = fields.strings("outputs");
+  node.doc = fields.string("doc");
+  node.line = fields.document().line(fields.object().offset);
+  Attribute& xs = node.attributes["xs"];
+  xs.kind = Attribute::Kind::strings;
+  xs.strings = node.inputs;
+  Attribute& y = node.attributes["y"];
+  y.kind = Attribute::Kind::string;
+  y.string = expect_string(fields.document(), fields.required("of"), "\"of\"");
+  fields.finish();
+  return node;
+}
+
 Node node_of_json(const JsonSource& source, const JsonValue& value) {
   const JsonDocument& document = source.document;
   JsonFields fields(document, value, "a node");
@@ -131,6 +151,7 @@ Node node_of_json(const JsonSource& source, const JsonValue& value) {
   node.domain = fields.string("domain");
   if (node.domain == "ai.onnx") node.domain = "";
   if (!states_domain && find_operator(meta_domain, node.op_type)) node.domain = meta_domain;
+  if (!states_domain && node.op_type == "grad") return gradient_of_json(fields, std::move(node));
   node.name = fields.string("name");
   node.overload = fields.string("overload");
   node.inputs = fields.strings("inputs");
@@ -214,7 +235,8 @@ Model read_json_model(std::string_view text, const std::string& path) {
   for (const JsonValue& function : fields.array("functions")) model.functions.push_back(function_of_json(source, function));
   model.graph = graph_of_json(source, fields);
   fields.finish();
-  if (uses_domain(model.graph.nodes, meta_domain)) model.opset_imports.emplace(meta_domain, 1);
+  for (const char* domain : {meta_domain, training_domain})
+    if (uses_domain(model.graph.nodes, domain)) model.opset_imports.emplace(domain, 1);
   if (!model.opset_imports.count("")) {
     if (uses_domain(model.graph.nodes, ""))
       document.refuse(document.root().offset, "the document uses ONNX operators but states no \"opset\"");

@@ -15,11 +15,21 @@ namespace metac::train {
 struct RunningSums {
   double loss = 0;
   std::vector<double> metrics;
+  std::vector<int64_t> metric_calls;  // a step that runs in some updates alone has its loss in fewer calls
   int64_t calls = 0;
+  void resize(size_t count) {
+    metrics.resize(count);
+    metric_calls.resize(count);
+  }
+  void add(size_t metric, double value) {
+    metrics[metric] += value;
+    ++metric_calls[metric];
+  }
   void clear() {
     loss = 0;
     calls = 0;
     for (double& m : metrics) m = 0;
+    for (int64_t& m : metric_calls) m = 0;
   }
 };
 
@@ -62,9 +72,9 @@ void visit(Position& p, size_t metrics, Integer integer, Real real) {
   for (const bool whole : {false, true}) {
     RunningSums& sums = whole ? p.whole_epoch : p.interval;
     const std::string prefix = whole ? "epoch " : "interval ";
-    sums.metrics.resize(metrics);
+    sums.resize(metrics);
     integer(prefix + "calls", sums.calls), real(prefix + "loss", sums.loss);
-    for (size_t m = 0; m < metrics; ++m) real(prefix + "metric " + std::to_string(m), sums.metrics[m]);
+    for (size_t m = 0; m < metrics; ++m) real(prefix + "metric " + std::to_string(m), sums.metrics[m]), integer(prefix + "metric calls " + std::to_string(m), sums.metric_calls[m]);
   }
 }
 

@@ -36,12 +36,8 @@ class StateSet {
  public:
   explicit StateSet(const TrainTables& tables) : tables_(tables), values_(static_cast<size_t>(tables.state_count)) {
     for (int32_t s = 0; s < tables.state_count; ++s) reserve(&now(s), s);
-    for (int32_t o = 0; o < tables.step.output_count; ++o) {
-      const Port& port = tables.step.outputs[o];
-      if (port.source != Source::state) continue;
-      values_[static_cast<size_t>(port.index)].written = true;
-      reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
-    }
+    reserve_next(tables.step);
+    for (int32_t k = 0; k < tables.further_count; ++k) reserve_next(tables.further[k].library);
   }
 
   int32_t count() const { return tables_.state_count; }
@@ -51,9 +47,13 @@ class StateSet {
   void* next_value(int32_t s) { return values_[static_cast<size_t>(s)].next->data(); }
   bool written(int32_t s) const { return values_[static_cast<size_t>(s)].written; }
 
-  void swap() {
-    for (Value& value : values_)
-      if (value.written) value.now.swap(value.next);
+  // Behind a good step of `library`.
+  void swap(const Library& library) {
+    for (int32_t o = 0; o < library.output_count; ++o)
+      if (library.outputs[o].source == Source::state) {
+        Value& value = values_[static_cast<size_t>(library.outputs[o].index)];
+        value.now.swap(value.next);
+      }
   }
 
   // The values before the first update, from initial.bin in `folder`.
@@ -93,6 +93,14 @@ class StateSet {
     std::unique_ptr<StateBlock> now, next;
     bool written = false;
   };
+  void reserve_next(const Library& library) {
+    for (int32_t o = 0; o < library.output_count; ++o) {
+      const Port& port = library.outputs[o];
+      if (port.source != Source::state || values_[static_cast<size_t>(port.index)].written) continue;
+      values_[static_cast<size_t>(port.index)].written = true;
+      reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
+    }
+  }
   std::unique_ptr<StateBlock>& now(int32_t s) { return values_[static_cast<size_t>(s)].now; }
   void reserve(std::unique_ptr<StateBlock>* block, int32_t s) {
     *block = std::make_unique<StateBlock>(tables_.memory, byte_count(about(s)));

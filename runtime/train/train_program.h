@@ -38,7 +38,7 @@ class TrainProgram {
                    t_.optimiser, ", ", t_.settings.batch, " samples a batch", t_.settings.accumulate > 1 ? text_of(", ", t_.settings.accumulate, " batches an update") : "");
   }
   void info() const {
-    static const char* const roles[] = {"trained", "frozen", "optimiser", "average", "statistic", "counter"};
+    static const char* const roles[] = {"trained", "frozen", "optimiser", "average", "statistic", "counter", "kept"};
     std::printf("%s\nmade by %s, program %s\n%s\n\n", model_line().c_str(), t_.version, t_.program, memory_text(t_.settings).c_str());
     for (int32_t f = 0; f < t_.field_count; ++f)
       std::printf("data       %-40s %s %s, from \"%s\"\n", quoted(t_.fields[f].name).c_str(), dtype_name(t_.fields[f].dtype),

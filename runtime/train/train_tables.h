@@ -62,6 +62,7 @@ enum class StateRole : int32_t {
   average,    // exponential moving average of state `partner`: what evaluation and export take in its place
   statistic,  // running mean and variance of a normalisation: trained by running, part of the network
   counter,    // a number that a step counts on
+  kept,       // a value that one step leaves for later ones
 };
 
 // A value that outlives a step. States without a next value among the step's outputs keep theirs.
@@ -184,6 +185,12 @@ struct StateMemory {
   const char* (*reason)();    // of the last failure
 };
 
+// A step behind the first one of an update. Its loss is a metric; the last output that is one.
+struct FurtherStep {
+  Library library;
+  int64_t every;   // it runs in every so-manieth update, the first one included
+};
+
 struct TrainTables {
   const char* name;           // "net"
   const char* version;        // "metac 0.1.0"
@@ -205,6 +212,7 @@ struct TrainTables {
   const char* onnx_template;  // nullptr: none
   Inference inference;        // create null: none
   const StateMemory* memory = nullptr;  // null: states live in memory of the host
+  const FurtherStep* further = nullptr; int32_t further_count = 0;  // run behind `step`, in order, with its batch; each sees the states that those before it left
 };
 
 }  // namespace metac::train

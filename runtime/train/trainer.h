@@ -18,12 +18,15 @@ class Trainer {
   Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFolder& folder, StateSet& states, Position position, Progress& progress)
       : t_(tables), o_(options), data_(data), folder_(folder), states_(states), p_(std::move(position)), progress_(progress), log_(folder.log()),
         loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders}),
-        validation_loader_(tables, data.validation, {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders}), step_(tables.step, options.threads) {
+        validation_loader_(tables, data.validation, {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders}) {
+    stages_.push_back({&tables.step, 1, std::make_unique<LibrarySession>(tables.step, options.threads)});
+    for (int32_t k = 0; k < tables.further_count; ++k)
+      stages_.push_back({&tables.further[k].library, tables.further[k].every, std::make_unique<LibrarySession>(tables.further[k].library, options.threads)});
     if (validates()) {
       expect_batches(t_, validation_loader_);
       evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
     }
-    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->metrics.resize(static_cast<size_t>(t_.metric_count));
+    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->resize(static_cast<size_t>(t_.metric_count));
     schedule_ = t_.schedule;
     const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve
     for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate}) *rate *= t_.schedule.rate > 0 ? scale : 1;
@@ -39,7 +42,13 @@ class Trainer {
 
   // With --profile: kernels of a step by their time, on stdout.
   void print_profile() const {
-    const std::vector<LibrarySession::KernelTime> rows = step_.kernel_times();
+    std::vector<LibrarySession::KernelTime> rows;
+    for (const Stage& stage : stages_)
+      for (LibrarySession::KernelTime row : stage.session->kernel_times()) {
+        if (stages_.size() > 1) row.name = std::string(stage.library->name) + " " + row.name;
+        rows.push_back(std::move(row));
+      }
+    std::stable_sort(rows.begin(), rows.end(), [](const LibrarySession::KernelTime& a, const LibrarySession::KernelTime& b) { return a.nanoseconds > b.nanoseconds; });
     double total = 1;
     for (const auto& row : rows) total += static_cast<double>(row.nanoseconds);
     std::printf("%s\n%10s %6s %9s  kernel of a step\n", memory_text(t_.settings).c_str(), "ms/step", "share", "runs");
@@ -50,7 +59,8 @@ class Trainer {
 
   // False: interrupted; a checkpoint was written.
   bool run() {
-    if (o_.profile) step_.profile();
+    if (o_.profile)
+      for (const Stage& stage : stages_) stage.session->profile();
     log_.open(p_.log_bytes);
     begun_ = now_seconds() - p_.seconds;
     first_update_ = p_.update;
@@ -74,11 +84,19 @@ class Trainer {
   bool reached() const { return p_.updates > 0 && p_.update >= p_.updates; }
   bool over() const { return p_.finished || p_.epoch >= p_.epochs || reached(); }
 
-  CallScalars scalars() const {
+  // A step of an update: the library, and in which updates it runs.
+  struct Stage {
+    const Library* library;
+    int64_t every;
+    std::unique_ptr<LibrarySession> session;
+  };
+
+  CallScalars scalars(int64_t stage = 0) const {
+    const int64_t stages = static_cast<int64_t>(stages_.size());
     CallScalars s;
     s.learning_rate = rate_at(schedule_, p_.update, total_, static_cast<double>(batches_) / static_cast<double>(t_.settings.accumulate));
-    s.step = p_.update;
-    s.call = p_.call;
+    s.step = p_.update / stages_[static_cast<size_t>(stage)].every;  // how often it ran
+    s.call = p_.call * stages + stage;
     s.seed = p_.seed;
     s.apply = p_.micro + 1 >= t_.settings.accumulate;
     return s;
@@ -86,23 +104,25 @@ class Trainer {
 
   void one_call(const Batch& batch) {
     const CallScalars now = scalars();
-    step_.run(batch, states_, now);
-    const std::string wrong = step_.non_finite(t_);
+    std::string wrong;
+    LibrarySession* at_fault = nullptr;
+    for (size_t k = 0; k < stages_.size() && wrong.empty(); ++k) {
+      if (p_.update % stages_[k].every != 0) continue;
+      at_fault = stages_[k].session.get();
+      at_fault->run(batch, states_, scalars(static_cast<int64_t>(k)));
+      wrong = at_fault->non_finite(t_);
+      if (wrong.empty()) states_.swap(*stages_[k].library);
+    }
     ++calls_;
+    if (!wrong.empty()) {
+      ++p_.call;
+      ++p_.batch;
+      return leave_out(batch, wrong, now, *at_fault);
+    }
+    p_.skipped_in_a_row = 0;
+    add_results();
     ++p_.call;
     ++p_.batch;
-    if (!wrong.empty()) return leave_out(batch, wrong, now);
-    states_.swap();
-    p_.skipped_in_a_row = 0;
-    const double loss = step_.result(Source::loss, 0).at(0);
-    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) {
-      sums->loss += loss;
-      ++sums->calls;
-    }
-    for (int32_t m = 0; m < t_.metric_count; ++m) {
-      const std::vector<double> value = step_.result(Source::metric, m);
-      for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->metrics[static_cast<size_t>(m)] += value.empty() ? 0 : value[0];
-    }
     if (now.apply) {
       p_.micro = 0;
       ++p_.update;
@@ -114,10 +134,27 @@ class Trainer {
     if (progress_.due(time)) show(time);
   }
 
-  // The states are as before the call: only the batch is lost, and with accumulation the next one takes its place.
-  void leave_out(const Batch& batch, const std::string& wrong, const CallScalars& now) {
+  // What the steps of this call gave, before the position moves on.
+  void add_results() {
+    const double loss = stages_[0].session->result(Source::loss, 0).at(0);
+    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) {
+      sums->loss += loss;
+      ++sums->calls;
+    }
+    for (const Stage& stage : stages_) {
+      if (p_.update % stage.every != 0) continue;
+      for (int32_t m = 0; m < t_.metric_count; ++m) {
+        const std::vector<double> value = stage.session->result(Source::metric, m);
+        if (value.empty()) continue;
+        for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->add(static_cast<size_t>(m), value[0]);
+      }
+    }
+  }
+
+  // The states are as before the step that went wrong: only the batch is lost, and with accumulation the next one takes its place.
+  void leave_out(const Batch& batch, const std::string& wrong, const CallScalars& now, LibrarySession& at_fault) {
     std::string reason = in_data(batch);
-    if (reason.empty()) reason = step_.first_non_finite_kernel();
+    if (reason.empty()) reason = at_fault.first_non_finite_kernel();
     const std::string place = text_of("update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch, ", learning rate ", now.learning_rate, ")");
     const std::string message = wrong + " at " + place + (reason.empty() ? "" : ": " + reason);
     const NonFinite policy = o_.non_finite.value_or(t_.settings.non_finite);
@@ -145,14 +182,15 @@ class Trainer {
   }
 
   double train_metric(const RunningSums& sums, int32_t m) const {
-    return aggregated(t_.metrics[m].aggregate, sums.metrics[static_cast<size_t>(m)] / static_cast<double>(std::max<int64_t>(1, sums.calls)));
+    return aggregated(t_.metrics[m].aggregate, sums.metrics[static_cast<size_t>(m)] / static_cast<double>(std::max<int64_t>(1, sums.metric_calls[static_cast<size_t>(m)])));
   }
   static double mean_loss(const RunningSums& sums) { return sums.loss / static_cast<double>(std::max<int64_t>(1, sums.calls)); }
 
   void log_interval(double rate) {
     LogLine line("train");
     line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.interval));
-    for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, train_metric(p_.interval, m));
+    for (int32_t m = 0; m < t_.metric_count; ++m)
+      if (p_.interval.metric_calls[static_cast<size_t>(m)] > 0) line.add(t_.metrics[m].name, train_metric(p_.interval, m));
     line.add("rate", rate).add("seconds", std::round((now_seconds() - begun_) * 1000) / 1000);
     log_.write(line);
     p_.interval.clear();
@@ -247,7 +285,7 @@ class Trainer {
   Progress& progress_;
   RunLog log_;
   BatchLoader loader_, validation_loader_;
-  LibrarySession step_;
+  std::vector<Stage> stages_;
   std::unique_ptr<LibrarySession> evaluation_;
   Schedule schedule_{};
   int64_t batches_ = 0, total_ = 0, first_update_ = 0, saved_ = -1, calls_ = 0;

@@ -141,6 +141,25 @@ class Checks:
         said = command(program, "--data", self.work, "--out", self.work / "linear-few", status=1)
         expect("5 samples to evaluate, fewer than a batch of 8" in said, said)
 
+    def several_steps_resume_bit_by_bit(self):
+        """WGAN-GP, whose generator learns in every fifth update: broken off after seven, beside a run without a break; the generator's library takes what came out."""
+        folder = self.work / "wgan"
+        command(sys.executable, ROOT / "models/gan/build.py", "wgan_gp", folder, "--size", 16, "--channels", 1, "--batch", 4, "--samples", 60)
+        program = self.compile(folder / "generator.json", folder / "recipe.json", "wgan-out", "wgan")
+        command(program, "--data", folder, "--out", self.work / "wgan-whole", "--epochs", 1, "--threads", 1)
+        command(program, "--data", folder, "--out", self.work / "wgan-broken", "--epochs", 1, "--updates", 7)
+        command(program, "--data", folder, "--out", self.work / "wgan-broken", "--epochs", 1, "--updates", 15, "--resume")
+        whole, broken = self.work / "wgan-whole", self.work / "wgan-broken"
+        lines = [line for line in log_of(whole) if line["event"] == "train"]
+        expect([line["update"] for line in lines if "generator loss" in line] == [1, 6, 11] and all("loss" in line for line in lines), f"{lines}")
+        expect(lines == [line for line in log_of(broken) if line["event"] == "train"], "another log after a break")
+        expect((whole / "wgan.safetensors").read_bytes() == (broken / "wgan.safetensors").read_bytes(), "other bits after a break")
+        before = json.loads((folder / "generator.json").read_text())["parameters"]
+        after = parameters(whole / "wgan.onnx")
+        expect(sorted(after) == sorted(p["name"] for p in before) and np.isfinite(after["conv1.weight"]).all(), "the trained generator has other parameters")
+        images = command(self.work / "wgan-out/bin/wgan_run", "--weights", whole / "wgan.weights", "--input", "random", "--shape", "noise=2x100")
+        expect("2x1x16x16" in images, images)
+
     def time_of_kernels_is_told(self):
         said = command(self.train, "--data", DIGITS, "--out", self.work / "profile", "--updates", 3, "--quiet", "--profile").splitlines()
         expect(said[0].startswith("memory: a step takes "), said[0])

@@ -1,4 +1,4 @@
-"""Runs the networks of networks.py with PyTorch's operators, and trains them with PyTorch's optimisers."""
+"""Runs networks of the JSON IR, those of networks.py and of models/gan, with PyTorch's operators, and trains them with PyTorch's optimisers."""
 import torch
 import torch.nn.functional as F
 
@@ -34,6 +34,9 @@ OPERATORS = {
     "AveragePool": lambda a, x: F.avg_pool2d(x, a["kernel_shape"], a["strides"]),
     "MaxPool": lambda a, x: F.max_pool2d(x, a["kernel_shape"], a["strides"], a["pads"][0]),
     "BatchNormalization": lambda a, x, w, b, m, v: F.batch_norm(x, m, v, w, b, True, 1 - a["momentum"], a["epsilon"]),
+    "LeakyRelu": lambda a, x: F.leaky_relu(x, a["alpha"]),
+    "Resize": lambda a, x, _, scales: F.interpolate(x, scale_factor=tuple(scales[2:].tolist()), mode="nearest"),
+    "InstanceNormalization": lambda a, x, w, b: F.instance_norm(x, None, None, w, b, eps=a["epsilon"]),
     "LayerNormalization": lambda a, x, w, b: F.layer_norm(x, w.shape, w, b, a["epsilon"]),
     "LSTM": lambda a, x, w, r, b: _lstm(x, w, r, b, a["hidden_size"]),
 }

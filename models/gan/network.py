@@ -1,0 +1,99 @@
+"""Networks of the JSON IR with random weights, and the generators and discriminators that build.py puts together."""
+import base64
+import zlib
+
+import numpy as np
+
+
+class Network:
+    """Nodes and weights; every weight is drawn by a generator that its name seeds."""
+
+    def __init__(self, name):
+        self.name, self.inputs, self.nodes, self.weights, self.count = name, [], [], {}, 0
+
+    def input(self, name, *shape):
+        self.inputs.append({"name": name, "dtype": "float32", "shape": ["N", *shape]})
+        return name
+
+    def weight(self, name, *shape, mean=0.0, deviation=0.0):
+        random = np.random.default_rng(zlib.crc32(f"{self.name}/{name}".encode()))
+        self.weights[name] = (mean + deviation * random.standard_normal(shape)).astype(np.float32)
+        return name
+
+    def node(self, op, inputs, **attributes):
+        self.count += 1
+        self.nodes.append({"op": op, "inputs": inputs, "outputs": [f"v{self.count}"], "attributes": attributes})
+        return f"v{self.count}"
+
+    def linear(self, x, name, inputs, outputs):
+        return self.node("Gemm", [x, self.weight(name + ".weight", outputs, inputs, deviation=0.02), self.weight(name + ".bias", outputs)], transB=1)
+
+    def convolution(self, x, name, inputs, outputs, size=3, stride=1, pad=1, bias=True):
+        operands = [x, self.weight(name + ".weight", outputs, inputs, size, size, deviation=0.02)] + ([self.weight(name + ".bias", outputs)] if bias else [])
+        return self.node("Conv", operands, kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4)
+
+    def batch_norm(self, x, name, channels):
+        operands = [self.weight(name + ".weight", channels, mean=1.0, deviation=0.02), self.weight(name + ".bias", channels), self.weight(name + ".running_mean", channels),
+                    self.weight(name + ".running_var", channels, mean=1.0)]
+        return self.node("BatchNormalization", [x, *operands], epsilon=1e-5, momentum=0.9)
+
+    def instance_norm(self, x, name, channels):
+        return self.node("InstanceNormalization", [x, self.weight(name + ".weight", channels, mean=1.0), self.weight(name + ".bias", channels)], epsilon=1e-5)
+
+    def leaky(self, x):
+        return self.node("LeakyRelu", [x], alpha=0.2)
+
+    def twice_as_large(self, x):
+        self.weights["twice"] = np.array([1, 1, 2, 2], np.float32)
+        return self.node("Resize", [x, "", "twice"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+    def document(self, output):
+        parameters = [{"name": n, "dtype": str(v.dtype), "shape": list(v.shape), "base64": base64.b64encode(np.ascontiguousarray(v).tobytes()).decode()} for n, v in self.weights.items()]
+        return {"metac_ir": 1, "opset": 17, "name": self.name, "inputs": self.inputs, "parameters": parameters, "nodes": self.nodes, "outputs": [output]}
+
+
+def generator(size, channels, noise):
+    """Noise to images by two enlargements: the generator of DCGAN as it is commonly written, after A. Radford et al., arXiv:1511.06434."""
+    n, start = Network("generator"), size // 4
+    n.weights["start"] = np.array([-1, 128, start, start], np.int64)
+    x = n.node("Reshape", [n.linear(n.input("noise", noise), "project", noise, 128 * start * start), "start"])
+    x = n.batch_norm(x, "norm0", 128)
+    x = n.leaky(n.batch_norm(n.convolution(n.twice_as_large(x), "conv1", 128, 128), "norm1", 128))
+    x = n.leaky(n.batch_norm(n.convolution(n.twice_as_large(x), "conv2", 128, 64), "norm2", 64))
+    return n.document(n.node("Tanh", [n.convolution(x, "conv3", 64, channels)]))
+
+
+def discriminator(size, channels, normalised=True):
+    """Images to scores (logits) by four strided convolutions."""
+    n = Network("discriminator")
+    x, width = n.input("image", channels, size, size), channels
+    for k, outputs in enumerate([16, 32, 64, 128]):
+        x = n.leaky(n.convolution(x, f"conv{k}", width, outputs, stride=2))
+        x, width = n.batch_norm(x, f"norm{k}", outputs) if normalised and k else x, outputs
+    return n.document(n.linear(n.node("Flatten", [x]), "score", 128 * (size // 16) ** 2, 1))
+
+
+def translator(name, size, channels, blocks):
+    """Images to images: the generator of CycleGAN, J.-Y. Zhu et al., arXiv:1703.10593, with zeros where it reflects."""
+    n = Network(name)
+
+    def unit(x, at, inputs, outputs, extent=3, stride=1, active=True):
+        x = n.instance_norm(n.convolution(x, at, inputs, outputs, extent, stride, extent // 2), at + ".norm", outputs)
+        return n.node("Relu", [x]) if active else x
+
+    x = unit(n.input("image", channels, size, size), "in", channels, 64, 7)
+    x = unit(unit(x, "down0", 64, 128, stride=2), "down1", 128, 256, stride=2)
+    for k in range(blocks):
+        x = n.node("Add", [x, unit(unit(x, f"block{k}.0", 256, 256), f"block{k}.1", 256, 256, active=False)])
+    x = unit(n.twice_as_large(x), "up0", 256, 128)
+    x = unit(n.twice_as_large(x), "up1", 128, 64)
+    return n.document(n.node("Tanh", [n.convolution(x, "out", 64, channels, 7, 1, 3)]))
+
+
+def patch_discriminator(name, size, channels):
+    """Images to a score for every patch."""
+    n = Network(name)
+    x, width = n.leaky(n.convolution(n.input("image", channels, size, size), "conv0", channels, 64, 4, 2)), 64
+    for k, outputs in enumerate([128, 256, 512], 1):
+        x, width = n.leaky(n.instance_norm(n.convolution(x, f"conv{k}", width, outputs, 4, 2), f"norm{k}", outputs)), outputs
+    return n.document(n.convolution(x, "score", width, 1, 3))
