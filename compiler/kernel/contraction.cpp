@@ -10,7 +10,7 @@
 
 namespace metac {
 
-static void conjuncts(Expr e, std::vector<Expr>& out) {
+void conjuncts(Expr e, std::vector<Expr>& out) {
   if (e->kind == ExprKind::call && e->fn == Fn::logical_and) {
     conjuncts(e->args[0], out);
     conjuncts(e->args[1], out);

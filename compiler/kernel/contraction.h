@@ -27,6 +27,8 @@ std::optional<Contraction> match_contraction(const Definition& d);
 // The same, whatever the epilogue does: for schedules that give it a nest of its own.
 std::optional<Contraction> match_products(const Definition& d);
 std::optional<Contraction> match_sum_of_products(const Definition& d);  // of float32
+// Appends the conditions that all must hold for `e` to.
+void conjuncts(Expr e, std::vector<Expr>& out);
 // Which index of a load of words is the axis along which a word's elements are neighbours; -1: no index uses it.
 int word_position(Expr load, int word_axis);
 // Does the value depend on where in the output it stands (a causal mask), other than through what it loads?

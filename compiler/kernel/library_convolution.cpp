@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/kernel/contraction.h"
 #include "compiler/kernel/loop_transforms.h"
 
 namespace metac {
@@ -73,15 +74,6 @@ class ConvolutionMatcher {
     for (size_t k = 0; k < arguments_.size(); ++k)
       if (arguments_[k].var->id == var) return static_cast<int>(k);
     return -1;
-  }
-
-  static void conjuncts(Expr e, std::vector<Expr>& out) {
-    if (e->kind == ExprKind::call && e->fn == Fn::logical_and) {
-      conjuncts(e->args[0], out);
-      conjuncts(e->args[1], out);
-    } else {
-      out.push_back(e);
-    }
   }
 
   // A condition that says no more than that the window lies within the data: what lies outside counts as zero.

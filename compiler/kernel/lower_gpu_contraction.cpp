@@ -8,6 +8,7 @@
 // a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
 #include <algorithm>
 
+#include "compiler/kernel/contraction.h"
 #include "compiler/kernel/library_product.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu.h"
@@ -61,15 +62,6 @@ class GpuContraction : private StageLowering {
     return n;
   }
   static int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
-
-  static void conjuncts(Expr e, std::vector<Expr>& out) {
-    if (e->kind == ExprKind::call && e->fn == Fn::logical_and) {
-      conjuncts(e->args[0], out);
-      conjuncts(e->args[1], out);
-    } else {
-      out.push_back(e);
-    }
-  }
 
   // The body is a product, perhaps under a condition outside of which it is zero: then each part of the condition goes to
   // the factors that it can be told from.

@@ -13,13 +13,14 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
 import numpy as np
 
+from compare_each import compare_each
 from networks import NETWORKS
 
+why = None
 try:
     import torch
     import torch_reference
@@ -89,22 +90,7 @@ def main():
     arguments = parser.parse_args()
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     names = [n for n in RUNS if re.search(arguments.only, n)]
-    if torch is None:
-        print(f"skipped: PyTorch is not installed ({why})")
-        print(f"0 passed, 0 failed, {len(names)} skipped")
-        return 0
-    torch.set_num_threads(2)
-    failed = 0
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                good, text = run(name, arguments, pathlib.Path(folder))
-            except subprocess.CalledProcessError as error:
-                good, text = False, str(error)
-        failed += not good
-        print(f"{'passed' if good else 'FAILED'} {name}: {text}", flush=True)
-    print(f"{len(names) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+    return compare_each(names, lambda name, folder: run(name, arguments, folder), torch, why)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
@@ -21,6 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "models/gan"))
 import build  # noqa: E402
 
+from compare_each import compare_each  # noqa: E402
+
+why = None
 try:
     import torch
     import torch_gans
@@ -84,22 +86,7 @@ def main():
     arguments = parser.parse_args()
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     names = [n for n in build.PROGRAMS if re.search(arguments.only, n)]
-    if torch is None:
-        print(f"skipped: PyTorch is not installed ({why})")
-        print(f"0 passed, 0 failed, {len(names)} skipped")
-        return 0
-    torch.set_num_threads(2)
-    failed = 0
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                good, text = compare(name, arguments, pathlib.Path(folder))
-            except subprocess.CalledProcessError as error:
-                good, text = False, str(error)
-        failed += not good
-        print(f"{'passed' if good else 'FAILED'} {name}: {text}", flush=True)
-    print(f"{len(names) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+    return compare_each(names, lambda name, folder: compare(name, arguments, folder), torch, why)
 
 
 if __name__ == "__main__":
