@@ -77,8 +77,8 @@ void ensure_stack() {
 int main(int argc, char** argv) {
   using namespace metac;
   ensure_stack();
-  watch_for_interrupts();
   try {
+    watch_for_interrupts();
     return run(argc, argv);
   } catch (const UsageError& error) {
     std::fprintf(stderr, "metac: %s\n", error.what());

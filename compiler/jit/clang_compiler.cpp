@@ -8,16 +8,20 @@
 #include <clang/Frontend/TextDiagnosticPrinter.h>
 #include <clang/Lex/PreprocessorOptions.h>
 #include <llvm/IR/LLVMContext.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/jit/device_headers.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
+#include "compiler/support/unfinished_folders.h"
 
 namespace metac {
 
@@ -48,9 +52,17 @@ std::string compiler_identity(const CpuTarget& cpu) {
 
 namespace {
 
+// LLVM's own allocations fail where nothing can be unwound; without a handler they abort.
+void end_without_memory(void*, const char*, bool) {
+  remove_unfinished_folders();
+  std::fputs("metac: out of memory\n", stderr);
+  std::_Exit(1);
+}
+
 void initialise_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
+    llvm::install_bad_alloc_error_handler(end_without_memory);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -74,24 +86,30 @@ std::string compile_object(const std::string& source, const CpuTarget& cpu) {
   initialise_llvm();
   std::string messages;
   llvm::raw_string_ostream message_stream(messages);
-  clang::CompilerInstance compiler;
+  auto context = std::make_unique<llvm::LLVMContext>();
+  auto compiler = std::make_unique<clang::CompilerInstance>();
+  auto action = std::make_unique<clang::EmitObjAction>(context.get());
   auto files = virtual_files(source);
-  compiler.createDiagnostics(new clang::TextDiagnosticPrinter(message_stream, new clang::DiagnosticOptions), true);
+  compiler->createDiagnostics(new clang::TextDiagnosticPrinter(message_stream, new clang::DiagnosticOptions), true);
 
   std::vector<std::string> arguments = compile_arguments(cpu);
   arguments.push_back("kernels.cpp");
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-  bool good = clang::CompilerInvocation::CreateFromArgs(compiler.getInvocation(), pointers, compiler.getDiagnostics(), "metac");
-  compiler.getFrontendOpts().DisableFree = false;
-  compiler.setVerboseOutputStream(llvm::nulls());  // "1 error generated."
-  compiler.createFileManager(files);
+  bool good = clang::CompilerInvocation::CreateFromArgs(compiler->getInvocation(), pointers, compiler->getDiagnostics(), "metac");
+  compiler->getFrontendOpts().DisableFree = false;
+  compiler->setVerboseOutputStream(llvm::nulls());  // "1 error generated."
+  compiler->createFileManager(files);
 
   llvm::SmallVector<char, 0> object;
-  compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
-  llvm::LLVMContext context;
-  clang::EmitObjAction action(&context);
-  good = good && compiler.ExecuteAction(action) && !object.empty();
+  compiler->setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
+  try {
+    good = good && compiler->ExecuteAction(*action) && !object.empty();
+  } catch (const std::bad_alloc&) {
+    // Clang is built without exceptions: nothing of it was unwound, and its destructors would meet what is half made.
+    action.release(), compiler.release(), context.release();
+    throw;
+  }
   if (!good && source.find(users_code_mark) != std::string::npos) fail("the C++ of an operator code does not compile: ", message_stream.str());
   if (!good) throw KernelCompileError("a generated kernel does not compile: " + message_stream.str());
   return std::string(object.begin(), object.end());
