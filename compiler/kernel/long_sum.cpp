@@ -1,13 +1,14 @@
 #include "compiler/kernel/long_sum.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace metac {
 namespace {
 
 int64_t product(const std::vector<int64_t>& factors, size_t from = 0) {
-  return std::accumulate(factors.begin() + static_cast<int64_t>(std::min(from, factors.size())), factors.end(), int64_t{1}, std::multiplies<>());
+  return std::accumulate(factors.begin() + static_cast<int64_t>(from), factors.end(), int64_t{1}, std::multiplies<>());
 }
 
 // The longest chunk whose rows take no more than `bytes`; false: there is none, or one chunk is all.
@@ -28,7 +29,7 @@ bool cut_steps(LongSumPlan& plan, const std::vector<int64_t>& steps, int64_t row
 
 std::optional<LongSumPlan> plan_long_sum(const LongSum& sum, int64_t cache_bytes) {
   constexpr int64_t least_shares = 8;   // to be shared out among threads
-  constexpr double line = 64;
+  constexpr int64_t line = 64;
   const int64_t steps = product(sum.steps), tiles = product(sum.points);
   const double panels = static_cast<double>(steps * sum.panels * sum.panel_row_bytes), points = static_cast<double>(steps * tiles * sum.tile_points * 4);
   if (sum.outside * tiles * sum.panels < least_shares || std::min(panels, points) < 0.75 * static_cast<double>(cache_bytes)) return std::nullopt;
@@ -47,7 +48,7 @@ std::optional<LongSumPlan> plan_long_sum(const LongSum& sum, int64_t cache_bytes
         LongSumPlan plan;
         plan.block = {level, inner == extent ? 0 : inner};
         plan.groups = groups;
-        const int64_t row = (sum.panels / groups) * sum.panel_row_bytes + std::max<int64_t>(inside * sum.tile_points * 4, static_cast<int64_t>(line));
+        const int64_t row = (sum.panels / groups) * sum.panel_row_bytes + std::max(inside * sum.tile_points * 4, line);
         const double traffic = points * static_cast<double>(groups) + panels * static_cast<double>(blocks);
         if ((best && traffic >= least) || !cut_steps(plan, sum.steps, row, cache_bytes / 4)) continue;
         best = plan;

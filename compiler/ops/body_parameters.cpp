@@ -1,9 +1,9 @@
 #include "compiler/ops/body_parameters.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
+#include "compiler/ops/rename_values.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -16,13 +16,11 @@ class Mover {
   explicit Mover(const Model& model) : model_(model) { note_names(model_.graph, 0); }
 
   Model run() {
-    for (Node& node : model_.graph.nodes) visit(node, {}, 0);
+    for (Node& node : model_.graph.nodes) visit(node, 0);
     return std::move(model_);
   }
 
  private:
-  using Names = std::map<std::string, std::string>;  // as it was -> as it is now
-
   void note_names(const ModelGraph& graph, int depth) {
     for (const Value& v : graph.inputs) names_.insert(v.name);
     for (const Node& node : graph.nodes) {
@@ -37,25 +35,21 @@ class Mover {
   }
 
   // Deeper than any model may nest nothing is moved: lowering refuses it.
-  void visit(Node& node, const Names& renamed, int depth) {
-    for (std::string& input : node.inputs)
-      if (auto found = renamed.find(input); found != renamed.end()) input = found->second;
+  void visit(Node& node, int depth) {
     if (depth == deepest) return;
     for (auto& [name, attribute] : node.attributes)
       for (std::shared_ptr<ModelGraph>& body : attribute.graphs)
         if (body) {
           body = std::make_shared<ModelGraph>(*body);
-          visit(*body, renamed, depth + 1);
+          move_out(*body);
+          for (Node& inner : body->nodes) visit(inner, depth + 1);
         }
   }
 
-  void visit(ModelGraph& body, Names renamed, int depth) {
-    for (const Value& v : body.inputs) renamed.erase(v.name);
-    for (const Initializer& i : body.initializers) renamed.erase(i.name);
-    for (const Node& node : body.nodes)
-      for (const std::string& output : node.outputs) renamed.erase(output);
+  void move_out(ModelGraph& body) {
     auto has = [](const std::vector<Value>& values, const std::string& name) { return std::any_of(values.begin(), values.end(), [&](const Value& v) { return v.name == name; }); };
     std::vector<Initializer> kept;
+    ValueNames renamed;
     for (Initializer& i : body.initializers) {
       if (!is_float(i.tensor.dtype) || has(body.inputs, i.name) || has(body.outputs, i.name)) {
         kept.push_back(std::move(i));
@@ -67,9 +61,7 @@ class Mover {
       model_.graph.initializers.push_back({name, std::move(i.tensor)});
     }
     body.initializers = std::move(kept);
-    for (Node& node : body.nodes) visit(node, renamed, depth);
-    for (Value& output : body.outputs)
-      if (auto found = renamed.find(output.name); found != renamed.end()) output.name = found->second;
+    if (!renamed.empty()) rename_values(body, std::move(renamed));
   }
 
   Model model_;

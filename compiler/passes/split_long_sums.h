@@ -2,7 +2,6 @@
 // reads its own images once and keeps its sums in the cache, where shares of the result would each read all images. The number of
 // parts depends on shapes alone, so that the bits do not depend on the threads.
 #pragma once
-#include <functional>
 #include <optional>
 
 #include "compiler/kernel/definition.h"

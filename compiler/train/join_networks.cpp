@@ -1,74 +1,13 @@
 #include "compiler/train/join_networks.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "compiler/ops/rename_values.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/node_writer.h"
 
 namespace metac {
 namespace {
-
-using Names = std::map<std::string, std::string>;
-
-bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-// Expressions of meta-operators may call operands by their names, which a copy does not have: "@k" means the same.
-std::string by_position(const std::string& text, const std::vector<std::string>& operands) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    if (!in_name(text[at])) {
-      out += text[at++];
-      continue;
-    }
-    const size_t begin = at;
-    while (at < text.size() && in_name(text[at])) ++at;
-    const std::string word = text.substr(begin, at - begin);
-    const bool is_counted = begin > 0 && (text[begin - 1] == '@' || text[begin - 1] == '.');  // "@1", "x.shape"
-    const auto found = std::find(operands.begin(), operands.end(), word);
-    out += is_counted || found == operands.end() || std::isdigit(static_cast<unsigned char>(word[0])) ? word : concat("@", found - operands.begin());
-  }
-  return out;
-}
-
-void rename(const Names& names, std::string& name) {
-  if (auto found = names.find(name); found != names.end()) name = found->second;
-}
-
-void rename_inside(ModelGraph& body, Names names, int depth);
-
-// What the node reads, in its bodies too; its outputs where `names` has them.
-void rename(Node& node, const Names& names, int depth) {
-  if (node.domain == "metac")
-    for (auto& [name, attribute] : node.attributes)
-      if (name != "dtype" && name != "reduce" && name != "cpu" && name != "grad" && name != "tangent") {
-        attribute.string = by_position(attribute.string, node.inputs);
-        for (std::string& text : attribute.strings) text = by_position(text, node.inputs);
-      }
-  if (node.domain == "ai.onnx.preview.training" && node.op_type == "Gradient")
-    for (auto& [name, attribute] : node.attributes) {
-      rename(names, attribute.string);
-      for (std::string& value : attribute.strings) rename(names, value);
-    }
-  for (std::string& input : node.inputs) rename(names, input);
-  for (std::string& output : node.outputs) rename(names, output);
-  if (depth > 100) return;  // deeper than any model may nest: lowering refuses it
-  for (auto& [name, attribute] : node.attributes)
-    for (std::shared_ptr<ModelGraph>& body : attribute.graphs)
-      if (body) {
-        body = std::make_shared<ModelGraph>(*body);
-        rename_inside(*body, names, depth + 1);
-      }
-}
-
-void rename_inside(ModelGraph& body, Names names, int depth) {
-  for (const Value& v : body.inputs) names.erase(v.name);
-  for (const Initializer& i : body.initializers) names.erase(i.name);
-  for (const Node& node : body.nodes)
-    for (const std::string& output : node.outputs) names.erase(output);
-  for (Node& node : body.nodes) rename(node, names, depth);
-  for (Value& output : body.outputs) rename(names, output.name);
-}
 
 class Joiner {
  public:
@@ -97,7 +36,7 @@ class Joiner {
     const int number = ++calls_[node.op_type];
     if (number == 1) take(node, network);
     const std::string prefix = concat(node.op_type, ".", number, "/");
-    Names names;
+    ValueNames names;
     for (const Initializer& i : graph.initializers) names[i.name] = parameter_name(node.op_type, i.name);
     size_t inputs = 0;
     for (const Value& input : graph.inputs) {
@@ -112,14 +51,14 @@ class Joiner {
         if (!output.empty()) names[output] = prefix + output;
     for (const Node& inner : graph.nodes) {
       Node copy = inner;
-      rename(copy, names, 0);
+      rename_values(copy, names);
       if (!copy.name.empty()) copy.name = prefix + copy.name;
       out_.graph.nodes.push_back(std::move(copy));
     }
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k].empty()) continue;
       std::string from = graph.outputs[k].name;
-      rename(names, from);
+      rename_value(names, from);
       out_.opset_imports.emplace("metac", 1);
       Node same;
       same.domain = "metac";

@@ -57,7 +57,8 @@ TEST(TrainingStep, GradientsAreCentralDifferences) {
   expect_central_differences(training, batch_of_six());
 }
 
-// A Loop whose body has a parameter, and in it an If whose branches have one each under the same name: all three train.
+// A Loop whose body has a parameter, and in it an If whose branches have one each under the same name, one read by name in an
+// expression: all three train.
 TEST(TrainingStep, ParametersOfBodiesTrain) {
   const std::string bodies = R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 4]}],
     "parameters": [{"name": "trips", "dtype": "int64", "shape": [], "data": 3}, {"name": "going", "dtype": "bool", "shape": [], "data": true}],
@@ -70,7 +71,7 @@ TEST(TrainingStep, ParametersOfBodiesTrain) {
                   "then_branch": {"type": "graph", "parameters": [{"name": "w", "dtype": "float64", "shape": [4], "data": [0.5, 1, 1.5, 2]}],
                                   "nodes": [{"op": "Mul", "inputs": ["a", "w"], "outputs": ["t"]}], "outputs": ["t"]},
                   "else_branch": {"type": "graph", "parameters": [{"name": "w", "dtype": "float64", "shape": [4], "data": [0.3, -0.3, 0.2, 0.1]}],
-                                  "nodes": [{"op": "Add", "inputs": ["a", "w"], "outputs": ["e"]}], "outputs": ["e"]}}},
+                                  "nodes": [{"op": "elementwise", "inputs": ["a", "w"], "outputs": ["e"], "body": "a + w"}], "outputs": ["e"]}}},
                 {"op": "Tanh", "inputs": ["b"], "outputs": ["h_out"]}],
       "outputs": ["on_out", "h_out"]}}}],
     "outputs": ["h"]})json";
