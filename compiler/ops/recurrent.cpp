@@ -50,6 +50,7 @@ struct TimeSteps {
   Dim steps, batch;
   Var* lengths = nullptr;  // int32 [B], or null: all run to the end
   bool reverse = false;
+  bool zero_when_ended = false;  // as in RecurrentOperands
 
   // The time that step `step` of batch element `b` reads and writes; lengths are operand `operand` of the op.
   Expr time(Expr step, Expr b, int operand) const {
@@ -67,7 +68,14 @@ std::pair<Var*, std::vector<Var*>> run_steps(Graph& g, const TimeSteps& s, Var* 
     std::vector<Var*> operands{inputs};
     if (s.lengths) operands.push_back(s.lengths);
     Var* now = g.reindex(operands, {s.batch, width}, {s.time(t, axis(0), 1), axis(0), axis(1)});
-    std::vector<Var*> next = step(now, states);
+    std::vector<Var*> seen = states;
+    if (s.lengths && s.zero_when_ended) {
+      DType dtype = states[0]->dtype();
+      Expr ended = cast(load(1, s.lengths->dtype(), {axis(0)}), DType::i64) < t;
+      seen[0] = g.elementwise({states[0], s.lengths}, states[0]->shape(),
+                              select(ended, constant_of(dtype, 0), load(0, dtype, identity_indices(2))));
+    }
+    std::vector<Var*> next = step(now, seen);
     if (!s.lengths) return next;
     for (size_t i = 0; i < next.size(); ++i) {  // a sequence that has ended keeps its state
       Expr running = t < cast(load(2, s.lengths->dtype(), {axis(0)}), DType::i64);
@@ -118,7 +126,7 @@ bool all_full(const Var* lengths, Dim steps) {
 }  // namespace
 
 RecurrentOperands recurrent_operands(const Lowering& n, const RecurrentCell& cell) {
-  RecurrentOperands o{n.input(0), n.input(1), n.input(2), n.optional_input(3), n.optional_input(4), {}, nullptr};
+  RecurrentOperands o{n.input(0), n.input(1), n.input(2), n.optional_input(3), n.optional_input(4), {}, nullptr, {}};
   for (int i = 0; i < cell.states; ++i) o.initial.push_back(n.optional_input(5 + static_cast<size_t>(i)));
   if (cell.states > 1) o.peepholes = n.optional_input(7);
   return o;
@@ -132,8 +140,10 @@ void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOper
   require_rank(x, 3, "X");
   require_rank(w, 3, "W");
   require_rank(r, 3, "R");
-  require_same_dtype(x, w, "X", "W");
-  require_same_dtype(x, r, "X", "R");
+  if (!operands.product) {
+    require_same_dtype(x, w, "X", "W");
+    require_same_dtype(x, r, "X", "R");
+  }
   std::string direction = n.string("direction", "forward");
   if (direction == "foward") direction = "forward";  // the default of GRU's first schema, spelt so
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
@@ -158,6 +168,7 @@ void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOper
   TimeSteps s;
   s.steps = x->shape()[0];
   s.batch = x->shape()[1];
+  s.zero_when_ended = operands.zero_when_ended;
   if (lengths) {
     require_integer(lengths, "sequence_lens");
     check(lengths, {s.batch}, "sequence_lens");
@@ -183,9 +194,13 @@ void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOper
     auto row = [&](Var* v, Expr start, Expr count) { return g.reindex({widen(g, v)}, {count}, {d, start + axis(0)}); };
     RecurrentWeights weights;
     weights.hidden = hidden;
-    weights.recurrent = g.reindex({widen(g, r)}, {hidden, width}, {d, axis(1), axis(0)});
+    if (operands.product)
+      weights.product = [&operands, d](Var* state) { return operands.product(state, true, d); };
+    else
+      weights.recurrent = g.reindex({widen(g, r)}, {hidden, width}, {d, axis(1), axis(0)});
     if (peepholes) weights.peepholes = row(peepholes, 0, Expr(3) * hidden);
-    Var* inputs = matmul(g, wide_x, g.reindex({widen(g, w)}, {features, width}, {d, axis(1), axis(0)}));
+    Var* inputs = operands.product ? operands.product(wide_x, false, d)
+                                   : matmul(g, wide_x, g.reindex({widen(g, w)}, {features, width}, {d, axis(1), axis(0)}));
     if (b) {
       Var *of_input = row(b, 0, width), *of_state = row(b, width, width);
       if (cell.separate_recurrent_bias) weights.recurrent_bias = of_state;

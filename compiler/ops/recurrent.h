@@ -9,6 +9,7 @@ namespace metac {
 // One direction's weights, each of an arithmetic dtype: recurrent [H, gates*H], recurrent_bias [gates*H] or null.
 struct RecurrentWeights {
   Var* recurrent = nullptr;
+  std::function<Var*(Var*)> product;  // [B, H] -> [B, gates*H] where the cell is given one, and then `recurrent` is null
   Var* recurrent_bias = nullptr;
   Var* peepholes = nullptr;  // [3*H], LSTM
   Dim hidden;
@@ -30,6 +31,11 @@ struct RecurrentOperands {
   Var *x, *w, *r, *b, *lengths;
   std::vector<Var*> initial;  // one per state
   Var* peepholes;
+  // The product of rows with one direction's W, or its R (`of_state`), which then may have any dtype and are read by nobody else.
+  std::function<Var*(Var* rows, bool of_state, int direction)> product;
+  // Whether a sequence that has ended gives 0 to products of the first state, not the state it ended in: results are the same, but
+  // not what a product sees of all rows.
+  bool zero_when_ended = false;
 };
 // Inputs X, W, R, B, sequence_lens, initial_h, initial_c, P.
 RecurrentOperands recurrent_operands(const Lowering& n, const RecurrentCell& cell);

@@ -67,7 +67,7 @@ RecurrentCell lstm_cell(Lowering& n) {
   auto clip = clip_of(n);
   cell.step = [=](Graph& g, const RecurrentWeights& w, const std::vector<Activation>& f, Var* x,
                   const std::vector<Var*>& states) {
-    Var* all = map(g, Fn::add, x, matmul(g, states[0], w.recurrent));
+    Var* all = map(g, Fn::add, x, w.product ? w.product(states[0]) : matmul(g, states[0], w.recurrent));
     auto with_peephole = [&](int k, Var* c) {
       Var* own = gate(g, all, k, w.hidden);
       if (!w.peepholes) return own;
@@ -116,47 +116,6 @@ METAC_OPERATOR("GRU")
     .attribute("output_sequence", Kind::integer, 1, 7)
     .attribute("layout", Kind::integer, 14)
     .lower(lower_gru);
-// Of ONNX Runtime: W [directions, inputs, 4H] and R [directions, H, 4H] are 8-bit, with a scale and a zero point per direction or per
-// column. They are taken at their real values: ONNX Runtime also rounds X and H to 8 bits, and is so much less exact.
-METAC_OPERATOR("DynamicQuantizeLSTM", "com.microsoft")
-    .since({1})
-    .inputs(12)
-    .outputs(0, 3)
-    .attribute("clip", Kind::real)
-    .attribute("activation_alpha", Kind::reals)
-    .attribute("activation_beta", Kind::reals)
-    .attribute("activations", Kind::strings)
-    .attribute("hidden_size", Kind::integer)
-    .attribute("direction", Kind::string)
-    .attribute("input_forget", Kind::integer)
-    .lower([](Lowering& n) {
-      Graph& g = n.graph();
-      auto real_weights = [&](size_t weights, size_t scales, const char* what) {
-        Var *w = n.input(weights), *scale = n.input(scales), *zero = n.input(scales + 1);
-        require_integer(w, what);
-        require_rank(w, 3, what);
-        require_dtype(scale, DType::f32, "a scale");
-        require_integer(zero, "a zero point");
-        for (Var* v : {scale, zero})
-          if (v->rank() < 1 || v->rank() > 2) fail("scales and zero points must have one or two axes, found ", to_string(v->shape()));
-        Shape shape{w->shape()[0], w->shape()[2], w->shape()[1]};
-        auto of = [&](Var* v) {  // [directions] or [directions, 4H]
-          std::vector<Expr> at{axis(0)};
-          require_equal(g, v->shape()[0], shape[0], "scales and zero points against the directions");
-          if (v->rank() == 2 && !v->shape()[1].is_int(1)) require_equal(g, v->shape()[1], shape[1], "scales and zero points against the columns");
-          if (v->rank() == 2) at.push_back(v->shape()[1].is_int(1) ? Expr(0) : axis(1));
-          return g.reindex({v}, shape, at);
-        };
-        Var* turned = g.reindex({w}, shape, {axis(0), axis(2), axis(1)});
-        return elementwise(g, {turned, of(scale), of(zero)},
-                           [](Loads v) { return cast(cast(v[0], DType::i32) - cast(v[2], DType::i32), DType::f32) * v[1]; });
-      };
-      RecurrentCell cell = lstm_cell(n);
-      RecurrentOperands operands = recurrent_operands(n, cell);
-      operands.w = real_weights(1, 8, "W");
-      operands.r = real_weights(2, 10, "R");
-      lower_recurrent(n, cell, operands);
-    });
 METAC_OPERATOR("LSTM")
     .since({1, 7, 14, 22})
     .inputs(3, 8)

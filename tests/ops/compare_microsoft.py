@@ -245,28 +245,20 @@ def quantised_concat(s):
 
 
 def dynamic_lstm(s):
-    """The weights' real values in ONNX's LSTM are the reference: ONNX Runtime rounds X and H to 8 bits too."""
-    t, b, i, h, both = s.int(1, 4), s.int(1, 3), s.int(1, 5), s.int(1, 5), s.chance()
-    d = 2 if both else 1
+    t, b, i, h, d = s.int(1, 6), s.int(1, 3), s.int(1, 9), s.int(1, 9), s.int(1, 2)
     s.real(t, b, i)
-    w, r = s.whole(np.int8, d, i, 4 * h), s.whole(np.int8, d, h, 4 * h)
+    dtype, per = s.pick(np.int8, np.uint8), s.chance()
+    w, r = s.whole(dtype, d, i, 4 * h), s.whole(dtype, d, h, 4 * h)
     s.maybe_real(d, 8 * h)
-    for _ in range(4):
-        s.skip()
-    per = s.chance()
-    scales = []
-    for weights in (w, r):
-        shape = (d, 4 * h) if per else (d,)
-        scales.append((s.add(s.rng.uniform(0.001, 0.01, shape).astype(np.float32)), s.add(s.rng.integers(-9, 9, shape).astype(np.int8))))
-    attributes = dict(hidden_size=h, direction="bidirectional" if both else "forward")
-    bias = s.inputs[3]
-    nodes, names = s.node("DynamicQuantizeLSTM", 3, **attributes)
-
-    def real(weights, scale, zero):
-        column = scale.reshape(d, 1, -1)
-        return ((weights.astype(np.float32) - zero.reshape(d, 1, -1)) * column).transpose(0, 2, 1).astype(np.float32)
-    constants = [helper.make_node("Constant", [], [name], value=reference_cases.numpy_helper.from_array(real(q, *p))) for name, q, p in (("W", w, scales[0]), ("R", r, scales[1]))]
-    return nodes, names, [*constants, helper.make_node("LSTM", ["in0", "W", "R", bias], names, **attributes)]
+    s.add(s.rng.integers(1, t + 1, b).astype(np.int32)) if s.chance() else s.skip()
+    s.maybe_real(d, b, h), s.maybe_real(d, b, h), s.maybe_real(d, 3 * h)
+    for _ in range(2):
+        s.add(s.rng.uniform(0.001, 0.01, (d, 4 * h) if per else (d,)).astype(np.float32))
+        # ONNX Runtime has one zero point for all columns of a direction, 0 if it is signed.
+        zero = s.rng.integers(-9, 9, d) if dtype == np.int8 else s.rng.integers(100, 150, d)
+        s.add((np.full((d, 4 * h), 0 if dtype == np.int8 else zero[0]) if per else zero).astype(dtype))
+    attributes = {"clip": 2.0} if s.chance(0.3) else {}
+    return s.node("DynamicQuantizeLSTM", 3, hidden_size=h, direction="bidirectional" if d == 2 else s.pick("forward", "reverse"), input_forget=int(s.chance(0.2)), **attributes)
 
 
 # ---- attention ----
