@@ -40,7 +40,8 @@ class IntegerProducts {
   std::vector<Var*> run() {
     for (FusedRegion* r : {&region_, &prepare_})
       for (Item& item : r->items)
-        if (!item.op && item.group.stages.size() == 1) makers_[item.group.stages[0].out->id] = &item.group.stages[0];
+        for (Definition& stage : item.group.stages)
+          if (!item.op && !item.group.row_blocks && !item.group.internal.count(stage.out->id)) makers_[stage.out->id] = &stage;
     for (Item& item : region_.items) {
       items_.emplace_back();
       if (!item.op && item.group.stages.size() == 1 && rewrite_product(item.group.stages[0])) changed_ = true;
@@ -371,7 +372,7 @@ class IntegerProducts {
   const Needed& needed_;
   const std::function<bool(const Var*)>& is_constant_;
   const CpuTarget& cpu_;
-  std::map<int, Definition*> makers_;              // Var id -> the definition, of one stage, that makes it
+  std::map<int, Definition*> makers_;              // Var id -> the definition that stores it
   std::deque<Definition> constants_;               // of folded ones, as if they had one
   std::map<int, Narrowed> narrowed_;               // by the id of what was stored before
   std::vector<std::vector<Item*>> items_;          // per item of the region: what comes before it, and it

@@ -1,0 +1,50 @@
+// Products of small integers that are read as words.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "compiler/api/session.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/ops/lower_model.h"
+#include "compiler/passes/compile.h"
+#include "frontends/json/json.h"
+
+namespace metac {
+namespace {
+
+// One kernel finds the range of x, its scale and zero point and rounds it: what it stores are bytes all the same.
+TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
+  const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17,
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 70]}, {"name": "w", "dtype": "int8", "shape": [70, 64]}],
+    "nodes": [{"op": "DynamicQuantizeLinear", "inputs": ["x"], "outputs": ["q", "scale", "zero"]},
+              {"op": "MatMulInteger", "inputs": ["q", "w", "zero"], "outputs": ["y"]}], "outputs": ["y"]})json", "integers.json");
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v4+vnni");
+  const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
+  int by_words = 0;
+  for (const KernelSource& kernel : compiled.run.kernels) {
+    by_words += kernel.text.find("dot_u8s8") != std::string::npos;
+  }
+  EXPECT_EQ(by_words, 1);
+
+  std::mt19937 random(3);
+  std::vector<float> x(5 * 70);
+  std::vector<int8_t> w(70 * 64);
+  for (float& v : x) v = static_cast<float>(random() % 2001) / 500 - 1;
+  for (int8_t& v : w) v = static_cast<int8_t>(random() % 256);
+  const float least = std::min(0.f, *std::min_element(x.begin(), x.end())), most = std::max(0.f, *std::max_element(x.begin(), x.end()));
+  const float scale = (most - least) / 255, zero = std::rint(-least / scale);
+  Session session(model, {});
+  const Tensor y = session.run({{"x", make_tensor<float>(DType::f32, {5, 70}, x)}, {"w", make_tensor<int8_t>(DType::i8, {70, 64}, w)}}).begin()->second;
+  for (size_t i = 0; i < 5; ++i)
+    for (size_t j = 0; j < 64; ++j) {
+      double expected = 0;
+      for (size_t k = 0; k < 70; ++k) expected += (std::clamp(std::rint(x[i * 70 + k] / scale) + zero, 0.f, 255.f) - zero) * w[k * 64 + j];
+      ASSERT_EQ(number_at(y, static_cast<int64_t>(i * 64 + j)), expected) << i << ", " << j;
+    }
+}
+
+}  // namespace
+}  // namespace metac
