@@ -168,6 +168,10 @@ METAC_OPERATOR("DequantizeLinear")
     .attribute("output_dtype", Kind::integer, 23)
     .lower(lower_dequantize);
 
+// ONNX Runtime's quantiser writes these where ONNX's own had no 16 bits yet.
+METAC_OPERATOR("QuantizeLinear", "com.microsoft").since({1}).inputs(2, 3).outputs(1).attribute("axis", Kind::integer).lower(lower_quantize);
+METAC_OPERATOR("DequantizeLinear", "com.microsoft").since({1}).inputs(2, 3).outputs(1).attribute("axis", Kind::integer).lower(lower_dequantize);
+
 METAC_OPERATOR("DynamicQuantizeLinear").since({11}).inputs(1).outputs(3).lower([](Lowering& n) {
   Var* x = n.input(0);
   if (x->dtype() != DType::f32) fail("x must be float32, found ", name_of(x->dtype()));

@@ -22,7 +22,7 @@ NO_DERIVATIVE = {
     **because(DRAWN, "", "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"),
     **because(CHOSEN, "", "MelWeightMatrix"),
     **because(ROUNDED, "com.microsoft", "DynamicQuantizeMatMul DynamicQuantizeLSTM"),
-    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearAveragePool QLinearSoftmax QGemm"),
+    **because(WHOLE, "com.microsoft", "QLinearAdd QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearAveragePool QLinearSoftmax QGemm QuantizeLinear"),
     **because(LISTS, "", "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence"),
     **because(CONSTANT, "", "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike TfIdfVectorizer"),
     **because(CONSTANT, "metac", "fill index random"),

@@ -167,16 +167,25 @@ def optimiser(source, name):
 
 
 # ---- floats from integers: the scales are differentiated by ----
-@operator("DequantizeLinear", reference=lambda a, x, scale, zero=None: (x.double() - (0 if zero is None else (zero.double() if zero.dim() == 0 else zero.double().reshape([-1 if k == a.get("axis", 1) else 1 for k in range(x.dim())])))) * (
-    scale if scale.dim() == 0 else scale.reshape([-1 if k == a.get("axis", 1) else 1 for k in range(x.dim())])))
-def dequantize(source, name):
+def dequantized(a, x, scale, zero=None):
+    along = [-1 if k == a.get("axis", 1) else 1 for k in range(x.dim())]
+    return (x.double() - (0 if zero is None else zero.double() if zero.dim() == 0 else zero.double().reshape(along))) * (scale if scale.dim() == 0 else scale.reshape(along))
+
+
+@operator("DequantizeLinear", domain="com.microsoft", reference=dequantized)
+def dequantize_microsoft(source, name):
+    return dequantize(source, name, "com.microsoft")
+
+
+@operator("DequantizeLinear", reference=dequantized)
+def dequantize(source, name, domain=""):
     for shape in [(3,), (2, 3), (0, 2), (2, 2, 2), (4, 1)]:
         for dtype in (np.int8, np.uint8, np.int32):
             x = source.ints(*shape, low=0, high=100).astype(dtype)
-            yield node(name, x, np.array(0.37, np.float32) + np.float32(source.real() * 0.1))
-            yield node(name, x, np.array(0.37, np.float32), np.array(0 if dtype == np.int32 else 3, dtype))
+            yield node(name, x, np.array(0.37, np.float32) + np.float32(source.real() * 0.1), domain=domain)
+            yield node(name, x, np.array(0.37, np.float32), np.array(0 if dtype == np.int32 else 3, dtype), domain=domain)
             if len(shape) > 1:
-                yield node(name, x, source.real(shape[1], low=0.2, high=1).astype(np.float32), np.full(shape[1], 0 if dtype == np.int32 else 2, dtype), axis=1)
+                yield node(name, x, source.real(shape[1], low=0.2, high=1).astype(np.float32), np.full(shape[1], 0 if dtype == np.int32 else 2, dtype), axis=1, domain=domain)
 
 
 @operator("DynamicQuantizeLinear", reference=lambda a, x: (None, (torch.clamp(x.amax(), min=0) - torch.clamp(x.amin(), max=0)) / 255, None))

@@ -205,6 +205,16 @@ def quantised_unary(s, op):
     return s.node(op, 1, **({"alpha": 0.2} if op == "QLinearLeakyRelu" else {}))
 
 
+def quantise(s, op):
+    shape, dtype = [s.int(1, 5) for _ in range(s.int(1, 4))], s.pick(np.int8, np.uint8, np.int16, np.uint16)
+    axis = s.int(0, len(shape) - 1)
+    per = s.pick((), (shape[axis],))
+    s.real(*shape) if op == "QuantizeLinear" else s.whole(dtype, *shape)
+    s.scale_of(*per)
+    s.whole(dtype, *per) if op == "QuantizeLinear" or s.chance(0.8) else s.skip()
+    return s.node(op, 1, axis=axis)
+
+
 def quantised_pool(s, op):
     last, dtype = s.chance(), s.pick(np.int8, np.uint8)
     n, c, h, w = s.int(1, 2), s.int(1, 4), s.int(3, 7), s.int(3, 7)
@@ -354,6 +364,7 @@ GENERATORS = {
     "Gelu": gelu, "BiasGelu": lambda s: gelu(s, "BiasGelu"), "FastGelu": lambda s: gelu(s, "FastGelu"), "QuickGelu": lambda s: gelu(s, "QuickGelu"),
     "SkipLayerNormalization": skip_layer_norm, "SkipSimplifiedLayerNormalization": lambda s: skip_layer_norm(s, "SkipSimplifiedLayerNormalization"),
     "EmbedLayerNormalization": embed_layer_norm, "FusedConv": conv, "NhwcConv": nhwc_conv, "FusedMatMul": fused_matmul, "MatMulNBits": matmul_n_bits,
+    **{op: lambda s, op=op: quantise(s, op) for op in ("QuantizeLinear", "DequantizeLinear")},
     "DynamicQuantizeMatMul": dynamic_matmul, "MatMulIntegerToFloat": integer_matmul_to_float, "DynamicQuantizeLSTM": dynamic_lstm,
     "QLinearAdd": lambda s: quantised_binary(s, "QLinearAdd"), "QLinearMul": lambda s: quantised_binary(s, "QLinearMul"),
     "QLinearSigmoid": lambda s: quantised_unary(s, "QLinearSigmoid"), "QLinearLeakyRelu": lambda s: quantised_unary(s, "QLinearLeakyRelu"),
