@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "sha256.h"
 #include "status.h"
+#include "thread_pool.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -27,7 +28,7 @@ struct WeightsHeader {
   char content[64];    // SHA-256 of the block, hexadecimal
 };
 constexpr int64_t weights_offset = 4096;
-constexpr size_t most_populated = size_t{1} << 30;
+constexpr int64_t most_populated = int64_t{1} << 30;
 
 // Writes a weights file: beside `path` first, then under its name, so that a library that opens it finds the old one or the new one.
 inline bool write_weights_file(const char* path, const void* block, int64_t bytes, const char* layout, Failure& failure) {
@@ -96,14 +97,12 @@ class Weights {
   }
 
   // Bytes of the block that every run reads, from a multiple of 4096 on: page tables filled at once cost half of what the faults of
-  // the first run would.
-  void populate(int64_t from, int64_t bytes) const {
+  // the first run would, and all threads fill them.
+  void populate(int64_t from, int64_t bytes, ThreadPool& pool) const {
     if (mapped_ == nullptr || bytes <= 0) return;
-    char* const begin = static_cast<char*>(mapped_) + weights_offset + from;
-    const size_t size = static_cast<size_t>(bytes);
-    madvise(begin, size, MADV_WILLNEED);
-    constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
-    if (size <= most_populated) madvise(begin, size, populate_read);
+    Range range = {static_cast<char*>(mapped_) + weights_offset + from, bytes};
+    madvise(range.begin, static_cast<size_t>(bytes), MADV_WILLNEED);
+    if (bytes <= most_populated) pool.run((bytes + Range::piece - 1) / Range::piece, Range::piece_ns, &Range::populate, &range);
   }
 
   // Looks for `name` beside the library (or program) that holds `address`, then where an installation has it.
@@ -138,6 +137,19 @@ class Weights {
   }
 
  private:
+  struct Range {
+    static constexpr int64_t piece = int64_t{2} << 20, piece_ns = 200000;
+    char* begin;
+    int64_t bytes;
+
+    static void populate(void* state, int32_t, int64_t first, int64_t last) {
+      constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
+      const Range& range = *static_cast<const Range*>(state);
+      const int64_t from = first * piece, to = last * piece < range.bytes ? last * piece : range.bytes;
+      madvise(range.begin + from, static_cast<size_t>(to - from), populate_read);
+    }
+  };
+
   void* mapped_ = nullptr;
   size_t mapped_bytes_ = 0;
   const void* block_ = nullptr;

@@ -95,7 +95,7 @@ class LibraryCompiler {
         };
         add({});
         if (o_.gradient)
-          for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp}) add(derivative);
+          for (Derivative derivative : o_.derivatives) add(derivative);
       }
     }
     check_tuning();

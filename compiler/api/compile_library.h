@@ -20,6 +20,7 @@ struct LibraryOptions {
   std::vector<CpuTarget> cpus;     // code for each, chosen at run time; empty: for compile.cpu alone
   std::string tuning;              // the text of a NAME.tune.json (compiler/api/tune.h); empty: none
   std::optional<Wrt> gradient;     // --grad: derivatives beside the model, and by what
+  std::vector<Derivative> derivatives = {Derivative::vjp, Derivative::jvp, Derivative::hvp};  // which of them, each once
   LowerOptions lower;
   // Dims by name: a program for each combination beside the one for all shapes, which leaves them open.
   std::map<std::string, std::vector<int64_t>> specialisations;

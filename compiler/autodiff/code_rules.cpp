@@ -9,7 +9,7 @@ namespace metac {
 namespace {
 
 [[noreturn]] void refuse(const Op& op, const std::string& what) {
-  fail("node #", op.origin.node, " (code): ", what, " (the C++ of a derivative has none itself)");
+  fail("node #", op.origin.node, " (code): ", what, ". The C++ of a derivative has none itself");
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ std::vector<Var*> code_gradients(Graph& graph, const Op& op, Var* adjoint, const
 
 Var* code_tangent(Graph& graph, const Op& op, const std::vector<Var*>& tangents) {
   const CodeBody body = code_of(op);
-  if (body.tangent.empty()) refuse(op, "its C++ has no derivative in forward mode: \"tangent\" is not given");
+  if (body.tangent.empty()) refuse(op, "its C++ has no derivative in forward mode: \"tangent\" is not given; --derivatives vjp makes gradients alone");
   CodeBody forward;
   forward.source = body.tangent;
   forward.operands = body.operands;

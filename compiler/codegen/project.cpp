@@ -265,21 +265,39 @@ class Writer {
     return text;
   }
 
-  // What --grad adds to the interface.
+  // What --grad adds to the interface: a piece for each function, in the pieces that all share.
   void fill_derivatives(size_t per_cpu) {
-    std::string names;
+    static const std::map<std::string, std::string> tables = {{"vjp", "inputs, a cotangent for every floating-point output  ->  outputs, the gradient for every value"},
+                                                              {"jvp", "inputs, a tangent for every value  ->  outputs, the tangent of every floating-point output"},
+                                                              {"hvp", "inputs, cotangents, tangents  ->  the Hessian of <cotangents, outputs> times the tangents, for every value"}};
+    struct Kind {
+      const char *value, *shared, *piece;
+      std::string pieces;
+    };
+    Kind kinds[] = {{"derivative_declarations", "api_grad.h", "derivative.h", ""}, {"derivative_members", "api_grad.hpp", "derivative.hpp", ""}, {"derivative_functions", "", "derivative.cpp", ""},
+                    {"derivative_methods", "python_grad.py", "", ""}};
+    std::string names, table, functions;
+    std::map<std::string, std::string> values = values_;
     for (size_t p = 1; p < per_cpu && programs_[p].specialisation == 0; ++p) {
       const CompiledProgram& run = programs_[p].model->run;
-      names += concat(p > 1 ? ", " : "", '"', programs_[p].function, '"');
-      values_[programs_[p].function + "_input_count"] = std::to_string(run.inputs.size());
-      values_[programs_[p].function + "_output_count"] = std::to_string(run.outputs.size());
+      const std::string& function = programs_[p].function;
+      names += concat(p > 1 ? ", " : "", '"', function, '"');
+      functions += ", " + function + "_function";
+      table += concat(" *   ", name_, "_", function, "  ", tables.at(function), "\n");
+      values["function"] = function;
+      values["FUNCTION"] = upper(function);
+      values["derivative_input_count"] = std::to_string(run.inputs.size());
+      values["derivative_output_count"] = std::to_string(run.outputs.size());
+      for (Kind& kind : kinds) kind.pieces += fill_template(concat("templates/project/", *kind.piece ? kind.piece : concat("python_", function, ".py")), values);
     }
-    METAC_ASSERT(names.empty() || names == "\"vjp\", \"jvp\", \"hvp\"", "functions of a library: ", names);
-    values_["value_kinds"] = o_.value_kinds;
-    values_["derivative_names"] = "[" + names + "]";
-    for (const auto& [value, from] : {std::pair{"derivative_declarations", "api_grad.h"}, std::pair{"derivative_members", "api_grad.hpp"},
-                                      std::pair{"derivative_functions", "api_grad.cpp"}, std::pair{"derivative_methods", "python_grad.py"}})
-      values_[value] = names.empty() ? "" : fill_template(concat("templates/project/", from), values_);
+    values_["further_functions"] = functions;
+    values["value_kinds"] = o_.value_kinds;
+    values_["derivative_names"] = values["derivative_names"] = "[" + names + "]";
+    values["derivative_table"] = table;
+    for (Kind& kind : kinds) {
+      values["derivatives"] = kind.pieces;
+      values_[kind.value] = names.empty() ? "" : *kind.shared ? fill_template(concat("templates/project/", kind.shared), values) : kind.pieces;
+    }
   }
 
   // What a library for a GPU adds to the interface.

@@ -23,6 +23,7 @@ namespace {
 
 struct Options : ModelOptions {
   std::string output, name, target = "cpu", architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad, train, tune_from, memory_budget;
+  std::vector<std::string> derivatives;
   bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -47,11 +48,20 @@ std::map<std::string, std::string> recorded(const Options& o) {
     return all;
   };
   if (!o.grad.empty()) rows["grad"] = o.grad;
+  if (!o.derivatives.empty()) rows["derivatives"] = joined(o.derivatives);
   if (o.target != "cpu") rows["target"] = o.target;
   if (o.tf32 != "off") rows["tf32"] = o.tf32;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
   return rows;
+}
+
+std::vector<Derivative> derivatives_of(const Options& o) {
+  if (!o.derivatives.empty() && o.grad.empty()) throw UsageError("--derivatives says which of the functions of --grad to make: give --grad too");
+  std::vector<Derivative> chosen;
+  for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp})
+    if (o.derivatives.empty() || std::find(o.derivatives.begin(), o.derivatives.end(), name_of(derivative)) != o.derivatives.end()) chosen.push_back(derivative);
+  return chosen;
 }
 
 // With --emit: a model, or a step of training.
@@ -174,6 +184,7 @@ int run(const Options& o) {
     for (const FurtherStep& step : training.further) print_stages(o, step.model, library);
     return exit_good;
   }
+  library.derivatives = derivatives_of(o);
   if (!o.grad.empty()) library.gradient = o.grad == "inputs" ? Wrt::inputs : o.grad == "parameters" ? Wrt::parameters : Wrt::all;
   if (o.tune && !o.tune_from.empty()) throw UsageError("--tune measures, --tune-from takes what was measured: give one of them");
   if (o.tune) library.tuning = tuned(o, model);
@@ -228,6 +239,10 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_flag("--json", o->json, "the summary as JSON");
   command->add_flag("--grad{all}", o->grad, "derivatives too (NAME_vjp, NAME_jvp, NAME_hvp), by all floating-point inputs and parameters, or by --grad=inputs or --grad=parameters alone")
       ->check(CLI::IsMember({"inputs", "parameters", "all"}));
+  command->add_option("--derivatives", o->derivatives, "with --grad: which of vjp, jvp and hvp, separated by commas; all, if none is named. Each has kernels and prepared weights of its own")
+      ->check(CLI::IsMember({"vjp", "jvp", "hvp"}))
+      ->delimiter(',')
+      ->type_name("LIST");
   command->add_flag("--tune", o->tune, "measure schedules on this machine, take the fastest and write them to NAME.tune.json; needs every dim");
   command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")->type_name("FILE");
   add_threads_option(*command, *o);

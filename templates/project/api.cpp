@@ -94,7 +94,7 @@ bool make(@name@_context& context, int32_t index) {
     return false;
   }
   if (context.profiled) callable.executor.profile(callable.times.data());
-  context.weights.populate(tables.weights_from, tables.weights_bytes);
+  context.weights.populate(tables.weights_from, tables.weights_bytes, context.pool);
   return callable.made = true;
 }
 
@@ -274,7 +274,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     context->failure.set(Status::out_of_memory, "no memory for the threads");
     return status_of(context->failure);
   }
-  context->weights.populate(0, shared_weights_bytes);
+  context->weights.populate(0, shared_weights_bytes, context->pool);
   context->block = context->target.hold(context->weights.block(), weights_bytes, context->failure);
   if (!context->failure.ok() || !make(*context, run_function)) return status_of(context->failure);
   context->usable = true;

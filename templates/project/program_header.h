@@ -13,7 +13,7 @@ struct WeightSource {
 };
 
 // Functions by number: @name@_run, and with --grad those that follow.
-enum Function : int32_t { run_function, vjp_function, jvp_function, hvp_function };
+enum Function : int32_t { run_function@further_functions@ };
 
 // What a function of the library does on one CPU, for all shapes or for some.
 struct FunctionProgram {

@@ -3,38 +3,22 @@
     @property
     def differentiable(self):
         """What is differentiated by: ports of inputs and parameters, in the order of gradients and tangents."""
-        return [_renamed(port, "gradient of ") for port in self._ports("vjp", "output")[len(self.outputs):]]
+        function = @derivative_names@[0]
+        if function == "vjp":
+            return [_renamed(port, "gradient of ") for port in self._ports("vjp", "output")[len(self.outputs):]]
+        if function == "jvp":
+            return [_renamed(port, "tangent of ") for port in self._ports("jvp", "input")[len(self.inputs):]]
+        return [_renamed(port, "product of ") for port in self._ports("hvp", "output")]
 
-    def vjp(self, inputs, cotangents, copy=True):
-        """Vector-Jacobian product: ({name: output}, {name: gradient}), the gradients those of sum(cotangent * output).
-
-        cotangents: {output's name: array}, zeros where missing. Gradients: of every one of `differentiable`.
-        """
-        arrays = self._inputs(inputs)
-        results = self._call("vjp", arrays + self._cotangents(arrays, cotangents), copy=copy)
-        return self._split(results, "gradient of ")
-
-    def jvp(self, inputs, tangents, copy=True):
-        """Jacobian-vector product: ({name: output}, {name: tangent of the output}).
-
-        tangents: {name of one of `differentiable`: array}, zeros where missing.
-        """
-        arrays = self._inputs(inputs)
-        results = self._call("jvp", arrays + self._tangents("jvp", arrays, tangents), copy=copy)
-        return self._split(results, "tangent of ")
-
-    def hvp(self, inputs, cotangents, tangents, copy=True):
-        """{name: (H @ tangents) for it}, H the Hessian of sum(cotangent * output) by all of `differentiable`."""
-        arrays = self._inputs(inputs)
-        given = arrays + self._cotangents(arrays, cotangents) + self._tangents("hvp", arrays, tangents)
-        return {name[len("product of "):]: array for name, array in self._call("hvp", given, copy=copy)}
-
-    def _split(self, results, prefix):
+@derivatives@    def _split(self, results, prefix):
         count = len(self.outputs)
         return dict(results[:count]), {name[len(prefix):]: array for name, array in results[count:]}
 
-    def _cotangents(self, arrays, given):
-        ports = [_renamed(port, "cotangent of ") for port in self._ports("vjp", "input")[len(self.inputs):]]
+    def _cotangents(self, function, arrays, given):
+        ports = self._ports(function, "input")[len(self.inputs):]
+        if function == "hvp":
+            ports = ports[: len(ports) - len(self.differentiable)]
+        ports = [_renamed(port, "cotangent of ") for port in ports]
         shapes = {}
         if any(port.name not in given for port in ports):
             tensors = (_Tensor * max(1, len(self.outputs)))()
@@ -45,8 +29,8 @@
         return self._vectors(given, ports, shapes, "cotangent")
 
     def _tangents(self, function, arrays, given):
-        ports = [_renamed(port, "tangent of ") for port in self._ports(function, "input") if port.name.startswith("tangent of ")]
-        ports = ports[len(ports) - len(self.differentiable):]
+        ports = self._ports(function, "input")
+        ports = [_renamed(port, "tangent of ") for port in ports[len(ports) - len(self.differentiable):]]
         shapes = {port.name: port.shape for port in ports}
         shapes.update({port.name: array.shape for port, array in zip(self.inputs, arrays)})
         return self._vectors(given, ports, shapes, "tangent")

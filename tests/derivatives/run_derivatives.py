@@ -11,6 +11,7 @@ The same bits for one and two threads. Ends with 'N passed, N failed'.
 import argparse
 import importlib
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -118,6 +119,10 @@ def total(a, b):
     return sum(float((a[name] * b[name]).sum()) for name in a)
 
 
+def model_of_squares():
+    return model([node("Mul", "x x", "y")], [("x", DOUBLE, [3])], [("y", DOUBLE, [3])])
+
+
 class Checks:
     """Every method is a check, run in this order."""
 
@@ -184,6 +189,27 @@ class Checks:
             near(some.model.vjp(points[0], cotangents)[1], {name: gradients[name] for name in names}, "the gradient", 1e-13)
         expect('input "cotangent of y", dim 0 is 2' in str(self.failure(everything.model.vjp, points[0], {"y": np.ones((2, 3))})), "a cotangent of another shape")
         expect("unknown ['best']" in str(self.failure(everything.model.vjp, points[0], {"best": np.ones(3)})), "an output without a derivative")
+
+    def some_of_the_functions(self):
+        """--derivatives, and inline C++, which has those that its author gave."""
+        square = self.work / "code.json"
+        square.write_text(json.dumps({"metac_ir": 1, "inputs": [{"name": "a", "dtype": "float64", "shape": ["n"]}], "nodes": [
+            {"op": "code", "inputs": ["a"], "outputs": ["b"], "shape": "a.shape", "cpu": "for (int64_t i = 0; i < in0_shape0; ++i) @out(i) = @in0(i) * @in0(i);",
+             "grad": "for (int64_t i = 0; i < in0_shape0; ++i) @out(i) = @dout(i) * @in0(i) * 2;", "tangent": "for (int64_t i = 0; i < in0_shape0; ++i) @out(i) = @tin0(i) * @in0(i) * 2;"}],
+            "outputs": ["b"]}))
+        point, unit = {"a": np.array([1.0, 2, 3])}, np.array([1.0, 10, 100])
+        for chosen in (["vjp"], ["jvp"], ["vjp", "jvp"]):
+            model = self.compile("code_" + "_".join(chosen), square, "--allow-code", "--grad", "--derivatives", ",".join(reversed(chosen))).Model()
+            expect([f for f in ("vjp", "jvp", "hvp") if hasattr(model, f)] == chosen, f"{chosen}: other functions")
+            expect([port.name for port in model.differentiable] == ["a"], "differentiable")
+            if "vjp" in chosen:
+                near(model.vjp(point, {"b": unit})[1], {"a": np.array([2.0, 40, 600])}, "the gradient", 1e-15)
+            if "jvp" in chosen:
+                near(model.jvp(point, {"a": unit})[1], {"b": np.array([2.0, 40, 600])}, "the tangent", 1e-15)
+        expect("--derivatives" in self.compile("code_hvp", square, "--allow-code", "--grad", status=1), "the second derivative of C++")
+        expect("give --grad too" in self.compile("code_none", square, "--allow-code", "--derivatives", "vjp", status=2), "--derivatives alone")
+        product = Library(self.compile("hvp_alone", model_of_squares(), "--grad", "--derivatives", "hvp")).model.hvp({"x": np.ones(3)}, {"y": np.ones(3)}, {"x": unit})
+        near(product, {"x": 2 * unit}, "the product", 1e-15)
 
     @staticmethod
     def failure(function, *arguments):
