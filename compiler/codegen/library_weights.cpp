@@ -3,6 +3,8 @@
 #include <cstring>
 #include <set>
 
+#include "compiler/codegen/cpu_variant.h"
+#include "compiler/codegen/prepare_recipes.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -27,6 +29,8 @@ class Plan {
       keep_block();
       return std::move(library_);
     }
+    for (size_t p = 0; p < programs_.size(); ++p) recipes_.push_back(prepare_recipes(model(p), library_.programs[p].parameters));
+    find_common();
     for (size_t p = 0; p < programs_.size(); ++p) place(p, true);
     end_piece();
     library_.shared_bytes = at_;
@@ -73,23 +77,51 @@ class Plan {
     library_.block = {{reinterpret_cast<const char*>(programs_[0].weights), static_cast<size_t>(only.bytes)}};
   }
 
-  // The places of a program that hold raw parameters, or the others.
-  void place(size_t p, bool raw) {
+  std::string_view bytes_of(size_t p, const WeightSource& source) const {
     const std::string_view own(reinterpret_cast<const char*>(programs_[p].weights), static_cast<size_t>(model(p).run.weight_bytes));
+    METAC_ASSERT(source.offset + source.bytes <= static_cast<int64_t>(own.size()), "weights table");
+    return own.substr(static_cast<size_t>(source.offset), static_cast<size_t>(source.bytes));
+  }
+
+  // By what places of several programs may be one: a raw parameter, or what code for the same CPU prepares in the same way. Empty: none.
+  std::string name_of_content(size_t p, const WeightSource& source) const {
+    if (source.parameter >= 0) return concat("parameter ", library_.programs[p].parameters.at(static_cast<size_t>(source.parameter)), " of ", source.bytes);
+    const size_t output = static_cast<size_t>(source.prepare_output);
+    const std::string recipe = output < recipes_[p].size() ? recipes_[p][output] : "";
+    return recipe.empty() ? recipe : concat(full_name(programs_[p].cpu), " ", recipe, " of ", source.bytes);
+  }
+
+  // Prepared places that several programs have.
+  void find_common() {
+    std::map<std::string, std::pair<size_t, std::string_view>> first;
+    std::set<std::string> other;  // no two runs of a kernel differ; were it so, nobody would share what it made
+    for (size_t p = 0; p < programs_.size(); ++p)
+      for (const WeightSource& source : model(p).weights) {
+        const std::string name = source.parameter >= 0 ? "" : name_of_content(p, source);
+        if (name.empty()) continue;
+        auto [known, fresh] = first.emplace(name, std::pair(p, bytes_of(p, source)));
+        if (!fresh && known->second.second != bytes_of(p, source)) other.insert(name);
+        if (!fresh && known->second.first != p) common_.insert(name);
+      }
+    for (const std::string& name : other) common_.erase(name);
+  }
+
+  // The places of a program that it shares, or its own.
+  void place(size_t p, bool shared) {
     ProgramWeights& mine = library_.programs[p];
     for (WeightSource source : model(p).weights) {
-      if ((source.parameter >= 0) != raw) continue;
+      const std::string name = name_of_content(p, source);
+      if ((source.parameter >= 0 || common_.count(name) > 0) != shared) continue;
       const int64_t length = (source.bytes + 127) / 64 * 64;  // as the program has it: kernels may read beyond the end
       const int64_t before = source.offset;
-      METAC_ASSERT(before + source.bytes <= static_cast<int64_t>(own.size()), "weights table");
-      if (raw) source.parameter = mine.parameters.at(static_cast<size_t>(source.parameter));
-      const std::pair<int, int64_t> what(source.parameter, source.bytes);
-      if (auto found = shared_.find(what); raw && found != shared_.end()) {
+      const std::string_view content = bytes_of(p, source);
+      if (source.parameter >= 0) source.parameter = mine.parameters.at(static_cast<size_t>(source.parameter));
+      if (auto found = shared_.find(name); shared && found != shared_.end()) {
         source.offset = found->second;
       } else {
         source.offset = at_;
-        if (raw) shared_[what] = at_;
-        append(own.substr(static_cast<size_t>(before), static_cast<size_t>(source.bytes)));
+        if (shared) shared_[name] = at_;
+        append(content);
         pad(length - source.bytes);
       }
       mine.moved[before] = source.offset;
@@ -111,7 +143,9 @@ class Plan {
   const std::vector<LibraryProgram>& programs_;
   LibraryWeights library_;
   std::map<std::string, std::vector<int>> by_name_;
-  std::map<std::pair<int, int64_t>, int64_t> shared_;  // (parameter, bytes) -> offset
+  std::vector<std::vector<std::string>> recipes_;      // per program
+  std::set<std::string> common_;                       // names of prepared contents that several programs have
+  std::map<std::string, int64_t> shared_;              // by name of content -> offset
   int64_t at_ = 0;
 };
 

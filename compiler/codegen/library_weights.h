@@ -1,5 +1,6 @@
 // Parameters and weights of the programs of one library: one list of parameters for net_set_weights, one weights block for
-// the file. Each program has a piece of the block; parameters that programs read as they stand in the model are there once.
+// the file. Each program has a piece of the block; parameters that programs read as they stand in the model, and what several
+// programs prepare in the same way (prepare_recipes.h), are there once.
 #pragma once
 #include <map>
 #include <string_view>
