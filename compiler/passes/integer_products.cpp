@@ -332,6 +332,7 @@ class IntegerProducts {
     for (Item& item : all)
       for (Definition& d : item.group.stages) widen_loads(d);
     remove_unread(all);
+    store_what_others_read(all);
     region_.items = std::move(all);
     for (Item& item : prepared_) prepare_.items.push_back(std::move(item));
   }
@@ -365,6 +366,16 @@ class IntegerProducts {
       const Var* out = item.group.stages[0].out;
       return narrowed_.count(out->id) > 0 && !read.count(out->id) && !must_stay(out);
     });
+  }
+
+  // Zero points and scales that lived only inside of the kernel that found them.
+  static void store_what_others_read(std::vector<Item>& items) {
+    for (Item& item : items)
+      for (const Item& reader : items) {
+        if (item.group.internal.empty()) break;
+        if (&reader == &item) continue;
+        for (const Definition& d : reader.group.stages) visit_loads(d, [&](Expr n) { item.group.internal.erase(n->id); });
+      }
   }
 
   Graph& graph_;

@@ -36,7 +36,9 @@ TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
   for (int8_t& v : w) v = static_cast<int8_t>(random() % 256);
   const float least = std::min(0.f, *std::min_element(x.begin(), x.end())), most = std::max(0.f, *std::max_element(x.begin(), x.end()));
   const float scale = (most - least) / 255, zero = std::rint(-least / scale);
-  Session session(model, {});
+  SessionOptions native;
+  native.compile.cpu = cpu_target("native");
+  Session session(model, native);
   const Tensor y = session.run({{"x", make_tensor<float>(DType::f32, {5, 70}, x)}, {"w", make_tensor<int8_t>(DType::i8, {70, 64}, w)}}).begin()->second;
   for (size_t i = 0; i < 5; ++i)
     for (size_t j = 0; j < 64; ++j) {
