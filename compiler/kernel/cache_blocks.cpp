@@ -32,6 +32,13 @@ std::optional<double> distinct_elements(Expr address, const std::map<int, int64_
   return elements;
 }
 
+// How often data from beyond the cache is read, or takes as long as if it were: pieces shorter than a few lines come without the
+// hardware's prefetching.
+static double rereads(const PanelSizes& panel) {
+  if (panel.piece == 0) return static_cast<double>(panel.panels);
+  return panel.piece <= 128 ? 4 : panel.piece <= 512 ? 2 : 1;
+}
+
 BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel, int64_t cache_bytes) {
   constexpr int64_t unknown_extent = 8;  // an open batch
   auto extent = [&](size_t k) { return loops[k].extent > 0 ? loops[k].extent : unknown_extent; };
@@ -56,7 +63,7 @@ BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr 
       if (whole ? level > 0 : loops[level].extent == 0 && inner != 1) continue;  // whole: the same as one iteration of the loop around it
       double block = *bytes_inside(level, inner), blocks = blocks_outside * static_cast<double>(cut_into(inner));
       bool data_stays = block + static_cast<double>(panel.resident) <= 0.75 * cache, weights_stay = weights + block <= 0.75 * cache;
-      double traffic = (data_stays ? *all : *all * static_cast<double>(panel.panels)) + (weights_stay ? weights : weights * blocks);
+      double traffic = (data_stays ? *all : *all * rereads(panel)) + (weights_stay ? weights : weights * blocks);
       if (least >= 0 && traffic >= least * 0.98) continue;
       least = traffic;
       best = {level, whole ? 0 : inner};

@@ -5,6 +5,9 @@
 //
 // A block that stays in the second-level cache is read from memory once, and every panel once per block. With one block
 // (all points) the weights are read once; with blocks of one tile they are read for each.
+//
+// Panels may have data of their own: groups of a convolution, channels of a depthwise one. With channels last they read the same
+// runs of memory in pieces, which a block that stays in the cache makes one stream.
 #pragma once
 #include <map>
 #include <optional>
@@ -36,6 +39,7 @@ struct PanelSizes {
   int64_t panels = 1, bytes = 0;   // of one
   int64_t resident = 0;            // how much of a panel is in the cache at once: all, or a chunk of the sum
   std::map<int, int64_t> ranges;   // axes that run inside of a tile: the reduced ones
+  int64_t piece = 0;               // bytes of a run of memory that one panel reads; 0: every panel reads all data
 };
 
 // loops: from the outermost to the innermost. The block with the least traffic beyond a cache of `cache_bytes`.

@@ -47,7 +47,7 @@ class TileNest {
     for (const Loop& l : s_.kept) {
       if (l.axis == s_.lane_axis || l.axis == s_.tile_axis) continue;
       bool with_lanes = uses_axis(s_.body->args[1], l.axis);
-      (with_lanes ? nest.loops : points_loops_).push_back({l.axis, l.extent, kind, {}});
+      (!with_lanes ? points_loops_ : is_within_a_point(l) ? groups_of_a_point_ : nest.loops).push_back({l.axis, l.extent, kind, {}});
     }
     points_loops_.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
     tile_block_index_ = axis(tile_block_);
@@ -87,13 +87,21 @@ class TileNest {
   }
 
   // ---- the order of the loops ----
-  // for blocks of points { for panels { for chunks of the sum, where a panel is large { for tiles { registers } } } }
+  // for blocks of points { for groups { for panels { for chunks of the sum, where a panel is large { for tiles { registers } } } } }
   void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
     std::optional<Chunks> chunks = plan_chunks();
     put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements() * 4));
+    nest.loops.insert(nest.loops.end(), groups_of_a_point_.begin(), groups_of_a_point_.end());
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
     if (chunks && worth_chunks(nest.loops)) take_chunks(nest, 0, chunks->steps, chunks->count);
     nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+  }
+
+  // Groups, each with weights of its own, whose data lies side by side in each point (channels last).
+  bool is_within_a_point(const Loop& group) const {
+    if (s_.cache_bytes == 0 || s_.tile_axis < 0 || !group.extent.if_int()) return false;
+    const Expr data = s_.body->args[0]->args[0], step = stride_of(data, group.axis), point = stride_of(data, s_.tile_axis);
+    return bool(step) && bool(point) && step.if_int() && point.if_int() && step.as_int() > 0 && step.as_int() * group.extent.as_int() <= point.as_int();
   }
 
   void put_outside(LoopNode& nest, size_t outside) {
@@ -103,7 +111,7 @@ class TileNest {
 
   // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
   bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
-    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !lane_extent_.if_int()) return false;
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !groups_of_a_point_.empty() || !lane_extent_.if_int()) return false;
     LongSum sum;
     for (const Loop& l : points_loops_) sum.points.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
     for (const Loop& l : s_.reduced) sum.steps.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
@@ -216,11 +224,22 @@ class TileNest {
     panel.bytes = panel_elements() * 4;
     panel.resident = resident_bytes;
     for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
-    if (s_.lanes_in_both) {  // each panel has data of its own, in the same lines of memory as its neighbours
+    Expr data = s_.body->args[0]->args[0];
+    if (s_.lanes_in_both) {
+      panel.piece = block * 4;
       panel.ranges[s_.lane_axis] = panel.panels * block;
-      panel.panels = 1;
+      data = rewrite(data, [&](Expr n) -> Expr {  // narrow groups: lane / channels
+        if (n->kind != ExprKind::call || n->fn != Fn::floor_div || n->args[0] != axis(s_.lane_axis) || !n->args[1].if_int()) return {};
+        panel.ranges[kernel_.next_axis] = panel.panels * block / n->args[1].as_int();
+        return axis(kernel_.next_axis++);
+      });
     }
-    return cut_points(choose_block_of_points(loops, s_.body->args[0]->args[0], panel, s_.cache_bytes), kind);
+    for (const Loop& group : groups_of_a_point_) {
+      panel.piece = stride_of(data, group.axis).as_int() * 4;
+      panel.ranges[group.axis] = group.extent.as_int();
+      panel.panels *= group.extent.as_int();
+    }
+    return cut_points(choose_block_of_points(loops, data, panel, s_.cache_bytes), kind);
   }
 
   // Cuts a loop over points; returns how many of points_loops_ stand outside of the cut.
@@ -438,6 +457,7 @@ class TileNest {
   Expr in_block_;                    // this iteration exists; empty: all do, the blocks divide the points
   std::optional<Loop> chunk_;        // of the sum
   std::optional<Loop> groups_;       // of panels
+  std::vector<Loop> groups_of_a_point_;
   int waiting_ = -1;                 // local: the sums between chunks
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 };

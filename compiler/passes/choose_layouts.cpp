@@ -233,13 +233,18 @@ class LayoutChooser {
     int64_t longest = lanes_ - 1;
     for (int k = 0; k < source->rank(); ++k) {
       Expr e = w.c.a.load->args[static_cast<size_t>(k)];
-      if (!(w.lanes_in_both ? e == axis(w.lanes_axis) : runs_along_sum(e, w.kept))) continue;
+      if (!(w.lanes_in_both ? follows_lanes(e, w.lanes_axis) : runs_along_sum(e, w.kept))) continue;
       const int64_t* extent = source->shape()[static_cast<size_t>(k)].if_int();
       if (!extent || *extent <= longest) continue;
       longest = *extent;
       inner = k;
     }
     return inner;
+  }
+
+  // The channel itself or, of narrow groups, that of a channel's group.
+  static bool follows_lanes(Expr e, int lanes_axis) {
+    return e == axis(lanes_axis) || any_of(e, [&](Expr n) { return n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(lanes_axis); });
   }
 
   // A Var of its own for the same values, copied before item `index`.
@@ -303,6 +308,11 @@ class LayoutChooser {
     Item& item = region_.items[index];
     Definition& d = item.group.stages[0];
     if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
+    if (!lanes_are_near(d, w.lanes_axis, w.c.a.load)) {  // a plain value: copied with its channels last
+      if (!w.lanes_in_both || wanted_last(w) < 0) return;
+      w.c.a.load = load(haloed_copy(var(w.c.a.load->id), index, w)->id, w.c.a.load->dtype, w.c.a.load->args);
+      if (!lanes_are_near(d, w.lanes_axis, w.c.a.load)) return;
+    }
     const std::string subject = subject_of(d, w.c, w.lanes_axis);
     bool narrow = narrow_.count(d.out->id) > 0;
     if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols) && !flatten_before(d, w, index)) return;
@@ -323,7 +333,6 @@ class LayoutChooser {
       if (narrow && plan.unrolled == 0) return;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
     }
-    if (!lanes_are_near(d, plan.lanes_axis, w.c.a.load)) return;
     bring_near(d, plan.lanes_axis, index);
     Expr b_address = address_of(w.c.b.load);
     Bounds bounds(graph_.symbols, d.domain);

@@ -45,6 +45,7 @@ void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
 // Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
 // several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
 bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols) {
+  constexpr int64_t one_shuffle = 4;  // within 128 bits; of wider groups a vector that holds two is slower than half a vector of one
   auto c = match_contraction(d);
   if (!c) return false;
   for (Expr e : d.out_index) {
@@ -56,6 +57,7 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     if (cx == 1) std::swap(x, y), std::swap(cx, cy);
     if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
     if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
+    if (cx > one_shuffle && 2 * cx >= lanes) continue;
     // Both operands know the group, one of them the channel; otherwise it is a residue (split_residues).
     if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) || uses_axis(c->a.load, y->id) == uses_axis(c->b.load, y->id)) continue;
     // x becomes the merged axis, y disappears.
@@ -197,35 +199,41 @@ void turn_windows(Definition& d, const std::vector<Symbol>& symbols) {
   simplify(d, symbols);
 }
 
+// How many of `extent` neighbours in memory are summed before the next tap of the window: a cache line's, or what divides.
+static int64_t run_of(int64_t extent) {
+  constexpr int64_t line = 16, least = 8, most = 24;
+  if (extent <= line) return extent;
+  if (extent % line == 0) return line;
+  int64_t run = most;
+  while (run >= least && extent % run != 0) --run;
+  return run < least ? 0 : run;
+}
+
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols) {
-  constexpr int64_t run = 16;
   if (d.reduced < 2) return;
   Bounds bounds(symbols, d.domain);
   Expr a = simplify(data_address, bounds);
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     Expr step = stride_of(a, k);
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-    if (!step || !step.is_int(1) || !extent || *extent % run != 0 || *extent <= run) continue;
-    std::vector<Expr> renamed = identity_indices(static_cast<int>(d.domain.size()));
-    int inner = static_cast<int>(d.domain.size());
-    renamed[static_cast<size_t>(k)] = axis(k) * Expr(run) + axis(inner);
-    d.domain[static_cast<size_t>(k)] = *extent / run;
-    d.domain.push_back(run);
-    ++d.reduced;
-    // The outer part goes to the front of the reduced axes.
-    std::vector<int> position(d.domain.size());
-    std::vector<Expr> moved;
-    for (int n = 0; n < static_cast<int>(position.size()); ++n) {
-      position[static_cast<size_t>(n)] = n == k ? d.kept() : n >= d.kept() && n < k ? n + 1 : n;
-      moved.push_back(axis(position[static_cast<size_t>(n)]));
+    const int64_t run = extent ? run_of(*extent) : 0;
+    if (!step || !step.is_int(1) || run == 0) continue;
+    // The runs go to the front of the reduced axes, what is in a run to their end.
+    std::vector<Expr> renamed;
+    Shape domain(d.domain.begin(), d.domain.begin() + d.kept());
+    domain.push_back(*extent / run);
+    for (int n = 0; n < static_cast<int>(d.domain.size()); ++n) {
+      renamed.push_back(axis(n < d.kept() ? n : n < k ? n + 1 : n));
+      if (n >= d.kept() && n != k) domain.push_back(d.domain[static_cast<size_t>(n)]);
     }
-    for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(substitute_axes(*e, renamed), moved);
-    for (Expr& e : c.b.conditions) e = substitute_axes(substitute_axes(e, renamed), moved);
+    renamed[static_cast<size_t>(k)] = axis(d.kept()) * Expr(run) + axis(static_cast<int>(domain.size()));
+    domain.push_back(run);
+    for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(*e, renamed);
+    for (Expr& e : c.b.conditions) e = substitute_axes(e, renamed);
+    ++d.reduced;
+    d.domain = domain;
     d.body = c.body();
     if (!c.b.conditions.empty()) d.body = select(all_of(c.b.conditions), d.body, constant_of(d.accumulator, 0));
-    Shape domain(d.domain.size());
-    for (size_t n = 0; n < position.size(); ++n) domain[static_cast<size_t>(position[n])] = d.domain[n];
-    d.domain = domain;
     return;
   }
 }

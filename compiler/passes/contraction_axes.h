@@ -23,8 +23,8 @@ void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols);
 // Windows that are read from their end (point - tap, as gradients of convolutions do) are read from their beginning.
 void turn_windows(Definition& d, const std::vector<Symbol>& symbols);
 
-// A long reduced axis that is contiguous in the data, outside of window axes: 16 of it innermost, so that a window's
-// neighbours read the same cache lines while these are near. data_address: of c.a.load in its storage.
+// A reduced axis that is contiguous in the data: runs of a cache line's 16 (or what divides the axis) become the innermost axis, inside
+// of window axes, so that a window's neighbours read the same cache lines while these are near. data_address: of c.a.load in its storage.
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols);
 // What the register tile is chosen by; the tiled axis is an estimate of what axes will collapse (the schedule decides).
 SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols);

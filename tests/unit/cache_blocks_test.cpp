@@ -23,6 +23,18 @@ TEST(CacheBlocks, FitWhateverTheNumberOfPoints) {
   }
 }
 
+// 32 groups of 16 channels, channels last, 28 rows of 28 points: rows are walked through all groups, not groups through all rows.
+TEST(CacheBlocks, PiecesOfRunsStayInTheCache) {
+  const Expr data = axis(0) * Expr(28 * 512) + axis(1) * Expr(512) + axis(2) * Expr(16) + axis(3);
+  PanelSizes panel{32, 1024, 1024, {{2, 32}, {3, 16}}, 64};
+  const BlockOfPoints cut = choose_block_of_points({{0, 1, 28}, {1, 7, 4}}, data, panel, 256 << 10);
+  EXPECT_EQ(cut.loop, 0u);
+  EXPECT_GT(cut.inner, 0) << "all points at once";
+  EXPECT_LE(cut.inner * 28 * 512 * 4, 256 << 10);
+  panel.piece = 2048;  // long enough to come by itself
+  EXPECT_EQ(choose_block_of_points({{0, 1, 28}, {1, 7, 4}}, data, panel, 256 << 10).inner, 0);
+}
+
 TEST(CacheBlocks, PrimeNumbersOfPointsAndPanels) {
   Graph g;
   std::vector<Tensor> inputs;

@@ -1,0 +1,61 @@
+// Convolutions in groups, on an input that lies as the caller has it: in register tiles whatever the channels of a group, and right.
+#include <gtest/gtest.h>
+
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/ops/lower_model.h"
+#include "compiler/passes/compile.h"
+#include "frontends/json/json.h"
+#include "tests/unit/ramp.h"
+
+namespace metac {
+namespace {
+
+struct Case {
+  int64_t groups, in, out;  // channels of a group
+  int64_t window, stride;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.groups << " groups of " << c.in << " to " << c.out << ", window " << c.window << ", stride " << c.stride; }
+
+class GroupedConvolution : public testing::TestWithParam<Case> {};
+
+TEST_P(GroupedConvolution, InTiles) {
+  const Case c = GetParam();
+  const int64_t size = 17, in = c.groups * c.in, out = c.groups * c.out;
+  auto list = [](std::initializer_list<int64_t> dims) {
+    std::string text;
+    for (int64_t d : dims) text += (text.empty() ? "[" : ", ") + std::to_string(d);
+    return text + "]";
+  };
+  const std::string pads = list({c.window / 2, c.window / 2, c.window / 2, c.window / 2}), strides = list({c.stride, c.stride});
+  const Model model = read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + list({2, in, size, size}) +
+                                          R"(}, {"name": "w", "dtype": "float32", "shape": )" + list({out, c.in, c.window, c.window}) +
+                                          R"(}], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"group": )" + std::to_string(c.groups) + R"(, "pads": )" + pads +
+                                          R"(, "strides": )" + strides + R"(}}], "outputs": ["y"]})",
+                                      "groups.json");
+  const auto graph = lower_model(model, {});
+  const std::vector<Tensor> inputs = {ramp({2, in, size, size}, 3), ramp({out, c.in, c.window, c.window}, 5)};
+  const Tensor expected = evaluate(*graph, inputs)[0];
+  for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) {
+    CompileOptions options;
+    options.cpu = cpu_target(cpu);
+    const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
+    std::string schedule;
+    for (const KernelSource& kernel : compiled.run.kernels)
+      for (const std::string& step : kernel.schedule) schedule += step + "\n";
+    EXPECT_NE(schedule.find("tile:"), std::string::npos) << cpu << ":\n" << schedule;
+    if (!runs_here(options.cpu)) continue;
+    const Tensor found = JitProgram(std::make_shared<CompiledProgram>(compiled.run), run_prepare(compiled, options.cpu), options.cpu, 2).run(inputs)[0];
+    ASSERT_EQ(found.shape, expected.shape);
+    for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1e-3) << cpu << ", element " << k;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, GroupedConvolution,
+                         testing::Values(Case{32, 1, 1, 3, 1}, Case{32, 1, 1, 1, 1}, Case{32, 2, 2, 3, 1}, Case{32, 4, 4, 3, 1}, Case{32, 4, 4, 1, 1}, Case{32, 4, 8, 3, 2}, Case{16, 8, 8, 3, 1},
+                                         Case{16, 8, 8, 1, 1}, Case{8, 16, 16, 3, 2}, Case{4, 32, 32, 3, 2}, Case{4, 24, 16, 5, 2}, Case{3, 40, 32, 3, 2}));
+
+}  // namespace
+}  // namespace metac
