@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/passes/layout_rules.h"
 
 namespace metac {
 namespace {
@@ -139,6 +140,26 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
     return merit(d, choices[k], lanes, fullness(d, choices[1 - k].lanes_axis, lanes), b, is_constant(b));
   };
   return choices[merit_of(1) > merit_of(0) ? 1 : 0];
+}
+
+// The channel itself or, of narrow groups, that of a channel's group.
+static bool follows_lanes(Expr e, int lanes_axis) {
+  return e == axis(lanes_axis) || any_of(e, [&](Expr n) { return n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(lanes_axis); });
+}
+
+int wanted_last(const LaneChoice& w, const Shape& data, int lanes) {
+  int inner = word_position(w.c.a.load, w.c.word_axis);
+  if (inner >= 0) return inner;
+  int64_t longest = lanes - 1;
+  for (size_t k = 0; k < data.size(); ++k) {
+    Expr e = w.c.a.load->args[k];
+    if (!(w.lanes_in_both ? follows_lanes(e, w.lanes_axis) : runs_along_sum(e, w.kept))) continue;
+    const int64_t* extent = data[k].if_int();
+    if (!extent || *extent <= longest) continue;
+    longest = *extent;
+    inner = static_cast<int>(k);
+  }
+  return inner;
 }
 
 }  // namespace metac

@@ -20,4 +20,7 @@ struct LaneChoice {
 std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<const Var*(int)>& var,
                                        const std::function<bool(const Var*)>& is_constant);
 
+// The axis of the data (of this shape) that the sum or the lanes run along, if it is no shorter than a vector; -1: none.
+int wanted_last(const LaneChoice& w, const Shape& data, int lanes);
+
 }  // namespace metac

@@ -225,27 +225,7 @@ class LayoutChooser {
     return true;
   }
 
-  // The axis of the data that the sum or the lanes run along, if it is long; -1: none.
-  int wanted_last(const Work& w) const {
-    const Var* source = var(w.c.a.load->id);
-    int inner = word_position(w.c.a.load, w.c.word_axis);
-    if (inner >= 0) return inner;
-    int64_t longest = lanes_ - 1;
-    for (int k = 0; k < source->rank(); ++k) {
-      Expr e = w.c.a.load->args[static_cast<size_t>(k)];
-      if (!(w.lanes_in_both ? follows_lanes(e, w.lanes_axis) : runs_along_sum(e, w.kept))) continue;
-      const int64_t* extent = source->shape()[static_cast<size_t>(k)].if_int();
-      if (!extent || *extent <= longest) continue;
-      longest = *extent;
-      inner = k;
-    }
-    return inner;
-  }
-
-  // The channel itself or, of narrow groups, that of a channel's group.
-  static bool follows_lanes(Expr e, int lanes_axis) {
-    return e == axis(lanes_axis) || any_of(e, [&](Expr n) { return n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(lanes_axis); });
-  }
+  int wanted_last(const Work& w) const { return metac::wanted_last(w, var(w.c.a.load->id)->shape(), lanes_); }
 
   // A Var of its own for the same values, copied before item `index`.
   Var* copied_before(size_t index, const Var* source) {
