@@ -4,6 +4,7 @@
 //
 // Memory is taken at the first run of a shape and kept: a second run with the same shapes allocates nothing.
 #pragma once
+#include "executor_lanes.h"
 #include "extent.h"
 #include "memory.h"
 #include "non_finite.h"
@@ -99,6 +100,8 @@ class ExecutorOn {
   bool is_repeatable() const;
   bool run_program();
   bool run_repeatable();
+  bool record(typename Here::Graph& graph);
+  bool take_lane(const Step& step, int64_t scratch_bytes);
   bool run_steps(int32_t begin, int32_t end);
   bool run_step(const Step& step);
   bool run_watched(int32_t i);
@@ -143,6 +146,9 @@ class ExecutorOn {
   static constexpr int32_t recording_count = Here::records ? 2 : 1;
   Recording<typename Here::Graph> recordings_[recording_count];
   int32_t next_recording_ = 0;
+  LanePlan lanes_;                        // while recording_: which step waits for which
+  Array<Span> spans_;
+  bool recording_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
   NonFiniteWatch* watch_ = nullptr;

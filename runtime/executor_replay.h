@@ -37,6 +37,41 @@ bool ExecutorOn<Device>::run_program() {
   return run_steps(0, program_->top_level_steps);
 }
 
+// Steps that do not touch each other's memory become branches of the graph.
+template <class Device>
+bool ExecutorOn<Device>::record(typename Here::Graph& graph) {
+  int32_t most = 0;
+  for (int32_t i = 0; i < program_->top_level_steps; ++i)
+    if (program_->steps[i].count > most) most = program_->steps[i].count;
+  if (!Here::begin_recording(*device_)) return false;
+  recording_ = (spans_.size() > most || spans_.allocate(most + 1)) && lanes_.start();
+  const bool good = run_steps(0, program_->top_level_steps);
+  recording_ = false;
+  if (Here::end_recording(*device_, graph) && good) return true;
+  failure_.clear();
+  return false;
+}
+
+// Before a step of a recorded run is started: where it goes, and behind what.
+template <class Device>
+bool ExecutorOn<Device>::take_lane(const Step& step, int64_t scratch_bytes) {
+  int32_t count = 0;
+  for (int32_t k = 0; k < step.count; ++k) {
+    const int32_t operand = program_->operands[step.first + k];
+    if (operand < 0) continue;
+    int64_t bytes = 0;
+    if (!bytes_of(operand, &bytes)) return false;
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(data_[root(operand)]);
+    const bool written = step.kind == StepKind::launch ? (step.element >> (k < 62 ? k : 62) & 1) != 0 : k == 1;
+    spans_[count++] = {begin, begin + static_cast<uintptr_t>(bytes), written};
+  }
+  const uintptr_t scratch = reinterpret_cast<uintptr_t>(scratch_.data());
+  if (scratch_bytes > 0) spans_[count++] = {scratch, scratch + static_cast<uintptr_t>(scratch_bytes), true};
+  bool waits[LanePlan::most_lanes];
+  const int32_t lane = lanes_.place(spans_.data(), count, waits);
+  return Here::use_lane(*device_, lane, waits, LanePlan::most_lanes, failure_);
+}
+
 template <class Device>
 bool ExecutorOn<Device>::run_repeatable() {
   const Program& p = *program_;
@@ -49,11 +84,7 @@ bool ExecutorOn<Device>::run_repeatable() {
   for (auto& r : recordings_) {
     if (!r.used || r.scratch != scratch_.data() || std::memcmp(r.data.data(), data_.data(), bytes) != 0 || !same_symbols(r)) continue;
     if (r.graph.made()) return Here::replay(*device_, r.graph, failure_);
-    if (Here::begin_recording(*device_)) {
-      const bool good = run_steps(0, p.top_level_steps);
-      if (Here::end_recording(*device_, r.graph) && good) return Here::replay(*device_, r.graph, failure_);
-      failure_.clear();
-    }
+    if (record(r.graph)) return Here::replay(*device_, r.graph, failure_);
     repeatable_ = false;  // this driver does not: step by step from now on
     return run_steps(0, p.top_level_steps);
   }

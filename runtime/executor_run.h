@@ -24,6 +24,15 @@ Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, con
 // Where the inputs are: the caller's memory, or copies on the device.
 template <class Device>
 bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
+  if constexpr (Here::separate) {
+    int64_t all = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      int64_t bytes = 0;
+      if (!bytes_of(root(program_->inputs[i].buffer), &bytes)) return false;
+      if (inputs[i].data != nullptr && !Here::in_place(inputs[i].data)) all += align_up(bytes);
+    }
+    if (!Here::begin_inputs(*device_, all, failure_)) return false;
+  }
   for (int32_t i = 0; i < count; ++i) {
     const int32_t buffer = root(program_->inputs[i].buffer);
     int64_t bytes = 0;
@@ -36,11 +45,12 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
       if (!Here::in_place(inputs[i].data)) {
         if (!owned_[buffer].reserve(bytes)) return no_memory(bytes, "an input on the device");
         data_[buffer] = owned_[buffer].data();
-        if (bytes > 0 && !Here::to_device(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;
+        if (bytes > 0 && !Here::take_input(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;
       }
     }
     capacity_[buffer] = INT64_MAX;
   }
+  if constexpr (Here::separate) return Here::end_inputs(*device_, failure_);
   return true;
 }
 
@@ -72,7 +82,10 @@ bool ExecutorOn<Device>::run_step(const Step& step) {
     case StepKind::check: return check(step);
     case StepKind::branch: return branch(step);
     case StepKind::loop: return loop(step);
-    case StepKind::copy: return copy(program_->operands[step.first], program_->operands[step.first + 1]);
+    case StepKind::copy:
+      if constexpr (Here::records)
+        if (recording_ && !take_lane(step, 0)) return false;
+      return copy(program_->operands[step.first], program_->operands[step.first + 1]);
     case StepKind::repeat: return true;  // run_steps goes back by itself
     case StepKind::assign: {
       int64_t value = 0;
@@ -122,6 +135,8 @@ bool ExecutorOn<Device>::launch(const Step& step) {
   int64_t all = 0;
   if (__builtin_mul_overflow(scratch_bytes, parts, &all)) return no_memory(scratch_bytes, "scratch memory");
   if (all > 0 && !scratch_.reserve(all)) return no_memory(all, "scratch memory");
+  if constexpr (Here::records)
+    if (recording_ && !take_lane(step, all)) return false;
   LaunchRequest request{program_->kernels[step.kernel], &operand_data_[step.first], symbols_.data(), iterations, step.cost, static_cast<char*>(scratch_.data()), scratch_bytes};
   return Here::launch(*device_, request, failure_);
 }

@@ -64,7 +64,9 @@ struct Step {
   int64_t cost;           // launch: estimated ns of one iteration (decides how many threads are worth waking)
   int32_t symbol;         // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
   int32_t symbol_count;   // external
-  int64_t element;        // bind: element of operand 0. check: index of its message. external: index of its attributes
+  // bind: element of operand 0. check: index of its message. external: index of its attributes. launch: bit k is set where operand k is
+  // written, bit 62 where one from the 62nd on is.
+  int64_t element;
   // branch: operands {condition}; the steps [then_begin, then_end) or [else_begin, else_end) follow in the table.
   // loop: operands {trip count or -1, condition or -1, n carried initial, n carried param, n carried next, n carried final,
   //       next condition or -1, k per-iteration values, k stacked outputs}; carried = n, stacked = k;

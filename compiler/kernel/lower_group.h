@@ -38,6 +38,13 @@ struct WinogradPlan {
   std::string subject;               // of decisions about it (passes/choices.h)
 };
 
+// A gradient of a convolution as a library computes it (library_gradient.h): operands are Var ids, and the definition is the whole one,
+// before it is split by residue.
+struct LibraryGradient {
+  LibraryConvolution convolution;
+  Definition definition;
+};
+
 struct Group {
   std::vector<Definition> stages;   // in execution order
   std::optional<ContractionPlan> contraction;
@@ -47,6 +54,7 @@ struct Group {
   // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes
   // (lower_row_block.h).
   bool row_blocks = false;
+  std::optional<LibraryGradient> library_gradient;
 };
 
 using Layouts = std::map<int, Layout>;  // by Var id; absent: plain
@@ -58,6 +66,7 @@ struct LoweringContext {
   int vector_bytes = 64;
   int64_t l2_bytes = 1 << 20;
   bool library_products = false;    // GPU kernels that are matrix products say so (Kernel::product)
+  bool tf32 = false;                // GPU kernels may round float32 operands of products for tensor cores
   bool library_convolutions = false; // and those that are convolutions (Kernel::convolution)
 };
 

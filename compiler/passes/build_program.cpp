@@ -38,6 +38,7 @@ class ProgramBuilder {
     context_.vector_bytes = request.options->cpu.vector_bytes;
     context_.l2_bytes = request.options->cpu.l2_bytes;
     context_.library_products = request.target == Target::cuda && request.options->external.cublas;
+    context_.tf32 = request.target == Target::cuda && request.options->external.tf32;
     context_.library_convolutions = request.target == Target::cuda && request.options->external.cudnn;
     context_.var = [this](int id) { return vars_.at(static_cast<size_t>(id)); };
   }
@@ -307,6 +308,8 @@ class ProgramBuilder {
     rt::Step& s = step(rt::StepKind::launch, operands, name);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
+    for (size_t k = 0; k < kernel.arguments.size(); ++k)
+      if (kernel.arguments[k].written) s.element |= int64_t{1} << std::min<size_t>(k, 62);
     rt::Extent tasks = extent(parallel_extent(kernel)), scratch = extent(scratch_bytes(kernel));
     program_.steps.back().parallel = tasks;
     program_.steps.back().scratch_bytes = scratch;

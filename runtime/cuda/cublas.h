@@ -28,7 +28,7 @@ class CublasLt : public LibraryState {
   bool open() { return cublasLtCreate(&handle_) == CUBLAS_STATUS_SUCCESS; }
 
   bool multiply(const MatrixProduct& product, const MatrixOperands& o, DeviceLaunch& launch) {
-    workspace_ = LibraryWorkspace::of(*launch.libraries);
+    workspace_ = LibraryWorkspace::of(launch);
     if (workspace_ == nullptr) return false;
     const int64_t alignment = alignment_of(o);
     Plan* plan = plans_;

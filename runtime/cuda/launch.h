@@ -15,6 +15,8 @@ namespace METAC_RUNTIME_NAMESPACE {
 class LibraryState {
  public:
   virtual ~LibraryState() {}
+  // Work of so many lanes (executor_lanes.h) will run side by side. False: it cannot.
+  virtual bool prepare_lanes(int32_t) { return true; }
 };
 struct Libraries {
   Libraries() = default;
@@ -36,6 +38,7 @@ struct DeviceLaunch {
   void* scratch;          // device memory
   int64_t scratch_bytes;  // of it for each block
   cudaError_t status;     // set by the launch
+  int32_t lane;           // launches of a lane run one after the other
 };
 
 // Starts `blocks` blocks of `threads` threads. `arguments` are the addresses of the kernel's arguments.

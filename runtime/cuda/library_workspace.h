@@ -1,7 +1,8 @@
-// Memory that a context's vendor libraries work in, one call after the other: calls of a context are on one stream at a time.
+// Memory that a context's vendor libraries work in, one call of a lane after the other.
 #pragma once
 #include <new>
 
+#include "../executor_lanes.h"
 #include "place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
@@ -10,19 +11,26 @@ class LibraryWorkspace : public LibraryState {
  public:
   static constexpr int64_t bytes = int64_t{32} << 20;
 
-  // Null: there is no memory. Taken at the first call.
-  static void* of(Libraries& libraries) {
+  // Null: there is no memory. Taken at the first call, for lanes beyond the first before a run is recorded.
+  static void* of(const DeviceLaunch& launch) {
+    Libraries& libraries = *launch.libraries;
     if (libraries.workspace == nullptr) {
       LibraryWorkspace* const fresh = new (std::nothrow) LibraryWorkspace;
       if (fresh == nullptr) return nullptr;
       libraries.workspace = fresh;
-      if (!fresh->block_.reserve(bytes)) return nullptr;
+      if (!fresh->blocks_[0].reserve(bytes)) return nullptr;
     }
-    return static_cast<LibraryWorkspace*>(libraries.workspace)->block_.data();
+    return static_cast<LibraryWorkspace*>(libraries.workspace)->blocks_[launch.lane].data();
+  }
+
+  bool prepare_lanes(int32_t lanes) override {
+    for (int32_t k = 0; k < lanes; ++k)
+      if (!blocks_[k].reserve(bytes)) return false;
+    return true;
   }
 
  private:
-  DeviceBlock block_;
+  DeviceBlock blocks_[LanePlan::most_lanes];
 };
 
 // How long work takes that is put onto a stream, in milliseconds; negative: it failed. Nothing is measured while a graph is

@@ -4,7 +4,9 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include "../executor_lanes.h"
 #include "../place.h"
+#include "device_memory.h"
 #include "launch.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
@@ -12,63 +14,6 @@ namespace METAC_RUNTIME_NAMESPACE {
 inline bool cuda_failed(Failure& failure, const char* what, cudaError_t status) {
   return failure.set(status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::internal, "CUDA: %s: %s", what, cudaGetErrorString(status));
 }
-
-// Memory that only grows, as Block is on the host. Kind: where it is.
-template <typename Kind>
-class CudaBlock {
- public:
-  CudaBlock() = default;
-  CudaBlock(const CudaBlock&) = delete;
-  CudaBlock& operator=(const CudaBlock&) = delete;
-  ~CudaBlock() { release(); }
-
-  void* data() const { return data_; }
-  int64_t capacity() const { return capacity_; }
-
-  // At least `bytes`; the first `keep` stay. False: no memory, the old block is untouched. Work that still uses the old
-  // block ends first.
-  bool reserve(int64_t bytes, int64_t keep = 0) {
-    if (bytes <= capacity_ && data_ != nullptr) return true;
-    if (bytes < 0 || bytes > most_bytes) return false;
-    const int64_t size = align_up(bytes > 0 ? bytes : 1);
-    void* fresh = nullptr;
-    if (Kind::take(&fresh, static_cast<size_t>(size)) != cudaSuccess) {
-      cudaGetLastError();  // it is told by the result
-      return false;
-    }
-    if (keep > 0 && cudaMemcpy(fresh, data_, static_cast<size_t>(keep), Kind::copy) != cudaSuccess) {
-      Kind::give(fresh);
-      return false;
-    }
-    release();
-    data_ = fresh;
-    capacity_ = size;
-    return true;
-  }
-
- private:
-  void release() {
-    if (data_ != nullptr) Kind::give(data_);
-    data_ = nullptr;
-    capacity_ = 0;
-  }
-  void* data_ = nullptr;
-  int64_t capacity_ = 0;
-};
-
-struct OnDevice {
-  static constexpr cudaMemcpyKind copy = cudaMemcpyDeviceToDevice;
-  static cudaError_t take(void** data, size_t bytes) { return cudaMalloc(data, bytes); }
-  static void give(void* data) { cudaFree(data); }
-};
-// Of the host; the device copies to and from it directly.
-struct Pinned {
-  static constexpr cudaMemcpyKind copy = cudaMemcpyHostToHost;
-  static cudaError_t take(void** data, size_t bytes) { return cudaHostAlloc(data, bytes, cudaHostAllocDefault); }
-  static void give(void* data) { cudaFreeHost(data); }
-};
-using DeviceBlock = CudaBlock<OnDevice>;
-using PinnedBlock = CudaBlock<Pinned>;
 
 class CudaGraph {
  public:
@@ -98,6 +43,11 @@ class CudaDevice {
   ~CudaDevice() {
     if (left_ != nullptr) cudaEventSynchronize(left_);  // what a run that nobody waited for still uses
     if (left_ != nullptr) cudaEventDestroy(left_);
+    if (begun_ != nullptr) cudaEventDestroy(begun_);
+    for (Lane& lane : lanes_) {
+      if (lane.mark != nullptr) cudaEventDestroy(lane.mark);
+      if (lane.stream != nullptr && lane.stream != own_stream_) cudaStreamDestroy(lane.stream);
+    }
     if (own_stream_ != nullptr) cudaStreamDestroy(own_stream_);
   }
 
@@ -157,17 +107,46 @@ class CudaDevice {
   }
   // What is started from now on is recorded instead. False: it cannot be.
   bool begin_recording() {
+    const bool lanes = open_lanes();
     asked_stream_ = stream_;
     stream_ = own_stream_;
-    if (cudaStreamBeginCapture(own_stream_, cudaStreamCaptureModeThreadLocal) == cudaSuccess) return true;
+    if (cudaStreamBeginCapture(own_stream_, cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
+      several_lanes_ = lanes && cudaEventRecord(begun_, own_stream_) == cudaSuccess;   // where other lanes begin
+      return true;
+    }
     cudaGetLastError();
     stream_ = asked_stream_;
     return false;
   }
+  // While recording: what follows goes to this lane, behind what those in `waits` have so far.
+  cudaError_t use_lane(int32_t lane, const bool* waits, int32_t count) {
+    if (!several_lanes_) return cudaSuccess;
+    Lane& to = lanes_[lane];
+    cudaError_t status = cudaSuccess;
+    if (!to.used) {
+      if (lane > 0) status = cudaStreamWaitEvent(to.stream, begun_, 0);
+      to.used = true;
+    }
+    for (int32_t k = 0; k < count && status == cudaSuccess; ++k) {
+      if (!waits[k] || k == lane) continue;
+      status = cudaEventRecord(lanes_[k].mark, lanes_[k].stream);
+      if (status == cudaSuccess) status = cudaStreamWaitEvent(to.stream, lanes_[k].mark, 0);
+    }
+    stream_ = to.stream;
+    lane_ = lane;
+    return status;
+  }
   bool end_recording(CudaGraph& graph) {
     cudaGraph_t recorded = nullptr;
+    bool waits[LanePlan::most_lanes];
+    for (int32_t k = 0; k < LanePlan::most_lanes; ++k) waits[k] = lanes_[k].used && k > 0;
+    const bool joined = use_lane(0, waits, LanePlan::most_lanes) == cudaSuccess;
+    for (Lane& lane : lanes_) lane.used = false;
+    several_lanes_ = false;
+    lane_ = 0;
     cudaError_t status = cudaStreamEndCapture(own_stream_, &recorded);
     stream_ = asked_stream_;
+    if (status == cudaSuccess && !joined) status = cudaErrorInvalidValue;
     if (status == cudaSuccess && recorded != nullptr) status = graph.make(recorded);
     if (recorded != nullptr) cudaGraphDestroy(recorded);
     if (status != cudaSuccess) cudaGetLastError();
@@ -175,14 +154,40 @@ class CudaDevice {
   }
   int number() const { return device_; }
   Libraries* libraries() { return &libraries_; }
+  InputStages& stages() { return stages_; }
   cudaStream_t stream() const { return stream_; }
+  int32_t lane() const { return lane_; }
 
  private:
+  struct Lane {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t mark = nullptr;
+    bool used = false;         // in the recording in progress
+  };
+
+  // Streams for branches of a graph; taken before the first recording. The first one is the context's own. False: one lane must do.
+  bool open_lanes() {
+    if (libraries_.workspace != nullptr && !libraries_.workspace->prepare_lanes(LanePlan::most_lanes)) return false;
+    lanes_[0].stream = own_stream_;
+    bool good = begun_ != nullptr || cudaEventCreateWithFlags(&begun_, cudaEventDisableTiming) == cudaSuccess;
+    for (Lane& lane : lanes_) {
+      good = good && (lane.stream != nullptr || cudaStreamCreate(&lane.stream) == cudaSuccess);
+      good = good && (lane.mark != nullptr || cudaEventCreateWithFlags(&lane.mark, cudaEventDisableTiming) == cudaSuccess);
+    }
+    if (!good) cudaGetLastError();
+    return good;
+  }
+
   int device_ = 0;
   cudaStream_t own_stream_ = nullptr, stream_ = nullptr, asked_stream_ = nullptr;
   cudaEvent_t left_ = nullptr;         // the end of the last run that was not waited for,
   cudaStream_t left_on_ = nullptr;     // on this stream
+  Lane lanes_[LanePlan::most_lanes];
+  cudaEvent_t begun_ = nullptr;        // the beginning of a recording
+  int32_t lane_ = 0;
+  bool several_lanes_ = false;
   DeviceBlock weights_;
+  InputStages stages_;
   Libraries libraries_;
 };
 
@@ -195,6 +200,10 @@ struct Place<CudaDevice> {
 
   static bool begin_recording(CudaDevice& device) { return device.begin_recording(); }
   static bool end_recording(CudaDevice& device, CudaGraph& graph) { return device.end_recording(graph); }
+  static bool use_lane(CudaDevice& device, int32_t lane, const bool* waits, int32_t count, Failure& failure) {
+    const cudaError_t status = device.use_lane(lane, waits, count);
+    return status == cudaSuccess || cuda_failed(failure, "ordering streams", status);
+  }
   static bool replay(CudaDevice& device, const CudaGraph& graph, Failure& failure) {
     const cudaError_t status = graph.launch(device.stream());
     return status == cudaSuccess || cuda_failed(failure, "starting a recorded run", status);
@@ -220,6 +229,18 @@ struct Place<CudaDevice> {
   static bool copy(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
     return move(device, to, from, bytes, cudaMemcpyDeviceToDevice, failure);
   }
+  // The inputs of a run: `bytes` of them are to be copied.
+  static bool begin_inputs(CudaDevice& device, int64_t bytes, Failure& failure) {
+    const cudaError_t status = device.stages().begin(bytes);
+    return status == cudaSuccess || cuda_failed(failure, "waiting for earlier inputs", status);
+  }
+  static bool take_input(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return to_device(device, to, device.stages().staged(from, bytes), bytes, failure);
+  }
+  static bool end_inputs(CudaDevice& device, Failure& failure) {
+    const cudaError_t status = device.stages().end(device.stream());
+    return status == cudaSuccess || cuda_failed(failure, "marking the inputs", status);
+  }
   // Between the caller's memory, wherever that is, and the device.
   static bool to_device(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
     return move(device, to, from, bytes, cudaMemcpyDefault, failure);
@@ -232,7 +253,7 @@ struct Place<CudaDevice> {
     return move(device, to, from, bytes, cudaMemcpyDeviceToHost, failure) && wait(device, failure);
   }
   static bool launch(CudaDevice& device, LaunchRequest& r, Failure& failure) {
-    DeviceLaunch launch{device.stream(), device.libraries(), r.scratch, r.scratch_bytes, cudaSuccess};
+    DeviceLaunch launch{device.stream(), device.libraries(), r.scratch, r.scratch_bytes, cudaSuccess, device.lane()};
     r.kernel(r.buffers, r.symbols, &launch, 0, r.iterations);
     return launch.status == cudaSuccess || cuda_failed(failure, "starting a kernel", launch.status);
   }

@@ -1,6 +1,6 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
-// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_CALLS=FILE: a line for each start of a
+// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CALLS=FILE: a line for each start of a
 // graph, each call of a library, and the call that fails.
 #pragma once
 #include <sys/mman.h>
@@ -14,12 +14,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 enum cudaError_t {
   cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35,
-  cudaErrorStreamCaptureUnsupported = 900
+  cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
@@ -46,15 +47,24 @@ namespace shim {
 using Work = std::function<void()>;
 }
 struct shim_graph {
-  std::vector<shim::Work> works;
+  struct Node {
+    shim::Work work;
+    std::set<size_t> after;         // works that must be done first
+  };
+  std::vector<Node> nodes;
+  size_t branches = 1;              // streams that took part
 };
 struct shim_event {
   std::shared_ptr<double> done; // null: never recorded; 0: not yet reached; else seconds
   struct shim_stream* stream;
+  shim_graph* captured;         // recorded while a graph was: which, and behind what
+  std::set<size_t> after;
 };
 struct shim_stream {
   std::deque<shim::Work> queue;
-  shim_graph* captured = nullptr;   // what is put onto it goes there meanwhile
+  shim_graph* captured = nullptr;   // what is put onto it goes there meanwhile,
+  std::set<size_t> after;           // behind these
+  bool origin = false;              // the capture began here
 };
 typedef shim_stream* cudaStream_t;
 typedef shim_event* cudaEvent_t;
@@ -158,7 +168,8 @@ template <class W>
 cudaError_t put(cudaStream_t stream, W work) {
   shim_stream& s = *real(stream);
   if (s.captured != nullptr) {
-    s.captured->works.push_back(std::move(work));
+    s.captured->nodes.push_back({std::move(work), s.after});
+    s.after = {s.captured->nodes.size() - 1};
     return cudaSuccess;
   }
   if (real(stream) == real(nullptr)) {
@@ -231,8 +242,12 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (const shim_stream* s = shim::real(stream); s->captured != nullptr) {
+    *event = {nullptr, stream, s->captured, s->after};
+    return cudaSuccess;
+  }
   auto done = std::make_shared<double>(0);
-  *event = {done, stream};
+  *event = {done, stream, nullptr, {}};
   return shim::put(stream, [done] { *done = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); });
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -241,6 +256,19 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (event->captured != nullptr) {
+    shim_stream* s = shim::real(stream);
+    if (s->captured == nullptr) {
+      if (!s->queue.empty()) return cudaErrorStreamCaptureUnsupported;
+      s->captured = event->captured;
+      ++s->captured->branches;
+      s->after.clear();
+    }
+    if (s->captured != event->captured) return cudaErrorInvalidValue;
+    s->after.insert(event->after.begin(), event->after.end());
+    return cudaSuccess;
+  }
+  if (shim::real(stream)->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   if (event->done == nullptr || *event->done != 0) return cudaSuccess;
   return shim::put(stream, [at = *event] {
     if (*at.done == 0) shim::drain(at.stream);
@@ -257,6 +285,9 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
 inline cudaError_t cudaMalloc(void** result, size_t bytes) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   if (shim::capturing()) return cudaErrorStreamCaptureUnsupported;
+  size_t taken = bytes;
+  for (const shim::Allocation& a : shim::allocations()) taken += a.bytes;
+  if (const char* card = std::getenv("METAC_SHIM_MEMORY"); card != nullptr && taken > std::strtoull(card, nullptr, 10)) return cudaErrorMemoryAllocation;
   const size_t pages = (bytes + shim::page - 1) / shim::page;
   char* map = static_cast<char*>(mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
@@ -322,6 +353,7 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const 
 namespace shim {
 inline bool directions_hold(void* to, const void* from, cudaMemcpyKind kind) {
   if (kind == cudaMemcpyDefault) return true;
+  if (within(managed(), to) || within(managed(), from)) return true;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   return within(allocations(), to) == to_device && within(allocations(), from) == from_device;
@@ -355,10 +387,38 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
 }
 
 // ---- graphs ----
+namespace shim {
+// Of the works that may be next, the first, the last or any one: what is not ordered behind what it needs comes too early in one
+// of the orders.
+inline void run_nodes(const std::vector<shim_graph::Node>& nodes) {
+  const char* order = std::getenv("METAC_SHIM_ORDER");
+  const bool forward = order == nullptr || std::strcmp(order, "forward") == 0, reverse = order != nullptr && std::strcmp(order, "reverse") == 0;
+  uint64_t seed = forward || reverse ? 0 : std::strtoull(order, nullptr, 10);
+  std::vector<size_t> waits(nodes.size()), ready;
+  std::vector<std::vector<size_t>> next(nodes.size());
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    waits[k] = nodes[k].after.size();
+    for (size_t before : nodes[k].after) next[before].push_back(k);
+    if (waits[k] == 0) ready.push_back(k);
+  }
+  while (!ready.empty()) {
+    std::sort(ready.begin(), ready.end());
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    const size_t at = forward ? 0 : reverse ? ready.size() - 1 : static_cast<size_t>((seed >> 33) % ready.size());
+    const size_t k = ready[at];
+    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
+    nodes[k].work();
+    for (size_t after : next[k])
+      if (--waits[after] == 0) ready.push_back(after);
+  }
+}
+}  // namespace shim
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   if (shim::real(stream) == shim::real(nullptr) || stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   stream->captured = new shim_graph;
+  stream->after.clear();
+  stream->origin = true;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
@@ -367,11 +427,21 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = stream->captured;
-  stream->captured = nullptr;
-  if (!shim::fails()) return cudaSuccess;
+  std::set<size_t> reached = stream->after;
+  for (size_t k = (*graph)->nodes.size(); k-- > 0;)
+    if (reached.count(k) != 0) reached.insert((*graph)->nodes[k].after.begin(), (*graph)->nodes[k].after.end());
+  bool joined = stream->origin;
+  for (shim_stream* s : shim::streams()) {
+    if (s->captured != *graph) continue;
+    for (size_t k : s->after) joined = joined && reached.count(k) != 0;
+    s->captured = nullptr;
+    s->origin = false;
+  }
+  const bool failed = shim::fails();
+  if (joined && !failed) return cudaSuccess;
   delete *graph;
   *graph = nullptr;
-  return cudaErrorMemoryAllocation;
+  return failed ? cudaErrorMemoryAllocation : cudaErrorStreamCaptureUnjoined;
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
@@ -388,8 +458,6 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  shim::note_call("graph of " + std::to_string(graph->works.size()));
-  return shim::put(stream, [works = graph->works] {
-    for (const shim::Work& work : works) work();
-  });
+  shim::note_call("graph of " + std::to_string(graph->nodes.size()) + " works, " + std::to_string(graph->branches) + " branches");
+  return shim::put(stream, [nodes = graph->nodes] { shim::run_nodes(nodes); });
 }
