@@ -12,6 +12,7 @@ class CudaPrinter : private ValuePrinter {
   using ValuePrinter::ValuePrinter;
 
   std::string run() {
+    if (kernel_.finish) print_finish();
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
     symbols_ = used_symbols();
@@ -124,6 +125,26 @@ class CudaPrinter : private ValuePrinter {
   }
 
   // ---- the host's side ----
+  // A kernel with a host's side of its own, which gets the arguments that it has in common with this one.
+  void print_finish() {
+    Kernel finish = *kernel_.finish;
+    finish.name = kernel_.name + "_finish";
+    finish.comments = {"what follows the sums where a library has computed them"};
+    text_ += CudaPrinter(finish, options_).run();
+  }
+
+  std::string finish_text() const {
+    if (!kernel_.finish) return "return;";
+    std::string arguments;
+    for (const KernelArgument& a : kernel_.finish->arguments) {
+      auto found = std::find_if(kernel_.arguments.begin(), kernel_.arguments.end(), [&](const KernelArgument& mine) { return mine.var == a.var; });
+      METAC_ASSERT(found != kernel_.arguments.end(), "an epilogue reads what its kernel does not");
+      arguments += concat("b[", found - kernel_.arguments.begin(), "], ");
+    }
+    arguments.resize(arguments.size() - 2);
+    return concat("{ void* const rest[] = {", arguments, "}; return ", kernel_.name, "_finish(rest, s, launch, 0, ", const_cast<CudaPrinter*>(this)->index_text(parallel_extent(*kernel_.finish)), "); }");
+  }
+
   void print_start() {
     text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
     std::string arguments;
@@ -131,6 +152,7 @@ class CudaPrinter : private ValuePrinter {
     std::set<int> named;   // symbols that this side computes with
     if (kernel_.product) visit_sizes(*kernel_.product, [&](Expr e) { add_symbols(e, named); });
     if (kernel_.convolution) visit_sizes(*kernel_.convolution, [&](Expr e) { add_symbols(e, named); });
+    if (kernel_.finish) add_symbols(parallel_extent(*kernel_.finish), named);
     if (!small_.empty()) {
       named.insert(symbols_.begin(), symbols_.end());
       for (Expr size : small_) add_symbols(size, named);
@@ -192,11 +214,12 @@ class CudaPrinter : private ValuePrinter {
     char most[40] = "0";
     if (c.most) std::snprintf(most, sizeof most, "%.17g", *c.most);
     line("// A convolution with an epilogue: a library is asked first. Of each spatial axis: size, window, result, stride, dilation, zeros before.");
-    line(concat("const Convolution convolution = {", static_cast<int>(c.dtype), " /* ", name_of(c.dtype), " */, ", std::max<size_t>(2, c.windows.size()), ", ", index_text(c.images), ", ",
+    const char* const kinds[] = {"convolution_forward", "convolution_data_gradient", "convolution_weights_gradient"};
+    line(concat("const Convolution convolution = {", kinds[static_cast<size_t>(c.kind)], ", ", static_cast<int>(c.dtype), " /* ", name_of(c.dtype), " */, ", std::max<size_t>(2, c.windows.size()), ", ", index_text(c.images), ", ",
                 index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ", c.most ? "clipped_activation" : c.relu ? "relu_activation" : "no_activation", ", ", most, ", ",
                 options_.tf32 ? 1 : 0, "};"));
     line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", {", bias(0), ", ", bias(1), "}, ", address(c.residual), ", ", address(c.result), "};"));
-    line("if (convolve(convolution, filtered, launch)) return;");
+    line("if (convolve(convolution, filtered, launch)) " + finish_text());
   }
 
   // A vendor library is asked first.
@@ -216,7 +239,7 @@ class CudaPrinter : private ValuePrinter {
                 p.relu ? "relu_activation" : "no_activation", ", ", options_.tf32 ? 1 : 0, "};"));
     line(concat("const MatrixOperands operands = {", address(p.a.argument, p.a.offset), ", ", address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
                 address(p.residual.argument, p.residual.offset), ", ", address(p.result.argument, p.result.offset), "};"));
-    line("if (multiply(product, operands, launch)) return;");
+    line("if (multiply(product, operands, launch)) " + finish_text());
   }
 
   // ---- tree ----
@@ -324,7 +347,11 @@ class CudaPrinter : private ValuePrinter {
   void print_body(const LoopNode& node) {
     for (const Local& local : node.locals) {
       std::string count = local.count ? "[" + index_text(local.count) + "]" : "";
-      line(concat(local.shared ? "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
+      // Tiles of narrow elements are read in words of 4 bytes.
+      line(concat(local.shared ? size_of(local.dtype) < 4 && bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
+    }
+    if (const auto& t = node.tensor) {
+      line(concat("tensor_multiply<Tensor_", t->kind, ", ", t->warps_across, ", ", t->down, ", ", t->across, ", ", t->words, ", ", t->stride, ">(t", t->sums, ", t", t->rows, ", t", t->columns, ");"));
     }
     for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/loop_transforms.h"
 
 namespace metac {
@@ -24,12 +25,21 @@ class ConvolutionMatcher {
     for (int first : {0, 1}) {
       c_ = LibraryConvolution{};
       c_.dtype = d_.out->dtype();
-      if (factors(body->args[static_cast<size_t>(first)], body->args[static_cast<size_t>(1 - first)])) return epilogue() ? std::optional(c_) : std::nullopt;
+      if (factors(body->args[static_cast<size_t>(first)], body->args[static_cast<size_t>(1 - first)])) return with_epilogue();
     }
     return std::nullopt;
   }
 
  private:
+  std::optional<LibraryConvolution> with_epilogue() {
+    const LibraryConvolution sums = c_;
+    if (epilogue()) return c_;
+    if (!worth_finishing(d_)) return std::nullopt;
+    c_ = sums;
+    c_.sums_only = true;
+    return c_;
+  }
+
   // An index as a sum of axes; those that run once do not count.
   struct Affine {
     std::vector<std::pair<int, int64_t>> terms;  // axis, factor; in the order of axes

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/loop_transforms.h"
 
 namespace metac {
@@ -23,8 +24,13 @@ class ProductMatcher {
     p_.columns = columns_->extent;
     p_.steps = steps_->extent;
     bool good = factor(l_.a, *rows_, *steps_, p_.a) && factor(l_.b, *steps_, *columns_, p_.b);
-    good = good && matrix(l_.target, l_.offset, *rows_, *columns_, p_.result) && !p_.result.by_column && epilogue();
+    good = good && matrix(l_.target, l_.offset, *rows_, *columns_, p_.result) && !p_.result.by_column;
     if (!good) return std::nullopt;
+    const LibraryProduct sums = p_;
+    if (epilogue()) return p_;
+    if (!worth_finishing(steps_->extent)) return std::nullopt;
+    p_ = sums;
+    p_.sums_only = true;
     return p_;
   }
 

@@ -61,6 +61,16 @@ struct Prefetch {
   Expr offset;
 };
 
+// GPU: the warps of a block multiply two tiles in shared memory on tensor cores and add to sums in registers, those of a thread as
+// tensor_multiply of runtime/cuda/tensor_multiply.h has them. Of both tiles what the sum runs over lies together.
+struct TensorProduct {
+  std::string kind;             // of the instruction: "f16", "bf16", "tf32", "s8s8", ...
+  int sums = 0, rows = 0, columns = 0;   // locals
+  int64_t warps_across = 0;     // warps of a row of warps
+  int64_t down = 0, across = 0; // of a warp: 16 by 8 elements so many times
+  int64_t words = 0, stride = 0;  // of 4 bytes: of a tile's row, and from row to row
+};
+
 struct LoopNode {
   std::string comment;
   Expr guard;                   // empty: always
@@ -76,6 +86,7 @@ struct LoopNode {
   // The same on a GPU, of a node whose loops are of kind thread: the block's threads combine `lane_reduced` at the end,
   // through the shared local `combined_in` (an element per warp), and all have the result.
   int combined_in = -1;
+  std::optional<TensorProduct> tensor;   // instead of everything else
   bool barrier = false;         // GPU: behind this node the block's threads wait for each other
 };
 
@@ -102,15 +113,19 @@ struct LibraryProduct {
   Expr bias_offset;
   double scale = 1;
   bool relu = false;
+  bool sums_only = false;       // the rest of the epilogue is Kernel::finish
 };
 
 // result = min( relu( convolution of data with weights + residual + biases ), most ) (compiler/kernel/library_convolution.h).
 // All values lie row by row: [images, channels, size...], [features, channels / groups, window...], [images, features, out...].
+// A gradient of such a convolution reads two of the three and writes the one of its name (compiler/kernel/library_gradient.h).
+enum class ConvolutionKind { forward, data_gradient, weights_gradient };
 struct LibraryWindow {          // of one spatial axis
   Expr size, window, out;
   int64_t stride = 1, dilation = 1, before = 0;   // zeros before the data
 };
 struct LibraryConvolution {
+  ConvolutionKind kind = ConvolutionKind::forward;
   DType dtype = DType::f32;     // of everything; sums are float32
   int data = -1, weights = -1, result = -1, residual = -1;   // arguments; -1: there is none
   std::vector<int> biases;      // arguments: an element for each feature
@@ -119,6 +134,7 @@ struct LibraryConvolution {
   std::vector<LibraryWindow> windows;
   bool relu = false;
   std::optional<double> most;
+  bool sums_only = false;       // the rest of the epilogue is Kernel::finish
 };
 
 struct Kernel {
@@ -133,6 +149,7 @@ struct Kernel {
   int block = 0;                // threads of a block; 0: for the CPU
   std::optional<LibraryProduct> product;
   std::optional<LibraryConvolution> convolution;
+  std::shared_ptr<Kernel> finish;   // GPU: what follows sums that a library has left in the result's memory; its arguments are among these
   double cost = 1;              // estimated ns of one parallel iteration
   double flops = 0, bytes = 0;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/kernel/library_convolution.h"
+#include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu_move.h"
 #include "compiler/kernel/stage_lowering.h"
@@ -240,6 +241,16 @@ class GpuLowering : private StageLowering {
   std::map<DType, int> reduction_buffers_;
 };
 
+// A gradient of a convolution, with the kernel's arguments for operands. Nothing where the kernel has others.
+std::optional<LibraryConvolution> with_arguments(LibraryConvolution c, const Kernel& kernel) {
+  for (int* operand : {&c.data, &c.weights, &c.result}) {
+    auto found = std::find_if(kernel.arguments.begin(), kernel.arguments.end(), [&](const KernelArgument& a) { return a.var->id == *operand; });
+    if (found == kernel.arguments.end()) return std::nullopt;
+    *operand = static_cast<int>(found - kernel.arguments.begin());
+  }
+  return c;
+}
+
 }  // namespace
 
 Kernel lower_gpu(const Group& group, const LoweringContext& context) {
@@ -247,7 +258,20 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   if (group.row_blocks) return lower_gpu_attention(group, context);
   std::optional<Kernel> contraction = lower_gpu_contraction(group, context);
   Kernel kernel = contraction ? std::move(*contraction) : GpuLowering(group, context).run();
-  if (context.library_convolutions) kernel.convolution = match_library_convolution(group, context, kernel.arguments);
+  if (context.library_convolutions) {
+    kernel.convolution = match_library_convolution(group, context, kernel.arguments);
+    if (!kernel.convolution && group.library_gradient) kernel.convolution = with_arguments(group.library_gradient->convolution, kernel);
+  }
+  // A product that the library finishes by itself is the better one of two.
+  if (kernel.product && kernel.convolution && kernel.product->sums_only != kernel.convolution->sums_only) {
+    if (kernel.product->sums_only) kernel.product.reset();
+    else kernel.convolution.reset();
+  }
+  if ((kernel.product && kernel.product->sums_only) || (kernel.convolution && kernel.convolution->sums_only)) {
+    Group rest;
+    rest.stages = {finishing(group.library_gradient ? group.library_gradient->definition : group.stages[0])};
+    kernel.finish = std::make_shared<Kernel>(GpuLowering(rest, context).run());
+  }
   return kernel;
 }
 

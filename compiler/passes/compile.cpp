@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/kernel/library_gradient.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/kernel/work.h"
 #include "compiler/passes/build_program.h"
@@ -136,10 +137,18 @@ class Compilation {
   // Layouts serve the CPU's vectors; GPU kernels work on row-major values.
   void split_items(FusedRegion& region) {
     std::vector<Item> items;
+    const std::function<const Var*(int)> var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
     for (Item& item : region.items) {
-      if (!item.op && item.group.stages.size() == 1)
-        split_residues(item.group.stages[0], graph_.symbols, [](const Definition&, int, Expr) -> Var* { return nullptr; });
+      std::optional<LibraryGradient> gradient;
+      if (!item.op && item.group.stages.size() == 1) {
+        Definition& d = item.group.stages[0];
+        if (options_.external.cudnn)
+          if (auto found = match_library_gradient(d, var, graph_.symbols)) gradient = {*found, d};
+        split_residues(d, graph_.symbols, [](const Definition&, int, Expr) -> Var* { return nullptr; });
+      }
+      const size_t before = items.size();
       split_parts(std::move(item), graph_.symbols, items);
+      if (items.size() == before + 1) items.back().group.library_gradient = std::move(gradient);
     }
     region.items = std::move(items);
   }

@@ -51,6 +51,7 @@ bool LastReads::dies_at(const Var* var, size_t item) const {
 std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
                                                 const std::vector<Symbol>& symbols) {
   std::vector<std::pair<int, int>> pairs;
+  if (kernel.finish) return pairs;   // the result's memory holds sums before operands of the epilogue are read
   std::set<const Var*> taken;
   int arguments = static_cast<int>(kernel.arguments.size());
   auto argument = [&](int k) -> KernelArgument& { return kernel.arguments[static_cast<size_t>(k)]; };

@@ -5,13 +5,17 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// result = activation( sum over channels of a group and window of data * weights + residual + biases ), all row by row:
+// What is computed. A gradient reads two of data, weights and result (of each the gradient or the value, as it is), and writes the one of its name.
+enum ConvolutionComputed : int64_t { convolution_forward, convolution_data_gradient, convolution_weights_gradient };
+
+// Forward: result = activation( sum over channels of a group and window of data * weights + residual + biases ), all row by row:
 // data [images, channels, size...], weights [features, channels / groups, window...], result [images, features, out...].
 // All numbers, so that two convolutions are the same where their bytes are.
 struct Convolution {
   struct Axis {
     int64_t size, window, out, stride, dilation, before;  // before: zeros in front of the data
   };
+  int64_t computed;
   int64_t dtype;                           // ScalarType of everything: f32, f16, bf16. Sums are float.
   int64_t spatial;                         // axes: 2 or 3
   int64_t images, channels, features, groups;
@@ -22,7 +26,8 @@ struct Convolution {
 };
 
 struct ConvolutionOperands {
-  const void *data, *weights, *bias[2], *residual;  // null: none; a bias has an element for each feature
+  void *data, *weights;
+  const void *bias[2], *residual;          // null: none; a bias has an element for each feature; of a gradient there are none
   void* result;
 };
 

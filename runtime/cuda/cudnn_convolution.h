@@ -74,7 +74,7 @@ class CudnnConvolutions : public LibraryState {
   bool open() { return cudnnCreate(&handle_) == CUDNN_STATUS_SUCCESS; }
 
   bool convolve(const Convolution& convolution, const ConvolutionOperands& o, DeviceLaunch& launch) {
-    void* const workspace = LibraryWorkspace::of(*launch.libraries);
+    void* const workspace = LibraryWorkspace::of(launch);
     if (workspace == nullptr || cudnnSetStream(handle_, launch.stream) != CUDNN_STATUS_SUCCESS) return false;
     Plan* plan = plans_;
     while (plan != nullptr && !plan->is_for(convolution, o)) plan = plan->next;
@@ -95,7 +95,7 @@ class CudnnConvolutions : public LibraryState {
 
   static int64_t alignment_of(const ConvolutionOperands& o) {
     uintptr_t bits = 16;
-    for (const void* p : {o.data, o.weights, o.bias[0], o.bias[1], o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
+    for (const void* p : {static_cast<const void*>(o.data), static_cast<const void*>(o.weights), o.bias[0], o.bias[1], o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
     return static_cast<int64_t>(bits & (~bits + 1));
   }
 
@@ -169,12 +169,7 @@ class CudnnConvolutions : public LibraryState {
     auto next_value = [&](int operation) { return add_value(plan, operation + 1 == count ? int64_t{result_value} : number++, result); };
     DnnDescription* current = next_value(0);
     if (current == nullptr) return false;
-    const float one = 1, zero = 0;
-    DnnDescription& first = plan.operations[plan.operation_count++].make(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-    first.set_part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, plan.window).set_part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, *x);
-    first.set_part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, *w).set_part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, *current);
-    first.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, &one).set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, &zero);
-    if (!first.finish()) return false;
+    if (!add_convolution(plan, *x, *w, *current)) return false;
     for (int term = 0; term < 3; ++term) {
       if ((plan.terms >> term & 1) == 0) continue;
       DnnDescription* const added = add_value(plan, residual_value + term, term == 0 ? result : bias);
@@ -192,6 +187,25 @@ class CudnnConvolutions : public LibraryState {
     plan.graph.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
     plan.graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations, plan.operation_count);
     return plan.graph.finish();
+  }
+
+  static bool add_convolution(Plan& plan, const DnnDescription& x, const DnnDescription& w, const DnnDescription& y) {
+    struct Names {
+      cudnnBackendDescriptorType_t type;
+      cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
+    };
+    static const Names all[] = {
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+    const Names& n = all[plan.convolution.computed];
+    const float one = 1, zero = 0;
+    DnnDescription& o = plan.operations[plan.operation_count++].make(n.type);
+    o.set_part(n.window, plan.window).set_part(n.x, x).set_part(n.w, w).set_part(n.y, y);
+    return o.set(n.alpha, CUDNN_TYPE_FLOAT, &one).set(n.beta, CUDNN_TYPE_FLOAT, &zero).finish();
   }
 
   static bool add_pointwise(Plan& plan, const DnnDescription& kind, const DnnDescription& x, const DnnDescription* b, const DnnDescription& y) {

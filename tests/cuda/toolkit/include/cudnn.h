@@ -24,7 +24,8 @@ enum cudnnBackendAttributeType_t {
 };
 enum cudnnBackendDescriptorType_t {
   CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
-  CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
+  CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+  CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
   CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR
 };
 enum cudnnBackendAttributeName_t {
@@ -36,6 +37,9 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+  CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
   CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR = 750, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
   CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800, CUDNN_ATTR_OPERATIONGRAPH_OPS,
   CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_UNIQUE_ID = 906, CUDNN_ATTR_TENSOR_IS_VIRTUAL,
@@ -110,6 +114,12 @@ inline bool dnn_complete(const shim_dnn_description& d) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
       return has({CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA}) &&
              parts_finished({CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y});
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return has({CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA}) &&
+             parts_finished({CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY});
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return has({CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}) &&
+             parts_finished({CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY});
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
       return parts_finished({CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC});
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return has({CUDNN_ATTR_OPERATIONGRAPH_HANDLE}) && parts_finished({CUDNN_ATTR_OPERATIONGRAPH_OPS});
@@ -151,10 +161,13 @@ struct DnnTensor {
   }
   cudaDataType_t stored() const { return type == CUDNN_DATA_FLOAT ? CUDA_R_32F : type == CUDNN_DATA_HALF ? CUDA_R_16F : CUDA_R_16BF; }
 };
+enum class DnnComputed { forward, data, weights };
 struct DnnOperation {
   bool convolves = false, relu = false, adds = false;
+  DnnComputed computed = DnnComputed::forward;
   double most = 0;
   DnnTensor x, other, y;                               // other: weights, or what is added
+  const DnnTensor& written() const { return computed == DnnComputed::data ? x : computed == DnnComputed::weights ? other : y; }
   std::vector<int64_t> strides, dilations, before, after;
 };
 
@@ -167,9 +180,20 @@ class DnnRun {
   void operator()() {
     Access access;
     for (const DnnOperation& o : operations) {
-      const std::vector<float> x = numbers(o.x);
-      std::vector<float> y(static_cast<size_t>(o.y.count()));
-      if (o.convolves) convolve(o, x, numbers(o.other), y);
+      if (o.computed != DnnComputed::forward) {
+        const DnnTensor& to = o.written();
+        std::vector<float> x(static_cast<size_t>(o.x.count())), w(static_cast<size_t>(o.other.count())), y = numbers(o.y);
+        (o.computed == DnnComputed::data ? w : x) = numbers(o.computed == DnnComputed::data ? o.other : o.x);
+        convolve(o, x, w, y);
+        const std::vector<float>& found = o.computed == DnnComputed::data ? x : w;
+        for (int64_t i = 0; i < to.count(); ++i) set_number(to.stored(), places.at(to.number), to.at(i, to.dims), found[static_cast<size_t>(i)]);
+        continue;
+      }
+      std::vector<float> x = numbers(o.x), y(static_cast<size_t>(o.y.count()));
+      if (o.convolves) {
+        std::vector<float> w = numbers(o.other);
+        convolve(o, x, w, y);
+      }
       else if (o.adds) add(o, x, y);
       else for (size_t i = 0; i < y.size(); ++i) y[i] = o.relu && !(x[i] > 0 || x[i] != x[i]) ? 0 : o.most > 0 && x[i] > o.most ? static_cast<float>(o.most) : x[i];
       if (o.y.in_registers) {
@@ -194,7 +218,8 @@ class DnnRun {
   }
 
   // Two or three spatial axes; of two the first of three is 1.
-  void convolve(const DnnOperation& o, const std::vector<float>& x, const std::vector<float>& w, std::vector<float>& y) const {
+  // Each of the three is read or, the one that is computed, added to.
+  void convolve(const DnnOperation& o, std::vector<float>& x, std::vector<float>& w, std::vector<float>& y) const {
     auto three = [](const std::vector<int64_t>& v, size_t from, int64_t fill) {
       std::vector<int64_t> out(v.begin() + static_cast<std::ptrdiff_t>(from), v.end());
       if (out.size() == 2) out.insert(out.begin(), fill);
@@ -216,10 +241,14 @@ class DnnRun {
                       const int64_t i = a * stride[0] + p * dilation[0] - before[0], j = b * stride[1] + q * dilation[1] - before[1], l = c * stride[2] + r * dilation[2] - before[2];
                       if (i < 0 || i >= in[0] || j < 0 || j >= in[1] || l < 0 || l >= in[2]) continue;
                       const int64_t channel = f / (features / groups) * channels + k;
-                      sum += x[static_cast<size_t>((((n * o.x.dims[1] + channel) * in[0] + i) * in[1] + j) * in[2] + l)] *
-                             w[static_cast<size_t>((((f * channels + k) * window[0] + p) * window[1] + q) * window[2] + r)];
+                      float& data = x[static_cast<size_t>((((n * o.x.dims[1] + channel) * in[0] + i) * in[1] + j) * in[2] + l)];
+                      float& weight = w[static_cast<size_t>((((f * channels + k) * window[0] + p) * window[1] + q) * window[2] + r)];
+                      if (o.computed == DnnComputed::data) data += y[at] * weight;
+                      else if (o.computed == DnnComputed::weights) weight += y[at] * data;
+                      else sum += data * weight;
                     }
-              y[at++] = sum;
+              if (o.computed == DnnComputed::forward) y[at] = sum;
+              ++at;
             }
   }
   std::map<int64_t, std::vector<float>> on_the_way_;
@@ -318,12 +347,17 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
   std::string said;
   for (const shim_dnn_description* d : plan->all<const shim_dnn_description*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
     shim::DnnOperation o;
-    if (d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) {
-      const shim_dnn_description& window = d->part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+    if (d->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) {
+      const bool by_data = d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, by_weights = d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+      auto part = [&](cudnnBackendAttributeName_t forward, cudnnBackendAttributeName_t data, cudnnBackendAttributeName_t weights) -> const shim_dnn_description& {
+        return d->part(by_data ? data : by_weights ? weights : forward);
+      };
+      const shim_dnn_description& window = part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
       o.convolves = true;
-      o.x = shim::DnnTensor(d->part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
-      o.other = shim::DnnTensor(d->part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W));
-      o.y = shim::DnnTensor(d->part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y));
+      o.computed = by_data ? shim::DnnComputed::data : by_weights ? shim::DnnComputed::weights : shim::DnnComputed::forward;
+      o.x = shim::DnnTensor(part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X));
+      o.other = shim::DnnTensor(part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW));
+      o.y = shim::DnnTensor(part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY));
       o.strides = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
       o.dilations = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
       o.before = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
@@ -331,7 +365,7 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
       if (o.x.dims[1] % o.other.dims[1] != 0 || o.other.dims[0] != o.y.dims[1] || o.x.dims[0] != o.y.dims[0] || o.strides.size() + 2 != o.x.dims.size()) return CUDNN_STATUS_BAD_PARAM;
       for (size_t k = 0; k < o.strides.size(); ++k)
         if ((o.x.dims[k + 2] + o.before[k] + o.after[k] - o.dilations[k] * (o.other.dims[k + 2] - 1) - 1) / o.strides[k] + 1 != o.y.dims[k + 2]) return CUDNN_STATUS_BAD_PARAM;
-      said = "convolution of " + shim::dims_text(o.x.dims) + " with " + shim::dims_text(o.other.dims) + " to " + shim::dims_text(o.y.dims) + " groups " + std::to_string(o.x.dims[1] / o.other.dims[1]) +
+      said = std::string(by_data ? "data gradient of " : by_weights ? "weights gradient of " : "") + "convolution of " + shim::dims_text(o.x.dims) + " with " + shim::dims_text(o.other.dims) + " to " + shim::dims_text(o.y.dims) + " groups " + std::to_string(o.x.dims[1] / o.other.dims[1]) +
              " type " + std::to_string(o.x.type) + (run.rounded && o.x.type == CUDNN_DATA_FLOAT ? " tf32" : "");
     } else {
       const shim_dnn_description& kind = d->part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
@@ -359,7 +393,7 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
     shim::Access access;
     if (used > 0) std::memset(workspace, 0x5a, static_cast<size_t>(used));
     run();
-    if (wrong) std::memset(run.places.at(run.operations.back().y.number), 0x5a, 4);
+    if (wrong) std::memset(run.places.at(run.operations.back().written().number), 0x5a, 4);
   });
   return CUDNN_STATUS_SUCCESS;
 }

@@ -1,0 +1,216 @@
+#include "compiler/kernel/library_gradient.h"
+
+#include <algorithm>
+
+#include "compiler/kernel/contraction.h"
+#include "compiler/kernel/evaluate_scalar.h"
+#include "compiler/kernel/library_finish.h"
+#include "compiler/kernel/loop_transforms.h"
+
+namespace metac {
+namespace {
+
+constexpr int64_t most_meetings = 1 << 18;   // counted out along an axis
+
+bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
+
+// Along one spatial axis: element `data` meets element `out` of the result at tap `tap` of the window.
+struct Meeting {
+  int64_t data, out, tap;
+};
+
+class GradientMatcher {
+ public:
+  GradientMatcher(const Definition& d, const std::function<const Var*(int)>& var) : d_(d), var_(var) {}
+
+  std::optional<LibraryConvolution> run() {
+    c_.dtype = d_.out->dtype();
+    if (!d_.reduce || *d_.reduce != Reduce::add || d_.scatter || d_.accumulator != DType::f32) return std::nullopt;
+    if (c_.dtype != DType::f32 && c_.dtype != DType::f16 && c_.dtype != DType::bf16) return std::nullopt;
+    if (d_.out->rank() < 3 || d_.out->rank() > 5) return std::nullopt;
+    const Expr body = inner(d_.body);
+    if (body->kind != ExprKind::call || body->fn != Fn::mul) return std::nullopt;
+    const Expr first = inner(body->args[0]), second = inner(body->args[1]);
+    for (const Expr& e : {first, second})
+      if (e->kind != ExprKind::load || e->id < 0 || e->dtype != c_.dtype || static_cast<int>(e->args.size()) != d_.out->rank()) return std::nullopt;
+    if (static_cast<int>(d_.out_index.size()) != d_.out->rank() || first->id == second->id) return std::nullopt;
+    for (ConvolutionKind kind : {ConvolutionKind::data_gradient, ConvolutionKind::weights_gradient})
+      for (bool turned : {false, true})
+        if (match(kind, turned ? second : first, turned ? first : second)) return finished();
+    return std::nullopt;
+  }
+
+ private:
+  // Without conversions that a library does too, and without conditions outside of which it is zero, which are kept.
+  Expr inner(Expr e) {
+    for (;;) {
+      if (e->kind == ExprKind::cast && (e->dtype == c_.dtype || e->dtype == DType::f32)) {
+        e = e->args[0];
+      } else if (e->kind == ExprKind::call && e->fn == Fn::select && is_zero(e->args[2])) {
+        conjuncts(e->args[0], conditions_);
+        e = e->args[1];
+      } else {
+        return e;
+      }
+    }
+  }
+
+  Expr extent(int axis_id) const { return axis_id < 0 ? Expr(1) : d_.domain[static_cast<size_t>(axis_id)]; }
+
+  // The axis that an index is, -1 where there is but one element; false: it is something else.
+  bool one_axis(Expr index, Expr size, int& axis_id) const {
+    axis_id = index->kind == ExprKind::axis ? index->id : -1;
+    return (axis_id >= 0 || index.is_int(0)) && extent(axis_id) == size;
+  }
+
+  // `result`: the gradient of the result, which both kinds read. The other operand is the weights or the data.
+  bool match(ConvolutionKind kind, Expr result, Expr other) {
+    const bool by_data = kind == ConvolutionKind::data_gradient;
+    const std::vector<Expr>& written = d_.out_index;
+    const Shape &y = var_(result->id)->shape(), &o = var_(other->id)->shape(), &w = by_data ? o : d_.out->shape(), &x = by_data ? d_.out->shape() : o;
+    const std::vector<Expr>&in = by_data ? written : other->args, &window = by_data ? other->args : written;
+    int image = -1, channel = -1, feature = -1;
+    if (!one_axis(in[0], x[0], image) || !one_axis(in[1], x[1], channel) || !one_axis(window[0], w[0], feature)) return false;
+    if (result->args[0] != in[0] || y[0] != x[0] || result->args[1] != window[0] || y[1] != w[0] || window[1] != in[1] || w[1] != x[1]) return false;
+    c_.kind = kind;
+    c_.windows.clear();
+    std::vector<char> told(conditions_.size(), 0);
+    std::vector<int> used = {image, channel, feature};
+    for (size_t k = 2; k < y.size(); ++k) {
+      int kept = -1, reduced = -1;
+      if (!one_axis(written[k], d_.out->shape()[k], kept) || !other_axis(kept, {in[k], result->args[k], window[k]}, reduced)) return false;
+      LibraryWindow found;
+      if (!window_of(kept, reduced, in[k], result->args[k], window[k], x[k], y[k], w[k], told, found)) return false;
+      c_.windows.push_back(found);
+      used.push_back(kept);
+      used.push_back(reduced);
+    }
+    // Every condition speaks of one spatial axis, and every axis that runs is one of these.
+    if (std::count(told.begin(), told.end(), 0) != 0) return false;
+    for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k)
+      if (!d_.domain[static_cast<size_t>(k)].is_int(1) && std::count(used.begin(), used.end(), k) != 1) return false;
+    c_.images = x[0];
+    c_.channels = x[1];
+    c_.features = w[0];
+    c_.result = result->id;
+    c_.data = by_data ? d_.out->id : other->id;
+    c_.weights = by_data ? other->id : d_.out->id;
+    return true;
+  }
+
+  // The one axis beside `kept` that runs in these indices; -1: there is none.
+  bool other_axis(int kept, std::initializer_list<Expr> indices, int& found) const {
+    for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k) {
+      if (k == kept || d_.domain[static_cast<size_t>(k)].is_int(1) || std::none_of(indices.begin(), indices.end(), [&](Expr e) { return uses_axis(e, k); })) continue;
+      if (found >= 0 || k < d_.kept()) return false;
+      found = k;
+    }
+    return true;
+  }
+
+  bool window_of(int kept, int reduced, Expr data, Expr out, Expr tap, Expr size, Expr results, Expr taps, std::vector<char>& told, LibraryWindow& found) const {
+    for (Expr e : {size, results, taps, extent(kept), extent(reduced)})
+      if (!e.if_int()) return false;
+    for (Expr e : {data, out, tap})
+      if (e->has_load || has_symbol(e)) return false;
+    std::vector<Expr> conditions;
+    for (size_t k = 0; k < conditions_.size(); ++k) {
+      const bool mine = (kept >= 0 && uses_axis(conditions_[k], kept)) || (reduced >= 0 && uses_axis(conditions_[k], reduced));
+      if (!mine) continue;
+      for (int a = 0; a < static_cast<int>(d_.domain.size()); ++a)
+        if (a != kept && a != reduced && uses_axis(conditions_[k], a)) return false;
+      if (conditions_[k]->has_load || has_symbol(conditions_[k])) return false;
+      told[k] = 1;
+      conditions.push_back(conditions_[k]);
+    }
+    const int64_t rows = extent(kept).as_int(), columns = extent(reduced).as_int(), n = size.as_int(), m = results.as_int(), t = taps.as_int();
+    if (rows < 1 || columns < 1 || n < 1 || m < 1 || t < 1 || rows > most_meetings / columns || m > most_meetings / t) return false;
+    std::vector<int64_t> axes(d_.domain.size(), 0);
+    auto value = [&](Expr e) { return evaluate_scalar(e, axes.data(), nullptr).integer; };
+    std::vector<Meeting> meetings;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column) {
+        if (kept >= 0) axes[static_cast<size_t>(kept)] = row;
+        if (reduced >= 0) axes[static_cast<size_t>(reduced)] = column;
+        if (!std::all_of(conditions.begin(), conditions.end(), [&](Expr e) { return value(e) != 0; })) continue;
+        meetings.push_back({value(data), value(out), value(tap)});
+        const Meeting& b = meetings.back();
+        if (b.data < 0 || b.data >= n || b.out < 0 || b.out >= m || b.tap < 0 || b.tap >= t) return false;
+      }
+    found = {size, results, taps, 1, 1, 0};
+    found.window = taps;
+    found.out = results;
+    return fit(meetings, n, m, t, found);
+  }
+
+  // data = out * stride + tap * dilation - before, for all that lie within the data, each once.
+  static bool fit(const std::vector<Meeting>& meetings, int64_t n, int64_t m, int64_t t, LibraryWindow& w) {
+    std::vector<int64_t> at(static_cast<size_t>(m * t), -1);   // the data that they meet in
+    for (const Meeting& b : meetings) {
+      int64_t& place = at[static_cast<size_t>(b.out * t + b.tap)];
+      if (place >= 0) return false;
+      place = b.data;
+    }
+    int64_t stride = 0, dilation = 0;
+    for (int64_t o = 0; o < m; ++o)
+      for (int64_t k = 0; k < t; ++k) {
+        const int64_t here = at[static_cast<size_t>(o * t + k)];
+        if (here < 0) continue;
+        if (o + 1 < m && stride == 0 && at[static_cast<size_t>((o + 1) * t + k)] >= 0) stride = at[static_cast<size_t>((o + 1) * t + k)] - here;
+        if (k + 1 < t && dilation == 0 && at[static_cast<size_t>(o * t + k + 1)] >= 0) dilation = at[static_cast<size_t>(o * t + k + 1)] - here;
+      }
+    if (t == 1) dilation = 1;
+    if (meetings.empty() || dilation < 1 || (m > 1 && stride < 1)) return false;
+    w.dilation = dilation;
+    w.before = meetings[0].out * stride + meetings[0].tap * dilation - meetings[0].data;
+    const int64_t read = (t - 1) * dilation + 1;
+    if (m == 1) stride = std::max<int64_t>(1, n + std::max<int64_t>(0, w.before) - read + 1);   // no step leads to a second result
+    w.stride = stride;
+    int64_t expected = 0;
+    for (int64_t o = 0; o < m; ++o)
+      for (int64_t k = 0; k < t; ++k) {
+        const int64_t data = o * stride + k * dilation - w.before;
+        const bool inside = data >= 0 && data < n;
+        expected += inside;
+        if (inside && at[static_cast<size_t>(o * t + k)] != data) return false;
+      }
+    // As many results as a library makes of these numbers: it pads by as much as the last one needs.
+    const int64_t after = std::max<int64_t>(0, (m - 1) * stride + read - w.before - n);
+    return w.before >= 0 && expected == static_cast<int64_t>(meetings.size()) && (n + w.before + after - read) / stride + 1 == m;
+  }
+
+  static bool has_symbol(Expr e) {
+    return any_of(e, [](Expr n) { return n->kind == ExprKind::symbol; });
+  }
+
+  std::optional<LibraryConvolution> finished() {
+    Expr e = d_.epilogue;
+    while (e->kind == ExprKind::cast && (e->dtype == c_.dtype || e->dtype == DType::f32)) e = e->args[0];
+    c_.sums_only = e->kind != ExprKind::load || e->id != reduced_value;
+    if (c_.sums_only && !worth_finishing(d_)) return std::nullopt;
+    return c_;
+  }
+
+  const Definition& d_;
+  const std::function<const Var*(int)>& var_;
+  std::vector<Expr> conditions_;
+  LibraryConvolution c_;
+};
+
+}  // namespace
+
+std::optional<LibraryConvolution> match_library_gradient(const Definition& d, const std::function<const Var*(int)>& var, const std::vector<Symbol>& symbols) {
+  if (!d.reduce || d.scatter) return std::nullopt;
+  // Axes that run once say nothing: the groups of a convolution that has one.
+  Definition plain = d;
+  std::vector<Expr> at = identity_indices(static_cast<int>(d.domain.size()));
+  for (size_t k = 0; k < at.size(); ++k)
+    if (d.domain[k].is_int(1)) at[k] = 0;
+  plain.body = substitute_axes(d.body, at);
+  plain.epilogue = substitute_axes(d.epilogue, at);
+  for (Expr& e : plain.out_index) e = substitute_axes(e, at);
+  simplify(plain, symbols);
+  return GradientMatcher(plain, var).run();
+}
+
+}  // namespace metac
