@@ -119,7 +119,7 @@ std::vector<int> cuda_architectures(const std::string& text) {
     at = end + 1;
     bool digits = !word.empty() && word.size() <= 3 && word.find_first_not_of("0123456789") == std::string::npos;
     int number = digits ? std::stoi(word) : 0;
-    if (number < 50 || (!numbers.empty() && number <= numbers.back())) throw UsageError("--cuda-arch " + text + ": expected ascending numbers such as 80,90");
+    if (number < 80 || (!numbers.empty() && number <= numbers.back())) throw UsageError("--cuda-arch " + text + ": expected ascending numbers from 80 on, such as 80,90");
     numbers.push_back(number);
   }
   return numbers;
@@ -135,7 +135,6 @@ ExternalLibraries external_libraries(const Options& o) {
   libraries.cublas = all || o.external == "cublas";
   libraries.cudnn = all || o.external == "cudnn";
   libraries.tf32 = o.tf32 == "on";
-  if (libraries.tf32 && !libraries.cublas && !libraries.cudnn) throw UsageError("--tf32 on is for libraries of the vendor: not with --external none");
   return libraries;
 }
 
@@ -227,7 +226,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--cuda-arch", o->architectures, "GPU architectures to make machine code for, with PTX of the last; default: 80,90")->type_name("80,90,...");
   command->add_option("--external", o->external, "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), cudnn (convolutions), or auto (all of them; the default there)")
       ->check(CLI::IsMember({"none", "auto", "cublas", "cudnn"}));
-  command->add_option("--tf32", o->tf32, "on: vendor libraries may round float32 operands to 10 bits of mantissa")->check(CLI::IsMember({"on", "off"}))->capture_default_str();
+  command->add_option("--tf32", o->tf32, "on: products, of vendor libraries and generated kernels, may round float32 operands to 10 bits of mantissa")->check(CLI::IsMember({"on", "off"}))->capture_default_str();
   command->add_option("--train", o->train, "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")->type_name("RECIPE.json");
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))

@@ -6,6 +6,10 @@
 // shared memory, zero where a side or the sum ends, and each thread keeps up to 8 by 8 sums in registers: an element read
 // from shared memory serves eight of them. Tiles are smaller where a side is short or the blocks would be too few to keep
 // a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
+//
+// Where both factors are float16, bfloat16 or bytes at heart (float32 where it may be rounded to TF32) the tiles stay so narrow and tensor
+// cores multiply them: a warp has a part of the tile, 16 by 8 elements an instruction (TensorProduct), and the instruction says
+// which elements a thread has.
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
@@ -24,6 +28,7 @@ struct Side {
   Expr factor;
   std::vector<Loop> loops;      // outermost first
   int64_t tile = 0;             // elements of it in a block's tile
+  Expr narrow;                  // the factor as tensor cores take it; empty: they do not
   Expr block, size;             // the loop over tiles; how many elements there are
   int shared = 0;               // local: the tile's part of the factor
   int64_t stride = 0;           // of it, from step to step
@@ -48,6 +53,7 @@ class GpuContraction : private StageLowering {
     drop_unit_loops(stage_);
     order_loops(stage_);
     if (!find_factors() || !find_sides()) return std::nullopt;
+    choose_tensor();
     collapse_sides();
     if (context_.library_products)
       kernel_.product = match_library_product({batch_, rows_.loops, columns_.loops, stage_.reduced, rows_.factor, columns_.factor, stage_.epilogue, stage_.offset, stage_.target, accumulator_}, kernel_.arguments);
@@ -115,6 +121,33 @@ class GpuContraction : private StageLowering {
     return true;
   }
 
+  // What a conversion makes wide, before it; empty: it is wide, or more than moved.
+  static Expr before_widening(Expr e) {
+    if (e->kind == ExprKind::cast && size_of(e->args[0]->dtype) < size_of(e->dtype)) return e->args[0];
+    if (e->kind != ExprKind::call || e->fn != Fn::select || !e->args[2].is_constant() || e->args[2]->float_value != 0 || e->args[2]->int_value != 0) return {};
+    const Expr inner = before_widening(e->args[1]);
+    return inner ? select(e->args[0], inner, constant_of(inner->dtype, 0)) : Expr();
+  }
+
+  void choose_tensor() {
+    const DType sum = group_.stages[0].accumulator;
+    if (rows_.tile < 32 || columns_.tile < 32) return;
+    for (Side* side : {&rows_, &columns_}) side->narrow = before_widening(side->factor);
+    if (bool(rows_.narrow) && bool(columns_.narrow)) {
+      const DType a = rows_.narrow->dtype, b = columns_.narrow->dtype;
+      auto is_byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
+      if (sum == DType::f32 && a == b && (a == DType::f16 || a == DType::bf16)) tensor_ = a == DType::f16 ? "f16" : "bf16";
+      else if (sum == DType::i32 && is_byte(a) && is_byte(b)) tensor_ = concat(a == DType::i8 ? "s8" : "u8", b == DType::i8 ? "s8" : "u8");
+    } else if (context_.tf32 && sum == DType::f32 && rows_.factor->dtype == DType::f32 && columns_.factor->dtype == DType::f32) {
+      tensor_ = "tf32";
+    }
+    if (tensor_.empty()) return;
+    for (Side* side : {&rows_, &columns_})
+      if (tensor_ != "tf32") side->factor = side->narrow;
+    steps_ = words * (4 / static_cast<int64_t>(size_of(rows_.factor->dtype)));
+    warps_down_ = rows_.tile > columns_.tile ? 4 : 2;
+  }
+
   // Within a side only: a residue that both factors read must not merge with what one of them does.
   void collapse_sides() {
     stage_.conditions = {rows_.factor, columns_.factor};
@@ -122,6 +155,7 @@ class GpuContraction : private StageLowering {
     rows_.factor = stage_.conditions[0];
     columns_.factor = stage_.conditions[1];
     kernel_.schedule.clear();
+    if (!tensor_.empty()) kernel_.schedule.push_back("products on tensor cores: " + tensor_);
   }
 
   Loop fresh(Expr extent, LoopKind kind) {
@@ -187,9 +221,10 @@ class GpuContraction : private StageLowering {
     Loop all = fresh(Expr(side.tile * steps_), LoopKind::thread);
     Expr e = axis(all.axis);
     Expr own = along_sum ? floor_div(e, steps_) : floor_mod(e, side.tile), step = along_sum ? floor_mod(e, steps_) : floor_div(e, side.tile);
-    side.stride = side.tile + (along_sum ? 1 : 0);   // an odd stride keeps the writes in different banks
+    const bool tensor = !tensor_.empty();
+    side.stride = tensor ? stride_words * (steps_ / words) : side.tile + (along_sum ? 1 : 0);   // an odd stride keeps the writes in different banks
     side.shared = kernel_.next_local++;
-    kernel_.root.locals.push_back({side.shared, side.factor->dtype, Expr(side.stride * steps_), 0, true});
+    kernel_.root.locals.push_back({side.shared, side.factor->dtype, Expr(side.stride * (tensor ? side.tile : steps_)), 0, true});
     Expr index = side.block * Expr(side.tile) + own, at = first_step + step;
     std::map<int, Expr> values;
     decode(side.loops, index, values);
@@ -199,7 +234,8 @@ class GpuContraction : private StageLowering {
     if (!inside.is_int(1)) value = select(inside, value, constant_of(value->dtype, 0));
     LoopNode node;
     node.loops = {all};
-    node.assigns.push_back({first_local + side.shared, simplify(step * Expr(side.stride) + own, bounds_), value, {}});
+    const Expr place = tensor ? own * Expr(side.stride) + step : step * Expr(side.stride) + own;
+    node.assigns.push_back({first_local + side.shared, simplify(place, bounds_), value, {}});
     return node;
   }
 
@@ -211,8 +247,14 @@ class GpuContraction : private StageLowering {
     return node;
   }
 
+  int64_t warps_across() const { return edge * edge / 32 / warps_down_; }
+
   LoopNode multiply() {
     LoopNode node;
+    if (!tensor_.empty()) {
+      node.tensor = TensorProduct{tensor_, accumulator_, rows_.shared, columns_.shared, warps_across(), rows_.tile / warps_down_ / 16, columns_.tile / warps_across() / 8, words, stride_words};
+      return node;
+    }
     Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps_, LoopKind::unrolled);
     Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
     node.loops = {down, across, step, row, column};
@@ -224,17 +266,38 @@ class GpuContraction : private StageLowering {
     return node;
   }
 
+  // Which element of the tile a sum is: `thread` of the block has `down` times `across` parts of 16 by 8 elements, of each two
+  // neighbours in two rows that are eight apart.
+  LoopNode store_tensor() {
+    LoopNode node;
+    const int64_t parts_down = rows_.tile / warps_down_ / 16, parts_across = columns_.tile / warps_across() / 8;
+    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down, LoopKind::unrolled), across = fresh(parts_across, LoopKind::unrolled);
+    Loop half = fresh(2, LoopKind::unrolled), neighbour = fresh(2, LoopKind::unrolled);
+    node.loops = {thread, down, across, half, neighbour};
+    const Expr t = axis(thread.axis), warp = floor_div(t, 32), lane = floor_mod(t, 32);
+    const Expr row = floor_div(warp, warps_across()) * Expr(parts_down * 16) + axis(down.axis) * Expr(16) + axis(half.axis) * Expr(8) + floor_div(lane, 4);
+    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across * 8) + axis(across.axis) * Expr(8) + floor_mod(lane, 4) * Expr(2) + axis(neighbour.axis);
+    const Expr sum = (axis(down.axis) * Expr(parts_across) + axis(across.axis)) * Expr(4) + axis(half.axis) * Expr(2) + axis(neighbour.axis);
+    return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row, columns_.block * Expr(columns_.tile) + column, sum);
+  }
+
   LoopNode store() {
+    if (!tensor_.empty()) return store_tensor();
     LoopNode node;
     Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
     Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
     node.loops = {down, across, row, column};
     Expr r = rows_.block * Expr(rows_.tile) + axis(down.axis) + axis(row.axis) * Expr(edge);
     Expr c = columns_.block * Expr(columns_.tile) + axis(across.axis) + axis(column.axis) * Expr(edge);
+    return store_at(std::move(node), r, c, axis(row.axis) * column.extent + axis(column.axis));
+  }
+
+  // The element at row r and column c, whose sum is the given one of the thread's.
+  LoopNode store_at(LoopNode node, Expr r, Expr c, Expr place) {
     std::map<int, Expr> values;
     decode(rows_.loops, r, values);
     decode(columns_.loops, c, values);
-    Expr sum = load(first_local + accumulator_, group_.stages[0].accumulator, {axis(row.axis) * column.extent + axis(column.axis)});
+    Expr sum = load(first_local + accumulator_, group_.stages[0].accumulator, {place});
     Expr value = rewrite(placed(stage_.epilogue, values), [&](Expr n) -> Expr {
       return n->kind == ExprKind::load && n->id == first_local + accumulator_ ? sum : Expr();
     });
@@ -255,6 +318,10 @@ class GpuContraction : private StageLowering {
   Bounds bounds_;
   int accumulator_ = -1;
   int64_t steps_ = 16;          // of the sum, in shared memory at once
+  // Tensor cores: a row of a tile is so many words of 4 bytes; with that stride eight rows lie in different banks.
+  static constexpr int64_t words = 16, stride_words = 20;
+  std::string tensor_;          // the kind of instruction; empty: none
+  int64_t warps_down_ = 2;
 };
 
 }  // namespace

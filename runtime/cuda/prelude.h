@@ -2,7 +2,11 @@
 // CPU) and what a block of threads does together. Compile with --fmad=false: a fused multiply-add happens where fma() is
 // written and nowhere else.
 #pragma once
+#ifdef __CUDACC_RTC__
+#include "runtime_compiled.h"
+#else
 #include <cuda_runtime.h>
+#endif
 
 #ifndef METAC_RUNTIME_NAMESPACE
 #define METAC_RUNTIME_NAMESPACE metac_runtime
@@ -15,9 +19,12 @@
 #include "../device/math_f32.h"
 #include "../device/math.h"
 #include "../device/dot.h"
+#include "tensor_multiply.h"
+#ifndef __CUDACC_RTC__
 #include "convolution.h"
 #include "launch.h"
 #include "matrix_product.h"
+#endif
 
 namespace METAC_RUNTIME_NAMESPACE {
 

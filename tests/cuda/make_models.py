@@ -148,6 +148,22 @@ def library_convolutions(folder):
     conv("library_conv_not", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Tanh",)])
 
 
+def tensor_cores(folder):
+    """Products of narrow numbers, large enough for whole warps, of sizes that no tile divides."""
+    def conv(name, x, w, groups=1, **more):
+        write(folder, name, [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4, group=groups), helper.make_node("Relu", ["c"], ["y"])], {"x": x}, constants={"w": w}, opset=22, **more)
+
+    half, brain = np.float16, ml_dtypes.bfloat16
+    conv("tensor_conv_float16", values(2, 20, 9, 10).astype(half), values(40, 20, 3, 3).astype(half), dtype=TensorProto.FLOAT16)
+    conv("tensor_conv_bfloat16", values(2, 20, 9, 10).astype(brain), values(40, 20, 3, 3).astype(brain), dtype=TensorProto.BFLOAT16)
+    write(folder, "tensor_matmul_float16", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(3, 70, 100).astype(half)}, constants={"w": values(100, 90).astype(half)}, dtype=TensorProto.FLOAT16)
+    for left, right in ((np.uint8, np.int8), (np.uint8, np.uint8), (np.int8, np.int8)):
+        bounds = lambda t: (np.iinfo(t).min, np.iinfo(t).max + 1)
+        write(folder, f"tensor_{np.dtype(left).name}_{np.dtype(right).name}", [helper.make_node("MatMulInteger", ["x", "w"], ["y"])], {"x": random.integers(*bounds(left), (70, 100)).astype(left)},
+              constants={"w": random.integers(*bounds(right), (100, 90)).astype(right)}, dtype=TensorProto.INT32)
+    write(folder, "tensor_products_of_floats", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(70, 100)}, constants={"w": values(100, 90)})
+
+
 def data_dependent(folder):
     nodes = [helper.make_node("Flatten", ["x"], ["f"], axis=0), helper.make_node("Squeeze", ["f"], ["v"]), helper.make_node("Relu", ["v"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]),
              helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
@@ -167,6 +183,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, products, attentions, transposes, library_products, library_convolutions, data_dependent):
+    for maker in (convolutions, rows, packs, products, attentions, transposes, library_products, library_convolutions, tensor_cores, data_dependent):
         maker(folder)
     return folder

@@ -32,6 +32,7 @@
 // All warps of a block must come to the same shuffle, which is more than a GPU asks for.
 #define __shfl_down_sync(mask, value, distance) shim::take_from(value, distance, __FILE__, __LINE__)
 #define __shfl_xor_sync(mask, value, distance) shim::exchange(value, distance, __FILE__, __LINE__)
+#define METAC_STANDS_IN_FOR_CUDA
 #define __syncthreads() shim::barrier(__FILE__, __LINE__)
 
 #include "streams.h"
@@ -149,6 +150,47 @@ T exchange(T value, unsigned bits, const char* file, int line) {
   T taken = values[threadIdx.x ^ bits];
   barrier(file, line);
   return taken;
+}
+
+// What a warp's tensor cores do: 16 by 8 sums, 8 words of each operand along the sum, from the registers of all its threads.
+inline float tensor_number(const char* type, uint32_t word, unsigned part) {
+  float value = 0;
+  uint32_t bits = word;
+  const bool half = std::strcmp(type, "f16") == 0;
+  if (half || std::strcmp(type, "bf16") == 0) bits = word >> (16 * part) & 0xffffu;
+  if (half) {
+    _Float16 number;
+    const uint16_t narrow = static_cast<uint16_t>(bits);
+    std::memcpy(&number, &narrow, 2);
+    return static_cast<float>(number);
+  }
+  if (std::strcmp(type, "bf16") == 0) bits <<= 16;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+inline int tensor_integer(const char* type, uint32_t word, unsigned part) {
+  const uint8_t byte = static_cast<uint8_t>(word >> (8 * part));
+  return type[0] == 's' ? static_cast<int8_t>(byte) : byte;
+}
+#define shim_tensor_multiply(left, right, d, a, b) shim::tensor_multiply_at(left, right, d, a, b, __FILE__, __LINE__)
+template <class Sum>
+void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint32_t* a, const uint32_t* b, const char* file, int line) {
+  static uint32_t given[1024][6];
+  const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
+  for (int k = 0; k < 6; ++k) given[thread][k] = k < 4 ? a[k] : b[k - 4];
+  barrier(file, line);
+  for (unsigned k = 0; k < 4; ++k) {
+    const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
+    for (unsigned word = 0; word < 8; ++word) {
+      const uint32_t x = given[first + row % 8 * 4 + word % 4][(row >= 8 ? 1 : 0) + (word >= 4 ? 2 : 0)], y = given[first + column * 4 + word % 4][4 + (word >= 4 ? 1 : 0)];
+      if constexpr (std::is_same_v<Sum, float>) {
+        for (unsigned part = 0; part < (std::strcmp(left, "tf32") == 0 ? 1u : 2u); ++part) d[k] += tensor_number(left, x, part) * tensor_number(right, y, part);
+      } else {
+        for (unsigned part = 0; part < 4; ++part) d[k] += tensor_integer(left, x, part) * tensor_integer(right, y, part);
+      }
+    }
+  }
+  barrier(file, line);
 }
 
 inline void shuffle(std::vector<unsigned>& order, unsigned salt) {
