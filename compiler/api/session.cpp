@@ -128,7 +128,7 @@ std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tens
     compiled->parameters.clear();  // prepared: the raw ones are not needed any more
     double prepared = seconds();
     auto program = std::make_unique<JitProgram>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run), std::move(weights),
-                                                options_.compile.cpu, options_.threads);
+                                                options_.compile.cpu, options_.threads, JitOptions{.target = options_.compile.target});
     times_ = {lowered - begin, made - lowered, seconds() - prepared, prepared - made};
     return program;
   } catch (CompileError& error) {

@@ -19,7 +19,7 @@ namespace {
 
 struct Options : ModelOptions {
   std::vector<std::string> inputs;
-  std::string output_dir;
+  std::string output_dir, target = "cpu";
   bool json = false, times = false;
 };
 
@@ -50,7 +50,9 @@ void print_summary(const std::string& name, const Tensor& tensor, const std::str
 }
 
 int run(const Options& o) {
-  Session session(read_model(o.model), o.session());
+  SessionOptions options = o.session();
+  if (o.target == "cuda") options.compile.target = Target::cuda;
+  Session session(read_model(o.model), options);
   std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims);
   auto outputs = session.run(inputs);
 
@@ -98,6 +100,7 @@ void add_run_command(CLI::App& app, int* status) {
       ->take_all()
       ->type_name("NAME=FILE");
   command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
+  command->add_option("--target", o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU")->check(CLI::IsMember({"cpu", "cuda"}));
   add_shape_options(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <map>
 
+#include "compiler/jit/cuda_kernels.h"
+#include "compiler/jit/cuda_place.h"
 #include "compiler/jit/program_tables.h"
 #include "compiler/support/diagnostic.h"
 #include "runtime/executor.h"
@@ -10,12 +12,14 @@
 
 namespace metac {
 
+// Kernels, what they run on, and an executor.
 struct JitProgram::Context {
-  Context(const CompiledProgram& compiled, const KernelLibrary& kernels) : tables(compiled, kernels.functions()) {}
-
-  ProgramTables tables;
-  rt::ThreadPool pool;
-  rt::Executor executor;
+  virtual ~Context() = default;
+  virtual rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) = 0;
+  virtual const rt::Failure& failure() const = 0;
+  virtual int64_t output_dim(int32_t output, int32_t axis) const = 0;
+  virtual const void* output_data(int32_t output) const = 0;
+  virtual void profile(rt::StepTime* times) = 0;
   std::vector<rt::StepTime> times;
 };
 
@@ -37,28 +41,76 @@ std::vector<rt::InputView> views_of(const CompiledProgram& program, const std::v
   return views;
 }
 
-void check(rt::Status status, const rt::Executor& executor) {
+void check(rt::Status status, const rt::Failure& failure) {
   if (status == rt::Status::ok) return;
-  METAC_ASSERT(status != rt::Status::internal, executor.failure().message);
-  fail(executor.failure().message);
+  METAC_ASSERT(status != rt::Status::internal, failure.message);
+  fail(failure.message);
 }
 
-void create(rt::Executor& executor, const ProgramTables& tables, const void* weights, rt::ThreadPool& pool) {
+template <class Device>
+void create(rt::ExecutorOn<Device>& executor, const ProgramTables& tables, const void* weights, Device& device) {
   int32_t routine_count = 0;
   const rt::RoutineEntry* routines = rt::all_routines(&routine_count);
-  check(executor.create(tables.program(), weights, &pool, routines, routine_count), executor);
+  check(executor.create(tables.program(), weights, &device, routines, routine_count), executor.failure());
 }
+
+// What the two places have in common.
+template <class Base, class Device>
+class ContextOn : public Base {
+ public:
+  rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) override {
+    return executor_.run(inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size()));
+  }
+  const rt::Failure& failure() const override { return executor_.failure(); }
+  int64_t output_dim(int32_t output, int32_t axis) const override { return executor_.output_dim(output, axis); }
+  const void* output_data(int32_t output) const override { return executor_.output_data(output); }
+  void profile(rt::StepTime* times) override { executor_.profile(times); }
+
+ protected:
+  rt::ExecutorOn<Device> executor_;
+};
 
 }  // namespace
 
+class JitProgram::OnCpu : public ContextOn<JitProgram::Context, rt::ThreadPool> {
+ public:
+  OnCpu(const CompiledProgram& compiled, const void* weights, const CpuTarget& cpu, int threads, const JitOptions& options)
+      : kernels_(compiled.kernels, cpu, options), tables_(compiled, kernels_.functions()) {
+    if (!pool_.start(threads)) fail("no memory for ", threads, " threads");
+    create(executor_, tables_, weights, pool_);
+  }
+
+ private:
+  KernelLibrary kernels_;
+  ProgramTables tables_;
+  rt::ThreadPool pool_;
+};
+
+class JitProgram::OnGpu : public ContextOn<JitProgram::Context, rt::DriverDevice> {
+ public:
+  OnGpu(const CompiledProgram& compiled, const void* weights, const CpuTarget& cpu, const JitOptions& options)
+      : kernels_(compiled.kernels, cpu, options), tables_(compiled, kernels_.functions()), device_(kernels_.device_functions()) {
+    const int64_t bytes = compiled.weight_bytes;
+    if (bytes > 0) {
+      if (!weights_.reserve(bytes)) fail("no memory on the device for ", bytes, " bytes of weights");
+      rt::Failure failure;
+      if (!rt::Place<rt::DriverDevice>::to_device(device_, weights_.data(), weights, bytes, failure)) fail(failure.message);
+    }
+    create(executor_, tables_, weights_.data(), device_);
+  }
+
+ private:
+  CudaKernels kernels_;
+  ProgramTables tables_;
+  rt::DriverDevice device_;
+  rt::DriverBlock weights_;
+};
+
 JitProgram::JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu, int threads,
                        const JitOptions& options)
-    : compiled_(std::move(compiled)),
-      weights_(std::move(weights)),
-      kernels_(compiled_->kernels, cpu, options),
-      context_(std::make_unique<Context>(*compiled_, kernels_)) {
-  if (!context_->pool.start(threads)) fail("no memory for ", threads, " threads");
-  create(context_->executor, context_->tables, weights_.get(), context_->pool);
+    : compiled_(std::move(compiled)), weights_(std::move(weights)) {
+  if (options.target == Target::cuda) context_ = std::make_unique<OnGpu>(*compiled_, weights_.get(), cpu, options);
+  else context_ = std::make_unique<OnCpu>(*compiled_, weights_.get(), cpu, threads, options);
 }
 
 JitProgram::~JitProgram() = default;
@@ -66,21 +118,19 @@ JitProgram::~JitProgram() = default;
 void JitProgram::run_only(const std::vector<Tensor>& inputs) {
   std::vector<rt::InputView> views = views_of(*compiled_, inputs);
   std::vector<rt::OutputView> outputs(compiled_->outputs.size(), rt::OutputView{nullptr, 0});
-  check(context_->executor.run(views.data(), static_cast<int32_t>(views.size()), outputs.data(), static_cast<int32_t>(outputs.size())),
-        context_->executor);
+  check(context_->run(views, outputs), context_->failure());
 }
 
 std::vector<Tensor> JitProgram::run(const std::vector<Tensor>& inputs) {
   run_only(inputs);
-  const rt::Executor& executor = context_->executor;
   std::vector<Tensor> results;
   for (int32_t i = 0; i < static_cast<int32_t>(compiled_->outputs.size()); ++i) {
     const CompiledPort& port = compiled_->outputs[i];
     std::vector<int64_t> shape(compiled_->buffers[port.buffer].rank);
-    for (size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = executor.output_dim(i, static_cast<int32_t>(axis));
+    for (size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = context_->output_dim(i, static_cast<int32_t>(axis));
     std::byte* data = nullptr;
     Tensor tensor = make_tensor(port.dtype, shape, &data);
-    if (tensor.byte_count()) std::memcpy(data, executor.output_data(i), tensor.byte_count());
+    if (tensor.byte_count()) std::memcpy(data, context_->output_data(i), tensor.byte_count());
     results.push_back(std::move(tensor));
   }
   return results;
@@ -88,7 +138,7 @@ std::vector<Tensor> JitProgram::run(const std::vector<Tensor>& inputs) {
 
 void JitProgram::start_profile() {
   context_->times.assign(compiled_->steps.size(), rt::StepTime{0, 0});
-  context_->executor.profile(context_->times.data());
+  context_->profile(context_->times.data());
 }
 
 std::vector<StepProfile> JitProgram::profile() const {
@@ -134,7 +184,7 @@ WeightsBlock run_prepare(const CompiledModel& model, const CpuTarget& cpu, const
     if (!pool.start(options.threads)) fail("no memory for threads");
     create(executor, tables, nullptr, pool);
     std::vector<rt::InputView> views = views_of(model.prepare, inputs);
-    check(executor.run(views.data(), static_cast<int32_t>(views.size()), outputs.data(), static_cast<int32_t>(outputs.size())), executor);
+    check(executor.run(views.data(), static_cast<int32_t>(views.size()), outputs.data(), static_cast<int32_t>(outputs.size())), executor.failure());
   }
   for (const WeightSource& source : model.weights) {
     const WeightSource* first = source.parameter >= 0 ? &source : placed.at(source.prepare_output);

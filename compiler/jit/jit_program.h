@@ -37,9 +37,10 @@ class JitProgram {
 
  private:
   struct Context;
+  class OnCpu;
+  class OnGpu;
   std::shared_ptr<const CompiledProgram> compiled_;
   WeightsBlock weights_;
-  KernelLibrary kernels_;
   std::unique_ptr<Context> context_;
 };
 

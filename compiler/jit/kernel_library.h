@@ -13,6 +13,7 @@ namespace metac {
 class ObjectCache;
 
 struct JitOptions {
+  Target target = Target::cpu;   // what runs the kernels
   int threads = 0;               // compiling at once; 0: one per core
   ObjectCache* cache = nullptr;  // null: the user's
 };

@@ -22,6 +22,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
 
 sys.dont_write_bytecode = True
 from make_models import make_models
@@ -100,6 +101,16 @@ class Checks:
         for name, text in self._kernels_of(*(folder.name for folder in sorted(self.models.glob("transposed*")))).items():
             expect("through shared memory" in text and text.count("__global__") == 1, f"{name} is not tiled")
 
+    def tensor_cores(self):
+        """Narrow products are the tensor cores' where no library is asked, and float32's where it may be rounded."""
+        names = [folder.name for folder in sorted(self.models.glob("tensor_*"))]
+        for name, text in self._kernels_of(*names, options=("--tf32", "on")).items():
+            expect("products on tensor cores" in text and "tensor_multiply<Tensor_" in text, f"{name}: no tensor cores")
+        text = self._kernels_of("tensor_products_of_floats")["tensor_products_of_floats"]
+        expect("tensor_multiply" not in text, "float32 is rounded, and nobody asked for it")
+        self._run_on_shim("--open", *(self.models / name for name in names), all_pass=True)
+        return self._run_on_shim("--tf32", *(self.models / name for name in ("tensor_products_of_floats", "conv_3x3_stride_1_groups_1", "gemm_residual_relu", "matmul_batches")), all_pass=True)
+
     def open_dims(self):
         return self._run_on_shim("--open", self.models, all_pass=True)
 
@@ -136,15 +147,31 @@ class Checks:
             expect(any(part in line for line in told), f"no convolution with '{part}' among\n" + "\n".join(told))
         expect(not any("tf32" in line for line in told), "TF32 that nobody asked for")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
-        _, without = self._noted(self.models / "library_conv_not")
-        expect(not any(line.startswith("convolution") for line in without), "a convolution with an epilogue that the library does not know")
+        kept = self.work / "sums_alone"
+        _, calls = self._noted("--keep", kept, self.models / "library_conv_not")
+        expect(any(line.startswith("convolution") for line in calls) and "_finish(rest" in "".join(f.read_text() for f in kept.glob("batch_*.cu")), "an epilogue that the library does not know is not finished")
+        for how in ("none", "refuse"):   # then the one kernel does both
+            _, calls = self._noted(self.models / "library_conv_not", METAC_SHIM_DNN=how)
+            expect(not any(line.startswith("convolution") for line in calls), "a convolution that the library cannot")
         _, calls = self._noted("--tf32", self.models / "library_conv_residual", METAC_SHIM_DNN="rounding")
         expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
         _, calls = self._noted(self.models / "library_conv_residual", METAC_SHIM_DNN="rounding")
         expect(not any(line.startswith("convolution") for line in calls), "an engine that rounds float32 was taken")
         self._noted("--open", *sorted(self.models.glob("library_conv*")))
-        self._noted("--grad", "1", *sorted(self.models.glob("library_conv*")))
         return f"{said}, {len(told)} kinds of convolution"
+
+    def library_gradients_of_convolutions(self):
+        models = [m for m in sorted(self.models.glob("*conv*")) if m.name != "conv_1x1"]
+        said, calls = self._noted("--grad", "1", *models)
+        told = sorted({line for line in calls if "gradient of" in line})
+        for kind in ("data", "weights"):   # of strides, with and without padding
+            for part in ("with 24x20x3x3 to 2x24x13x14", "with 24x20x3x3 to 2x24x7x7", "with 10x6x3x3 to 2x10x7x6", "with 10x6x5x3 to 2x10x8x8"):
+                expect(any(line.startswith(f"{kind} gradient") and part in line for line in told), f"no {kind} gradient with '{part}' among\n" + "\n".join(told))
+        _, calls = self._noted(self.models / "conv_transposed")
+        expect(any(line.startswith("data gradient") for line in calls), "a transposed convolution is no data gradient")
+        self._noted("--grad", "1", *models[:3], METAC_SHIM_DNN="none")
+        self._noted("--grad", "2", self.models / "conv_3x3_stride_2_groups_1")
+        return f"{said}, {len(told)} kinds of gradient"
 
     def library_products_of_derivatives(self):
         names = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu")
@@ -174,6 +201,47 @@ class Checks:
         expect(told > 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", env=self.stand_in)
         expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not list(folder.glob("src/library_*")), "--external none calls libraries")
+
+    def compiled_at_run_time(self):
+        """metac run --target cuda: kernels by NVRTC, which stands in too; once more out of the cache; with NVIDIA's own compiler, if it is here."""
+        folder = self.work / "driver"
+        (folder / "both").mkdir(parents=True)
+        for name, library in (("cuda", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.13")):
+            command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", HERE / f"toolkit/driver/{name}.cpp", "-o", folder / "both" / library, "-ldl")
+        notes = folder / "notes"
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "both"), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc"), "METAC_SHIM_CALLS": str(notes)}
+        names = ("softmax_100", "softmax_20000", "conv_3x3_stride_2_groups_4", "gemm_residual_relu", "attention", "nonzero_gather", "loop", "scatter_added", "packs_float16", "vector_product")
+
+        def run(name, target, *options, status=0, **more):
+            inputs = sorted((self.models / name / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+            ports = [i.name for i in onnx.load(self.models / name / "model.onnx").graph.input]
+            out = folder / f"{name} {target}"
+            said = command(self.metac, "run", self.models / name / "model.onnx", "--target", target, *(w for n, i in zip(ports, inputs) for w in ("--input", f"{n}={i}")), "--output-dir", out, *options,
+                           status=status, env={**environment, **more})
+            return said if status else {file.name: np.load(file) for file in sorted(out.iterdir())}
+
+        for name in names:
+            wanted, got = run(name, "cpu"), run(name, "cuda")
+            half = 2e-3 if "float16" in name else 2e-5
+            for file in wanted:
+                expect(got[file].shape == wanted[file].shape and np.allclose(got[file].astype("f8"), wanted[file].astype("f8"), rtol=half, atol=half), f"{name}: the CPU answers otherwise")
+        compiled = len(notes.read_text().splitlines())
+        expect(compiled >= len(names), f"{compiled} compilations at run time")
+        run(names[0], "cuda")
+        expect(len(notes.read_text().splitlines()) == compiled, "compiled again what the cache has")
+        run(names[0], "cuda", METAC_SHIM_DRIVER="13010")
+        expect(len(notes.read_text().splitlines()) == compiled + 1, "another driver, and the cache's kernels")
+        said = run(names[0], "cuda", status=1, METAC_SHIM_DEVICES="0")
+        expect("no CUDA device" in said, said)
+        if not real_nvcc() or not list((pathlib.Path(real_nvcc()).parents[1]).glob("lib*/libnvrtc.so*")):
+            return f"{len(names)} models; NVIDIA's compiler is not here"
+        # The driver stands in under another name: NVIDIA's compiler asks for the real one by its own.
+        shutil.copy(folder / "both/libcuda.so.1", folder / "libstand_in.so")
+        libraries = str(next((pathlib.Path(real_nvcc()).parents[1]).glob("lib*/libnvrtc.so*")).parent)
+        for name in names:   # its code is for a GPU: the stand-in refuses it when it is made
+            said = run(name, "cuda", status=1, LD_LIBRARY_PATH=libraries, METAC_CUDA_DRIVER=str(folder / "libstand_in.so"), METAC_CACHE_DIR=str(folder / "other cache"))
+            expect("loading the kernels: device kernel image is invalid" in said, f"{name}: {said}")
+        return f"{len(names)} models, {len(names)} by NVIDIA's compiler"
 
     def _sampled(self, *options):
         if not self.cases:
@@ -371,11 +439,12 @@ def main():
     parser.add_argument("--sample", type=int, default=120, help="how many of them, for each check")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
+    parser.add_argument("--only", default=".", help="checks whose name matches")
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-cuda-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed), 0, 0
-    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_")]
+    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and re.search(arguments.only, n)]
 
     def attempt(name):
         try:
@@ -385,7 +454,7 @@ def main():
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         # with_nvcc takes what derivatives left.
-        for name, good, said in [*pool.map(attempt, [n for n in names if n != "with_nvcc"]), attempt("with_nvcc")]:
+        for name, good, said in [*pool.map(attempt, [n for n in names if n != "with_nvcc"]), *map(attempt, [n for n in names if n == "with_nvcc"])]:
             skip = good and str(said).startswith("skipped")
             passed, failed = passed + (good and not skip), failed + (not good)
             print(f"{'ok   ' if good else 'FAIL '} {name.replace('_', ' ')}{': ' + str(said) if said else ''}", flush=True)
