@@ -2,7 +2,7 @@
 """Compiles what run_gpu.py runs on a machine with a GPU, into one archive.
 
     python3 prepare_gpu.py BUNDLE.tar.xz --build build/release [--arch 80,90] [--only REGEX] [--networks NAME,...|none] [--batches 1,8,32,128]
-                           [--training digits,resnet50|none] [--training-batch 64]
+                           [--dtypes float32,bfloat16] [--training digits,resnet50|none] [--training-batch 64]
 
 Cases: the models of make_models.py as programs, each with generated kernels alone and, where they ask vendor libraries,
 with those too; inputs and the CPU target's answers beside them. Networks: those of models/backbones as shared libraries,
@@ -21,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.numpy_helper
@@ -54,6 +55,24 @@ def own_models(folder):
         last = f"t{k}"
     nodes[-1].output[0] = "y"
     write(folder, "hundred_kernels", nodes, {"x": values(48, 48)})
+
+
+def in_bfloat16(model):
+    """The same network with bfloat16 for float32 everywhere."""
+    def converted(tensor):
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype(ml_dtypes.bfloat16), tensor.name))
+
+    for tensor in model.graph.initializer:
+        converted(tensor)
+    for value in [*model.graph.input, *model.graph.output, *model.graph.value_info]:
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                converted(attribute.t)
+    return model
 
 
 class Bundle:
@@ -108,15 +127,17 @@ class Bundle:
         shutil.copy(built / f"{folder.name}.weights", self.root / "speed" / folder.name)
         return "speed", [folder.name]
 
-    def network(self, name):
+    def network(self, network, dtype):
+        name = network if dtype == "float32" else f"{network}_{dtype}"
         model = self.work / f"{name}.onnx"
-        onnx.save(backbones.build(name), model)
-        built, _ = self.compile(model, name, "--dim", "batch=" + self.o.batches, "--tf32", "on")
+        built = backbones.build(network)
+        onnx.save(built if dtype == "float32" else in_bfloat16(built), model)
+        folder, _ = self.compile(model, name, "--dim", "batch=" + self.o.batches, "--tf32", "on")
         model.unlink()
         into = self.root / "networks" / name
-        self.take_library(built, name, into)
-        row = {"name": name, "batches": [int(b) for b in self.o.batches.split(",")], "weights_bytes": self.take_head(built / f"{name}.weights", into)}
-        shutil.rmtree(built)
+        self.take_library(folder, name, into)
+        row = {"name": network, "library": name, "dtype": dtype, "batches": [int(b) for b in self.o.batches.split(",")], "weights_bytes": self.take_head(folder / f"{name}.weights", into)}
+        shutil.rmtree(folder)
         return "networks", [row]
 
     def train_program(self, model, recipe, name, target, *options):
@@ -165,20 +186,22 @@ class Bundle:
         models = make_models(self.work / "models")
         own_models(self.work / "own")
         jobs = [(self.case, folder) for folder in sorted(models.iterdir())] + [(self.speed, folder) for folder in sorted((self.work / "own").iterdir())]
-        jobs += [(self.network, name) for name in self.o.networks.split(",") if name and name != "none"]
+        networks = [name for name in self.o.networks.split(",") if name and name != "none"]
+        jobs += [(lambda name, dtype=dtype: self.network(name, dtype), name) for dtype in self.o.dtypes.split(",") for name in networks]
         jobs += [(self.training, name) for name in self.o.training.split(",") if name and name != "none"]
         jobs = [(make, what) for make, what in jobs if re.search(self.o.only, what if isinstance(what, str) else what.name)]
         with concurrent.futures.ThreadPoolExecutor(max_workers=self.o.jobs) as pool:
             for done, (kind, rows) in enumerate(pool.map(lambda job: job[0](job[1]), jobs)):
                 self.list[kind] += rows
-                print(f"{done + 1} of {len(jobs)}: {', '.join(r['name'] if isinstance(r, dict) else r for r in rows)}", flush=True)
+                print(f"{done + 1} of {len(jobs)}: {', '.join(r.get('library', r['name']) if isinstance(r, dict) else r for r in rows)}", flush=True)
+        shutil.copytree(HERE.parents[1] / "models/backbones", self.root / "backbones", ignore=shutil.ignore_patterns("__pycache__"))   # for a peer that needs the model
         (self.root / "list.json").write_text(json.dumps(self.list, indent=2))
         with tarfile.open(self.o.bundle, "w:xz") as archive:
             archive.add(self.root, "gpu")
         size = self.o.bundle.stat().st_size
         print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks, {len(self.list['training'])} training programs")
         if size > MOST_BYTES:
-            raise RuntimeError("more than 64 MiB: take fewer --networks, --batches or --arch")
+            raise RuntimeError("more than 64 MiB: take fewer --networks, --batches, --dtypes or --arch")
 
 
 def main():
@@ -189,6 +212,7 @@ def main():
     parser.add_argument("--only", default=".", help="cases, models and networks whose name matches")
     parser.add_argument("--networks", default=JITTOR_TABLE, help="of models/backbones, or none")
     parser.add_argument("--batches", default="1,8,32,128")
+    parser.add_argument("--dtypes", default="float32,bfloat16", help="of the networks' numbers")
     parser.add_argument("--training", default="digits,resnet50", help="training programs, or none")
     parser.add_argument("--training-batch", type=int, default=64, help="of the network that is raced")
     parser.add_argument("--jobs", type=int, default=1, help="compilations at once; each uses all processors for its kernels")

@@ -242,27 +242,52 @@ class Run:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
         for network in self.list["networks"]:
-            name = network["name"]
-            folder = self.root / "networks" / name
-            weights = folder / f"{name}.weights"
-            make_weights(weights, network["weights_bytes"])
-            model = self.model(folder, name, weights)
-            peer = getattr(torchvision.models, name)().cuda().eval() if torchvision and hasattr(torchvision.models, name) else None
+            name, library, dtype = network["name"], network["library"], getattr(torch, network["dtype"])
+            folder = self.root / "networks" / library
+            weights = folder / f"{library}.weights"
+            make_weights(weights, network["weights_bytes"], network["dtype"])
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
+            model = self.model(folder, library, weights)
+            peer = getattr(torchvision.models, name)().cuda().eval().to(dtype) if torchvision and hasattr(torchvision.models, name) else None
             for batch in network["batches"]:
-                if self.late(f"{name}, batch {batch}", 60):
+                if self.late(f"{library}, batch {batch}", 60):
                     continue
                 with torch.inference_mode():
-                    self.report["networks"].append(self.race(torch, model, peer, name, batch))
+                    self.report["networks"].append(self.race(torch, model, peer, name, batch, dtype, free))
             model.close()
             weights.unlink()
         table(self.report["networks"])
 
-    def race(self, torch, model, peer, name, batch):
-        x = torch.randn(batch, 3, 224, 224, device="cuda")
-        y = torch.empty(batch, 1000, device="cuda")
+    def onnx_runtime(self, torch, name, x, y):
+        """A run of ONNX Runtime on the GPU, by the same memory. None: it, or what makes its model, is not installed."""
+        try:
+            import onnx
+            import onnxruntime
+        except ImportError:
+            return None
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            return None
+        sys.path.insert(0, str(self.root / "backbones"))
+        import build
+        sys.path.pop(0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/model.onnx"
+            onnx.save(build.build(name), path)
+            session = onnxruntime.InferenceSession(path, providers=[("CUDAExecutionProvider", {"use_tf32": 1, "user_compute_stream": str(torch.cuda.current_stream().cuda_stream)})])
+        binding = session.io_binding()
+        binding.bind_input("input", "cuda", 0, np.float32, tuple(x.shape), x.data_ptr())
+        binding.bind_output("output", "cuda", 0, np.float32, tuple(y.shape), y.data_ptr())
+        return lambda: session.run_with_iobinding(binding)
+
+    def race(self, torch, model, peer, name, batch, dtype, free):
+        """`free`: bytes of the card that were free for metac before its model was there, or were PyTorch's."""
+        x = torch.randn(batch, 3, 224, 224, device="cuda").to(dtype)
+        y = torch.empty(batch, 1000, device="cuda", dtype=dtype)
         port, out = model.inputs[0].name, model.outputs[0].name
         contestants = {"metac": lambda: model.run_async({port: x}, {out: y}, stream=1)}
-        row = {"name": name, "batch": batch}
+        row = {"name": name, "dtype": str(dtype).split(".")[-1], "batch": batch}
         if peer is not None:
             contestants["eager"] = lambda: peer(x)
             try:
@@ -272,6 +297,23 @@ class Run:
                 contestants["torch.compile"] = lambda: compiled(x)
             except Exception as error:  # a peer that cannot is told and left out
                 row["torch.compile fails"] = str(error)[:200]
+        if dtype == torch.float32:
+            try:
+                if runtime := self.onnx_runtime(torch, name, x, y):
+                    runtime()
+                    contestants["onnxruntime"] = runtime
+            except Exception as error:
+                row["onnxruntime fails"] = str(error)[:200]
+        # Bytes of the card: what metac's context has taken, and the most that PyTorch had at once for each peer.
+        contestants["metac"]()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        row["metac bytes"] = free - torch.cuda.mem_get_info()[0] - torch.cuda.memory_reserved()
+        for who in ("eager", "torch.compile"):
+            if who in contestants:
+                torch.cuda.reset_peak_memory_stats()
+                contestants[who]()
+                row[f"{who} bytes"] = torch.cuda.max_memory_allocated()
         times = {who: [] for who in contestants}
         for _ in range(3):   # in turns: what else the machine does falls on all
             for who, function in contestants.items():
@@ -285,19 +327,21 @@ class Run:
 
 
 def table(rows):
-    print(f"{'network':20} {'batch':>5} {'metac':>9} {'eager':>9} {'compile':>9} {'ratio':>6}   (ms; ratio: the fastest peer's time by metac's)")
+    print(f"{'network':20} {'dtype':>8} {'batch':>5} {'metac':>9} {'eager':>9} {'compile':>9} {'onnxrt':>9} {'ratio':>6}   (ms; ratio: the fastest peer's time by metac's)")
     for r in rows:
-        cells = [f"{r[k]:9.3f}" if k in r else " " * 9 for k in ("metac", "eager", "torch.compile")]
-        print(f"{r['name']:20} {r['batch']:5} {' '.join(cells)} {r.get('times_the_fastest', float('nan')):6.2f}")
+        cells = [f"{r[k]:9.3f}" if k in r else " " * 9 for k in ("metac", "eager", "torch.compile", "onnxruntime")]
+        print(f"{r['name']:20} {r['dtype']:>8} {r['batch']:5} {' '.join(cells)} {r.get('times_the_fastest', float('nan')):6.2f}")
     ratios = [r["times_the_fastest"] for r in rows if "times_the_fastest" in r]
     if ratios:
         print(f"geometric mean of {len(ratios)} ratios: {statistics.geometric_mean(ratios):.3f}")
 
 
-def make_weights(file, count):
+def make_weights(file, count, dtype="float32"):
     """A weights file of the header at hand and small random numbers: speed does not depend on them."""
     head = bytearray(pathlib.Path(str(file) + ".head").read_bytes())
-    block = (np.random.default_rng(1).standard_normal(-(-count // 4), np.float32) * np.float32(0.02)).tobytes()[:count]
+    size = 2 if dtype == "bfloat16" else 4
+    numbers = np.random.default_rng(1).standard_normal(-(-count // size), np.float32) * np.float32(0.02)
+    block = ((numbers.view(np.uint32) >> 16).astype(np.uint16) if size == 2 else numbers).tobytes()[:count]
     head[88:152] = hashlib.sha256(block).hexdigest().encode()
     with open(file, "wb") as out:
         out.write(bytes(head).ljust(HEAD, b"\0"))
