@@ -116,9 +116,11 @@ class Fuser {
     return body->kind == ExprKind::call && body->fn == Fn::select && is_move(body->args[1]) && is_move(body->args[2]) && !body->args[0]->has_load;
   }
 
+  // Bytes as int32 too: the operands of integer products.
   bool is_free_widening(Expr body) const {
-    return free_widening_ && body->kind == ExprKind::cast && body->dtype == DType::f32 && body->args[0]->kind == ExprKind::load &&
-           (body->args[0]->dtype == DType::f16 || body->args[0]->dtype == DType::bf16);
+    if (!free_widening_ || body->kind != ExprKind::cast || body->args[0]->kind != ExprKind::load) return false;
+    const DType from = body->args[0]->dtype;
+    return body->dtype == DType::f32 ? from == DType::f16 || from == DType::bf16 : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
   }
 
   // ---- a reduction takes what follows it ----

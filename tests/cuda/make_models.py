@@ -148,6 +148,13 @@ def library_convolutions(folder):
     conv("library_conv_not", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Tanh",)])
 
 
+def branches(folder):
+    """Two halves that do not read each other's values."""
+    nodes = [helper.make_node(op, [*inputs(k)], [out + k], **more) for op, inputs, out, more in (
+        ("MatMul", lambda k: ("x", "w" + k), "m", {}), ("Softmax", lambda k: ("m" + k,), "s", {"axis": 0}), ("Tanh", lambda k: ("s" + k,), "t", {})) for k in "ab"]
+    write(folder, "two_branches", nodes + [helper.make_node("MatMul", ["ta", "tb"], ["y"])], {"x": values(40, 30)}, constants={"wa": values(30, 40), "wb": values(30, 40)})
+
+
 def tensor_cores(folder):
     """Products of narrow numbers, large enough for whole warps, of sizes that no tile divides."""
     def conv(name, x, w, groups=1, **more):
@@ -183,6 +190,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, products, attentions, transposes, library_products, library_convolutions, tensor_cores, data_dependent):
+    for maker in (convolutions, rows, packs, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, data_dependent):
         maker(folder)
     return folder

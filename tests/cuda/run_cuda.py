@@ -11,6 +11,7 @@ runtime failing once and without a device. With nvcc: generated projects compile
 that there is no device. Needs numpy and onnx. The last line is 'N passed, N failed, N skipped'.
 """
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -29,7 +30,7 @@ from make_models import make_models
 
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "models/digits"
-PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop")
+PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
 
 
 def command(*argv, status=0, **more):
@@ -135,6 +136,7 @@ class Checks:
             expect(any(part in line for line in products), f"no product with '{part}' among\n" + "\n".join(sorted(set(products))))
         expect(not any("tf32" in line for line in products), "TF32 that nobody asked for")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
+        expect(any(re.match(r"graph of \d+ works, [23] branches", line) for line in calls), "nothing runs side by side")
         _, calls = self._noted("--tf32", self.models / "gemm_bias")
         expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
         return f"{said}, {len(set(products))} kinds of product"
@@ -291,6 +293,9 @@ class Checks:
             answers.append(np.load(out / "probabilities.npy"))
         expect(all((a == answers[0]).all() for a in answers), "other bits in another order")
         expect(np.abs(answers[0] - np.load(expected / "probabilities.npy")).max() < 1e-6, "the CPU answers otherwise")
+        for card in ("0", "6000", "40000"):   # bytes: nothing, or not all, fits onto it
+            self._run_program(program, out, digit, METAC_SHIM_MEMORY=card)
+            expect((np.load(out / "probabilities.npy") == answers[0]).all(), f"other bits on a card of {card} bytes")
         said = self._run_program(program, out, digit, status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
         told, _ = self._every_call_fails(program, digit)
@@ -454,7 +459,7 @@ def main():
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         # with_nvcc takes what derivatives left.
-        for name, good, said in [*pool.map(attempt, [n for n in names if n != "with_nvcc"]), *map(attempt, [n for n in names if n == "with_nvcc"])]:
+        for name, good, said in itertools.chain(pool.map(attempt, [n for n in names if n != "with_nvcc"]), map(attempt, [n for n in names if n == "with_nvcc"])):
             skip = good and str(said).startswith("skipped")
             passed, failed = passed + (good and not skip), failed + (not good)
             print(f"{'ok   ' if good else 'FAIL '} {name.replace('_', ' ')}{': ' + str(said) if said else ''}", flush=True)
