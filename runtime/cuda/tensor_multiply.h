@@ -44,13 +44,13 @@ __device__ __forceinline__ uint32_t tensor_word<Tensor_tf32>(uint32_t word) {
 
 // sums += rows * columns: `rows` and `columns` are tiles in shared memory, a row (a column) every `stride` words, `words` of them
 // taken, a multiple of 8. All threads of the block must call it.
-template <class Kind, int warps_across, int down, int across, int words, int stride, class Element>
-static __device__ __forceinline__ void tensor_multiply(typename Kind::Sum* sums, const Element* rows, const Element* columns) {
+template <class Kind, int warps_across, int down, int across, int words, int stride, class Row, class Column>
+static __device__ __forceinline__ void tensor_multiply(typename Kind::Sum* sums, const Row* rows, const Column* columns) {
   static_assert(words % 8 == 0, "whole instructions");
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  auto word = [](const Element* tile, unsigned row, unsigned at) {
+  auto word = [](const void* tile, unsigned row, unsigned at) {
     uint32_t value;
-    __builtin_memcpy(&value, reinterpret_cast<const char*>(tile) + 4 * (row * stride + at), 4);
+    __builtin_memcpy(&value, static_cast<const char*>(tile) + 4 * (row * stride + at), 4);
     return tensor_word<Kind>(value);
   };
 #pragma unroll

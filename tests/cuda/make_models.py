@@ -168,7 +168,7 @@ def tensor_cores(folder):
         bounds = lambda t: (np.iinfo(t).min, np.iinfo(t).max + 1)
         write(folder, f"tensor_{np.dtype(left).name}_{np.dtype(right).name}", [helper.make_node("MatMulInteger", ["x", "w"], ["y"])], {"x": random.integers(*bounds(left), (70, 100)).astype(left)},
               constants={"w": random.integers(*bounds(right), (100, 90)).astype(right)}, dtype=TensorProto.INT32)
-    write(folder, "tensor_products_of_floats", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(70, 100)}, constants={"w": values(100, 90)})
+    write(folder, "tensor_products_of_floats", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(70, 100) * np.float32(0.1)}, constants={"w": values(100, 90)})
 
 
 def data_dependent(folder):
