@@ -13,9 +13,9 @@ namespace metac {
 class ObjectCache;
 
 struct JitOptions {
-  Target target = Target::cpu;   // what runs the kernels
   int threads = 0;               // compiling at once; 0: one per core
   ObjectCache* cache = nullptr;  // null: the user's
+  Target target = Target::cpu;   // what runs the kernels
 };
 
 // The text of one translation unit that holds these kernels.
