@@ -99,6 +99,7 @@ stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all 
 stage call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
+stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 500 || echo 100)
 stage project "$python" tests/project/run_project.py --build build/ci

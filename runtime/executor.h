@@ -32,6 +32,14 @@ struct StepTime {
   int64_t runs, ns;
 };
 
+// Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all
+// (whatever lies between rows of a layout included); it averages in place, and `wait` returns when that is done. False: it failed, the run ends.
+struct Exchanger {
+  void* user;
+  bool (*begin)(void* user, int32_t index, void* data, ScalarType dtype, int64_t bytes);
+  bool (*wait)(void* user, int32_t index);
+};
+
 // `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU what the caller has on the host is copied
 // to and fro, and so is what an external routine reads and writes.
 template <class Graph>
@@ -66,6 +74,8 @@ class ExecutorOn {
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
+  // From now on every run exchanges what the program says; null: no more.
+  void exchange(const Exchanger* exchanger) { exchanger_ = exchanger; }
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
   bool watch(NonFiniteWatch* watch) {
     watch_ = watch;
@@ -103,6 +113,7 @@ class ExecutorOn {
   bool record(typename Here::Graph& graph);
   bool take_lane(const Step& step, int64_t scratch_bytes);
   bool run_steps(int32_t begin, int32_t end);
+  bool run_exchanging();
   bool run_step(const Step& step);
   bool run_watched(int32_t i);
   template <class Visit>
@@ -152,6 +163,7 @@ class ExecutorOn {
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
   NonFiniteWatch* watch_ = nullptr;
+  const Exchanger* exchanger_ = nullptr;
   Failure failure_;
   const OutputView* outputs_ = nullptr;   // of the run in progress
   const Step* external_step_ = nullptr;
@@ -163,6 +175,7 @@ using Executor = ExecutorOn<ThreadPool>;
 }  // namespace METAC_RUNTIME_NAMESPACE
 
 #include "executor_bind.h"
+#include "executor_exchange.h"
 #include "executor_external.h"
 #include "executor_replay.h"
 #include "executor_run.h"

@@ -31,6 +31,9 @@ bool ExecutorOn<Device>::is_repeatable() const {
 
 template <class Device>
 bool ExecutorOn<Device>::run_program() {
+  if constexpr (!Here::separate) {
+    if (exchanger_ != nullptr) return run_exchanging();
+  }
   if constexpr (Here::records) {
     if (repeatable_ && times_ == nullptr && watch_ == nullptr) return run_repeatable();
   }

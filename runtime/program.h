@@ -97,6 +97,10 @@ struct SymbolSource { int32_t symbol, input, axis; };
 struct RoutineAttribute { const char* name; int64_t integer; double real; const char* string; const int64_t* integers; int32_t count; };
 struct RoutineAttributes { const RoutineAttribute* first; int32_t count; };
 
+// A value that processes which train together average, in place and in whatever layout it lies: it is there behind step `ready` of the
+// top level, and nothing reads it before step `needed` of the top level (top_level_steps: nothing at all does).
+struct Exchange { int32_t index, buffer, ready, needed; };
+
 struct Program {
   const Buffer* buffers;             int32_t buffer_count;
   const Extent* extents;             int32_t extent_count;
@@ -116,6 +120,7 @@ struct Program {
   const char* const* messages;       int32_t message_count;
   int64_t arena_bytes;               // the statically planned part
   int64_t weight_bytes;
+  const Exchange* exchanges;         int32_t exchange_count;  // ordered by `ready`
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -56,6 +56,7 @@ class TrainingCompiler {
 
   TrainingReport run(const std::string& folder) {
     training_ = training_model(model_, recipe_, options_.lower);
+    if (files_.on_gpu) training_.alone = "it trains on a GPU";
     report_.notes = training_.notes;
     LibraryOptions inference = options_;
     inference.name = files_.name;
@@ -70,6 +71,7 @@ class TrainingCompiler {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
     report_.step = compile_part(training_.step, "step");
+    if (report_.step.exchanges > 0) files_.exchanging.push_back("step");
     files_.step_bytes = report_.step.run_bytes;
     files_.memory_budget = options_.compile.memory_budget;
     files_.recomputed = report_.step.recomputed_values;
@@ -77,6 +79,7 @@ class TrainingCompiler {
       report_.further.push_back(compile_part(training_.further[k].model, further_name(k)));
       files_.step_bytes = std::max(files_.step_bytes, report_.further.back().run_bytes);
       files_.recomputed += report_.further.back().recomputed_values;
+      if (report_.further.back().exchanges > 0) files_.exchanging.push_back(further_name(k));
     }
     if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate");
     const double begin = seconds();

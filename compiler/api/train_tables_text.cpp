@@ -76,6 +76,7 @@ class Writer {
     for (const std::string& part : parts) text_ += "#include \"../" + part + "/include/" + name + "_" + part + ".h\"\n";
     text_ += "#include \"runtime/train/library_calls.h\"\n\n";
     for (const std::string& part : parts) text_ += "METAC_TRAIN_LIBRARY(" + name + "_" + part + ", " + upper + "_" + upper_case(part) + ")\n";
+    for (const std::string& part : f_.exchanging) text_ += "METAC_TRAIN_EXCHANGE(" + name + "_" + part + ")\n";
     text_ += "METAC_TRAIN_INFERENCE(" + name + ")\n\n" + (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") + "namespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();
@@ -197,7 +198,8 @@ class Writer {
 
   std::string library(const std::string& which, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) const {
     const std::string name = f_.name + "_" + which, calls = name + "_calls::";
-    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(), "}");
+    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(),
+                  std::count(f_.exchanging.begin(), f_.exchanging.end(), which) ? concat(", ", calls, "exchange") : "", "}");
   }
 
   void write_tables() {
@@ -224,7 +226,7 @@ class Writer {
     if (f_.parameters.empty()) text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n";
     else text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name, "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
     text_ += f_.on_gpu ? "    &train_state_memory,\n" : "    nullptr,\n";
-    text_ += concat("    further_steps, ", t_.further.size(), ",\n};\n");
+    text_ += concat("    further_steps, ", t_.further.size(), ",\n    ", t_.alone.empty() ? "nullptr" : c_string(t_.alone), ", ", flag(t_.exchanges_sums), ",\n};\n");
   }
 
   const TrainingModel& t_;

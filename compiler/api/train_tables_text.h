@@ -21,6 +21,7 @@ struct TrainingFiles {
   int64_t initial_bytes = 0;
   uint32_t initial_crc = 0;
   bool has_template = true;
+  std::vector<std::string> exchanging;     // libraries that exchange gradients: "step", "step2"
   bool on_gpu = false;                     // states live where train_states.cu says
   int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;   // as in train::Settings
 };

@@ -67,6 +67,11 @@ class Tables {
     table("char*", "routines", p_.routines.size(), [&](size_t i) { return c_string(p_.routines[i]); }, 1);
     attributes();
     table("char*", "messages", p_.messages.size(), [&](size_t i) { return c_string(p_.messages[i]); }, 1);
+    if (!p_.exchanges.empty()) comment("number, buffer, there behind step, needed before step");
+    table("Exchange", "exchanges", p_.exchanges.size(), [&](size_t i) {
+      const rt::Exchange& e = p_.exchanges[i];
+      return concat("{", e.index, ", ", e.buffer, ", ", e.ready, ", ", e.needed, "}");
+    }, 6);
     text_ += "}  // namespace\n\n";
     program();
     return text_;
@@ -136,7 +141,7 @@ class Tables {
     text_ += pair("inputs", p_.inputs.size()) + pair("outputs", p_.outputs.size()) + pair("kernels", p_.kernels.size());
     text_ += concat("    ", p_.kernels.empty() ? "nullptr" : table_name("kernel_names"), ",\n");
     text_ += pair("routines", p_.routines.size()) + pair("attributes", p_.attributes.size()) + pair("messages", p_.messages.size());
-    text_ += concat("    ", p_.arena_bytes, ",  // bytes of the arena that are planned ahead\n    ", p_.weight_bytes, ",  // bytes of weights\n};\n");
+    text_ += concat("    ", p_.arena_bytes, ",  // bytes of the arena that are planned ahead\n    ", p_.weight_bytes, ",  // bytes of weights\n") + pair("exchanges", p_.exchanges.size()) + "};\n";
   }
 
   const CompiledProgram& p_;

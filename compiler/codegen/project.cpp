@@ -300,6 +300,14 @@ class Writer {
     }
   }
 
+  // What the library of a training step adds, whose processes may be several.
+  void fill_exchange() {
+    const size_t count = programs_[0].model->run.exchanges.size();
+    values_["exchange_count"] = std::to_string(count);
+    for (const auto& [value, from] : {std::pair{"exchange_declarations", "api_exchange.h"}, std::pair{"exchange_functions", "api_exchange.cpp"}, std::pair{"exchange_members", "api_exchange_members.cpp"}})
+      values_[value] = count == 0 || on_gpu() ? "" : fill_template(concat("templates/project/", from), values_);
+  }
+
   // What a library for a GPU adds to the interface.
   void fill_device() {
     for (const auto& [value, from] : {std::pair{"device_declarations", "api_cuda.h"}, std::pair{"device_members", "api_cuda.hpp"}, std::pair{"device_functions", "api_cuda.cpp"},
@@ -348,6 +356,7 @@ class Writer {
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     fill_derivatives(per_cpu);
+    fill_exchange();
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},

@@ -63,6 +63,7 @@ struct Var {
   bool is_input = false;     // a graph input
   bool is_parameter = false; // a constant that may be refitted (initialiser of the model)
   bool stop_grad = false, stop_fuse = false;
+  int exchanged = -1;        // its number among the values that processes training together average while a run goes on; -1: it is none
   std::optional<Tensor> constant;            // initialiser or folded value (weights are Vars with this)
   std::optional<std::vector<Expr>> elements; // <= 64 elements: the value of each as an Expr over symbols (integers and
                                              // bool) or a constant (floats too); an empty Expr: not known

@@ -54,6 +54,7 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   t.messages = messages_.data(), t.message_count = count(messages_);
   t.arena_bytes = p.arena_bytes;
   t.weight_bytes = p.weight_bytes;
+  t.exchanges = p.exchanges.data(), t.exchange_count = count(p.exchanges);
 }
 
 }  // namespace metac

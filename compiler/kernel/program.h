@@ -66,6 +66,7 @@ struct CompiledProgram {
   std::vector<std::string> routines;
   std::vector<std::vector<RoutineCallAttribute>> attributes;
   std::vector<std::string> messages;
+  std::vector<rt::Exchange> exchanges;
   int64_t arena_bytes = 0, weight_bytes = 0;
   int64_t live_set_bytes = 0;              // the lower bound that the arena is reported against
   int64_t results_in_place = 0;            // results that took the memory of an operand

@@ -378,5 +378,16 @@ METAC_OPERATOR("stop_gradient", meta_domain).since({1}).inputs(1).outputs(1).low
   n.set_output(0, same);
 });
 
+// The same values; where several processes train together, their mean (docs/decisions/data_parallel.md), of static float32 and float64.
+METAC_OPERATOR("exchange", meta_domain).since({1}).inputs(1).outputs(1).attribute("index", Kind::integer).lower([](Lowering& n) {
+  Var* x = n.input(0);
+  Var* same = n.graph().elementwise({x}, load(0, x->dtype(), identity_indices(x->rank())));
+  if (same != x && (x->dtype() == DType::f32 || x->dtype() == DType::f64) && is_static(x->shape())) {
+    same->exchanged = static_cast<int>(n.integer("index", 0));
+    same->stop_fuse = true;
+  }
+  n.set_output(0, same);
+});
+
 }  // namespace
 }  // namespace metac

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "compiler/codegen/cpp_kernel.h"
+#include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
 #include "compiler/kernel/work.h"
@@ -67,6 +68,7 @@ class ProgramBuilder {
       pending_.erase(pending_.begin());
       next();
     }
+    place_exchanges(program_, exchanged_);
     plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;
     return std::move(program_);
@@ -138,10 +140,7 @@ class ProgramBuilder {
     return at;
   }
 
-  Layout layout_of(const Var* var) const {
-    auto found = r_.layouts->find(var->id);
-    return found == r_.layouts->end() ? Layout() : found->second;
-  }
+  Layout layout_of(const Var* var) const { return r_.layouts->count(var->id) ? r_.layouts->at(var->id) : Layout(); }
 
   int add_buffer(const Var* var, rt::BufferKind kind, int index, int64_t offset = -1) {
     rt::Buffer b{};
@@ -158,7 +157,7 @@ class ProgramBuilder {
     b.late = any_of(bytes, [&](Expr n) { return n->kind == ExprKind::symbol && !graph_.symbols[static_cast<size_t>(n->id)].from_input; });
     b.first_step = b.last_step = -1;
     program_.buffers.push_back(b);
-    int id = static_cast<int>(program_.buffers.size()) - 1;
+    const int id = static_cast<int>(program_.buffers.size()) - 1;
     if (kind != rt::BufferKind::output || !buffers_.count(var->id)) buffers_[var->id] = id;
     return id;
   }
@@ -305,6 +304,8 @@ class ProgramBuilder {
     else name = program_.kernels[static_cast<size_t>(found->second)].name;
     std::vector<int> operands;
     for (const KernelArgument& a : kernel.arguments) operands.push_back(buffer_of(a.var));
+    for (const KernelArgument& a : kernel.arguments)
+      if (a.written && a.var->exchanged >= 0) exchanged_[a.var->exchanged] = {buffer_of(a.var), static_cast<int>(program_.steps.size())};
     rt::Step& s = step(rt::StepKind::launch, operands, name);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
@@ -485,6 +486,7 @@ class ProgramBuilder {
   std::map<int, int> buffers_;
   std::map<int, Var*> views_;
   std::map<const ExprNode*, rt::Extent> extents_;
+  std::map<int, MadeExchange> exchanged_;   // by number
   std::map<std::string, int> kernel_ids_;
   std::map<int, std::string> op_types_;
   std::vector<std::pair<Var*, int>> output_copies_;

@@ -77,7 +77,7 @@ class Fuser {
   }
 
   bool is_needed(const Var* var) const {
-    if (needed_.in_memory.count(var)) return true;
+    if (needed_.in_memory.count(var) || var->exchanged >= 0) return true;
     for (auto& [view, source] : views_)
       if (source == var) return true;
     return false;

@@ -70,7 +70,7 @@ class RowBlockFuser {
   bool is_producer(const Definition& p, const Group& rows) const {
     int shared = rows.shared;
     auto c = match_sum_of_products(p);
-    if (!c || has_conditions(*c) || p.out->dtype() != DType::f32 || p.kept() != shared + 1 ||
+    if (!c || has_conditions(*c) || p.out->exchanged >= 0 || p.out->dtype() != DType::f32 || p.kept() != shared + 1 ||
         p.out_index != identity_indices(shared + 1))
       return false;
     for (int k = 0; k < shared; ++k)

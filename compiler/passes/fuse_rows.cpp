@@ -151,6 +151,7 @@ class RowFuser {
       bool loads = false;
       visit_loads(d, [&](Expr n) { loads |= n->id == stage.out->id; });
       if (!loads) continue;
+      if (stage.out->exchanged >= 0) return false;  // what it reads is there when others have had their say
       auto here = row_axes(d, stage.out, row.position.at(stage.out->id));
       if (!here || (axes && *axes != *here)) return false;
       axes = here;
@@ -215,7 +216,7 @@ class RowFuser {
     Group& group = region_.items[row.item].group;
     if (group.stages.size() < 2) return;
     for (const Definition& stage : group.stages) {
-      if (needed_.count(stage.out)) continue;
+      if (needed_.count(stage.out) || stage.out->exchanged >= 0) continue;
       bool outside = false;
       for (auto& [view, source] : region_.views) outside |= source == stage.out;
       for (size_t m = 0; m < region_.items.size() && !outside; ++m) {

@@ -9,6 +9,8 @@ namespace metac {
 namespace {
 
 constexpr int64_t most_elements_of_a_scalar = 64;
+// So much of what processes exchange is under way while derivatives are computed: an update waits for so many bytes of gradients behind its own.
+constexpr int64_t bytes_under_way = 8 << 20;
 
 class Order {
  public:
@@ -20,9 +22,13 @@ class Order {
   int run() {
     find_updates();
     for (size_t k = 0; k < graph_.ops.size(); ++k) anchors_[k] = anchor(k);
+    delay_readers();
+    if (!ready_.empty())
+      for (size_t k = 0; k < graph_.ops.size(); ++k) anchors_[k] = anchor(k);
     std::vector<size_t> order(graph_.ops.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return anchors_[a] < anchors_[b]; });
+    find_turns();
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return std::pair(anchors_[a], turns_[a]) < std::pair(anchors_[b], turns_[b]); });
     std::vector<Op*> sorted;
     int moved = 0;
     for (size_t k = 0; k < order.size(); ++k) {
@@ -62,21 +68,53 @@ class Order {
     }
   }
 
+  // When what is exchanged may be read.
+  void delay_readers() {
+    std::vector<size_t> exchanges;
+    for (size_t k = 0; k < graph_.ops.size(); ++k)
+      for (const Var* out : graph_.ops[k]->outputs)
+        if (out->exchanged >= 0 && is_static(out->shape())) exchanges.push_back(k);
+    std::stable_sort(exchanges.begin(), exchanges.end(), [&](size_t a, size_t b) { return anchors_[a] < anchors_[b]; });
+    for (size_t k = 0; k < exchanges.size(); ++k) {
+      int64_t bytes = 0;
+      size_t last = k;
+      while (last + 1 < exchanges.size() && bytes < bytes_under_way) {
+        const Var* const next = graph_.ops[exchanges[++last]]->outputs[0];
+        bytes += element_count(next->shape()).as_int() * static_cast<int64_t>(size_of(next->dtype()));
+      }
+      ready_[exchanges[k]] = std::max(anchors_[exchanges[last]], anchors_[exchanges[k]]);
+    }
+  }
+
+  // Updates that stand behind the same op take turns as what they read was sent out.
+  void find_turns() {
+    turns_.assign(graph_.ops.size(), -1);
+    for (size_t k = 0; k < graph_.ops.size(); ++k)
+      for (const Var* in : graph_.ops[k]->inputs)
+        if (auto made = maker_.find(in); updates_.count(graph_.ops[k]) && graph_.ops[k]->outputs[0]->exchanged < 0 && made != maker_.end())
+          turns_[k] = std::max(turns_[k], in->exchanged >= 0 ? anchors_[made->second] : turns_[made->second]);
+  }
+
   // Behind which op it stands: -1 before all. Anchors of what it reads are known, as ops stand in order.
   int64_t anchor(size_t k) const {
     const Op& op = *graph_.ops[k];
     if (!is_movable(op)) return static_cast<int64_t>(k);
     int64_t behind = -1;
     for (const Var* in : op.inputs)
-      if (auto made = maker_.find(in); made != maker_.end()) behind = std::max(behind, anchors_[made->second]);
+      if (auto made = maker_.find(in); made != maker_.end()) {
+        const auto ready = ready_.find(made->second);
+        behind = std::max(behind, ready == ready_.end() ? anchors_[made->second] : ready->second);
+      }
+    if (op.outputs[0]->exchanged >= 0) return behind;
     const bool scalar = std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* out) { return element_count(out->shape()).as_int() <= most_elements_of_a_scalar; });
     return updates_.count(&op) || (scalar && behind < 0) ? behind : static_cast<int64_t>(k);
   }
 
   Graph& graph_;
-  std::vector<int64_t> anchors_;
+  std::vector<int64_t> anchors_, turns_;
   std::unordered_map<const Var*, size_t> maker_;
   std::unordered_set<const Op*> updates_;
+  std::unordered_map<size_t, int64_t> ready_;  // op that makes what is exchanged -> behind which op it may be read
 };
 
 }  // namespace

@@ -108,7 +108,7 @@ class Reader {
 
   void describe(const Group& group, const Definition& d, KeptValue& value) {
     const std::vector<Definition> stages = stages_behind(group, d);
-    value.repeatable = std::all_of(stages.begin(), stages.end(), [](const Definition& s) { return is_static(s.domain) && s.out->producer && is_meta(*s.out->producer); });
+    value.repeatable = std::all_of(stages.begin(), stages.end(), [](const Definition& s) { return is_static(s.domain) && s.out->exchanged < 0 && s.out->producer && is_meta(*s.out->producer); });
     for (const Definition& s : stages)
       visit_loads(s, [&](Expr n) {
         if (group.internal.count(n->id)) return;

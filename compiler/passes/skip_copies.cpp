@@ -1,6 +1,10 @@
 #include "compiler/passes/skip_copies.h"
 
+#include <algorithm>
+#include <map>
+
 #include "compiler/ir/bounds.h"
+#include "compiler/ir/captured_vars.h"
 #include "compiler/passes/replace_vars.h"
 
 namespace metac {
@@ -47,11 +51,38 @@ int skip_in(Graph& graph, std::vector<Op*>& ops, Replacements& by) {
   return skipped;
 }
 
+// A copy that processes exchange is no kernel of its own where nobody else reads what is copied.
+int exchange_in_place(Graph& graph) {
+  std::map<const Var*, int> readers;
+  for (const Op* op : graph.ops) {
+    for (const Var* in : op->inputs) ++readers[in];
+    for (const Region& region : op->regions)
+      for (const Var* in : captured_vars(region)) ++readers[in];
+  }
+  for (const Var* out : graph.outputs) ++readers[out];
+  Replacements by;
+  for (Op* op : graph.ops) {
+    replace_operands(*op, by);
+    Var* const out = op->outputs.empty() ? nullptr : op->outputs[0];
+    if (!out || out->exchanged < 0 || op->kind != OpKind::elementwise || op->inputs.size() != 1) continue;
+    Var* const in = op->inputs[0];
+    const bool ours = readers[in] == 1 && in->producer && in->producer->regions.empty() && in->exchanged < 0 && handed_on(graph, *op) == in;
+    if (!ours || std::count(graph.outputs.begin(), graph.outputs.end(), out) > 0) continue;
+    in->exchanged = out->exchanged;
+    in->stop_fuse = true;
+    out->exchanged = -1;
+    by[out] = in;
+  }
+  for (Op* op : graph.ops) replace_operands(*op, by);
+  return static_cast<int>(by.size());
+}
+
 }  // namespace
 
 int skip_copies(Graph& graph) {
   Replacements by;
-  return skip_in(graph, graph.ops, by);
+  const int skipped = skip_in(graph, graph.ops, by);
+  return skipped + exchange_in_place(graph);
 }
 
 }  // namespace metac

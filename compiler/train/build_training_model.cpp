@@ -48,6 +48,10 @@ class Builder {
     t.fields = fields_.fields();
     for (const LossRecipe& loss : r_.losses) t.loss += (t.loss.empty() ? "" : " + ") + loss.kind;
     t.optimiser = r_.optimiser.kind;
+    const auto is_sum = [](const LossRecipe& loss) { return loss.reduction == Reduction::sum; };
+    t.exchanges_sums = std::all_of(r_.losses.begin(), r_.losses.end(), is_sum);
+    if (!t.exchanges_sums && std::any_of(r_.losses.begin(), r_.losses.end(), is_sum)) t.alone = "some of its losses are sums over the batch and some are means";
+    if (t.exchanges_sums && !form_.statistics.empty()) t.alone = "its loss is a sum over the batch, and running statistics are means";
     return std::move(t);
   }
 
@@ -158,7 +162,7 @@ class Builder {
     write_updates(write, total);
     for (const RunningStatistic& s : form_.statistics)
       for (size_t k = 0; k < out_.states.size(); ++k)
-        if (out_.states[k].initializer == s.initializer) next_[k] = if_finite(write, out_.states[k].name, s.next);
+        if (out_.states[k].initializer == s.initializer) next_[k] = if_finite(write, out_.states[k].name, write.exchange(s.next, static_cast<int>(k), s.next + "/mean"));
     add_scalar_inputs(write);
     for (size_t k = 0; k < out_.states.size(); ++k) {
       const TrainingState& state = out_.states[k];
@@ -194,6 +198,7 @@ class Builder {
     if (scaled) scale_ = fields_.unused("loss_scale");
     std::vector<std::string> gradients = write.gradient(scaled ? write.elementwise({write.cast(total, DType::f32, "train/loss"), scale_}, "@0*@1", "train/scaled_loss") : total, names);
     const int count = static_cast<int>(names.size());
+    for (int k = 0; k < count; ++k) gradients[k] = write.exchange(gradients[k], k, gradients[k] + "/mean");
     if (scaled) unscale(write, gradients);
     if (r_.accumulate > 1) {
       const std::string share = literal(1.0 / static_cast<double>(r_.accumulate));

@@ -162,6 +162,7 @@ class Builder {
     write.add_output(each);
     out_.evaluate_outputs = {{Source::loss, 0}};
     out_.evaluates_batches = true;
+    out_.alone = "its algorithm is the model's own";
   }
 
   // The loss is one number, and every state is followed by a value of its type.

@@ -156,6 +156,12 @@ std::vector<std::string> NodeWriter::gradient(const std::string& y, const std::v
   return outputs;
 }
 
+std::string NodeWriter::exchange(const std::string& x, int index, const std::string& hint) {
+  std::string out = fresh(hint);
+  add(meta_domain, "exchange", {x}, {out}).attributes["index"] = integer_attribute(index);
+  return out;
+}
+
 void NodeWriter::rename(const std::string& from, const std::string& to) {
   Node& node = add(meta_domain, "elementwise", {from}, {to});
   node.attributes["body"] = strings_attribute({"@0"});

@@ -32,6 +32,8 @@ class NodeWriter {
   std::string constant(const Tensor& tensor, const std::string& hint);
   // d y / d xs, one name each.
   std::vector<std::string> gradient(const std::string& y, const std::vector<std::string>& xs);
+  // x, or where several processes train together its mean over them. Each has a number of its own.
+  std::string exchange(const std::string& x, int index, const std::string& hint);
   // The value `from` also under the name `to`.
   void rename(const std::string& from, const std::string& to);
 

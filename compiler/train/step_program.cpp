@@ -186,7 +186,8 @@ class Builder {
     NodeWriter write(m);
     std::vector<std::string> names;
     for (const TrainedParameter& p : part.choice.trained) names.push_back(initializer(part, p.initializer).name);
-    const std::vector<std::string> gradients = write.gradient(part.recipe.loss, names);
+    std::vector<std::string> gradients = write.gradient(part.recipe.loss, names);
+    for (size_t k = 0; k < gradients.size(); ++k) gradients[k] = write.exchange(gradients[k], find_state(names[k]), gradients[k] + "/mean");
     const std::string rate = write.fresh("train/learning_rate"), step = write.fresh("train/step");
     write.add_input(rate, DType::f64, {});
     part.inputs.push_back({Source::learning_rate, 0});
@@ -211,7 +212,10 @@ class Builder {
       part.next[state] = next.parameter;
       for (size_t s = 0; s < kept.size(); ++s) part.next[kept[s]] = next.slots[s];
     }
-    for (const RunningStatistic& s : part.form.statistics) part.next[find_state(initializer(part, s.initializer).name)] = s.next;
+    for (const RunningStatistic& s : part.form.statistics) {
+      const int state = find_state(initializer(part, s.initializer).name);
+      part.next[state] = write.exchange(s.next, state, s.next + "/mean");
+    }
     for (const auto& [state, from] : part.recipe.keep) part.next[find_state(state)] = from;
     finish(part, write);
   }
@@ -264,6 +268,7 @@ class Builder {
 
   void hand_over() {
     out_.has_evaluation = false;
+    if (!r_.states.empty()) out_.alone = "its steps keep values of their own (\"states\")";
     for (size_t k = 0; k < parts_.size(); ++k) {
       Part& part = parts_[k];
       out_.loss += (k ? " + " : "") + part.recipe.name;

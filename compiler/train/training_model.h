@@ -61,6 +61,8 @@ struct TrainingModel {
   DType loss_dtype = DType::f32;     // of the loss outputs
   std::string loss, optimiser;      // for people
   bool has_evaluation = true;
+  std::string alone;                // why several processes cannot train it together; empty: they can
+  bool exchanges_sums = false;      // gradients of several processes are added up, not averaged: the loss is a sum over the batch
   bool evaluates_batches = false;   // its loss is that of a whole batch, at every sample: an algorithm of the model's own says no more
   std::vector<std::string> notes;   // what was put back into training form, and what could not be
 };

@@ -25,10 +25,11 @@ class BatchLoader {
     bool shuffle = false, drop_last = false, augment = false;
     int64_t seed = 0;
     int threads = 1;
+    int process = 0, processes = 1;  // a batch of all processes is cut into one for each, in their order
   };
 
   BatchLoader(const TrainTables& tables, const DataOf& data, const Options& options) : tables_(tables), data_(data), o_(options) {
-    const int64_t count = static_cast<int64_t>(data_.samples.size()), batch = tables_.settings.batch;
+    const int64_t count = static_cast<int64_t>(data_.samples.size()), batch = tables_.settings.batch * o_.processes;
     batches_ = o_.drop_last ? count / batch : (count + batch - 1) / batch;
   }
   BatchLoader(const BatchLoader&) = delete;
@@ -137,8 +138,8 @@ class BatchLoader {
   }
 
   void fill(int64_t ticket, const std::shared_ptr<const std::vector<int64_t>>& order, SampleReader* reader, Batch* batch) {
-    const int64_t size = tables_.settings.batch, epoch = ticket / batches_, first = ticket % batches_ * size;
-    batch->valid = std::min(size, samples() - first);
+    const int64_t size = tables_.settings.batch, epoch = ticket / batches_, first = (ticket % batches_ * o_.processes + o_.process) * size;
+    batch->valid = std::max<int64_t>(0, std::min(size, samples() - first));
     batch->samples.resize(static_cast<size_t>(size));
     for (int64_t k = 0; k < size; ++k) {
       const int64_t position = (first + k) % samples();  // beyond the end: the epoch's first ones again

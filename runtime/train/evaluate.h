@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "library_session.h"
+#include "processes.h"
 
 namespace metac::train {
 
@@ -23,9 +24,9 @@ inline void expect_batches(const TrainTables& tables, const BatchLoader& loader)
     fail("there are ", loader.samples(), " samples to evaluate, fewer than a batch of ", tables.settings.batch, ": the model's own algorithm has the loss of whole batches alone");
 }
 
-// `going(done)` is asked after every batch; false ends it, and the scores have no samples.
+// `going(done)` is asked after every batch; false ends it, and the scores have no samples. Several processes have a share of the samples each.
 inline Scores evaluate(const TrainTables& tables, LibrarySession& session, BatchLoader& loader, StateSet& states, const CallScalars& scalars,
-                       const std::function<bool(int64_t done)>& going) {
+                       const std::function<bool(int64_t done)>& going, Processes* processes = nullptr) {
   Scores scores;
   scores.metrics.assign(static_cast<size_t>(tables.metric_count), 0.0);
   loader.start(0, 0);
@@ -40,6 +41,18 @@ inline Scores evaluate(const TrainTables& tables, LibrarySession& session, Batch
     }
     scores.samples += batch.valid;
     if (!going(scores.samples)) return Scores();
+  }
+  if (processes != nullptr) {
+    std::vector<double> own = scores.metrics;
+    own.insert(own.end(), {scores.loss, static_cast<double>(scores.samples)});
+    const std::vector<std::vector<double>> all = processes->gather(own);
+    scores.loss = 0, scores.samples = 0;
+    scores.metrics.assign(scores.metrics.size(), 0.0);
+    for (const std::vector<double>& one : all) {
+      for (size_t m = 0; m < scores.metrics.size(); ++m) scores.metrics[m] += one[m];
+      scores.loss += one[one.size() - 2];
+      scores.samples += static_cast<int64_t>(one.back());
+    }
   }
   const double count = static_cast<double>(scores.samples);
   scores.loss /= count;

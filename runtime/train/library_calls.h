@@ -59,6 +59,23 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
   inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\
   }
 
+// Beside METAC_TRAIN_LIBRARY, for a library that exchanges gradients. The exchanger must outlive the context.
+#define METAC_TRAIN_EXCHANGE(name)                                                                                            \
+  namespace name##_calls {                                                                                                    \
+  inline int32_t exchange(void* context, const metac::train::Exchanger* exchanger) {                                          \
+    name##_exchanger to = {const_cast<metac::train::Exchanger*>(exchanger), nullptr, nullptr};                                \
+    to.begin = [](void* user, int32_t index, void* data, name##_dtype dtype, int64_t bytes) {                                 \
+      const metac::train::Exchanger* own = static_cast<const metac::train::Exchanger*>(user);                                 \
+      return own->begin(own->user, index, data, static_cast<metac::train::ScalarType>(dtype), bytes);                         \
+    };                                                                                                                        \
+    to.wait = [](void* user, int32_t index) {                                                                                 \
+      const metac::train::Exchanger* own = static_cast<const metac::train::Exchanger*>(user);                                 \
+      return own->wait(own->user, index);                                                                                     \
+    };                                                                                                                        \
+    return static_cast<int32_t>(name##_exchange(static_cast<name##_context*>(context), &to));                                 \
+  }                                                                                                                           \
+  }
+
 #define METAC_TRAIN_INFERENCE(name)                                                                                           \
   namespace name##_calls {                                                                                                    \
   inline int32_t create(void** context) {                                                                                     \

@@ -43,6 +43,11 @@ class LibrarySession {
     if (library_.run(context_, inputs_.data(), outputs_.data()) != 0) fail(library_.name, ": ", library_.last_error(context_));
   }
 
+  // Gradients are averaged with other processes from the next run on.
+  void exchange(const Exchanger* exchanger) {
+    if (library_.exchange != nullptr && library_.exchange(context_, exchanger) != 0) fail(library_.name, " cannot exchange its gradients: ", library_.last_error(context_));
+  }
+
   // The elements of the output that is `source` number `index`, as doubles; empty where there is none.
   std::vector<double> result(Source source, int32_t index) const {
     for (int32_t o = 0; o < library_.output_count; ++o) {

@@ -11,7 +11,7 @@ namespace metac::train {
 struct Options {
   std::string data = ".", out, init, checkpoint;
   std::optional<int64_t> epochs, updates, seed, checkpoint_every, keep, log_every, evaluate_every, patience;
-  std::optional<double> rate;
+  std::optional<double> rate, silence;
   std::optional<NonFinite> non_finite;
   int threads = 0, loaders = 0;
   bool resume = false, restart = false, strict = false, evaluate = false, export_only = false, info = false, profile = false, quiet = false, help = false, version = false;
@@ -48,6 +48,7 @@ inline std::string help_text(const TrainTables& t) {
       "  --threads N           of the model's kernels; 0: one per CPU (0). The results do not depend on it\n",
       "  --loaders N           threads that prepare batches; 0: one, more for pictures (0). The results do not depend on it\n",
       "  --patience N          stop after N epochs without a better ", s.watched >= 0 ? t.metrics[s.watched].name : "loss", "; 0: never (", s.patience, ")\n",
+      "  --silence S           of several processes: seconds after which one of which nothing is heard is taken for gone (20)\n",
       "  --non-finite W        when NaN or infinity turns up: stop, or skip that batch (", s.non_finite == NonFinite::stop ? "stop" : "skip", ")\n\n",
       "Safety and reports\n",
       "  --resume              go on from the newest whole checkpoint in --out; the result is the same, bit for bit, as without the break\n",
@@ -84,6 +85,7 @@ class OptionParser {
       else if (option_ == "--epochs") o.epochs = integer(0);
       else if (option_ == "--updates") o.updates = integer(0);
       else if (option_ == "--rate") o.rate = number();
+      else if (option_ == "--silence") o.silence = number();
       else if (option_ == "--seed") o.seed = integer(INT64_MIN);
       else if (option_ == "--threads") o.threads = static_cast<int>(integer(0, 4096));
       else if (option_ == "--loaders") o.loaders = static_cast<int>(integer(0, 256));

@@ -24,7 +24,8 @@ class LogLine {
 
 class RunLog {
  public:
-  explicit RunLog(std::string path) : path_(std::move(path)) {}
+  // writes false: another process keeps it.
+  explicit RunLog(std::string path, bool writes = true) : path_(std::move(path)), writes_(writes) {}
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
   ~RunLog() {
@@ -36,6 +37,7 @@ class RunLog {
 
   // Goes on behind the first `bytes` bytes; what is missing of them (a log that somebody removed) is left missing.
   void open(int64_t bytes) {
+    if (!writes_) return;
     file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file_ < 0) fail("cannot write ", path_, ": ", system_reason());
     const int64_t there = ::lseek(file_, 0, SEEK_END);
@@ -45,6 +47,7 @@ class RunLog {
 
   // Throws where it cannot be written: a run without its log is not worth its time.
   void write(const LogLine& line) {
+    if (!writes_) return;
     const std::string text = line.text();
     for (size_t at = 0; at < text.size();) {
       const ssize_t done = ::write(file_, text.data() + at, text.size() - at);
@@ -56,10 +59,13 @@ class RunLog {
   }
 
   // Before a checkpoint that speaks of it.
-  void synchronise() { ::fsync(file_); }
+  void synchronise() {
+    if (writes_) ::fsync(file_);
+  }
 
  private:
   std::string path_;
+  bool writes_;
   int file_ = -1;
   int64_t bytes_ = 0;
 };

@@ -1,19 +1,22 @@
 // The training program: what its options ask for, in order. templates/project/train.cpp calls it with the tables of a model.
 #pragma once
 #include "export_weights.h"
+#include "introduce.h"
 #include "trainer.h"
 
 namespace metac::train {
 
 class TrainProgram {
  public:
-  TrainProgram(const TrainTables& tables, const Options& options) : t_(tables), o_(options), progress_(options.quiet, stderr), states_(tables) {
+  TrainProgram(const TrainTables& tables, const Options& options, const Launch& launch)
+      : t_(tables), o_(options), launch_(launch), progress_(options.quiet || launch.rank > 0, launch.rank > 0 ? nowhere() : stderr), states_(tables) {
     if (o_.out.empty()) o_.out = std::string(t_.name) + "-run";
     files_ = (program_folder() / t_.files).lexically_normal().string();
   }
 
   int run() {
     if (o_.info) return info(), 0;
+    if (launch_.size > 1 && (o_.evaluate || o_.export_only)) fail_alone("evaluating and exporting are for one process: start it without mpirun", 2);
     if (o_.export_only) return export_only();
     return o_.evaluate ? evaluate_only() : train();
   }
@@ -129,37 +132,72 @@ class TrainProgram {
   }
 
   int train() {
-    const RunFolder folder(o_.out);
+    std::unique_ptr<Processes> processes;
+    if (launch_.size > 1) processes = std::make_unique<Processes>(launch_, t_.exchanges_sums, o_.silence.value_or(Processes::usual_silence));
+    if (processes) meet(*processes);
+    std::unique_ptr<RunFolder> own;  // of the process that writes
+    if (launch_.rank == 0) own = std::make_unique<RunFolder>(o_.out);
+    const RunFiles folder(o_.out);
     Position position = beginning();
-    if (o_.restart) folder.clear();
-    folder.checkpoints().list(true);  // nobody else writes here: what an interrupted program left half written goes
-    bool resumed = false;
-    if (o_.resume) resumed = folder.checkpoints().load_newest(t_, &states_, &position, o_.strict, [&](const std::string& line) { progress_.warn(line); });
-    else if (!folder.checkpoints().list().empty())
-      fail(o_.out, " holds the checkpoints of an earlier run: --resume goes on with it, --restart removes them, --out names another folder");
-    if (!resumed) states_.load_initial(files_);
-    if (!resumed && !o_.init.empty()) load_init();
-    if (resumed && o_.seed && *o_.seed != position.seed) fail("the run in ", o_.out, " has the seed ", position.seed, ", not ", *o_.seed);
+    const bool resumed = own && load_states(*own, &position);
+    if (processes) share_states(*processes, t_, &states_, &position);
     if (o_.epochs) position.epochs = *o_.epochs;
     if (o_.updates) position.updates = *o_.updates;
     if (o_.rate) position.rate = *o_.rate;
     const OpenedData data = open_data(t_, o_.data, position.seed);
     if (data.train.samples.size() > (size_t{1} << 40)) fail("too many samples");
+    if (processes) expect_same_data(*processes, t_, data);
     o_.loaders = loaders();
-    auto trainer = std::make_unique<Trainer>(t_, o_, data, folder, states_, position, progress_);
+    if (processes && o_.threads == 0) o_.threads = threads_of(launch_);
+    auto trainer = std::make_unique<Trainer>(t_, o_, data, folder, states_, position, progress_, processes.get());
     progress_.say(model_line());
+    if (processes) progress_.say(text_of(launch_.size, " processes: ", launch_.size * t_.settings.batch, " samples a batch in all, ", o_.threads, o_.threads == 1 ? " thread" : " threads", " each"));
     progress_.say(text_of("data: ", data.train.samples.size(), " samples for training", trainer->validates() ? text_of(", ", data.validation.samples.size(), " for validation") : std::string(", none for validation"),
                           classes_text(*data.train.data)));
     progress_.say(text_of("run: ", o_.out, ", seed ", position.seed, ", ", position.epochs, " epochs of ", trainer->batches_per_epoch(), " batches, ", trainer->total_updates(), " updates"));
     if (o_.resume && !resumed) progress_.say("there is no checkpoint yet: beginning at the start");
     if (resumed) progress_.say(text_of("resuming in epoch ", position.epoch + 1, ", after update ", position.update));
     const bool whole = trainer->run();
-    if (o_.profile) trainer->print_profile();
-    if (!whole) return 128 + received_signal;
+    if (o_.profile && own) trainer->print_profile();
     position = trainer->position();
     trainer.reset();  // the export has the memory of the step to itself
     states_.drop_next();
-    return finish(folder, position);
+    const int status = !whole ? 128 + received_signal : own ? finish(folder, position) : 0;
+    if (processes) processes->finish();
+    return status;
+  }
+
+  // The process that writes: from the beginning, or from a checkpoint (true).
+  bool load_states(const RunFolder& folder, Position* position) {
+    if (o_.restart) folder.clear();
+    folder.checkpoints().list(true);  // nobody else writes here: what an interrupted program left half written goes
+    bool resumed = false;
+    if (o_.resume) resumed = folder.checkpoints().load_newest(t_, &states_, position, o_.strict, [&](const std::string& line) { progress_.warn(line); });
+    else if (!folder.checkpoints().list().empty())
+      fail(o_.out, " holds the checkpoints of an earlier run: --resume goes on with it, --restart removes them, --out names another folder");
+    if (!resumed) states_.load_initial(files_);
+    if (!resumed && !o_.init.empty()) load_init();
+    if (resumed && o_.seed && *o_.seed != position->seed) fail("the run in ", o_.out, " has the seed ", position->seed, ", not ", *o_.seed);
+    return resumed;
+  }
+
+  // Processes that could not train together say so before anything is done.
+  void meet(Processes& processes) {
+    if (t_.alone != nullptr) processes.fail_together(text_of(t_.name, "_train: ", launch_.size, " processes were started, and this program is trained by one alone: ", t_.alone));
+    const auto option = [](const auto& value) { return value ? text_of(*value) : std::string("none"); };
+    introduce(processes, text_of(t_.name, "_train"),
+              {{"version", t_.version}, {"program (model or recipe)", t_.program}, {"--epochs", option(o_.epochs)}, {"--updates", option(o_.updates)}, {"--rate", option(o_.rate)},
+               {"--patience", option(o_.patience)}, {"--evaluate-every", option(o_.evaluate_every)}, {"--checkpoint-every", option(o_.checkpoint_every)},
+               {"--non-finite", o_.non_finite ? *o_.non_finite == NonFinite::stop ? "stop" : "skip" : "none"}});
+  }
+
+  [[noreturn]] void fail_alone(const std::string& message, int status) const {
+    if (launch_.rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the launcher ends all with the first that ends
+    throw Fault(launch_.rank > 0 ? std::string() : message, status);
+  }
+  static FILE* nowhere() {
+    static FILE* const file = std::fopen("/dev/null", "w");
+    return file == nullptr ? stderr : file;
   }
 
   static std::string classes_text(const Dataset& data) {
@@ -168,7 +206,7 @@ class TrainProgram {
     return text + (data.classes.size() > 6 ? text_of(" ... (", data.classes.size(), ")") : "");
   }
 
-  int finish(const RunFolder& folder, const Position& position) {
+  int finish(const RunFiles& folder, const Position& position) {
     std::error_code error;
     if (std::filesystem::exists(folder.best(), error)) {
       Position best;
@@ -184,6 +222,7 @@ class TrainProgram {
 
   const TrainTables& t_;
   Options o_;
+  const Launch launch_;
   Progress progress_;
   StateSet states_;
   std::string files_;
@@ -191,14 +230,17 @@ class TrainProgram {
 
 inline int train_main(const TrainTables& tables, int count, char** values) {
   const std::string name = std::string(tables.name) + "_train";
+  Launch launch;
   try {
     const Options options = OptionParser(count, values).parse();
     if (options.help) return std::fputs(help_text(tables).c_str(), stdout), 0;
     if (options.version) return std::printf("%s, program %s\n", tables.version, tables.program), 0;
     catch_signals();
-    return TrainProgram(tables, options).run();
+    launch = launch_of_environment();
+    return TrainProgram(tables, options, launch).run();
   } catch (const Fault& fault) {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), fault.what());
+    const std::string who = launch.size > 1 ? text_of(" (process ", launch.rank, ")") : std::string();
+    if (fault.what()[0] != 0) std::fprintf(stderr, "%s%s: %s\n", name.c_str(), who.c_str(), fault.what());
     return fault.status;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "%s: out of memory\n", name.c_str());

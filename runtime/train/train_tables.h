@@ -36,6 +36,13 @@ struct Port {
   int32_t index;
 };
 
+// Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h). Not 0: the run fails.
+struct Exchanger {
+  void* user;
+  int32_t (*begin)(void* user, int32_t index, void* data, ScalarType dtype, int64_t bytes);
+  int32_t (*wait)(void* user, int32_t index);
+};
+
 // The C interface of a generated library, through METAC_TRAIN_LIBRARY of library_calls.h. Status 0 is good.
 struct Library {
   const char* name;
@@ -53,6 +60,7 @@ struct Library {
   int32_t input_count;
   const Port* outputs;
   int32_t output_count;
+  int32_t (*exchange)(void* context, const Exchanger* exchanger) = nullptr;  // from the next run on; null: the step has no gradients to exchange
 };
 
 enum class StateRole : int32_t {
@@ -213,6 +221,8 @@ struct TrainTables {
   Inference inference;        // create null: none
   const StateMemory* memory = nullptr;  // null: states live in memory of the host
   const FurtherStep* further = nullptr; int32_t further_count = 0;  // run behind `step`, in order, with its batch; each sees the states that those before it left
+  const char* alone = nullptr;          // why several processes cannot train it together; null: they can
+  bool exchanges_sums = false;          // gradients are added up instead of averaged
 };
 
 }  // namespace metac::train

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "run_folder.h"
 #include "schedule.h"
+#include "together.h"
 
 namespace metac::train {
 
@@ -15,13 +16,15 @@ constexpr int64_t most_skipped_in_a_row = 10;
 
 class Trainer {
  public:
-  Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFolder& folder, StateSet& states, Position position, Progress& progress)
-      : t_(tables), o_(options), data_(data), folder_(folder), states_(states), p_(std::move(position)), progress_(progress), log_(folder.log()),
-        loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders}),
-        validation_loader_(tables, data.validation, {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders}) {
-    stages_.push_back({&tables.step, 1, std::make_unique<LibrarySession>(tables.step, options.threads)});
+  // `processes` null: this one trains alone. Else all call the same functions in the same order, and the first one alone writes files.
+  Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFiles& folder, StateSet& states, Position position, Progress& progress, Processes* processes)
+      : t_(tables), o_(options), data_(data), folder_(folder), states_(states), p_(std::move(position)), progress_(progress), together_(tables, processes), log_(folder.log(), together_.writes()),
+        loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders, together_.process(), together_.processes()}),
+        validation_loader_(tables, data.validation, {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders, together_.process(), together_.processes()}) {
+    stages_.push_back({&tables.step, 1, std::make_unique<LibrarySession>(tables.step, options.threads), {}});
     for (int32_t k = 0; k < tables.further_count; ++k)
-      stages_.push_back({&tables.further[k].library, tables.further[k].every, std::make_unique<LibrarySession>(tables.further[k].library, options.threads)});
+      stages_.push_back({&tables.further[k].library, tables.further[k].every, std::make_unique<LibrarySession>(tables.further[k].library, options.threads), {}});
+    for (const Stage& stage : stages_) together_.exchange(*stage.session);
     if (validates()) {
       expect_batches(t_, validation_loader_);
       evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
@@ -31,6 +34,7 @@ class Trainer {
     const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve
     for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate}) *rate *= t_.schedule.rate > 0 ? scale : 1;
     batches_ = loader_.batches_per_epoch();
+    if (batches_ == 0) fail(data.train.samples.size(), " samples for training do not fill a batch of ", tables.settings.batch, " for each of ", together_.processes(), " processes");
     total_ = p_.epochs * batches_ / t_.settings.accumulate;
     if (p_.updates > 0) total_ = std::min(total_, p_.updates);
   }
@@ -69,7 +73,7 @@ class Trainer {
     while (!over()) {
       while (p_.batch < batches_ && !reached()) {
         one_call(loader_.next());
-        if (received_signal != 0) return save("interrupted"), false;
+        if (together_.signal() != 0) return save("interrupted"), false;
         const int64_t every = o_.checkpoint_every.value_or(t_.settings.checkpoint_every);
         if (every > 0 && p_.micro == 0 && p_.update % every == 0 && p_.update > saved_) save("");
       }
@@ -89,6 +93,7 @@ class Trainer {
     const Library* library;
     int64_t every;
     std::unique_ptr<LibrarySession> session;
+    CallResults results;  // of its last run
   };
 
   CallScalars scalars(int64_t stage = 0) const {
@@ -96,7 +101,7 @@ class Trainer {
     CallScalars s;
     s.learning_rate = rate_at(schedule_, p_.update, total_, static_cast<double>(batches_) / static_cast<double>(t_.settings.accumulate));
     s.step = p_.update / stages_[static_cast<size_t>(stage)].every;  // how often it ran
-    s.call = p_.call * stages + stage;
+    s.call = (p_.call * together_.processes() + together_.process()) * stages + stage;
     s.seed = p_.seed;
     s.apply = p_.micro + 1 >= t_.settings.accumulate;
     return s;
@@ -111,13 +116,16 @@ class Trainer {
       at_fault = stages_[k].session.get();
       at_fault->run(batch, states_, scalars(static_cast<int64_t>(k)));
       wrong = at_fault->non_finite(t_);
-      if (wrong.empty()) states_.swap(*stages_[k].library);
+      stages_[k].results = CallResults(t_, *at_fault);
+      const bool good = together_.agree(wrong.empty(), &stages_[k].results);
+      if (good) states_.swap(*stages_[k].library);
+      else wrong = together_.first_said(wrong.empty() ? wrong : wrong + place(now) + reason(batch, *at_fault));
     }
     ++calls_;
     if (!wrong.empty()) {
       ++p_.call;
       ++p_.batch;
-      return leave_out(batch, wrong, now, *at_fault);
+      return leave_out(wrong);
     }
     p_.skipped_in_a_row = 0;
     add_results();
@@ -136,37 +144,33 @@ class Trainer {
 
   // What the steps of this call gave, before the position moves on.
   void add_results() {
-    const double loss = stages_[0].session->result(Source::loss, 0).at(0);
     for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) {
-      sums->loss += loss;
+      sums->loss += stages_[0].results.loss;
       ++sums->calls;
-    }
-    for (const Stage& stage : stages_) {
-      if (p_.update % stage.every != 0) continue;
-      for (int32_t m = 0; m < t_.metric_count; ++m) {
-        const std::vector<double> value = stage.session->result(Source::metric, m);
-        if (value.empty()) continue;
-        for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->add(static_cast<size_t>(m), value[0]);
-      }
+      for (const Stage& stage : stages_)
+        if (p_.update % stage.every == 0)
+          for (const auto& [metric, value] : stage.results.metrics) sums->add(static_cast<size_t>(metric), value);
     }
   }
 
+  std::string place(const CallScalars& now) const { return text_of(" at update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch + 1, ", learning rate ", now.learning_rate, ")"); }
+  std::string reason(const Batch& batch, LibrarySession& at_fault) const {
+    const std::string data = in_data(batch), reason = data.empty() ? at_fault.first_non_finite_kernel() : data;
+    return reason.empty() ? "" : ": " + reason;
+  }
+
   // The states are as before the step that went wrong: only the batch is lost, and with accumulation the next one takes its place.
-  void leave_out(const Batch& batch, const std::string& wrong, const CallScalars& now, LibrarySession& at_fault) {
-    std::string reason = in_data(batch);
-    if (reason.empty()) reason = at_fault.first_non_finite_kernel();
-    const std::string place = text_of("update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch, ", learning rate ", now.learning_rate, ")");
-    const std::string message = wrong + " at " + place + (reason.empty() ? "" : ": " + reason);
+  void leave_out(const std::string& message) {
     const NonFinite policy = o_.non_finite.value_or(t_.settings.non_finite);
     ++p_.skipped;
     ++p_.skipped_in_a_row;
-    log_.write(LogLine("non-finite").add("update", p_.update).add("epoch", p_.epoch + 1).add("batch", p_.batch).add("what", wrong).add("first", reason));
+    log_.write(LogLine("non-finite").add("update", p_.update).add("epoch", p_.epoch + 1).add("batch", p_.batch).add("what", message));
     const bool stop = policy == NonFinite::stop || p_.skipped_in_a_row > most_skipped_in_a_row;
     if (!stop) return progress_.warn(message + "; this batch is left out");
     const std::vector<int64_t> kept = folder_.checkpoints().list();
-    fail(message, policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(), ".\n",
-         kept.empty() ? std::string("There is no checkpoint yet") : "The last good checkpoint is " + folder_.checkpoints().path(kept.front()),
-         ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves single batches out.");
+    together_.fail(text_of(message, policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(), ".\n",
+                           kept.empty() ? std::string("There is no checkpoint yet") : "The last good checkpoint is " + folder_.checkpoints().path(kept.front()),
+                           ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves single batches out."));
   }
 
   // "" or the input that brought NaN along.
@@ -206,7 +210,7 @@ class Trainer {
     const RunningSums& sums = p_.interval.calls > 0 ? p_.interval : p_.whole_epoch;
     const double speed = static_cast<double>(p_.update - first_update_) / std::max(1e-9, time - started_ - evaluating_);
     const double left = speed > 0 ? static_cast<double>(total_ - p_.update) / speed : -1;
-    const double samples = speed * static_cast<double>(t_.settings.batch * t_.settings.accumulate);
+    const double samples = speed * static_cast<double>(t_.settings.batch * t_.settings.accumulate * together_.processes());
     progress_.show(time, text_of("epoch ", p_.epoch + 1, "/", p_.epochs), static_cast<double>(p_.batch) / static_cast<double>(batches_),
                    text_of(scores_text(mean_loss(sums), [&](int32_t m) { return train_metric(sums, m); }), "  ", short_number(samples), " samples/s  ", duration_text(left), " left"));
   }
@@ -224,8 +228,8 @@ class Trainer {
       const Scores scores = evaluate(t_, *evaluation_, validation_loader_, states_, scalars(), [&](int64_t done) {
         if (progress_.terminal() && progress_.due(now_seconds()))
           progress_.show(now_seconds(), text_of("epoch ", p_.epoch + 1, "/", p_.epochs, " validation"), static_cast<double>(done) / static_cast<double>(validation_loader_.samples()), "");
-        return received_signal == 0;
-      });
+        return together_.processes() > 1 || received_signal == 0;
+      }, together_.all());
       if (scores.samples == 0) return false;
       evaluating_ += now_seconds() - begin;
       line.add("validation loss", scores.loss);
@@ -247,11 +251,11 @@ class Trainer {
     }
     if (best && patience > 0) {
       p_.seconds = now_seconds() - begun_;
-      write_checkpoint(folder_.best(), t_, states_, p_);
+      if (together_.writes()) write_checkpoint(folder_.best(), t_, states_, p_);
     }
     const int64_t every = o_.checkpoint_every.value_or(t_.settings.checkpoint_every);
     if (every == 0 || over()) save("");
-    draw_curves(t_, log_.path(), folder_.curves());
+    if (together_.writes()) draw_curves(t_, log_.path(), folder_.curves());
     return true;
   }
 
@@ -271,7 +275,8 @@ class Trainer {
     log_.synchronise();
     p_.log_bytes = log_.bytes();
     p_.seconds = now_seconds() - begun_;
-    folder_.checkpoints().save(t_, states_, p_, static_cast<int32_t>(o_.keep.value_or(t_.settings.checkpoints_kept)));
+    together_.expect_same(states_);
+    if (together_.writes()) folder_.checkpoints().save(t_, states_, p_, static_cast<int32_t>(o_.keep.value_or(t_.settings.checkpoints_kept)));
     saved_ = p_.update;
     if (!why.empty()) progress_.warn(text_of(why, " in epoch ", p_.epoch + 1, ", after update ", p_.update, "; go on with --resume --out ", folder_.path()));
   }
@@ -279,10 +284,11 @@ class Trainer {
   const TrainTables& t_;
   const Options& o_;
   const OpenedData& data_;
-  const RunFolder& folder_;
+  const RunFiles& folder_;
   StateSet& states_;
   Position p_;
   Progress& progress_;
+  Together together_;
   RunLog log_;
   BatchLoader loader_, validation_loader_;
   std::vector<Stage> stages_;

@@ -28,7 +28,7 @@ struct @name@_context {
   const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
   Failure failure;
-  bool usable = false, profiled = false;
+@exchange_members@  bool usable = false, profiled = false;
   std::atomic<bool> in_use{false};  // by a call that changes it
 };
 
@@ -291,7 +291,7 @@ void @name@_destroy(@name@_context* context) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@derivative_functions@@device_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+@derivative_functions@@exchange_functions@@device_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   if (context == nullptr || !context->usable || report == nullptr || report_bytes < 1) return @NAME@_INVALID_ARGUMENT;
   report[0] = 0;

@@ -106,6 +106,12 @@ def cast(source, name):
                   [source.away(3, kinks=(-2, -1, 0, 1, 2))], ["y0"], reference=lambda a, x: torch.trunc(x) + 0 * x)
 
 
+@operator("exchange", domain="metac", reference=lambda a, x: x.clone())
+def exchange(source, name):
+    for shape in SHAPES:
+        yield node(name, source.real(*shape), domain="metac", index=0)
+
+
 @operator("stop_gradient", domain="metac")
 def stop_gradient(source, name):
     """x * stop(sin(x)): the derivative is that of the first factor alone, which differences do not see."""

@@ -5,7 +5,7 @@ debian_packages="
   protobuf-compiler libprotobuf-dev libonnx-dev
   libclang-19-dev libclang-cpp19-dev llvm-19-dev
   libcli11-dev nlohmann-json3-dev libssl-dev libsqlite3-dev zlib1g-dev libstb-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin
   python3 python3-venv"
 
 as_root() {

@@ -152,6 +152,55 @@ TEST_F(Data, EveryEpochHasEverySampleOnceInAnotherOrder) {
   EXPECT_EQ(epochs[1], epochs[3]);
 }
 
+// What several processes take of an epoch is together, in their order, what one takes whose batch is as large as all of theirs.
+TEST_F(Data, ProcessesShareBatches) {
+  const OpenedData data = open_data(model_.tables, model_.folder, 3);
+  model_.tables.settings.batch = 12;
+  for (const bool drop_last : {false, true}) {
+    BatchLoader whole(model_.tables, data.train, {true, drop_last, true, 3, 1});
+    model_.tables.settings.batch = 4;
+    std::vector<std::unique_ptr<BatchLoader>> shares;
+    for (int p = 0; p < 3; ++p) {
+      shares.push_back(std::make_unique<BatchLoader>(model_.tables, data.train, BatchLoader::Options{true, drop_last, true, 3, 1, p, 3}));
+      ASSERT_EQ(shares.back()->batches_per_epoch(), whole.batches_per_epoch());
+      shares.back()->start(0, 0);
+    }
+    std::vector<std::vector<int64_t>> own;
+    int64_t valid = 0;
+    for (int64_t b = 0; b < whole.batches_per_epoch(); ++b) {
+      own.emplace_back();
+      for (auto& share : shares) {
+        const Batch& batch = share->next();
+        own.back().insert(own.back().end(), batch.samples.begin(), batch.samples.end());
+        valid += batch.valid;
+      }
+    }
+    EXPECT_EQ(valid, drop_last ? 96 : 100);
+    shares.clear();
+    model_.tables.settings.batch = 12;
+    whole.start(0, 0);
+    for (const std::vector<int64_t>& samples : own) EXPECT_EQ(samples, whole.next().samples);
+  }
+}
+
+// Sums are those of ((a + b) + c), whatever the length.
+TEST(Average, AddsInTheOrderOfProcesses) {
+  for (const int64_t count : {1, 7, 511, 512, 513, 1500}) {
+    std::vector<std::vector<float>> values(3);
+    std::vector<const char*> parts;
+    for (size_t p = 0; p < values.size(); ++p) {
+      for (int64_t k = 0; k < count; ++k) values[p].push_back(static_cast<float>(random_bits(5, Stream::order, static_cast<int64_t>(p), k) >> 40) * (p == 1 ? -1e3f : 1e-3f));
+      parts.push_back(reinterpret_cast<const char*>(values[p].data()));
+    }
+    std::vector<float> mean(values[0]), sum(static_cast<size_t>(count));
+    for (size_t k = 0; k < mean.size(); ++k) mean[k] = ((values[0][k] + values[1][k]) + values[2][k]) * (1.0f / 3);
+    add_in_order(ScalarType::f32, parts, count * 4, true, reinterpret_cast<char*>(sum.data()));
+    for (size_t k = 0; k < sum.size(); ++k) ASSERT_EQ(sum[k], (values[0][k] + values[1][k]) + values[2][k]);
+    add_in_order(ScalarType::f32, parts, count * 4, false, reinterpret_cast<char*>(values[2].data()));  // into a part
+    EXPECT_EQ(values[2], mean);
+  }
+}
+
 TEST_F(Data, SplitSetsASharedPartAside) {
   model_.tables.data.validation = nullptr;
   model_.tables.data.validation_split = 0.2;
