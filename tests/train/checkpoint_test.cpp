@@ -134,7 +134,7 @@ TEST(Checkpoints, FullDiskDuringARun) {
     for (std::string& a : arguments) values.push_back(a.data());
     setrlimit(RLIMIT_FSIZE, &small);
     try {
-      TrainProgram(model.tables, OptionParser(static_cast<int>(values.size()), values.data()).parse()).run();
+      TrainProgram(model.tables, OptionParser(static_cast<int>(values.size()), values.data()).parse(), {}).run();
     } catch (const Fault& fault) {
       status = fault.status;
       said = fault.what();
