@@ -395,7 +395,7 @@ class ProgramBuilder {
       program_.symbol_ids.push_back(id);
       bound.insert(id);
     }
-    std::vector<RoutineCallAttribute> attributes;
+    std::vector<RoutineCallAttribute>& attributes = program_.attributes.emplace_back();
     for (auto& [name, value] : op.attributes) {
       RoutineCallAttribute a;
       a.name = name;
@@ -405,7 +405,6 @@ class ProgramBuilder {
       if (auto* v = std::get_if<std::vector<int64_t>>(&value)) a.integers = *v;
       attributes.push_back(std::move(a));
     }
-    program_.attributes.push_back(std::move(attributes));
   }
 
   void emit_if(const Op& op, std::set<int>& bound) {
@@ -427,9 +426,8 @@ class ProgramBuilder {
           for (size_t k = 0; k < op.outputs.size(); ++k) copy(buffer_of(region.results[k]), outputs[k]);
         });
         rt::Step& s = program_.steps[index];
-        int end = static_cast<int>(program_.steps.size());
         (side == 0 ? s.then_begin : s.else_begin) = begin;
-        (side == 0 ? s.then_end : s.else_end) = end;
+        (side == 0 ? s.then_end : s.else_end) = static_cast<int>(program_.steps.size());
       });
     }
   }
