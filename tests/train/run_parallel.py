@@ -77,7 +77,8 @@ class Checks:
                 try:
                     if entry.name.isdigit() and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == mpirun.pid and os.readlink(entry / "exe").endswith("digits_train"):
                         environment = dict(item.split("=", 1) for item in (entry / "environ").read_text().split("\0") if "=" in item)
-                        found[int(environment["OMPI_COMM_WORLD_RANK"])] = int(entry.name)
+                        if "OMPI_COMM_WORLD_RANK" in environment:  # empty while the process begins
+                            found[int(environment["OMPI_COMM_WORLD_RANK"])] = int(entry.name)
                 except OSError:
                     pass
             time.sleep(0.01)
