@@ -1,6 +1,7 @@
 // metac: reads the command line and hands over to one command.
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -54,6 +55,14 @@ int run(int argc, char** argv) {
   return status;
 }
 
+// Registries are filled before main, where nobody catches: without memory metac says so there too.
+[[noreturn]] void end_without_memory() {
+  constexpr char said[] = "metac: out of memory\n";
+  if (write(STDERR_FILENO, said, sizeof said - 1) < 0) _exit(exit_fault);
+  _exit(exit_fault);
+}
+__attribute__((constructor(101))) void before_registries() { std::set_new_handler(end_without_memory); }
+
 // The depth that a model may have must not hang on `ulimit -s`: 16 MiB for this thread (where the hard limit allows it) and
 // for all to come.
 void ensure_stack() {
@@ -76,6 +85,7 @@ void ensure_stack() {
 
 int main(int argc, char** argv) {
   using namespace metac;
+  std::set_new_handler(nullptr);
   ensure_stack();
   try {
     watch_for_interrupts();

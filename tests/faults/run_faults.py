@@ -232,7 +232,7 @@ class Faults:
     # ---- what runs short ----
     def memory_runs_short(self):
         good = 0
-        for megabytes in (100, 150, 200, *range(260, 320, 6), 400, 600, 1000, 2000, 8000):
+        for megabytes in (100, 150, 200, *range(260, 320, 4), 400, 600, 1000, 2000, 8000):
             limit = lambda size=megabytes << 20: resource.setrlimit(resource.RLIMIT_AS, (size, size))  # noqa: E731
             good += self._answer(status=(0, 1, 127), preexec_fn=limit) == 0  # 127: the loader itself had no memory
             self._compile("--no-build", status=(0, 1, 127), preexec_fn=limit)
