@@ -195,13 +195,13 @@ class Checks:
         expect(json.loads((folder / "filtered.json").read_text())["libraries"] == ["cudnn"], "the manifest does not name the library")
         inputs = sorted((self.models / "library_conv_residual/test_data_set_0").glob("input_*.pb"))
         told, without = self._every_call_fails(folder / "bin/filtered_run", *inputs)
-        expect(told > 5 and without > 20, f"{told} calls told that they failed, {without} were done without")
+        expect(told >= 10 and without > 20, f"{told} calls told that they failed, {without} were done without")
         folder = self.work / "gemm"
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", env=self.stand_in)
         manifest = json.loads((folder / "gemm.json").read_text())
         expect(manifest["libraries"] == ["cublasLt"] and any(k.get("libraries") == ["cublasLt"] for k in manifest["kernels"]), "the manifest does not name the library")
         told, without = self._every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
-        expect(told > 5 and without > 8, f"{told} calls told that they failed, {without} were done without")
+        expect(told >= 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", env=self.stand_in)
         expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not list(folder.glob("src/library_*")), "--external none calls libraries")
 
@@ -300,7 +300,7 @@ class Checks:
         said = self._run_program(program, out, digit, status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
         told, _ = self._every_call_fails(program, digit)
-        expect(told > 5, f"only {told} calls told that they failed")
+        expect(told >= 10, f"only {told} calls told that they failed")
         np.load(digit).astype("f4").tofile(self.work / "digit.raw")
         command(self.toolkit / "bin/nvcc", "-std=c++17", "-O1", f"-I{folder / 'include'}", HERE / "device_calls.cpp", "-x", "none", folder / "lib/libdigits.a", "-pthread", "-ldl", "-o", self.work / "device_calls")
         for order in ("forward", "reverse", "7"):
