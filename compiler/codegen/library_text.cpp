@@ -47,7 +47,7 @@ std::string function_row(const ProgramPlace& place, const LibraryWeights& weight
 
 bool has_all_parameters(const LibraryWeights& weights, size_t program) {
   const std::vector<int>& numbers = weights.programs[program].parameters;
-  bool all = numbers.size() == weights.parameters.size();
+  bool all = numbers.size() == weights.parameters.size() + weights.constants.size();
   for (size_t k = 0; k < numbers.size(); ++k) all &= numbers[k] == static_cast<int>(k);
   return all;
 }
@@ -126,11 +126,19 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
 
 std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights, const std::string& name) {
   std::vector<PortRow> rows;
-  for (const auto& [program, index] : weights.parameters) {
-    const CompiledProgram& prepare = programs[program].model->prepare;
-    rows.push_back(port_rows(prepare, {prepare.inputs[index]})[0]);
+  std::string constants;
+  auto add = [&](const std::pair<size_t, size_t>& place) {
+    const CompiledProgram& prepare = programs[place.first].model->prepare;
+    rows.push_back(port_rows(prepare, {prepare.inputs[place.second]})[0]);
+  };
+  for (const auto& place : weights.parameters) add(place);
+  for (size_t k = 0; k < weights.constants.size(); ++k) {
+    const auto& [program, index] = weights.constants[k];
+    add({program, index});
+    constants += concat("    {", weights.constant_offsets[k], ", ", programs[program].model->parameters[index].tensor.byte_count(), "},\n");
   }
-  return ports_text(rows, "parameter_ports", name);
+  if (constants.empty()) constants = "    {0, 0},  // none\n";
+  return ports_text(rows, "parameter_ports", name) + "const Constant constants[] = {\n" + constants + "};\n";
 }
 
 }  // namespace metac

@@ -27,10 +27,10 @@ std::string program_declarations(const std::vector<LibraryProgram>& programs, co
 // Definitions of `variants`, `function_ports`, `specialisations` and the port tables of every function.
 std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights, const std::string& name);
 
-// Definition of `parameter_ports`.
+// Definitions of `parameter_ports` and `constants`.
 std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights, const std::string& name);
 
-// Are the inputs of the program's prepare program all of the library's parameters, in order?
+// Are the inputs of the program's prepare program all of the library's parameters and constants, in order?
 bool has_all_parameters(const LibraryWeights& weights, size_t program);
 
 }  // namespace metac

@@ -1,5 +1,6 @@
 #include "compiler/codegen/library_weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -10,7 +11,7 @@
 namespace metac {
 namespace {
 
-constexpr int64_t piece_alignment = 4096;
+constexpr int64_t piece_alignment = 4096, alignment = 64;
 
 bool same(const RawParameter& a, const RawParameter& b) {
   if (a.name != b.name || a.tensor.dtype != b.tensor.dtype || a.tensor.shape != b.tensor.shape) return false;
@@ -24,14 +25,20 @@ class Plan {
 
   LibraryWeights run() {
     library_.programs.resize(programs_.size());
-    for (size_t p = 0; p < programs_.size(); ++p) number_parameters(p);
+    for (size_t p = 0; p < programs_.size(); ++p) library_.programs[p].parameters.resize(model(p).parameters.size());
+    for (size_t p = 0; p < programs_.size(); ++p) number(p, true);
+    for (size_t p = 0; p < programs_.size(); ++p) number(p, false);
+    library_.constant_offsets.assign(library_.constants.size(), -1);
     if (programs_.size() == 1) {
       keep_block();
+      add_constants();
+      library_.bytes = at_;
       return std::move(library_);
     }
     for (size_t p = 0; p < programs_.size(); ++p) recipes_.push_back(prepare_recipes(model(p), library_.programs[p].parameters));
     find_common();
     for (size_t p = 0; p < programs_.size(); ++p) place(p, true);
+    add_constants();
     end_piece();
     library_.shared_bytes = at_;
     for (size_t p = 0; p < programs_.size(); ++p) {
@@ -47,34 +54,55 @@ class Plan {
  private:
   const CompiledModel& model(size_t p) const { return *programs_[p].model; }
 
-  void number_parameters(size_t p) {
-    std::set<int> taken;  // names need not be unique: each is somebody else's only once
+  // A program's parameters, or its other constants, which are numbered once all parameters are.
+  void number(size_t p, bool parameters) {
+    std::set<size_t> taken;  // names need not be unique: each is somebody else's only once
+    auto& known = parameters ? library_.parameters : library_.constants;
+    const size_t first = parameters ? 0 : library_.parameters.size();
     for (size_t k = 0; k < model(p).parameters.size(); ++k) {
       const RawParameter& parameter = model(p).parameters[k];
-      std::vector<int>& candidates = by_name_[parameter.name];
-      int number = -1;
-      for (int c : candidates) {
-        const auto& [program, index] = library_.parameters[static_cast<size_t>(c)];
-        if (program != p && !taken.count(c) && same(model(program).parameters[index], parameter)) {
-          number = c;
-          break;
-        }
+      if (parameter.name.empty() == parameters) continue;
+      std::vector<size_t>& candidates = by_name_[parameter.name];
+      auto is_it = [&](size_t c) { return known[c].first != p && !taken.count(c) && same(model(known[c].first).parameters[known[c].second], parameter); };
+      auto found = std::find_if(candidates.begin(), candidates.end(), is_it);
+      const size_t position = found == candidates.end() ? known.size() : *found;
+      if (position == known.size()) {
+        candidates.push_back(position);
+        known.emplace_back(p, k);
       }
-      if (number < 0) {
-        number = static_cast<int>(library_.parameters.size());
-        candidates.push_back(number);
-        library_.parameters.emplace_back(p, k);
-      }
-      taken.insert(number);
-      library_.programs[p].parameters.push_back(number);
+      taken.insert(position);
+      library_.programs[p].parameters[k] = static_cast<int>(first + position);
     }
   }
 
   void keep_block() {
     ProgramWeights& only = library_.programs[0];
-    only.sources = model(0).weights;
-    only.bytes = library_.bytes = model(0).run.weight_bytes;
-    library_.block = {{reinterpret_cast<const char*>(programs_[0].weights), static_cast<size_t>(only.bytes)}};
+    for (WeightSource source : model(0).weights) {
+      if (source.parameter >= 0) source.parameter = only.parameters.at(static_cast<size_t>(source.parameter));
+      note_constant(source);
+      only.sources.push_back(source);
+    }
+    only.bytes = model(0).run.weight_bytes;
+    append({reinterpret_cast<const char*>(programs_[0].weights), static_cast<size_t>(only.bytes)});
+  }
+
+  // The place of a constant that programs read as it is.
+  void note_constant(const WeightSource& source) {
+    const int64_t constant = source.parameter - static_cast<int64_t>(library_.parameters.size());
+    if (constant >= 0) library_.constant_offsets.at(static_cast<size_t>(constant)) = source.offset;
+  }
+
+  // Constants that prepare programs alone read.
+  void add_constants() {
+    for (size_t k = 0; k < library_.constants.size(); ++k) {
+      if (library_.constant_offsets[k] >= 0) continue;
+      const auto& [p, index] = library_.constants[k];
+      const Tensor& tensor = model(p).parameters[index].tensor;
+      pad((alignment - at_ % alignment) % alignment);
+      library_.constant_offsets[k] = at_;
+      append({reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count()});
+      pad((alignment - at_ % alignment) % alignment);
+    }
   }
 
   std::string_view bytes_of(size_t p, const WeightSource& source) const {
@@ -124,6 +152,7 @@ class Plan {
         append(content);
         pad(length - source.bytes);
       }
+      note_constant(source);
       mine.moved[before] = source.offset;
       mine.sources.push_back(source);
     }
@@ -142,7 +171,7 @@ class Plan {
 
   const std::vector<LibraryProgram>& programs_;
   LibraryWeights library_;
-  std::map<std::string, std::vector<int>> by_name_;
+  std::map<std::string, std::vector<size_t>> by_name_;  // positions among parameters; of "" among constants
   std::vector<std::vector<std::string>> recipes_;      // per program
   std::set<std::string> common_;                       // names of prepared contents that several programs have
   std::map<std::string, int64_t> shared_;              // by name of content -> offset

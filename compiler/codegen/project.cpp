@@ -190,6 +190,7 @@ class Writer {
   }
 
   std::string library_text() {
+    for (int64_t offset : weights_.constant_offsets) layout_.update_part(std::to_string(offset));
     layout_hash_ = layout_.hex();
     return variants_text(programs_, places_, weights_, name_) + "\n" + routine_table() +
            "\n// Which programs a weights block belongs to.\nconst char weights_layout[] = " + c_string(layout_hash_) + ";\n";
@@ -331,6 +332,7 @@ class Writer {
     values_["input_count"] = std::to_string(run_.inputs.size());
     values_["output_count"] = std::to_string(run_.outputs.size());
     values_["parameter_count"] = std::to_string(weights_.parameters.size());
+    values_["constant_count"] = std::to_string(weights_.constants.size());
     values_["max_rank"] = std::to_string(most_rank);
     values_["port_comment"] = port_comment();
     values_["function_count"] = std::to_string(functions);

@@ -81,7 +81,7 @@ inline int64_t most_scratch_bytes(const CompiledProgram& program) {
 }
 
 struct RawParameter {
-  std::string name;                  // the initialiser's, untrusted
+  std::string name;                  // the initialiser's, untrusted; empty: a constant that is none, which nobody refits
   Tensor tensor;
 };
 

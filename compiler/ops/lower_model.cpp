@@ -169,7 +169,7 @@ void ModelLowering::lower_operator(const Node& node, const std::vector<Var*>& in
     Var* var = lowering.outputs()[i];
     if (!var) fail("output ", i, " (", quoted(node.outputs[i]), ") is not supported");
     if (!is_sequence(var)) check_output(node, i, var);
-    if (var->name.empty()) var->name = node.outputs[i];
+    if (var->name.empty() && !var->constant) var->name = node.outputs[i];  // constants with a name are initialisers
     scope.vars[node.outputs[i]] = var;
   }
 }

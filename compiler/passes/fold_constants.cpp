@@ -49,6 +49,7 @@ class Folding {
     for (size_t k = 0; k < op.outputs.size(); ++k) {
       op.outputs[k]->constant = std::move((*values)[k]);
       op.outputs[k]->producer = nullptr;
+      op.outputs[k]->name.clear();  // constants with a name are initialisers
     }
     return true;
   }

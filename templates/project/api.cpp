@@ -188,7 +188,7 @@ const @name@_port* output_port(int32_t function, int32_t index) {
   return index >= 0 && index < ports.output_count ? &ports.outputs[index] : nullptr;
 }
 
-// What a function's prepare program makes of the parameters, into its piece of `block` and what it shares with others.
+// What a function's prepare program makes of the parameters and constants, into its piece of `block` and what it shares with others.
 bool refit(@name@_context& context, const FunctionProgram& function, const void* const* parameters, char* block) {
   Failure& failure = context.failure;
   const Program& program = *function.prepare;
@@ -237,16 +237,24 @@ const char* step_name(const Program& program, int32_t index) {
   return "step";
 }
 
-// Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero; nullptr: the failure says why.
-char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block) {
+// Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero but for the constants; nullptr: the
+// failure says why. `values`: what prepare programs read by number, the parameters and the constants.
+char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block, Array<const void*>& values) {
   context.failure.clear();
   bool all = count == @NAME@_PARAMETERS && (parameters != nullptr || count == 0);
   for (int32_t i = 0; all && i < count; ++i) all = parameters[i] != nullptr || parameter_ports[i].dims == nullptr;
   if (!all) return context.failure.set(Status::invalid_argument, "%d parameters given, the model has %d", count, @NAME@_PARAMETERS), nullptr;
-  if (!block.reserve(weights_bytes + alignment))
+  if (!block.reserve(weights_bytes + alignment) || !values.allocate(count + constant_count))
     return context.failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(weights_bytes)), nullptr;
-  std::memset(block.data(), 0, static_cast<size_t>(cleared));
-  return static_cast<char*>(block.data());
+  char* const bytes = static_cast<char*>(block.data());
+  std::memset(bytes, 0, static_cast<size_t>(cleared));
+  for (int32_t i = 0; i < count; ++i) values[i] = parameters[i];
+  for (int32_t i = 0; i < constant_count; ++i) {
+    const void* value = static_cast<const char*>(context.weights.block()) + constants[i].offset;
+    if (constants[i].bytes > 0) std::memcpy(bytes + constants[i].offset, value, static_cast<size_t>(constants[i].bytes));
+    values[count + i] = value;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -351,10 +359,11 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
   if (!hold) return @NAME@_BUSY;
   Failure& failure = context->failure;
   Block block;
-  char* const bytes = begin_block(*context, parameters, count, shared_weights_bytes, block);
+  Array<const void*> values;
+  char* const bytes = begin_block(*context, parameters, count, shared_weights_bytes, block, values);
   if (bytes == nullptr) return status_of(failure);
   for (int32_t p = 0; p < program_count; ++p)
-    if (!refit(*context, context->variant->programs[p], parameters, bytes)) return status_of(failure);
+    if (!refit(*context, context->variant->programs[p], values.data(), bytes)) return status_of(failure);
   const void* held = context->target.hold(bytes, weights_bytes, failure);
   if (!failure.ok()) return status_of(failure);
   context->refitted.take(block);
@@ -369,7 +378,8 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
   if (!hold) return @NAME@_BUSY;
   Failure& failure = context->failure;
   Block block;
-  char* const bytes = begin_block(*context, parameters, count, weights_bytes, block);
+  Array<const void*> values;
+  char* const bytes = begin_block(*context, parameters, count, weights_bytes, block, values);
   if (bytes == nullptr) return status_of(failure);
   for (int32_t v = 0; v < variant_count; ++v) {  // the file is for all of them
     if (const char* lacking = variants[v].lacking()) {
@@ -377,7 +387,7 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
       return status_of(failure);
     }
     for (int32_t p = 0; p < program_count; ++p)
-      if (!refit(*context, variants[v].programs[p], parameters, bytes)) return status_of(failure);
+      if (!refit(*context, variants[v].programs[p], values.data(), bytes)) return status_of(failure);
   }
   write_weights_file(path, bytes, weights_bytes, weights_layout, failure);
   return status_of(failure);

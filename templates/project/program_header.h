@@ -6,9 +6,14 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// Where a piece of the weights block comes from: raw parameter `parameter`, or output `prepare_output` of the prepare program.
+// Where a piece of the weights block comes from: raw parameter (or constant) `parameter`, or output `prepare_output` of the prepare program.
 struct WeightSource {
   int32_t parameter, prepare_output;
+  int64_t offset, bytes;
+};
+
+// A value in the weights block that prepare programs read beside the parameters, and that nobody sets.
+struct Constant {
   int64_t offset, bytes;
 };
 
@@ -19,7 +24,7 @@ enum Function : int32_t { run_function@further_functions@ };
 struct FunctionProgram {
   const Program* run;
   const Program* prepare;          // from the model's parameters to what `run` reads of the weights block
-  const int32_t* parameters;       // the parameter that each input of `prepare` is; null: the one of the same number
+  const int32_t* parameters;       // the parameter, or from @NAME@_PARAMETERS on constant, that each input of `prepare` is; null: the one of the same number
   const WeightSource* sources;
   int32_t source_count;
   int64_t weights_from, weights_bytes;  // the piece of the block that is read by no other program
@@ -51,7 +56,7 @@ struct DimCondition {
 };
 
 // Programs are the functions for all shapes, then those of each specialisation.
-constexpr int32_t function_count = @function_count@, program_count = @program_count@, variant_count = @variant_count@;
+constexpr int32_t function_count = @function_count@, program_count = @program_count@, variant_count = @variant_count@, constant_count = @constant_count@;
 constexpr int64_t weights_bytes = @weights_bytes@, shared_weights_bytes = @shared_weights_bytes@;  // of the block, and of its beginning, which several programs read
 
 @programs@
@@ -60,7 +65,8 @@ extern const Variant variants[];       // the one to be preferred first
 extern const FunctionPorts function_ports[];
 extern const Specialisation specialisations[];  // program_count - function_count
 extern const DimCondition dim_conditions[];
-extern const @name@_port parameter_ports[];
+extern const @name@_port parameter_ports[];       // of parameters, then of constants
+extern const Constant constants[];
 extern const char weights_layout[];    // 64 hexadecimal digits: which programs a weights block belongs to
 extern const RoutineEntry routines[];
 extern const int32_t routine_count;

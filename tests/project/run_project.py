@@ -207,6 +207,47 @@ assert several.Model().cpu == given[0]
         expect("asked for twice" in command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--cpu", "x86-64,x86-64", status=1), "the same twice")
         command(self.metac, "run", DIGITS / "digits.onnx", "--cpu", "x86-64,x86-64-v3", status=2)
 
+    def constants_are_no_parameters(self):
+        """Weights are set by the names of the model's initialisers alone: not the matrices of minimal filtering, not what Constant nodes hold."""
+        import numpy as np
+        import onnx
+        from onnx import helper
+        rng = np.random.default_rng(5)
+        values = {"w": rng.standard_normal((64, 64, 3, 3)).astype("f4") / 24, "s": rng.standard_normal((64, 64)).astype("f4")}
+        fixed = onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype("f4"))
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4), helper.make_node("Constant", [], ["k"], value=fixed), helper.make_node("MatMul", ["k", "s"], ["m"]),
+                 helper.make_node("ReduceMean", ["c"], ["r"], axes=[2, 3], keepdims=0), helper.make_node("MatMul", ["r", "m"], ["y"])]
+        graph = helper.make_graph(nodes, "filtered", [helper.make_tensor_value_info("x", 1, ["batch", 64, 32, 32])], [helper.make_tensor_value_info("y", 1, None)],
+                                  [onnx.numpy_helper.from_array(v, n) for n, v in values.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.work / "filtered.onnx")
+        script = """
+import json, sys, numpy as np, filtered
+rng = np.random.default_rng(5)
+values = {"w": rng.standard_normal((64, 64, 3, 3)).astype("f4") / 24, "s": rng.standard_normal((64, 64)).astype("f4")}
+folder = sys.argv[1]
+names = sorted(values)
+assert sorted(p["name"] for p in json.load(open(folder + "/filtered.json"))["parameters"]) == names
+assert "#define FILTERED_PARAMETERS 2" in open(folder + "/include/filtered.h").read()
+m = filtered.Model()
+assert sorted(p.name for p in m.parameters) == names, m.parameters
+x = rng.standard_normal((1, 64, 32, 32)).astype("f4")
+y = m.run({"x": x})["y"]
+m.set_weights(values)
+assert np.array_equal(m.run({"x": x})["y"], y)
+twice = {**values, "w": values["w"] * 2}
+m.set_weights(twice)
+assert np.array_equal(m.run({"x": x})["y"], y * 2)
+m.write_weights(twice, folder + "/twice.weights")
+other = filtered.Model(weights=folder + "/twice.weights")
+assert np.array_equal(other.run({"x": x})["y"], y * 2)
+other.set_weights(values)
+assert np.array_equal(other.run({"x": x})["y"], y)
+"""
+        folder = self.work / "filtered"
+        self.compile(folder, "--shape", "x=1x64x32x32", model=self.work / "filtered.onnx")
+        expect("minimal filtering" in "".join(f.read_text() for f in folder.glob("src/kernels_*.cpp")), "no minimal filtering: the test shows nothing")
+        command(sys.executable, "-c", script, folder, env={**os.environ, "PYTHONPATH": str(folder / "python")}, cwd=self.work)
+
     def many_contexts_under_thread_sanitizer(self):
         build = self.work / "build threads"
         flags = "-fsanitize=thread -g"

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -159,6 +160,36 @@ CpuTarget cpu(const std::string& name, int vector_bytes) {
   target.name = name;
   target.vector_bytes = vector_bytes;
   return target;
+}
+
+// What prepare programs read and the model does not name is nothing that a user sets.
+TEST(Project, ConstantsAreNoParameters) {
+  CompiledModel a = small_model(), b = small_model();
+  for (CompiledModel* m : {&a, &b}) {
+    m->parameters.insert(m->parameters.begin(), {"", make_tensor<float>(DType::f32, {3}, {1, 2, 3})});
+    m->prepare.inputs.insert(m->prepare.inputs.begin(), {"", 0, DType::f32, {"3"}});
+    m->weights = {{1, -1, 0, 64}};
+  }
+  ProjectOptions options;
+  options.name = "net";
+  for (size_t count : {1, 2}) {
+    std::vector<LibraryProgram> programs = {{&a, weights, cpu("x86-64-v4", 64), "run"}, {&b, weights, cpu("x86-64-v4", 64), "vjp"}};
+    programs.resize(count);
+    const LibraryWeights plan = plan_library_weights(programs);
+    EXPECT_EQ(plan.parameters, (std::vector<std::pair<size_t, size_t>>{{0, 1}}));
+    EXPECT_EQ(plan.constants, (std::vector<std::pair<size_t, size_t>>{{0, 0}}));
+    for (const ProgramWeights& of : plan.programs) {
+      EXPECT_EQ(of.parameters, (std::vector<int>{1, 0}));
+      EXPECT_EQ(of.sources.at(0).parameter, 0);
+    }
+    std::string block;
+    for (std::string_view piece : plan.block) block += piece;
+    ASSERT_EQ(static_cast<int64_t>(block.size()), plan.bytes);
+    EXPECT_EQ(std::memcmp(block.data() + plan.constant_offsets.at(0), a.parameters[0].tensor.bytes.get(), 12), 0);
+    Project p = write_project(programs, options);
+    EXPECT_THAT(p.files.at("include/net.h"), HasSubstr("#define NET_PARAMETERS 1\n"));
+    EXPECT_EQ(nlohmann::json::parse(p.files.at("net.json"))["parameters"].size(), 1u);
+  }
 }
 
 TEST(Project, SeveralProgramsShareParametersAndOneBlock) {
