@@ -10,6 +10,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/worker_pool.h"
+#include "compiler/jit/precompiled_prelude.h"
 
 namespace metac {
 namespace {
@@ -59,6 +60,7 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const O
     if (!o.json && (r.status != CaseStatus::passed || !o.quiet))
       std::printf("%-7s %s%s%s\n", std::string(name_of(r.status)).c_str(), r.path.c_str(), r.detail.empty() ? "" : ": ", r.detail.c_str());
   };
+  if (!o.aot && cases.size() > 1) precompiled_prelude(options.session.compile.cpu);  // once, not in every worker
   int jobs = o.jobs ? o.jobs : std::max(1u, std::thread::hardware_concurrency());
   run_in_workers(cases.size(), jobs, o.timeout, work, done);
   return results;

@@ -6,19 +6,26 @@
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/CompilerInvocation.h>
 #include <clang/Frontend/TextDiagnosticPrinter.h>
+#include <clang/Frontend/FrontendActions.h>
+#include <clang/Lex/Preprocessor.h>
 #include <clang/Lex/PreprocessorOptions.h>
+#include <clang/Serialization/ASTWriter.h>
+#include <clang/Serialization/ModuleFileExtension.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/jit/device_headers.h"
+#include "compiler/jit/precompiled_prelude.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
 #include "compiler/support/unfinished_folders.h"
@@ -35,6 +42,7 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
       "-mframe-pointer=none", "-fno-rtti", "-nostdsysteminc", "-nobuiltininc",
       "-fvisibility=hidden",    // of a library, kernels are no part of its interface
       "-I", "/metac", "-I", "/metac/runtime",
+      "-disable-llvm-verifier", "-discard-value-names",  // as every release of a compiler: they check and name for people
       "-ferror-limit", "5", "-fmessage-length=0",
   };
   if (cpu.has_vnni) arguments.insert(arguments.end(), {"-target-feature", "+avx512vnni"});
@@ -71,7 +79,7 @@ void initialise_llvm() {
   });
 }
 
-llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> virtual_files(const std::string& source) {
+llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> virtual_files(const std::string& source) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
   files->setCurrentWorkingDirectory("/metac");
   files->addFile("/metac/kernels.cpp", 0, llvm::MemoryBuffer::getMemBuffer(source));
@@ -80,38 +88,85 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> virtual_files(const std::string&
   return files;
 }
 
+// A compiler of one text with what it needs around it.
+class Compilation {
+ public:
+  Compilation(std::string source, const CpuTarget& cpu) : source_(std::move(source)), files_(virtual_files(source_)), arguments_(compile_arguments(cpu)) {
+    compiler_->createDiagnostics(new clang::TextDiagnosticPrinter(message_stream_, new clang::DiagnosticOptions), true);
+  }
+
+  clang::CompilerInstance& compiler() { return *compiler_; }
+  llvm::LLVMContext& context() { return *context_; }
+  std::string messages() { return message_stream_.str(); }
+  void add(std::initializer_list<const char*> arguments) { arguments_.insert(arguments_.end(), arguments.begin(), arguments.end()); }
+  void replace(const char* argument, const char* by) { std::replace(arguments_.begin(), arguments_.end(), std::string(argument), std::string(by)); }
+  void add_file(const char* path, const std::string& bytes) { files_->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(bytes, "", false)); }
+
+  template <typename Action>
+  bool run(std::unique_ptr<Action> action) {
+    arguments_.push_back("kernels.cpp");
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments_) pointers.push_back(argument.c_str());
+    const bool good = clang::CompilerInvocation::CreateFromArgs(compiler_->getInvocation(), pointers, compiler_->getDiagnostics(), "metac");
+    compiler_->getFrontendOpts().DisableFree = false;
+    compiler_->setVerboseOutputStream(llvm::nulls());  // "1 error generated."
+    compiler_->createFileManager(files_);
+    try {
+      return good && compiler_->ExecuteAction(*action);
+    } catch (const std::bad_alloc&) {
+      // Clang is built without exceptions: nothing of it was unwound, and its destructors would meet what is half made.
+      action.release(), compiler_.release(), context_.release();
+      throw;
+    }
+  }
+
+ private:
+  std::string source_, messages_;
+  llvm::raw_string_ostream message_stream_{messages_};
+  std::unique_ptr<llvm::LLVMContext> context_ = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<clang::CompilerInstance> compiler_ = std::make_unique<clang::CompilerInstance>();
+  llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> files_;
+  std::vector<std::string> arguments_;
+};
+
+// Keeps the tree in memory; Clang's own action writes a file.
+class KeepTree : public clang::ASTFrontendAction {
+ public:
+  explicit KeepTree(std::shared_ptr<clang::PCHBuffer> tree) : tree_(std::move(tree)) {}
+  clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
+    return std::make_unique<clang::PCHGenerator>(compiler.getPreprocessor(), compiler.getModuleCache(), "", "", tree_, compiler.getFrontendOpts().ModuleFileExtensions);
+  }
+
+ private:
+  std::shared_ptr<clang::PCHBuffer> tree_;
+};
+
 }  // namespace
+
+std::string compile_prelude(const CpuTarget& cpu) {
+  initialise_llvm();
+  Compilation compilation(prelude_line, cpu);
+  compilation.replace("-emit-obj", "-emit-pch");
+  compilation.add({"-fpch-instantiate-templates"});
+  auto tree = std::make_shared<clang::PCHBuffer>();
+  if (!compilation.run(std::make_unique<KeepTree>(tree)) || !tree->IsComplete) throw KernelCompileError("the device headers do not compile: " + compilation.messages());
+  return std::string(tree->Data.begin(), tree->Data.end());
+}
 
 std::string compile_object(const std::string& source, const CpuTarget& cpu) {
   initialise_llvm();
-  std::string messages;
-  llvm::raw_string_ostream message_stream(messages);
-  auto context = std::make_unique<llvm::LLVMContext>();
-  auto compiler = std::make_unique<clang::CompilerInstance>();
-  auto action = std::make_unique<clang::EmitObjAction>(context.get());
-  auto files = virtual_files(source);
-  compiler->createDiagnostics(new clang::TextDiagnosticPrinter(message_stream, new clang::DiagnosticOptions), true);
-
-  std::vector<std::string> arguments = compile_arguments(cpu);
-  arguments.push_back("kernels.cpp");
-  std::vector<const char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-  bool good = clang::CompilerInvocation::CreateFromArgs(compiler->getInvocation(), pointers, compiler->getDiagnostics(), "metac");
-  compiler->getFrontendOpts().DisableFree = false;
-  compiler->setVerboseOutputStream(llvm::nulls());  // "1 error generated."
-  compiler->createFileManager(files);
-
-  llvm::SmallVector<char, 0> object;
-  compiler->setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
-  try {
-    good = good && compiler->ExecuteAction(*action) && !object.empty();
-  } catch (const std::bad_alloc&) {
-    // Clang is built without exceptions: nothing of it was unwound, and its destructors would meet what is half made.
-    action.release(), compiler.release(), context.release();
-    throw;
+  const bool has_prelude = source.starts_with(prelude_line);
+  Compilation compilation(has_prelude ? source.substr(std::strlen(prelude_line) - 1) : source, cpu);
+  if (has_prelude) {
+    compilation.add_file("/metac/prelude.pch", precompiled_prelude(cpu));
+    compilation.add({"-include-pch", "/metac/prelude.pch", "-fno-validate-pch"});  // its files are those of this process: its key says so
   }
-  if (!good && source.find(users_code_mark) != std::string::npos) fail("the C++ of an operator code does not compile: ", message_stream.str());
-  if (!good) throw KernelCompileError("a generated kernel does not compile: " + message_stream.str());
+  llvm::SmallVector<char, 0> object;
+  compilation.compiler().setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
+  const bool good = compilation.run(std::make_unique<clang::EmitObjAction>(&compilation.context())) && !object.empty();
+  if (!good && source.find(users_code_mark) != std::string::npos) fail("the C++ of an operator code does not compile: ", compilation.messages());
+  if (!good) throw KernelCompileError("a generated kernel does not compile: " + compilation.messages());
   return std::string(object.begin(), object.end());
 }
 

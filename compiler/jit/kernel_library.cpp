@@ -14,6 +14,7 @@
 
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/object_cache.h"
+#include "compiler/jit/precompiled_prelude.h"
 
 namespace metac {
 namespace {
@@ -61,7 +62,7 @@ void in_parallel(int threads, size_t count, const std::function<void(size_t)>& w
 }  // namespace
 
 std::string module_text(const std::vector<const KernelSource*>& kernels) {
-  std::string text = "#include \"device/prelude.h\"\n";
+  std::string text = prelude_line;
   for (const KernelSource* kernel : kernels) text += "\n" + kernel->text;
   return text;
 }

@@ -13,6 +13,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/kernel_library.h"
 #include "compiler/jit/object_cache.h"
+#include "compiler/jit/precompiled_prelude.h"
 
 namespace metac {
 namespace {
@@ -61,6 +62,13 @@ TEST_F(CacheFolder, KernelsAreCompiledOnceAndThenFound) {
     EXPECT_EQ(out[4], 0);
     EXPECT_EQ(cache.statistics().misses - misses, round == 0 ? 1 : 0);
   }
+}
+
+// So it does not matter whether the headers' tree was made by this process or came from the cache.
+TEST(KernelCompiler, PrecompiledPreludeHasTheSameBytesEachTime) {
+  const CpuTarget cpu = cpu_target("x86-64-v3");
+  EXPECT_EQ(compile_prelude(cpu), compile_prelude(cpu));
+  EXPECT_EQ(compile_prelude(cpu), precompiled_prelude(cpu));
 }
 
 TEST(KernelCompiler, WhatDoesNotCompileIsOurBug) {
