@@ -1,4 +1,4 @@
-// Few modules, because every module parses the device headers again (a few ms) and every linked object costs too; but
+// Few modules, because every module begins a compiler (a few ms) and every linked object costs too; but
 // enough of them to keep all cores busy and to let a changed kernel miss the cache alone with its neighbours. The
 // grouping depends on the kernels' texts only, never on what the cache holds, so that the same program always finds the
 // same entries.
