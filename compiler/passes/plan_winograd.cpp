@@ -74,10 +74,12 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
   return w;
 }
 
+int registers_of(const CpuTarget& cpu) { return cpu.vector_bytes >= 64 ? 32 : 16; }
+
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
-  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4) {
+  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(registers_of(cpu)) {
     auto extent = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int()) : 1.0; };
     height_ = extent(w.y);
     width_ = extent(w.x);
@@ -91,7 +93,7 @@ class Estimate {
 
   double direct() const {
     double products = 9 * images_ * height_ * width_ * channels_ * rounded(filters_) / (2 * lanes_ * 0.92);
-    return repeats_ * (products + 0.5 * memory_cycles(9 * channels_ * filters_ * 4));
+    return repeats_ * (narrowness() * products + 0.5 * memory_cycles(9 * channels_ * filters_ * 4));
   }
 
   // Transforming the weights: nine products for each position, and what is packed and written to be read again.
@@ -131,6 +133,19 @@ class Estimate {
   }
 
  private:
+  // How much more a product costs than in the best register tile: one vector of filters (narrow groups), or few points in a row.
+  double narrowness() const {
+    SumShape ample, here;
+    ample.points = 840;
+    ample.lanes = static_cast<int64_t>(12 * lanes_);
+    here.points = static_cast<int64_t>(width_);
+    here.lanes = static_cast<int64_t>(filters_);
+    auto cost = [&](const SumShape& sum) {
+      double vectors = std::ceil(static_cast<double>(sum.lanes) / lanes_);
+      return choose_tile(sum, static_cast<int>(lanes_), registers_).cycles / (static_cast<double>(sum.points) * vectors);
+    };
+    return std::max(1.0, cost(here) / cost(ample));
+  }
   static double tiles(double extent, int m) { return std::ceil(extent / m); }
   double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
   // What all cores together wait for memory: about 9 bytes a cycle of one core.
@@ -153,6 +168,7 @@ class Estimate {
 
   const CpuTarget& cpu_;
   double lanes_;
+  int registers_;
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
@@ -167,7 +183,7 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
   sum.point_bytes = channels * 4;
-  Tile tile = choose_tile(sum, lanes, cpu.vector_bytes >= 64 ? 32 : 16);
+  Tile tile = choose_tile(sum, lanes, registers_of(cpu));
   plan.vectors = tile.vectors;
   plan.tile = tile.points;
   int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
@@ -212,7 +228,7 @@ void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget
   Estimate(d, plan, cpu).filtered(plan.outputs, plan);
   choose_register_tile(d, plan, cpu);
   // The weights are packed: their blocks stay.
-  int registers = cpu.vector_bytes >= 64 ? 32 : 16, lanes = cpu.vector_bytes / 4;
+  int registers = registers_of(cpu), lanes = cpu.vector_bytes / 4;
   plan.vectors = vectors;
   plan.tile = std::min(plan.tile, (registers - 1 - vectors) / vectors);
   int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + vectors * lanes - 1) / (vectors * lanes);
