@@ -2,9 +2,10 @@
 """Races training steps: metac's training programs against PyTorch, eager and compiled, side by side, by turns in one run.
 
     python3 train_race.py --metac build/release/bin/metac [--only REGEX] [--threads 2] [--seconds 10] [--turns 2] [--contestants metac,eager,compile]
-                          [--memory-budget B] [--keep DIR] [--json FILE]
+                          [--memory-budget B] [--keep DIR [--again]] [--json FILE]
 
-Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy, float32. A row has the median
+Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy, float32; those of models/gan with
+what their recipes say. A row has the median
 time of an update in milliseconds (the best turn's), and the peak of resident memory: of PyTorch above what it has when it is imported, of metac's
 program all of it. A process a contestant and turn: nothing is warm from another one but what each warmed up itself.
 """
@@ -23,6 +24,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "train")]
+import gan_runs  # noqa: E402
 from train_networks import RUNS  # noqa: E402
 
 RATE, MOMENTUM = 1e-4, 0.9
@@ -63,6 +65,10 @@ def run_torch(name, folder, threads, seconds, compiled):
     import torch.nn.functional as F
     import torch_reference
     torch.set_num_threads(threads)
+    if name in gan_runs.RUNS:
+        before, update = peak_bytes(), gan_runs.torch_update(name, folder, compiled)
+        times = updates_in(update, seconds)
+        return print(json.dumps({"ms": statistics.mean(times) * 1e3, "bytes": peak_bytes() - before}))  # not every update has every step: the mean
     operators = dict(torch_reference.OPERATORS)
     # As torchvision writes them: activations overwrite what nothing else reads.
     operators["Relu"] = lambda a, x: F.relu(x, inplace=True)
@@ -118,6 +124,8 @@ def run_metac(name, folder, threads, seconds):
         raise RuntimeError(f"{program} failed")
     lines = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
     steps = [line for line in lines if line.get("event") == "train"]
+    if len(steps) < 5:
+        raise RuntimeError(f"{program} made {len(steps)} updates, 5 are the least")
     # The log's clock counts milliseconds: a mean over all updates but the first two.
     return {"ms": (steps[-1]["seconds"] - steps[1]["seconds"]) / (len(steps) - 2) * 1e3, "bytes": peak}
 
@@ -130,7 +138,16 @@ def measure(argv):
     return done.returncode
 
 
+def compile_with(arguments, model, folder):
+    if "metac" in arguments.contestants:
+        budget = ["--memory-budget", arguments.memory_budget] if arguments.memory_budget else []
+        subprocess.run([arguments.metac, "compile", model, "--train", folder / "recipe.json", "-o", folder / "out", "--name", "net", *budget], check=True, stdout=subprocess.DEVNULL)
+
+
 def prepare(name, folder, arguments):
+    if name in gan_runs.RUNS:
+        gan_runs.write_files(name, folder)
+        return compile_with(arguments, folder / "generator.json", folder)
     build, batch = RUNS[name]
     network, output, about = build(batch)
     x, labels = samples(network, batches_of(network, batch) * batch, about)
@@ -139,13 +156,12 @@ def prepare(name, folder, arguments):
     recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)}, "optimizer": {"kind": "sgd", "learning_rate": RATE, "momentum": MOMENTUM},
               "data": {"format": "npz", "train": "data.npz", "shuffle": False}}
     (folder / "recipe.json").write_text(json.dumps(recipe))
-    if "metac" in arguments.contestants:
-        budget = ["--memory-budget", arguments.memory_budget] if arguments.memory_budget else []
-        subprocess.run([arguments.metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out", *budget], check=True, stdout=subprocess.DEVNULL)
+    compile_with(arguments, folder / "net.json", folder)
 
 
 def race(name, folder, arguments):
-    prepare(name, folder, arguments)
+    if not (arguments.again and (folder / "out/bin/net_train").exists()):
+        prepare(name, folder, arguments)
     rows = {}
     for turn in range(arguments.turns):
         for who in arguments.contestants:
@@ -175,6 +191,7 @@ def main():
     parser.add_argument("--contestants", type=lambda text: text.split(","), default=["metac", "eager", "compile"])
     parser.add_argument("--memory-budget", default="")
     parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--again", action="store_true", help="race what --keep has from an earlier call")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=pathlib.Path, help=argparse.SUPPRESS)
@@ -184,7 +201,7 @@ def main():
         return 0
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     table = {}
-    for name in (n for n in RUNS if re.search(arguments.only, n)):
+    for name in (n for n in [*RUNS, *gan_runs.RUNS] if re.search(arguments.only, n)):
         folder = arguments.keep / name if arguments.keep else pathlib.Path(tempfile.mkdtemp())
         folder.mkdir(parents=True, exist_ok=True)
         rows = table[name] = race(name, folder, arguments)

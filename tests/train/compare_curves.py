@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains five networks with metac's training programs and with PyTorch, from the same start on the same batches, and compares losses.
+"""Trains networks with metac's training programs and with PyTorch, from the same start on the same batches, and compares losses.
 
     python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--report]
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from compare_each import compare_each
 from networks import NETWORKS
+import samples as made
 
 why = None
 try:
@@ -35,30 +36,38 @@ RUNS = {
     "lenet": ("lenet", 32, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), {"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9, "nesterov": True}),
     "resnet18": ("resnet18", 16, lambda p: torch.optim.SGD(p, lr=1e-4, momentum=0.9, weight_decay=1e-4), {"kind": "sgd", "learning_rate": 1e-4, "momentum": 0.9, "weight_decay": 1e-4}),
     "vit": ("vit", 16, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), {"kind": "sgd", "learning_rate": 0.01, "momentum": 0.9}),
+    **{name: (name, 8, lambda p: torch.optim.SGD(p, lr=1e-4, momentum=0.9), {"kind": "sgd", "learning_rate": 1e-4, "momentum": 0.9}) for name in ("alexnet", "vgg19", "resnet50", "mobilenet_v2")},
+    "gnmt": ("gnmt", 16, lambda p: torch.optim.Adam(p, lr=1e-3), {"kind": "adam", "learning_rate": 1e-3}),
+    "ncf": ("ncf", 64, lambda p: torch.optim.Adam(p, lr=1e-3), {"kind": "adam", "learning_rate": 1e-3}),
     "lstm": ("lstm", 16, lambda p: torch.optim.Adam(p, lr=3e-3), {"kind": "adam", "learning_rate": 3e-3}),
 }
 
 
-def samples(network, count, classes, axis=1, time=None):
+def samples(network, count, classes=0, axis=1, time=None, users=0, items=0):
+    """Arrays by name, "target" among them."""
+    if users:
+        return made.ratings(count, users, items)
+    if len(network.inputs) > 1:
+        return made.sentences(count, time, classes)
     random = np.random.default_rng(7)
     if time is not None:  # text whose next letter mostly follows from the last one
         text = np.zeros((count, time + 1), np.int64)
         text[:, 0] = random.integers(0, classes, count)
         for t in range(time):
             text[:, t + 1] = np.where(random.random(count) < 0.8, (text[:, t] * 5 + 3) % classes, random.integers(0, classes, count))
-        return text[:, :-1].copy(), text[:, 1:].copy()
+        return {"x": text[:, :-1].copy(), "target": text[:, 1:].copy()}
     x = random.standard_normal((count, *network.inputs[0]["shape"][1:]), dtype=np.float32)
     flat = x.reshape(count, -1)
-    return x, (flat @ random.standard_normal((flat.shape[1], classes), dtype=np.float32)).argmax(1)
+    return {"x": x, "target": (flat @ random.standard_normal((flat.shape[1], classes), dtype=np.float32)).argmax(1)}
 
 
 def run(name, arguments, folder):
     kind, batch, optimiser, options = RUNS[name]
     network, output, about = NETWORKS[kind](batch)
-    x, labels = samples(network, batch * arguments.updates, **about)
+    data = samples(network, batch * arguments.updates, **about)
     (folder / "net.json").write_text(json.dumps(network.document(output)))
-    np.savez(folder / "data.npz", x=x, target=labels)
-    recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)}, "optimizer": options,
+    np.savez(folder / "data.npz", **data)
+    recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)} if "classes" in about else "bce_with_logits", "optimizer": options,
               "data": {"format": "npz", "train": "data.npz", "shuffle": False}}
     (folder / "recipe.json").write_text(json.dumps(recipe))
     subprocess.run([arguments.metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out"], check=True, stdout=subprocess.DEVNULL)
@@ -68,7 +77,7 @@ def run(name, arguments, folder):
     lines = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
     ours = [line["loss"] for line in lines if line.get("event") == "train"]
     begin = time.perf_counter()
-    theirs = torch_reference.train(network, output, [(x[k:k + batch], labels[k:k + batch]) for k in range(0, len(x), batch)], optimiser, about.get("axis", 1))
+    theirs = torch_reference.train(network, output, [{n: v[k:k + batch] for n, v in data.items()} for k in range(0, batch * arguments.updates, batch)], optimiser, about.get("axis", 1))
     theirs_seconds = time.perf_counter() - begin
     if len(ours) != len(theirs):
         return False, f"{len(ours)} updates, expected {len(theirs)}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the programs of models/gan with metac's training programs and with PyTorch, from the same start on the same numbers, and compares losses.
 
-    python3 compare_gans.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--size 32] [--report]
+    python3 compare_gans.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--size 32] [--report] [--floor]
 
 Every loss of every step: the difference must be at most 1e-6 at the first update, 1e-5 at the tenth and 1e-3 at the hundredth, relative to the largest loss of
 the program so far (those of critics and of who plays against them pass zero). Random numbers are in the data. The rate is a hundredth of the usual one, at which
@@ -33,9 +33,9 @@ LIMITS = {1: 1e-6, 10: 1e-5, 100: 1e-3}
 RATE = 2e-6  # see above
 
 
-def theirs(name, folder, batch, updates):
-    data, gan, losses = np.load(folder / "images.npz"), torch_gans.GANS[name](folder, RATE), {}
-    arrays = {field: torch.from_numpy(data[field]) for field in data.files}
+def theirs(name, folder, batch, updates, dtype):
+    data, gan, losses = np.load(folder / "images.npz"), torch_gans.GANS[name](folder, RATE, dtype), {}
+    arrays = {field: torch.from_numpy(data[field]).to(dtype) for field in data.files}
     for k in range(updates):
         for of, loss in gan.update({field: array[k * batch:(k + 1) * batch] for field, array in arrays.items()}).items():
             losses.setdefault(of, {})[k + 1] = loss
@@ -57,9 +57,10 @@ def ours(name, folder, arguments):
 def compare(name, arguments, folder):
     batch, size, blocks = (1, min(arguments.size, 32), 2) if name == "cyclegan" else (16, arguments.size, 0)
     build.build(name, folder, build.options([name, str(folder), "--size", str(size), "--batch", str(batch), "--blocks", str(blocks), "--samples", str(batch * arguments.updates), "--drawn-outside", "--rate", str(RATE)]))
-    mine, other = ours(name, folder, arguments), theirs(name, folder, batch, arguments.updates)
+    mine, other = ours(name, folder, arguments), theirs(name, folder, batch, arguments.updates, torch.float32)
     if {k: list(v) for k, v in mine.items()} != {k: list(v) for k, v in other.items()}:
         return False, f"other updates: {({k: len(v) for k, v in mine.items()})}, PyTorch {({k: len(v) for k, v in other.items()})}"
+    exact = theirs(name, folder, batch, arguments.updates, torch.float64) if arguments.floor else None
     good, texts, largest = True, [], {}
     for update in sorted({u for values in other.values() for u in values}):
         largest[update] = max([largest.get(update - 1, 0)] + [abs(values[update]) for values in other.values() if update in values])
@@ -72,6 +73,8 @@ def compare(name, arguments, folder):
             if limit is not None:
                 good = good and difference <= limit
                 said.append(f"{update}: {difference:.1e}" + (f" (at most {worst:.1e})" if arguments.report else ""))
+        if exact is not None:
+            said += [f"of float64 at {u}: {abs(mine[key][u] - exact[key][u]) / largest[u]:.1e}, PyTorch {abs(values[u] - exact[key][u]) / largest[u]:.1e}" for u in LIMITS if u in values]
         texts.append(f"{key} {list(values.values())[0]:.4f} to {list(values.values())[-1]:.4f}, difference at update {', '.join(said)}")
     return good, "; ".join(texts)
 
@@ -83,6 +86,7 @@ def main():
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--floor", action="store_true", help="say how far both are from PyTorch in float64 as well: what rounding alone makes of this game")
     arguments = parser.parse_args()
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     names = [n for n in build.PROGRAMS if re.search(arguments.only, n)]

@@ -12,9 +12,10 @@ from torch_reference import OPERATORS
 class Net:
     """A network of a JSON document: called with its input, trained through `parameters`."""
 
-    def __init__(self, path):
+    def __init__(self, path, dtype):
         document = json.loads(path.read_text())
         self.values = {p["name"]: torch.from_numpy(np.frombuffer(base64.b64decode(p["base64"]), p["dtype"]).reshape(p["shape"]).copy()) for p in document["parameters"]}
+        self.values = {n: v.to(dtype) if v.is_floating_point() else v for n, v in self.values.items()}
         self.input, self.output, self.nodes = document["inputs"][0]["name"], document["outputs"][0], document["nodes"]
         statistics = {name for node in self.nodes if node["op"] == "BatchNormalization" for name in node["inputs"][3:]}
         structure = {name for node in self.nodes if node["op"] == "Resize" for name in node["inputs"][2:]}
@@ -45,8 +46,8 @@ def descend(optimiser, loss):
 class Gan:
     """update(batch of fields) gives the losses of its steps by their names in the log."""
 
-    def __init__(self, folder, rate):
-        self.g, self.d = Net(folder / "generator.json"), Net(folder / "discriminator.json")
+    def __init__(self, folder, rate, dtype=torch.float32):
+        self.g, self.d = Net(folder / "generator.json", dtype), Net(folder / "discriminator.json", dtype)
         self.adam_g, self.adam_d, self.count = adam(rate, self.g), adam(rate, self.d), 0
 
 
@@ -85,14 +86,14 @@ class WganGp(Gan):
 
 
 class CycleGan:
-    def __init__(self, folder, rate):
-        self.ab, self.ba, self.da, self.db = (Net(folder / f"{name}.json") for name in ("generator", "backwards", "discriminator_a", "discriminator_b"))
+    def __init__(self, folder, rate, dtype=torch.float32):
+        self.ab, self.ba, self.da, self.db = (Net(folder / f"{name}.json", dtype) for name in ("generator", "backwards", "discriminator_a", "discriminator_b"))
         self.adam_g, self.adam_a, self.adam_b = adam(rate, self.ab, self.ba), adam(rate, self.da), adam(rate, self.db)
         self.count, self.stores = 0, {}
 
     def shown(self, letter, made, batch):
         """One of the earlier images in place of every other one; the store has 50."""
-        store = self.stores.setdefault(letter, torch.zeros(50, *made.shape[1:]))
+        store = self.stores.setdefault(letter, torch.zeros(50, *made.shape[1:], dtype=made.dtype))
         slot, old = (self.count, False) if self.count < 50 else (int(50 * batch[f"where_{letter}"].item()), batch[f"whether_{letter}"].item() > 0.5)
         image = store[slot:slot + 1].clone() if old else made
         if old or self.count < 50:

@@ -3,15 +3,18 @@ import torch
 import torch.nn.functional as F
 
 
-def _lstm(x, w, r, b, hidden_size):
+def _lstm(x, w, r, b, hidden_size, direction="forward"):
     """ONNX's gates are i, o, f, c; PyTorch's i, f, g, o."""
     def reordered(t):
-        i, o, f, c = t[0].chunk(4)
+        i, o, f, c = t.chunk(4)
         return torch.cat([i, f, c, o])
-    bias_x, bias_h = b[0].chunk(2)
-    weights = [reordered(w), reordered(r), reordered(bias_x[None]), reordered(bias_h[None])]
-    zero = torch.zeros(1, x.shape[1], hidden_size, dtype=x.dtype)
-    return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, True, False, False)[0][:, None]
+    weights = []
+    for d in range(w.shape[0]):
+        bias_x, bias_h = b[d].chunk(2)
+        weights += [reordered(w[d]), reordered(r[d]), reordered(bias_x), reordered(bias_h)]
+    zero = torch.zeros(w.shape[0], x.shape[1], hidden_size, dtype=x.dtype)
+    y = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, True, direction == "bidirectional", False)[0]
+    return y.unflatten(2, (w.shape[0], hidden_size)).movedim(2, 1)
 
 
 OPERATORS = {
@@ -23,6 +26,8 @@ OPERATORS = {
     "Erf": lambda a, x: torch.erf(x),
     "Relu": lambda a, x: F.relu(x),
     "Tanh": lambda a, x: torch.tanh(x),
+    "Clip": lambda a, x, low, high: x.clamp(low, high),
+    "Concat": lambda a, *x: torch.cat(x, a["axis"]),
     "Softmax": lambda a, x: torch.softmax(x, a["axis"]),
     "Flatten": lambda a, x: x.flatten(1),
     "Reshape": lambda a, x, shape: x.reshape(*shape.tolist()),
@@ -30,7 +35,7 @@ OPERATORS = {
     "Gather": lambda a, table, x: F.embedding(x, table),
     "ReduceMean": lambda a, x: x.mean(a["axes"]),
     "GlobalAveragePool": lambda a, x: x.mean((2, 3), keepdim=True),
-    "Conv": lambda a, x, w, b=None: F.conv2d(x, w, b, a["strides"], a.get("pads", [0])[0]),
+    "Conv": lambda a, x, w, b=None: F.conv2d(x, w, b, a["strides"], a.get("pads", [0])[0], groups=a.get("group", 1)),
     "AveragePool": lambda a, x: F.avg_pool2d(x, a["kernel_shape"], a["strides"]),
     "MaxPool": lambda a, x: F.max_pool2d(x, a["kernel_shape"], a["strides"], a["pads"][0]),
     "BatchNormalization": lambda a, x, w, b, m, v: F.batch_norm(x, m, v, w, b, True, 1 - a["momentum"], a["epsilon"]),
@@ -38,23 +43,23 @@ OPERATORS = {
     "Resize": lambda a, x, _, scales: F.interpolate(x, scale_factor=tuple(scales[2:].tolist()), mode="nearest"),
     "InstanceNormalization": lambda a, x, w, b: F.instance_norm(x, None, None, w, b, eps=a["epsilon"]),
     "LayerNormalization": lambda a, x, w, b: F.layer_norm(x, w.shape, w, b, a["epsilon"]),
-    "LSTM": lambda a, x, w, r, b: _lstm(x, w, r, b, a["hidden_size"]),
+    "LSTM": lambda a, x, w, r, b: _lstm(x, w, r, b, **a),
 }
 
 
 def train(network, output, batches, optimiser, axis=1):
-    """The loss of every update. batches: pairs of arrays; optimiser: parameters -> torch.optim.Optimizer."""
+    """The loss of every update. batches: of arrays by name, "target" the classes along `axis`, or 0 and 1 (floats); optimiser: parameters -> torch.optim.Optimizer."""
     values = {name: torch.from_numpy(value.copy()) for name, value in network.weights.items()}
     trained = [v for name, v in values.items() if v.is_floating_point() and v.ndim > 0 and name not in network.statistics]
     for v in trained:
         v.requires_grad_()
     update, losses = optimiser(trained), []
-    for x, labels in batches:
-        now = dict(values, x=torch.from_numpy(x))
+    for batch in batches:
+        now = dict(values, **{name: torch.from_numpy(array) for name, array in batch.items()})
         for node in network.nodes:
             now[node["outputs"][0]] = OPERATORS[node["op"]](node["attributes"], *(now[i] for i in node["inputs"]))
-        scores = now[output]
-        loss = F.cross_entropy(scores.movedim(axis, 1), torch.from_numpy(labels))
+        scores, target = now[output], now["target"]
+        loss = F.binary_cross_entropy_with_logits(scores, target) if target.is_floating_point() else F.cross_entropy(scores.movedim(axis, 1), target)
         update.zero_grad()
         loss.backward()
         update.step()
