@@ -5,7 +5,7 @@
 // expected ones: those of the case, the reference evaluator's where it has none, or (--grad) the evaluator's for the
 // derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open. --external asks the vendor's
 // libraries first, --tf32 with float32 rounded. --keep
-// leaves the sources in DIR and names what is skipped.
+// leaves the sources in DIR and names what is skipped. METAC_SHIM_BUILDS=DIR: what is compiled is kept there, and not compiled again.
 // Ends with 'N passed, N failed, N skipped'; skipped is what the compiler refuses. Exit status 3 on a failure.
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -32,6 +32,7 @@
 #include "compiler/passes/compile.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
+#include "compiler/support/hashing.h"
 #include "frontends/onnx/onnx.h"
 #include "runtime/executor.h"
 #include "runtime/routines.h"
@@ -182,10 +183,8 @@ void compile(Case& c, const Options& options) {
 }
 
 // One source with the kernels of all cases, each in a namespace of its own.
-std::string source_of(const std::vector<Case>& cases, const Options& options) {
-  std::string text = options.external ? "#include \"runtime/cuda/cublas.h\"\n#include \"runtime/cuda/cudnn_convolution.h\"\n" : "";
-  text += "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
-  text += "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = &shim_run;\n";
+std::string source_of(const std::vector<Case>& cases) {
+  std::string text = "#include \"runtime/cuda/prelude.h\"\n#include \"runtime/program.h\"\n";
   for (size_t k = 0; k < cases.size(); ++k) {
     text += concat("namespace metac_runtime {\nnamespace case", k, " {\n");
     for (const KernelSource& kernel : cases[k].compiled.run.kernels) {
@@ -200,6 +199,34 @@ std::string source_of(const std::vector<Case>& cases, const Options& options) {
     text += names + "nullptr};\n";
   }
   return text;
+}
+
+// What the kernels of all batches are linked with: the executor, and the vendor's libraries where they are asked.
+std::string entry_source(const Options& options) {
+  std::string text = options.external ? "#include \"runtime/cuda/cublas.h\"\n#include \"runtime/cuda/cudnn_convolution.h\"\n" : "";
+  text += "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
+  return text + "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = &shim_run;\n";
+}
+
+bool nvcc(const std::string& options) {
+  const std::string root = METAC_SOURCE_DIR;
+  return std::system(concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' ", options, " 2>&1").c_str()) == 0;
+}
+
+// The object file or library (`kind`) of a source, made unless it is there. Others may make it at the same time. Empty: it does not compile.
+std::string built(const std::string& source, const std::string& folder, const std::string& kind, const std::string& more) {
+  const char* const kept = std::getenv("METAC_SHIM_BUILDS");
+  Sha256 key;
+  key.update_part(source).update_part(more);
+  const std::string stem = concat(kept != nullptr ? kept : folder, "/", key.hex()), own = concat(stem, "_", getpid(), "."), made = stem + "." + kind;
+  if (fs::exists(made)) return made;
+  fs::create_directories(fs::path(stem).parent_path());
+  write_file(own + "cu", source);
+  const bool good = nvcc(concat(kind == "o" ? "-c '" : "-shared '", own, "cu' ", more.empty() ? "" : concat("-x none '", more, "'"), " -o '", own, kind, "'"));
+  fs::remove(own + "cu");
+  if (!good) return "";
+  fs::rename(own + kind, made);
+  return made;
 }
 
 // ---- running ----
@@ -295,11 +322,10 @@ void run_batch(std::vector<Case>& cases, const Options& options, int number) {
   std::string folder = options.keep.empty() ? (fs::temp_directory_path() / "metac-shim-XXXXXX").string() : options.keep;
   if (options.keep.empty() && !mkdtemp(folder.data())) fail("no temporary folder");
   fs::create_directories(folder);
-  const std::string source = concat(folder, "/batch_", number, ".cu"), object = concat(folder, "/batch_", number, ".so");
-  write_file(source, source_of(cases, options));
-  const std::string root = METAC_SOURCE_DIR;
-  const std::string command = concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' -shared '", source, "' -o '", object, "' 2>&1");
-  void* library = std::system(command.c_str()) == 0 ? dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  const std::string source = concat(folder, "/batch_", number, ".cu");
+  write_file(source, source_of(cases));
+  const std::string entry = built(entry_source(options), folder, "o", ""), object = entry.empty() ? "" : built(source_of(cases), folder, "so", entry);
+  void* library = object.empty() ? nullptr : dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   for (size_t k = 0; k < cases.size(); ++k) {
     std::string wrong = library ? run_apart(cases[k], library, k, options) : "its batch did not compile: " + source;
     bool refused = wrong.rfind("refused: ", 0) == 0;
