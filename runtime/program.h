@@ -57,7 +57,7 @@ enum class StepKind : int32_t { launch, bind, external, check, branch, loop, cop
 struct Step {
   StepKind kind;
   int32_t first, count;   // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
-  int32_t inputs;         // external: how many of the operands are inputs
+  int32_t inputs;         // external: how many of the operands are inputs; launch of a kernel of several members: how many are of each, else 0
   int32_t kernel;         // launch: kernel id; external: routine id
   Extent parallel;        // launch: iterations of the parallel loop; check: the condition; assign: the value; repeat: how often
   Extent scratch_bytes;   // launch: per worker
@@ -65,7 +65,7 @@ struct Step {
   int32_t symbol;         // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
   int32_t symbol_count;   // external
   // bind: element of operand 0. check: index of its message. external: index of its attributes. launch: bit k is set where operand k is
-  // written, bit 62 where one from the 62nd on is.
+  // written, bit 62 where one from the 62nd on is; of several members: operand k of each.
   int64_t element;
   // branch: operands {condition}; the steps [then_begin, then_end) or [else_begin, else_end) follow in the table.
   // loop: operands {trip count or -1, condition or -1, n carried initial, n carried param, n carried next, n carried final,

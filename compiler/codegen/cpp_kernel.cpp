@@ -336,4 +336,18 @@ KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options) {
   return source;
 }
 
+std::string key_of(const KernelSource& kernel) {
+  std::string key;
+  size_t at = 0;
+  while (at < kernel.text.size()) {
+    size_t end = kernel.text.find('\n', at);
+    std::string line = kernel.text.substr(at, end - at);
+    at = end + 1;
+    if (size_t comment = line.find("//"); comment != std::string::npos) line.resize(comment);
+    if (size_t name = line.find(kernel.name); name != std::string::npos) line.erase(name, kernel.name.size());
+    key += line + "\n";
+  }
+  return key;
+}
+
 }  // namespace metac

@@ -2,6 +2,7 @@
 // GPU (Kernel::block) is printed by cpp_cuda.h.
 #pragma once
 #include "compiler/kernel/loop_tree.h"
+#include "compiler/kernel/lower_gpu_flat.h"
 #include "compiler/kernel/program.h"
 
 namespace metac {
@@ -13,6 +14,10 @@ struct KernelPrinting {
 };
 
 KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options);
+// Kernels for a GPU that do the same, as one start whose blocks are dealt to the members by their counts (cpp_cuda_members.cpp). `all`: the members joined.
+KernelSource print_members(const Kernel& all, const std::vector<FlatKernel>& members, const KernelPrinting& options);
+// The text of a kernel without its name and comments: kernels that agree in it are one function.
+std::string key_of(const KernelSource& kernel);
 // An op that is the user's C++ as a kernel of one task (cpp_code.cpp). `name` is the kernel's; buffers are the op's inputs, then its
 // output, all row-major.
 KernelSource print_code(const Op& op, const std::string& name, const std::vector<Symbol>& symbols);

@@ -16,7 +16,7 @@ namespace {
 
 const std::string space = "metac_runtime";
 
-// The other end of DriverLaunch (cuda_place.h).
+// The other end of DriverLaunch, and what a kernel of several members is told (runtime/cuda/members.h) (cuda_place.h).
 const char host_prelude[] = R"(typedef long int64_t;
 struct DeviceLaunch {
   void (*start)(DeviceLaunch*, const char*, int64_t, int, void**);
@@ -47,6 +47,13 @@ void add_flat(const std::string& path, std::set<std::string>& seen, std::string&
     }
     if (line == "#endif") host_only = false;
   }
+}
+
+std::string text_of_members() {
+  std::set<std::string> seen;
+  std::string text;
+  add_flat("runtime/cuda/members.h", seen, text);
+  return text + "using namespace " + space + ";\n";
 }
 
 std::string pack(const RuntimeCompiled& made) {
@@ -134,7 +141,7 @@ CudaKernels::CudaKernels(const std::vector<KernelSource>& kernels, const CpuTarg
     device_functions_[name.substr(space.size() + 2)] = function;
   }
 
-  const std::string host = host_prelude + text.host;
+  const std::string host = host_prelude + text_of_members() + text.host;
   code_ = std::make_unique<LinkedCode>(std::vector<std::string>{cache.get_or_make(compiler_identity(cpu) + host, [&] { return compile_object(host, cpu); })});
   std::vector<std::string> sides;
   for (const KernelSource& kernel : kernels) sides.push_back(kernel.name);

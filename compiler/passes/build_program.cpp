@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "compiler/codegen/cpp_kernel.h"
+#include "compiler/passes/gather_alike.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
@@ -15,24 +16,9 @@
 namespace metac {
 namespace {
 
-// The text of a kernel without its name and comments: kernels that agree in it are one function.
-std::string kernel_key(const KernelSource& kernel) {
-  std::string key;
-  size_t at = 0;
-  while (at < kernel.text.size()) {
-    size_t end = kernel.text.find('\n', at);
-    std::string line = kernel.text.substr(at, end - at);
-    at = end + 1;
-    if (size_t comment = line.find("//"); comment != std::string::npos) line.resize(comment);
-    if (size_t name = line.find(kernel.name); name != std::string::npos) line.erase(name, kernel.name.size());
-    key += line + "\n";
-  }
-  return key;
-}
-
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph), bounds_(request.graph->symbols) {
+  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph) {
     for (const auto& var : graph_.vars()) vars_.push_back(var.get());
     context_.symbols = &graph_.symbols;
     context_.layouts = request.layouts;
@@ -184,8 +170,7 @@ class ProgramBuilder {
   }
 
   std::string dim_text(Expr d) const {
-    if (d->kind == ExprKind::symbol) return graph_.symbols[static_cast<size_t>(d->id)].name;
-    return to_string(d);
+    return d->kind == ExprKind::symbol ? graph_.symbols[static_cast<size_t>(d->id)].name : to_string(d);
   }
 
   // Outputs that are inputs, constants, views or repeated are copied at the end.
@@ -252,7 +237,9 @@ class ProgramBuilder {
     }
   }
 
-  void emit_region(const FusedRegion& region, std::set<int> bound, const std::function<void()>& at_end) {
+  void emit_region(const FusedRegion& given, std::set<int> bound, const std::function<void()>& at_end) {
+    const GatheredRegion gathered = r_.target == Target::cuda ? gather_alike(given, context_) : GatheredRegion{given, {}};
+    const FusedRegion& region = gathered.region;
     check_requirements(bound);
     LastReads reads(region, views_, kept_);
     size_t repeat = 0;
@@ -266,6 +253,8 @@ class ProgramBuilder {
       if (item.op) {
         emit_host_step(*item.op, bound);
         check_requirements(bound);
+      } else if (auto alike = gathered.members.find(k); alike != gathered.members.end() && alike->second > 1) {
+        k = emit_members(region.items, k, alike->second);
       } else {
         emit_kernel(item.group, reads, k);
       }
@@ -289,16 +278,25 @@ class ProgramBuilder {
     launch(kernel, group);
   }
 
-  void launch(Kernel& kernel, const Group& group) {
+  size_t emit_members(const std::vector<Item>& items, size_t first, int count) {
+    Group all;
+    const std::vector<FlatKernel> members = lower_members(items, first, count, context_, all);
+    Kernel kernel = join_members(members);
+    launch(kernel, all, members);
+    return first + members.size() - 1;
+  }
+
+  void launch(Kernel& kernel, const Group& group, const std::vector<FlatKernel>& members = {}) {
     kernel.name = kernel_name(kernel);
-    describe(kernel, group);
+    describe(kernel, members.empty() ? group : Group());
     Work work = kernel_work(group.stages, group.internal, context_.var);
     kernel.flops = work.operations;
     kernel.bytes = work.bytes;
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
-    KernelSource source = print_kernel(kernel, {&graph_.symbols, r_.options->cpu.vector_bytes, r_.options->external.tf32});
+    const KernelPrinting printing{&graph_.symbols, r_.options->cpu.vector_bytes, r_.options->external.tf32};
+    KernelSource source = members.empty() ? print_kernel(kernel, printing) : print_members(kernel, members, printing);
     source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
-    auto [found, fresh] = kernel_ids_.emplace(kernel_key(source), static_cast<int>(program_.kernels.size()));
+    auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
     std::string name = source.name;
     if (fresh) program_.kernels.push_back(std::move(source));
     else name = program_.kernels[static_cast<size_t>(found->second)].name;
@@ -309,8 +307,10 @@ class ProgramBuilder {
     rt::Step& s = step(rt::StepKind::launch, operands, name);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
-    for (size_t k = 0; k < kernel.arguments.size(); ++k)
-      if (kernel.arguments[k].written) s.element |= int64_t{1} << std::min<size_t>(k, 62);
+    const Kernel& written = members.empty() ? kernel : members[0].kernel;
+    s.inputs = members.empty() ? 0 : static_cast<int32_t>(written.arguments.size());
+    for (size_t k = 0; k < written.arguments.size(); ++k)
+      if (written.arguments[k].written) s.element |= int64_t{1} << std::min<size_t>(k, 62);
     rt::Extent tasks = extent(parallel_extent(kernel)), scratch = extent(scratch_bytes(kernel));
     program_.steps.back().parallel = tasks;
     program_.steps.back().scratch_bytes = scratch;
@@ -477,7 +477,6 @@ class ProgramBuilder {
 
   const ProgramRequest& r_;
   const Graph& graph_;
-  Bounds bounds_;
   LoweringContext context_;
   CompiledProgram program_;
   std::vector<Var*> vars_;

@@ -19,6 +19,7 @@
 #include "../device/math_f32.h"
 #include "../device/math.h"
 #include "../device/dot.h"
+#include "members.h"
 #include "tensor_multiply.h"
 #ifndef __CUDACC_RTC__
 #include "convolution.h"
@@ -31,6 +32,18 @@ namespace METAC_RUNTIME_NAMESPACE {
 // Grids have two dimensions because one holds no more than 2^31 - 1 blocks.
 static __device__ __forceinline__ int64_t block_index() {
   return static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+}
+
+// The member that a block belongs to.
+template <int members, int arguments>
+static __device__ __forceinline__ int member_of(const Members<members, arguments>& all, int block) {
+  int low = 0, high = members;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (all.first_block[middle] <= block) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 // `count` neighbouring elements at once, of 16 bytes at most; the address is a multiple of their size.

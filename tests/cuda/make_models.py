@@ -66,6 +66,16 @@ def packs(folder):
           constants={"begin": np.array([1], np.int64), "end": np.array([257], np.int64), "axes": np.array([1], np.int64)})
 
 
+def alike(folder):
+    """The same work on values of several sizes: one kernel. One of its results is read again, which comes behind it."""
+    for name, dtype in (("alike", np.float32), ("alike_float16", np.float16)):
+        sizes = {"a": (5, 3), "b": (700,), "c": (2, 3, 50), "d": (1,), "e": (64, 4), "f": (9001,)}
+        nodes = [n for k in sizes for n in (helper.make_node("Mul", [k, "s"], ["m" + k]), helper.make_node("Tanh", ["m" + k], ["y" + k]))]
+        nodes.append(helper.make_node("ReduceSum", ["ye"], ["z"]))
+        write(folder, name, nodes, {k: values(*size).astype(dtype) for k, size in sizes.items()}, constants={"s": np.array(0.5, dtype)}, dtype=TensorProto.FLOAT if dtype == np.float32 else TensorProto.FLOAT16,
+              outputs=["y" + k for k in sizes] + ["z"])
+
+
 def transposes(folder):
     """Tiles through shared memory: sides that fill no tile, work on the way, two operands that lie across, three axes."""
     write(folder, "transposed", [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node("Add", ["t", "row"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])],
@@ -190,6 +200,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, data_dependent):
+    for maker in (convolutions, rows, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, data_dependent):
         maker(folder)
     return folder
