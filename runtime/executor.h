@@ -34,10 +34,17 @@ struct StepTime {
 
 // Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all
 // (whatever lies between rows of a layout included); it averages in place, and `wait` returns when that is done. False: it failed, the run ends.
+// On a GPU `average` takes their place: it puts the averaging of values, in place, onto a stream, behind what is there.
+struct ExchangedValue {
+  void* data;
+  ScalarType dtype;
+  int64_t bytes;
+};
 struct Exchanger {
   void* user;
   bool (*begin)(void* user, int32_t index, void* data, ScalarType dtype, int64_t bytes);
   bool (*wait)(void* user, int32_t index);
+  bool (*average)(void* user, const ExchangedValue* values, int32_t count, void* stream);
 };
 
 // `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU what the caller has on the host is copied
@@ -75,7 +82,7 @@ class ExecutorOn {
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
   // From now on every run exchanges what the program says; null: no more.
-  void exchange(const Exchanger* exchanger) { exchanger_ = exchanger; }
+  void exchange(const Exchanger* exchanger);
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
   bool watch(NonFiniteWatch* watch) {
     watch_ = watch;
@@ -112,8 +119,12 @@ class ExecutorOn {
   bool run_repeatable();
   bool record(typename Here::Graph& graph);
   bool take_lane(const Step& step, int64_t scratch_bytes);
+  bool take_lane(int32_t count, int32_t forced);
   bool run_steps(int32_t begin, int32_t end);
+  bool run_top();
   bool run_exchanging();
+  bool run_exchanging_on_device();
+  bool average(int32_t first, int32_t count);
   bool run_step(const Step& step);
   bool run_watched(int32_t i);
   template <class Visit>
@@ -164,6 +175,7 @@ class ExecutorOn {
   StepTime* times_ = nullptr;
   NonFiniteWatch* watch_ = nullptr;
   const Exchanger* exchanger_ = nullptr;
+  Array<ExchangedValue> exchanged_;       // on a GPU: per exchange
   Failure failure_;
   const OutputView* outputs_ = nullptr;   // of the run in progress
   const Step* external_step_ = nullptr;

@@ -31,24 +31,21 @@ bool ExecutorOn<Device>::is_repeatable() const {
 
 template <class Device>
 bool ExecutorOn<Device>::run_program() {
-  if constexpr (!Here::separate) {
-    if (exchanger_ != nullptr) return run_exchanging();
-  }
   if constexpr (Here::records) {
     if (repeatable_ && times_ == nullptr && watch_ == nullptr) return run_repeatable();
   }
-  return run_steps(0, program_->top_level_steps);
+  return run_top();
 }
 
 // Steps that do not touch each other's memory become branches of the graph.
 template <class Device>
 bool ExecutorOn<Device>::record(typename Here::Graph& graph) {
-  int32_t most = 0;
+  int32_t most = exchanger_ != nullptr ? program_->exchange_count : 0;
   for (int32_t i = 0; i < program_->top_level_steps; ++i)
     if (program_->steps[i].count > most) most = program_->steps[i].count;
-  if (!Here::begin_recording(*device_)) return false;
+  if (!Here::begin_recording(*device_, exchanger_ != nullptr ? LanePlan::all_lanes : LanePlan::most_lanes)) return false;
   recording_ = (spans_.size() > most || spans_.allocate(most + 1)) && lanes_.start();
-  const bool good = run_steps(0, program_->top_level_steps);
+  const bool good = run_top();
   recording_ = false;
   if (Here::end_recording(*device_, graph) && good) return true;
   failure_.clear();
@@ -65,14 +62,21 @@ bool ExecutorOn<Device>::take_lane(const Step& step, int64_t scratch_bytes) {
     int64_t bytes = 0;
     if (!bytes_of(operand, &bytes)) return false;
     const uintptr_t begin = reinterpret_cast<uintptr_t>(data_[root(operand)]);
-    const bool written = step.kind == StepKind::launch ? (step.element >> (k < 62 ? k : 62) & 1) != 0 : k == 1;
+    const int32_t place = step.kind == StepKind::launch && step.inputs > 0 ? k % step.inputs : k;
+    const bool written = step.kind == StepKind::launch ? (step.element >> (place < 62 ? place : 62) & 1) != 0 : k == 1;
     spans_[count++] = {begin, begin + static_cast<uintptr_t>(bytes), written};
   }
   const uintptr_t scratch = reinterpret_cast<uintptr_t>(scratch_.data());
   if (scratch_bytes > 0) spans_[count++] = {scratch, scratch + static_cast<uintptr_t>(scratch_bytes), true};
-  bool waits[LanePlan::most_lanes];
-  const int32_t lane = lanes_.place(spans_.data(), count, waits);
-  return Here::use_lane(*device_, lane, waits, LanePlan::most_lanes, failure_);
+  return take_lane(count, -1);
+}
+
+// The first `count` of spans_ are what it touches.
+template <class Device>
+bool ExecutorOn<Device>::take_lane(int32_t count, int32_t forced) {
+  bool waits[LanePlan::all_lanes];
+  const int32_t lane = lanes_.place(spans_.data(), count, waits, forced);
+  return Here::use_lane(*device_, lane, waits, LanePlan::all_lanes, failure_);
 }
 
 template <class Device>
@@ -89,9 +93,9 @@ bool ExecutorOn<Device>::run_repeatable() {
     if (r.graph.made()) return Here::replay(*device_, r.graph, failure_);
     if (record(r.graph)) return Here::replay(*device_, r.graph, failure_);
     repeatable_ = false;  // this driver does not: step by step from now on
-    return run_steps(0, p.top_level_steps);
+    return run_top();
   }
-  if (!run_steps(0, p.top_level_steps)) return false;
+  if (!run_top()) return false;
   auto& r = recordings_[next_recording_];
   next_recording_ = (next_recording_ + 1) % recording_count;
   r.used = false;

@@ -120,7 +120,7 @@ class LibraryCompiler {
     report_.draws = draws(first);
     report_.steps = first.steps.size();
     report_.arena_bytes = first.arena_bytes;
-    report_.exchanges = o_.compile.target == Target::cuda ? 0 : first.exchanges.size();
+    report_.exchanges = first.exchanges.size();
     report_.live_set_bytes = first.live_set_bytes;
     report_.run_bytes = run_bytes(first);
     report_.recomputed_values = made_[0]->model.recomputed_values;

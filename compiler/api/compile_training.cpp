@@ -56,7 +56,6 @@ class TrainingCompiler {
 
   TrainingReport run(const std::string& folder) {
     training_ = training_model(model_, recipe_, options_.lower);
-    if (files_.on_gpu) training_.alone = "it trains on a GPU";
     report_.notes = training_.notes;
     LibraryOptions inference = options_;
     inference.name = files_.name;

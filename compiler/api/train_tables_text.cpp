@@ -76,7 +76,7 @@ class Writer {
     for (const std::string& part : parts) text_ += "#include \"../" + part + "/include/" + name + "_" + part + ".h\"\n";
     text_ += "#include \"runtime/train/library_calls.h\"\n\n";
     for (const std::string& part : parts) text_ += "METAC_TRAIN_LIBRARY(" + name + "_" + part + ", " + upper + "_" + upper_case(part) + ")\n";
-    for (const std::string& part : f_.exchanging) text_ += "METAC_TRAIN_EXCHANGE(" + name + "_" + part + ")\n";
+    for (const std::string& part : f_.exchanging) text_ += concat(f_.on_gpu ? "METAC_TRAIN_EXCHANGE_ON_DEVICE(" : "METAC_TRAIN_EXCHANGE(", name, "_", part, ")\n");
     text_ += "METAC_TRAIN_INFERENCE(" + name + ")\n\n" + (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") + "namespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();

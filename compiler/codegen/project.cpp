@@ -305,8 +305,9 @@ class Writer {
   void fill_exchange() {
     const size_t count = programs_[0].model->run.exchanges.size();
     values_["exchange_count"] = std::to_string(count);
-    for (const auto& [value, from] : {std::pair{"exchange_declarations", "api_exchange.h"}, std::pair{"exchange_functions", "api_exchange.cpp"}, std::pair{"exchange_members", "api_exchange_members.cpp"}})
-      values_[value] = count == 0 || on_gpu() ? "" : fill_template(concat("templates/project/", from), values_);
+    for (const auto& [value, from] : {std::pair{"exchange_declarations", on_gpu() ? "api_exchange_cuda.h" : "api_exchange.h"}, std::pair{"exchange_functions", on_gpu() ? "api_exchange_cuda.cpp" : "api_exchange.cpp"},
+                                      std::pair{"exchange_members", "api_exchange_members.cpp"}})
+      values_[value] = count == 0 ? "" : fill_template(concat("templates/project/", from), values_);
   }
 
   // What a library for a GPU adds to the interface.

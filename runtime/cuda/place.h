@@ -106,8 +106,8 @@ class CudaDevice {
     return status == cudaSuccess || cuda_failed(failure, "asking to be called", status);
   }
   // What is started from now on is recorded instead. False: it cannot be.
-  bool begin_recording() {
-    const bool lanes = open_lanes();
+  bool begin_recording(int32_t count) {
+    const bool lanes = open_lanes(count);
     asked_stream_ = stream_;
     stream_ = own_stream_;
     if (cudaStreamBeginCapture(own_stream_, cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
@@ -138,9 +138,9 @@ class CudaDevice {
   }
   bool end_recording(CudaGraph& graph) {
     cudaGraph_t recorded = nullptr;
-    bool waits[LanePlan::most_lanes];
-    for (int32_t k = 0; k < LanePlan::most_lanes; ++k) waits[k] = lanes_[k].used && k > 0;
-    const bool joined = use_lane(0, waits, LanePlan::most_lanes) == cudaSuccess;
+    bool waits[LanePlan::all_lanes];
+    for (int32_t k = 0; k < LanePlan::all_lanes; ++k) waits[k] = lanes_[k].used && k > 0;
+    const bool joined = use_lane(0, waits, LanePlan::all_lanes) == cudaSuccess;
     for (Lane& lane : lanes_) lane.used = false;
     several_lanes_ = false;
     lane_ = 0;
@@ -165,12 +165,13 @@ class CudaDevice {
     bool used = false;         // in the recording in progress
   };
 
-  // Streams for branches of a graph; taken before the first recording. The first one is the context's own. False: one lane must do.
-  bool open_lanes() {
+  // Streams for so many branches of a graph; taken before the first recording. The first one is the context's own. False: one lane must do.
+  bool open_lanes(int32_t count) {
     if (libraries_.workspace != nullptr && !libraries_.workspace->prepare_lanes(LanePlan::most_lanes)) return false;
     lanes_[0].stream = own_stream_;
     bool good = begun_ != nullptr || cudaEventCreateWithFlags(&begun_, cudaEventDisableTiming) == cudaSuccess;
-    for (Lane& lane : lanes_) {
+    for (int32_t k = 0; k < count; ++k) {
+      Lane& lane = lanes_[k];
       good = good && (lane.stream != nullptr || cudaStreamCreate(&lane.stream) == cudaSuccess);
       good = good && (lane.mark != nullptr || cudaEventCreateWithFlags(&lane.mark, cudaEventDisableTiming) == cudaSuccess);
     }
@@ -182,7 +183,7 @@ class CudaDevice {
   cudaStream_t own_stream_ = nullptr, stream_ = nullptr, asked_stream_ = nullptr;
   cudaEvent_t left_ = nullptr;         // the end of the last run that was not waited for,
   cudaStream_t left_on_ = nullptr;     // on this stream
-  Lane lanes_[LanePlan::most_lanes];
+  Lane lanes_[LanePlan::all_lanes];
   cudaEvent_t begun_ = nullptr;        // the beginning of a recording
   int32_t lane_ = 0;
   bool several_lanes_ = false;
@@ -198,7 +199,9 @@ struct Place<CudaDevice> {
   using Graph = CudaGraph;
   static constexpr bool separate = true, records = true;
 
-  static bool begin_recording(CudaDevice& device) { return device.begin_recording(); }
+  static void* stream(CudaDevice& device) { return device.stream(); }
+  // With so many lanes.
+  static bool begin_recording(CudaDevice& device, int32_t lanes) { return device.begin_recording(lanes); }
   static bool end_recording(CudaDevice& device, CudaGraph& graph) { return device.end_recording(graph); }
   static bool use_lane(CudaDevice& device, int32_t lane, const bool* waits, int32_t count, Failure& failure) {
     const cudaError_t status = device.use_lane(lane, waits, count);

@@ -96,4 +96,11 @@ inline bool find_non_finite(const StateValue* values, int32_t count, int32_t* va
 
 inline const char* reason() { return last_reason(); }
 
+inline bool choose(int32_t device) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return last_reason() = "no CUDA device", false;
+  if (device >= devices) return last_reason() = "there are more processes on this machine than GPUs", false;
+  return is_good(cudaSetDevice(device));
+}
+
 }  // namespace metac::train::cuda

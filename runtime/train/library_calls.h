@@ -2,6 +2,8 @@
 // namespace net_step_calls: create, run, find_non_finite, profile, profile_row, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
 // METAC_TRAIN_INFERENCE(net) does the same for an Inference, in net_calls.
 #pragma once
+#include <vector>
+
 #include "train_tables.h"
 
 namespace metac::train {
@@ -21,6 +23,14 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
       tensors[i].bytes *= about->dims[d];
     }
   }
+}
+
+// Values as a library's interface has them.
+template <class Value>
+int32_t average_exchanged(const Exchanger& exchanger, const Value* values, int32_t count, void* stream) {
+  std::vector<ExchangedValue> same;
+  for (int32_t k = 0; k < count; ++k) same.push_back({values[k].data, static_cast<ScalarType>(values[k].dtype), values[k].bytes});
+  return exchanger.average(exchanger.user, same.data(), count, stream);
 }
 
 }  // namespace metac::train
@@ -71,6 +81,19 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
     to.wait = [](void* user, int32_t index) {                                                                                 \
       const metac::train::Exchanger* own = static_cast<const metac::train::Exchanger*>(user);                                 \
       return own->wait(own->user, index);                                                                                     \
+    };                                                                                                                        \
+    return static_cast<int32_t>(name##_exchange(static_cast<name##_context*>(context), &to));                                 \
+  }                                                                                                                           \
+  }
+
+// The same on a GPU.
+#define METAC_TRAIN_EXCHANGE_ON_DEVICE(name)                                                                                  \
+  namespace name##_calls {                                                                                                    \
+  inline int32_t exchange(void* context, const metac::train::Exchanger* exchanger) {                                          \
+    name##_exchanger to = {const_cast<metac::train::Exchanger*>(exchanger), nullptr};                                         \
+    to.average = [](void* user, const name##_exchanged* values, int32_t count, void* stream) {                                \
+      const metac::train::Exchanger* own = static_cast<const metac::train::Exchanger*>(user);                                 \
+      return metac::train::average_exchanged(*own, values, count, stream);                                                    \
     };                                                                                                                        \
     return static_cast<int32_t>(name##_exchange(static_cast<name##_context*>(context), &to));                                 \
   }                                                                                                                           \

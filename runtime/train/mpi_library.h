@@ -12,7 +12,7 @@ namespace metac::train {
 
 // What the launcher says: Open MPI's mpirun tells it every process.
 struct Launch {
-  int rank = 0, size = 1, on_this_host = 1;
+  int rank = 0, size = 1, on_this_host = 1, rank_on_this_host = 0;
 };
 
 inline Launch launch_of_environment() {
@@ -24,6 +24,7 @@ inline Launch launch_of_environment() {
   launch.size = number("OMPI_COMM_WORLD_SIZE", 1);
   launch.rank = number("OMPI_COMM_WORLD_RANK", 0);
   launch.on_this_host = number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.size);
+  launch.rank_on_this_host = number("OMPI_COMM_WORLD_LOCAL_RANK", launch.rank);
   if (launch.size <= 1 && number("PMI_SIZE", 1) > 1) fail("this is one of ", number("PMI_SIZE", 1), " processes of a launcher that is not Open MPI's: start it with Open MPI's mpirun");
   if (launch.size < 1 || launch.rank < 0 || launch.rank >= launch.size) fail("the launcher says that this is process ", launch.rank, " of ", launch.size);
   return launch;

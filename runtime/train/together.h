@@ -1,5 +1,6 @@
 // What a run does with the other processes that train with it: gradients, results and decisions are those of all. Alone it does nothing.
 #pragma once
+#include "card_exchange.h"
 #include "interruption.h"
 #include "library_session.h"
 #include "processes.h"
@@ -26,7 +27,9 @@ class Together {
   Together(const TrainTables& tables, Processes* processes) : t_(tables), all_(processes) {
     exchanger_ = {this,
                   [](void* self, int32_t index, void* data, ScalarType dtype, int64_t bytes) { return static_cast<Together*>(self)->begin(index, data, dtype, bytes); },
-                  [](void* self, int32_t index) { return static_cast<Together*>(self)->all_->wait(index), 0; }};
+                  [](void* self, int32_t index) { return static_cast<Together*>(self)->all_->wait(index), 0; },
+                  [](void* self, const ExchangedValue* values, int32_t count, void* stream) { return static_cast<Together*>(self)->cards_->average(values, count, stream); }};
+    if (all_ != nullptr && tables.memory != nullptr) cards_ = std::make_unique<CardExchange>(*all_, tables.exchanges_sums);
   }
   Together(const Together&) = delete;
   Together& operator=(const Together&) = delete;
@@ -96,6 +99,7 @@ class Together {
 
   const TrainTables& t_;
   Processes* all_;
+  std::unique_ptr<CardExchange> cards_;  // where steps run on GPUs
   Exchanger exchanger_{};
   int signal_ = 0;
 };

@@ -237,6 +237,8 @@ inline int train_main(const TrainTables& tables, int count, char** values) {
     if (options.version) return std::printf("%s, program %s\n", tables.version, tables.program), 0;
     catch_signals();
     launch = launch_of_environment();
+    // Each process has a GPU of its own: of those of its machine the one with its number there.
+    if (launch.size > 1 && tables.memory != nullptr && !tables.memory->choose(launch.rank_on_this_host)) fail("process ", launch.rank_on_this_host, " of ", launch.on_this_host, " on this machine: ", tables.memory->reason());
     return TrainProgram(tables, options, launch).run();
   } catch (const Fault& fault) {
     const std::string who = launch.size > 1 ? text_of(" (process ", launch.rank, ")") : std::string();

@@ -36,11 +36,18 @@ struct Port {
   int32_t index;
 };
 
-// Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h). Not 0: the run fails.
+// Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h): by begin and wait, on a GPU by
+// average. Not 0: the run fails.
+struct ExchangedValue {
+  void* data;
+  ScalarType dtype;
+  int64_t bytes;
+};
 struct Exchanger {
   void* user;
   int32_t (*begin)(void* user, int32_t index, void* data, ScalarType dtype, int64_t bytes);
   int32_t (*wait)(void* user, int32_t index);
+  int32_t (*average)(void* user, const ExchangedValue* values, int32_t count, void* stream);
 };
 
 // The C interface of a generated library, through METAC_TRAIN_LIBRARY of library_calls.h. Status 0 is good.
@@ -191,6 +198,7 @@ struct StateMemory {
   // The first value with an element that is NaN or infinite, and the first such element; -1: none. False: it could not be looked for.
   bool (*find_non_finite)(const StateValue* values, int32_t count, int32_t* value, int64_t* element);
   const char* (*reason)();    // of the last failure
+  bool (*choose)(int32_t device);  // of this process from now on, before anything is taken. False: `reason`
 };
 
 // A step behind the first one of an update. Its loss is a metric; the last output that is one.

@@ -10,7 +10,7 @@
                         [](void* user, int32_t index) {
                           const @name@_exchanger& to = static_cast<@name@_context*>(user)->exchanger;
                           return to.wait(to.user, index) == 0;
-                        }};
+                        }, nullptr};
   for (Callable& callable : context->programs) callable.executor.exchange(exchanger->begin == nullptr ? nullptr : &context->exchanged);
   return @NAME@_OK;
 }

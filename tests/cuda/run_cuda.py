@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -31,6 +32,11 @@ from make_models import make_models
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "models/digits"
 PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
+
+
+# A machine with fewer CPUs than processes, a container whose user is root.
+LAUNCHED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def command(*argv, status=0, **more):
@@ -60,12 +66,13 @@ class Checks:
         (self.toolkit / "lib64").mkdir(exist_ok=True)
         for library in ("cudart_static", "cublasLt", "cudnn"):
             command("ar", "rcs", self.toolkit / f"lib64/lib{library}.a")
-        self.stand_in = {**os.environ, "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
+        # Compiled files are found again by ccache, in another folder too.
+        self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped = 0
 
     def _run_on_shim(self, *options, all_pass=False, **environment):
         """The numbers of passed, failed and skipped cases; what failed is an exception."""
-        status, said = command(self.shim, *options, status=None, env={**os.environ, **environment})
+        status, said = command(self.shim, *options, status=None, env={**os.environ, "METAC_SHIM_BUILDS": str(self.work / "builds"), **environment})
         counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", said, re.MULTILINE)
         expect(counts and status == 0 and int(counts[2]) == 0, "\n".join(said.splitlines()[-15:]))
         passed, skipped = int(counts[1]), int(counts[3])
@@ -101,6 +108,11 @@ class Checks:
     def transposes_are_tiled(self):
         for name, text in self._kernels_of(*(folder.name for folder in sorted(self.models.glob("transposed*")))).items():
             expect("through shared memory" in text and text.count("__global__") == 1, f"{name} is not tiled")
+
+    def alike_kernels_are_one(self):
+        for name, text in self._kernels_of("alike", "alike_float16").items():
+            expect(re.search("Members<[45], 3>", text) and text.count("__global__") <= 4, f"{name}: {text.count('__global__')} kernels")
+        return self._run_on_shim("--grad", "1", self.models / "alike", all_pass=True)
 
     def tensor_cores(self):
         """Narrow products are the tensor cores' where no library is asked, and float32's where it may be rounded."""
@@ -213,7 +225,7 @@ class Checks:
             command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", HERE / f"toolkit/driver/{name}.cpp", "-o", folder / "both" / library, "-ldl")
         notes = folder / "notes"
         environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "both"), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc"), "METAC_SHIM_CALLS": str(notes)}
-        names = ("softmax_100", "softmax_20000", "conv_3x3_stride_2_groups_4", "gemm_residual_relu", "attention", "nonzero_gather", "loop", "scatter_added", "packs_float16", "vector_product")
+        names = ("softmax_100", "softmax_20000", "conv_3x3_stride_2_groups_4", "gemm_residual_relu", "attention", "nonzero_gather", "loop", "scatter_added", "packs_float16", "vector_product", "alike")
 
         def run(name, target, *options, status=0, **more):
             inputs = sorted((self.models / name / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
@@ -367,7 +379,43 @@ with digits.Model() as m:
         expect("the next " in said and "infinite" in said, said)
         said, _ = train("cuda", "run nowhere", status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
-        return f"losses of 30 updates within {worst:.1e} of the CPU's, {len(graphs)} graphs"
+        together = self._training_together()
+        return f"losses of 30 updates within {worst:.1e} of the CPU's, {len(graphs)} graphs{together}"
+
+    def _training_together(self):
+        """Two processes with a GPU each, gradients averaged by a stand-in for NCCL within the recorded step: the curve of the CPU's two processes."""
+        if shutil.which("mpirun") is None:
+            return "; no mpirun, so no two processes"
+        folder = self.work / "nccl"
+        folder.mkdir()
+        command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", HERE / "toolkit/nccl/nccl.cpp", "-o", folder / "libnccl.so.2")
+
+        def train(target, out, *options, status=0, **environment):
+            argv = ["mpirun", "-np", 2, self.work / f"trained {target}/bin/digits_train", "--data", DIGITS, "--out", self.work / out, "--threads", 1, *options]
+            said = command(*argv, status=status, env={**self.stand_in, **LAUNCHED, "LD_LIBRARY_PATH": str(folder), "METAC_SHIM_DEVICES": "2", **environment})
+            log = self.work / out / "log.jsonl"
+            return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
+
+        _, expected = train("cpu", "two cpus", "--updates", 20)
+        for order in ("forward", "reverse", "5"):
+            notes = folder / f"calls {order}"
+            said, got = train("cuda", f"two cards {order}", "--updates", 20, METAC_SHIM_CALLS=str(notes), METAC_SHIM_ORDER=order)
+            worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
+            expect("2 processes" in said and len(got) == 4 and worst < 2e-4, f"another curve, by {worst}: {got}")
+            lines = notes.read_text().splitlines()
+            expect("device 1" in lines and any(line.startswith("nccl group of ") for line in lines), "no second GPU, or nothing was exchanged")
+            # Steps are recorded with what is exchanged in them: 4 runs step by step (2 processes, 2 buffers), 4 recordings.
+            expect(sum(line.startswith("nccl group") for line in lines) < 40 and sum(line.startswith("graph of") for line in lines) >= 30, "steps with exchanges were not recorded")
+            expect(order != "forward" or any(re.match(r"graph of \d+ works, [234] branches", line) for line in lines), "exchanges do not run beside steps")
+        states = [(self.work / f"two cards {order}/digits.safetensors").read_bytes() for order in ("forward", "reverse", "5")]
+        expect(states[0] == states[1] == states[2], "other bits in another order")
+        said, _ = train("cuda", "two on one", status=None, METAC_SHIM_DEVICES="1")
+        expect("more processes on this machine than GPUs" in said[1], said[1])
+        said, _ = train("cuda", "no nccl", status=None, LD_LIBRARY_PATH="")
+        expect("NCCL, which cannot be loaded" in said[1] or "NCCL: " in said[1], said[1])
+        said, _ = train("cuda", "nccl refuses", status=None, METAC_SHIM_NCCL="refuse")
+        expect("NCCL: meeting the other processes: invalid argument" in said[1], said[1])
+        return f"; two processes within {worst:.1e} of the CPU's two"
 
     def data_decides_sizes(self):
         for name in ("nonzero_gather", "loop", "attention"):
@@ -417,7 +465,18 @@ with digits.Model() as m:
             expect(report["kernels"] == report["networks"] == [] and report["machine"]["gpu"] is None, "something was measured where there is nothing")
 
     # ---- with nvcc ----
-    def with_nvcc(self):
+    def derivatives_by_nvcc(self):
+        """The kernels that the stand-in compiled in `derivatives`, up to the code of a GPU that is not machine code yet."""
+        nvcc = real_nvcc()
+        if not nvcc:
+            self.skipped += 1
+            return "skipped: nvcc is not installed"
+        batches = sorted((self.work / "derivatives").glob("batch_*.cu"))
+        for batch in batches:
+            command(nvcc, "-std=c++17", "-ptx", "--fmad=false", "--diag-suppress=177", "-arch=sm_80", f"-I{HERE.parents[1]}", f"-I{HERE.parents[1]}/runtime", batch, "-o", self.work / "batch.ptx")
+        return f"{len(batches)} batches"
+
+    def projects_by_nvcc(self):
         nvcc = real_nvcc()
         if not nvcc:
             self.skipped += 1
@@ -430,9 +489,6 @@ with digits.Model() as m:
         if shutil.which("nvidia-smi") is None:
             said = command(self.work / "digits_gpu/bin/digits_gpu_run", "--input", DIGITS / "digit_3.npy", status=1)
             expect("no CUDA device" in said, said)
-        # The derivatives' kernels, too: what the stand-in compiled.
-        for batch in sorted((self.work / "derivatives").glob("batch_*.cu")):
-            command(nvcc, "-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177", "-arch=sm_80", f"-I{HERE.parents[1]}", f"-I{HERE.parents[1]}/runtime", "-c", batch, "-o", self.work / "batch.o")
         command("cmake", "-G", "Ninja", "-S", self.work / "digits_gpu", "-B", self.work / "digits_cmake", f"-DCMAKE_CUDA_COMPILER={nvcc}", "-DCMAKE_CUDA_ARCHITECTURES=80", env=environment)
         command("cmake", "--build", self.work / "digits_cmake", env=environment)
         return f"{len(jobs)} projects compiled by {nvcc}; nothing ran on a GPU"
@@ -453,17 +509,19 @@ def main():
     names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and re.search(arguments.only, n)]
 
     def attempt(name):
+        begin = time.monotonic()
         try:
-            return name, True, getattr(checks, name)()
+            said, good = getattr(checks, name)(), True
         except Exception as error:  # a check that cannot run has failed
-            return name, False, error
+            said, good = error, False
+        return name, good, said, time.monotonic() - begin
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        # with_nvcc takes what derivatives left.
-        for name, good, said in itertools.chain(pool.map(attempt, [n for n in names if n != "with_nvcc"]), map(attempt, [n for n in names if n == "with_nvcc"])):
+        # It takes what derivatives left.
+        for name, good, said, seconds in itertools.chain(pool.map(attempt, [n for n in names if n != "derivatives_by_nvcc"]), map(attempt, [n for n in names if n == "derivatives_by_nvcc"])):
             skip = good and str(said).startswith("skipped")
             passed, failed = passed + (good and not skip), failed + (not good)
-            print(f"{'ok   ' if good else 'FAIL '} {name.replace('_', ' ')}{': ' + str(said) if said else ''}", flush=True)
+            print(f"{'ok   ' if good else 'FAIL '} {name.replace('_', ' ')}{': ' + str(said) if said else ''} ({seconds:.0f} s)", flush=True)
     if not arguments.keep:
         shutil.rmtree(work, ignore_errors=True)
     print(f"{passed} passed, {failed} failed, {checks.skipped} skipped")

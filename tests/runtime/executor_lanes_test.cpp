@@ -18,14 +18,18 @@ struct Placed {
 };
 
 // Follows the waits as streams and events would: what a lane has done or waited for is done.
-std::vector<Placed> place_all(const std::vector<std::vector<Span>>& works) {
+// exchanged: every so-manieth is what processes exchange.
+std::vector<Placed> place_all(const std::vector<std::vector<Span>>& works, size_t exchanged = SIZE_MAX) {
   LanePlan plan;
   EXPECT_TRUE(plan.start());
   std::vector<Placed> placed;
-  std::vector<std::vector<int>> seen(LanePlan::most_lanes, std::vector<int>(LanePlan::most_lanes, 0));
-  for (const std::vector<Span>& spans : works) {
-    bool waits[LanePlan::most_lanes];
-    const int32_t lane = plan.place(spans.data(), static_cast<int32_t>(spans.size()), waits);
+  std::vector<std::vector<int>> seen(LanePlan::all_lanes, std::vector<int>(LanePlan::all_lanes, 0));
+  for (size_t k = 0; k < works.size(); ++k) {
+    const std::vector<Span>& spans = works[k];
+    const int32_t forced = k % exchanged == exchanged - 1 ? LanePlan::exchange_lane : -1;
+    bool waits[LanePlan::all_lanes];
+    const int32_t lane = plan.place(spans.data(), static_cast<int32_t>(spans.size()), waits, forced);
+    EXPECT_EQ(lane == LanePlan::exchange_lane, forced >= 0);
     std::vector<int>& mine = seen[static_cast<size_t>(lane)];
     for (size_t b = 0; b < seen.size(); ++b) {
       if (!waits[b] || static_cast<int32_t>(b) == lane) continue;
@@ -46,7 +50,7 @@ bool meet(const std::vector<Span>& a, const std::vector<Span>& b) {
 
 void expect_ordered(const std::vector<Placed>& placed) {
   std::vector<int> number(placed.size());
-  std::vector<int> done(LanePlan::most_lanes, 0);
+  std::vector<int> done(LanePlan::all_lanes, 0);
   for (size_t k = 0; k < placed.size(); ++k) number[k] = done[static_cast<size_t>(placed[k].lane)]++;
   for (size_t k = 0; k < placed.size(); ++k)
     for (size_t i = 0; i < k; ++i)
@@ -82,6 +86,7 @@ TEST(Lanes, WhatMeetsInMemoryStaysInOrder) {
           spans.push_back({begin, begin + 1 + random() % 12, random() % 3 == 0});
         }
       expect_ordered(place_all(works));
+      expect_ordered(place_all(works, 7));
     }
   }
 }

@@ -5,7 +5,7 @@
 //   races and forgotten barriers   METAC_SHIM_ORDER = forward, reverse or a number (a shuffle): the order of threads and
 //                                  blocks. The bits of a result must not depend on it.
 //   barriers not reached by all    the program ends with a message
-//   unset memory                   device memory and, at the start of a block, shared memory are full of 0xff (NaN)
+//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full of 0xff (NaN)
 //   out of bounds                  behind every allocation lies a page that cannot be touched
 //   host code on device memory     it can be touched only while a kernel or a copy runs
 //   results read too early         streams are queues: their work is done when something waits for it (streams.h)
@@ -26,6 +26,7 @@
 #define __host__
 #define __device__
 #define __global__
+#define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(n)
 #define __shared__ static __attribute__((section("shim_shared")))

@@ -1,6 +1,6 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
-// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CALLS=FILE: a line for each start of a
+// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_DEVICES=N: so many cards, of which each is as the others. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CALLS=FILE: a line for each start of a
 // graph, each call of a library, and the call that fails.
 #pragma once
 #include <sys/mman.h>
@@ -65,6 +65,7 @@ struct shim_stream {
   shim_graph* captured = nullptr;   // what is put onto it goes there meanwhile,
   std::set<size_t> after;           // behind these
   bool origin = false;              // the capture began here
+  void (*touch)(bool) = nullptr;    // begins and ends a work's access to device memory: for libraries, which have globals of their own
 };
 typedef shim_stream* cudaStream_t;
 typedef shim_event* cudaEvent_t;
@@ -128,6 +129,11 @@ struct Access {  // while it lives, device memory can be touched
     if (--access_depth() == 0) protect(PROT_NONE);
   }
 };
+inline void touch(bool begin) {
+  static Access* access = nullptr;
+  if (begin) access = new Access;
+  else delete access;
+}
 inline bool within(const std::vector<Allocation>& all, const void* p) {
   for (const Allocation& a : all)
     if (p >= a.data && p < a.data + a.bytes) return true;
@@ -204,14 +210,26 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = shim::devices();
   return *count > 0 ? cudaSuccess : cudaErrorInsufficientDriver;
 }
+namespace shim {
+inline int& current_device() {
+  static thread_local int device = 0;
+  return device;
+}
+}  // namespace shim
 inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = shim::current_device();
   return cudaSuccess;
 }
-inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
+inline cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= shim::devices()) return cudaErrorInvalidValue;
+  if (device != shim::current_device()) shim::note_call("device " + std::to_string(device));
+  shim::current_device() = device;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   shim::streams().push_back(*stream = new shim_stream);
+  (*stream)->touch = &shim::touch;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -291,7 +309,7 @@ inline cudaError_t cudaMalloc(void** result, size_t bytes) {
   const size_t pages = (bytes + shim::page - 1) / shim::page;
   char* map = static_cast<char*>(mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
-  if (bytes <= size_t{64} << 20) std::memset(map, 0xff, pages * shim::page);
+  if (bytes <= size_t{8} << 20) std::memset(map, 0xff, pages * shim::page);
   mprotect(map, (pages + 1) * shim::page, PROT_NONE);
   shim::Allocation a{map, map + pages * shim::page - (bytes + 63) / 64 * 64, pages, bytes};
   shim::allocations().push_back(a);
