@@ -123,6 +123,7 @@ class LibraryCompiler {
     report_.exchanges = first.exchanges.size();
     report_.live_set_bytes = first.live_set_bytes;
     report_.run_bytes = run_bytes(first);
+    for (const KernelSource& kernel : first.kernels) report_.work.push_back({kernel.name, kernel.flops, kernel.bytes});
     report_.recomputed_values = made_[0]->model.recomputed_values;
     report_.recomputed_seconds = made_[0]->model.recomputed_seconds;
     for (std::string_view piece : project.weights) report_.weight_bytes += static_cast<int64_t>(piece.size());

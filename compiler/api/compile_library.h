@@ -38,6 +38,12 @@ struct LibraryOptions {
   std::function<void(const std::string& folder, const std::vector<RawParameter>& parameters)> finish;
 };
 
+// What one launch of a kernel has to do (compiler/kernel/work.h); 0 where a dim is open.
+struct KernelReport {
+  std::string name;
+  double operations = 0, bytes = 0;
+};
+
 // Of the program for the best of the CPUs, but the weights and seconds, which are those of all.
 struct LibraryReport {
   std::string name;
@@ -47,6 +53,7 @@ struct LibraryReport {
   bool draws = false;  // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   int64_t run_bytes = 0;                       // arena, weights, inputs and outputs of the first program
+  std::vector<KernelReport> work;              // of the kernels of the first program
   int64_t recomputed_values = 0;               // under a memory budget: made a second time
   double recomputed_seconds = 0;               // what that costs by the model
   std::vector<std::string> cuda_flags;         // for a GPU: the architectures, as nvcc is told

@@ -70,7 +70,6 @@ class TrainingCompiler {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
     report_.step = compile_part(training_.step, "step");
-    if (report_.step.exchanges > 0) files_.exchanging.push_back("step");
     files_.step_bytes = report_.step.run_bytes;
     files_.memory_budget = options_.compile.memory_budget;
     files_.recomputed = report_.step.recomputed_values;
@@ -78,7 +77,6 @@ class TrainingCompiler {
       report_.further.push_back(compile_part(training_.further[k].model, further_name(k)));
       files_.step_bytes = std::max(files_.step_bytes, report_.further.back().run_bytes);
       files_.recomputed += report_.further.back().recomputed_values;
-      if (report_.further.back().exchanges > 0) files_.exchanging.push_back(further_name(k));
     }
     if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate");
     const double begin = seconds();
@@ -106,7 +104,9 @@ class TrainingCompiler {
     options.gradient.reset();
     options.recorded["part"] = part;
     model.path = recipe_.path + " (" + part + ")";
-    return compile_library(model, folder_ + "/" + part, options);
+    LibraryReport report = compile_library(model, folder_ + "/" + part, options);
+    files_.parts[part] = {report.exchanges > 0, report.work};
+    return report;
   }
 
   void write_values(const std::vector<RawParameter>& parameters) {

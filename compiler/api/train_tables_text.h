@@ -1,11 +1,20 @@
 // train_tables.cpp of a training program: what runtime/train/train_tables.h declares, as C++ text.
 #pragma once
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/api/compile_library.h"
 #include "compiler/train/training_model.h"
 
 namespace metac {
+
+// What a compiled library of the program says of itself.
+struct TrainingPart {
+  bool exchanges = false;                          // it exchanges gradients
+  std::vector<KernelReport> work;                  // of its kernels
+};
 
 // Where things went that the tables speak of.
 struct TrainingFiles {
@@ -21,7 +30,7 @@ struct TrainingFiles {
   int64_t initial_bytes = 0;
   uint32_t initial_crc = 0;
   bool has_template = true;
-  std::vector<std::string> exchanging;     // libraries that exchange gradients: "step", "step2"
+  std::map<std::string, TrainingPart> parts;   // "step", "step2", ..., "evaluate"
   bool on_gpu = false;                     // states live where train_states.cu says
   int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;   // as in train::Settings
 };

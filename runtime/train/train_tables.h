@@ -50,6 +50,12 @@ struct Exchanger {
   int32_t (*average)(void* user, const ExchangedValue* values, int32_t count, void* stream);
 };
 
+// What one launch of a kernel has to do at least, as the compiler counts it.
+struct KernelWork {
+  const char* name;
+  double operations, bytes;  // of float32 and others; read and written, every value once
+};
+
 // The C interface of a generated library, through METAC_TRAIN_LIBRARY of library_calls.h. Status 0 is good.
 struct Library {
   const char* name;
@@ -67,6 +73,8 @@ struct Library {
   int32_t input_count;
   const Port* outputs;
   int32_t output_count;
+  const KernelWork* work = nullptr;  // for profiles, a row a kernel
+  int32_t work_count = 0;
   int32_t (*exchange)(void* context, const Exchanger* exchanger) = nullptr;  // from the next run on; null: the step has no gradients to exchange
 };
 

@@ -5,6 +5,7 @@
 #include "evaluate.h"
 #include "interruption.h"
 #include "options.h"
+#include "profile.h"
 #include "progress.h"
 #include "run_folder.h"
 #include "schedule.h"
@@ -46,19 +47,12 @@ class Trainer {
 
   // With --profile: kernels of a step by their time, on stdout.
   void print_profile() const {
-    std::vector<LibrarySession::KernelTime> rows;
+    std::vector<ProfiledKernel> rows;
     for (const Stage& stage : stages_)
-      for (LibrarySession::KernelTime row : stage.session->kernel_times()) {
-        if (stages_.size() > 1) row.name = std::string(stage.library->name) + " " + row.name;
-        rows.push_back(std::move(row));
-      }
-    std::stable_sort(rows.begin(), rows.end(), [](const LibrarySession::KernelTime& a, const LibrarySession::KernelTime& b) { return a.nanoseconds > b.nanoseconds; });
-    double total = 1;
-    for (const auto& row : rows) total += static_cast<double>(row.nanoseconds);
-    std::printf("%s\n%10s %6s %9s  kernel of a step\n", memory_text(t_.settings).c_str(), "ms/step", "share", "runs");
-    for (const auto& row : rows)
-      std::printf("%10.3f %5.1f%% %9lld  %s\n", static_cast<double>(row.nanoseconds) * 1e-6 / static_cast<double>(std::max<int64_t>(1, calls_)), 100.0 * static_cast<double>(row.nanoseconds) / total,
-                  static_cast<long long>(row.runs), row.name.c_str());
+      for (const LibrarySession::KernelTime& time : stage.session->kernel_times()) rows.push_back(profiled_kernel(*stage.library, time, stages_.size() > 1));
+    std::optional<MachinePeak> peak;
+    if (!t_.memory) peak = measure_machine_peak(o_.threads);
+    std::printf("%s\n%s", memory_text(t_.settings).c_str(), profile_text(std::move(rows), calls_, peak).c_str());
   }
 
   // False: interrupted; a checkpoint was written.

@@ -8,7 +8,14 @@
 
 namespace {
 
-TEST(DeviceScalar, IntegerDivisionNeverTraps) {
+class DeviceScalar : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  }
+};
+
+TEST_F(DeviceScalar, IntegerDivisionNeverTraps) {
   EXPECT_EQ(m::div(7, 0), 0);
   EXPECT_EQ(m::div(INT_MIN, -1), INT_MIN);
   EXPECT_EQ(m::trunc_mod(7, 0), 0);
@@ -17,7 +24,7 @@ TEST(DeviceScalar, IntegerDivisionNeverTraps) {
   EXPECT_EQ(m::div(static_cast<uint8_t>(200), static_cast<uint8_t>(0)), 0);
 }
 
-TEST(DeviceScalar, FloorDivisionAndModulo) {
+TEST_F(DeviceScalar, FloorDivisionAndModulo) {
   for (int a = -9; a <= 9; ++a) {
     for (int b = -4; b <= 4; ++b) {
       if (b == 0) continue;
@@ -30,7 +37,7 @@ TEST(DeviceScalar, FloorDivisionAndModulo) {
   EXPECT_TRUE(std::signbit(m::floor_mod(4.0f, -2.0f)));
 }
 
-TEST(DeviceScalar, ArithmeticWraps) {
+TEST_F(DeviceScalar, ArithmeticWraps) {
   EXPECT_EQ(m::add(INT_MAX, 1), INT_MIN);
   EXPECT_EQ(m::mul(static_cast<uint16_t>(65535), static_cast<uint16_t>(65535)), 1);
   EXPECT_EQ(m::neg(INT64_MIN), INT64_MIN);
@@ -40,14 +47,14 @@ TEST(DeviceScalar, ArithmeticWraps) {
   EXPECT_EQ(m::pow(-1, -3), -1);
 }
 
-TEST(DeviceScalar, ShiftsBeyondTheWidthGiveZero) {
+TEST_F(DeviceScalar, ShiftsBeyondTheWidthGiveZero) {
   EXPECT_EQ(m::shift_left(1u, 32u), 0u);
   EXPECT_EQ(m::shift_right(static_cast<uint8_t>(200), static_cast<uint8_t>(8)), 0);
   EXPECT_EQ(m::shift_left(static_cast<uint8_t>(255), static_cast<uint8_t>(4)), 240);
   EXPECT_EQ(m::shift_right(uint64_t{1} << 63, uint64_t{63}), 1u);
 }
 
-TEST(DeviceScalar, CastsOfWhatDoesNotFit) {
+TEST_F(DeviceScalar, CastsOfWhatDoesNotFit) {
   EXPECT_EQ(m::cast_to<int32_t>(3e9f), INT_MIN);
   EXPECT_EQ(m::cast_to<int32_t>(NAN), INT_MIN);
   EXPECT_EQ(m::cast_to<int32_t>(-2147483648.9), INT_MIN);
@@ -62,14 +69,14 @@ TEST(DeviceScalar, CastsOfWhatDoesNotFit) {
   EXPECT_FALSE(m::cast_to<bool>(-0.0f));
 }
 
-TEST(DeviceScalar, MinimumAndMaximumPassNaN) {
+TEST_F(DeviceScalar, MinimumAndMaximumPassNaN) {
   EXPECT_TRUE(std::isnan(m::max(NAN, 1.0f)));
   EXPECT_TRUE(std::isnan(m::max(1.0f, NAN)));
   EXPECT_TRUE(std::isnan(m::min(static_cast<double>(NAN), 1.0)));
   EXPECT_EQ(m::max(-1.0f, 2.0f), 2.0f);
 }
 
-TEST(DeviceScalar, HalfToFloatAndBackIsExact) {
+TEST_F(DeviceScalar, HalfToFloatAndBackIsExact) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     m::float16 h;
     h.bits = static_cast<uint16_t>(bits);
@@ -85,7 +92,7 @@ TEST(DeviceScalar, HalfToFloatAndBackIsExact) {
   }
 }
 
-TEST(DeviceScalar, HalfRoundsToNearestEven) {
+TEST_F(DeviceScalar, HalfRoundsToNearestEven) {
   EXPECT_EQ(m::float16(2049.0f).bits, m::float16(2048.0f).bits);
   EXPECT_EQ(m::float16(2051.0f).bits, m::float16(2052.0f).bits);
   EXPECT_EQ(m::float16(65519.0f).bits, 0x7bff);
@@ -97,7 +104,7 @@ TEST(DeviceScalar, HalfRoundsToNearestEven) {
   EXPECT_EQ(m::cast_to<m::float16>(1 + 0x1p-11 + 0x1p-40).bits, 0x3c01);
 }
 
-TEST(DeviceScalar, HalfComputesInFloat) {
+TEST_F(DeviceScalar, HalfComputesInFloat) {
   const m::float16 a(1.5f), b(2.25f);
   EXPECT_EQ(static_cast<float>(m::add(a, b)), 3.75f);
   EXPECT_EQ(static_cast<float>(m::exp(m::float16(0.0f))), 1.0f);

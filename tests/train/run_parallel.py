@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 from checks import command, expect, run_checks  # noqa: E402
 
 DIGITS = ROOT / "models/digits"
-CHECKS = ("several_equal_one", "twice_the_same_bits", "others_are_refused", "killed_processes_end_all", "a_silent_process_is_named", "a_signal_to_one_stops_all", "networks_in_several_steps", "outside_of_mpirun")
+CHECKS = ("several_equal_one", "twice_the_same_bits", "others_are_refused", "killed_processes_end_all", "a_silent_process_is_named", "a_signal_to_one_stops_all", "ctrl_c_at_the_launcher", "networks_in_several_steps", "outside_of_mpirun")
 # A machine with fewer CPUs than processes, a container whose user is root.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -60,8 +60,8 @@ class Checks:
             command(self.metac, "compile", DIGITS / "untrained.onnx", "--train", self.work / f"recipe{batch}.json", "-o", self.work / f"out{batch}", "--name", "digits")
         self.train = self.work / "out16/bin/digits_train"
 
-    def start(self, count, *values, program=None):
-        return subprocess.Popen(["mpirun", "-np", str(count), program or self.train, *map(str, values)], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def start(self, count, *values, program=None, launcher=()):
+        return subprocess.Popen(["mpirun", *launcher, "-np", str(count), program or self.train, *map(str, values)], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, count, run, *values, status=0, program=None):
         process = self.start(count, "--data", DIGITS, "--out", self.work / run, "--threads", 1, *values, program=program)
@@ -162,6 +162,21 @@ class Checks:
         process.communicate(timeout=LIMIT)
         self.run(2, "stopped", "--resume")
         expect((self.work / "stopped/digits.safetensors").read_bytes() == (self.work / "first/digits.safetensors").read_bytes(), "other bits after a resume")
+
+    def ctrl_c_at_the_launcher(self):
+        """mpirun passes it on as SIGTERM, and kills what is left after so many seconds (1 unless it is told)."""
+        run = self.work / "interrupted"
+        process = self.start(2, "--data", DIGITS, "--out", run, "--threads", 1, "--epochs", 100000, launcher=("--mca", "odls_base_sigkill_timeout", "60"))
+        ranks = self.ranks(process, 2)
+        while process.poll() is None and not (run / "checkpoints").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        pressed = time.time()
+        said = process.communicate(timeout=LIMIT)[0]
+        expect(len(ranks) == 2 and all(ended(pid, pressed + LIMIT) for pid in ranks.values()), "a process is left")
+        logged = max(losses(run))
+        again = self.run(2, "interrupted", "--resume", "--updates", logged + 2)
+        expect(f"after update {logged}\n" in again, f"the checkpoint is not that of the last update, {logged}: {said}{again}")
 
     def networks_in_several_steps(self):
         """WGAN-GP, whose critic's loss has a derivative in it: by two processes, twice."""

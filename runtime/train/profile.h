@@ -1,0 +1,51 @@
+// The table of --profile: each kernel of a step with its time, what it computed and moved in it, and how much of what the machine can do that is.
+#pragma once
+#include <optional>
+
+#include "library_session.h"
+#include "machine_peak.h"
+
+namespace metac::train {
+
+struct ProfiledKernel {
+  std::string name;
+  int64_t runs, nanoseconds;
+  double operations, bytes;  // of all runs; 0: not known
+};
+
+inline ProfiledKernel profiled_kernel(const Library& library, const LibrarySession::KernelTime& time, bool with_library) {
+  ProfiledKernel row{with_library ? text_of(library.name, " ", time.name) : time.name, time.runs, time.nanoseconds, 0, 0};
+  for (int32_t k = 0; k < library.work_count; ++k)
+    if (time.name == library.work[k].name) {
+      row.operations = library.work[k].operations * static_cast<double>(time.runs);
+      row.bytes = library.work[k].bytes * static_cast<double>(time.runs);
+    }
+  return row;
+}
+
+// "of bound": the time that its operations or its bytes take at the least, whichever is longer, as a part of the time it took. Over 100 %: what it
+// reads was in a cache. Without a peak (kernels of a GPU) that column is empty.
+inline std::string profile_text(std::vector<ProfiledKernel> rows, int64_t steps, const std::optional<MachinePeak>& peak) {
+  std::stable_sort(rows.begin(), rows.end(), [](const ProfiledKernel& a, const ProfiledKernel& b) { return a.nanoseconds > b.nanoseconds; });
+  double total = 1;
+  for (const ProfiledKernel& row : rows) total += static_cast<double>(row.nanoseconds);
+  char line[256];
+  std::string text;
+  if (peak) {
+    std::snprintf(line, sizeof line, "machine: %.1f GFLOP/s of float32 multiply-adds, %.1f GB/s read from memory\n", peak->operations * 1e-9, peak->bytes * 1e-9);
+    text += line;
+  }
+  std::snprintf(line, sizeof line, "%10s %6s %9s %9s %8s %8s  kernel of a step\n", "ms/step", "share", "runs", "GFLOP/s", "GB/s", peak ? "of bound" : "");
+  text += line;
+  for (const ProfiledKernel& row : rows) {
+    const double seconds = 1e-9 * static_cast<double>(std::max<int64_t>(1, row.nanoseconds));
+    char share[16] = "";
+    if (peak) std::snprintf(share, sizeof share, "%.0f%%", 100 * std::max(row.operations / peak->operations, row.bytes / peak->bytes) / seconds);
+    std::snprintf(line, sizeof line, "%10.3f %5.1f%% %9lld %9.1f %8.1f %8s  ", 1e3 * seconds / static_cast<double>(std::max<int64_t>(1, steps)), 100.0 * static_cast<double>(row.nanoseconds) / total,
+                  static_cast<long long>(row.runs), row.operations / seconds * 1e-9, row.bytes / seconds * 1e-9, share);
+    text += line + row.name + "\n";
+  }
+  return text;
+}
+
+}  // namespace metac::train
