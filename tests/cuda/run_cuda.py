@@ -396,19 +396,19 @@ with digits.Model() as m:
             log = self.work / out / "log.jsonl"
             return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
 
-        _, expected = train("cpu", "two cpus", "--updates", 20)
-        for order in ("forward", "reverse", "5"):
+        _, expected = train("cpu", "two cpus", "--updates", 10)
+        for order in ("forward", "5"):
             notes = folder / f"calls {order}"
-            said, got = train("cuda", f"two cards {order}", "--updates", 20, METAC_SHIM_CALLS=str(notes), METAC_SHIM_ORDER=order)
+            said, got = train("cuda", f"two cards {order}", "--updates", 10, METAC_SHIM_CALLS=str(notes), METAC_SHIM_ORDER=order)
             worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
-            expect("2 processes" in said and len(got) == 4 and worst < 2e-4, f"another curve, by {worst}: {got}")
+            expect("2 processes" in said and len(got) == 2 and worst < 2e-4, f"another curve, by {worst}: {got}")
             lines = notes.read_text().splitlines()
             expect("device 1" in lines and any(line.startswith("nccl group of ") for line in lines), "no second GPU, or nothing was exchanged")
             # Steps are recorded with what is exchanged in them: 4 runs step by step (2 processes, 2 buffers), 4 recordings.
-            expect(sum(line.startswith("nccl group") for line in lines) < 40 and sum(line.startswith("graph of") for line in lines) >= 30, "steps with exchanges were not recorded")
+            expect(sum(line.startswith("nccl group") for line in lines) == 8 and sum(line.startswith("graph of") for line in lines) >= 12, "steps with exchanges were not recorded")
             expect(order != "forward" or any(re.match(r"graph of \d+ works, [234] branches", line) for line in lines), "exchanges do not run beside steps")
-        states = [(self.work / f"two cards {order}/digits.safetensors").read_bytes() for order in ("forward", "reverse", "5")]
-        expect(states[0] == states[1] == states[2], "other bits in another order")
+        states = [(self.work / f"two cards {order}/digits.safetensors").read_bytes() for order in ("forward", "5")]
+        expect(states[0] == states[1], "other bits in another order")
         said, _ = train("cuda", "two on one", status=None, METAC_SHIM_DEVICES="1")
         expect("more processes on this machine than GPUs" in said[1], said[1])
         said, _ = train("cuda", "no nccl", status=None, LD_LIBRARY_PATH="")
