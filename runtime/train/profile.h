@@ -24,7 +24,7 @@ inline ProfiledKernel profiled_kernel(const Library& library, const LibrarySessi
 }
 
 // "of bound": the time that its operations or its bytes take at the least, whichever is longer, as a part of the time it took. Over 100 %: what it
-// reads was in a cache. Without a peak (kernels of a GPU) that column is empty.
+// reads was in a cache, or its algorithm needs fewer operations (minimal filtering). Without a peak (kernels of a GPU) that column is empty.
 inline std::string profile_text(std::vector<ProfiledKernel> rows, int64_t steps, const std::optional<MachinePeak>& peak) {
   std::stable_sort(rows.begin(), rows.end(), [](const ProfiledKernel& a, const ProfiledKernel& b) { return a.nanoseconds > b.nanoseconds; });
   double total = 1;
