@@ -164,9 +164,9 @@ class Checks:
         expect((self.work / "stopped/digits.safetensors").read_bytes() == (self.work / "first/digits.safetensors").read_bytes(), "other bits after a resume")
 
     def ctrl_c_at_the_launcher(self):
-        """mpirun passes it on as SIGTERM, and kills what is left after so many seconds (1 unless it is told)."""
+        """mpirun passes it on as SIGTERM, which writes the checkpoint, and kills what waits for its consent to end after so many seconds (1 unless it is told)."""
         run = self.work / "interrupted"
-        process = self.start(2, "--data", DIGITS, "--out", run, "--threads", 1, "--epochs", 100000, launcher=("--mca", "odls_base_sigkill_timeout", "60"))
+        process = self.start(2, "--data", DIGITS, "--out", run, "--threads", 1, "--epochs", 100000, launcher=("--mca", "odls_base_sigkill_timeout", "5"))
         ranks = self.ranks(process, 2)
         while process.poll() is None and not (run / "checkpoints").exists():
             time.sleep(0.01)
