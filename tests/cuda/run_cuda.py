@@ -354,7 +354,7 @@ with digits.Model() as m:
 
     def training(self):
         """A training program whose steps run on the GPU: the CPU's curve, one recorded graph a step, states that survive a resume, NaN found on the device."""
-        recipe, model = DIGITS / "recipe.json", DIGITS / "untrained.onnx"
+        recipe, model, updates = DIGITS / "recipe.json", DIGITS / "untrained.onnx", 15
         for target in ("cpu", "cuda"):
             command(self.metac, "compile", model, "--train", recipe, "-o", self.work / f"trained {target}", "--name", "digits", "--target", target, env=self.stand_in)
         notes = self.work / "training calls"
@@ -365,14 +365,14 @@ with digits.Model() as m:
             log = self.work / out / "log.jsonl"
             return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
 
-        _, expected = train("cpu", "run cpu", "--updates", 30)
-        _, got = train("cuda", "run cuda", "--updates", 30, METAC_SHIM_CALLS=str(notes))
+        _, expected = train("cpu", "run cpu", "--updates", updates)
+        _, got = train("cuda", "run cuda", "--updates", updates, METAC_SHIM_CALLS=str(notes))
         worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
-        expect(len(got) == 6 and worst < 2e-4 and all(a["accuracy"] == b["accuracy"] for a, b in zip(expected, got)), f"another curve, by {worst}: {got}")
+        expect(len(got) == updates // 5 and worst < 2e-4 and all(a["accuracy"] == b["accuracy"] for a, b in zip(expected, got)), f"another curve, by {worst}: {got}")
         graphs = [line for line in notes.read_text().splitlines() if line.startswith("graph of")]
-        expect(len(graphs) >= 26, f"{len(graphs)} steps of 30 were one graph")
-        train("cuda", "run resumed", "--updates", 13)
-        train("cuda", "run resumed", "--updates", 30, "--resume")
+        expect(len(graphs) >= updates - 4, f"{len(graphs)} steps of {updates} were one graph")
+        train("cuda", "run resumed", "--updates", 7)
+        train("cuda", "run resumed", "--updates", updates, "--resume")
         states = [(self.work / out / "digits.safetensors").read_bytes() for out in ("run cuda", "run resumed")]
         expect(states[0] == states[1], "other bits after a resume")
         said, _ = train("cuda", "run wild", "--rate", "1e9", status=1)
@@ -380,7 +380,7 @@ with digits.Model() as m:
         said, _ = train("cuda", "run nowhere", status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
         together = self._training_together()
-        return f"losses of 30 updates within {worst:.1e} of the CPU's, {len(graphs)} graphs{together}"
+        return f"losses of {updates} updates within {worst:.1e} of the CPU's, {len(graphs)} graphs{together}"
 
     def _training_together(self):
         """Two processes with a GPU each, gradients averaged by a stand-in for NCCL within the recorded step: the curve of the CPU's two processes."""
