@@ -55,13 +55,15 @@ int run(int argc, char** argv) {
   return status;
 }
 
-// Registries are filled before main, where nobody catches: without memory metac says so there too.
+// Registries, LLVM's among them, are filled before main, where nobody catches: without memory metac says so there too.
 [[noreturn]] void end_without_memory() {
   constexpr char said[] = "metac: out of memory\n";
   if (write(STDERR_FILENO, said, sizeof said - 1) < 0) _exit(exit_fault);
   _exit(exit_fault);
 }
-__attribute__((constructor(101))) void before_registries() { std::set_new_handler(end_without_memory); }
+void before_registries() { std::set_new_handler(end_without_memory); }
+// Runs before the constructors of shared libraries.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = before_registries;
 
 // The depth that a model may have must not hang on `ulimit -s`: 16 MiB for this thread (where the hard limit allows it) and
 // for all to come.

@@ -124,12 +124,17 @@ class Faults:
     # ---- the cache ----
     def cache_entry_changed(self):
         self._answer()
-        for entry in (self.folder / "cache").glob("*.obj"):
+        entries = list((self.folder / "cache").glob("*.obj"))
+        for entry in entries:
             good = entry.read_bytes()
+            is_tree = b"CPCH" in good[:4096]  # of the device headers, which only a compilation reads
             for bad in (b"", good[:100], good[:-1], good + b"x", good[:5000] + b"\0" + good[5001:]):
                 if bad == good:
                     continue
                 entry.write_bytes(bad)
+                for other in entries if is_tree else ():
+                    if other != entry:
+                        other.unlink(missing_ok=True)
                 self._answer(says="damaged and is compiled again")
                 expect(entry.read_bytes() == good, "the entry was not made again")
 
