@@ -1,4 +1,5 @@
 // metac: reads the command line and hands over to one command.
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -88,6 +89,7 @@ void ensure_stack() {
 int main(int argc, char** argv) {
   using namespace metac;
   std::set_new_handler(nullptr);
+  mallopt(M_MXFAST, 0);  // a graph is millions of small blocks: glibc's fast bins would be merged and filled again at every large one
   ensure_stack();
   try {
     watch_for_interrupts();

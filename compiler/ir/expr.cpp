@@ -4,9 +4,9 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/ir/node_table.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/support/diagnostic.h"
 
@@ -177,34 +177,34 @@ Expr raw_cast(Expr value, DType dtype) {
 }
 
 // ---- walks ----
-static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, std::unordered_map<const ExprNode*, Expr>& done) {
-  if (auto found = done.find(e.node()); found != done.end()) return found->second;
+static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, NodeTable<Expr>& done) {
+  if (const Expr* found = done.find(e.node())) return *found;
   Expr result = f(e);
   if (!result) {
-    bool changed = false;
-    std::vector<Expr> args;
-    args.reserve(e->args.size());
-    for (Expr a : e->args) {
-      args.push_back(rewrite_with(a, f, done));
-      changed |= args.back() != a;
+    std::vector<Expr> args;  // made at the first argument that changes
+    for (size_t i = 0; i < e->args.size(); ++i) {
+      Expr arg = rewrite_with(e->args[i], f, done);
+      if (args.empty() && arg != e->args[i]) args = e->args;
+      if (!args.empty()) args[i] = arg;
     }
-    if (!changed) result = e;
+    if (args.empty()) result = e;
     else if (e->kind == ExprKind::call) result = call(e->fn, std::move(args));
     else if (e->kind == ExprKind::cast) result = cast(args[0], e->dtype);
     else result = load(e->id, e->dtype, std::move(args));
   }
-  done.emplace(e.node(), result);
+  done.insert(e.node(), result);
   return result;
 }
 
 Expr rewrite(Expr e, const std::function<Expr(Expr)>& f) {
-  std::unordered_map<const ExprNode*, Expr> done;
+  NodeTable<Expr> done;
   return rewrite_with(e, f, done);
 }
 
 std::vector<Expr> rewrite(const std::vector<Expr>& es, const std::function<Expr(Expr)>& f) {
-  std::unordered_map<const ExprNode*, Expr> done;
+  NodeTable<Expr> done;
   std::vector<Expr> out;
+  out.reserve(es.size());
   for (Expr e : es) out.push_back(rewrite_with(e, f, done));
   return out;
 }
@@ -216,21 +216,27 @@ Expr substitute_axes(Expr e, const std::vector<Expr>& values) {
   });
 }
 
-static void visit_with(Expr e, const std::function<void(Expr)>& f, std::unordered_set<const ExprNode*>& seen) {
-  if (!seen.insert(e.node()).second) return;
+static void visit_with(Expr e, const std::function<void(Expr)>& f, NodeSet& seen) {
+  if (!seen.insert(e.node(), {})) return;
   for (Expr a : e->args) visit_with(a, f, seen);
   f(e);
 }
 
 void visit(Expr e, const std::function<void(Expr)>& f) {
-  std::unordered_set<const ExprNode*> seen;
+  NodeSet seen;
   visit_with(e, f, seen);
 }
 
+static bool any_with(Expr e, const std::function<bool(Expr)>& predicate, NodeSet& seen) {
+  if (!seen.insert(e.node(), {})) return false;
+  for (Expr a : e->args)
+    if (any_with(a, predicate, seen)) return true;
+  return predicate(e);
+}
+
 bool any_of(Expr e, const std::function<bool(Expr)>& predicate) {
-  bool found = false;
-  visit(e, [&](Expr n) { found = found || predicate(n); });
-  return found;
+  NodeSet seen;
+  return any_with(e, predicate, seen);
 }
 
 bool uses_axis(Expr e, int id) {

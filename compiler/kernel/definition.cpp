@@ -1,8 +1,8 @@
 #include "compiler/kernel/definition.h"
 
 #include <algorithm>
-#include <set>
 
+#include "compiler/ir/node_table.h"
 #include "compiler/kernel/invert_scatter.h"
 #include "compiler/support/diagnostic.h"
 
@@ -105,16 +105,18 @@ std::vector<Definition> definitions_of(const Op* op, const std::vector<Symbol>& 
   return out;
 }
 
+static void visit_loads_of(Expr e, const std::function<void(Expr)>& f, NodeSet& seen) {
+  if (!e->has_load || !seen.insert(e.node(), {})) return;
+  for (Expr a : e->args) visit_loads_of(a, f, seen);
+  if (e->kind == ExprKind::load && e->id != reduced_value) f(e);
+}
+
 void visit_loads(const Definition& d, const std::function<void(Expr)>& f) {
-  std::vector<Expr> all = {d.body};
-  if (d.epilogue) all.push_back(d.epilogue);
-  all.insert(all.end(), d.conditions.begin(), d.conditions.end());
-  all.insert(all.end(), d.out_index.begin(), d.out_index.end());
-  std::set<const ExprNode*> seen;
-  for (Expr e : all)
-    visit(e, [&](Expr n) {
-      if (n->kind == ExprKind::load && n->id != reduced_value && seen.insert(n.node()).second) f(n);
-    });
+  NodeSet seen;
+  visit_loads_of(d.body, f, seen);
+  if (d.epilogue) visit_loads_of(d.epilogue, f, seen);
+  for (Expr e : d.conditions) visit_loads_of(e, f, seen);
+  for (Expr e : d.out_index) visit_loads_of(e, f, seen);
 }
 
 static Expr replace(Expr e, int id, const std::function<Expr(const std::vector<Expr>&)>& value) {

@@ -200,12 +200,15 @@ class Graph:
         by_name = {v.name: v.array for v in inputs}
         # As of the newest opset that ONNX Runtime knows, where the operator has not changed since.
         changed = onnx.defs.get_schema(proto.op_type, self.opset, "").since_version
-        model = reference_cases.build_model([proto], by_name, list(proto.output), min(self.opset, max(changed, JUDGED)), ())
+        opset = min(self.opset, max(changed, JUDGED))
+        model = reference_cases.build_model([proto], by_name, list(proto.output), opset, ())
         try:
             arrays = [np.asarray(a) for a in evaluate(model, by_name)]
         except Exception as error:
             raise Unfit from error
-        declared = {v.name: v.type.tensor_type for v in onnx.shape_inference.infer_shapes(model).graph.output}
+        known = {k: v for k, v in by_name.items() if v.dtype == np.int64 and v.ndim <= 1}  # axes and shapes: what ONNX infers shapes from
+        stated = reference_cases.build_model([proto], {k: v for k, v in by_name.items() if k not in known}, list(proto.output), opset, (), known)
+        declared = {v.name: v.type.tensor_type for v in onnx.shape_inference.infer_shapes(stated).graph.output}
         if any(declared[name].elem_type not in (0, self.onnx_type(a.dtype)) for name, a in zip(proto.output, arrays)):
             raise Unfit  # ONNX's reference sums small integers in NumPy's wider ones
         if any(declared[name].HasField("shape") and not fits_shape(a, declared[name].shape.dim) for name, a in zip(proto.output, arrays)):
