@@ -81,7 +81,7 @@ class Writer {
   void copy_runtime() {
     for (const auto& [path, text] : embedded_files()) {
       if (path.rfind("runtime/", 0) != 0 || path.rfind("runtime/train/", 0) == 0 || path == "runtime/routines_contract.h") continue;
-      if (path.rfind("runtime/cuda/", 0) == 0 && !on_gpu()) continue;
+      if ((path.rfind("runtime/cuda/", 0) == 0 || path == "runtime/cache_directory.h") && !on_gpu()) continue;
       project_.files["src/" + path] = text;
     }
   }

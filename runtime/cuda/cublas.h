@@ -1,12 +1,13 @@
 // Matrix products by cuBLASLt. A context opens the library at its first product and keeps, for every product that it meets,
 // how it is computed: of the algorithms that cuBLASLt proposes the one that was fastest when each ran a few times, on this
-// GPU, at the first run. A run that follows allocates nothing and measures nothing.
+// GPU, at the first run or in an earlier process (algorithm_file.h). A run that follows allocates nothing and measures nothing.
 #pragma once
 #include <cublasLt.h>
 
 #include <cstring>
 #include <new>
 
+#include "algorithm_file.h"
 #include "library_workspace.h"
 #include "matrix_product.h"
 
@@ -41,10 +42,12 @@ class CublasLt : public LibraryState {
       plan->has_bias = o.bias != nullptr;
       plan->next = plans_;
       plans_ = plan;
-      plan->usable = describe(*plan) && choose(*plan, o, launch.stream);
+      plan->usable = describe(*plan) && choose(*plan, o, launch.stream, true);
     }
-    plan->usable = plan->usable && run(*plan, o, plan->algorithm, launch.stream);
-    return plan->usable;
+    bool done = plan->usable && run(*plan, o, plan->algorithm, launch.stream);
+    if (!done && plan->remembered) done = choose(*plan, o, launch.stream, false) && run(*plan, o, plan->algorithm, launch.stream);
+    plan->remembered = false;
+    return plan->usable = done;
   }
 
  private:
@@ -52,6 +55,7 @@ class CublasLt : public LibraryState {
     MatrixProduct product;
     int64_t alignment = 0;
     bool has_bias = false, usable = false;
+    bool remembered = false;   // the algorithm is another process's choice and has not run yet
     cublasLtMatmulDesc_t operation = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm;
@@ -104,9 +108,27 @@ class CublasLt : public LibraryState {
     return o.bias == nullptr || cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.bias, sizeof o.bias) == CUBLAS_STATUS_SUCCESS;
   }
 
-  // What cuBLASLt proposes, the best guess first; the fastest of it where it can be tried.
-  bool choose(Plan& plan, const MatrixOperands& o, cudaStream_t stream) {
+  static CallText call_of(const Plan& plan) {
+    const MatrixProduct& p = plan.product;
+    CallText call;
+    call.add("product", {p.dtype, p.batch, p.rows, p.columns, p.steps});
+    call.add("a", {p.a.batch, p.a.leading, p.a.by_column}).add("b", {p.b.batch, p.b.leading, p.b.by_column});
+    call.add("result", {p.result.batch, p.result.leading, p.result.by_column}).add("residual", {p.residual.batch, p.residual.leading, p.residual.by_column});
+    call.add("scale", p.scale).add("activation", {p.activation}).add("tf32", {p.tf32}).add("bias", {plan.has_bias});
+    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::bytes});
+  }
+  // Its bytes, which NVIDIA's documentation says can be kept for the same version of the library.
+  static Algorithm algorithm_of(const cublasLtMatmulAlgo_t& algo) {
+    Algorithm algorithm{};
+    static_assert(sizeof algo <= sizeof algorithm);
+    std::memcpy(&algorithm, &algo, sizeof algo);
+    return algorithm;
+  }
+
+  // What cuBLASLt proposes, the best guess first; the fastest of it where it can be tried. recall: what was the fastest before will do.
+  bool choose(Plan& plan, const MatrixOperands& o, cudaStream_t stream, bool recall) {
     cublasLtMatmulPreference_t preference = nullptr;
+    plan.remembered = false;
     if (!set_bias(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
     const uint64_t bytes = LibraryWorkspace::bytes;
     const uint32_t alignment = static_cast<uint32_t>(plan.alignment);
@@ -120,9 +142,18 @@ class CublasLt : public LibraryState {
     cublasLtMatmulPreferenceDestroy(preference);
     if (!good || count < 1) return false;
     plan.algorithm = candidates[0].algo;
+    if (count == 1) return true;
+    const CallText call = call_of(plan);
+    Algorithm found;
+    recall = recall && file_.find(call, &found);
+    for (int k = 0; k < count && recall && !plan.remembered; ++k) {
+      if (candidates[k].state != CUBLAS_STATUS_SUCCESS || !(algorithm_of(candidates[k].algo) == found)) continue;
+      plan.algorithm = candidates[k].algo;
+      plan.remembered = true;
+    }
     // A product that adds to what stands in the result's memory can run once only.
     StreamTimer timer(stream);
-    if (count == 1 || o.residual == o.result || !timer.usable()) return true;
+    if (plan.remembered || o.residual == o.result || !timer.usable()) return true;
     float best = -1;
     for (int k = 0; k < count; ++k) {
       const float time = candidates[k].state == CUBLAS_STATUS_SUCCESS ? timer.time_of([&] { return run(plan, o, candidates[k].algo, stream); }) : -1;
@@ -130,6 +161,7 @@ class CublasLt : public LibraryState {
       best = time;
       plan.algorithm = candidates[k].algo;
     }
+    if (best >= 0) file_.keep(call, algorithm_of(plan.algorithm));
     return true;
   }
 
@@ -140,6 +172,7 @@ class CublasLt : public LibraryState {
   }
 
   cublasLtHandle_t handle_ = nullptr;
+  AlgorithmFile file_{"cublasLt", cublasLtGetVersion()};
   void* workspace_ = nullptr;
   Plan* plans_ = nullptr;
 };

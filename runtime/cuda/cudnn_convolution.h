@@ -1,13 +1,14 @@
 // Convolutions by cuDNN's graph interface (the one that is not deprecated): convolution, residual, biases and activation are
 // one graph of operations for which cuDNN proposes engines. A context keeps, for every convolution that it meets, the
-// engine that was fastest at the first run, on this GPU. Engines that would compute other bits from run to run are left
-// out, and without TF32 those that round float32.
+// engine that was fastest at the first run, on this GPU, or in an earlier process (algorithm_file.h). Engines that would
+// compute other bits from run to run are left out, and without TF32 those that round float32.
 #pragma once
 #include <cudnn.h>
 
 #include <cstring>
 #include <new>
 
+#include "algorithm_file.h"
 #include "convolution.h"
 #include "library_workspace.h"
 
@@ -83,10 +84,12 @@ class CudnnConvolutions : public LibraryState {
       if (plan == nullptr) return false;
       plan->next = plans_;
       plans_ = plan;
-      plan->usable = describe(*plan) && choose(*plan, o, workspace, launch.stream);
+      plan->usable = describe(*plan) && (recall(*plan) || choose(*plan, o, workspace, launch.stream));
     }
-    plan->usable = plan->usable && run(*plan, plan->execution, o, workspace);
-    return plan->usable;
+    bool done = plan->usable && run(*plan, plan->execution, o, workspace);
+    if (!done && plan->remembered) done = choose(*plan, o, workspace, launch.stream) && run(*plan, plan->execution, o, workspace);
+    plan->remembered = false;
+    return plan->usable = done;
   }
 
  private:
@@ -110,6 +113,7 @@ class CudnnConvolutions : public LibraryState {
     int64_t alignment;
     int terms;
     bool usable = false;
+    bool remembered = false;   // the engine is another process's choice and has not run yet
     DnnDescription values[most_values], window, adding, activating, operations[most_operations], graph, execution;
     int value_count = 0, operation_count = 0;
     Plan* next = nullptr;
@@ -215,12 +219,13 @@ class CudnnConvolutions : public LibraryState {
     return o.set_part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y).finish();
   }
 
-  // May this engine be used? Its bits must not change from run to run, nor float32 be rounded where nobody allowed it.
-  static bool is_allowed(const DnnDescription& configuration, const Convolution& c) {
+  // May this engine be used, and which one is it? Its bits must not change from run to run, nor float32 be rounded where nobody allowed it.
+  static bool is_allowed(const DnnDescription& configuration, const Convolution& c, int64_t* number) {
     DnnDescription engine;
     if (!engine.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR).good()) return false;
     cudnnBackendDescriptor_t raw = engine.get();
     if (configuration.read(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw) != 1) return false;
+    if (engine.read(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, number) != 1) *number = -1;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = engine.read(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes);
     if (count < 0) return false;
@@ -233,33 +238,70 @@ class CudnnConvolutions : public LibraryState {
     return true;
   }
 
+  // The engines that cuDNN proposes in a mode, those that may be used, the best guess first, until `visit` says true of one.
+  template <typename Visit>
+  static bool any_proposal(const Plan& plan, cudnnBackendHeurMode_t mode, const Visit& visit) {
+    DnnDescription heuristic, found[most_candidates];
+    heuristic.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR).set_part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, plan.graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
+    if (!heuristic.finish()) return false;
+    cudnnBackendDescriptor_t raw[most_candidates];
+    int64_t room = 0;
+    while (room < most_candidates && found[room].make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).good()) raw[room] = found[room].get(), ++room;
+    int64_t count = room > 0 ? heuristic.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room, raw) : 0;
+    if (count > room) count = room;
+    for (int64_t k = 0; k < count; ++k) {
+      int64_t number = 0;
+      if (!is_allowed(found[k], plan.convolution, &number)) continue;
+      // Known again by its place and by the engine that stands there: an engine is proposed several times, with other settings.
+      if (visit(found[k], Algorithm{{static_cast<uint64_t>(mode), static_cast<uint64_t>(k), static_cast<uint64_t>(number)}})) return true;
+    }
+    return false;
+  }
+
+  static CallText call_of(const Plan& plan) {
+    const Convolution& c = plan.convolution;
+    CallText call;
+    call.add("convolution", {c.computed, c.dtype, c.spatial, c.images, c.channels, c.features, c.groups});
+    for (const Convolution::Axis& a : c.axes) call.add("axis", {a.size, a.window, a.out, a.stride, a.dilation, a.before});
+    call.add("activation", {c.activation}).add("most", c.most).add("tf32", {c.tf32}).add("terms", {plan.terms});
+    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::bytes});
+  }
+
+  // The engine that was the fastest before, where cuDNN proposes it again.
+  bool recall(Plan& plan) {
+    Algorithm wanted;
+    if (!file_.find(call_of(plan), &wanted)) return false;
+    for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+      if (wanted.numbers[0] != static_cast<uint64_t>(mode)) continue;
+      plan.remembered = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
+        DnnDescription execution;
+        if (!(algorithm == wanted) || !make_execution(execution, configuration)) return false;
+        plan.execution.swap(execution);
+        return true;
+      });
+    }
+    return plan.remembered;
+  }
+
   // What cuDNN proposes, the best guess first; the fastest of it where it can be tried.
   bool choose(Plan& plan, const ConvolutionOperands& o, void* workspace, cudaStream_t stream) {
     StreamTimer timer(stream);
     // A convolution that adds to what stands in the result's memory can run once only.
     const bool tried = timer.usable() && o.residual != o.result;
     float best = -1;
+    Algorithm fastest{};
     for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-      DnnDescription heuristic, found[most_candidates];
-      heuristic.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR).set_part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, plan.graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
-      if (!heuristic.finish()) continue;
-      cudnnBackendDescriptor_t raw[most_candidates];
-      int64_t room = 0;
-      while (room < most_candidates && found[room].make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).good()) raw[room] = found[room].get(), ++room;
-      int64_t count = room > 0 ? heuristic.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room, raw) : 0;
-      if (count > room) count = room;
-      for (int64_t k = 0; k < count; ++k) {
+      const bool taken = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
-        if (!is_allowed(found[k], plan.convolution) || !make_execution(execution, found[k])) continue;
-        if (!tried) {
-          plan.execution.swap(execution);
-          return true;
-        }
-        const float time = timer.time_of([&] { return run(plan, execution, o, workspace); });
-        if (time < 0 || (best >= 0 && time >= best)) continue;
+        if (!make_execution(execution, configuration)) return false;
+        const float time = tried ? timer.time_of([&] { return run(plan, execution, o, workspace); }) : 0;
+        if (time < 0 || (best >= 0 && time >= best)) return false;
         best = time;
+        fastest = algorithm;
         plan.execution.swap(execution);
-      }
+        return !tried;
+      });
+      if (!taken && best >= 0) file_.keep(call_of(plan), fastest);
       if (best >= 0) return true;
     }
     return false;
@@ -286,6 +328,7 @@ class CudnnConvolutions : public LibraryState {
   }
 
   cudnnHandle_t handle_ = nullptr;
+  AlgorithmFile file_{"cudnn", cudnnGetVersion()};
   Plan* plans_ = nullptr;
 };
 

@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -67,12 +68,19 @@ class Checks:
         for library in ("cudart_static", "cublasLt", "cudnn"):
             command("ar", "rcs", self.toolkit / f"lib64/lib{library}.a")
         # Compiled files are found again by ccache, in another folder too.
-        self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
-        self.skipped = 0
+        self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "METAC_ALGORITHMS": "off", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
+        self.skipped, self.building = 0, threading.Lock()
+
+    def _built(self, name, model):
+        """The project of a model for the stand-in, made once for all checks."""
+        with self.building:
+            if not (self.work / name).exists():
+                command(self.metac, "compile", self.models / model / "model.onnx", "-o", self.work / name, "--name", name, "--target", "cuda", env=self.stand_in)
+        return self.work / name
 
     def _run_on_shim(self, *options, all_pass=False, **environment):
         """The numbers of passed, failed and skipped cases; what failed is an exception."""
-        status, said = command(self.shim, *options, status=None, env={**os.environ, "METAC_SHIM_BUILDS": str(self.work / "builds"), **environment})
+        status, said = command(self.shim, *options, status=None, env={**os.environ, "METAC_SHIM_BUILDS": str(self.work / "builds"), "METAC_ALGORITHMS": "off", **environment})
         counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", said, re.MULTILINE)
         expect(counts and status == 0 and int(counts[2]) == 0, "\n".join(said.splitlines()[-15:]))
         passed, skipped = int(counts[1]), int(counts[3])
@@ -202,20 +210,77 @@ class Checks:
         for how in ("none", "refuse"):
             _, calls = self._noted(*names, self.models / "library_conv_residual", METAC_SHIM_BLAS=how, METAC_SHIM_DNN=how)
             expect(not any(line.startswith(("product", "convolution")) for line in calls), "a library computed")
-        folder = self.work / "filtered"
-        command(self.metac, "compile", self.models / "library_conv_residual/model.onnx", "-o", folder, "--name", "filtered", "--target", "cuda", env=self.stand_in)
+        folder = self._built("filtered", "library_conv_residual")
         expect(json.loads((folder / "filtered.json").read_text())["libraries"] == ["cudnn"], "the manifest does not name the library")
         inputs = sorted((self.models / "library_conv_residual/test_data_set_0").glob("input_*.pb"))
         told, without = self._every_call_fails(folder / "bin/filtered_run", *inputs)
         expect(told >= 10 and without > 20, f"{told} calls told that they failed, {without} were done without")
-        folder = self.work / "gemm"
-        command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", env=self.stand_in)
+        folder = self._built("gemm", "gemm_bias")
         manifest = json.loads((folder / "gemm.json").read_text())
         expect(manifest["libraries"] == ["cublasLt"] and any(k.get("libraries") == ["cublasLt"] for k in manifest["kernels"]), "the manifest does not name the library")
         told, without = self._every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
         expect(told >= 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
-        command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", env=self.stand_in)
+        folder = self.work / "gemm alone"
+        command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", "--no-build")
         expect(json.loads((folder / "gemm.json").read_text())["libraries"] == [] and not list(folder.glob("src/library_*")), "--external none calls libraries")
+
+    def algorithms_are_remembered(self):
+        """What was the fastest is measured by one process and found by the next; a file that cannot be used costs a measurement and nothing else."""
+        for name, model, refused in (("gemm", "gemm_bias", None), ("filtered", "library_conv_residual", (3, 1, 1))):
+            folder = self._built(name, model)
+            inputs = sorted((self.models / model / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+            cache, notes, answers = self.work / f"{name} cache", self.work / f"{name} times", []
+            file = cache / "library_algorithms.txt"
+
+            def measures(**environment):
+                """How many times a process measures; its answers are the same whatever it finds."""
+                notes.unlink(missing_ok=True)
+                out = self.work / f"remembering {name} answer"
+                self._run_program(folder / f"bin/{name}_run", out, *inputs, **{"METAC_ALGORITHMS": "", "METAC_CACHE_DIR": str(cache), "METAC_SHIM_CALLS": str(notes), **environment})
+                answers.append(np.concatenate([np.load(f).ravel() for f in sorted(out.iterdir())]))
+                expect(np.allclose(answers[0], answers[-1], rtol=1e-4, atol=1e-5), "other answers")
+                return notes.read_text().splitlines().count("timed")
+
+            first = measures()
+            expect(first >= 2 and file.stat().st_mode & 0o777 == 0o600, f"{first} measurements at the first run")
+            expect(measures() == 0, "measured again what is remembered")
+            kept = file.read_bytes()
+            expect(measures(METAC_ALGORITHMS="off") == first and file.read_bytes() == kept, "switched off, and yet remembered")
+            expect(measures(METAC_SHIM_CARD="another card") == measures(METAC_SHIM_LIBRARY="2") == first, "another card or version, and the first one's choice")
+            expect(measures() == measures(METAC_SHIM_CARD="another card") == 0 and len(file.read_bytes().splitlines()) == 3 * len(kept.splitlines()), "a choice went lost")
+            # Well written, and wrong: what the library does not propose, or proposes and then refuses to run.
+            for numbers in ((2 ** 64 - 1,) * 8, (0,) * 8, refused or (1, int(kept.split(b" = ")[1].split()[1], 16))):
+                lines = []
+                for line in kept.decode().splitlines():
+                    text = line.split(" =")[0] + " =" + "".join(f" {n:x}" for n in (*numbers, *(0,) * (8 - len(numbers))))
+                    sum = 0xcbf29ce484222325
+                    for byte in text.encode():
+                        sum = (sum ^ byte) * 0x100000001b3 % 2 ** 64
+                    lines.append(f"{text} #{sum:016x}\n")
+                file.write_text("".join(lines))
+                expect(measures() == first and measures() == 0, f"algorithm {numbers} was not measured again")
+            if name != "gemm":   # what a file can be is the same for both libraries
+                continue
+            # Any byte of it may be wrong; a line may be cut, and the next one does not suffer.
+            for damage in (*(kept[:k] + bytes([kept[k] ^ 1]) + kept[k + 1:] for k in range(0, len(kept) - 1, len(kept) // 12)), kept[:-2], kept[:len(kept) // 2], b"\0" * 5000, bytes(range(256)) * 4096, b" = #0\n=#"):
+                file.write_bytes(damage)
+                expect(measures() > 0 and measures() == 0, f"a damaged file is believed or not mended: {damage[:80]}")
+            file.write_bytes(b"x" * (1 << 20))
+            expect(measures() == first and measures() == 0 and file.stat().st_size < 2000, "a large file is not begun again")
+            file.unlink()
+            for make in (os.mkfifo, lambda path: path.mkdir(), lambda path: path.symlink_to(self.work / "elsewhere")):
+                make(file)
+                expect(measures() == measures() == first, "something that is no file was read")
+                file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+            expect(not (self.work / "elsewhere").exists(), "a link was followed")
+            cache.chmod(0o777)
+            expect(measures() == first and not file.exists(), "a folder that anybody writes to was used")
+            cache.rename(self.work / f"{name} old cache")
+            for nowhere in ("/proc/none", "relative", "/dev/null"):
+                expect(measures(METAC_CACHE_DIR=nowhere) == first, f"remembered in {nowhere}")
+            with ThreadPoolExecutor(max_workers=4) as pool:   # all begin without a file
+                list(pool.map(lambda k: self._run_program(folder / f"bin/{name}_run", self.work / f"{name} beside {k}", *inputs, METAC_ALGORITHMS="", METAC_CACHE_DIR=str(cache)), range(4)))
+            expect(measures() == 0, "what processes wrote side by side is lost")
 
     def compiled_at_run_time(self):
         """metac run --target cuda: kernels by NVRTC, which stands in too; once more out of the cache; with NVIDIA's own compiler, if it is here."""
@@ -452,7 +517,7 @@ with digits.Model() as m:
     def gpu_script(self):
         """Both halves of tests/gpu.sh, the stand-in for the GPU: what does not need a GPU's figures."""
         bundle, out = self.work / "gpu.tar.xz", self.work / "gpu results"
-        environment = {**self.stand_in, "PYTHON": sys.executable}
+        environment = {**self.stand_in, "PYTHON": sys.executable, "METAC_ALGORITHMS": ""}
         script = HERE.parent / "gpu.sh"
         command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--training", "digits", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels|digits)$", env=environment)
         said = command(script, "run", bundle, out, env=environment)
@@ -460,6 +525,7 @@ with digits.Model() as m:
         ran = {(row["name"], row["external"]) for row in report["tests"]}
         expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none")} and
                all(row["good"] for row in report["tests"]), said)
+        expect((out / "cache/library_algorithms.txt").exists(), "no algorithm of a library is remembered with the results")
         expect([row["good"] for row in report["training"]] == [True] and report["training"][0]["off"] < 2e-4, said)
         if shutil.which("nvidia-smi") is None:
             expect(report["kernels"] == report["networks"] == [] and report["machine"]["gpu"] is None, "something was measured where there is nothing")

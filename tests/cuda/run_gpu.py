@@ -3,7 +3,7 @@
 
     python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,sanitizer,kernels,training,networks]
 
-tests      every case three times: the CPU target's answers, and the same bits each time
+tests      every case in several processes: the CPU target's answers, and the same bits each time
 sanitizer  memcheck, racecheck and synccheck over the cases of generated kernels (where compute-sanitizer is installed)
 kernels    bytes per second through one kernel against a copy within the card, the cost of starting a hundred kernels
 training   the digits: the CPU's losses; a network's steps against PyTorch eager and torch.compile, its batches read from a file
@@ -38,6 +38,7 @@ class Run:
         self.root, self.out, self.end = root, out, time.monotonic() + seconds
         self.list = json.loads((root / "list.json").read_text())
         self.report = {"machine": machine(), "arch": self.list["arch"], "tests": [], "sanitizer": [], "kernels": [], "training": [], "networks": [], "skipped": []}
+        os.environ["METAC_CACHE_DIR"] = str(out.resolve() / "cache")   # which algorithms were the fastest is a result too
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(library_folders() + [os.environ.get("LD_LIBRARY_PATH", "")])}
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -82,7 +83,7 @@ class Run:
 
     def test(self, case):
         row, first = {"name": case["name"], "external": case["external"]}, None
-        for _ in range(3 if case["external"] == "none" else 1):   # a library's algorithm is measured anew in each process
+        for _ in range(3 if case["external"] == "none" else 2):   # the first process measures a library's algorithms, the second finds them
             with tempfile.TemporaryDirectory() as out:
                 argv, folder = self.argv(case, pathlib.Path(out))
                 status, said = self.call(argv, 120)

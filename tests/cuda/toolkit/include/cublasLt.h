@@ -56,6 +56,7 @@ struct cublasLtMatmulHeuristicResult_t {
   int reserved[4];
 };
 
+inline size_t cublasLtGetVersion() { return shim::library_version(); }
 inline cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (shim::fails()) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = reinterpret_cast<cublasLtHandle_t>(1);

@@ -44,7 +44,7 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800, CUDNN_ATTR_OPERATIONGRAPH_OPS,
   CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_UNIQUE_ID = 906, CUDNN_ATTR_TENSOR_IS_VIRTUAL,
   CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
-  CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303
+  CUDNN_ATTR_ENGINE_GLOBAL_INDEX = 1301, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303
 };
 
 struct shim_dnn_handle {
@@ -262,6 +262,7 @@ inline std::string dims_text(const std::vector<int64_t>& dims) {
 
 }  // namespace shim
 
+inline size_t cudnnGetVersion() { return shim::library_version(); }
 inline cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (shim::fails()) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = new shim_dnn_handle;
@@ -321,6 +322,10 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnB
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINECFG_ENGINE:
       (*static_cast<shim_dnn_description**>(values))->engine = d->engine;
+      *count = 1;
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
+      *static_cast<int64_t*>(values) = d->engine;
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:

@@ -1,7 +1,7 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
-// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_DEVICES=N: so many cards, of which each is as the others. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CALLS=FILE: a line for each start of a
-// graph, each call of a library, and the call that fails.
+// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_DEVICES=N: so many cards, of which each is as the others. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CARD=NAME: what it is called. METAC_SHIM_LIBRARY=N: the version of libraries. METAC_SHIM_CALLS=FILE: a line for each start of a
+// graph, each call of a library, each time measured, and the call that fails.
 #pragma once
 #include <sys/mman.h>
 
@@ -74,6 +74,12 @@ typedef shim_graph* cudaGraphExec_t;
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(1))
 
 namespace shim {
+
+// Of the libraries that stand in.
+inline size_t library_version() {
+  const char* text = std::getenv("METAC_SHIM_LIBRARY");
+  return text == nullptr ? 1 : static_cast<size_t>(std::atol(text));
+}
 
 inline void note_call(const std::string& line) {
   const char* path = std::getenv("METAC_SHIM_CALLS");
@@ -226,6 +232,17 @@ inline cudaError_t cudaSetDevice(int device) {
   shim::current_device() = device;
   return cudaSuccess;
 }
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor, multiProcessorCount;
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* card, int) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  const char* const name = std::getenv("METAC_SHIM_CARD");
+  std::snprintf(card->name, sizeof card->name, "%s", name != nullptr ? name : "stand-in for a GPU");
+  card->major = 8, card->minor = 0, card->multiProcessorCount = 108;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   shim::streams().push_back(*stream = new shim_stream);
@@ -295,6 +312,7 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   if (shim::fails() || begin->done == nullptr || end->done == nullptr || *begin->done == 0 || *end->done == 0) return cudaErrorInvalidValue;
+  shim::note_call("timed");
   *milliseconds = static_cast<float>((*end->done - *begin->done) * 1e3);
   return cudaSuccess;
 }
