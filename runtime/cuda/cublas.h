@@ -29,8 +29,6 @@ class CublasLt : public LibraryState {
   bool open() { return cublasLtCreate(&handle_) == CUBLAS_STATUS_SUCCESS; }
 
   bool multiply(const MatrixProduct& product, const MatrixOperands& o, DeviceLaunch& launch) {
-    workspace_ = LibraryWorkspace::of(launch);
-    if (workspace_ == nullptr) return false;
     const int64_t alignment = alignment_of(o);
     Plan* plan = plans_;
     while (plan != nullptr && (plan->alignment != alignment || plan->has_bias != (o.bias != nullptr) || std::memcmp(&plan->product, &product, sizeof product) != 0)) plan = plan->next;
@@ -44,8 +42,12 @@ class CublasLt : public LibraryState {
       plans_ = plan;
       plan->usable = describe(*plan) && choose(*plan, o, launch.stream, true);
     }
-    bool done = plan->usable && run(*plan, o, plan->algorithm, launch.stream);
-    if (!done && plan->remembered) done = choose(*plan, o, launch.stream, false) && run(*plan, o, plan->algorithm, launch.stream);
+    if (!plan->usable) return false;
+    void* workspace = nullptr;
+    if (!LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace)) return false;
+    bool done = run(*plan, o, plan->algorithm, workspace, plan->workspace_bytes, launch.stream);
+    if (!done && plan->remembered)
+      done = choose(*plan, o, launch.stream, false) && LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace) && run(*plan, o, plan->algorithm, workspace, plan->workspace_bytes, launch.stream);
     plan->remembered = false;
     return plan->usable = done;
   }
@@ -59,6 +61,7 @@ class CublasLt : public LibraryState {
     cublasLtMatmulDesc_t operation = nullptr;
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm;
+    int64_t workspace_bytes = 0;
     Plan* next = nullptr;
 
     ~Plan() {
@@ -115,7 +118,7 @@ class CublasLt : public LibraryState {
     call.add("a", {p.a.batch, p.a.leading, p.a.by_column}).add("b", {p.b.batch, p.b.leading, p.b.by_column});
     call.add("result", {p.result.batch, p.result.leading, p.result.by_column}).add("residual", {p.residual.batch, p.residual.leading, p.residual.by_column});
     call.add("scale", p.scale).add("activation", {p.activation}).add("tf32", {p.tf32}).add("bias", {plan.has_bias});
-    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::bytes});
+    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::most_bytes});
   }
   // Its bytes, which NVIDIA's documentation says can be kept for the same version of the library.
   static Algorithm algorithm_of(const cublasLtMatmulAlgo_t& algo) {
@@ -130,7 +133,7 @@ class CublasLt : public LibraryState {
     cublasLtMatmulPreference_t preference = nullptr;
     plan.remembered = false;
     if (!set_bias(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
-    const uint64_t bytes = LibraryWorkspace::bytes;
+    const uint64_t bytes = LibraryWorkspace::most_bytes;
     const uint32_t alignment = static_cast<uint32_t>(plan.alignment);
     bool good = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes) == CUBLAS_STATUS_SUCCESS;
     for (cublasLtMatmulPreferenceAttributes_t attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -141,39 +144,45 @@ class CublasLt : public LibraryState {
     good = good && cublasLtMatmulAlgoGetHeuristic(handle_, plan.operation, plan.a, plan.b, plan.c, plan.d, preference, most_candidates, candidates, &count) == CUBLAS_STATUS_SUCCESS;
     cublasLtMatmulPreferenceDestroy(preference);
     if (!good || count < 1) return false;
-    plan.algorithm = candidates[0].algo;
+    const auto take = [&](int k) {
+      plan.algorithm = candidates[k].algo;
+      plan.workspace_bytes = static_cast<int64_t>(candidates[k].workspaceSize);
+    };
+    take(0);
     if (count == 1) return true;
     const CallText call = call_of(plan);
     Algorithm found;
     recall = recall && file_.find(call, &found);
     for (int k = 0; k < count && recall && !plan.remembered; ++k) {
       if (candidates[k].state != CUBLAS_STATUS_SUCCESS || !(algorithm_of(candidates[k].algo) == found)) continue;
-      plan.algorithm = candidates[k].algo;
+      take(k);
       plan.remembered = true;
     }
     // A product that adds to what stands in the result's memory can run once only.
     StreamTimer timer(stream);
     if (plan.remembered || o.residual == o.result || !timer.usable()) return true;
     float best = -1;
+    DeviceBlock trial;
     for (int k = 0; k < count; ++k) {
-      const float time = candidates[k].state == CUBLAS_STATUS_SUCCESS ? timer.time_of([&] { return run(plan, o, candidates[k].algo, stream); }) : -1;
+      const int64_t wanted = static_cast<int64_t>(candidates[k].workspaceSize);
+      if (candidates[k].state != CUBLAS_STATUS_SUCCESS || (wanted > 0 && !trial.reserve(wanted))) continue;
+      const float time = timer.time_of([&] { return run(plan, o, candidates[k].algo, trial.data(), wanted, stream); });
       if (time < 0 || (best >= 0 && time >= best)) continue;
       best = time;
-      plan.algorithm = candidates[k].algo;
+      take(k);
     }
     if (best >= 0) file_.keep(call, algorithm_of(plan.algorithm));
     return true;
   }
 
-  bool run(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) {
+  bool run(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, void* workspace, int64_t bytes, cudaStream_t stream) {
     const float scale = static_cast<float>(plan.product.scale), kept = o.residual != nullptr ? 1.0f : 0.0f;
     return set_bias(plan, o) && cublasLtMatmul(handle_, plan.operation, &scale, o.b, plan.a, o.a, plan.b, &kept, o.residual != nullptr ? o.residual : o.result, plan.c, o.result,
-                                               plan.d, &algorithm, workspace_, static_cast<size_t>(LibraryWorkspace::bytes), stream) == CUBLAS_STATUS_SUCCESS;
+                                               plan.d, &algorithm, workspace, static_cast<size_t>(bytes), stream) == CUBLAS_STATUS_SUCCESS;
   }
 
   cublasLtHandle_t handle_ = nullptr;
   AlgorithmFile file_{"cublasLt", cublasLtGetVersion()};
-  void* workspace_ = nullptr;
   Plan* plans_ = nullptr;
 };
 

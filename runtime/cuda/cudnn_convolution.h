@@ -75,8 +75,7 @@ class CudnnConvolutions : public LibraryState {
   bool open() { return cudnnCreate(&handle_) == CUDNN_STATUS_SUCCESS; }
 
   bool convolve(const Convolution& convolution, const ConvolutionOperands& o, DeviceLaunch& launch) {
-    void* const workspace = LibraryWorkspace::of(launch);
-    if (workspace == nullptr || cudnnSetStream(handle_, launch.stream) != CUDNN_STATUS_SUCCESS) return false;
+    if (cudnnSetStream(handle_, launch.stream) != CUDNN_STATUS_SUCCESS) return false;
     Plan* plan = plans_;
     while (plan != nullptr && !plan->is_for(convolution, o)) plan = plan->next;
     if (plan == nullptr) {
@@ -84,10 +83,14 @@ class CudnnConvolutions : public LibraryState {
       if (plan == nullptr) return false;
       plan->next = plans_;
       plans_ = plan;
-      plan->usable = describe(*plan) && (recall(*plan) || choose(*plan, o, workspace, launch.stream));
+      plan->usable = describe(*plan) && (recall(*plan) || choose(*plan, o, launch.stream));
     }
-    bool done = plan->usable && run(*plan, plan->execution, o, workspace);
-    if (!done && plan->remembered) done = choose(*plan, o, workspace, launch.stream) && run(*plan, plan->execution, o, workspace);
+    if (!plan->usable) return false;
+    void* workspace = nullptr;
+    if (!LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace)) return false;
+    bool done = run(*plan, plan->execution, o, workspace);
+    if (!done && plan->remembered)
+      done = choose(*plan, o, launch.stream) && LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace) && run(*plan, plan->execution, o, workspace);
     plan->remembered = false;
     return plan->usable = done;
   }
@@ -115,6 +118,7 @@ class CudnnConvolutions : public LibraryState {
     bool usable = false;
     bool remembered = false;   // the engine is another process's choice and has not run yet
     DnnDescription values[most_values], window, adding, activating, operations[most_operations], graph, execution;
+    int64_t workspace_bytes = 0;
     int value_count = 0, operation_count = 0;
     Plan* next = nullptr;
   };
@@ -264,7 +268,7 @@ class CudnnConvolutions : public LibraryState {
     call.add("convolution", {c.computed, c.dtype, c.spatial, c.images, c.channels, c.features, c.groups});
     for (const Convolution::Axis& a : c.axes) call.add("axis", {a.size, a.window, a.out, a.stride, a.dilation, a.before});
     call.add("activation", {c.activation}).add("most", c.most).add("tf32", {c.tf32}).add("terms", {plan.terms});
-    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::bytes});
+    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::most_bytes});
   }
 
   // The engine that was the fastest before, where cuDNN proposes it again.
@@ -275,7 +279,7 @@ class CudnnConvolutions : public LibraryState {
       if (wanted.numbers[0] != static_cast<uint64_t>(mode)) continue;
       plan.remembered = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
-        if (!(algorithm == wanted) || !make_execution(execution, configuration)) return false;
+        if (!(algorithm == wanted) || !make_execution(execution, configuration, &plan.workspace_bytes)) return false;
         plan.execution.swap(execution);
         return true;
       });
@@ -284,20 +288,23 @@ class CudnnConvolutions : public LibraryState {
   }
 
   // What cuDNN proposes, the best guess first; the fastest of it where it can be tried.
-  bool choose(Plan& plan, const ConvolutionOperands& o, void* workspace, cudaStream_t stream) {
+  bool choose(Plan& plan, const ConvolutionOperands& o, cudaStream_t stream) {
     StreamTimer timer(stream);
     // A convolution that adds to what stands in the result's memory can run once only.
     const bool tried = timer.usable() && o.residual != o.result;
     float best = -1;
     Algorithm fastest{};
+    DeviceBlock trial;
     for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
       const bool taken = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
-        if (!make_execution(execution, configuration)) return false;
-        const float time = tried ? timer.time_of([&] { return run(plan, execution, o, workspace); }) : 0;
+        int64_t wanted = 0;
+        if (!make_execution(execution, configuration, &wanted) || (tried && wanted > 0 && !trial.reserve(wanted))) return false;
+        const float time = tried ? timer.time_of([&] { return run(plan, execution, o, trial.data()); }) : 0;
         if (time < 0 || (best >= 0 && time >= best)) return false;
         best = time;
         fastest = algorithm;
+        plan.workspace_bytes = wanted;
         plan.execution.swap(execution);
         return !tried;
       });
@@ -307,11 +314,10 @@ class CudnnConvolutions : public LibraryState {
     return false;
   }
 
-  bool make_execution(DnnDescription& execution, const DnnDescription& configuration) {
+  bool make_execution(DnnDescription& execution, const DnnDescription& configuration, int64_t* workspace_bytes) {
     execution.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
     if (!execution.set_part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finish()) return false;
-    int64_t bytes = 0;
-    return execution.read(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes) == 1 && bytes <= LibraryWorkspace::bytes;
+    return execution.read(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, workspace_bytes) == 1 && *workspace_bytes >= 0 && *workspace_bytes <= LibraryWorkspace::most_bytes;
   }
 
   bool run(const Plan& plan, const DnnDescription& execution, const ConvolutionOperands& o, void* workspace) {

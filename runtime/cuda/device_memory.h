@@ -40,13 +40,14 @@ class CudaBlock {
     capacity_ = size;
     return true;
   }
-
- private:
+  // Work that still uses it ends first.
   void release() {
     if (data_ != nullptr) Kind::give(data_);
     data_ = nullptr;
     capacity_ = 0;
   }
+
+ private:
   void* data_ = nullptr;
   int64_t capacity_ = 0;
 };

@@ -1,4 +1,5 @@
-// Memory that a context's vendor libraries work in, one call of a lane after the other.
+// Memory that the algorithms of a context's vendor libraries work in: as much as the chosen ones want, one call of a lane after the
+// other. What is tried while measuring has memory of its own, given back behind it.
 #pragma once
 #include <new>
 
@@ -9,28 +10,58 @@ namespace METAC_RUNTIME_NAMESPACE {
 
 class LibraryWorkspace : public LibraryState {
  public:
-  static constexpr int64_t bytes = int64_t{32} << 20;
+  static constexpr int64_t most_bytes = int64_t{32} << 20;  // no algorithm that wants more is taken
 
-  // Null: there is no memory. Taken at the first call, for lanes beyond the first before a run is recorded.
-  static void* of(const DeviceLaunch& launch) {
+  // So many bytes for a call within this launch; null: it wants none. False: there is no memory.
+  static bool give(const DeviceLaunch& launch, int64_t bytes, void** place) {
+    *place = nullptr;
+    if (bytes == 0) return true;
     Libraries& libraries = *launch.libraries;
-    if (libraries.workspace == nullptr) {
-      LibraryWorkspace* const fresh = new (std::nothrow) LibraryWorkspace;
-      if (fresh == nullptr) return nullptr;
-      libraries.workspace = fresh;
-      if (!fresh->blocks_[0].reserve(bytes)) return nullptr;
-    }
-    return static_cast<LibraryWorkspace*>(libraries.workspace)->blocks_[launch.lane].data();
+    if (libraries.workspace == nullptr) libraries.workspace = new (std::nothrow) LibraryWorkspace;
+    LibraryWorkspace* const all = static_cast<LibraryWorkspace*>(libraries.workspace);
+    if (all == nullptr || bytes > most_bytes) return false;
+    Lane& lane = all->lanes_[launch.lane];
+    if (lane.bytes() < bytes && (is_recording(launch.stream) || !all->grow(lane, bytes))) return false;
+    *place = lane.blocks[lane.now].data();
+    return true;
   }
 
+  static bool is_recording(cudaStream_t stream) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
+    return cudaStreamIsCapturing(stream, &capture) != cudaSuccess || capture != cudaStreamCaptureStatusNone;
+  }
+
+  // Every lane will have what the first one, on which runs go step by step, has come to want.
   bool prepare_lanes(int32_t lanes) override {
-    for (int32_t k = 0; k < lanes; ++k)
-      if (!blocks_[k].reserve(bytes)) return false;
+    for (int32_t k = 1; k < lanes; ++k)
+      if (!grow(lanes_[k], lanes_[0].bytes())) return false;
+    recorded_ = true;
     return true;
   }
 
  private:
-  DeviceBlock blocks_[LanePlan::most_lanes];
+  static constexpr int64_t least_bytes = int64_t{2} << 20;   // the driver's pages
+  static constexpr int sizes = 5;                            // each twice the one before
+  static_assert(least_bytes << (sizes - 1) == most_bytes);
+  struct Lane {
+    DeviceBlock blocks[sizes];
+    int now = -1;
+    int64_t bytes() const { return now < 0 ? 0 : least_bytes << now; }
+  };
+
+  // What has been recorded goes on using the block that it was given.
+  bool grow(Lane& lane, int64_t bytes) {
+    int size = lane.now;
+    while (bytes > 0 && (size < 0 || least_bytes << size < bytes)) ++size;
+    if (size == lane.now) return true;
+    if (!lane.blocks[size].reserve(least_bytes << size)) return false;
+    if (lane.now >= 0 && !recorded_) lane.blocks[lane.now].release();
+    lane.now = size;
+    return true;
+  }
+
+  Lane lanes_[LanePlan::most_lanes];
+  bool recorded_ = false;
 };
 
 // How long work takes that is put onto a stream, in milliseconds; negative: it failed. Nothing is measured while a graph is
@@ -38,9 +69,7 @@ class LibraryWorkspace : public LibraryState {
 class StreamTimer {
  public:
   explicit StreamTimer(cudaStream_t stream) : stream_(stream) {
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
-    usable_ = cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusNone &&
-              cudaEventCreateWithFlags(&begin_, cudaEventDefault) == cudaSuccess && cudaEventCreateWithFlags(&end_, cudaEventDefault) == cudaSuccess;
+    usable_ = !LibraryWorkspace::is_recording(stream) && cudaEventCreateWithFlags(&begin_, cudaEventDefault) == cudaSuccess && cudaEventCreateWithFlags(&end_, cudaEventDefault) == cudaSuccess;
   }
   StreamTimer(const StreamTimer&) = delete;
   StreamTimer& operator=(const StreamTimer&) = delete;

@@ -1,7 +1,7 @@
 // A stand-in for cuDNN's graph interface: what runtime/cuda/cudnn_convolution.h calls, by plain loops, put onto the stream.
 // Descriptors keep what they are given; finishing one asks for everything the real one does. Seven engines are proposed, of
 // which some must not be taken: see shim::dnn_engines. METAC_SHIM_DNN=none: there is no engine for anything; =refuse: all
-// of them refuse to run; =rounding: only what rounds float32 is proposed. METAC_SHIM_CALLS=FILE: a line for each convolution.
+// of them refuse to run; =rounding: only what rounds float32 is proposed; =greedy: every engine of a forward convolution wants 1 MiB for each image. METAC_SHIM_CALLS=FILE: a line for each convolution.
 #pragma once
 #include <map>
 #include <string>
@@ -254,6 +254,13 @@ class DnnRun {
   std::map<int64_t, std::vector<float>> on_the_way_;
 };
 
+// What an execution plan wants.
+inline int64_t dnn_workspace(const shim_dnn_description& plan) {
+  const shim_dnn_description& first = plan.part(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (dnn_says("greedy") && first.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) return DnnTensor(first.part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)).dims[0] << 20;
+  return dnn_engines()[static_cast<size_t>(plan.engine)].workspace;
+}
+
 inline std::string dims_text(const std::vector<int64_t>& dims) {
   std::string text;
   for (int64_t d : dims) text += (text.empty() ? "" : "x") + std::to_string(d);
@@ -332,7 +339,7 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnB
       for (cudnnBackendNumericalNote_t note : engines[static_cast<size_t>(d->engine)].notes) static_cast<cudnnBackendNumericalNote_t*>(values)[(*count)++] = note;
       return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
-      *static_cast<int64_t*>(values) = engines[static_cast<size_t>(d->engine)].workspace;
+      *static_cast<int64_t*>(values) = shim::dnn_workspace(*d);
       *count = 1;
       return CUDNN_STATUS_SUCCESS;
     default: return CUDNN_STATUS_NOT_SUPPORTED;
@@ -392,7 +399,7 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
   if (run.operations.empty()) return CUDNN_STATUS_BAD_PARAM;
   shim::note_call(said);
   const bool wrong = noted && !run.rounded;
-  const int64_t used = engine.workspace;
+  const int64_t used = shim::dnn_workspace(*plan);
   void* workspace = pack->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   shim::put(handle->stream, [=]() mutable {
     shim::Access access;

@@ -1,7 +1,7 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
 // says. So a program that waits for too little reads what is not there yet. METAC_SHIM_DEVICES=N: so many cards, of which each is as the others. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CARD=NAME: what it is called. METAC_SHIM_LIBRARY=N: the version of libraries. METAC_SHIM_CALLS=FILE: a line for each start of a
-// graph, each call of a library, each time measured, and the call that fails.
+// graph, each call of a library, each time measured, each block taken of the card (how much is held then), and the call that fails.
 #pragma once
 #include <sys/mman.h>
 
@@ -331,6 +331,7 @@ inline cudaError_t cudaMalloc(void** result, size_t bytes) {
   mprotect(map, (pages + 1) * shim::page, PROT_NONE);
   shim::Allocation a{map, map + pages * shim::page - (bytes + 63) / 64 * 64, pages, bytes};
   shim::allocations().push_back(a);
+  shim::note_call("holds " + std::to_string(taken));
   *result = a.data;
   return cudaSuccess;
 }
