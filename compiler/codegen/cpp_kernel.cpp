@@ -134,6 +134,7 @@ class KernelPrinter : private ValuePrinter {
           line(concat("const int64_t ", i, " = 0;"));
           return print_loops(node, k + 1);
         }
+        if (loop.kind == LoopKind::unroll_hint) line("METAC_UNROLL");
         line(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
         ++depth_;
         scopes_.emplace_back();

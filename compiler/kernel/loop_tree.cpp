@@ -40,7 +40,7 @@ static std::string target_text(int target) {
 }
 
 static void print(std::ostream& out, const LoopNode& node, int depth) {
-  static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled", "grid", "thread"};
+  static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled", "unroll_hint", "grid", "thread"};
   auto indent = [&] { return std::string(2 * depth, ' '); };
   if (!node.comment.empty()) out << indent() << "# " << node.comment << "\n";
   if (node.guard) {

@@ -21,6 +21,7 @@ enum class LoopKind {
   parallel,   // only in the root's loops; flattened into one iteration count
   vector,     // `width` iterations at once; a rest is done one by one
   unrolled,   // constant extent, printed out
+  unroll_hint,  // constant extent, a loop that the C++ compiler is told to unroll
   // On a GPU, where `parallel` loops are the blocks of the grid:
   grid,       // only in the root's loops, instead of parallel ones; flattened, one iteration per thread of the grid
   thread,     // neighbours are flattened; iteration i is done by thread i modulo the block's size

@@ -365,6 +365,8 @@ class TileNest {
     }
     LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, Phase::add);
     inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
+    const int several = steps_at_once(sum.loops, printed_out, v.points * vectors);
+    if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
     if (auto next = prefetch_panel(sum.loops)) sum.children.push_back(std::move(*next));
     sum.children.push_back(std::move(inner));
     node.children.push_back(std::move(sum));
@@ -388,6 +390,30 @@ class TileNest {
       node.children.push_back(std::move(one));
     }
     return node;
+  }
+
+  // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take slots of a step
+  // that a core which is shared between two threads lacks for products.
+  static int steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products) {
+    constexpr int most_steps = 8, most_products = 64;
+    if (loops.empty() || !loops.back().extent.if_int()) return 1;
+    for (const Loop& l : printed_out) products *= static_cast<int>(l.extent.as_int());
+    int steps = 1;
+    for (int n = 2; n <= most_steps && n * products <= most_products; ++n)
+      if (loops.back().extent.as_int() % n == 0) steps = n;
+    return steps;
+  }
+
+  // Cuts a loop of a sum: what stands in it is repeated for `steps` of its iterations.
+  LoopNode take_steps(Loop& loop, LoopNode inner, int steps) {
+    const int whole = loop.axis;
+    Loop few{kernel_.next_axis++, Expr(steps), LoopKind::unroll_hint, {}};
+    loop = {kernel_.next_axis++, Expr(loop.extent.as_int() / steps), LoopKind::serial, {}};
+    substitute_axis(inner, whole, axis(loop.axis) * Expr(steps) + axis(few.axis));
+    LoopNode repeated;
+    repeated.loops.push_back(few);
+    repeated.children.push_back(std::move(inner));
+    return repeated;
   }
 
   Expr tile_index(const Variant& v, Expr serial_point, Expr point) const {

@@ -24,6 +24,15 @@ typedef __SIZE_TYPE__ size_t;
 #define METAC_RESTRICT __restrict__
 #define METAC_LIKELY(x) __builtin_expect(!!(x), 1)
 
+// Before a loop of a few iterations, all of which shall stand in a row.
+#if defined(__clang__)
+#define METAC_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define METAC_UNROLL _Pragma("GCC unroll 8")
+#else
+#define METAC_UNROLL
+#endif
+
 #if defined(__has_builtin)
 #define METAC_HAS_BUILTIN(x) __has_builtin(x)
 #else
