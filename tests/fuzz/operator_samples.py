@@ -501,7 +501,9 @@ def resize(g, op):
     if g.chance():
         g.node(op, [x, None, None, g.shape_operand(sizes)], **how)
     else:
-        g.node(op, [x, None, g.operand(np.array([1, 1, g.choice([0.5, 2, 3]), g.choice([1, 2, 4])], np.float32))], **how)
+        # Where half of an odd length is a fraction, the corners that are aligned lie elsewhere for ONNX Runtime than for ONNX's reference.
+        smaller = [0.5] if h % 2 == 0 or how["coordinate_transformation_mode"] != "align_corners" else []
+        g.node(op, [x, None, g.operand(np.array([1, 1, g.choice([*smaller, 2, 3]), g.choice([1, 2, 4])], np.float32))], **how)
 
 
 @sampler("LSTM", "GRU", "RNN")
