@@ -311,7 +311,9 @@ class LayoutChooser {
     choose_tile_and_cache(plan, sum, lanes_, registers_, options_.choices);
     if (w.lanes_in_both) {
       if (narrow && plan.unrolled == 0) return;
-      if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min(plan.tile, 12);
+      // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by element.
+      const int sums = registers_ < 32 ? registers_ / 2 : 24;
+      if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min({plan.tile, 12, sums / plan.vectors});
     }
     bring_near(d, plan.lanes_axis, index);
     Expr b_address = address_of(w.c.b.load);
