@@ -82,8 +82,8 @@ class Bundle:
         self.root.mkdir()
         self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": [], "training": []}
 
-    def compile(self, model, name, *options):
-        folder = self.work / f"{name} built"
+    def compile(self, model, name, *options, within="built"):
+        folder = self.work / f"{name} {within}"
         command(self.metac, "compile", model, "-o", folder, "--name", name, "--target", "cuda", "--cuda-arch", self.o.arch, *options)
         return folder, json.loads((folder / f"{name}.json").read_text())
 
@@ -112,11 +112,11 @@ class Bundle:
             shutil.copy(file, into / f"input_{k}.pb")
         shutil.copytree(expected, into / "expected")
         for external in ("none", "auto"):
-            built, manifest = self.compile(folder / "model.onnx", f"{name}_{external}", "--external", external)
+            built, manifest = self.compile(folder / "model.onnx", "net", "--external", external, within=f"{name} {external}")   # one name: most sources are the same text
             if external == "auto" and not manifest["libraries"]:
                 continue
-            shutil.copy(built / f"bin/{name}_{external}_run", into)
-            shutil.copy(built / f"{name}_{external}.weights", into)
+            shutil.copy(built / "bin/net_run", into / f"{name}_{external}_run")
+            shutil.copy(built / "net.weights", into / f"{name}_{external}.weights")
             rows.append({"name": name, "external": external, "inputs": len(inputs), "libraries": manifest["libraries"]})
             shutil.rmtree(built)
         return "cases", rows
@@ -146,16 +146,16 @@ class Bundle:
         return folder
 
     def training(self, name):
-        into, row = self.root / "training" / name, {"name": name, "updates": 60}
+        into, row = self.root / "training" / name, {"name": name, "updates": self.o.updates}
         gpu = ("--cuda-arch", self.o.arch)
         if name == "digits":
-            model, recipe = DIGITS / "untrained.onnx", DIGITS / "recipe.json"
+            model, recipe = self.o.digits / "untrained.onnx", self.o.digits / "recipe.json"
             cpu = self.train_program(model, recipe, name, "cpu")
-            command(cpu / f"bin/{name}_train", "--data", DIGITS, "--out", self.work / "digits run", "--updates", row["updates"], "--quiet")
+            command(cpu / f"bin/{name}_train", "--data", self.o.digits, "--out", self.work / "digits run", "--updates", row["updates"], "--quiet")
             lines = [json.loads(line) for line in (self.work / "digits run/log.jsonl").read_text().splitlines()]
             row["losses"] = [line["loss"] for line in lines if line["event"] == "train"]
             into.mkdir(parents=True)
-            for file in DIGITS.glob("*.npz"):
+            for file in self.o.digits.glob("*.npz"):
                 shutil.copy(file, into)
         else:
             model, recipe = self.work / f"{name}_repeating.onnx", self.work / f"{name}.json"
@@ -214,10 +214,12 @@ def main():
     parser.add_argument("--batches", default="1,8,32,128")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="of the networks' numbers")
     parser.add_argument("--training", default="digits,resnet50", help="training programs, or none")
+    parser.add_argument("--updates", type=int, default=60, help="of training programs")
+    parser.add_argument("--digits", type=pathlib.Path, default=DIGITS, help="the folder of the digits' network, recipe and data")
     parser.add_argument("--training-batch", type=int, default=64, help="of the network that is raced")
     parser.add_argument("--jobs", type=int, default=1, help="compilations at once; each uses all processors for its kernels")
     arguments = parser.parse_args()
-    arguments.build, arguments.bundle = arguments.build.resolve(), arguments.bundle.resolve()
+    arguments.build, arguments.bundle, arguments.digits = arguments.build.resolve(), arguments.bundle.resolve(), arguments.digits.resolve()
     with tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
         try:
             Bundle(arguments, pathlib.Path(work)).run()

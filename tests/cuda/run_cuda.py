@@ -71,11 +71,25 @@ class Checks:
         self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "METAC_ALGORITHMS": "off", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped, self.building = 0, threading.Lock()
 
+    def _few_digits(self):
+        """The digits' training with a quarter of the batch and little data: the stand-in takes a second for each update of 64 images."""
+        folder = self.work / "few digits"
+        with self.building:
+            if folder.exists():
+                return folder
+            folder.mkdir()
+            for name, count in (("train", 256), ("test", 48)):
+                with np.load(DIGITS / f"{name}.npz") as data:
+                    np.savez(folder / f"{name}.npz", **{key: array[:count] for key, array in data.items()})
+            (folder / "recipe.json").write_text(json.dumps({**json.loads((DIGITS / "recipe.json").read_text()), "batch": 16}))
+            shutil.copy(DIGITS / "untrained.onnx", folder)
+        return folder
+
     def _built(self, name, model):
-        """The project of a model for the stand-in, made once for all checks."""
+        """The project of a model for the stand-in, made once for all checks. All have one name: most of their sources are then the same text."""
         with self.building:
             if not (self.work / name).exists():
-                command(self.metac, "compile", self.models / model / "model.onnx", "-o", self.work / name, "--name", name, "--target", "cuda", env=self.stand_in)
+                command(self.metac, "compile", self.models / model / "model.onnx", "-o", self.work / name, "--name", "net", "--target", "cuda", env=self.stand_in)
         return self.work / name
 
     def _run_on_shim(self, *options, all_pass=False, **environment):
@@ -211,14 +225,14 @@ class Checks:
             _, calls = self._noted(*names, self.models / "library_conv_residual", METAC_SHIM_BLAS=how, METAC_SHIM_DNN=how)
             expect(not any(line.startswith(("product", "convolution")) for line in calls), "a library computed")
         folder = self._built("filtered", "library_conv_residual")
-        expect(json.loads((folder / "filtered.json").read_text())["libraries"] == ["cudnn"], "the manifest does not name the library")
+        expect(json.loads((folder / "net.json").read_text())["libraries"] == ["cudnn"], "the manifest does not name the library")
         inputs = sorted((self.models / "library_conv_residual/test_data_set_0").glob("input_*.pb"))
-        told, without = self._every_call_fails(folder / "bin/filtered_run", *inputs)
+        told, without = self._every_call_fails(folder / "bin/net_run", *inputs)
         expect(told >= 10 and without > 20, f"{told} calls told that they failed, {without} were done without")
         folder = self._built("gemm", "gemm_bias")
-        manifest = json.loads((folder / "gemm.json").read_text())
+        manifest = json.loads((folder / "net.json").read_text())
         expect(manifest["libraries"] == ["cublasLt"] and any(k.get("libraries") == ["cublasLt"] for k in manifest["kernels"]), "the manifest does not name the library")
-        told, without = self._every_call_fails(folder / "bin/gemm_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
+        told, without = self._every_call_fails(folder / "bin/net_run", self.models / "gemm_bias/test_data_set_0/input_0.pb")
         expect(told >= 10 and without > 8, f"{told} calls told that they failed, {without} were done without")
         folder = self.work / "gemm alone"
         command(self.metac, "compile", self.models / "gemm_bias/model.onnx", "-o", folder, "--name", "gemm", "--target", "cuda", "--external", "none", "--no-build")
@@ -236,7 +250,7 @@ class Checks:
                 """How many times a process measures; its answers are the same whatever it finds."""
                 notes.unlink(missing_ok=True)
                 out = self.work / f"remembering {name} answer"
-                self._run_program(folder / f"bin/{name}_run", out, *inputs, **{"METAC_ALGORITHMS": "", "METAC_CACHE_DIR": str(cache), "METAC_SHIM_CALLS": str(notes), **environment})
+                self._run_program(folder / "bin/net_run", out, *inputs, **{"METAC_ALGORITHMS": "", "METAC_CACHE_DIR": str(cache), "METAC_SHIM_CALLS": str(notes), **environment})
                 answers.append(np.concatenate([np.load(f).ravel() for f in sorted(out.iterdir())]))
                 expect(np.allclose(answers[0], answers[-1], rtol=1e-4, atol=1e-5), "other answers")
                 lines = notes.read_text().splitlines()
@@ -291,7 +305,7 @@ class Checks:
             for nowhere in ("/proc/none", "relative", "/dev/null"):
                 expect(measures(METAC_CACHE_DIR=nowhere) == first, f"remembered in {nowhere}")
             with ThreadPoolExecutor(max_workers=4) as pool:   # all begin without a file
-                list(pool.map(lambda k: self._run_program(folder / f"bin/{name}_run", self.work / f"{name} beside {k}", *inputs, METAC_ALGORITHMS="", METAC_CACHE_DIR=str(cache)), range(4)))
+                list(pool.map(lambda k: self._run_program(folder / "bin/net_run", self.work / f"{name} beside {k}", *inputs, METAC_ALGORITHMS="", METAC_CACHE_DIR=str(cache)), range(4)))
             expect(measures() == 0, "what processes wrote side by side is lost")
 
     def compiled_at_run_time(self):
@@ -447,13 +461,13 @@ with digits.Model() as m:
 
     def training(self):
         """A training program whose steps run on the GPU: the CPU's curve, one recorded graph a step, states that survive a resume, NaN found on the device."""
-        recipe, model, updates = DIGITS / "recipe.json", DIGITS / "untrained.onnx", 15
+        digits, updates = self._few_digits(), 15
         for target in ("cpu", "cuda"):
-            command(self.metac, "compile", model, "--train", recipe, "-o", self.work / f"trained {target}", "--name", "digits", "--target", target, env=self.stand_in)
+            command(self.metac, "compile", digits / "untrained.onnx", "--train", digits / "recipe.json", "-o", self.work / f"trained {target}", "--name", "digits", "--target", target, env=self.stand_in)
         notes = self.work / "training calls"
 
         def train(target, out, *options, status=0, **environment):
-            argv = [self.work / f"trained {target}/bin/digits_train", "--data", DIGITS, "--out", self.work / out, "--quiet", *options]
+            argv = [self.work / f"trained {target}/bin/digits_train", "--data", digits, "--out", self.work / out, "--quiet", *options]
             said = command(*argv, status=status, env={**self.stand_in, **environment})
             log = self.work / out / "log.jsonl"
             return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
@@ -484,7 +498,7 @@ with digits.Model() as m:
         command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", HERE / "toolkit/nccl/nccl.cpp", "-o", folder / "libnccl.so.2")
 
         def train(target, out, *options, status=0, **environment):
-            argv = ["mpirun", "-np", 2, self.work / f"trained {target}/bin/digits_train", "--data", DIGITS, "--out", self.work / out, "--threads", 1, *options]
+            argv = ["mpirun", "-np", 2, self.work / f"trained {target}/bin/digits_train", "--data", self._few_digits(), "--out", self.work / out, "--threads", 1, *options]
             said = command(*argv, status=status, env={**self.stand_in, **LAUNCHED, "LD_LIBRARY_PATH": str(folder), "METAC_SHIM_DEVICES": "2", **environment})
             log = self.work / out / "log.jsonl"
             return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
@@ -512,13 +526,11 @@ with digits.Model() as m:
 
     def data_decides_sizes(self):
         for name in ("nonzero_gather", "loop", "attention"):
-            folder = self.work / name
-            model = self.models / name / "model.onnx"
-            command(self.metac, "compile", model, "-o", folder, "--name", name, "--target", "cuda", env=self.stand_in)
+            folder, model = self._built(name, name), self.models / name / "model.onnx"
             inputs = sorted((self.models / name / "test_data_set_0").glob("input_*.pb"))
             out, expected = self.work / f"{name} answer", self.work / f"{name} expected"
             expected.mkdir()
-            self._run_program(folder / f"bin/{name}_run", out, *inputs)
+            self._run_program(folder / "bin/net_run", out, *inputs)
             names = {"attention": "qkv"}.get(name, "x")
             command(self.metac, "run", model, *(w for n, i in zip(names, inputs) for w in ("--input", f"{n}={i}")), "--output-dir", expected)
             for file in expected.iterdir():
@@ -547,7 +559,7 @@ with digits.Model() as m:
         bundle, out = self.work / "gpu.tar.xz", self.work / "gpu results"
         environment = {**self.stand_in, "PYTHON": sys.executable, "METAC_ALGORITHMS": ""}
         script = HERE.parent / "gpu.sh"
-        command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--training", "digits", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels|digits)$", env=environment)
+        command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--training", "digits", "--digits", self._few_digits(), "--updates", 20, "--arch", "80,90", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels|digits)$", env=environment)
         said = command(script, "run", bundle, out, env=environment)
         report = json.loads((out / "gpu.json").read_text())
         ran = {(row["name"], row["external"]) for row in report["tests"]}
