@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random valid graphs: metac against ONNX Runtime, or ONNX's reference where that has no kernel.
 
-    python3 random_graphs.py --metac build/release/bin/metac [--count 200] [--seed 1] [--nodes 12] [--evaluator build/.../metac_evaluate_cases]
+    python3 random_graphs.py --metac build/release/bin/metac [--count 200] [--first 0] [--seed 1] [--nodes 12] [--evaluator build/.../metac_evaluate_cases]
                              [--keep DIR] [--only NAME,NAME]
     needs: pip install numpy onnx onnxruntime
 
@@ -363,6 +363,7 @@ def main():
     parser.add_argument("--metac", required=True)
     parser.add_argument("--evaluator")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first graph: a long run in several parts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=12, help="at most so many in a graph")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[], help="graphs of these samplers alone: NAME,NAME")
@@ -378,10 +379,11 @@ def main():
             failed += len({case for case, _ in failures | refused})
             passed += len(os.listdir(temporary)) - failed
     batch = 100
-    for start in range(0, arguments.count, batch):
+    end = arguments.first + arguments.count
+    for start in range(arguments.first, end, batch):
         graphs = {}
         with tempfile.TemporaryDirectory(prefix="metac-fuzz-") as temporary:
-            for i in range(start, min(start + batch, arguments.count)):
+            for i in range(start, min(start + batch, end)):
                 rng = np.random.default_rng([arguments.seed, i])
                 graph = Graph([arguments.seed, i], int(rng.integers(2, arguments.nodes + 1)), arguments.only)
                 if graph.steps:
@@ -409,6 +411,8 @@ def main():
             wrong.add(case)
             print(f"FAIL  {case} ({way}): {detail[:300]}\n      reduced to {', '.join(s.proto.op_type for s in steps)} in {folder}", flush=True)
         passed, failed = passed + len(graphs) - len(wrong), failed + len(wrong)
+        if arguments.count > 200:
+            print(f"up to graph {min(start + batch, end) - 1}: {passed} passed, {failed} failed", flush=True)
     for text, count in refusals.most_common(20):
         print(f"refused {count} times: {text}")
     known = {s.name for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated}
