@@ -48,6 +48,7 @@ class LayoutChooser {
       Definition& d = item.group.stages[0];
       if (auto total = split_long_sum(graph_, d, options_.cpu.l2_bytes)) {
         makers_[d.out->id] = k;
+        totals_[d.out->id] = total->out;
         after_[k].push_back(item_of(std::move(*total)));
       }
       drop_unit_axes(d, graph_.symbols);
@@ -107,6 +108,9 @@ class LayoutChooser {
       after_[index].push_back(item_of(copy));
     }
     layouts_[d.out->id] = last(d.out->shape(), w.out_axis);
+    // What parts of a long sum add up to lies as they do.
+    if (auto total = totals_.find(d.out->id); total != totals_.end() && !must_be_plain(total->second))
+      layouts_[total->second->id] = last(total->second->shape(), w.out_axis - 1);
   }
 
   static Item item_of(Definition d) {
@@ -473,6 +477,7 @@ class LayoutChooser {
   std::map<int, size_t> makers_;           // Var id -> item
   std::map<int64_t, Work> work_;           // by item
   std::set<int> narrow_;                   // results of narrow groups
+  std::map<int, Var*> totals_;             // by the Var of the parts of a long sum: what they add up to
   std::map<size_t, std::vector<Item>> before_, after_;
   std::map<size_t, std::vector<Item>> parts_;   // what an item was cut into
   std::map<int, Var*> copies_;

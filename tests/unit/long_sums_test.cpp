@@ -64,6 +64,20 @@ TEST_P(LongSums, InPartsAndChunks) {
 // Parts alone; parts in chunks, with a rest of points and of lanes; one image, cut along its rows.
 INSTANTIATE_TEST_SUITE_P(Shapes, LongSums, testing::Values(Case{8, 28, 28, 32, 32, false}, Case{8, 80, 96, 37, 83, true}, Case{6, 80, 96, 64, 48, true}, Case{1, 512, 96, 64, 64, true}, Case{7, 64, 64, 96, 16, false}));
 
+TEST(LongSums, WhatPartsAddUpToLiesAsTheyDo) {
+  const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 4096, 7, 7]},
+      {"name": "v", "dtype": "float32", "shape": [4096, 4096, 1, 1]}, {"name": "w", "dtype": "float32", "shape": [4096, 4096, 1, 1]}],
+      "nodes": [{"op": "Conv", "inputs": ["x", "v"], "outputs": ["a"]}, {"op": "Relu", "inputs": ["a"], "outputs": ["b"]},
+                {"op": "Conv", "inputs": ["b", "w"], "outputs": ["c"]}, {"op": "Relu", "inputs": ["c"], "outputs": ["d"]}], "outputs": ["d"]})json", "long.json");
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v4");
+  const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
+  int totals = 0;
+  for (const KernelSource& kernel : compiled.run.kernels)
+    for (const std::string& step : kernel.schedule) totals += step == "vectorise along the output";
+  EXPECT_EQ(totals, 1);  // of the first convolution; the second one's is the answer, which is wanted plain
+}
+
 TEST(LongSumPlan, SharesOfTheResultStayInTheCache) {
   constexpr int64_t cache = 1 << 20;
   LongSum sum;
