@@ -31,12 +31,14 @@ class KernelPrinter : private ValuePrinter {
     print_scratch();
     std::vector<Loop> parallel, rest;
     for (const Loop& l : kernel_.root.loops) (l.kind == LoopKind::parallel ? parallel : rest).push_back(l);
+    print_first(parallel);
     line("for (int64_t task = begin; task < end; ++task) {");
     ++depth_;
-    print_parallel(parallel);
+    if (parallel.empty()) line("(void)task;");
     LoopNode inner = kernel_.root;
     inner.loops = rest;
     print_node(inner);
+    print_next(parallel);
     --depth_;
     line("}");
     text_ += "}\n";
@@ -76,17 +78,29 @@ class KernelPrinter : private ValuePrinter {
     }
   }
 
-  void print_parallel(const std::vector<Loop>& loops) {
-    if (loops.empty()) return line("(void)task;");
+  // Where the first iteration stands in the flattened loops. The others count on from there: a division by each extent costs more than
+  // a short sum.
+  void print_first(const std::vector<Loop>& loops) {
+    if (std::any_of(loops.begin(), loops.end(), [](const Loop& l) { return !l.extent.if_int(); })) line("if (begin >= end) return;");  // an extent may be 0
     Expr inner = 1;
     std::vector<std::string> lines;
     for (size_t k = loops.size(); k-- > 0;) {
-      std::string value = inner.is_int(1) ? "task" : "task / " + factor_text(inner);
+      std::string value = inner.is_int(1) ? "begin" : "begin / " + factor_text(inner);
       if (k > 0) value = (inner.is_int(1) ? value : "(" + value + ")") + " % " + factor_text(loops[k].extent);
-      lines.push_back(concat("const int64_t i", loops[k].axis, " = ", value, ";"));
+      lines.push_back(loops[k].extent.is_int(1) ? concat("const int64_t i", loops[k].axis, " = 0;") : concat("int64_t i", loops[k].axis, " = ", value, ";"));
       inner = inner * loops[k].extent;
     }
     for (size_t k = lines.size(); k-- > 0;) line(lines[k]);
+  }
+
+  void print_next(const std::vector<Loop>& loops) {
+    std::string text;
+    for (size_t k = 0; k < loops.size(); ++k) {
+      if (loops[k].extent.is_int(1)) continue;
+      const std::string i = concat("i", loops[k].axis);
+      text = text.empty() ? concat("++", i, ";") : concat("if (++", i, " == ", factor_text(loops[k].extent), ") { ", i, " = 0; ", text, " }");
+    }
+    if (!text.empty()) line(text);
   }
 
   std::string factor_text(Expr e) { return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")"; }
