@@ -27,7 +27,7 @@ inline bool find_cache_directory(char (&path)[PATH_MAX], Failure& failure) {
     break;
   }
   if (from == nullptr) return failure.set(Status::io, "neither METAC_CACHE_DIR nor HOME is set");
-  if (path[0] != '/') return failure.set(Status::io, "%s is not an absolute path", from);
+  if (path[0] != '/') return failure.set(Status::io, "%s is not an absolute path: \"%s\"", from, path);
   for (size_t length = std::strlen(path); length > 1 && path[length - 1] == '/';) path[--length] = 0;
 
   struct stat status;

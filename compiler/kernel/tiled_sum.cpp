@@ -268,7 +268,7 @@ class TileNest {
     return elements;
   }
 
-  // While the tiles of one panel are computed, the next panel comes from memory: each step of the sum asks for a piece.
+  // While the tiles of one panel are computed, the next panel comes from memory: each iteration of the sum's innermost loop asks for a piece.
   std::optional<LoopNode> prefetch_panel(const std::vector<Loop>& steps) const {
     if (steps.empty() || panel_elements() * 4 > s_.prefetch_bytes) return std::nullopt;
     Expr tile = 0, step = 0;
