@@ -110,6 +110,9 @@ class ExecutorOn {
   bool plan_arena();
   bool place_outputs(const OutputView* outputs);
   bool reserve(int32_t buffer, int64_t bytes, int64_t keep);
+  int32_t times_of(int32_t begin, int32_t end) const;
+  bool find_last_steps();
+  void give_back(int32_t step);
   bool ready(int32_t operand, void** data);  // memory of a buffer that may be late
   bool take_inputs(const InputView* inputs, int32_t count);
   bool read_value(int32_t buffer, int64_t element, int64_t* value, const char* what);
@@ -156,6 +159,11 @@ class ExecutorOn {
   Array<int64_t> capacity_;               // per buffer: bytes behind data_, late buffers only
   Array<void*> operand_data_;             // per operand: what a launch is given
   Array<Memory> owned_;                   // late buffers and outputs of the context, per buffer; on a GPU inputs too
+  struct LastStep {
+    int32_t buffer, step;
+  };
+  Array<LastStep> last_steps_;            // on a GPU, of late values, in the order of the steps,
+  int32_t passing_count_ = 0;             // so many
   Array<Placement> placements_;
   Array<int32_t> order_;
   Array<void*> result_data_;              // per output

@@ -34,7 +34,56 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
     }
   }
   repeatable_ = is_repeatable();
+  if constexpr (Here::caches)
+    if (!find_last_steps()) return no_memory(0, "bookkeeping"), failure_.status;
   return Status::ok;
+}
+
+// How far a walk over steps counts (Buffer::first_step), those of branches and loops included.
+template <class Device>
+int32_t ExecutorOn<Device>::times_of(int32_t begin, int32_t end) const {
+  int32_t time = 0;
+  for (int32_t i = begin; i < end; ++i) {
+    const Step& s = program_->steps[i];
+    ++time;
+    if (s.kind != StepKind::branch && s.kind != StepKind::loop) continue;
+    time += times_of(s.then_begin, s.then_end) + 1;
+    if (s.kind == StepKind::branch) time += times_of(s.else_begin, s.else_end);
+  }
+  return time;
+}
+
+// The values whose memory is given back while running, and behind which step of the top level.
+template <class Device>
+bool ExecutorOn<Device>::find_last_steps() {
+  const Program& p = *program_;
+  if (!last_steps_.allocate(p.buffer_count)) return false;
+  const auto handed_out = [&](int32_t buffer) {
+    for (int32_t i = 0; i < p.output_count; ++i)
+      if (root(p.outputs[i].buffer) == buffer) return true;
+    return false;
+  };
+  int32_t time = 0;
+  for (int32_t i = 0; i < p.top_level_steps; ++i) {
+    const int32_t begin = time;
+    time += times_of(i, i + 1);
+    for (int32_t b = 0; b < p.buffer_count; ++b)
+      if (p.buffers[b].late && p.buffers[b].kind == BufferKind::arena && p.buffers[b].last_step >= begin && p.buffers[b].last_step < time && !handed_out(b))
+        last_steps_[passing_count_++] = {b, i};
+  }
+  return true;
+}
+
+// Before a step of the top level: what no step from it on reads is given back.
+template <class Device>
+void ExecutorOn<Device>::give_back(int32_t step) {
+  for (int32_t k = 0; k < passing_count_ && last_steps_[k].step < step; ++k) {
+    const int32_t buffer = last_steps_[k].buffer;
+    if (data_[buffer] == nullptr) continue;
+    Here::give_back(*device_, owned_[buffer]);
+    data_[buffer] = nullptr;
+    capacity_[buffer] = 0;
+  }
 }
 
 // A value for a symbol: within its range, a multiple of its divisor, and the same as before where it was bound already.
@@ -117,7 +166,7 @@ bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
     return true;
   }
   int64_t size = 0;  // kernels may read one vector beyond the last element
-  if (bytes < 0 || __builtin_add_overflow(bytes, alignment, &size) || !owned_[buffer].reserve(size, keep))
+  if (bytes < 0 || __builtin_add_overflow(bytes, alignment, &size) || !(b.late ? Here::reserve(*device_, owned_[buffer], size, keep) : owned_[buffer].reserve(size, keep)))
     return no_memory(bytes, b.kind == BufferKind::output ? "an output" : "a value whose size the data decides");
   data_[buffer] = owned_[buffer].data();
   capacity_[buffer] = owned_[buffer].capacity() - alignment;

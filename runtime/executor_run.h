@@ -15,6 +15,8 @@ Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, con
     good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
   good = good && Here::enter(*device_, failure_) && take_inputs(inputs, input_count);
   good = good && place_outputs(outputs) && place_buffers() && run_program() && deliver(outputs);
+  if constexpr (Here::caches)
+    if (good) give_back(p.top_level_steps);
   if (Failure unused; !good) Here::leave(*device_, unused);  // what has begun is not waited for
   const Status status = failure_.status;
   running_.store(false, std::memory_order_release);
@@ -57,6 +59,8 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
 template <class Device>
 bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
   for (int32_t i = begin; i < end; ++i) {
+    if constexpr (Here::caches)
+      if (passing_count_ > 0 && i < program_->top_level_steps) give_back(i);
     if (const Step& step = program_->steps[i]; step.kind == StepKind::repeat) {
       if (++symbols_[step.symbol] < step.parallel.value) i = step.then_begin - 1;
       continue;

@@ -26,8 +26,11 @@ struct Place<ThreadPool> {
   using HostMemory = Block;
   static constexpr bool separate = false;  // values are where the caller can reach them
   static constexpr bool records = false;   // runs that repeat are started as one (executor_replay.h)
+  static constexpr bool caches = false;    // what a value no longer needs is given back while running
   struct Graph {};
 
+  // Memory of a value whose size only the data know.
+  static bool reserve(ThreadPool&, Memory& block, int64_t bytes, int64_t keep) { return block.reserve(bytes, keep); }
   static bool enter(ThreadPool&, Failure&) { return true; }
   static bool wait(ThreadPool&, Failure&) { return true; }
   static bool leave(ThreadPool&, Failure&) { return true; }  // instead of waiting

@@ -78,9 +78,10 @@ template <>
 struct Place<DriverDevice> {
   using Memory = DriverBlock;
   using HostMemory = Block;
-  static constexpr bool separate = true, records = false;
+  static constexpr bool separate = true, records = false, caches = false;
   struct Graph {};
 
+  static bool reserve(DriverDevice&, Memory& block, int64_t bytes, int64_t keep) { return block.reserve(bytes, keep); }
   static bool enter(DriverDevice& device, Failure& failure) { return device.good(device.driver.set_context(metac::cuda_device().context), "choosing the device", failure); }
   static bool wait(DriverDevice& device, Failure& failure) { return device.good(device.driver.synchronize(), "running the kernels", failure); }
   static bool leave(DriverDevice& device, Failure& failure) { return wait(device, failure); }

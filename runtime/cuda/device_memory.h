@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "../memory.h"
+#include "block_cache.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -40,6 +41,35 @@ class CudaBlock {
     capacity_ = size;
     return true;
   }
+  // As above, with what others no longer need, and nobody waits: what the stream still does with the old block comes first.
+  bool reserve(BlockCache& cache, int64_t bytes, int64_t keep, cudaStream_t stream) {
+    if (bytes <= capacity_ && data_ != nullptr) return true;
+    if (bytes < 0 || bytes > most_bytes) return false;
+    int64_t size = 0;
+    void* fresh = cache.take(bytes, &size);
+    if (fresh == nullptr) {
+      size = BlockCache::class_of(bytes);
+      const size_t wanted = static_cast<size_t>(size);
+      // What is kept goes before memory that the driver moves to and fro.
+      if (Kind::take(&fresh, wanted, [&cache] { return cache.empty(); }) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+      }
+    }
+    if (keep > 0 && cudaMemcpyAsync(fresh, data_, static_cast<size_t>(keep), Kind::copy, stream) != cudaSuccess) {
+      cache.give(fresh, size);
+      return false;
+    }
+    give_back(cache);
+    data_ = fresh;
+    capacity_ = size;
+    return true;
+  }
+  void give_back(BlockCache& cache) {
+    if (data_ != nullptr) cache.give(data_, capacity_);
+    data_ = nullptr;
+    capacity_ = 0;
+  }
   // Work that still uses it ends first.
   void release() {
     if (data_ != nullptr) Kind::give(data_);
@@ -55,11 +85,20 @@ class CudaBlock {
 struct OnDevice {
   static constexpr cudaMemcpyKind copy = cudaMemcpyDeviceToDevice;
   // More than the card has left is memory of both, which the driver moves to and fro: slow, and better than nothing.
-  static cudaError_t take(void** data, size_t bytes) {
-    const cudaError_t status = cudaMalloc(data, bytes);
+  // `make_room`: gives back what is kept for later; false: there was nothing.
+  template <class MakeRoom>
+  static cudaError_t take(void** data, size_t bytes, MakeRoom make_room) {
+    cudaError_t status = cudaMalloc(data, bytes);
+    if (status == cudaErrorMemoryAllocation && make_room()) {
+      cudaGetLastError();
+      status = cudaMalloc(data, bytes);
+    }
     if (status != cudaErrorMemoryAllocation) return status;
     cudaGetLastError();
     return cudaMallocManaged(data, bytes);
+  }
+  static cudaError_t take(void** data, size_t bytes) {
+    return take(data, bytes, [] { return false; });
   }
   static void give(void* data) { cudaFree(data); }
 };

@@ -155,6 +155,7 @@ class CudaDevice {
   int number() const { return device_; }
   Libraries* libraries() { return &libraries_; }
   InputStages& stages() { return stages_; }
+  BlockCache& cache() { return cache_; }
   cudaStream_t stream() const { return stream_; }
   int32_t lane() const { return lane_; }
 
@@ -189,6 +190,7 @@ class CudaDevice {
   bool several_lanes_ = false;
   DeviceBlock weights_;
   InputStages stages_;
+  BlockCache cache_;
   Libraries libraries_;
 };
 
@@ -197,7 +199,7 @@ struct Place<CudaDevice> {
   using Memory = DeviceBlock;
   using HostMemory = PinnedBlock;
   using Graph = CudaGraph;
-  static constexpr bool separate = true, records = true;
+  static constexpr bool separate = true, records = true, caches = true;
 
   static void* stream(CudaDevice& device) { return device.stream(); }
   // With so many lanes.
@@ -211,6 +213,10 @@ struct Place<CudaDevice> {
     const cudaError_t status = graph.launch(device.stream());
     return status == cudaSuccess || cuda_failed(failure, "starting a recorded run", status);
   }
+
+  // Memory of a value whose size only the data know.
+  static bool reserve(CudaDevice& device, Memory& block, int64_t bytes, int64_t keep) { return block.reserve(device.cache(), bytes, keep, device.stream()); }
+  static void give_back(CudaDevice& device, Memory& block) { block.give_back(device.cache()); }
 
   static bool enter(CudaDevice& device, Failure& failure) { return device.begin(failure); }
   static bool wait(CudaDevice& device, Failure& failure) {

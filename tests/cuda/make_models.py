@@ -185,6 +185,14 @@ def data_dependent(folder):
     nodes = [helper.make_node("Flatten", ["x"], ["f"], axis=0), helper.make_node("Squeeze", ["f"], ["v"]), helper.make_node("Relu", ["v"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]),
              helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
     write(folder, "nonzero_gather", nodes, {"x": values(9, 11)}, constants={"zero": np.array([0], np.int64)})
+    # Values whose size only the data know, one after the other: each is needed for a short while.
+    nodes, last = [], "x"
+    for k in range(5):
+        nodes += [helper.make_node("Greater", [last, "less"], [f"c{k}"]), helper.make_node("Compress", [last, f"c{k}"], [f"g{k}"], axis=0), helper.make_node("Tanh", [f"g{k}"], [f"t{k}"]),
+                  helper.make_node("ReduceMax", [f"t{k}"], [f"s{k}"]), helper.make_node("Div", [f"t{k}", f"s{k}"], [f"n{k}"])]
+        last = f"n{k}"
+    nodes[-1].output[0] = "y"
+    write(folder, "passing_values", nodes, {"x": np.abs(values(3000))}, constants={"less": np.float32(0.3)})
     write(folder, "rows_gathered", [helper.make_node("Gather", ["w", "i"], ["y"])], {"i": random.integers(0, 30, (6, 20))}, constants={"w": values(30, 48)})
     write(folder, "one_row", [helper.make_node("Gather", ["x", "first"], ["y"])], {"x": values(6, 20)}, constants={"first": np.array(0, np.int64)})
     write(folder, "scatter_added", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")],

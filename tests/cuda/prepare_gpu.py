@@ -2,15 +2,19 @@
 """Compiles what run_gpu.py runs on a machine with a GPU, into one archive.
 
     python3 prepare_gpu.py BUNDLE.tar.xz --build build/release [--arch 80,90] [--only REGEX] [--networks NAME,...|none] [--batches 1,8,32,128]
-                           [--dtypes float32,bfloat16] [--training digits,resnet50|none] [--training-batch 64]
+                           [--dtypes float32,bfloat16] [--training digits,resnet50,...|none] [--training-batch 64] [--work DIR]
 
 Cases: the models of make_models.py as programs, each with generated kernels alone and, where they ask vendor libraries,
 with those too; inputs and the CPU target's answers beside them. Networks: those of models/backbones as shared libraries,
-for measuring; their weights are made up where they run. Training programs: the digits with the losses of the CPU's, and a
-network whose steps are raced against PyTorch's (its weights repeat, so that they pack). The archive must stay below 64 MiB. Needs nvcc, numpy and onnx.
+for measuring; their weights are made up where they run. Training programs: the digits with the losses of the CPU's, and
+networks of models/training whose steps are raced against PyTorch's (their weights repeat, so that they pack). The archive must stay below 64 MiB. All of it takes
+long: with --work, what is finished lies there, and a preparation that was stopped goes on. Needs nvcc, numpy and onnx.
 """
 import argparse
+import base64
 import concurrent.futures
+import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -45,10 +49,15 @@ def command(*argv):
         raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
 
 
-def own_models(folder):
-    """What the figures of single kernels are read off: 64 MiB through one kernel, and a hundred that cannot be fused."""
-    write(folder, "copy_64_mib", [helper.make_node("Relu", ["x"], ["y"])], {"x": values(16 << 20)})
-    write(folder, "sums_64_mib", [helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=0)], {"x": values(4096, 4096)}, constants={"a": np.array([1], np.int64)})
+def listed(text):
+    return [name for name in text.split(",") if name and name != "none"]
+
+
+def own_models(folder, mebibytes):
+    """What the figures of single kernels are read off: so much through one kernel, and a hundred that cannot be fused."""
+    side = int((mebibytes * 2 ** 18) ** 0.5)
+    write(folder, "element_wise", [helper.make_node("Relu", ["x"], ["y"])], {"x": values(side * side)})
+    write(folder, "reduction", [helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=0)], {"x": values(side, side)}, constants={"a": np.array([1], np.int64)})
     nodes, last = [], "x"
     for k in range(50):
         nodes += [helper.make_node("Softmax", [last], [f"s{k}"], axis=0), helper.make_node("Softmax", [f"s{k}"], [f"t{k}"], axis=1)]
@@ -79,7 +88,8 @@ class Bundle:
     def __init__(self, arguments, work):
         self.o, self.work, self.root = arguments, work, work / "gpu"
         self.metac = arguments.build / "bin/metac"
-        self.root.mkdir()
+        self.root.mkdir(exist_ok=True)
+        self.of = {"metac": hashlib.sha256(self.metac.read_bytes()).hexdigest(), **{key: value for key, value in vars(arguments).items() if key in ("arch", "batches", "training_batch", "updates", "size", "width", "mebibytes")}}
         self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": [], "training": []}
 
     def compile(self, model, name, *options, within="built"):
@@ -87,8 +97,22 @@ class Bundle:
         command(self.metac, "compile", model, "-o", folder, "--name", name, "--target", "cuda", "--cuda-arch", self.o.arch, *options)
         return folder, json.loads((folder / f"{name}.json").read_text())
 
+    def finished(self, kind, name, make):
+        """The rows of a job, which is not done again where --work has them from this metac and these options."""
+        kept = self.work / "finished" / f"{kind} {name}.json"
+        found = json.loads(kept.read_text()) if kept.exists() else {}
+        if found.get("of") != self.of:
+            into = self.root / kind / name
+            shutil.rmtree(into, ignore_errors=True)
+            into.mkdir(parents=True)
+            found = {"of": self.of, "rows": make(into)}
+            kept.parent.mkdir(exist_ok=True)
+            kept.with_suffix(".part").write_text(json.dumps(found))
+            kept.with_suffix(".part").rename(kept)
+        return kind, found["rows"]
+
     def take_library(self, folder, name, into):
-        (into / "lib").mkdir(parents=True)
+        (into / "lib").mkdir()
         shutil.copy(folder / f"lib/lib{name}.so", into / "lib")
         shutil.copytree(folder / "python", into / "python")
         shutil.copy(folder / f"{name}.json", into)
@@ -99,15 +123,13 @@ class Bundle:
             (into / f"{weights.name}.head").write_bytes(file.read(WEIGHTS_HEAD))
         return weights.stat().st_size - WEIGHTS_HEAD
 
-    def case(self, folder):
+    def case(self, into, folder):
         name, rows = folder.name, []
         inputs = sorted((folder / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
         expected = self.work / f"{name} expected"
-        expected.mkdir()
+        expected.mkdir(exist_ok=True)
         ports = [i.name for i in onnx.load(folder / "model.onnx").graph.input]
         command(self.metac, "run", folder / "model.onnx", *(w for n, i in zip(ports, inputs) for w in ("--input", f"{n}={i}")), "--output-dir", expected)
-        into = self.root / "cases" / name
-        into.mkdir(parents=True)
         for k, file in enumerate(inputs):
             shutil.copy(file, into / f"input_{k}.pb")
         shutil.copytree(expected, into / "expected")
@@ -119,34 +141,32 @@ class Bundle:
             shutil.copy(built / "net.weights", into / f"{name}_{external}.weights")
             rows.append({"name": name, "external": external, "inputs": len(inputs), "libraries": manifest["libraries"]})
             shutil.rmtree(built)
-        return "cases", rows
+        return rows
 
-    def speed(self, folder):
+    def speed(self, into, folder):
         built, _ = self.compile(folder / "model.onnx", folder.name)
-        self.take_library(built, folder.name, self.root / "speed" / folder.name)
-        shutil.copy(built / f"{folder.name}.weights", self.root / "speed" / folder.name)
-        return "speed", [folder.name]
+        self.take_library(built, folder.name, into)
+        shutil.copy(built / f"{folder.name}.weights", into)
+        return [folder.name]
 
-    def network(self, network, dtype):
-        name = network if dtype == "float32" else f"{network}_{dtype}"
+    def network(self, into, name, network, dtype):
         model = self.work / f"{name}.onnx"
-        built = backbones.build(network)
+        built = backbones.build(network, self.o.size, self.o.width)
         onnx.save(built if dtype == "float32" else in_bfloat16(built), model)
         folder, _ = self.compile(model, name, "--dim", "batch=" + self.o.batches, "--tf32", "on")
         model.unlink()
-        into = self.root / "networks" / name
         self.take_library(folder, name, into)
-        row = {"name": network, "library": name, "dtype": dtype, "batches": [int(b) for b in self.o.batches.split(",")], "weights_bytes": self.take_head(folder / f"{name}.weights", into)}
+        row = {"name": network, "library": name, "dtype": dtype, "batches": [int(b) for b in self.o.batches.split(",")], "size": self.o.size, "width": self.o.width, "weights_bytes": self.take_head(folder / f"{name}.weights", into)}
         shutil.rmtree(folder)
-        return "networks", [row]
+        return [row]
 
     def train_program(self, model, recipe, name, target, *options):
         folder = self.work / f"{name} {target}"
         command(self.metac, "compile", model, "--train", recipe, "-o", folder, "--name", name, "--target", target, *options)
         return folder
 
-    def training(self, name):
-        into, row = self.root / "training" / name, {"name": name, "updates": self.o.updates}
+    def training(self, into, name):
+        row = {"name": name, "updates": self.o.updates}
         gpu = ("--cuda-arch", self.o.arch)
         if name == "digits":
             model, recipe = self.o.digits / "untrained.onnx", self.o.digits / "recipe.json"
@@ -154,24 +174,30 @@ class Bundle:
             command(cpu / f"bin/{name}_train", "--data", self.o.digits, "--out", self.work / "digits run", "--updates", row["updates"], "--quiet")
             lines = [json.loads(line) for line in (self.work / "digits run/log.jsonl").read_text().splitlines()]
             row["losses"] = [line["loss"] for line in lines if line["event"] == "train"]
-            into.mkdir(parents=True)
             for file in self.o.digits.glob("*.npz"):
                 shutil.copy(file, into)
         else:
-            model, recipe = self.work / f"{name}_repeating.onnx", self.work / f"{name}.json"
-            network = backbones.build(name)
-            for tensor in network.graph.initializer:
-                array = onnx.numpy_helper.to_array(tensor)
-                if array.dtype == np.float32 and array.size > 4096:
-                    tensor.CopyFrom(onnx.numpy_helper.from_array(np.resize(array.ravel()[:4093], array.shape), tensor.name))
-            onnx.save(network, model)
-            row["batch"] = self.o.training_batch
-            recipe.write_text(json.dumps({"loss": {"kind": "cross_entropy", "target": "label"}, "optimizer": {"kind": "sgd", "learning_rate": 1e-4, "momentum": 0.9}, "batch": row["batch"],
-                                          "epochs": 1000, "log_every": 10, "data": {"format": "npz", "train": "train.npz"}}))
-            into.mkdir(parents=True)
+            made, size, classes = self.work / f"{name} made", 224, 1000
+            command(sys.executable, HERE.parents[1] / "models/training/build.py", name, made, "--size", size, "--classes", classes, "--batch", self.o.training_batch, "--samples", self.o.training_batch)
+            model, recipe = made / "net.json", made / "recipe.json"
+            network = json.loads(model.read_text())
+            for parameter in network["parameters"]:
+                numbers = base64.b64decode(parameter["base64"])
+                if len(numbers) > 16384:
+                    parameter["base64"] = base64.b64encode((numbers[:4 * 4093] * (len(numbers) // (4 * 4093) + 1))[:len(numbers)]).decode()
+            model.write_text(json.dumps(network))
+            rules = json.loads(recipe.read_text())
+            rules["data"].pop("validation_split")
+            rules["optimizer"]["learning_rate"] = 1e-4
+            only_steps = {key: value for key, value in rules.items() if key not in ("clip", "metrics")}   # as the peers'
+            recipe.write_text(json.dumps({**only_steps, "epochs": 1000, "log_every": 10}))
+            row.update(batch=self.o.training_batch, size=size, classes=classes,
+                       data=[{"name": "x", "dtype": "uint8", "below": 256, "dims": [3, size, size]}, {"name": "target", "dtype": "int64", "below": classes, "dims": []}])
             gpu += ("--tf32", "on")
         folder = self.train_program(model, recipe, name, "cuda", *gpu)
         for part in (f"bin/{name}_train", "train/initial.bin", f"train/{name}.onnx"):
+            if not (folder / part).exists():   # no template, where the model was no ONNX
+                continue
             (into / part).parent.mkdir(exist_ok=True)
             shutil.copy(folder / part, into / part)
         weights = folder / f"{name}.weights"   # what the program exports in the end is a file like this one
@@ -180,24 +206,25 @@ class Bundle:
         else:
             row["weights_bytes"] = self.take_head(weights, into)
         shutil.rmtree(folder)
-        return "training", [row]
+        return [row]
 
     def run(self):
         models = make_models(self.work / "models")
-        own_models(self.work / "own")
-        jobs = [(self.case, folder) for folder in sorted(models.iterdir())] + [(self.speed, folder) for folder in sorted((self.work / "own").iterdir())]
-        networks = [name for name in self.o.networks.split(",") if name and name != "none"]
-        jobs += [(lambda name, dtype=dtype: self.network(name, dtype), name) for dtype in self.o.dtypes.split(",") for name in networks]
-        jobs += [(self.training, name) for name in self.o.training.split(",") if name and name != "none"]
-        jobs = [(make, what) for make, what in jobs if re.search(self.o.only, what if isinstance(what, str) else what.name)]
+        own_models(self.work / "own", self.o.mebibytes)
+        networks = [(f"{name}{'' if dtype == 'float32' else '_' + dtype}", name, dtype) for name in listed(self.o.networks) for dtype in listed(self.o.dtypes)]
+        jobs = [("networks", name, self.network, (name, network, dtype)) for name, network, dtype in networks]
+        jobs += [("training", name, self.training, (name,)) for name in listed(self.o.training)]
+        jobs += [("cases", folder.name, self.case, (folder,)) for folder in sorted(models.iterdir())] + [("speed", folder.name, self.speed, (folder,)) for folder in sorted((self.work / "own").iterdir())]
+        jobs = [(kind, name, lambda into, make=make, what=what: make(into, *what)) for kind, name, make, what in jobs if re.search(self.o.only, what[1] if kind == "networks" else name)]
         with concurrent.futures.ThreadPoolExecutor(max_workers=self.o.jobs) as pool:
-            for done, (kind, rows) in enumerate(pool.map(lambda job: job[0](job[1]), jobs)):
+            for done, (kind, rows) in enumerate(pool.map(lambda job: self.finished(*job), jobs)):
                 self.list[kind] += rows
                 print(f"{done + 1} of {len(jobs)}: {', '.join(r.get('library', r['name']) if isinstance(r, dict) else r for r in rows)}", flush=True)
-        shutil.copytree(HERE.parents[1] / "models/backbones", self.root / "backbones", ignore=shutil.ignore_patterns("__pycache__"))   # for a peer that needs the model
+        shutil.copytree(HERE.parents[1] / "models/backbones", self.root / "backbones", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))   # for a peer that needs the model
         (self.root / "list.json").write_text(json.dumps(self.list, indent=2))
-        with tarfile.open(self.o.bundle, "w:xz") as archive:
-            archive.add(self.root, "gpu")
+        with tarfile.open(self.o.bundle, "w:xz") as archive:   # what --work has beside it stays there
+            for part in ["list.json", "backbones", *sorted({f"{kind}/{name}" for kind, name, _ in jobs})]:
+                archive.add(self.root / part, f"gpu/{part}")
         size = self.o.bundle.stat().st_size
         print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks, {len(self.list['training'])} training programs")
         if size > MOST_BYTES:
@@ -213,16 +240,22 @@ def main():
     parser.add_argument("--networks", default=JITTOR_TABLE, help="of models/backbones, or none")
     parser.add_argument("--batches", default="1,8,32,128")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="of the networks' numbers")
-    parser.add_argument("--training", default="digits,resnet50", help="training programs, or none")
+    parser.add_argument("--training", default="digits,resnet50,mobilenet_v2,alexnet,vgg19", help="digits, networks of models/training, or none")
     parser.add_argument("--updates", type=int, default=60, help="of training programs")
     parser.add_argument("--digits", type=pathlib.Path, default=DIGITS, help="the folder of the digits' network, recipe and data")
-    parser.add_argument("--training-batch", type=int, default=64, help="of the network that is raced")
+    parser.add_argument("--training-batch", type=int, default=64, help="of the networks that are raced")
+    parser.add_argument("--work", type=pathlib.Path, help="a folder for what is finished, which stays")
+    parser.add_argument("--size", type=int, default=224, help="of the networks' images; with --width smaller networks, for tests")
+    parser.add_argument("--width", type=int, default=1, help="divides the networks' channels")
+    parser.add_argument("--mebibytes", type=float, default=64, help="through single kernels")
     parser.add_argument("--jobs", type=int, default=1, help="compilations at once; each uses all processors for its kernels")
     arguments = parser.parse_args()
     arguments.build, arguments.bundle, arguments.digits = arguments.build.resolve(), arguments.bundle.resolve(), arguments.digits.resolve()
-    with tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
+    if arguments.work:
+        arguments.work.mkdir(parents=True, exist_ok=True)
+    with contextlib.nullcontext(arguments.work) if arguments.work else tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
         try:
-            Bundle(arguments, pathlib.Path(work)).run()
+            Bundle(arguments, pathlib.Path(work).resolve()).run()
         except RuntimeError as error:
             sys.exit(str(error))
 

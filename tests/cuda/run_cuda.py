@@ -28,6 +28,7 @@ import numpy as np
 import onnx
 
 sys.dont_write_bytecode = True
+from gpu_script_checks import GpuScriptChecks, command, expect
 from make_models import make_models
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,24 +41,12 @@ LAUNCHED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def command(*argv, status=0, **more):
-    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600, **more)
-    if status is not None and done.returncode != status:
-        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
-    return done.stdout if status is not None else (done.returncode, done.stdout)
-
-
-def expect(condition, what):
-    if not condition:
-        raise RuntimeError(what)
-
-
 def real_nvcc():
     found = shutil.which("nvcc")
     return found or next((p for p in ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc") if os.path.exists(p)), None)
 
 
-class Checks:
+class Checks(GpuScriptChecks):
     def __init__(self, work, build, cases, sample, seed):
         self.work, self.metac, self.shim = work, build / "bin/metac", build / "bin/metac_run_on_shim"
         self.cases, self.sample, self.seed = cases, sample, seed
@@ -537,6 +526,35 @@ with digits.Model() as m:
                 got, wanted = np.load(out / file.name), np.load(file)
                 expect(got.shape == wanted.shape and np.allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max()), f"{name}: {file.name} differs from the CPU's")
 
+    def memory_of_passing_values(self):
+        """What a value no longer needs is the next one's memory; what a run has taken is enough for the next; the card's last bytes are given back before managed memory is taken."""
+        folder, notes = self._built("passing", "passing_values"), self.work / "passing notes"
+        script = f"""
+import numpy as np, net, os
+def wanted(x):
+    for _ in range(5):
+        x = np.tanh(x[x > np.float32(0.3)])
+        x /= x.max()
+    return x
+random = np.random.default_rng(3)
+with net.Model() as m:
+    for turn in range(6):
+        x = np.abs(random.standard_normal(3000)).astype("f4")
+        y, w = m.run({{"x": x}})["y"], wanted(x)
+        assert y.shape == w.shape and np.abs(y - w).max() < 1e-5, (turn, y.shape, w.shape, np.abs(y - w).max())
+        open({str(notes)!r}, "a").write("a run\\n")
+"""
+        for order in ("forward", "reverse"):
+            notes.unlink(missing_ok=True)
+            command(sys.executable, "-c", script, env={**self.stand_in, "PYTHONPATH": str(folder / "python"), "METAC_SHIM_CALLS": str(notes), "METAC_SHIM_ORDER": order})
+            runs = notes.read_text().split("a run\n")
+            taken = [sum(line.startswith("holds ") for line in run.splitlines()) for run in runs]
+            held = max(int(line.split()[1]) for run in runs for line in run.splitlines() if line.startswith("holds "))
+            # 25 values of up to 12 kB and five of a byte an element.
+            expect(sum(taken[2:]) == 0 and held < 120000, f"taken {taken}, {held} bytes held")
+        command(sys.executable, "-c", script, env={**self.stand_in, "PYTHONPATH": str(folder / "python"), "METAC_SHIM_MEMORY": "30000"})
+        return f"{held} bytes held"
+
     def same_sources_twice(self):
         for folder in ("once", "twice"):
             command(self.metac, "compile", self.models / "attention/model.onnx", "-o", self.work / folder, "--name", "net", "--target", "cuda", "--no-build")
@@ -553,22 +571,6 @@ with digits.Model() as m:
             return "skipped: this machine has a toolkit where metac looks for one"
         status, said = command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "unbuilt", "--target", "cuda", status=None, env={**os.environ, "PATH": str(empty)})
         expect(status == 1 and "nvcc" in said and "--no-build" in said and not (self.work / "unbuilt").exists(), said)
-
-    def gpu_script(self):
-        """Both halves of tests/gpu.sh, the stand-in for the GPU: what does not need a GPU's figures."""
-        bundle, out = self.work / "gpu.tar.xz", self.work / "gpu results"
-        environment = {**self.stand_in, "PYTHON": sys.executable, "METAC_ALGORITHMS": ""}
-        script = HERE.parent / "gpu.sh"
-        command(script, "prepare", bundle, "--build", self.metac.parents[1], "--networks", "none", "--training", "digits", "--digits", self._few_digits(), "--updates", 20, "--arch", "80,90", "--only", "^(gemm_bias|matmul_bfloat16|loop|hundred_kernels|digits)$", env=environment)
-        said = command(script, "run", bundle, out, env=environment)
-        report = json.loads((out / "gpu.json").read_text())
-        ran = {(row["name"], row["external"]) for row in report["tests"]}
-        expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none")} and
-               all(row["good"] for row in report["tests"]), said)
-        expect((out / "cache/library_algorithms.txt").exists(), "no algorithm of a library is remembered with the results")
-        expect([row["good"] for row in report["training"]] == [True] and report["training"][0]["off"] < 2e-4, said)
-        if shutil.which("nvidia-smi") is None:
-            expect(report["kernels"] == report["networks"] == [] and report["machine"]["gpu"] is None, "something was measured where there is nothing")
 
     # ---- with nvcc ----
     def derivatives_by_nvcc(self):
@@ -612,7 +614,7 @@ def main():
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-cuda-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed), 0, 0
-    names = [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and re.search(arguments.only, n)]
+    names = [n for kind in (Checks, GpuScriptChecks) for n, member in vars(kind).items() if callable(member) and not n.startswith("_") and re.search(arguments.only, n)]
 
     def attempt(name):
         begin = time.monotonic()

@@ -1,63 +1,93 @@
 #!/usr/bin/env python3
 """Runs on a GPU what prepare_gpu.py compiled: tests, compute-sanitizer, figures; into OUT/gpu.json and a table.
 
-    python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,sanitizer,kernels,training,networks]
+    python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,sanitizer,kernels,training,networks] [--jobs N]
 
 tests      every case in several processes: the CPU target's answers, and the same bits each time
 sanitizer  memcheck, racecheck and synccheck over the cases of generated kernels (where compute-sanitizer is installed)
-kernels    bytes per second through one kernel against a copy within the card, the cost of starting a hundred kernels
-training   the digits: the CPU's losses; a network's steps against PyTorch eager and torch.compile, its batches read from a file
-networks   every network and batch against PyTorch eager and torch.compile, TF32 on for all, in turns (torch and torchvision)
-Parts end when the seconds are used up; what was not reached is said. Needs numpy; kernels and networks need torch. The
-last line is 'N passed, N failed, N skipped', of tests, sanitizer and the digits; the exit status is 1 if any failed.
+kernels, training, networks   figures: gpu_figures.py
+Each part has its share of the seconds (what it leaves goes to those behind it) and ends when that is used up; what was not
+reached is said. Run again with the same OUT, on the same machine, it goes on with what is not there yet: kernels and
+networks that were measured beside all peers, cases that were good. Needs numpy; figures need torch. The last line is
+'N passed, N failed, N skipped', of tests, sanitizer and the digits; the exit status is 1 if any failed.
 """
 import argparse
 import ctypes.util
 import glob
 import hashlib
-import importlib
 import json
 import os
 import pathlib
 import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-HEAD = 4096
+sys.dont_write_bytecode = True
+from gpu_figures import Figures  # noqa: E402
+
+SHARES = {"tests": 3, "sanitizer": 4, "kernels": 1, "training": 5, "networks": 12}   # of the time
 
 
 class Run:
-    def __init__(self, root, out, seconds):
-        self.root, self.out, self.end = root, out, time.monotonic() + seconds
-        self.list = json.loads((root / "list.json").read_text())
-        self.report = {"machine": machine(), "arch": self.list["arch"], "tests": [], "sanitizer": [], "kernels": [], "training": [], "networks": [], "skipped": []}
+    def __init__(self, root, out, seconds, jobs, turn):
+        self.root, self.out, self.jobs, self.turn = root, out, jobs, turn
+        self.end = self.part_end = time.monotonic() + seconds
+        text = (root / "list.json").read_text()
+        self.list, self.json = json.loads(text), out / "gpu.json"
+        here = machine()
+        begun = {"gpu": here["gpu"], "bundle": hashlib.sha256(text.encode()).hexdigest()}
+        self.report = {**begun, "machine": here, "arch": self.list["arch"], **{part: [] for part in SHARES}, "skipped": []}
+        if self.json.exists():
+            self.report = {**self.report, **json.loads(self.json.read_text()), "skipped": []}
+            if any(self.report[key] != value for key, value in begun.items()):
+                sys.exit(f"{self.json} is of another GPU or bundle: take another folder")
         os.environ["METAC_CACHE_DIR"] = str(out.resolve() / "cache")   # which algorithms were the fastest is a result too
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(out.resolve() / "torch"))
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(library_folders() + [os.environ.get("LD_LIBRARY_PATH", "")])}
-        self.counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def parts(self, names):
+        """Part by part: the time that is left is shared out among it and those behind it."""
+        figures = Figures(self)
+        for k, name in enumerate(names):
+            left, now = self.end - time.monotonic(), time.monotonic()
+            self.part_end = now + left * SHARES[name] / sum(SHARES[n] for n in names[k:])
+            getattr(self if name in ("tests", "sanitizer") else figures, name)()
+            self.json.write_text(json.dumps(self.report, indent=2) + "\n")
+        noted = [row["good"] for part in ("tests", "sanitizer", "training") for row in self.report[part] if "good" in row]
+        return sum(noted), len(noted) - sum(noted), len(self.report["skipped"])
 
     def late(self, what, reserve=20):
-        if time.monotonic() + reserve < self.end:
+        if time.monotonic() + reserve < self.part_end:
             return False
         self.skip(f"{what}: no time left")
         return True
 
     def skip(self, why):
         self.report["skipped"].append(why)
-        self.counts["skipped"] += 1
         print("skip", why, flush=True)
 
     def note(self, part, row, good):
         self.report[part].append({**row, "good": good})
-        self.counts["passed" if good else "failed"] += 1
         if not good:
             print("FAIL", part, json.dumps(row), flush=True)
+
+    def each(self, part, jobs, key, make, reserve):
+        """What is not good yet, several processes at once: what they answer does not depend on what else the card does."""
+        good = [row for row in self.report[part] if row["good"]]
+        self.report[part][:] = good
+        have = {tuple(row[k] for k in key(jobs[0])) for row in good} if jobs else ()
+        with ThreadPoolExecutor(max_workers=self.jobs) as pool:
+            for found in pool.map(lambda job: None if tuple(key(job).values()) in have or self.late(f"{part} of {' '.join(key(job).values())}", reserve) else make(job), jobs):
+                if found:
+                    self.note(part, *found)
+        print(f"{part}: {sum(row['good'] for row in self.report[part])} of {len(self.report[part])} good", flush=True)
 
     def argv(self, case, out):
         folder = self.root / "cases" / case["name"]
@@ -75,11 +105,7 @@ class Run:
 
     # ---- tests ----
     def tests(self):
-        for case in self.list["cases"]:
-            if self.late(f"test of {case['name']}"):
-                continue
-            self.note("tests", *self.test(case))
-        print(f"tests: {sum(t['good'] for t in self.report['tests'])} of {len(self.report['tests'])} good", flush=True)
+        self.each("tests", self.list["cases"], lambda case: {"name": case["name"], "external": case["external"]}, self.test, 20)
 
     def test(self, case):
         row, first = {"name": case["name"], "external": case["external"]}, None
@@ -111,250 +137,15 @@ class Run:
         tool = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
         if not tool:
             return self.skip("compute-sanitizer is not installed")
-        for checker in ("memcheck", "racecheck", "synccheck"):
-            for case in self.list["cases"]:
-                if case["external"] != "none" or self.late(f"{checker} of {case['name']}", 60):
-                    continue
-                with tempfile.TemporaryDirectory() as out:
-                    argv, _ = self.argv(case, pathlib.Path(out))
-                    status, said = self.call([tool, "--tool", checker, "--error-exitcode", "9", *argv], 120)
-                why = {} if status == 0 else {"why": f"status {status}: {said[-400:]}"}
-                self.note("sanitizer", {"name": case["name"], "tool": checker, **why}, status == 0)
-        print(f"sanitizer: {sum(t['good'] for t in self.report['sanitizer'])} of {len(self.report['sanitizer'])} clean", flush=True)
+        jobs = [(checker, case) for checker in ("memcheck", "racecheck", "synccheck") for case in self.list["cases"] if case["external"] == "none"]
+        self.each("sanitizer", jobs, lambda job: {"tool": job[0], "name": job[1]["name"]}, lambda job: self.checked(tool, *job), 60)
 
-    # ---- figures ----
-    def model(self, folder, name, weights):
-        sys.path.insert(0, str(folder / "python"))
-        module = importlib.import_module(name)
-        sys.path.pop(0)
-        return module.Model(library=str(folder / f"lib/lib{name}.so"), weights=str(weights))
-
-    def milliseconds(self, torch, function, seconds=0.5):
-        """The median of runs one by one, by the card's own clock."""
-        for _ in range(5):
-            function()
-        torch.cuda.synchronize()
-        times, stop = [], time.monotonic() + seconds
-        while len(times) < 5 or (time.monotonic() < stop and len(times) < 1000):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            function()
-            end.record()
-            end.synchronize()
-            times.append(begin.elapsed_time(end))
-        return statistics.median(times)
-
-    def kernels(self):
-        torch = with_gpu()
-        if torch is None:
-            return self.skip("kernels: no torch that sees a GPU, nothing is measured")
-        legacy = 1   # the stream that torch works on
-        for name in self.list["speed"]:
-            if self.late(f"kernel {name}"):
-                continue
-            folder = self.root / "speed" / name
-            model = self.model(folder, name, folder / f"{name}.weights")
-            x = torch.randn(model.inputs[0].shape, device="cuda")
-            y = torch.empty(model.outputs[0].shape, device="cuda")
-            ours = lambda: model.run_async({"x": x}, {"y": y}, stream=legacy)   # noqa: E731
-            row = {"name": name, "milliseconds": self.milliseconds(torch, ours)}
-            if name == "hundred_kernels":
-                row["microseconds_a_kernel"] = row["milliseconds"] * 10
-                start = time.perf_counter()
-                for _ in range(100):
-                    ours()
-                row["host_microseconds_a_run"] = (time.perf_counter() - start) * 1e4
-                torch.cuda.synchronize()
-            else:
-                z = torch.empty_like(x)
-                copy = self.milliseconds(torch, lambda: z.copy_(x))
-                row["bytes_per_second"] = (x.nbytes + y.nbytes) / row["milliseconds"] * 1e3
-                row["copy_bytes_per_second"] = 2 * x.nbytes / copy * 1e3
-                row["of_copy"] = row["bytes_per_second"] / row["copy_bytes_per_second"]
-            self.report["kernels"].append(row)
-            print(json.dumps(row), flush=True)
-
-    def training(self):
-        for row in self.list["training"]:
-            name = row["name"]
-            if self.late(f"training of {name}", 120):
-                continue
-            folder = self.root / "training" / name
-            if "losses" not in row and with_gpu() is None:
-                self.skip(f"training of {name}: no torch that sees a GPU, nothing is measured")
-                continue
-            if "losses" not in row:
-                images, random = 4 * row["batch"], np.random.default_rng(3)
-                make_weights(folder / f"{name}.weights", row["weights_bytes"])
-                np.savez(folder / "train.npz", input=random.standard_normal((images, 3, 224, 224), np.float32), label=random.integers(0, 1000, images))
-            run = self.out / f"{name}-run"
-            status, said = self.call([str(folder / f"bin/{name}_train"), "--data", str(folder), "--out", str(run), "--restart", "--updates", str(row["updates"]), "--quiet"], 600)
-            if status:
-                self.note("training", {"name": name, "why": f"status {status}: {said[-400:]}"}, False)
-                continue
-            lines = [line for line in map(json.loads, (run / "log.jsonl").read_text().splitlines()) if line["event"] == "train"]
-            shutil.rmtree(run)
-            half = len(lines) // 2
-            found = {"name": name, "milliseconds_a_step": (lines[-1]["seconds"] - lines[half]["seconds"]) / (lines[-1]["update"] - lines[half]["update"]) * 1e3}
-            if "losses" in row:
-                found["off"] = max(abs(a["loss"] - b) / abs(b) for a, b in zip(lines, row["losses"], strict=True))
-                self.note("training", found, found["off"] < 1e-3)
-            else:
-                found["batch"] = row["batch"]
-                found.update(self.peer_steps(with_gpu(), name, row["batch"]))
-                self.report["training"].append(found)
-            print(json.dumps(found), flush=True)
-
-    def peer_steps(self, torch, name, batch):
-        """Milliseconds of a step of PyTorch on a batch that is on the card already."""
-        try:
-            import torchvision
-        except ImportError:
-            self.skip("training: no torchvision to compare with")
-            return {}
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-        model = getattr(torchvision.models, name)().cuda().train()
-        x, label = torch.randn(batch, 3, 224, 224, device="cuda"), torch.randint(0, 1000, (batch,), device="cuda")
-        optimizer = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9)
-        found = {}
-        for who, network in (("eager", lambda: model), ("torch.compile", lambda: torch.compile(model, mode="max-autotune"))):
-            try:
-                forward = network()
-
-                def step():
-                    optimizer.zero_grad(set_to_none=True)
-                    torch.nn.functional.cross_entropy(forward(x), label).backward()
-                    optimizer.step()
-
-                found[who] = self.milliseconds(torch, step, 3)
-            except Exception as error:  # a peer that cannot is told and left out
-                found[f"{who} fails"] = str(error)[:200]
-        return found
-
-    def networks(self):
-        torch = with_gpu()
-        if torch is None:
-            return self.skip("networks: no torch that sees a GPU, nothing is measured")
-        try:
-            import torchvision
-        except ImportError:
-            torchvision = None
-            self.skip("networks: no torchvision to compare with")
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.benchmark = True
-        for network in self.list["networks"]:
-            name, library, dtype = network["name"], network["library"], getattr(torch, network["dtype"])
-            folder = self.root / "networks" / library
-            weights = folder / f"{library}.weights"
-            make_weights(weights, network["weights_bytes"], network["dtype"])
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
-            model = self.model(folder, library, weights)
-            peer = getattr(torchvision.models, name)().cuda().eval().to(dtype) if torchvision and hasattr(torchvision.models, name) else None
-            for batch in network["batches"]:
-                if self.late(f"{library}, batch {batch}", 60):
-                    continue
-                with torch.inference_mode():
-                    self.report["networks"].append(self.race(torch, model, peer, name, batch, dtype, free))
-            model.close()
-            weights.unlink()
-        table(self.report["networks"])
-
-    def onnx_runtime(self, torch, name, x, y):
-        """A run of ONNX Runtime on the GPU, by the same memory. None: it, or what makes its model, is not installed."""
-        try:
-            import onnx
-            import onnxruntime
-        except ImportError:
-            return None
-        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-            return None
-        sys.path.insert(0, str(self.root / "backbones"))
-        import build
-        sys.path.pop(0)
-        with tempfile.TemporaryDirectory() as folder:
-            path = f"{folder}/model.onnx"
-            onnx.save(build.build(name), path)
-            session = onnxruntime.InferenceSession(path, providers=[("CUDAExecutionProvider", {"use_tf32": 1, "user_compute_stream": str(torch.cuda.current_stream().cuda_stream)})])
-        binding = session.io_binding()
-        binding.bind_input("input", "cuda", 0, np.float32, tuple(x.shape), x.data_ptr())
-        binding.bind_output("output", "cuda", 0, np.float32, tuple(y.shape), y.data_ptr())
-        return lambda: session.run_with_iobinding(binding)
-
-    def race(self, torch, model, peer, name, batch, dtype, free):
-        """`free`: bytes of the card that were free for metac before its model was there, or were PyTorch's."""
-        x = torch.randn(batch, 3, 224, 224, device="cuda").to(dtype)
-        y = torch.empty(batch, 1000, device="cuda", dtype=dtype)
-        port, out = model.inputs[0].name, model.outputs[0].name
-        contestants = {"metac": lambda: model.run_async({port: x}, {out: y}, stream=1)}
-        row = {"name": name, "dtype": str(dtype).split(".")[-1], "batch": batch}
-        if peer is not None:
-            contestants["eager"] = lambda: peer(x)
-            try:
-                torch._dynamo.reset()
-                compiled = torch.compile(peer, mode="max-autotune")
-                compiled(x)
-                contestants["torch.compile"] = lambda: compiled(x)
-            except Exception as error:  # a peer that cannot is told and left out
-                row["torch.compile fails"] = str(error)[:200]
-        if dtype == torch.float32:
-            try:
-                if runtime := self.onnx_runtime(torch, name, x, y):
-                    runtime()
-                    contestants["onnxruntime"] = runtime
-            except Exception as error:
-                row["onnxruntime fails"] = str(error)[:200]
-        # Bytes of the card: what metac's context has taken, and the most that PyTorch had at once for each peer.
-        contestants["metac"]()
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        row["metac bytes"] = free - torch.cuda.mem_get_info()[0] - torch.cuda.memory_reserved()
-        for who in ("eager", "torch.compile"):
-            if who in contestants:
-                torch.cuda.reset_peak_memory_stats()
-                contestants[who]()
-                row[f"{who} bytes"] = torch.cuda.max_memory_allocated()
-        times = {who: [] for who in contestants}
-        for _ in range(3):   # in turns: what else the machine does falls on all
-            for who, function in contestants.items():
-                times[who].append(self.milliseconds(torch, function, 0.3))
-        row.update({who: min(t) for who, t in times.items()})
-        peers = [row[who] for who in contestants if who != "metac"]
-        if peers:
-            row["times_the_fastest"] = min(peers) / row["metac"]
-        print(json.dumps(row), flush=True)
-        return row
-
-
-def table(rows):
-    print(f"{'network':20} {'dtype':>8} {'batch':>5} {'metac':>9} {'eager':>9} {'compile':>9} {'onnxrt':>9} {'ratio':>6}   (ms; ratio: the fastest peer's time by metac's)")
-    for r in rows:
-        cells = [f"{r[k]:9.3f}" if k in r else " " * 9 for k in ("metac", "eager", "torch.compile", "onnxruntime")]
-        print(f"{r['name']:20} {r['dtype']:>8} {r['batch']:5} {' '.join(cells)} {r.get('times_the_fastest', float('nan')):6.2f}")
-    ratios = [r["times_the_fastest"] for r in rows if "times_the_fastest" in r]
-    if ratios:
-        print(f"geometric mean of {len(ratios)} ratios: {statistics.geometric_mean(ratios):.3f}")
-
-
-def make_weights(file, count, dtype="float32"):
-    """A weights file of the header at hand and small random numbers: speed does not depend on them."""
-    head = bytearray(pathlib.Path(str(file) + ".head").read_bytes())
-    size = 2 if dtype == "bfloat16" else 4
-    numbers = np.random.default_rng(1).standard_normal(-(-count // size), np.float32) * np.float32(0.02)
-    block = ((numbers.view(np.uint32) >> 16).astype(np.uint16) if size == 2 else numbers).tobytes()[:count]
-    head[88:152] = hashlib.sha256(block).hexdigest().encode()
-    with open(file, "wb") as out:
-        out.write(bytes(head).ljust(HEAD, b"\0"))
-        out.write(block)
-
-
-def with_gpu():
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() else None
+    def checked(self, tool, checker, case):
+        with tempfile.TemporaryDirectory() as out:
+            argv, _ = self.argv(case, pathlib.Path(out))
+            status, said = self.call([tool, "--tool", checker, "--error-exitcode", "9", *argv], 120)
+        why = {} if status == 0 else {"why": f"status {status}: {said[-400:]}"}
+        return {"name": case["name"], "tool": checker, **why}, status == 0
 
 
 def library_folders():
@@ -378,19 +169,22 @@ def main():
     parser.add_argument("bundle", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=1500)
-    parser.add_argument("--parts", default="tests,sanitizer,kernels,training,networks")
+    parser.add_argument("--parts", default=",".join(SHARES))
+    parser.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 1) // 2)), help="processes of tests and sanitizer at once")
+    parser.add_argument("--turn", type=float, default=0.3, help="seconds that each contestant runs at a time; 0: once, for tests")
     arguments = parser.parse_args()
+    names = arguments.parts.split(",")
+    if unknown := set(names) - set(SHARES):
+        parser.error(f"--parts: {', '.join(sorted(unknown))}; there are {', '.join(SHARES)}")
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="metac-gpu-") as work:
         with tarfile.open(arguments.bundle) as archive:
             archive.extractall(work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # older Python has none
-        run = Run(pathlib.Path(work) / "gpu", arguments.out, arguments.seconds)
+        run = Run(pathlib.Path(work) / "gpu", arguments.out, arguments.seconds, arguments.jobs, arguments.turn)
         print(json.dumps(run.report["machine"]), flush=True)
-        for part in arguments.parts.split(","):
-            {"tests": run.tests, "sanitizer": run.sanitizer, "kernels": run.kernels, "training": run.training, "networks": run.networks}[part]()
-            (arguments.out / "gpu.json").write_text(json.dumps(run.report, indent=2) + "\n")
-    print("{passed} passed, {failed} failed, {skipped} skipped".format(**run.counts))
-    return 1 if run.counts["failed"] else 0
+        passed, failed, skipped = run.parts(names)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,99 @@
+"""Both halves of tests/gpu.sh without a GPU: libraries for the stand-in for CUDA, peers that compute nothing (peers/)."""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPT = HERE.parent / "gpu.sh"
+CASES = "gemm_bias|matmul_bfloat16|loop"
+
+
+def command(*argv, status=0, **more):
+    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600, **more)
+    if status is not None and done.returncode != status:
+        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
+    return done.stdout if status is not None else (done.returncode, done.stdout)
+
+
+def expect(condition, what):
+    if not condition:
+        raise RuntimeError(what)
+
+
+class GpuScriptChecks:
+    def gpu_script(self):
+        bundle = self._bundle()
+        said, report = self._run_bundle(bundle, "gpu results")
+        ran = {(row["name"], row["external"]) for row in report["tests"]}
+        expect(ran == {("gemm_bias", "none"), ("gemm_bias", "auto"), ("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none")} and
+               all(row["good"] for row in report["tests"]), said)
+        expect((self.work / "gpu results/cache/library_algorithms.txt").exists(), "no algorithm of a library is remembered with the results")
+        expect([row["good"] for row in report["training"]] == [True] and report["training"][0]["off"] < 2e-4, said)
+        if shutil.which("nvidia-smi") is None:
+            expect(report["kernels"] == report["networks"] == [] and report["gpu"] is None, "something was measured where there is nothing")
+        begin = time.monotonic()
+        said, again = self._run_bundle(bundle, "gpu results", "--parts", "tests,training")   # nothing is left to do
+        expect(again["tests"] == report["tests"] and again["training"] == report["training"] and time.monotonic() - begin < 60, said)
+        self._figures(bundle)
+        return "with figures of peers that compute nothing"
+
+    def _bundle(self):
+        bundle = self.work / "gpu.tar.xz"
+        options = ["--build", self.metac.parents[1], "--networks", "alexnet", "--batches", "1", "--dtypes", "float32", "--size", 64, "--width", 32, "--mebibytes", 0.06,
+                   "--training", "digits", "--digits", self._few_digits(), "--updates", 20, "--arch", "80,90", "--only", f"^({CASES}|hundred_kernels|element_wise|digits|alexnet)$", "--work", self.work / "gpu bundle"]
+        for _ in range(2):   # the second finds everything finished
+            said = command(SCRIPT, "prepare", bundle, *options, env=self._script_environment())
+        expect("5 cases, 1 networks, 1 training programs" in said, said)
+        return bundle
+
+    def _script_environment(self):
+        return {**self.stand_in, "PYTHON": sys.executable, "METAC_ALGORITHMS": ""}
+
+    def _run_bundle(self, bundle, out, *options, status=0, **environment):
+        said = command(SCRIPT, "run", bundle, self.work / out, "--turn", 0, *options, status=status, env={**self._script_environment(), **environment})
+        return said, json.loads((self.work / out / "gpu.json").read_text())
+
+    def _figures(self, bundle):
+        """Every figure's way through the script; none of them means anything."""
+        peers = {"PYTHONPATH": str(HERE / "peers")}
+        said, report = self._run_bundle(bundle, "gpu figures", "--parts", "kernels", **peers)
+        kernels = {row["name"]: row for row in report["kernels"]}
+        expect(kernels["element_wise"]["of_copy"] > 0 and kernels["hundred_kernels"]["host_microseconds_a_run"] > 0, said)
+        # The time does not suffice for torch.compile: the row says so, and the next run takes it up.
+        said, report = self._run_bundle(bundle, "gpu figures", "--parts", "networks", "--seconds", "40", **peers)
+        expect([row["missing"] for row in report["networks"]] == [["torch.compile: no time left"]] and report["summary"]["with all peers"] == 0 and "*" in said, said)
+        said, report = self._run_bundle(bundle, "gpu figures", "--parts", "networks", **peers)
+        (row,) = report["networks"]
+        expect(row["missing"] == [] and all(row[who] > 0 for who in ("metac", "eager", "torch.compile", "onnxruntime", "metac bytes", "eager bytes", "torch.compile bytes")), said)
+        expect(report["summary"]["with all peers"] == 1 and report["summary"]["geometric mean"] == row["times_the_fastest"] and [k["name"] for k in report["kernels"]] == list(kernels), said)
+        said, report = self._run_bundle(bundle, "gpu peers fail", "--parts", "networks", METAC_STAND_IN_FAILS="compile,onnxruntime", **peers)
+        (row,) = report["networks"]
+        expect("no compiler" in row["torch.compile fails"] and "no such operator" in row["onnxruntime fails"] and row["eager"] > 0 and row["missing"] == [], said)
+        # A training program whose steps are raced, and a library that is broken.
+        folder = self.work / "gpu raced"
+        with tarfile.open(bundle) as archive:
+            archive.extractall(folder)
+        made = json.loads((folder / "gpu/list.json").read_text())
+        (digits,) = made["training"]
+        del digits["losses"]
+        images = [{"name": "image", "dtype": "float32", "below": 2, "dims": [1, 8, 8]}, {"name": "label", "dtype": "int64", "below": 10, "dims": []}]
+        weights = folder / "gpu/training/digits/digits.weights"
+        digits.update(updates=11, batch=16, size=8, classes=10, data=images, weights_bytes=weights.stat().st_size - 4096)
+        weights.with_name(weights.name + ".head").write_bytes(weights.read_bytes()[:4096])
+        (folder / "gpu/list.json").write_text(json.dumps(made))
+        for library in (folder / "gpu/networks").rglob("*.so"):
+            library.write_bytes(b"no library")
+        with tarfile.open(self.work / "raced.tar.xz", "w:xz") as archive:
+            archive.add(folder / "gpu", "gpu")
+        said, report = self._run_bundle(self.work / "raced.tar.xz", "gpu race", "--parts", "training,networks", **peers)
+        (row,) = report["training"]
+        expect(row["milliseconds_a_step"] > 0 and row["eager"] > 0 and row["torch.compile"] > 0 and row["times_the_fastest"] > 0, said)
+        expect(report["networks"][0]["missing"] == ["metac"] and report["networks"][0]["why"], said)
+        status, said = command(SCRIPT, "run", bundle, self.work / "gpu race", status=None, env={**self._script_environment(), **peers})
+        expect(status == 1 and "another GPU or bundle" in said, said)
+        said = command(sys.executable, "-c", "import time, gpu_figures\ntry:\n  with gpu_figures.Alarm(0.1): time.sleep(20)\nexcept TimeoutError: print('in time')", env={**self._script_environment(), "PYTHONPATH": str(HERE)})
+        expect("in time" in said, said)
