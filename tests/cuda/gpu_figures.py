@@ -134,7 +134,7 @@ class Figures:
                 continue
             lines = [line for line in map(json.loads, (out / "log.jsonl").read_text().splitlines()) if line["event"] == "train"]
             shutil.rmtree(out)
-            half = len(lines) // 2
+            half = (len(lines) - 1) // 2
             found = {"name": name, "milliseconds_a_step": (lines[-1]["seconds"] - lines[half]["seconds"]) / (lines[-1]["update"] - lines[half]["update"]) * 1e3}
             if "losses" in row:
                 found["off"] = max(abs(a["loss"] - b) / abs(b) for a, b in zip(lines, row["losses"], strict=True))
