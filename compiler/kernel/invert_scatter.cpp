@@ -27,7 +27,7 @@ struct Solve {
 
 class Inversion {
  public:
-  Inversion(const Definition& d, const std::vector<Symbol>& symbols) : d_(d), symbols_(symbols) {}
+  Inversion(Definition d, const std::vector<Symbol>& symbols) : d_(std::move(d)), symbols_(symbols) {}
 
   bool run(Definition& out) {
     for (Expr index : d_.out_index) {
@@ -176,12 +176,48 @@ class Inversion {
     return out;
   }
 
-  const Definition& d_;
+  const Definition d_;
   const std::vector<Symbol>& symbols_;
   std::vector<Solve> solves_;
   Shape domain_;
   std::vector<Expr> renamed_, conditions_;
 };
+
+// The factor c where every index has the axis as floor(axis/c) alone; 0: it is there in another way, or not at all.
+int64_t step_of(const std::vector<Expr>& indices, int axis_id) {
+  int64_t step = 0;
+  for (Expr index : indices) {
+    if (!uses_axis(index, axis_id)) continue;
+    if (step) return 0;
+    any_of(index, [&](Expr n) {
+      if (n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(axis_id) && n->args[1].if_int()) step = n->args[1].as_int();
+      return step != 0;
+    });
+    // Nothing but whole steps: with them replaced, the axis is gone.
+    if (step < 2 || uses_axis(rewrite(index, [&](Expr n) { return n == floor_div(axis(axis_id), step) ? Expr(0) : Expr(); }), axis_id)) return 0;
+  }
+  return step;
+}
+
+// An axis that counts in whole steps (i/2 of an image that was enlarged) becomes the step and, as a new last axis, the place in it.
+Definition with_steps_cut(Definition d, const std::vector<Symbol>& symbols) {
+  const int rank = static_cast<int>(d.domain.size());
+  for (int k = 0; k < rank; ++k) {
+    const int64_t step = step_of(d.out_index, k);
+    if (step == 0) continue;
+    const Expr place = axis(static_cast<int>(d.domain.size())), extent = d.domain[static_cast<size_t>(k)], whole = axis(k) * Expr(step) + place;
+    std::vector<Expr> values = identity_indices(static_cast<int>(d.domain.size()));
+    values[static_cast<size_t>(k)] = whole;
+    for (Expr& index : d.out_index) index = rewrite(index, [&](Expr n) { return n == floor_div(axis(k), step) ? axis(k) : Expr(); });
+    for (Expr& c : d.conditions) c = substitute_axes(c, values);
+    d.body = substitute_axes(d.body, values);
+    d.domain[static_cast<size_t>(k)] = ceil_div(extent, step);
+    d.domain.push_back(step);
+    if (!floor_mod(extent, step).is_int(0)) d.conditions.push_back(whole < extent);
+  }
+  if (static_cast<int>(d.domain.size()) > rank) simplify(d, symbols);
+  return d;
+}
 
 }  // namespace
 
@@ -190,7 +226,7 @@ bool invert_scatter(Definition& d, const std::vector<Symbol>& symbols) {
   for (Expr c : d.conditions)
     if (c->has_load) return false;
   Definition gathered;
-  if (!Inversion(d, symbols).run(gathered)) return false;
+  if (!Inversion(with_steps_cut(d, symbols), symbols).run(gathered)) return false;
   d = std::move(gathered);
   return true;
 }

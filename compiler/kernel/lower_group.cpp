@@ -11,10 +11,30 @@
 namespace metac {
 namespace {
 
+// Elements of internal arrays that lanes across rows may take for all rows of a block together: 4 MiB of float32 for each worker.
+constexpr int64_t most_internal = 1 << 20;
+
+// Elements of a row of all values that never leave the kernel; empty: not known.
+std::optional<int64_t> internal_elements(const Group& group) {
+  int64_t sum = 0;
+  for (const Definition& d : group.stages) {
+    if (!group.internal.count(d.out->id)) continue;
+    int64_t of_row = 1;
+    for (int k = group.shared; k < d.kept(); ++k) {
+      if (!d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
+      of_row *= d.domain[static_cast<size_t>(k)].as_int();
+    }
+    sum += of_row;
+  }
+  return sum;
+}
+
 class GroupLowering : private StageLowering {
  public:
   // `lanes_across`: lanes run along the one shared loop, so many rows at a time.
-  GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false) : StageLowering(group, context), lanes_across_(lanes_across) {}
+  GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false) : StageLowering(group, context), lanes_across_(lanes_across) {
+    if (lanes_across_) plan_block();
+  }
 
   // Would lanes across the rows fill vectors in a stage that has none? Known after run().
   bool prefers_lanes_across() const { return prefers_lanes_across_; }
@@ -39,26 +59,74 @@ class GroupLowering : private StageLowering {
 
   // Rows whose elements lie apart while neighbouring rows lie side by side: statistics of channels that are stored last.
   bool may_go_across(const Stage& s) const {
-    if (group_.shared != 1 || !group_.internal.empty()) return false;
+    const auto internal = internal_elements(group_);
+    if (group_.shared != 1 || !internal || *internal * lanes() > most_internal) return false;
     Loop row = kernel_.root.loops[0];
     if (!row.extent.if_int() || row.extent.as_int() < lanes()) return false;
     row.kind = LoopKind::serial;
-    return can_vectorise(row, {s.body, s.epilogue}, s.offset);
+    return can_vectorise(row, {s.body, s.epilogue}, s.target >= first_local ? Expr() : s.offset);
   }
 
-  // The shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loop of each stage: lanes where they can be.
+  // How many vectors of rows a block has. One may be half a cache line, of which the rest would be fetched again, and its sums wait for
+  // each other; but there must be blocks for threads.
+  void plan_block() {
+    const int64_t rows = group_.stages[0].domain[0].as_int();
+    for (int64_t vectors : {4, 2}) {
+      const int64_t block = vectors * lanes();
+      if (vectors_ == 1 && rows % block == 0 && rows / block >= 2 * vectors && *internal_elements(group_) * block <= most_internal / 4) vectors_ = vectors;
+    }
+    block_axis_ = kernel_.next_axis++;
+    vector_axis_ = kernel_.next_axis++;
+    lane_axis_ = kernel_.next_axis++;
+    const Expr lane = axis(lane_axis_);
+    rows_together_ = {vectors_ * lanes(), vectors_ == 1 ? lane : axis(vector_axis_) * Expr(lanes()) + lane};
+  }
+
+  // The rows of a block as loops: what one iteration does stands together, vector beside vector.
+  std::vector<Loop> rows_of_block(LoopKind vectors, LoopKind lane, int lane_axis) const {
+    const Expr rows = group_.stages[0].domain[0];
+    if (vectors_ > 1) return {{lane_axis, Expr(lanes()), lane}, {vector_axis_, Expr(vectors_), vectors}};  // as printers want vectors side by side
+    const bool whole = rows.as_int() % lanes() == 0;
+    return {{lane_axis, whole ? Expr(lanes()) : min(Expr(lanes()), rows - axis(block_axis_) * Expr(lanes())), lane}};
+  }
+
+  // The shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loops of each stage: lanes where they can be.
   void spread_rows() {
     const Loop row = kernel_.root.loops[0];
-    const Loop blocks{kernel_.next_axis++, ceil_div(row.extent, Expr(lanes())), LoopKind::parallel};
-    const Expr start = axis(blocks.axis) * Expr(lanes());
+    const Expr block = axis(block_axis_) * rows_together_.count + rows_together_.index;
     for (size_t k = 0; k < kernel_.root.children.size(); ++k) {
       LoopNode& stage = kernel_.root.children[k];
-      const Loop lane{kernel_.next_axis++, min(Expr(lanes()), row.extent - start), across_[k] ? LoopKind::vector : LoopKind::serial};
-      substitute_axis(stage, row.axis, start + axis(lane.axis));
-      stage.loops.insert(across_[k] ? stage.loops.end() : stage.loops.begin(), row.extent.as_int() % lanes() ? lane : Loop{lane.axis, Expr(lanes()), lane.kind});
+      substitute_axis(stage, row.axis, block);
+      if (in_registers_[k]) continue;
+      const int lane_axis = kernel_.next_axis++;  // each stage's own: a rest goes on where its vectors end
+      substitute_axis(stage, lane_axis_, axis(lane_axis));
+      const std::vector<Loop> rows = across_[k] ? rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis) : rows_of_block(LoopKind::serial, LoopKind::serial, lane_axis);
+      stage.loops.insert(across_[k] ? stage.loops.end() : stage.loops.begin(), rows.begin(), rows.end());
     }
-    kernel_.root.loops[0] = blocks;
-    kernel_.schedule.push_back(concat("lanes across ", lanes(), " rows"));
+    kernel_.root.loops[0] = {block_axis_, ceil_div(row.extent, rows_together_.count), LoopKind::parallel};
+    kernel_.schedule.push_back(concat("lanes across ", vectors_ * lanes(), " rows"));
+  }
+
+  // A reduction with lanes across rows: the sums of all vectors of a block are in registers, and one pass over the rows adds to them all.
+  LoopNode nest_across(const Definition& d, const Stage& s, int accumulator) {
+    const Expr own = rows_together_.index;
+    const auto in_register = [&](Expr e) {
+      return rewrite(e, [&](Expr n) { return n->kind == ExprKind::load && n->id == first_local + accumulator ? load(n->id, n->dtype, {own}) : Expr(); });
+    };
+    const std::vector<Loop> rows = rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis_);
+    LoopNode node;
+    node.comment = concat("v", d.out->id);
+    node.loops = s.kept;
+    node.locals.push_back({accumulator, d.accumulator, Expr(vectors_ * lanes()), static_cast<int>(lanes())});
+    LoopNode first, sum, last;
+    first.loops = last.loops = rows;
+    sum.loops = s.reduced;
+    sum.loops.insert(sum.loops.end(), rows.begin(), rows.end());
+    first.assigns = {{first_local + accumulator, own, identity_of(*d.reduce, d.accumulator), {}}};
+    sum.assigns = {{first_local + accumulator, own, s.body, d.reduce}};
+    last.assigns = {{s.target, s.offset, in_register(s.epilogue), {}}};
+    node.children = {std::move(first), std::move(sum), std::move(last)};
+    return node;
   }
 
   // Small arrays of known size go on the stack, others into the worker's scratch.
@@ -89,7 +157,9 @@ class GroupLowering : private StageLowering {
     std::string refusal;
     const bool across = may_go_across(s);
     across_.push_back(across && lanes_across_);
-    if (lanes_across_ && across) return nest(d, s, accumulator, false);
+    in_registers_.push_back(across_.back() && d.reduce && vectors_ > 1);
+    if (in_registers_.back()) return nest_across(d, s, accumulator);
+    if (across_.back()) return nest(d, s, accumulator, false);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
     if (!lanes_kept && !d.reduce)
@@ -145,6 +215,7 @@ class GroupLowering : private StageLowering {
 
   LoopNode lower_scatter(const Definition& d) {
     across_.push_back(false);
+    in_registers_.push_back(false);
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
     LoopNode node;
@@ -238,11 +309,13 @@ class GroupLowering : private StageLowering {
 
   const bool lanes_across_;
   bool prefers_lanes_across_ = false;
-  std::vector<bool> across_;   // by stage: its lanes run across the rows
+  std::vector<bool> across_, in_registers_;   // by stage: its lanes run across the rows; all sums of a block are in registers
+  int64_t vectors_ = 1;                       // of rows that a block has
+  int block_axis_ = 0, vector_axis_ = 0, lane_axis_ = 0;
   int64_t stack_bytes_ = 0;
 };
 
-// The group with values of a row or two that never leave it stored for all rows: lanes across rows cannot keep a local each.
+// The group with values of a row or two that never leave it stored for all rows: lanes across rows keep arrays for a block, not scalars.
 Group with_rows_in_memory(const Group& group) {
   constexpr int64_t most_elements = 4;
   Group open = group;

@@ -22,12 +22,17 @@ Expr StageLowering::addressed(Expr e, int accumulator_local) {
       if (in.axes.empty()) return load(first_local + in.local, n->dtype, {});
       std::vector<Expr> own;
       for (int k : in.axes) own.push_back(indices[k]);
-      return load(first_local + in.local, n->dtype, {linear_index(in.dims, own)});
+      return load(first_local + in.local, n->dtype, {internal_offset(in, own)});
     }
     Var* var = context_.var(n->id);
     int argument = kernel_.argument(var, layout_of(n->id), false);
     return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
   });
+}
+
+Expr StageLowering::internal_offset(const InternalVar& in, const std::vector<Expr>& own) const {
+  const Expr offset = linear_index(in.dims, own);
+  return rows_together_.count ? offset * rows_together_.count + rows_together_.index : offset;
 }
 
 Bounds StageLowering::stage_bounds(const Stage& s) const {
@@ -75,10 +80,10 @@ void StageLowering::set_target(const Definition& d, Stage& s, const std::vector<
     in.dims.push_back(d.out->shape()[k]);
     own.push_back(index[k]);
   }
-  Local local{in.local, d.out->dtype(), in.axes.empty() ? Expr() : element_count(in.dims)};
+  Local local{in.local, d.out->dtype(), in.axes.empty() ? Expr() : element_count(in.dims) * (rows_together_.count ? rows_together_.count : Expr(1))};
   place_local(local);
   s.target = first_local + in.local;
-  if (!in.axes.empty()) s.offset = linear_index(in.dims, own);
+  if (!in.axes.empty()) s.offset = internal_offset(in, own);
   internals_[d.out->id] = in;
 }
 

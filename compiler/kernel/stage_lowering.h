@@ -12,6 +12,11 @@ struct InternalVar {
   std::vector<int> axes;        // those axes of the Var
 };
 
+// Rows of the shared loop that are computed together: how many, and which of them the loops are at (over axes). Internal arrays have all of them side by side.
+struct RowsTogether {
+  Expr count, index;            // empty: one at a time
+};
+
 // One stage while it is lowered: expressions over kernel axes with addressed loads.
 struct Stage {
   std::vector<Loop> kept, reduced;   // innermost last
@@ -52,10 +57,14 @@ class StageLowering {
   // Makes one loop of neighbours that every expression sees as one run.
   void collapse(Stage& s, std::vector<Loop>& loops);
 
+  // The place of an element in an internal array.
+  Expr internal_offset(const InternalVar& in, const std::vector<Expr>& own) const;
+
   const Group& group_;
   const LoweringContext& context_;
   Kernel kernel_;
   std::map<int, InternalVar> internals_;
+  RowsTogether rows_together_;
 };
 
 }  // namespace metac

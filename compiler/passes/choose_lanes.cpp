@@ -104,14 +104,16 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // what a sum does in lanes that are mostly empty), and so are rows that need no packing where the other operand would leave half
 // of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as several vectors of
 // products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows at run time: that takes many
-// times the memory of what is packed.
+// times the memory of what is packed. Images as lanes make the result lie image beside image, where all around has its channels together:
+// that takes more to be worth it.
 double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const Var* b, bool constant) {
-  constexpr double per_packed = 8;
+  constexpr double per_packed = 8, among_images = 0.1;
   const bool known = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
   if (!known && !constant && repeats_when_packed(d, w)) return 0;
   const double full = fullness(d, w.lanes_axis, lanes);
   if (constant || (other_fullness <= 0.5 && reads_rows(w, b->shape()))) return full + 0.9;
-  return full - std::min(1.0, per_packed * packed_per_product(d, w));
+  const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
+  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0);
 }
 
 }  // namespace

@@ -108,8 +108,8 @@ class LayoutChooser {
       after_[index].push_back(item_of(copy));
     }
     layouts_[d.out->id] = last(d.out->shape(), w.out_axis);
-    // What parts of a long sum add up to lies as they do.
-    if (auto total = totals_.find(d.out->id); total != totals_.end() && !must_be_plain(total->second))
+    // What parts of a long sum add up to lies as they do, unless each lane has a part.
+    if (auto total = totals_.find(d.out->id); total != totals_.end() && w.out_axis > 0 && !must_be_plain(total->second))
       layouts_[total->second->id] = last(total->second->shape(), w.out_axis - 1);
   }
 

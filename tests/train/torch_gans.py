@@ -17,6 +17,8 @@ class Net:
         self.values = {p["name"]: torch.from_numpy(np.frombuffer(base64.b64decode(p["base64"]), p["dtype"]).reshape(p["shape"]).copy()) for p in document["parameters"]}
         self.values = {n: v.to(dtype) if v.is_floating_point() else v for n, v in self.values.items()}
         self.input, self.output, self.nodes = document["inputs"][0]["name"], document["outputs"][0], document["nodes"]
+        for node in self.nodes:  # attributes are float32, whatever the dtype of the values
+            node["attributes"] = {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in node["attributes"].items()}
         statistics = {name for node in self.nodes if node["op"] == "BatchNormalization" for name in node["inputs"][3:]}
         structure = {name for node in self.nodes if node["op"] == "Resize" for name in node["inputs"][2:]}
         self.parameters = [v.requires_grad_() for n, v in self.values.items() if v.is_floating_point() and n not in statistics | structure]

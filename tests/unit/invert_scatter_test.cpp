@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "compiler/ir/builders.h"
@@ -72,6 +73,25 @@ Var* gather(Graph& g, const Definition& d, Var* original) {
   return reduce(g, read, summed, Reduce::add, false);
 }
 
+// Was the scatter that is the graph's last op inverted? Then both forms must give the same.
+bool inverted_alike(const Graph& forward) {
+  std::vector<Definition> definitions = definitions_of(forward.ops.back(), forward.symbols);
+  EXPECT_EQ(definitions.size(), 1u);
+  if (definitions[0].scatter) return false;
+  Graph backward;
+  backward.outputs = {gather(backward, definitions[0], forward.inputs[0])};
+  std::vector<double> values;
+  std::vector<int64_t> shape;
+  int64_t count = 1;
+  for (Expr e : forward.inputs[0]->shape()) shape.push_back(e.as_int()), count *= e.as_int();
+  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<double>(k % 1009 + 1));
+  Tensor x = make_tensor<double>(DType::f64, shape, values);
+  Tensor expected = evaluate(forward, std::vector<Tensor>{x})[0], found = evaluate(backward, std::vector<Tensor>{x})[0];
+  EXPECT_EQ(expected.shape, found.shape);
+  for (int64_t k = 0; k < expected.element_count(); ++k) EXPECT_EQ(number_at(expected, k), number_at(found, k)) << "element " << k;
+  return true;
+}
+
 TEST(InvertScatter, GathersWhatTheScatterAdds) {
   std::mt19937 random(5);
   int inverted = 0;
@@ -80,23 +100,21 @@ TEST(InvertScatter, GathersWhatTheScatterAdds) {
     SCOPED_TRACE(s.text);
     Graph forward;
     forward.outputs = {scatter(forward, s)};
-    std::vector<Definition> definitions = definitions_of(forward.ops.back(), forward.symbols);
-    ASSERT_EQ(definitions.size(), 1u);
-    if (definitions[0].scatter) continue;
-    ++inverted;
-    Graph backward;
-    backward.outputs = {gather(backward, definitions[0], forward.inputs[0])};
-    std::vector<double> values;
-    std::vector<int64_t> shape;
-    int64_t count = 1;
-    for (Expr e : forward.inputs[0]->shape()) shape.push_back(e.as_int()), count *= e.as_int();
-    for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<double>(k % 1009 + 1));
-    Tensor x = make_tensor<double>(DType::f64, shape, values);
-    Tensor expected = evaluate(forward, std::vector<Tensor>{x})[0], found = evaluate(backward, std::vector<Tensor>{x})[0];
-    ASSERT_EQ(expected.shape, found.shape);
-    for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_EQ(number_at(expected, k), number_at(found, k)) << "element " << k;
+    inverted += inverted_alike(forward);
   }
   EXPECT_GT(inverted, 300);
+}
+
+// Gradients of images that were enlarged: neighbours of whole steps go to one element.
+TEST(InvertScatter, GathersWhatStepsAdd) {
+  for (auto [extent, step, offset] : {std::array<int64_t, 3>{8, 2, 0}, {9, 3, 0}, {7, 2, 0}, {10, 4, 1}, {2, 5, 0}}) {
+    SCOPED_TRACE(std::to_string(extent) + " by " + std::to_string(step));
+    Graph g;
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f64, {2, extent, 6, 3}});
+    const std::vector<Expr> index = {axis(0), floor_div(axis(1), step) + Expr(offset), floor_div(axis(2), 2), axis(3)};
+    g.outputs = {g.reindex_reduce({x}, {2, (extent - 1) / step + 1 + offset, 3, 3}, index, Reduce::add)};
+    EXPECT_TRUE(inverted_alike(g));
+  }
 }
 
 TEST(InvertScatter, LeavesWhatDependsOnData) {

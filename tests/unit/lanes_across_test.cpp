@@ -25,10 +25,14 @@ TEST_P(LanesAcross, StatisticsOfColumns) {
   SessionOptions options;
   options.compile.cpu = cpu_target("native");
   std::unique_ptr<Graph> graph = lower_model(model, {});
-  bool across = false;
+  const int64_t lanes = options.compile.cpu.vector_bytes / 4;
+  std::string across;
   for (const KernelSource& kernel : compile_graph(*graph, options.compile).run.kernels)
-    for (const std::string& step : kernel.schedule) across |= step.rfind("lanes across", 0) == 0;
-  EXPECT_EQ(across, columns >= options.compile.cpu.vector_bytes / 4);
+    for (const std::string& step : kernel.schedule)
+      if (step.rfind("lanes across", 0) == 0) across = step;
+  // As many vectors as leave blocks for threads.
+  const int64_t vectors = columns % (4 * lanes) == 0 && columns >= 32 * lanes ? 4 : columns % (2 * lanes) == 0 && columns >= 8 * lanes ? 2 : 1;
+  EXPECT_EQ(across, columns < lanes ? "" : "lanes across " + std::to_string(vectors * lanes) + " rows");
   std::mt19937 random(4);
   std::vector<float> x(static_cast<size_t>(rows * columns));
   for (float& value : x) value = static_cast<float>(random() % 2001) / 500 - 1;
@@ -47,7 +51,40 @@ TEST_P(LanesAcross, StatisticsOfColumns) {
 }
 
 // Whole vectors, a rest, and fewer columns than a vector has lanes.
-INSTANTIATE_TEST_SUITE_P(Columns, LanesAcross, ::testing::Values(64, 40, 16, 3));
+INSTANTIATE_TEST_SUITE_P(Columns, LanesAcross, ::testing::Values(512, 64, 40, 16, 3));
+
+// A softmax of columns, turned upside down: what never leaves the kernel has the columns of a block side by side.
+TEST(LanesAcross, ArraysOfABlock) {
+  for (const int64_t columns : {256, 40}) {
+    SCOPED_TRACE(columns);
+    const std::string n = std::to_string(columns);
+    const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [60, )" + n + R"json(]}], "nodes": [
+      {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [0], "keepdims": 1},
+      {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "exp(x - m)"},
+      {"op": "sum", "inputs": ["d"], "outputs": ["s"], "dims": [0], "keepdims": 1},
+      {"op": "elementwise", "inputs": ["d", "s"], "outputs": ["y"], "body": "@0(59 - i0, i1)/@1(0, i1)", "shape": "@0.shape"}], "outputs": ["y"]})json", "turned.json");
+    SessionOptions options;
+    options.compile.cpu = cpu_target("native");
+    const CompiledModel compiled = compile_graph(*lower_model(model, {}), options.compile);
+    bool across = false, inside = false;
+    for (const KernelSource& kernel : compiled.run.kernels) {
+      inside |= kernel.text.find("alignas(64) float t") != std::string::npos;
+      for (const std::string& step : kernel.schedule) across |= step.rfind("lanes across", 0) == 0;
+    }
+    EXPECT_TRUE(across);
+    EXPECT_TRUE(inside) << "the case is not what it should be";
+    std::vector<float> x(static_cast<size_t>(60 * columns));
+    for (size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k * 7919 % 1013) / 500 - 1;
+    Session session(model, options);
+    const Tensor y = session.run({{"x", make_tensor<float>(DType::f32, {60, columns}, x)}}).begin()->second;
+    for (int64_t c = 0; c < columns; ++c) {
+      double sum = 0;
+      const auto power = [&](int64_t r) { return std::exp(static_cast<double>(x[static_cast<size_t>(r * columns + c)])); };
+      for (int64_t r = 0; r < 60; ++r) sum += power(r);
+      for (int64_t r = 0; r < 60; ++r) ASSERT_NEAR(number_at(y, r * columns + c), power(59 - r) / sum, 1e-5) << "row " << r << ", column " << c;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace metac

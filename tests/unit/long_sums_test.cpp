@@ -78,6 +78,18 @@ TEST(LongSums, WhatPartsAddUpToLiesAsTheyDo) {
   EXPECT_EQ(totals, 1);  // of the first convolution; the second one's is the answer, which is wanted plain
 }
 
+// Three channels by 32, 8 images: the parts are images, which could be lanes of vectors of 8. The total has no such axis.
+TEST(LongSums, PartsThatFillAVector) {
+  for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) {
+    const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 112, 112, 3]}, {"name": "y", "dtype": "float32", "shape": [8, 112, 112, 32]},
+        {"name": "w", "dtype": "float32", "shape": [32, 64]}], "nodes": [{"op": "Einsum", "inputs": ["x", "y"], "outputs": ["s"], "attributes": {"equation": "nhwa,nhwb->ab"}},
+                  {"op": "MatMul", "inputs": ["s", "w"], "outputs": ["z"]}], "outputs": ["z"]})json", "long.json");
+    CompileOptions options;
+    options.cpu = cpu_target(cpu);
+    EXPECT_GE(compile_graph(*lower_model(model, {}), options).run.kernels.size(), 3u) << cpu;
+  }
+}
+
 TEST(LongSumPlan, SharesOfTheResultStayInTheCache) {
   constexpr int64_t cache = 1 << 20;
   LongSum sum;
