@@ -97,7 +97,7 @@ class GroupLowering : private StageLowering {
     for (size_t k = 0; k < kernel_.root.children.size(); ++k) {
       LoopNode& stage = kernel_.root.children[k];
       substitute_axis(stage, row.axis, block);
-      if (in_registers_[k]) continue;
+      if (spread_[k]) continue;
       const int lane_axis = kernel_.next_axis++;  // each stage's own: a rest goes on where its vectors end
       substitute_axis(stage, lane_axis_, axis(lane_axis));
       const std::vector<Loop> rows = across_[k] ? rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis) : rows_of_block(LoopKind::serial, LoopKind::serial, lane_axis);
@@ -107,26 +107,58 @@ class GroupLowering : private StageLowering {
     kernel_.schedule.push_back(concat("lanes across ", vectors_ * lanes(), " rows"));
   }
 
-  // A reduction with lanes across rows: the sums of all vectors of a block are in registers, and one pass over the rows adds to them all.
+  // A stage with lanes across several vectors of rows: what one iteration does stands together, vector beside vector. The sums of all vectors
+  // are in registers, and one pass adds to them all.
   LoopNode nest_across(const Definition& d, const Stage& s, int accumulator) {
-    const Expr own = rows_together_.index;
-    const auto in_register = [&](Expr e) {
-      return rewrite(e, [&](Expr n) { return n->kind == ExprKind::load && n->id == first_local + accumulator ? load(n->id, n->dtype, {own}) : Expr(); });
-    };
     const std::vector<Loop> rows = rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis_);
+    const auto tile = [&](Assign assign) {
+      LoopNode node;
+      node.loops = rows;
+      node.assigns = {std::move(assign)};
+      return node;
+    };
     LoopNode node;
     node.comment = concat("v", d.out->id);
     node.loops = s.kept;
+    if (!d.reduce) {
+      node.prefetches = rows_ahead(s, s.kept);
+      node.children = {tile({s.target, s.offset, s.body, {}})};
+      return node;
+    }
+    const Expr own = rows_together_.index;
+    const int sum_of_rows = first_local + accumulator;
     node.locals.push_back({accumulator, d.accumulator, Expr(vectors_ * lanes()), static_cast<int>(lanes())});
-    LoopNode first, sum, last;
-    first.loops = last.loops = rows;
+    LoopNode sum;
     sum.loops = s.reduced;
-    sum.loops.insert(sum.loops.end(), rows.begin(), rows.end());
-    first.assigns = {{first_local + accumulator, own, identity_of(*d.reduce, d.accumulator), {}}};
-    sum.assigns = {{first_local + accumulator, own, s.body, d.reduce}};
-    last.assigns = {{s.target, s.offset, in_register(s.epilogue), {}}};
-    node.children = {std::move(first), std::move(sum), std::move(last)};
+    sum.prefetches = rows_ahead(s, s.reduced);
+    sum.children = {tile({sum_of_rows, own, s.body, d.reduce})};
+    const Expr result = rewrite(s.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == sum_of_rows ? load(n->id, n->dtype, {own}) : Expr(); });
+    node.children = {tile({sum_of_rows, own, identity_of(*d.reduce, d.accumulator), {}}), std::move(sum), tile({s.target, s.offset, result, {}})};
     return node;
+  }
+
+  // What the innermost of these loops will touch some iterations later: a block is a small piece of each iteration's memory, and processors fetch little
+  // ahead where pieces lie apart.
+  std::vector<Prefetch> rows_ahead(const Stage& s, const std::vector<Loop>& loops) const {
+    constexpr int64_t ahead = 16, line = 64;
+    std::vector<Prefetch> out;
+    if (loops.empty() || !loops.back().extent.if_int() || loops.back().extent.as_int() < 4 * ahead) return out;
+    const int row = kernel_.root.loops[0].axis;
+    std::set<std::pair<int, const ExprNode*>> seen;
+    const auto add = [&](int argument, Expr offset, DType dtype) {
+      const Expr step = stride_of(offset, loops.back().axis);
+      const int64_t size = static_cast<int64_t>(size_of(dtype));
+      if (argument >= first_local || !uses_axis(offset, row) || !step || !step.if_int() || step.as_int() * size <= line || !seen.insert({argument, offset.node()}).second) return;
+      for (int64_t at = 0; at < vectors_ * lanes(); at += line / size) {
+        const Expr first = rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == row ? axis(block_axis_) * rows_together_.count + Expr(at) : Expr(); });
+        out.push_back({argument, first + step * Expr(ahead)});
+      }
+    };
+    visit(s.body, [&](Expr n) {
+      if (n->kind == ExprKind::load && n->args.size() == 1) add(n->id, n->args[0], n->dtype);
+    });
+    if (loops.back().axis == (s.kept.empty() ? -1 : s.kept.back().axis) && bool(s.offset)) add(s.target, s.offset, s.body->dtype);
+    return out;
   }
 
   // Small arrays of known size go on the stack, others into the worker's scratch.
@@ -157,8 +189,8 @@ class GroupLowering : private StageLowering {
     std::string refusal;
     const bool across = may_go_across(s);
     across_.push_back(across && lanes_across_);
-    in_registers_.push_back(across_.back() && d.reduce && vectors_ > 1);
-    if (in_registers_.back()) return nest_across(d, s, accumulator);
+    spread_.push_back(across_.back() && vectors_ > 1);
+    if (spread_.back()) return nest_across(d, s, accumulator);
     if (across_.back()) return nest(d, s, accumulator, false);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
@@ -215,7 +247,7 @@ class GroupLowering : private StageLowering {
 
   LoopNode lower_scatter(const Definition& d) {
     across_.push_back(false);
-    in_registers_.push_back(false);
+    spread_.push_back(false);
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
     LoopNode node;
@@ -309,7 +341,7 @@ class GroupLowering : private StageLowering {
 
   const bool lanes_across_;
   bool prefers_lanes_across_ = false;
-  std::vector<bool> across_, in_registers_;   // by stage: its lanes run across the rows; all sums of a block are in registers
+  std::vector<bool> across_, spread_;         // by stage: its lanes run across the rows; its loops have the rows of a block already
   int64_t vectors_ = 1;                       // of rows that a block has
   int block_axis_ = 0, vector_axis_ = 0, lane_axis_ = 0;
   int64_t stack_bytes_ = 0;
