@@ -62,7 +62,10 @@ class ExecutorOn {
   // `weights`: the weights block, program.weight_bytes long; may be replaced by set_weights. `routines`: what the program's
   // external steps name. All must outlive the executor. The weights are where the device reads them.
   Status create(const Program& program, const void* weights, Device* device, const RoutineEntry* routines, int32_t routine_count);
-  void set_weights(const void* weights) { weights_ = weights; }
+  void set_weights(const void* weights) {
+    weights_ = weights;
+    window_filled_ = false;
+  }
 
   // Binds the input shapes alone (data is ignored): after it output_dim answers what the shapes decide.
   Status bind_shapes(const InputView* inputs, int32_t count);
@@ -113,6 +116,11 @@ class ExecutorOn {
   int32_t times_of(int32_t begin, int32_t end) const;
   bool find_last_steps();
   void give_back(int32_t step);
+  bool place_window();
+  void place_operands(int32_t begin, int32_t end);
+  bool load(const Load& l);
+  bool swap_in(int32_t step);
+  char* window_at(const Load& l) const { return static_cast<char*>(window_.data()) + l.offset; }
   bool ready(int32_t operand, void** data);  // memory of a buffer that may be late
   bool take_inputs(const InputView* inputs, int32_t count);
   bool read_value(int32_t buffer, int64_t element, int64_t* value, const char* what);
@@ -168,7 +176,9 @@ class ExecutorOn {
   Array<int32_t> order_;
   Array<void*> result_data_;              // per output
   Array<char> in_place_;                  // per output: the caller gave memory that kernels write where it is
-  Memory arena_, scratch_, staging_;
+  Memory arena_, scratch_, staging_, window_;   // window_: of weights that the device does not all hold
+  bool window_filled_ = false;            // with those that stay
+  int32_t next_load_ = 0, next_arrival_ = 0;
   Array<typename Here::HostMemory> host_results_;  // on a GPU, per output: where the caller gave no memory
   Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0, draws_ = 0;
@@ -199,4 +209,5 @@ using Executor = ExecutorOn<ThreadPool>;
 #include "executor_external.h"
 #include "executor_replay.h"
 #include "executor_run.h"
+#include "executor_swap.h"
 #include "executor_watch.h"

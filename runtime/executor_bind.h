@@ -238,6 +238,8 @@ bool ExecutorOn<Device>::place_buffers() {
     const int32_t operand = p.operands[k];
     operand_data_[k] = operand < 0 ? nullptr : data_[root(operand)];
   }
+  if constexpr (Here::separate)
+    if (p.load_count > 0) return place_window();
   return true;
 }
 

@@ -59,6 +59,8 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
 template <class Device>
 bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
   for (int32_t i = begin; i < end; ++i) {
+    if constexpr (Here::separate)
+      if (program_->load_count > 0 && i < program_->top_level_steps && !swap_in(i)) return false;
     if constexpr (Here::caches)
       if (passing_count_ > 0 && i < program_->top_level_steps) give_back(i);
     if (const Step& step = program_->steps[i]; step.kind == StepKind::repeat) {

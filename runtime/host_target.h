@@ -14,7 +14,7 @@ class Target {
   static int32_t threads(int32_t asked) { return asked; }
   void use_stream(void*) {}
   // The weights block where the device reads it; null: failed.
-  const void* hold(const void* weights, int64_t, Failure&) { return weights; }
+  const void* hold(const void* weights, int64_t, bool, Failure&) { return weights; }
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

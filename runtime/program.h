@@ -101,6 +101,10 @@ struct RoutineAttributes { const RoutineAttribute* first; int32_t count; };
 // top level, and nothing reads it before step `needed` of the top level (top_level_steps: nothing at all does).
 struct Exchange { int32_t index, buffer, ready, needed; };
 
+// On a GPU that does not hold all weights: before step `step` of the top level weight `buffer` is copied to `offset` in the window; -1: it stays
+// there from the first run on. What step k reads may be copied while step k - 1 runs.
+struct Load { int32_t step, buffer; int64_t offset; };
+
 struct Program {
   const Buffer* buffers;             int32_t buffer_count;
   const Extent* extents;             int32_t extent_count;
@@ -121,6 +125,8 @@ struct Program {
   int64_t arena_bytes;               // the statically planned part
   int64_t weight_bytes;
   const Exchange* exchanges;         int32_t exchange_count;  // ordered by `ready`
+  const Load* loads;                 int32_t load_count;      // ordered by `step`; none: the device holds all weights
+  int64_t window_bytes;              // of the device for weights, where there are loads
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -13,6 +13,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/jit/object_cache.h"
+#include "compiler/passes/plan_swaps.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
@@ -99,6 +100,7 @@ class LibraryCompiler {
       }
     }
     check_tuning();
+    swap_everywhere();
     const double begin = seconds();
     std::vector<LibraryProgram> programs;
     for (const auto& made : made_) programs.push_back(made->program);
@@ -123,6 +125,7 @@ class LibraryCompiler {
     report_.exchanges = first.exchanges.size();
     report_.live_set_bytes = first.live_set_bytes;
     report_.run_bytes = run_bytes(first);
+    report_.copied_bytes = copied_bytes(first);
     for (const KernelSource& kernel : first.kernels) report_.work.push_back({kernel.name, kernel.flops, kernel.bytes});
     report_.recomputed_values = made_[0]->model.recomputed_values;
     report_.recomputed_seconds = made_[0]->model.recomputed_seconds;
@@ -136,6 +139,13 @@ class LibraryCompiler {
     std::vector<RawParameter> parameters;
     for (const auto& [program, input] : plan_library_weights(programs).parameters) parameters.push_back(programs[program].model->parameters[input]);
     return parameters;
+  }
+
+  // Where one program copies weights in while it runs, the host keeps them: the others have them copied too, those that stay and no more.
+  void swap_everywhere() {
+    const bool any = std::any_of(made_.begin(), made_.end(), [](const auto& made) { return !made->model.run.loads.empty(); });
+    for (const auto& made : made_)
+      if (any && made->model.run.loads.empty()) plan_swaps(made->model.run, o_.compile.memory_budget);
   }
 
   // Layouts and blocks that do not fit together take what the choice under a budget does not see: then it is made again with a margin.
@@ -152,7 +162,18 @@ class LibraryCompiler {
       const int64_t bytes = run_bytes(model.run);
       if (options.memory_budget == 0 || bytes <= options.memory_budget) return model;
       least = std::min(least, bytes);
-      if (attempt == 4 || !model.fits_budget)
+      const bool last = attempt == 4 || !model.fits_budget;
+      if (last && options.target == Target::cuda && !o_.gradient) {
+        // Nothing made again and weights copied in while it runs; else both.
+        CompileOptions whole = options;
+        whole.memory_budget = 0;
+        const std::unique_ptr<Graph> again = lower_model(model_, lower);
+        CompiledModel swapped = compile_graph(*again, whole);
+        swapped.memory_budget = options.memory_budget;
+        if (plan_swaps(swapped.run, options.memory_budget)) return swapped;
+        if (plan_swaps(model.run, options.memory_budget)) return model;
+      }
+      if (last)
         fail("the memory budget of ", options.memory_budget, " bytes cannot be met: ", derivative ? concat(name_of(*derivative), " takes") : std::string("a run takes"), " ", least, " bytes at least (",
              bytes - model.run.arena_bytes, " of them inputs, outputs and weights)");
       options.budget_margin += static_cast<double>(bytes - options.memory_budget) / static_cast<double>(options.memory_budget) + 0.002;

@@ -57,6 +57,7 @@ Json about(const LibraryProgram& program, const ProjectOptions& options, const s
             {"weight_bytes", weight_bytes},
             {"run_bytes", run_bytes(model.run)},
             {"budget_bytes", model.memory_budget},
+            {"copied_bytes", copied_bytes(model.run)},
             {"recomputed_values", model.recomputed_values},
             {"recomputed_seconds", model.recomputed_seconds}}},
           {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}}},

@@ -72,6 +72,8 @@ class Tables {
       const rt::Exchange& e = p_.exchanges[i];
       return concat("{", e.index, ", ", e.buffer, ", ", e.ready, ", ", e.needed, "}");
     }, 6);
+    if (!p_.loads.empty()) comment("before step (-1: stays), weight, at this offset in the window");
+    table("Load", "loads", p_.loads.size(), [&](size_t i) { return concat("{", p_.loads[i].step, ", ", p_.loads[i].buffer, ", ", p_.loads[i].offset, "}"); }, 6);
     text_ += "}  // namespace\n\n";
     program();
     return text_;
@@ -141,7 +143,8 @@ class Tables {
     text_ += pair("inputs", p_.inputs.size()) + pair("outputs", p_.outputs.size()) + pair("kernels", p_.kernels.size());
     text_ += concat("    ", p_.kernels.empty() ? "nullptr" : table_name("kernel_names"), ",\n");
     text_ += pair("routines", p_.routines.size()) + pair("attributes", p_.attributes.size()) + pair("messages", p_.messages.size());
-    text_ += concat("    ", p_.arena_bytes, ",  // bytes of the arena that are planned ahead\n    ", p_.weight_bytes, ",  // bytes of weights\n") + pair("exchanges", p_.exchanges.size()) + "};\n";
+    text_ += concat("    ", p_.arena_bytes, ",  // bytes of the arena that are planned ahead\n    ", p_.weight_bytes, ",  // bytes of weights\n") + pair("exchanges", p_.exchanges.size()) + pair("loads", p_.loads.size());
+    text_ += concat("    ", p_.window_bytes, ",  // bytes of weights on the device, where not all are\n};\n");
   }
 
   const CompiledProgram& p_;

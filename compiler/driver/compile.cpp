@@ -79,6 +79,7 @@ int print_stages(const Options& o, const Model& model, const LibraryOptions& lib
 void report_budget(const Options& o, const LibraryReport& r) {
   std::printf("memory budget: %s of %s; %lld values are made a second time, %s of work by the model\n", show_bytes(r.run_bytes).c_str(), show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
               static_cast<long long>(r.recomputed_values), show_seconds(r.recomputed_seconds).c_str());
+  if (r.copied_bytes > 0) std::printf("memory budget: a run copies %s of weights from the host\n", show_bytes(r.copied_bytes).c_str());
 }
 
 void report(const Options& o, const LibraryReport& r, const TrainingReport* training) {
@@ -246,7 +247,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")->type_name("FILE");
   add_threads_option(*command, *o);
   for (const char* name : {"--jit", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
-  command->add_option("--memory-budget", o->memory_budget, "what a run (with --train: a step) may take, inputs, outputs and weights included: values are made again where keeping them would not fit")->type_name("BYTES");
+  command->add_option("--memory-budget", o->memory_budget, "what a run (with --train: a step) may take, inputs, outputs and weights included: values are made again where keeping them would not fit; for a GPU, weights are copied in while it runs where that does not suffice")->type_name("BYTES");
   for (const char* name : {"--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });

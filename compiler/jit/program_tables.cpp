@@ -55,6 +55,8 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   t.arena_bytes = p.arena_bytes;
   t.weight_bytes = p.weight_bytes;
   t.exchanges = p.exchanges.data(), t.exchange_count = count(p.exchanges);
+  t.loads = p.loads.data(), t.load_count = count(p.loads);
+  t.window_bytes = p.window_bytes;
 }
 
 }  // namespace metac

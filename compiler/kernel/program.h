@@ -67,6 +67,8 @@ struct CompiledProgram {
   std::vector<std::vector<RoutineCallAttribute>> attributes;
   std::vector<std::string> messages;
   std::vector<rt::Exchange> exchanges;
+  std::vector<rt::Load> loads;             // compiler/passes/plan_swaps.h
+  int64_t window_bytes = 0;
   int64_t arena_bytes = 0, weight_bytes = 0;
   int64_t live_set_bytes = 0;              // the lower bound that the arena is reported against
   int64_t results_in_place = 0;            // results that took the memory of an operand
@@ -109,9 +111,17 @@ struct CompiledModel {
 
 // What a run takes: arena, weights, inputs and outputs, as far as their sizes are known when compiling.
 inline int64_t run_bytes(const CompiledProgram& program) {
-  int64_t bytes = program.arena_bytes + program.weight_bytes;
+  int64_t bytes = program.arena_bytes + (program.loads.empty() ? program.weight_bytes : program.window_bytes);
   for (const rt::Buffer& b : program.buffers)
     if ((b.kind == rt::BufferKind::input || b.kind == rt::BufferKind::output) && b.bytes.length == 0) bytes += b.bytes.value;
+  return bytes;
+}
+
+// Of weights, copied to the device in every run.
+inline int64_t copied_bytes(const CompiledProgram& program) {
+  int64_t bytes = 0;
+  for (const rt::Load& l : program.loads)
+    if (l.step >= 0) bytes += program.buffers[static_cast<size_t>(l.buffer)].bytes.value;
   return bytes;
 }
 

@@ -17,7 +17,10 @@ class Target {
   void use_stream(void* stream) { device_.use_stream(static_cast<cudaStream_t>(stream)); }
   bool call_when_done(void (*done)(void*), void* user, Failure& failure) { return device_.call_when_done(done, user, failure); }
   static int32_t threads(int32_t asked) { return asked > 0 ? asked : 1; }
-  const void* hold(const void* weights, int64_t bytes, Failure& failure) { return device_.hold(weights, bytes, failure); }
+  // swapped: the host keeps them, and runs copy in what they read.
+  const void* hold(const void* weights, int64_t bytes, bool swapped, Failure& failure) {
+    return swapped ? device_.keep_on_host(weights, bytes, failure) : device_.hold(weights, bytes, failure);
+  }
 
  private:
   CudaDevice device_;

@@ -84,6 +84,21 @@ class CudaDevice {
     return nullptr;
   }
 
+  // In memory of the host that the device copies from; null: failed. What runs still copies ends first.
+  const void* keep_on_host(const void* weights, int64_t bytes, Failure& failure) {
+    if (!enter(failure)) return nullptr;
+    if (const cudaError_t status = cudaEventSynchronize(left_); status != cudaSuccess) {
+      cuda_failed(failure, "waiting for a run", status);
+      return nullptr;
+    }
+    if (!host_weights_.reserve(bytes)) {
+      failure.set(Status::out_of_memory, "no memory of the host, page-locked, for %lld bytes of weights", static_cast<long long>(bytes));
+      return nullptr;
+    }
+    std::memcpy(host_weights_.data(), weights, static_cast<size_t>(bytes));
+    return host_weights_.data();
+  }
+
   bool enter(Failure& failure) {
     const cudaError_t status = cudaSetDevice(device_);
     return status == cudaSuccess || cuda_failed(failure, "choosing the device", status);
@@ -189,6 +204,7 @@ class CudaDevice {
   int32_t lane_ = 0;
   bool several_lanes_ = false;
   DeviceBlock weights_;
+  PinnedBlock host_weights_;
   InputStages stages_;
   BlockCache cache_;
   Libraries libraries_;

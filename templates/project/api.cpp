@@ -80,6 +80,13 @@ bool open_weights(@name@_context& context, const char* path) {
 #endif
 }
 
+// Whether programs copy weights in while they run (Program::loads): all of them do or none.
+bool weights_swapped(const @name@_context& context) {
+  for (int32_t p = 0; p < program_count; ++p)
+    if (context.variant->programs[p].run->load_count > 0) return true;
+  return false;
+}
+
 // Makes a program ready to be called.
 bool make(@name@_context& context, int32_t index) {
   Callable& callable = context.programs[index];
@@ -283,7 +290,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     return status_of(context->failure);
   }
   context->weights.populate(0, shared_weights_bytes, context->pool);
-  context->block = context->target.hold(context->weights.block(), weights_bytes, context->failure);
+  context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), context->failure);
   if (!context->failure.ok() || !make(*context, run_function)) return status_of(context->failure);
   context->usable = true;
   return @NAME@_OK;
@@ -364,7 +371,7 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
   if (bytes == nullptr) return status_of(failure);
   for (int32_t p = 0; p < program_count; ++p)
     if (!refit(*context, context->variant->programs[p], values.data(), bytes)) return status_of(failure);
-  const void* held = context->target.hold(bytes, weights_bytes, failure);
+  const void* held = context->target.hold(bytes, weights_bytes, weights_swapped(*context), failure);
   if (!failure.ok()) return status_of(failure);
   context->refitted.take(block);
   context->block = held;

@@ -181,6 +181,18 @@ def tensor_cores(folder):
     write(folder, "tensor_products_of_floats", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(70, 100) * np.float32(0.1)}, constants={"w": values(100, 90)})
 
 
+def layers(folder):
+    """More weights than one would like to have on the card at once."""
+    nodes, constants, last = [], {}, "x"
+    for k, width in enumerate((64, 96, 64, 48, 80, 64)):
+        before = constants[f"w{k - 1}"].shape[1] if k else 40
+        constants.update({f"w{k}": values(before, width) * np.float32(before ** -0.5), f"b{k}": values(width)})
+        nodes += [helper.make_node("Gemm", [last, f"w{k}", f"b{k}"], [f"m{k}"]), helper.make_node("Softmax" if k % 2 else "Tanh", [f"m{k}"], [f"y{k}"])]
+        last = f"y{k}"
+    nodes[-1].output[0] = "y"
+    write(folder, "layers", nodes, {"x": values(24, 40)}, constants=constants)
+
+
 def data_dependent(folder):
     nodes = [helper.make_node("Flatten", ["x"], ["f"], axis=0), helper.make_node("Squeeze", ["f"], ["v"]), helper.make_node("Relu", ["v"], ["r"]), helper.make_node("NonZero", ["r"], ["n"]),
              helper.make_node("Squeeze", ["n", "zero"], ["i"]), helper.make_node("Gather", ["v", "i"], ["g"]), helper.make_node("Exp", ["g"], ["y"])]
@@ -208,6 +220,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, data_dependent):
+    for maker in (convolutions, rows, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, layers, data_dependent):
         maker(folder)
     return folder

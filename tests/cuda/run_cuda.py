@@ -555,6 +555,43 @@ with net.Model() as m:
         command(sys.executable, "-c", script, env={**self.stand_in, "PYTHONPATH": str(folder / "python"), "METAC_SHIM_MEMORY": "30000"})
         return f"{held} bytes held"
 
+    def weights_pass_through(self):
+        """Under a budget that the weights alone exceed they are copied in while the model runs: the same bits, within the budget, beside the steps."""
+        model, budget = self.models / "layers/model.onnx", 88000
+        (x,) = (self.models / "layers/test_data_set_0").glob("input_*.pb")
+        answers = {}
+        for name, options in (("resident", ()), ("swapped", ("--memory-budget", budget))):
+            folder = self.work / name
+            said = command(self.metac, "compile", model, "-o", folder, "--name", "net", "--target", "cuda", "--external", "none", *options, env=self.stand_in)
+            out = self.work / f"{name} answer"
+            script = f"""
+import numpy as np, net
+x = np.random.default_rng(1).standard_normal((24, 40)).astype("f4")
+with net.Model() as m:
+    first = [m.run({{"x": x * k}})["y"].copy() for k in (1, 2, 3, 1, 1, 1)]
+    assert (first[0] == first[3]).all() and (first[0] == first[5]).all()
+    m.set_weights({{p.name: np.full(p.shape, 0.01, p.dtype) + np.arange(np.prod(p.shape), dtype=p.dtype).reshape(p.shape) * p.dtype.type(1e-4) for p in m.parameters}})
+    np.savez({str(out) + '.npz'!r}, *first, *[m.run({{"x": x * k}})["y"].copy() for k in (1, 1, 2)])
+"""
+            for order in ("forward", "reverse", "11") if options else ("forward",):
+                notes = self.work / f"{name} notes {order}"
+                command(sys.executable, "-c", script, env={**self.stand_in, "PYTHONPATH": str(folder / "python"), "METAC_SHIM_CALLS": str(notes), "METAC_SHIM_ORDER": order})
+                with np.load(f"{out}.npz") as file:
+                    answers[name, order] = [file[k] for k in file.files]
+                lines = notes.read_text().splitlines()
+                held = max(int(line.split()[1]) for line in lines if line.startswith("holds "))
+                if options:
+                    expect(held <= budget + 1000 and "of weights from the host" in said, f"{held} bytes held\n{said}")
+                    expect(order != "forward" or any(re.match(r"graph of \d+ works, [23] branches", line) for line in lines), "nothing is copied beside a step")
+                    expect(all((a == b).all() for a, b in zip(answers[name, order], answers["resident", "forward"], strict=True)), f"other bits in order {order}")
+                else:
+                    expect(held > 1.5 * budget, f"{held} bytes are no reason to swap")
+        told, _ = self._every_call_fails(self.work / "swapped/bin/net_run", x)
+        expect(told >= 10, f"only {told} calls told that they failed")
+        status, said = command(self.metac, "compile", model, "-o", self.work / "too little", "--target", "cuda", "--memory-budget", 20000, status=None, env=self.stand_in)
+        expect(status == 1 and "cannot be met" in said, said)
+        return f"{held} bytes held"
+
     def same_sources_twice(self):
         for folder in ("once", "twice"):
             command(self.metac, "compile", self.models / "attention/model.onnx", "-o", self.work / folder, "--name", "net", "--target", "cuda", "--no-build")

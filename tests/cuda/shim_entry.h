@@ -29,7 +29,7 @@ extern "C" __attribute__((visibility("default"))) inline bool shim_run(METAC_RUN
   Array<OutputView> outputs;
   outputs.allocate(p.output_count);
   bool good = pool.start(1) && target.open(failure);
-  const void* weights = good ? target.hold(r->weights, p.weight_bytes, failure) : nullptr;
+  const void* weights = good ? target.hold(r->weights, p.weight_bytes, p.load_count > 0, failure) : nullptr;
   good = good && failure.ok();
   // Twice: the second run finds the memory of the first.
   for (int pass = 0; good && pass < 2; ++pass) {
