@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/partial_sums.h"
 #include "compiler/kernel/stage_lowering.h"
 #include "compiler/kernel/transposed_nest.h"
 #include "compiler/support/diagnostic.h"
@@ -219,14 +220,17 @@ class GroupLowering : private StageLowering {
     }
     node.locals.push_back({accumulator, d.accumulator, {}});
     node.assigns.push_back({first_local + accumulator, {}, identity_of(*d.reduce, d.accumulator), {}});
-    LoopNode sum;
-    sum.loops = s.reduced;
-    if (lanes_reduced) {
-      sum.loops.back().kind = LoopKind::vector;
-      sum.lane_reduced = accumulator;
+    std::vector<Loop> loops = s.reduced;
+    if (lanes_reduced) loops.back().kind = LoopKind::vector;
+    if (*d.reduce == Reduce::add && d.accumulator == DType::f32) {
+      node.children.push_back(lower_sum(kernel_, {loops, s.body, accumulator, d.accumulator, lanes_reduced}));
+    } else {
+      LoopNode steps;
+      steps.loops = std::move(loops);
+      if (lanes_reduced) steps.lane_reduced = accumulator;
+      steps.assigns.push_back({first_local + accumulator, {}, s.body, d.reduce});
+      node.children.push_back(std::move(steps));
     }
-    sum.assigns.push_back({first_local + accumulator, {}, s.body, d.reduce});
-    node.children.push_back(std::move(sum));
     LoopNode last;
     store.value = s.epilogue;
     last.assigns = {store};

@@ -8,6 +8,9 @@ namespace {
 
 void decode_into(const wire::Type& proto, ValueType& type);
 
+// Names that exporters write for "not known": two dims of such a name need not be equal.
+bool is_no_name(const std::string& name) { return name == "?" || name == "-1" || name == "None"; }
+
 void decode_tensor_type(const wire::Type::TensorType& proto, const char* container, ValueType& type) {
   type.containers.push_back(container);
   type.onnx_dtype = proto.elem_type();
@@ -20,7 +23,7 @@ void decode_tensor_type(const wire::Type::TensorType& proto, const char* contain
       // Some exporters write -1 for an open dim.
       if (dim.dim_value() < -1) fail("dim ", type.shape->size(), " is ", dim.dim_value(), ", a dim cannot be negative");
       out.value = dim.dim_value();
-    } else {
+    } else if (!is_no_name(dim.dim_param())) {
       out.symbol = dim.dim_param();
     }
     type.shape->push_back(std::move(out));

@@ -105,6 +105,20 @@ TEST(Onnx, TheModelMessage) {
   EXPECT_EQ(error_of(model_of(graph + bytes(999, "unknown field"))), "");
 }
 
+// PaddlePaddle's exporter calls every open dim "?".
+TEST(Onnx, DimsNamedForNotBeingKnown) {
+  auto dim = [](const std::string& name) { return bytes(1, bytes(2, name)); };
+  const std::string shape = dim("?") + dim("None") + dim("-1") + dim("n");
+  const Model model = read_onnx(model_of(bytes(2, "g") + bytes(11, bytes(1, "x") + bytes(2, bytes(1, number(1, 1) + bytes(2, shape))))), "m.onnx");
+  const std::vector<ModelDim>& dims = *model.graph.inputs[0].type.shape;
+  std::vector<std::string> names;
+  for (const ModelDim& d : dims) {
+    EXPECT_LT(d.value, 0);
+    names.push_back(d.symbol);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"", "", "", "n"}));
+}
+
 TEST(Onnx, NestingIsBounded) {
   std::string graph = bytes(2, "innermost");
   for (int i = 0; i < 3000; ++i)
