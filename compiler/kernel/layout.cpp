@@ -1,6 +1,7 @@
 #include "compiler/kernel/layout.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "compiler/support/diagnostic.h"
 
@@ -9,6 +10,11 @@ namespace metac {
 bool Layout::has_halo() const {
   auto nonzero = [](int64_t h) { return h != 0; };
   return std::any_of(before.begin(), before.end(), nonzero) || std::any_of(after.begin(), after.end(), nonzero);
+}
+
+bool Layout::holds_halo_of(const Layout& other) const {
+  auto holds = [](const std::vector<int64_t>& mine, const std::vector<int64_t>& wanted) { return std::equal(wanted.begin(), wanted.end(), mine.begin(), std::less_equal<>()); };
+  return !other.has_halo() || (has_halo() && fill == other.fill && holds(before, other.before) && holds(after, other.after));
 }
 
 static size_t axis_at(const Layout& layout, size_t position) {

@@ -16,6 +16,7 @@ struct Layout {
   int64_t fill = 0;                    // value of the halo
 
   bool has_halo() const;
+  bool holds_halo_of(const Layout& other) const;   // the same values around the data, as far out at least
   bool is_plain() const { return order.empty() && !has_halo() && gap == 0; }
   bool operator==(const Layout& other) const = default;
 };

@@ -243,13 +243,15 @@ class LayoutChooser {
   }
 
   // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
-  // the sum run along.
+  // the sum run along. Who reads the source without asking where it ends reads the copy so too: it has the source's halo.
   Var* haloed_copy(Var* source, size_t index, const Work& w) {
-    if (auto found = copies_.find(source->id); found != copies_.end()) return found->second;
+    const Layout from = layout_of(source->id);
+    if (auto found = copies_.find(source->id); found != copies_.end() && layout_of(found->second->id).holds_halo_of(from)) return found->second;
     Var* own = copied_before(index, source);
     copies_[source->id] = own;
-    int inner = wanted_last(w);
-    if (inner >= 0) layouts_[own->id] = last(source->shape(), inner);
+    Layout& layout = layouts_[own->id];
+    if (int inner = wanted_last(w); inner >= 0) layout = last(source->shape(), inner);
+    layout.before = from.before, layout.after = from.after, layout.fill = from.fill;
     return own;
   }
 
@@ -275,8 +277,6 @@ class LayoutChooser {
       if ((layout.order.empty() ? source->rank() - 1 : layout.order.back()) != inner || (!room && must_be_plain(source))) {
         source = haloed_copy(source, index, w);
         w.c.a.load = load(source->id, read->dtype, read->args);
-        Layout& own = layouts_[source->id];
-        own.before = layout.before, own.after = layout.after, own.fill = layout.fill;
       }
       if (layout_of(source->id).order.empty() && !room) layouts_[source->id].order = last(source->shape(), source->rank() - 1).order;
       if (!room) layouts_[source->id].gap = std::max<int64_t>(layouts_[source->id].gap, elements);
@@ -345,7 +345,7 @@ class LayoutChooser {
   bool flatten_before(const Definition& d, Work& w, size_t index) {
     Expr read = w.c.a.load;
     const Var* source = var(read->id);
-    if (layout_of(source->id).order.empty()) return false;
+    if (layout_of(source->id).order.empty() || layout_of(source->id).has_halo()) return false;
     const Expr plain = storage_address(source->shape(), Layout(), read->args);
     if (!linear_in_the_tile(d, w.c, w.lanes_axis, plain, graph_.symbols)) return false;
     w.c.a.load = load(copied_before(index, source)->id, read->dtype, read->args);

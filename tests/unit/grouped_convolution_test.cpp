@@ -67,6 +67,25 @@ INSTANTIATE_TEST_SUITE_P(Groups, GroupedConvolution,
                          testing::Values(Case{32, 1, 1, 3, 1}, Case{32, 1, 1, 1, 1}, Case{32, 2, 2, 3, 1}, Case{32, 4, 4, 3, 1}, Case{32, 4, 4, 1, 1}, Case{32, 4, 8, 3, 2}, Case{16, 8, 8, 3, 1},
                                          Case{16, 8, 8, 1, 1}, Case{8, 16, 16, 3, 2}, Case{4, 32, 32, 3, 2}, Case{4, 24, 16, 5, 2}, Case{3, 40, 32, 3, 2}));
 
+// A product may store images last, while a depthwise convolution behind it wants channels last: the copy between them keeps the zeros
+// around the data that the convolution relies on.
+class BehindAProduct : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
+
+TEST_P(BehindAProduct, ReadsZerosAround) {
+  const auto [images, size] = GetParam();
+  const std::string shape = "[" + std::to_string(images) + ", 160, " + std::to_string(size) + ", " + std::to_string(size) + "]";
+  const Model model = read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}, {"name": "w", "dtype": "float32", "shape": [960, 160, 1, 1]},
+      {"name": "k", "dtype": "float32", "shape": [960, 1, 3, 3]}],
+      "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["c"], "attributes": {}}, {"op": "Relu", "inputs": ["c"], "outputs": ["r"]},
+                {"op": "Conv", "inputs": ["r", "k"], "outputs": ["y"], "attributes": {"group": 960, "pads": [1, 1, 1, 1]}}], "outputs": ["y"]})json",
+                                      "depthwise.json");
+  const std::vector<Tensor> inputs = {ramp({images, 160, size, size}, 3), ramp({960, 160, 1, 1}, 5), ramp({960, 1, 3, 3}, 7)};
+  const Tensor expected = evaluate(*lower_model(model, {}), inputs)[0];
+  for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) schedule_that_answers(model, cpu, inputs, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Maps, BehindAProduct, testing::Values(std::pair<int64_t, int64_t>{8, 1}, std::pair<int64_t, int64_t>{8, 2}, std::pair<int64_t, int64_t>{8, 4}, std::pair<int64_t, int64_t>{16, 2}));
+
 // A group that fills one vector of filters leaves the register tile waiting for its loads: minimal filtering pays sooner than for wide layers.
 TEST(GroupedConvolution, NarrowGroupsAreFiltered) {
   const std::vector<int64_t> shape = {128, 8, 3, 3};
