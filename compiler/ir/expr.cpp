@@ -4,7 +4,6 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <unordered_set>
 
 #include "compiler/ir/node_table.h"
 #include "compiler/ir/tensor.h"
@@ -55,20 +54,52 @@ uint64_t bits_of(double v) {
   return bits;
 }
 
-struct SameNode {
-  bool operator()(const ExprNode* a, const ExprNode* b) const {
-    return a->hash == b->hash && a->kind == b->kind && a->fn == b->fn && a->dtype == b->dtype && a->id == b->id &&
-           a->int_value == b->int_value && bits_of(a->float_value) == bits_of(b->float_value) && a->args == b->args;
-  }
-};
-struct HashNode {
-  size_t operator()(const ExprNode* n) const { return n->hash; }
-};
+bool same(const ExprNode& a, const ExprNode& b) {
+  return a.hash == b.hash && a.kind == b.kind && a.fn == b.fn && a.dtype == b.dtype && a.id == b.id && a.int_value == b.int_value &&
+         bits_of(a.float_value) == bits_of(b.float_value) && a.args == b.args;
+}
 
-struct InternTable {
-  std::mutex mutex;
-  std::deque<ExprNode> nodes;
-  std::unordered_set<const ExprNode*, HashNode, SameNode> set;
+// Open addressing with the hashes beside the pointers: a lookup touches one line of the table and the node that it finds.
+class InternTable {
+ public:
+  const ExprNode* intern(ExprNode&& node) {
+    std::lock_guard lock(mutex_);
+    size_t at = place_of(node.hash, [&](const ExprNode* n) { return same(*n, node); });
+    if (slots_[at].node) return slots_[at].node;
+    if ((nodes_.size() + 1) * 2 > slots_.size()) {
+      grow();
+      at = place_of(node.hash, [](const ExprNode*) { return false; });
+    }
+    node.serial = nodes_.size();
+    nodes_.push_back(std::move(node));
+    slots_[at] = {nodes_.back().hash, &nodes_.back()};
+    return slots_[at].node;
+  }
+
+ private:
+  struct Slot {
+    uint64_t hash = 0;
+    const ExprNode* node = nullptr;
+  };
+
+  // The slot of the node that `found` accepts, or the free one where it belongs.
+  template <typename Found>
+  size_t place_of(uint64_t hash, const Found& found) const {
+    size_t at = hash & (slots_.size() - 1);
+    while (slots_[at].node && !(slots_[at].hash == hash && found(slots_[at].node))) at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& s : old)
+      if (s.node) slots_[place_of(s.hash, [](const ExprNode*) { return false; })] = s;
+  }
+
+  std::mutex mutex_;
+  std::deque<ExprNode> nodes_;
+  std::vector<Slot> slots_ = std::vector<Slot>(1 << 12);   // a power of two, at most half of them taken
 };
 InternTable& intern_table() {
   static InternTable* table = new InternTable;  // never destroyed: Exprs may live in other statics
@@ -87,13 +118,7 @@ static Expr intern(ExprNode node) {
     node.has_load |= a->has_load;
   }
   node.hash = h;
-  InternTable& table = intern_table();
-  std::lock_guard lock(table.mutex);
-  if (auto found = table.set.find(&node); found != table.set.end()) return Expr(*found);
-  node.serial = table.nodes.size();
-  table.nodes.push_back(std::move(node));
-  table.set.insert(&table.nodes.back());
-  return Expr(&table.nodes.back());
+  return Expr(intern_table().intern(std::move(node)));
 }
 
 static ExprNode make_node(ExprKind kind, DType dtype) { return ExprNode{kind, Fn::neg, dtype, 0, 0, 0, 0.0, 0, false, {}}; }
