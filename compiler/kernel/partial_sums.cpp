@@ -25,7 +25,7 @@ int64_t largest_divisor(int64_t n, int64_t most, int64_t multiple) {
 // Empty where the sum is no longer than a few parts.
 std::optional<Cut> cut_into_parts(const std::vector<Loop>& loops, bool lanes) {
   constexpr int64_t open = 4096;  // an extent known only at run time is taken for that
-  const int64_t multiple = lanes ? 16 : 1;
+  const int64_t multiple = lanes ? 16 : 1;  // whole vectors of any target
   double all = 1;
   int64_t inside = 1;
   for (const Loop& l : loops) all *= static_cast<double>(l.extent.if_int() ? l.extent.as_int() : open);

@@ -341,7 +341,7 @@ class LayoutChooser {
     }
   }
 
-  // Data with channels last that is read through a flatten: copied plain, it is read in order.
+  // Data with channels last that is read through a flatten: copied plain, it is read in order. Not where it has a halo, which may be read too.
   bool flatten_before(const Definition& d, Work& w, size_t index) {
     Expr read = w.c.a.load;
     const Var* source = var(read->id);

@@ -69,11 +69,7 @@ class CudaDevice {
   // The weights block as the device sees it; null: failed. What runs still reads the old one ends first.
   const void* hold(const void* weights, int64_t bytes, Failure& failure) {
     if (bytes == 0) return weights;
-    if (!enter(failure)) return nullptr;
-    if (const cudaError_t status = cudaEventSynchronize(left_); status != cudaSuccess) {
-      cuda_failed(failure, "waiting for a run", status);
-      return nullptr;
-    }
+    if (!wait_for_runs(failure)) return nullptr;
     if (!weights_.reserve(bytes)) {
       failure.set(Status::out_of_memory, "no memory on the device for %lld bytes of weights", static_cast<long long>(bytes));
       return nullptr;
@@ -86,17 +82,19 @@ class CudaDevice {
 
   // In memory of the host that the device copies from; null: failed. What runs still copies ends first.
   const void* keep_on_host(const void* weights, int64_t bytes, Failure& failure) {
-    if (!enter(failure)) return nullptr;
-    if (const cudaError_t status = cudaEventSynchronize(left_); status != cudaSuccess) {
-      cuda_failed(failure, "waiting for a run", status);
-      return nullptr;
-    }
+    if (!wait_for_runs(failure)) return nullptr;
     if (!host_weights_.reserve(bytes)) {
       failure.set(Status::out_of_memory, "no memory of the host, page-locked, for %lld bytes of weights", static_cast<long long>(bytes));
       return nullptr;
     }
     std::memcpy(host_weights_.data(), weights, static_cast<size_t>(bytes));
     return host_weights_.data();
+  }
+
+  bool wait_for_runs(Failure& failure) {
+    if (!enter(failure)) return false;
+    const cudaError_t status = cudaEventSynchronize(left_);
+    return status == cudaSuccess || cuda_failed(failure, "waiting for a run", status);
   }
 
   bool enter(Failure& failure) {

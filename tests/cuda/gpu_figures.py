@@ -184,12 +184,12 @@ class Figures:
         done = {(r["library"], r["batch"]): r for r in rows}
         plan = [(batch, network) for batch in sorted({b for n in self.list["networks"] for b in n["batches"]}, key=lambda b: (FIRST_BATCHES.index(b) if b in FIRST_BATCHES else len(FIRST_BATCHES), b))
                 for network in self.list["networks"] if batch in network["batches"]]
-        todo = [p for p in plan if (p[1]["library"], p[0]) not in done] + [p for p in plan if done.get((p[1]["library"], p[0]), {}).get("missing")]
-        for k, (batch, network) in enumerate(todo):
+        waiting = [p for p in plan if (p[1]["library"], p[0]) not in done] + [p for p in plan if done.get((p[1]["library"], p[0]), {}).get("missing")]
+        for k, (batch, network) in enumerate(waiting):
             library = network["library"]
             if self.run.late(f"{library}, batch {batch}", 2 * statistics.mean(self.row_seconds)):
                 continue
-            spare = self.run.part_end - time.monotonic() - (len(todo) - k) * statistics.mean(self.row_seconds)
+            spare = self.run.part_end - time.monotonic() - (len(waiting) - k) * statistics.mean(self.row_seconds)
             try:
                 row = self.row(torch, torchvision, network, batch, spare)
             except Exception as error:  # one that cannot leaves the others their turns
