@@ -6,6 +6,7 @@
 #include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
+#include "compiler/autodiff/factored_sum.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/scalar_rules.h"
 #include "compiler/ir/bounds.h"
@@ -269,7 +270,13 @@ void Reverse::elementwise(Op& op) {
 void Reverse::reindex(Op& op) {
   if (!is_active(op.inputs[0])) return;
   Var* given = adjoint(op.outputs[0]);
-  add_adjoint(op.inputs[0], trimmed_reduce(graph_, given, op, op.inputs[0]->shape(), op.indices));
+  const auto factored = factor_sum(*given, op);
+  if (!factored) return add_adjoint(op.inputs[0], trimmed_reduce(graph_, given, op, op.inputs[0]->shape(), op.indices));
+  if (factored->zero) return;
+  std::vector<Var*> operands = factored->operands;
+  operands.push_back(trimmed_reduce(graph_, trimmed_elementwise(graph_, operands, given->shape(), factored->rest), op, op.inputs[0]->shape(), op.indices));
+  const Expr sum = identity_load(static_cast<int>(operands.size()) - 1, operands.back());
+  add_adjoint(op.inputs[0], trimmed_elementwise(graph_, operands, op.inputs[0]->shape(), factored->factor * sum));
 }
 
 void Reverse::reindex_reduce(Op& op) {

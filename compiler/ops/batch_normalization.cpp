@@ -48,9 +48,11 @@ void lower_batch_normalization(Lowering& n) {
     for (int k = 2; k < x->rank(); ++k) axes.push_back(k);
   Var* batch_mean = mean(g, wide, axes, true);
   Var* batch_variance = variance(g, wide, batch_mean, axes);
-  Var* y = elementwise(g, {wide, batch_mean, batch_variance, fit(p[1]), fit(p[2])}, [&](const std::vector<Expr>& v) {
-    return (v[0] - v[1]) / call(Fn::sqrt, {v[2] + constant_like(v[2], epsilon)}) * v[3] + v[4];
+  // The scale of a channel is a value of its own, so that its derivative is one sum over the data.
+  Var* a = elementwise(g, {fit(p[1]), batch_variance}, [&](const std::vector<Expr>& v) {
+    return v[0] / call(Fn::sqrt, {v[1] + constant_like(v[1], epsilon)});
   });
+  Var* y = elementwise(g, {wide, batch_mean, a, fit(p[2])}, [](const std::vector<Expr>& v) { return (v[0] - v[1]) * v[2] + v[3]; });
   n.set_output(0, cast(g, y, x->dtype()));
   Var* current[2] = {squeeze(g, batch_mean, axes), squeeze(g, batch_variance, axes)};
   for (int i = 0; i < 2; ++i) {
