@@ -6,6 +6,7 @@
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/partial_sums.h"
 #include "compiler/kernel/stage_lowering.h"
+#include "compiler/kernel/sum_by_points.h"
 #include "compiler/kernel/transposed_nest.h"
 #include "compiler/support/diagnostic.h"
 
@@ -52,6 +53,7 @@ class GroupLowering : private StageLowering {
     kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
     if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter) parallelise_single();
     if (lanes_across_) spread_rows();
+    if (group_.shared > 0) kernel_.cost = cost_of_rows();
     return std::move(kernel_);
   }
 
@@ -193,6 +195,7 @@ class GroupLowering : private StageLowering {
     spread_.push_back(across_.back() && vectors_ > 1);
     if (spread_.back()) return nest_across(d, s, accumulator);
     if (across_.back()) return nest(d, s, accumulator, false);
+    if (group_.by_points && d.reduce) return nest_by_points(d, s, accumulator);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
     if (!lanes_kept && !d.reduce)
@@ -235,6 +238,15 @@ class GroupLowering : private StageLowering {
     store.value = s.epilogue;
     last.assigns = {store};
     node.children.push_back(std::move(last));
+    return node;
+  }
+
+  LoopNode nest_by_points(const Definition& d, const Stage& s, int accumulator) {
+    METAC_ASSERT(s.kept.size() == 1 && !s.reduced.empty());
+    place_local({accumulator, d.accumulator, s.kept[0].extent});
+    kernel_.schedule.push_back("points in the order of memory, all channels of each");
+    LoopNode node = sum_by_points(kernel_, {s.kept[0], s.reduced, s.body, accumulator, d.accumulator, s.target, s.offset, s.epilogue});
+    node.comment = concat("v", d.out->id);
     return node;
   }
 
@@ -302,17 +314,29 @@ class GroupLowering : private StageLowering {
     return work;
   }
 
+  // An extent, or what is likely where it is open.
+  std::function<int64_t(Expr)> typical_extents() const {
+    return [bounds = bounds_of(kernel_, *context_.symbols)](Expr extent) -> int64_t {
+      if (extent.if_int()) return extent.as_int();
+      const Interval range = bounds.interval(extent);
+      return std::clamp<int64_t>(256, std::max<int64_t>(range.low, 1), std::max<int64_t>(range.high, 1));
+    };
+  }
+
+  // All stages of one iteration of the shared loops.
+  double cost_of_rows() const {
+    const auto typical = typical_extents();
+    double work = 0;
+    for (const LoopNode& stage : kernel_.root.children) work += static_cast<double>(work_inside(stage, typical));
+    return std::max(1.0, work / 8);
+  }
+
   // A kernel of one stage: its outer loops run in parallel, as many as leave enough work inside one iteration.
   void parallelise_single() {
     LoopNode stage = std::move(kernel_.root.children[0]);
     kernel_.root.children.clear();
     std::vector<Local> kept_locals = kernel_.root.locals;
-    Bounds bounds = bounds_of(kernel_, *context_.symbols);
-    auto typical = [&](Expr extent) -> int64_t {
-      if (extent.if_int()) return extent.as_int();
-      Interval range = bounds.interval(extent);
-      return std::clamp<int64_t>(256, std::max<int64_t>(range.low, 1), std::max<int64_t>(range.high, 1));
-    };
+    const auto typical = typical_extents();
     int64_t work = 1;
     for (const LoopNode& child : stage.children) work = std::max(work, work_inside(child, typical));
     size_t inner = stage.loops.size();

@@ -54,6 +54,7 @@ struct Group {
   // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes
   // (lower_row_block.h).
   bool row_blocks = false;
+  bool by_points = false;           // sums for channels that lie side by side, in the order of memory (sum_by_points.h)
   std::optional<LibraryGradient> library_gradient;
 };
 

@@ -21,6 +21,7 @@
 #include "compiler/passes/skip_copies.h"
 #include "compiler/passes/slice_batches.h"
 #include "compiler/passes/split_parts.h"
+#include "compiler/passes/split_statistics.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -95,6 +96,11 @@ class Compilation {
   void choose_layouts() {
     choose_layouts_of(top_, needed_);
     for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
+  }
+  void split_statistics() {
+    if (options_.target != Target::cpu || options_.fusion != Fusion::best) return;
+    metac::split_statistics(graph_, top_, layouts_, options_.cpu.l2_bytes);
+    for (auto& [unused, region] : regions_) metac::split_statistics(graph_, region, layouts_, options_.cpu.l2_bytes);
   }
   void slice_batches() {
     if (options_.target == Target::cpu && options_.fusion == Fusion::best) metac::slice_batches(graph_, top_, layouts_, needed_, is_constant(), options_);
