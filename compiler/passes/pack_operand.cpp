@@ -1,11 +1,29 @@
 #include "compiler/passes/pack_operand.h"
 
+#include "compiler/kernel/loop_transforms.h"
+
 namespace metac {
 
 Expr all_of(const std::vector<Expr>& conditions) {
   Expr all = bool_constant(true);
   for (Expr c : conditions) all = logical_and(all, c);
   return all;
+}
+
+bool steps_collide(const Definition& d, Expr address, const Operand& other, int64_t element_bytes) {
+  constexpr int64_t way = 2048, fewest_steps = 64, fewest_uses = 256;
+  if (!is_static(d.domain)) return false;
+  int64_t uses = 1;
+  for (int k = 0; k < d.kept(); ++k)
+    if (uses_axis(other.load, k) && !uses_axis(address, k)) uses *= d.domain[static_cast<size_t>(k)].as_int();
+  int64_t steps = 1;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    if (d.domain[static_cast<size_t>(k)].is_int(1)) continue;
+    const Expr step = stride_of(address, k);
+    if (!step || !step.if_int() || step.as_int() * element_bytes % way != 0) return false;
+    steps *= d.domain[static_cast<size_t>(k)].as_int();
+  }
+  return steps >= fewest_steps && uses >= fewest_uses;
 }
 
 std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, const Operand& operand, int lanes_axis, int64_t block, bool constant) {
