@@ -183,7 +183,7 @@ class ExecutorOn {
   Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0, draws_ = 0;
   bool planned_ = false, detached_ = false, repeatable_ = false;
-  static constexpr int32_t recording_count = Here::records ? 2 : 1;
+  static constexpr int32_t recording_count = Here::records ? 4 : 1;
   Recording<typename Here::Graph> recordings_[recording_count];
   int32_t next_recording_ = 0;
   LanePlan lanes_;                        // while recording_: which step waits for which

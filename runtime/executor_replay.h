@@ -7,7 +7,8 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// A program's steps for certain memory, of which a device keeps a few: callers that change between two buffers repeat.
+// A program's steps for certain memory, of which a device keeps a few: callers that change between two buffers repeat, and so do those with two such pairs (the
+// states of two networks of which one is trained more often than the other).
 template <class Graph>
 struct Recording {
   Array<void*> data;         // per buffer

@@ -49,7 +49,6 @@ class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options) : model_(model), recipe_(recipe), options_(options) {
     files_.on_gpu = options.compile.target == Target::cuda;
-    if (files_.on_gpu && !recipe.steps.empty()) throw CompileError({recipe.path, "", "a program of several steps is for --target cpu"});
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
   }

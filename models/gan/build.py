@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes a program of several networks: their files, a recipe, and made data to train it on.
 
-    python3 build.py dcgan|lsgan|wgan_gp|cyclegan FOLDER [--size 32] [--channels 3] [--batch 16] [--samples 512] [--epochs 10] [--blocks 9] [--rate 0.0002] [--drawn-outside]
+    python3 build.py dcgan|lsgan|wgan_gp|cyclegan FOLDER [--size 32] [--channels 3] [--batch 16] [--samples 512] [--epochs 10] [--blocks 9]
+                     [--narrower 1] [--rate 0.0002] [--drawn-outside]
 
 Then: metac compile FOLDER/generator.json --train FOLDER/recipe.json -o out --name NAME && out/bin/NAME_train --data FOLDER
---drawn-outside puts every random number into the data, so that another program can be given the same ones.
+--narrower divides the channels of all networks. --drawn-outside puts every random number into the data, so that another program can be given the same ones.
 """
 import argparse
 import json
@@ -147,16 +148,17 @@ def build(name, folder, arguments):
     folder.mkdir(parents=True, exist_ok=True)
     program = Program(arguments)
     recipe = PROGRAMS[name](program)
+    size, channels, narrower = arguments.size, arguments.channels, arguments.narrower
     if name == "cyclegan":
-        files = {"generator": network.translator("forwards", arguments.size, arguments.channels, arguments.blocks), "backwards": network.translator("backwards", arguments.size, arguments.channels, arguments.blocks),
-                 **{f"discriminator_{k}": network.patch_discriminator(f"discriminator_{k}", arguments.size, arguments.channels) for k in "ab"}}
+        files = {"generator": network.translator("forwards", size, channels, arguments.blocks, narrower), "backwards": network.translator("backwards", size, channels, arguments.blocks, narrower),
+                 **{f"discriminator_{k}": network.patch_discriminator(f"discriminator_{k}", size, channels, narrower) for k in "ab"}}
     else:
-        files = {"generator": network.generator(arguments.size, arguments.channels, NOISE), "discriminator": network.discriminator(arguments.size, arguments.channels, name != "wgan_gp")}
+        files = {"generator": network.generator(size, channels, NOISE, narrower), "discriminator": network.discriminator(size, channels, name != "wgan_gp", narrower)}
     for file, document in {**files, "recipe": recipe}.items():
         (folder / f"{file}.json").write_text(json.dumps(document, indent=1 if file == "recipe" else None))
-    data = {"image": shapes(arguments.samples, arguments.size, arguments.channels, 1)}
+    data = {"image": shapes(arguments.samples, size, channels, 1)}
     if name == "cyclegan":
-        data["other"] = -shapes(arguments.samples, arguments.size, arguments.channels, 2).mean(1, keepdims=True).repeat(arguments.channels, 1)  # grey negatives
+        data["other"] = -shapes(arguments.samples, size, channels, 2).mean(1, keepdims=True).repeat(channels, 1)  # grey negatives
     random = np.random.default_rng(3)
     np.savez(folder / "images.npz", **data, **{field: draw(random, arguments.samples) for field, draw in program.extra.items()})
 
@@ -165,7 +167,7 @@ def options(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("folder", type=pathlib.Path)
-    for name, value in (("size", 32), ("channels", 3), ("batch", 16), ("samples", 512), ("epochs", 10), ("blocks", 9)):
+    for name, value in (("size", 32), ("channels", 3), ("batch", 16), ("samples", 512), ("epochs", 10), ("blocks", 9), ("narrower", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--drawn-outside", action="store_true")

@@ -52,48 +52,48 @@ class Network:
         return {"metac_ir": 1, "opset": 17, "name": self.name, "inputs": self.inputs, "parameters": parameters, "nodes": self.nodes, "outputs": [output]}
 
 
-def generator(size, channels, noise):
-    """Noise to images by two enlargements: the generator of DCGAN as it is commonly written, after A. Radford et al., arXiv:1511.06434."""
-    n, start = Network("generator"), size // 4
-    n.weights["start"] = np.array([-1, 128, start, start], np.int64)
-    x = n.node("Reshape", [n.linear(n.input("noise", noise), "project", noise, 128 * start * start), "start"])
-    x = n.batch_norm(x, "norm0", 128)
-    x = n.leaky(n.batch_norm(n.convolution(n.twice_as_large(x), "conv1", 128, 128), "norm1", 128))
-    x = n.leaky(n.batch_norm(n.convolution(n.twice_as_large(x), "conv2", 128, 64), "norm2", 64))
-    return n.document(n.node("Tanh", [n.convolution(x, "conv3", 64, channels)]))
+def generator(size, channels, noise, narrower=1):
+    """Noise to images by two enlargements: the generator of DCGAN as it is commonly written, after A. Radford et al., arXiv:1511.06434. Its channels are divided by `narrower`."""
+    n, start, wide, narrow = Network("generator"), size // 4, 128 // narrower, 64 // narrower
+    n.weights["start"] = np.array([-1, wide, start, start], np.int64)
+    x = n.node("Reshape", [n.linear(n.input("noise", noise), "project", noise, wide * start * start), "start"])
+    x = n.batch_norm(x, "norm0", wide)
+    x = n.leaky(n.batch_norm(n.convolution(n.twice_as_large(x), "conv1", wide, wide), "norm1", wide))
+    x = n.leaky(n.batch_norm(n.convolution(n.twice_as_large(x), "conv2", wide, narrow), "norm2", narrow))
+    return n.document(n.node("Tanh", [n.convolution(x, "conv3", narrow, channels)]))
 
 
-def discriminator(size, channels, normalised=True):
+def discriminator(size, channels, normalised=True, narrower=1):
     """Images to scores (logits) by four strided convolutions."""
     n = Network("discriminator")
     x, width = n.input("image", channels, size, size), channels
-    for k, outputs in enumerate([16, 32, 64, 128]):
+    for k, outputs in enumerate(wide // narrower for wide in (16, 32, 64, 128)):
         x = n.leaky(n.convolution(x, f"conv{k}", width, outputs, stride=2))
         x, width = n.batch_norm(x, f"norm{k}", outputs) if normalised and k else x, outputs
-    return n.document(n.linear(n.node("Flatten", [x]), "score", 128 * (size // 16) ** 2, 1))
+    return n.document(n.linear(n.node("Flatten", [x]), "score", width * (size // 16) ** 2, 1))
 
 
-def translator(name, size, channels, blocks):
+def translator(name, size, channels, blocks, narrower=1):
     """Images to images: the generator of CycleGAN, J.-Y. Zhu et al., arXiv:1703.10593, with zeros where it reflects."""
-    n = Network(name)
+    n, (few, several, many) = Network(name), (wide // narrower for wide in (64, 128, 256))
 
     def unit(x, at, inputs, outputs, extent=3, stride=1, active=True):
         x = n.instance_norm(n.convolution(x, at, inputs, outputs, extent, stride, extent // 2), at + ".norm", outputs)
         return n.node("Relu", [x]) if active else x
 
-    x = unit(n.input("image", channels, size, size), "in", channels, 64, 7)
-    x = unit(unit(x, "down0", 64, 128, stride=2), "down1", 128, 256, stride=2)
+    x = unit(n.input("image", channels, size, size), "in", channels, few, 7)
+    x = unit(unit(x, "down0", few, several, stride=2), "down1", several, many, stride=2)
     for k in range(blocks):
-        x = n.node("Add", [x, unit(unit(x, f"block{k}.0", 256, 256), f"block{k}.1", 256, 256, active=False)])
-    x = unit(n.twice_as_large(x), "up0", 256, 128)
-    x = unit(n.twice_as_large(x), "up1", 128, 64)
-    return n.document(n.node("Tanh", [n.convolution(x, "out", 64, channels, 7, 1, 3)]))
+        x = n.node("Add", [x, unit(unit(x, f"block{k}.0", many, many), f"block{k}.1", many, many, active=False)])
+    x = unit(n.twice_as_large(x), "up0", many, several)
+    x = unit(n.twice_as_large(x), "up1", several, few)
+    return n.document(n.node("Tanh", [n.convolution(x, "out", few, channels, 7, 1, 3)]))
 
 
-def patch_discriminator(name, size, channels):
+def patch_discriminator(name, size, channels, narrower=1):
     """Images to a score for every patch."""
-    n = Network(name)
-    x, width = n.leaky(n.convolution(n.input("image", channels, size, size), "conv0", channels, 64, 4, 2)), 64
-    for k, outputs in enumerate([128, 256, 512], 1):
+    n, (width, *wider) = Network(name), (wide // narrower for wide in (64, 128, 256, 512))
+    x = n.leaky(n.convolution(n.input("image", channels, size, size), "conv0", channels, width, 4, 2))
+    for k, outputs in enumerate(wider, 1):
         x, width = n.leaky(n.instance_norm(n.convolution(x, f"conv{k}", width, outputs, 4, 2), f"norm{k}", outputs)), outputs
     return n.document(n.convolution(x, "score", width, 1, 3))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The CUDA target without a GPU: kernels and libraries on a stand-in for the toolkit, and nvcc where it is installed.
 
-    python3 run_cuda.py --build build/ci [--cases DIR] [--sample N] [--seed S] [--keep DIR]
+    python3 run_cuda.py --build build/ci [--cases DIR] [--sample N] [--seed S] [--whole] [--keep DIR]
 
 toolkit/ stands in for the CUDA toolkit: its nvcc compiles kernels as C++, its cuda_runtime.h runs them on the CPU and finds
 races, barriers that not all threads reach, unset memory and accesses beyond the end of an allocation. Checked with it:
@@ -30,25 +30,17 @@ import onnx
 sys.dont_write_bytecode = True
 from gpu_script_checks import GpuScriptChecks, command, expect
 from make_models import make_models
+from nvcc_checks import NvccChecks, real_nvcc
+from training_checks import TrainingChecks
 
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "models/digits"
 PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
 
 
-# A machine with fewer CPUs than processes, a container whose user is root.
-LAUNCHED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_mpi_yield_when_idle": "1",
-            "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def real_nvcc():
-    found = shutil.which("nvcc")
-    return found or next((p for p in ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc") if os.path.exists(p)), None)
-
-
-class Checks(GpuScriptChecks):
-    def __init__(self, work, build, cases, sample, seed):
-        self.work, self.metac, self.shim = work, build / "bin/metac", build / "bin/metac_run_on_shim"
+class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
+    def __init__(self, work, build, cases, sample, seed, whole):
+        self.whole, self.work, self.metac, self.shim = whole, work, build / "bin/metac", build / "bin/metac_run_on_shim"
         self.cases, self.sample, self.seed = cases, sample, seed
         self.models = make_models(work / "models")
         self.toolkit = work / "toolkit"
@@ -59,20 +51,6 @@ class Checks(GpuScriptChecks):
         # Compiled files are found again by ccache, in another folder too.
         self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "METAC_ALGORITHMS": "off", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped, self.building = 0, threading.Lock()
-
-    def _few_digits(self):
-        """The digits' training with a quarter of the batch and little data: the stand-in takes a second for each update of 64 images."""
-        folder = self.work / "few digits"
-        with self.building:
-            if folder.exists():
-                return folder
-            folder.mkdir()
-            for name, count in (("train", 256), ("test", 48)):
-                with np.load(DIGITS / f"{name}.npz") as data:
-                    np.savez(folder / f"{name}.npz", **{key: array[:count] for key, array in data.items()})
-            (folder / "recipe.json").write_text(json.dumps({**json.loads((DIGITS / "recipe.json").read_text()), "batch": 16}))
-            shutil.copy(DIGITS / "untrained.onnx", folder)
-        return folder
 
     def _built(self, name, model):
         """The project of a model for the stand-in, made once for all checks. All have one name: most of their sources are then the same text."""
@@ -448,71 +426,6 @@ with digits.Model() as m:
         exported = command("nm", "-D", "--defined-only", folder / "lib/libdigits.so")
         expect(all(" digits_" in line for line in exported.splitlines()), "other symbols are exported:\n" + exported)
 
-    def training(self):
-        """A training program whose steps run on the GPU: the CPU's curve, one recorded graph a step, states that survive a resume, NaN found on the device."""
-        digits, updates = self._few_digits(), 15
-        for target in ("cpu", "cuda"):
-            command(self.metac, "compile", digits / "untrained.onnx", "--train", digits / "recipe.json", "-o", self.work / f"trained {target}", "--name", "digits", "--target", target, env=self.stand_in)
-        notes = self.work / "training calls"
-
-        def train(target, out, *options, status=0, **environment):
-            argv = [self.work / f"trained {target}/bin/digits_train", "--data", digits, "--out", self.work / out, "--quiet", *options]
-            said = command(*argv, status=status, env={**self.stand_in, **environment})
-            log = self.work / out / "log.jsonl"
-            return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
-
-        _, expected = train("cpu", "run cpu", "--updates", updates)
-        _, got = train("cuda", "run cuda", "--updates", updates, METAC_SHIM_CALLS=str(notes))
-        worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
-        expect(len(got) == updates // 5 and worst < 2e-4 and all(a["accuracy"] == b["accuracy"] for a, b in zip(expected, got)), f"another curve, by {worst}: {got}")
-        graphs = [line for line in notes.read_text().splitlines() if line.startswith("graph of")]
-        expect(len(graphs) >= updates - 4, f"{len(graphs)} steps of {updates} were one graph")
-        train("cuda", "run resumed", "--updates", 7)
-        train("cuda", "run resumed", "--updates", updates, "--resume")
-        states = [(self.work / out / "digits.safetensors").read_bytes() for out in ("run cuda", "run resumed")]
-        expect(states[0] == states[1], "other bits after a resume")
-        said, _ = train("cuda", "run wild", "--rate", "1e9", status=1)
-        expect("the next " in said and "infinite" in said, said)
-        said, _ = train("cuda", "run nowhere", status=1, METAC_SHIM_DEVICES="0")
-        expect("no CUDA device" in said, said)
-        together = self._training_together()
-        return f"losses of {updates} updates within {worst:.1e} of the CPU's, {len(graphs)} graphs{together}"
-
-    def _training_together(self):
-        """Two processes with a GPU each, gradients averaged by a stand-in for NCCL within the recorded step: the curve of the CPU's two processes."""
-        if shutil.which("mpirun") is None:
-            return "; no mpirun, so no two processes"
-        folder = self.work / "nccl"
-        folder.mkdir()
-        command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", HERE / "toolkit/nccl/nccl.cpp", "-o", folder / "libnccl.so.2")
-
-        def train(target, out, *options, status=0, **environment):
-            argv = ["mpirun", "-np", 2, self.work / f"trained {target}/bin/digits_train", "--data", self._few_digits(), "--out", self.work / out, "--threads", 1, *options]
-            said = command(*argv, status=status, env={**self.stand_in, **LAUNCHED, "LD_LIBRARY_PATH": str(folder), "METAC_SHIM_DEVICES": "2", **environment})
-            log = self.work / out / "log.jsonl"
-            return said, [row for line in (log.read_text().splitlines() if log.exists() else []) for row in [json.loads(line)] if row["event"] == "train"]
-
-        _, expected = train("cpu", "two cpus", "--updates", 10)
-        for order in ("forward", "5"):
-            notes = folder / f"calls {order}"
-            said, got = train("cuda", f"two cards {order}", "--updates", 10, METAC_SHIM_CALLS=str(notes), METAC_SHIM_ORDER=order)
-            worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
-            expect("2 processes" in said and len(got) == 2 and worst < 2e-4, f"another curve, by {worst}: {got}")
-            lines = notes.read_text().splitlines()
-            expect("device 1" in lines and any(line.startswith("nccl group of ") for line in lines), "no second GPU, or nothing was exchanged")
-            # Steps are recorded with what is exchanged in them: 4 runs step by step (2 processes, 2 buffers), 4 recordings.
-            expect(sum(line.startswith("nccl group") for line in lines) == 8 and sum(line.startswith("graph of") for line in lines) >= 12, "steps with exchanges were not recorded")
-            expect(order != "forward" or any(re.match(r"graph of \d+ works, [234] branches", line) for line in lines), "exchanges do not run beside steps")
-        states = [(self.work / f"two cards {order}/digits.safetensors").read_bytes() for order in ("forward", "5")]
-        expect(states[0] == states[1], "other bits in another order")
-        said, _ = train("cuda", "two on one", status=None, METAC_SHIM_DEVICES="1")
-        expect("more processes on this machine than GPUs" in said[1], said[1])
-        said, _ = train("cuda", "no nccl", status=None, LD_LIBRARY_PATH="")
-        expect("NCCL, which cannot be loaded" in said[1] or "NCCL: " in said[1], said[1])
-        said, _ = train("cuda", "nccl refuses", status=None, METAC_SHIM_NCCL="refuse")
-        expect("NCCL: meeting the other processes: invalid argument" in said[1], said[1])
-        return f"; two processes within {worst:.1e} of the CPU's two"
-
     def data_decides_sizes(self):
         for name in ("nonzero_gather", "loop", "attention"):
             folder, model = self._built(name, name), self.models / name / "model.onnx"
@@ -609,35 +522,6 @@ with net.Model() as m:
         status, said = command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "unbuilt", "--target", "cuda", status=None, env={**os.environ, "PATH": str(empty)})
         expect(status == 1 and "nvcc" in said and "--no-build" in said and not (self.work / "unbuilt").exists(), said)
 
-    # ---- with nvcc ----
-    def derivatives_by_nvcc(self):
-        """The kernels that the stand-in compiled in `derivatives`, up to the code of a GPU that is not machine code yet."""
-        nvcc = real_nvcc()
-        if not nvcc:
-            self.skipped += 1
-            return "skipped: nvcc is not installed"
-        batches = sorted((self.work / "derivatives").glob("batch_*.cu"))
-        for batch in batches:
-            command(nvcc, "-std=c++17", "-ptx", "--fmad=false", "--diag-suppress=177", "-arch=sm_80", f"-I{HERE.parents[1]}", f"-I{HERE.parents[1]}/runtime", batch, "-o", self.work / "batch.ptx")
-        return f"{len(batches)} batches"
-
-    def projects_by_nvcc(self):
-        nvcc = real_nvcc()
-        if not nvcc:
-            self.skipped += 1
-            return "skipped: nvcc is not installed, so no device code was compiled"
-        environment = {**os.environ, "PATH": f"{os.environ['PATH']}:{os.path.dirname(nvcc)}"}
-        jobs = [(DIGITS / "digits.onnx", "digits_gpu", "80,90")]
-        jobs += [(self.models / name / "model.onnx", name + "_gpu", "80") for name in ("gemm_residual_relu", "packs_float16", "attention", "softmax_20000", "layer_norm", "conv_3x3_stride_2_groups_1", "nonzero_gather", "loop")]
-        for model, name, architectures in jobs:
-            command(self.metac, "compile", model, "-o", self.work / name, "--name", name, "--target", "cuda", "--cuda-arch", architectures, env=environment)
-        if shutil.which("nvidia-smi") is None:
-            said = command(self.work / "digits_gpu/bin/digits_gpu_run", "--input", DIGITS / "digit_3.npy", status=1)
-            expect("no CUDA device" in said, said)
-        command("cmake", "-G", "Ninja", "-S", self.work / "digits_gpu", "-B", self.work / "digits_cmake", f"-DCMAKE_CUDA_COMPILER={nvcc}", "-DCMAKE_CUDA_ARCHITECTURES=80", env=environment)
-        command("cmake", "--build", self.work / "digits_cmake", env=environment)
-        return f"{len(jobs)} projects compiled by {nvcc}; nothing ran on a GPU"
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -645,13 +529,14 @@ def main():
     parser.add_argument("--cases", type=pathlib.Path, help="the folder of ONNX's backend cases")
     parser.add_argument("--sample", type=int, default=120, help="how many of them, for each check")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--whole", action="store_true", help="everything where a sample is usual: all programs of several networks, all builders of models as projects by nvcc")
     parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
     parser.add_argument("--only", default=".", help="checks whose name matches")
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-cuda-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed), 0, 0
-    names = [n for kind in (Checks, GpuScriptChecks) for n, member in vars(kind).items() if callable(member) and not n.startswith("_") and re.search(arguments.only, n)]
+    checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.cases and arguments.cases.resolve(), arguments.sample, arguments.seed, arguments.whole), 0, 0
+    names = [n for kind in Checks.__mro__ for n, member in vars(kind).items() if callable(member) and not n.startswith("_") and re.search(arguments.only, n)]
 
     def attempt(name):
         begin = time.monotonic()
