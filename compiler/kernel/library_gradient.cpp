@@ -1,6 +1,7 @@
 #include "compiler/kernel/library_gradient.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/evaluate_scalar.h"
@@ -69,13 +70,13 @@ class GradientMatcher {
     const std::vector<Expr>& written = d_.out_index;
     const Shape &y = var_(result->id)->shape(), &o = var_(other->id)->shape(), &w = by_data ? o : d_.out->shape(), &x = by_data ? d_.out->shape() : o;
     const std::vector<Expr>&in = by_data ? written : other->args, &window = by_data ? other->args : written;
-    int image = -1, channel = -1, feature = -1;
-    if (!one_axis(in[0], x[0], image) || !one_axis(in[1], x[1], channel) || !one_axis(window[0], w[0], feature)) return false;
-    if (result->args[0] != in[0] || y[0] != x[0] || result->args[1] != window[0] || y[1] != w[0] || window[1] != in[1] || w[1] != x[1]) return false;
+    int image = -1;
+    if (!one_axis(in[0], x[0], image) || result->args[0] != in[0] || y[0] != x[0] || result->args[1] != window[0] || y[1] != w[0]) return false;
     c_.kind = kind;
     c_.windows.clear();
     std::vector<char> told(conditions_.size(), 0);
-    std::vector<int> used = {image, channel, feature};
+    std::vector<int> used = {image};
+    if (w[1] == x[1] ? !all_channels(in[1], window, w, used) : !channels_of_groups(in[1], window, x[1], w, used, told)) return false;
     for (size_t k = 2; k < y.size(); ++k) {
       int kept = -1, reduced = -1;
       if (!one_axis(written[k], d_.out->shape()[k], kept) || !other_axis(kept, {in[k], result->args[k], window[k]}, reduced)) return false;
@@ -96,6 +97,73 @@ class GradientMatcher {
     c_.data = by_data ? d_.out->id : other->id;
     c_.weights = by_data ? other->id : d_.out->id;
     return true;
+  }
+
+  // One group: every channel meets every feature.
+  bool all_channels(Expr data, const std::vector<Expr>& window, const Shape& w, std::vector<int>& used) {
+    int channel = -1, feature = -1;
+    if (window[1] != data || !one_axis(data, w[1], channel) || !one_axis(window[0], w[0], feature)) return false;
+    c_.groups = 1;
+    used.insert(used.end(), {channel, feature});
+    return true;
+  }
+
+  bool runs(int axis_id) const { return !d_.domain[static_cast<size_t>(axis_id)].is_int(1); }
+  bool uses_any(Expr e, const std::vector<int>& axes) const {
+    return std::any_of(axes.begin(), axes.end(), [&](int k) { return uses_axis(e, k); });
+  }
+
+  // Channels meet the features of their group. Which axes say so, and whether conditions do, does not matter: these meetings are counted out too.
+  bool channels_of_groups(Expr data, const std::vector<Expr>& window, Expr all, const Shape& w, std::vector<int>& used, std::vector<char>& told) {
+    for (Expr size : {all, w[0], w[1]})
+      if (!size.if_int() || size.as_int() < 1) return false;
+    const int64_t channels = all.as_int(), features = w[0].as_int(), own = w[1].as_int();
+    if (channels % own != 0 || features % (channels / own) != 0 || own > most_meetings / features) return false;
+    c_.groups = channels / own;
+    for (Expr e : {data, window[0], window[1]})
+      if (e->has_load || has_symbol(e)) return false;
+    // Axes of conditions run outside, so that few others run where nothing meets.
+    std::vector<int> axes, others;
+    for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k)
+      if (runs(k) && (uses_axis(data, k) || uses_axis(window[0], k) || uses_axis(window[1], k))) others.push_back(k);
+    std::vector<Expr> conditions;
+    for (size_t k = 0; k < conditions_.size(); ++k)
+      if (uses_any(conditions_[k], others) && !conditions_[k]->has_load && !has_symbol(conditions_[k])) {
+        told[k] = 1;
+        conditions.push_back(conditions_[k]);
+      }
+    for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k)
+      if (runs(k) && std::any_of(conditions.begin(), conditions.end(), [&](Expr e) { return uses_axis(e, k); })) axes.push_back(k);
+    int64_t outside = 1;
+    for (int k : axes) {
+      if (!extent(k).if_int() || outside > most_meetings / extent(k).as_int()) return false;
+      outside *= extent(k).as_int();
+    }
+    const size_t first_other = axes.size();
+    for (int k : others)
+      if (std::count(axes.begin(), axes.end(), k) == 0) axes.push_back(k);
+    used.insert(used.end(), axes.begin(), axes.end());
+
+    std::vector<char> met(static_cast<size_t>(features * own), 0);
+    std::vector<int64_t> at(d_.domain.size(), 0);
+    int64_t count = 0;
+    auto value = [&](Expr e) { return evaluate_scalar(e, at.data(), nullptr).integer; };
+    std::function<bool(size_t)> walk = [&](size_t depth) {
+      if (depth == first_other && !std::all_of(conditions.begin(), conditions.end(), [&](Expr e) { return value(e) != 0; })) return true;
+      if (depth < axes.size()) {
+        if (!extent(axes[depth]).if_int()) return false;
+        for (int64_t k = 0; k < extent(axes[depth]).as_int(); ++k) {
+          at[static_cast<size_t>(axes[depth])] = k;
+          if (!walk(depth + 1)) return false;
+        }
+        return true;
+      }
+      const int64_t feature = value(window[0]), channel = value(window[1]);
+      if (feature < 0 || feature >= features || channel < 0 || channel >= own || value(data) != feature / (features / c_.groups) * own + channel) return false;
+      ++count;
+      return std::exchange(met[static_cast<size_t>(feature * own + channel)], 1) == 0;   // as soon as one meets twice
+    };
+    return walk(0) && count == features * own;
   }
 
   // The one axis beside `kept` that runs in these indices; -1: there is none.

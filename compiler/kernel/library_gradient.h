@@ -2,7 +2,7 @@
 // convolution computes. Recognised on the Definition before it is split by residue. How an index of a window is written (with
 // floor_div and floor_mod where it is strided, against its direction, with or without the taps that never count) does not matter:
 // along each spatial axis the elements that meet are counted out and compared with those of a convolution. So spatial dims are
-// known; the number of images may be open. Groups are not recognised.
+// known; the number of images may be open. Channels and features of several groups are counted out the same way.
 #pragma once
 #include <functional>
 #include <optional>

@@ -171,6 +171,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         for kind in ("data", "weights"):   # of strides, with and without padding
             for part in ("with 24x20x3x3 to 2x24x13x14", "with 24x20x3x3 to 2x24x7x7", "with 10x6x3x3 to 2x10x7x6", "with 10x6x5x3 to 2x10x8x8"):
                 expect(any(line.startswith(f"{kind} gradient") and part in line for line in told), f"no {kind} gradient with '{part}' among\n" + "\n".join(told))
+            expect(any(line.startswith(f"{kind} gradient") and "with 24x5x3x3 to 2x24x13x14 groups 4" in line for line in told), f"no {kind} gradient of groups")
         _, calls = self._noted(self.models / "conv_transposed")
         expect(any(line.startswith("data gradient") for line in calls), "a transposed convolution is no data gradient")
         self._noted("--grad", "1", *models[:3], METAC_SHIM_DNN="none")
