@@ -4,69 +4,35 @@ kernels    bytes per second through one kernel against a copy within the card, t
 training   the digits: the CPU's losses; steps of networks against PyTorch's on a batch that is on the card, ours with reading and copying theirs
 networks   every network, dtype and batch against all peers in turns, TF32 on for all; bytes of the card that each takes
 
-torch.compile needs a minute or more for a network and a batch. So the rows go by batch, those that a product asks for first, and it takes part
-as long as the rows behind it still have time; a row without it says so, and another run into the same folder takes it up again.
+torch.compile needs a minute or more of the host for a network and a batch. So several processes make rows ready side by side, and race one at a time while the
+others are stopped (racers.py). Rows go by batch, those that a product asks for first; torch.compile takes part as long as the rows behind it still have time; a row
+without it says so, and another run into the same folder takes it up again.
 """
 import ctypes
-import hashlib
-import importlib
 import json
-import pathlib
 import shutil
-import signal
 import statistics
-import sys
 import time
-import traceback
 
 import numpy as np
 
-HEAD = 4096
-LEGACY = 1               # the stream that torch works on
+from figure_tools import LEGACY, PEERS, Alarm, last_words, let_round, load_model, make_weights, milliseconds, with_gpu, with_torchvision
+from measured_alone import measures_alone
+from racers import Racers
+
 FIRST_BATCHES = (1, 8, 128, 32)
-PEERS = ("eager", "torch.compile", "onnxruntime")
+BYTES_OF_A_RACER = 12 << 30   # of the card: a large network at batch 128, as PyTorch holds it
 
 
 class Figures:
     def __init__(self, run):
         self.run, self.root, self.report, self.list = run, run.root, run.report, run.list
-        self.row_seconds, self.compile_seconds = [6.0], [60.0]   # what they took so far; the first are guesses
 
     def torch(self, part):
         found = with_gpu()
         if found is None:
             self.run.skip(f"{part}: no torch that sees a GPU, nothing is measured")
         return found
-
-    def torchvision(self, part):
-        try:
-            import torchvision
-        except ImportError:
-            return self.run.skip(f"{part}: no torchvision to compare with")
-        return torchvision
-
-    def model(self, folder, name, weights):
-        sys.path.insert(0, str(folder / "python"))
-        module = importlib.import_module(name)
-        sys.path.pop(0)
-        return module.Model(library=str(folder / f"lib/lib{name}.so"), weights=str(weights))
-
-    def milliseconds(self, torch, function, turns=1):
-        """The median of runs one by one, by the card's own clock."""
-        seconds = self.run.turn * turns
-        least = 5 if seconds else 1
-        for _ in range(least):
-            function()
-        torch.cuda.synchronize()
-        times, stop = [], time.monotonic() + seconds
-        while len(times) < least or (time.monotonic() < stop and len(times) < 1000):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            function()
-            end.record()
-            end.synchronize()
-            times.append(begin.elapsed_time(end))
-        return statistics.median(times)
 
     # ---- kernels ----
     def kernels(self):
@@ -75,17 +41,17 @@ class Figures:
             if any(row["name"] == name for row in self.report["kernels"]) or self.run.late(f"kernel {name}"):
                 continue
             folder = self.root / "speed" / name
-            model = self.model(folder, name, folder / f"{name}.weights")
+            model = load_model(folder, name, folder / f"{name}.weights")
             x = torch.randn(model.inputs[0].shape, device="cuda")
             y = torch.empty(model.outputs[0].shape, device="cuda")
             ours = lambda: model.run_async({"x": x}, {"y": y}, stream=LEGACY)   # noqa: E731
-            row = {"name": name, "milliseconds": self.milliseconds(torch, ours)}
+            row = {"name": name, "milliseconds": milliseconds(torch, ours, self.run.turn)}
             if name == "hundred_kernels":
                 row["microseconds_a_kernel"] = row["milliseconds"] * 10
                 row["host_microseconds_a_run"] = self.host_microseconds(torch, model, x, y)
             else:
                 copied = torch.empty_like(x)
-                copy = self.milliseconds(torch, lambda: copied.copy_(x))
+                copy = milliseconds(torch, lambda: copied.copy_(x), self.run.turn)
                 row["bytes_per_second"] = (x.nbytes + y.nbytes) / row["milliseconds"] * 1e3
                 row["copy_bytes_per_second"] = 2 * x.nbytes / copy * 1e3
                 row["of_copy"] = row["bytes_per_second"] / row["copy_bytes_per_second"]
@@ -150,7 +116,7 @@ class Figures:
 
     def peer_steps(self, torch, name, row):
         """Milliseconds of a step of PyTorch on a batch that is on the card already."""
-        torchvision = self.torchvision("training")
+        torchvision = with_torchvision()
         if torchvision is None or not hasattr(torchvision.models, name):
             return {}
         let_round(torch)
@@ -167,8 +133,8 @@ class Figures:
 
             try:
                 forward = network()
-                with self.no_longer_than(self.run.part_end - time.monotonic()):
-                    found[who] = self.milliseconds(torch, step, 10)
+                with Alarm(self.run.part_end - time.monotonic()):
+                    found[who] = milliseconds(torch, step, 10 * self.run.turn)
             except Exception as error:  # a peer that cannot is told and left out
                 found[f"{who} fails"] = last_words(error)
         return found
@@ -178,173 +144,26 @@ class Figures:
         torch = self.torch("networks")
         if torch is None:
             return
-        torchvision = self.torchvision("networks")
-        let_round(torch)
         rows = self.report["networks"]
         done = {(r["library"], r["batch"]): r for r in rows}
         plan = [(batch, network) for batch in sorted({b for n in self.list["networks"] for b in n["batches"]}, key=lambda b: (FIRST_BATCHES.index(b) if b in FIRST_BATCHES else len(FIRST_BATCHES), b))
                 for network in self.list["networks"] if batch in network["batches"]]
         waiting = [p for p in plan if (p[1]["library"], p[0]) not in done] + [p for p in plan if done.get((p[1]["library"], p[0]), {}).get("missing")]
-        for k, (batch, network) in enumerate(waiting):
-            library = network["library"]
-            if self.run.late(f"{library}, batch {batch}", 2 * statistics.mean(self.row_seconds)):
-                continue
-            spare = self.run.part_end - time.monotonic() - (len(waiting) - k) * statistics.mean(self.row_seconds)
-            try:
-                row = self.row(torch, torchvision, network, batch, spare)
-            except Exception as error:  # one that cannot leaves the others their turns
-                row = {"library": library, "name": network["name"], "dtype": network["dtype"], "batch": batch, "missing": ["metac"], "why": last_words(error)}
-            rows[:] = [r for r in rows if (r["library"], r["batch"]) != (library, batch)] + [row]
+
+        def late(batch, network, seconds):
+            return self.run.late(f"{network['library']}, batch {batch}", seconds)
+
+        def take(row):
+            rows[:] = [r for r in rows if (r["library"], r["batch"]) != (row["library"], row["batch"])] + [row]
             print(json.dumps(row), flush=True)
+
+        if waiting:
+            most = torch.cuda.mem_get_info()[0] // BYTES_OF_A_RACER if measures_alone(torch) else 1   # what is measured while others compile is a figure no more
+            Racers(self.root, self.run.out, self.run.turn, self.run.part_end, max(1, min(self.run.jobs, most, len(waiting)))).run(waiting, late, take)
         if rows:
             self.report["summary"] = summary(rows)
             table(rows)
             print(json.dumps(self.report["summary"]), flush=True)
-
-    def row(self, torch, torchvision, network, batch, spare):
-        begin, library, dtype = time.monotonic(), network["library"], getattr(torch, network["dtype"])
-        folder = self.root / "networks" / library
-        weights = folder / f"{library}.weights"
-        if not weights.exists():
-            make_weights(weights, network["weights_bytes"], network["dtype"])
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
-        row = {"library": library, "name": network["name"], "dtype": network["dtype"], "batch": batch, "missing": []}
-        model, compiling = self.model(folder, library, weights), 0.0
-        try:
-            with torch.inference_mode():
-                compiling = self.race(torch, torchvision, model, row, network, dtype, free, spare)
-        finally:
-            model.close()
-        if compiling:
-            self.compile_seconds.append(compiling)
-        self.row_seconds.append(time.monotonic() - begin - compiling)
-        return row
-
-    def race(self, torch, torchvision, model, row, network, dtype, free, spare):
-        """Fills the row; the seconds that torch.compile took. `free`: bytes of the card that were free before the model was there, or were PyTorch's."""
-        name, batch, compiling = row["name"], row["batch"], 0.0
-        x = torch.randn(batch, 3, network["size"], network["size"], device="cuda").to(dtype)
-        y = torch.empty(batch, 1000, device="cuda", dtype=dtype)
-        port, out = model.inputs[0].name, model.outputs[0].name
-        contestants = {"metac": lambda: model.run_async({port: x}, {out: y}, stream=LEGACY)}
-
-        def taken():   # of the card, beside what is PyTorch's
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            return free - torch.cuda.mem_get_info()[0] - torch.cuda.memory_reserved()
-
-        def peak(function):
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            function()
-            torch.cuda.synchronize()
-            return torch.cuda.max_memory_allocated()
-
-        for _ in range(3):   # by then a run is recorded
-            contestants["metac"]()
-        row["metac bytes"] = taken() + x.nbytes + y.nbytes   # PyTorch counts its input and output too
-        if dtype == torch.float32:
-            before = taken()
-            if runtime := self.attempt(row, "onnxruntime", lambda: self.onnx_runtime(torch, network, x, y)):
-                contestants["onnxruntime"] = runtime
-                row["onnxruntime bytes"] = taken() - before + x.nbytes + y.nbytes
-        if torchvision is not None and hasattr(torchvision.models, name):
-            with torch.device("cuda"):
-                peer = getattr(torchvision.models, name)().eval().to(dtype)
-            contestants["eager"] = lambda: peer(x)
-            row["eager bytes"] = peak(contestants["eager"])
-            expected = statistics.mean(self.compile_seconds)
-            if spare < expected:
-                row["missing"].append("torch.compile: no time left")
-            else:
-                begin = time.monotonic()
-                torch._dynamo.reset()
-                compiled = torch.compile(peer, mode="max-autotune")
-                contestants["torch.compile"] = lambda: compiled(x)
-
-                def ready():
-                    with self.no_longer_than(max(60.0, 3 * expected)):
-                        for _ in range(3):
-                            compiled(x)
-                    return True
-
-                if self.attempt(row, "torch.compile", ready):
-                    row["torch.compile bytes"] = peak(contestants["torch.compile"])
-                else:
-                    del contestants["torch.compile"]
-                compiling = time.monotonic() - begin
-        times = {who: [] for who in contestants}
-        for _ in range(3):   # in turns: what else the machine does falls on all
-            for who, function in contestants.items():
-                times[who].append(self.milliseconds(torch, function))
-        row.update({who: min(t) for who, t in times.items()})
-        peers = [row[who] for who in PEERS if who in row]
-        if peers:
-            row["times_the_fastest"] = min(peers) / row["metac"]
-        return compiling
-
-    def attempt(self, row, who, make):
-        """What it makes; a peer that cannot is told and left out."""
-        try:
-            return make()
-        except Exception as error:
-            row[f"{who} fails"] = last_words(error)
-        return None
-
-    def no_longer_than(self, seconds):
-        return Alarm(max(1.0, seconds))
-
-    def onnx_runtime(self, torch, network, x, y):
-        """A run of ONNX Runtime on the GPU, by the same memory. None: it, or what makes its model, is not installed."""
-        try:
-            import onnx
-            import onnxruntime
-        except ImportError:
-            return None
-        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-            return None
-        path = self.root / "backbones" / f"{network['name']}.onnx"
-        if not path.exists():
-            sys.path.insert(0, str(self.root / "backbones"))
-            build = importlib.import_module("build")
-            sys.path.pop(0)
-            onnx.save(build.build(network["name"], network["size"], network["width"]), path)
-        session = onnxruntime.InferenceSession(str(path), providers=[("CUDAExecutionProvider", {"use_tf32": 1, "user_compute_stream": str(torch.cuda.current_stream().cuda_stream)})])
-        binding = session.io_binding()
-        binding.bind_input("input", "cuda", 0, np.float32, tuple(x.shape), x.data_ptr())
-        binding.bind_output("output", "cuda", 0, np.float32, tuple(y.shape), y.data_ptr())
-        run = lambda: session.run_with_iobinding(binding)   # noqa: E731
-        run()
-        return run
-
-
-class Alarm:
-    """Within it, TimeoutError when the seconds are over."""
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def __enter__(self):
-        def ring(*_):
-            raise TimeoutError(f"no end within {self.seconds:.0f} s")
-
-        self.before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
-
-    def __exit__(self, *_):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self.before)
-
-
-def last_words(error):
-    return traceback.format_exception_only(error)[-1].strip()[:300]
-
-
-def let_round(torch):
-    """TF32, and the fastest algorithm that the library has: as for metac."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
 
 
 def summary(rows):
@@ -363,23 +182,3 @@ def table(rows):
     for r in rows:
         cells = [f"{r[k]:9.3f}" if k in r else " " * 9 for k in ("metac", *PEERS)]
         print(f"{r['name']:20} {r['dtype']:>8} {r['batch']:5} {' '.join(cells)} {r.get('times_the_fastest', float('nan')):6.2f}{'*' if r['missing'] else ''}")
-
-
-def make_weights(file, count, dtype="float32"):
-    """A weights file of the header at hand and small random numbers: speed does not depend on them."""
-    head = bytearray(pathlib.Path(str(file) + ".head").read_bytes())
-    size = 2 if dtype == "bfloat16" else 4
-    numbers = np.random.default_rng(1).standard_normal(-(-count // size), np.float32) * np.float32(0.02)
-    block = ((numbers.view(np.uint32) >> 16).astype(np.uint16) if size == 2 else numbers).tobytes()[:count]
-    head[88:152] = hashlib.sha256(block).hexdigest().encode()
-    with open(file, "wb") as out:
-        out.write(bytes(head).ljust(HEAD, b"\0"))
-        out.write(block)
-
-
-def with_gpu():
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() else None

@@ -1,6 +1,7 @@
 """Both halves of tests/gpu.sh without a GPU: libraries for the stand-in for CUDA, peers that compute nothing (peers/)."""
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ class GpuScriptChecks:
 
     def _bundle(self):
         bundle = self.work / "gpu.tar.xz"
-        options = ["--build", self.metac.parents[1], "--networks", "alexnet", "--batches", "1", "--dtypes", "float32", "--size", 64, "--width", 32, "--mebibytes", 0.06,
+        options = ["--build", self.metac.parents[1], "--networks", "alexnet", "--batches", "1,2", "--dtypes", "float32", "--size", 64, "--width", 32, "--mebibytes", 0.06,
                    "--training", "digits", "--digits", self._few_digits(), "--updates", 20, "--arch", "80,90", "--only", f"^({CASES}|hundred_kernels|element_wise|digits|alexnet)$", "--work", self.work / "gpu bundle"]
         for _ in range(2):   # the second finds everything finished
             said = command(SCRIPT, "prepare", bundle, *options, env=self._script_environment())
@@ -57,6 +58,15 @@ class GpuScriptChecks:
         said = command(SCRIPT, "run", bundle, self.work / out, "--turn", 0, *options, status=status, env={**self._script_environment(), **environment})
         return said, json.loads((self.work / out / "gpu.json").read_text())
 
+    def _measured_alone(self, notes):
+        """Two processes compiled side by side, and nothing was measured while another process measured: each line says who measured what, from when to when."""
+        measured = sorted((float(begin), float(end), process) for process, begin, end in (re.match(r"(\d+) .* (\S+) (\S+)$", line).groups() for line in notes.splitlines()))
+        expect(len({process for _, _, process in measured}) == 2, f"one process did it all:\n{notes}")
+        for (_, end, process), (begin, _, other) in zip(measured, measured[1:]):
+            expect(process == other or end <= begin, f"measured at the same time:\n{notes}")
+        turns = [process for k, (_, _, process) in enumerate(measured) if k == 0 or process != measured[k - 1][2]]
+        expect(len(turns) <= 4, f"rows were raced in pieces:\n{notes}")   # a candidate and a race each
+
     def _figures(self, bundle):
         """Every figure's way through the script; none of them means anything."""
         peers = {"PYTHONPATH": str(HERE / "peers")}
@@ -65,14 +75,19 @@ class GpuScriptChecks:
         expect(kernels["element_wise"]["of_copy"] > 0 and kernels["hundred_kernels"]["host_microseconds_a_run"] > 0, said)
         # The time does not suffice for torch.compile: the row says so, and the next run takes it up.
         said, report = self._run_bundle(bundle, "gpu figures", "--parts", "networks", "--seconds", "40", **peers)
-        expect([row["missing"] for row in report["networks"]] == [["torch.compile: no time left"]] and report["summary"]["with all peers"] == 0 and "*" in said, said)
-        said, report = self._run_bundle(bundle, "gpu figures", "--parts", "networks", **peers)
-        (row,) = report["networks"]
-        expect(row["missing"] == [] and all(row[who] > 0 for who in ("metac", "eager", "torch.compile", "onnxruntime", "metac bytes", "eager bytes", "torch.compile bytes")), said)
-        expect(report["summary"]["with all peers"] == 1 and abs(report["summary"]["geometric mean"] / row["times_the_fastest"] - 1) < 1e-9 and [k["name"] for k in report["kernels"]] == list(kernels), said)
-        said, report = self._run_bundle(bundle, "gpu peers fail", "--parts", "networks", METAC_STAND_IN_FAILS="compile,onnxruntime", **peers)
-        (row,) = report["networks"]
-        expect("no compiler" in row["torch.compile fails"] and "no such operator" in row["onnxruntime fails"] and row["eager"] > 0 and row["missing"] == [], said)
+        expect([row["missing"] for row in report["networks"]] == 2 * [["torch.compile: no time left"]] and report["summary"]["with all peers"] == 0 and "*" in said, said)
+        notes = self.work / "gpu notes"
+        said, report = self._run_bundle(bundle, "gpu figures", "--parts", "networks", "--jobs", 2, METAC_STAND_IN_NOTES=str(notes), METAC_STAND_IN_COMPILES="1", **peers)
+        for row in report["networks"]:
+            expect(row["missing"] == [] and all(row[who] > 0 for who in ("metac", "eager", "torch.compile", "onnxruntime", "metac bytes", "eager bytes", "torch.compile bytes")), said)
+        mean = (report["networks"][0]["times_the_fastest"] * report["networks"][1]["times_the_fastest"]) ** 0.5
+        expect(report["summary"]["with all peers"] == 2 and abs(report["summary"]["geometric mean"] / mean - 1) < 1e-9 and [k["name"] for k in report["kernels"]] == list(kernels), said)
+        self._measured_alone(notes.read_text())
+        said, report = self._run_bundle(bundle, "gpu peers fail", "--parts", "networks", "--jobs", 2, METAC_STAND_IN_FAILS="compile,onnxruntime", **peers)
+        for row in report["networks"]:
+            expect("no compiler" in row["torch.compile fails"] and "no such operator" in row["onnxruntime fails"] and row["eager"] > 0 and row["missing"] == [], said)
+        said, report = self._run_bundle(bundle, "gpu peers end", "--parts", "networks", METAC_STAND_IN_FAILS="process", **peers)
+        expect(all(row["missing"] == ["metac"] and "status 7" in row["why"] for row in report["networks"]) and len(report["networks"]) == 2, said)
         # A training program whose steps are raced, and a library that is broken.
         folder = self.work / "gpu raced"
         with tarfile.open(bundle) as archive:

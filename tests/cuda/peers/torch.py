@@ -1,7 +1,8 @@
 """Stands in for PyTorch on a GPU, for tests of gpu_figures.py: as much of its interface as that calls, on numpy.
 
 A tensor says that it is on the GPU and lies in the host's memory, which the stand-in for the CUDA runtime copies. Networks compute
-nothing: no figure means anything. METAC_STAND_IN_FAILS=compile: torch.compile raises.
+nothing: no figure means anything. torch.compile times a candidate as Inductor does, and takes METAC_STAND_IN_COMPILES seconds. METAC_STAND_IN_FAILS=compile: it raises;
+=process: its process ends. METAC_STAND_IN_NOTES: a file for what was measured, and when.
 """
 import contextlib
 import ctypes
@@ -115,7 +116,15 @@ def compile(model, mode):  # noqa: A001
     def run(x):
         if "compile" in os.environ.get("METAC_STAND_IN_FAILS", ""):
             raise RuntimeError("no compiler")
+        if "process" in os.environ.get("METAC_STAND_IN_FAILS", ""):
+            os._exit(7)
+        if not run.compiled:
+            time.sleep(float(os.environ.get("METAC_STAND_IN_COMPILES", 0)))
+            _inductor.runtime.benchmarking.Benchmarker().benchmark_gpu()
+            run.compiled = True
         return model(x)
+
+    run.compiled = False
 
     return run
 
@@ -124,6 +133,19 @@ def compile(model, mode):  # noqa: A001
 def device(name):
     assert name == "cuda", name
     yield
+
+
+class _Benchmarker:
+    def benchmark_gpu(self):
+        _note("a candidate", 0.2)
+
+
+def _note(what, seconds):
+    begin = time.monotonic()
+    time.sleep(seconds)
+    if path := os.environ.get("METAC_STAND_IN_NOTES"):
+        with open(path, "a") as notes:
+            notes.write(f"{os.getpid()} {what} {begin} {time.monotonic()}\n")
 
 
 inference_mode = contextlib.nullcontext
@@ -140,6 +162,7 @@ class _Event:
         pass
 
     def elapsed_time(self, end):
+        _note("a race", 0)
         return (end.time - self.time) * 1e3
 
 
@@ -159,9 +182,10 @@ def _nothing():
 
 
 cuda = types.SimpleNamespace(
-    is_available=lambda: True, synchronize=_nothing, empty_cache=_nothing, Event=_Event, mem_get_info=lambda: (1 << 34, 1 << 35), memory_reserved=lambda: 1 << 20,
+    is_available=lambda: True, synchronize=_nothing, empty_cache=_nothing, Event=_Event, mem_get_info=lambda: (1 << 36, 1 << 37), memory_reserved=lambda: 1 << 20,
     reset_peak_memory_stats=_nothing, max_memory_allocated=lambda: 1 << 30, current_stream=lambda: types.SimpleNamespace(cuda_stream=0))
 backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()), cudnn=types.SimpleNamespace())
 nn = types.SimpleNamespace(functional=types.SimpleNamespace(cross_entropy=lambda x, label: x))
 optim = types.SimpleNamespace(SGD=_SGD)
 _dynamo = types.SimpleNamespace(reset=_nothing)
+_inductor = types.SimpleNamespace(runtime=types.SimpleNamespace(benchmarking=types.SimpleNamespace(Benchmarker=_Benchmarker)))
