@@ -23,6 +23,7 @@ struct Solve {
   int stepped = -1;        // the axis k that is cut into k0 + (s/g)*t; -1: none
   int64_t stepped_by = 0;  // its coefficient d
   Expr rest;               // index - step*axis(eliminated) - stepped_by*axis(stepped)
+  std::vector<std::pair<int, int64_t>> digits;   // axes and their factors where the index counts them out, the last one first; then nothing else is set
 };
 
 class Inversion {
@@ -30,9 +31,9 @@ class Inversion {
   Inversion(Definition d, const std::vector<Symbol>& symbols) : d_(std::move(d)), symbols_(symbols) {}
 
   bool run(Definition& out) {
-    for (Expr index : d_.out_index) {
+    for (size_t k = 0; k < d_.out_index.size(); ++k) {
       Solve s;
-      if (!solve(index, s)) return false;
+      if (!count_out(k, s) && !solve(d_.out_index[k], s)) return false;
       solves_.push_back(s);
     }
     if (!eliminated_stand_alone()) return false;
@@ -44,6 +45,30 @@ class Inversion {
   }
 
  private:
+  // An index that has every value once, as group*channels + channel has: its axes are the digits of it.
+  bool count_out(size_t k, Solve& s) const {
+    const Linear form = linear_form(d_.out_index[k]);
+    if (form.constant != 0) return false;
+    std::vector<std::pair<int, int64_t>> digits;
+    for (auto& [atom, factor] : form.terms) {
+      if (atom->kind != ExprKind::axis) return false;
+      if (d_.domain[static_cast<size_t>(atom->id)].is_int(1)) continue;   // says nothing
+      digits.push_back({atom->id, factor});
+      for (size_t other = 0; other < d_.out_index.size(); ++other)
+        if (other != k && uses_axis(d_.out_index[other], atom->id)) return false;
+    }
+    if (digits.size() < 2) return false;
+    std::sort(digits.begin(), digits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    Expr next = 1;
+    for (auto [id, factor] : digits) {
+      if (!next.is_int(factor)) return false;
+      next = next * d_.domain[static_cast<size_t>(id)];
+    }
+    if (next != d_.out->shape()[k]) return false;
+    s.digits = std::move(digits);
+    return true;
+  }
+
   bool solve(Expr index, Solve& s) {
     if (index->has_load) return false;
     Linear form = linear_form(index);
@@ -95,7 +120,7 @@ class Inversion {
       bool gone = false;
       Expr extent = d_.domain[static_cast<size_t>(k)];
       for (const Solve& s : solves_) {
-        gone |= s.eliminated == k;
+        gone |= s.eliminated == k || std::any_of(s.digits.begin(), s.digits.end(), [k](const auto& digit) { return digit.first == k; });
         if (s.stepped == k) extent = ceil_div(extent, s.step / std::gcd(s.step, s.stepped_by));
       }
       if (gone) continue;
@@ -113,6 +138,11 @@ class Inversion {
     for (size_t k = 0; k < solves_.size(); ++k) {
       const Solve& s = solves_[k];
       Expr o = axis(static_cast<int>(k));
+      for (auto [id, factor] : s.digits) {
+        const Expr above = floor_div(o, factor);
+        renamed_[static_cast<size_t>(id)] = id == s.digits.back().first ? above : floor_mod(above, d_.domain[static_cast<size_t>(id)]);
+      }
+      if (!s.digits.empty()) continue;
       if (s.eliminated < 0) {
         if (!d_.out->shape()[k].is_int(1) || !s.rest.is_int(0)) conditions_.push_back(equal(o, s.rest));
         continue;

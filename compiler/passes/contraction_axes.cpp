@@ -92,10 +92,11 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
   return false;
 }
 
-// The constant by which axis k is divided in the loads of `d`; 0: it is not, or by several.
-static int64_t divisor_of(const Definition& d, int k) {
+// The constant by which axis k is divided in the loads of `d`; 0: it is not, or by several. `alone`: nothing is added to it before.
+static int64_t divisor_of(const Definition& d, int k, bool& alone) {
   int64_t divisor = 0;
   bool one = true;
+  alone = true;
   visit_loads(d, [&](Expr n) {
     for (Expr index : n->args)
       visit(index, [&](Expr e) {
@@ -104,6 +105,7 @@ static int64_t divisor_of(const Definition& d, int k) {
         if (!by || !uses_axis(e->args[0], k)) return;
         Expr step = stride_of(e->args[0], k);
         one = one && bool(step) && step.is_int(1) && (divisor == 0 || divisor == *by);
+        alone = alone && e->args[0] == axis(k);
         divisor = *by;
       });
   });
@@ -126,9 +128,12 @@ void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std
   constexpr int64_t most = 16;
   if (!match_contraction(d)) return;
   for (int k = d.kept(); k-- > 0;) {
-    int64_t s = divisor_of(d, k);
-    if (s < 2 || s > most) continue;
+    bool alone = false;
+    int64_t s = divisor_of(d, k, alone);
     Expr& extent = d.domain[static_cast<size_t>(k)];
+    // Channels that are counted through all groups are as many in each as they like to be; residues are to stay few.
+    const bool counted = s > 1 && alone && floor_mod(extent, s).is_int(0);
+    if (s < 2 || (s > most && !counted)) continue;
     if (!floor_mod(extent, s).is_int(0)) {
       auto stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k));
       if (stored == d.out_index.end()) continue;

@@ -117,6 +117,22 @@ TEST(InvertScatter, GathersWhatStepsAdd) {
   }
 }
 
+// Gradients of convolutions with groups: group and channel are one axis of the result. Nothing is summed over groups, however many there are.
+TEST(InvertScatter, CutsWhatCountsAxesOut) {
+  for (auto [groups, channels, sub] : {std::array<int64_t, 3>{32, 4, 1}, {2, 3, 5}, {7, 1, 1}, {1, 6, 2}}) {
+    SCOPED_TRACE(std::to_string(groups) + " groups of " + std::to_string(channels));
+    Graph g;
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f64, {groups, 3, channels, 5, sub}});
+    const std::vector<Expr> index = {axis(0) * Expr(channels * sub) + axis(2) * Expr(sub) + axis(4), axis(3)};
+    g.outputs = {g.reindex_reduce({x}, {groups * channels * sub, 5}, index, Reduce::add)};
+    int64_t points = 1;
+    const std::vector<Definition> found = definitions_of(g.ops.back(), g.symbols);
+    for (Expr extent : found[0].domain) points *= extent.as_int();
+    EXPECT_EQ(points, groups * channels * sub * 5 * 3);
+    EXPECT_TRUE(inverted_alike(g));
+  }
+}
+
 TEST(InvertScatter, LeavesWhatDependsOnData) {
   Graph g;
   Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {6}});
