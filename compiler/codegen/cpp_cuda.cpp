@@ -351,7 +351,9 @@ class CudaPrinter : private ValuePrinter {
       line(concat(local.shared ? size_of(local.dtype) < 4 && bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
     }
     if (const auto& t = node.tensor) {
-      line(concat("tensor_multiply<Tensor_", t->kind, ", ", t->warps_across, ", ", t->down, ", ", t->across, ", ", t->words, ", ", t->stride, ">(t", t->sums, ", t", t->rows, ", t", t->columns, ");"));
+      const std::string from = concat(t->across, ", ", t->words, ", ", t->stride, ">(t", t->sums, ", t", t->rows, ", t", t->columns, ");");
+      if (t->rows_in_registers) line(concat("tensor_multiply_sums<Tensor_", t->kind, ", ", from));
+      else line(concat("tensor_multiply<Tensor_", t->kind, ", ", t->warps_across, ", ", t->down, ", ", from));
     }
     for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);

@@ -70,6 +70,7 @@ struct TensorProduct {
   int64_t warps_across = 0;     // warps of a row of warps
   int64_t down = 0, across = 0; // of a warp: 16 by 8 elements so many times
   int64_t words = 0, stride = 0;  // of 4 bytes: of a tile's row, and from row to row
+  bool rows_in_registers = false; // `rows` are sums of a product before, 16 rows for each warp (tensor_multiply_sums)
 };
 
 struct LoopNode {

@@ -21,7 +21,7 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context);
 // Nothing where the group is no sum of products, or one too small in some direction to fill tiles.
 std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context);
 // Attention in one kernel: groups that is_gpu_attention takes (passes/fuse_row_blocks.h makes them).
-bool is_gpu_attention(const Group& group);
+bool is_gpu_attention(const Group& group, bool tf32);
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context);
 Kernel lower_gpu_scatter(const Group& group, const LoweringContext& context);
 

@@ -12,7 +12,7 @@ class SoftmaxMatcher {
   std::optional<StreamedSoftmax> run() {
     if (group_.stages.size() < 5 || shared_ < 1) return std::nullopt;
     for (const Definition& d : group_.stages)
-      if (d.out->dtype() != DType::f32 || d.scatter || (d.reduce && d.accumulator != DType::f32)) return std::nullopt;
+      if ((d.out->dtype() != DType::f32 && &d != &group_.stages.back()) || d.scatter || (d.reduce && d.accumulator != DType::f32)) return std::nullopt;
     if (!is_scores(group_.stages[0])) return std::nullopt;
     for (size_t k = 1; k + 1 < group_.stages.size(); ++k)
       if (!middle(group_.stages[k])) return std::nullopt;
@@ -86,6 +86,12 @@ class SoftmaxMatcher {
     return true;
   }
 
+  // x of float32(float16(x))
+  static Expr before_rounding(Expr e) {
+    const bool rounded = e->kind == ExprKind::cast && e->dtype == DType::f32 && e->args[0]->kind == ExprKind::cast && e->args[0]->args[0]->dtype == DType::f32;
+    return rounded ? e->args[0]->args[0] : e;
+  }
+
   bool is_of_row(Expr e, int var) const {
     if (e->kind != ExprKind::load || e->id != var) return false;
     for (int k = 0; k < shared_; ++k)
@@ -95,8 +101,10 @@ class SoftmaxMatcher {
 
   bool is_last(const Definition& d) {
     if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 || d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return false;
-    const bool first = d.body->args[0]->kind == ExprKind::load && d.body->args[0]->id == weights_;
-    const Expr weight = d.body->args[first ? 0 : 1];
+    const Expr left = before_rounding(d.body->args[0]);
+    const bool first = left->kind == ExprKind::load && left->id == weights_;
+    const Expr rounded = d.body->args[first ? 0 : 1], weight = before_rounding(rounded);
+    if (weight != rounded) s_.weights = rounded->args[0]->dtype;
     s_.values = d.body->args[first ? 1 : 0];
     if (weight->kind != ExprKind::load || weight->id != weights_ || weight->args != row_and(shared_ + 1) || uses_axis(s_.values, shared_ - 1)) return false;
     for (int id : group_.internal)

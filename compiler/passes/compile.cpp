@@ -225,9 +225,8 @@ class Compilation {
     std::function<bool(int)> is_parameter = [this](int id) { return is_constant()(graph_.vars()[static_cast<size_t>(id)].get()); };
     if (options_.fusion == Fusion::best && options_.target == Target::cpu)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);
-    // With rounded operands the vendor's products run on tensor cores, which generated kernels do not use.
-    if (options_.fusion == Fusion::best && options_.target == Target::cuda && !options_.external.tf32)
-      fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols, is_gpu_attention);
+    if (options_.fusion == Fusion::best && options_.target == Target::cuda)
+      fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols, [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
     return fused;
   }
 

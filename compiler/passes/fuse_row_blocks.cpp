@@ -66,10 +66,21 @@ class RowBlockFuser {
     return found;
   }
 
+  // A GPU's tiles take narrow operands: they count as what they are widened to.
+  Definition seen(const Definition& d) const {
+    Definition wide = d;
+    if (is_known_)
+      wide.body = rewrite(d.body, [](Expr n) -> Expr {
+        return n->kind == ExprKind::cast && n->dtype == DType::f32 && n->args[0]->kind == ExprKind::load && is_half(n->args[0]->dtype) ? load(n->args[0]->id, DType::f32, n->args[0]->args) : Expr();
+      });
+    return wide;
+  }
+  static bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
   // The contraction whose result the row kernel starts from.
   bool is_producer(const Definition& p, const Group& rows) const {
     int shared = rows.shared;
-    auto c = match_sum_of_products(p);
+    auto c = match_sum_of_products(seen(p));
     if (!c || has_conditions(*c) || p.out->exchanged >= 0 || p.out->dtype() != DType::f32 || p.kept() != shared + 1 ||
         p.out_index != identity_indices(shared + 1))
       return false;
@@ -87,7 +98,7 @@ class RowBlockFuser {
   std::optional<Definition> consumer(const Definition& stored, const Group& rows, int made) const {
     int shared = rows.shared;
     Definition d = stored;
-    auto c = match_contraction(d);
+    auto c = match_contraction(seen(d));
     if (!c || d.accumulator != DType::f32 || has_conditions(*c) || d.kept() != shared + 1 || d.reduced != 1) return std::nullopt;
     if (c->a.load->id != made) std::swap(c->a, c->b);
     if (c->a.load->id != made || static_cast<int>(c->a.load->args.size()) != shared + 1) return std::nullopt;
@@ -102,7 +113,7 @@ class RowBlockFuser {
     for (size_t k = 0; k < position.size(); ++k)
       if (position[k] < 0) position[k] = static_cast<int>(k) < d.kept() ? shared : shared + 1;
     permute_axes(d, position);
-    c = match_contraction(d);
+    c = match_contraction(seen(d));
     Expr other = c->a.load->id == made ? c->b.load : c->a.load;
     if (uses_axis(other, shared - 1) || is_parameter_(other->id) || other->args.empty() || !steps_by_one(other->args.back(), shared))
       return std::nullopt;
@@ -119,10 +130,15 @@ class RowBlockFuser {
     return false;
   }
 
-  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y
+  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y. Where the quotient is rounded (for a GPU's tensor cores) x is, by as much.
   void divide_after(Group& rows, Definition& d, int made) const {
     Definition& last = rows.stages.back();
     Expr quotient = last.body;
+    DType rounded = DType::f32;
+    if (is_known_ && quotient->kind == ExprKind::cast && quotient->dtype == DType::f32 && quotient->args[0]->kind == ExprKind::cast && is_half(quotient->args[0]->dtype)) {
+      rounded = quotient->args[0]->dtype;
+      quotient = quotient->args[0]->args[0];
+    }
     if (last.reduce || last.out->id != made || quotient->kind != ExprKind::call || quotient->fn != Fn::div) return;
     Expr x = quotient->args[0], y = quotient->args[1];
     if (x->kind != ExprKind::load || x->args != identity_indices(rows.shared + 1) || uses_axis(y, rows.shared) ||
@@ -131,7 +147,7 @@ class RowBlockFuser {
     if (rows.stages.size() < 2 ||
         !std::any_of(rows.stages.begin(), rows.stages.end() - 1, [&](const Definition& s) { return s.out->id == x->id; }))
       return;
-    replace_loads(d, made, [&](const std::vector<Expr>& at) { return load(x->id, x->dtype, at); });
+    replace_loads(d, made, [&](const std::vector<Expr>& at) { return cast(cast(load(x->id, x->dtype, at), rounded), DType::f32); });
     d.epilogue = rewrite(d.epilogue, [&](Expr n) -> Expr {
       return n->kind == ExprKind::load && n->id == reduced_value ? call(Fn::div, {load(reduced_value, n->dtype, {}), y})
                                                                  : Expr();

@@ -42,6 +42,75 @@ __device__ __forceinline__ uint32_t tensor_word<Tensor_tf32>(uint32_t word) {
   return (word & 0x7f800000u) == 0x7f800000u ? word : (word + 0x1000u) & ~0x1fffu;
 }
 
+// Two numbers in a word, the first one low, rounded to the type; one number of TF32.
+template <class Kind>
+static __device__ __forceinline__ uint32_t tensor_pair(float first, float second);
+#ifdef METAC_STANDS_IN_FOR_CUDA
+template <>
+uint32_t tensor_pair<Tensor_f16>(float first, float second) { return float16(first).bits | uint32_t{float16(second).bits} << 16; }
+template <>
+uint32_t tensor_pair<Tensor_bf16>(float first, float second) { return bfloat16(first).bits | uint32_t{bfloat16(second).bits} << 16; }
+#else
+template <>
+__device__ __forceinline__ uint32_t tensor_pair<Tensor_f16>(float first, float second) {
+  uint32_t word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+template <>
+__device__ __forceinline__ uint32_t tensor_pair<Tensor_bf16>(float first, float second) {
+  uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+#endif
+static __device__ __forceinline__ uint32_t tensor_single(float x) {
+  uint32_t word;
+  __builtin_memcpy(&word, &x, 4);
+  return tensor_word<Tensor_tf32>(word);
+}
+// The left side of an instruction out of the sums of others: parts of 16 by 8 elements that lie side by side, two of them for pairs in
+// a word. A thread has two neighbours of a row, where an instruction on single numbers takes those four apart: there its words mean
+// columns 0 2 4 6 and 1 3 5 7, and the right side is read in that order.
+template <class Kind>
+struct TensorSums {
+  static constexpr int parts = 2, apart = 4, step = 1;
+  static __device__ __forceinline__ void words(uint32_t* a, const float* s) {
+    for (int k = 0; k < 4; ++k) a[k] = tensor_pair<Kind>(s[2 * k], s[2 * k + 1]);
+  }
+};
+template <>
+struct TensorSums<Tensor_tf32> {
+  static constexpr int parts = 1, apart = 1, step = 2;
+  static __device__ __forceinline__ void words(uint32_t* a, const float* s) {
+    a[0] = tensor_single(s[0]);
+    a[1] = tensor_single(s[2]);
+    a[2] = tensor_single(s[1]);
+    a[3] = tensor_single(s[3]);
+  }
+};
+
+// sums += rows * columns, where each warp has 16 rows, as sums of products before in its threads' registers.
+template <class Kind, int across, int words, int stride, class Column>
+static __device__ __forceinline__ void tensor_multiply_sums(float* sums, const float* rows, const Column* columns) {
+  static_assert(words % 8 == 0, "whole instructions");
+  typedef TensorSums<Kind> Sums;
+  const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < words; step += 8) {
+    uint32_t a[4];
+    Sums::words(a, rows + step / 8 * Sums::parts * 4);
+#pragma unroll
+    for (int j = 0; j < across; ++j) {
+      uint32_t b[2];
+      const char* const at = reinterpret_cast<const char*>(columns) + 4 * ((j * 8 + lane / 4) * stride + step + lane % 4 * Sums::step);
+      __builtin_memcpy(&b[0], at, 4);
+      __builtin_memcpy(&b[1], at + 4 * Sums::apart, 4);
+      Kind::multiply(sums + j * 4, a, b);
+    }
+  }
+}
+
 // sums += rows * columns: `rows` and `columns` are tiles in shared memory, a row (a column) every `stride` words, `words` of them
 // taken, a multiple of 8. All threads of the block must call it.
 template <class Kind, int warps_across, int down, int across, int words, int stride, class Row, class Column>

@@ -95,18 +95,21 @@ def products(folder):
 
 
 def attentions(folder):
-    """Streamed softmax: rows and columns that fill no tile, a causal mask of -infinity, scales, wide heads, rows that see nothing in their first tile."""
-    def attention(name, heads, rows, columns, depth, width, mask=None):
+    """Streamed softmax: rows and columns that fill no tile, a causal mask of -infinity, scales, wide heads, rows that see nothing in their first tile; narrow types, whose heads fill no instruction, and enough blocks for several warps each."""
+    def attention(name, heads, rows, columns, depth, width, mask=None, kind=np.float32):
         nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s0"]), helper.make_node("Mul", ["s0", "scale"], ["s1"])]
         nodes += [helper.make_node("Add", ["s1", "mask"], ["s2"])] if mask is not None else []
         nodes += [helper.make_node("Softmax", ["s2" if mask is not None else "s1"], ["p"]), helper.make_node("MatMul", ["p", "v"], ["y"])]
-        constants = {"scale": np.float32(depth ** -0.5), **({"mask": mask.astype(np.float32)} if mask is not None else {})}
-        write(folder, f"attention_{name}", nodes, {"q": values(1, heads, rows, depth), "k": values(1, heads, columns, depth) * 3, "v": values(1, heads, columns, width)}, constants=constants)
+        constants = {"scale": np.array(depth ** -0.5, kind), **({"mask": mask.astype(kind)} if mask is not None else {})}
+        inputs = {"q": values(1, heads, rows, depth), "k": values(1, heads, columns, depth) * 3, "v": values(1, heads, columns, width)}
+        write(folder, name, nodes, {key: a.astype(kind) for key, a in inputs.items()}, constants=constants, dtype=helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
 
-    attention("long", 2, 70, 150, 40, 24)
-    attention("wide", 1, 33, 65, 128, 128)
-    attention("causal", 2, 80, 80, 32, 32, np.where(np.tri(80) > 0, 0, -np.inf))
-    attention("late", 1, 40, 70, 16, 20, np.where(np.arange(70) >= 40, 0, -np.inf)[None, :] + np.zeros((40, 1)))
+    attention("attention_long", 2, 70, 150, 40, 24)
+    attention("attention_wide", 1, 33, 65, 128, 128)
+    attention("attention_causal", 2, 80, 80, 32, 32, np.where(np.tri(80) > 0, 0, -np.inf))
+    attention("attention_late", 1, 40, 70, 16, 20, np.where(np.arange(70) >= 40, 0, -np.inf)[None, :] + np.zeros((40, 1)))
+    attention("tensor_attention_float16", 2, 70, 150, 40, 24, kind=np.float16)
+    attention("tensor_attention_bfloat16", 64, 40, 42, 8, 8, np.where(np.tri(40, 42) > 0, 0, -np.inf), kind=ml_dtypes.bfloat16)
 
 
 def library_products(folder):

@@ -14,7 +14,7 @@ ARCHITECTURES = "80,90"
 FLAGS = ("-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177")
 TRAINED = ("alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf")
 DYNAMIC = ("detector", "decoder")
-SCHEDULES = ("attention", "conv_3x3_stride_2_groups_1", "gemm_residual_relu", "layer_norm", "loop", "nonzero_gather", "packs_float16", "softmax_20000")
+SCHEDULES = ("attention", "conv_3x3_stride_2_groups_1", "gemm_residual_relu", "layer_norm", "loop", "nonzero_gather", "packs_float16", "softmax_20000", "tensor_attention_bfloat16", "tensor_attention_float16")
 GANS = ("dcgan", "lsgan", "wgan_gp", "cyclegan")
 
 
