@@ -127,6 +127,9 @@ class LibraryCompiler {
     report_.run_bytes = run_bytes(first);
     report_.copied_bytes = copied_bytes(first);
     for (const KernelSource& kernel : first.kernels) report_.work.push_back({kernel.name, kernel.flops, kernel.bytes});
+    report_.overwrites.assign(first.outputs.size(), true);
+    for (const auto& made : made_)
+      for (size_t k = 0; k < first.outputs.size(); ++k) report_.overwrites[k] = report_.overwrites[k] && made->model.run.outputs[k].overwrites >= 0;
     report_.recomputed_values = made_[0]->model.recomputed_values;
     report_.recomputed_seconds = made_[0]->model.recomputed_seconds;
     for (std::string_view piece : project.weights) report_.weight_bytes += static_cast<int64_t>(piece.size());

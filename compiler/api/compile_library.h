@@ -54,6 +54,7 @@ struct LibraryReport {
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   int64_t run_bytes = 0;                       // arena, weights, inputs and outputs of the first program
   std::vector<KernelReport> work;              // of the kernels of the first program
+  std::vector<bool> overwrites;                // by output: in all programs it may have the memory of its input of CompileOptions::next_values
   int64_t copied_bytes = 0;                    // under a memory budget, on a GPU: of weights, in every run of the first program
   int64_t recomputed_values = 0;               // under a memory budget: made a second time
   double recomputed_seconds = 0;               // what that costs by the model

@@ -68,16 +68,17 @@ class TrainingCompiler {
   void add_training(const std::string& staged, const std::vector<RawParameter>& parameters) {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
-    report_.step = compile_part(training_.step, "step");
+    for (const TrainingState& state : training_.states) report_.state_bytes += static_cast<int64_t>(state.initial.byte_count());
+    report_.step = compile_part(training_.step, "step", training_.step_inputs, training_.step_outputs);
     files_.step_bytes = report_.step.run_bytes;
     files_.memory_budget = options_.compile.memory_budget;
     files_.recomputed = report_.step.recomputed_values;
     for (size_t k = 0; k < training_.further.size(); ++k) {
-      report_.further.push_back(compile_part(training_.further[k].model, further_name(k)));
+      report_.further.push_back(compile_part(training_.further[k].model, further_name(k), training_.further[k].inputs, training_.further[k].outputs));
       files_.step_bytes = std::max(files_.step_bytes, report_.further.back().run_bytes);
       files_.recomputed += report_.further.back().recomputed_values;
     }
-    if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate");
+    if (training_.has_evaluation) report_.evaluate = compile_part(training_.evaluate, "evaluate", {}, {});
     const double begin = seconds();
     write_values(parameters);
     write_sources();
@@ -93,8 +94,12 @@ class TrainingCompiler {
     return all;
   }
 
-  LibraryReport compile_part(Model model, const std::string& part) {
+  LibraryReport compile_part(Model model, const std::string& part, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) {
     LibraryOptions options = options_;
+    if (keeps_states_once())
+      for (size_t o = 0; o < outputs.size(); ++o)
+        for (size_t i = 0; i < inputs.size(); ++i)
+          if (outputs[o].source == train::Source::state && inputs[i].source == train::Source::state && inputs[i].index == outputs[o].index) options.compile.next_values.push_back({o, i});
     options.name = files_.name + "_" + part;
     options.lower = {};
     options.lower.max_tensor_bytes = options_.lower.max_tensor_bytes;
@@ -104,9 +109,12 @@ class TrainingCompiler {
     options.recorded["part"] = part;
     model.path = recipe_.path + " (" + part + ")";
     LibraryReport report = compile_library(model, folder_ + "/" + part, options);
-    files_.parts[part] = {report.exchanges > 0, report.work};
+    files_.parts[part] = {report.exchanges > 0, report.work, report.overwrites};
     return report;
   }
+
+  // Large states are overwritten by their next values, where a bad step ends the run: nobody needs what was before it.
+  bool keeps_states_once() const { return report_.state_bytes > train::most_bytes_kept_twice && !recipe_.skip_non_finite && !files_.on_gpu; }
 
   void write_values(const std::vector<RawParameter>& parameters) {
     InitialFile initial;
@@ -114,7 +122,6 @@ class TrainingCompiler {
     for (size_t k = 0; k < training_.states.size(); ++k) {
       const TrainingState& state = training_.states[k];
       files_.offsets.push_back(initial.add(state.initial));
-      report_.state_bytes += static_cast<int64_t>(state.initial.byte_count());
       if (state.initializer >= 0) state_of[state.name] = static_cast<int>(k);
     }
     // The inference library takes all its parameters at once: those that are not trained are kept beside the states.

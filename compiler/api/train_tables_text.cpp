@@ -83,10 +83,10 @@ class Writer {
     write_states();
     write_metrics();
     write_ports("step_inputs", t_.step.graph.inputs, t_.step_inputs, true);
-    write_ports("step_outputs", t_.step.graph.outputs, t_.step_outputs, true);
+    write_ports("step_outputs", t_.step.graph.outputs, t_.step_outputs, true, f_.parts.at("step").overwrites);
     for (size_t k = 0; k < t_.further.size(); ++k) {
       write_ports(further_name(k) + "_inputs", t_.further[k].model.graph.inputs, t_.further[k].inputs, true);
-      write_ports(further_name(k) + "_outputs", t_.further[k].model.graph.outputs, t_.further[k].outputs, true);
+      write_ports(further_name(k) + "_outputs", t_.further[k].model.graph.outputs, t_.further[k].outputs, true, f_.parts.at(further_name(k)).overwrites);
     }
     if (t_.has_evaluation) write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
     if (t_.has_evaluation) write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
@@ -125,7 +125,7 @@ class Writer {
     text_ += "};\n\n";
   }
 
-  void write_ports(const std::string& array, const std::vector<Value>& values, const std::vector<TrainingPort>& ports, bool step) {
+  void write_ports(const std::string& array, const std::vector<Value>& values, const std::vector<TrainingPort>& ports, bool step, const std::vector<bool>& overwrites = {}) {
     text_ += "const Port " + array + "[] = {\n";
     for (size_t k = 0; k < ports.size(); ++k) {
       DType dtype = DType::f32;
@@ -152,7 +152,7 @@ class Writer {
           if (!step) shape = {r_.batch};
           break;
       }
-      text_ += concat("    {", c_string(values[k].name), ", ", type_text(dtype, shape), ", Source::", source_name(ports[k].source), ", ", index, "},\n");
+      text_ += concat("    {", c_string(values[k].name), ", ", type_text(dtype, shape), ", Source::", source_name(ports[k].source), ", ", index, k < overwrites.size() && overwrites[k] ? ", true" : "", "},\n");
     }
     text_ += "};\n\n";
   }

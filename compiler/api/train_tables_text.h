@@ -14,6 +14,7 @@ namespace metac {
 struct TrainingPart {
   bool exchanges = false;                          // it exchanges gradients
   std::vector<KernelReport> work;                  // of its kernels
+  std::vector<bool> overwrites;                    // by output: it may take the place of the state that it is the next value of
 };
 
 // Where things went that the tables speak of.

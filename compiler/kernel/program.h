@@ -40,6 +40,7 @@ struct CompiledPort {
   int buffer = -1;
   DType dtype = DType::f32;
   std::vector<std::string> dims;     // for people: "1", "batch", "floor_div(h + 1, 2)" (symbol names escaped)
+  int overwrites = -1;               // an output: the input whose memory a caller may give it; -1: they must be apart
 };
 
 // A contraction as the graph states it, whatever algorithm computes it.
@@ -109,11 +110,11 @@ struct CompiledModel {
   bool fits_budget = true;           // false: no choice of values came below the budget, this is the least that there is
 };
 
-// What a run takes: arena, weights, inputs and outputs, as far as their sizes are known when compiling.
+// What a run takes: arena, weights, inputs and outputs, as far as their sizes are known when compiling. Outputs that may overwrite inputs take nothing.
 inline int64_t run_bytes(const CompiledProgram& program) {
   int64_t bytes = program.arena_bytes + (program.loads.empty() ? program.weight_bytes : program.window_bytes);
   for (const rt::Buffer& b : program.buffers)
-    if ((b.kind == rt::BufferKind::input || b.kind == rt::BufferKind::output) && b.bytes.length == 0) bytes += b.bytes.value;
+    if ((b.kind == rt::BufferKind::input || (b.kind == rt::BufferKind::output && program.outputs[static_cast<size_t>(b.index)].overwrites < 0)) && b.bytes.length == 0) bytes += b.bytes.value;
   return bytes;
 }
 

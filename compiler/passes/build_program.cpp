@@ -178,13 +178,9 @@ class ProgramBuilder {
     for (size_t k = 0; k < r_.outputs.size(); ++k) {
       Var* var = r_.outputs[k].var;
       bool direct = !var->is_input && !var->constant && !views_.count(var->id) && !buffers_.count(var->id) && !r_.weight_offsets.count(var->id);
-      int buffer = -1;
-      if (direct) {
-        buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
-      } else {
-        int own = -1;
-        if (auto found = buffers_.find(var->id); found != buffers_.end()) own = found->second;
-        buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
+      const int own = !direct && buffers_.count(var->id) ? buffers_.at(var->id) : -1;
+      const int buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
+      if (!direct) {
         if (own >= 0) buffers_[var->id] = own;
         else buffers_.erase(var->id);
         output_copies_.push_back({var, buffer});
@@ -270,6 +266,8 @@ class ProgramBuilder {
       add_buffer(made, rt::BufferKind::view, buffer_of(dead));
       ++program_.results_in_place;
     }
+    for (auto [output, input] : r_.next_values)
+      if (overwrite_input(kernel, r_.outputs[output].var, r_.inputs[input].var, reads, item, graph_.symbols)) program_.outputs[output].overwrites = static_cast<int>(input);
     for (const KernelArgument& a : kernel.arguments) {
       if (!a.written || !a.layout.has_halo()) continue;
       Kernel clear = zero_halo(a.var, a.layout);

@@ -19,6 +19,7 @@ struct ProgramRequest {
   const std::map<const Region*, FusedRegion>* regions = nullptr;  // nested ones; the top level is `top`
   const FusedRegion* top = nullptr;
   std::vector<ProgramInput> inputs, outputs;
+  std::vector<std::pair<size_t, size_t>> next_values;  // as in CompileOptions
   std::map<int, int64_t> weight_offsets;   // Var id -> offset in the weights block
   int64_t weight_bytes = 0;
   const Layouts* layouts = nullptr;

@@ -105,13 +105,15 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as several vectors of
 // products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows at run time: that takes many
 // times the memory of what is packed. Images as lanes make the result lie image beside image, where all around has its channels together:
-// that takes more to be worth it.
-double merit(const Definition& d, const LaneChoice& w, int lanes, double other_fullness, const Var* b, bool constant) {
+// that takes more to be worth it. Beside them, rows that need no packing cost nothing: a linear layer's derivative by what it reads takes the rows of its weights.
+double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes, const Var* b, bool constant) {
   constexpr double per_packed = 8, among_images = 0.1;
   const bool known = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
   if (!known && !constant && repeats_when_packed(d, w)) return 0;
   const double full = fullness(d, w.lanes_axis, lanes);
-  if (constant || (other_fullness <= 0.5 && reads_rows(w, b->shape()))) return full + 0.9;
+  const bool rows = reads_rows(w, b->shape());
+  if (constant || (fullness(d, other.lanes_axis, lanes) <= 0.5 && rows)) return full + 0.9;
+  if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
   return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0);
 }
@@ -139,9 +141,12 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
   if (choices.size() == 1) return choices[0];
   auto merit_of = [&](size_t k) {
     const Var* b = var(choices[k].c.b.load->id);
-    return merit(d, choices[k], lanes, fullness(d, choices[1 - k].lanes_axis, lanes), b, is_constant(b));
+    return merit(d, choices[k], choices[1 - k], lanes, b, is_constant(b));
   };
-  return choices[merit_of(1) > merit_of(0) ? 1 : 0];
+  // Of two that are as good the one whose result is stored in rows: others read it so (the update of a matrix).
+  constexpr double as_good = 0.01;
+  auto in_rows = [&](size_t k) { return choices[k].out_axis == d.out->rank() - 1 ? as_good : 0; };
+  return choices[merit_of(1) + in_rows(1) > merit_of(0) + in_rows(0) ? 1 : 0];
 }
 
 // The channel itself or, of narrow groups, that of a channel's group.

@@ -74,7 +74,7 @@ class Compilation {
     metac::verify(graph_);
     if (options_.emit == "meta") trace(to_string(graph_));
   }
-  void order_updates() { metac::order_updates(graph_); }
+  void order_updates() { metac::order_updates(graph_, options_.next_values); }
   void recompute() {
     if (options_.memory_budget > 0) keep_within_budget();
   }
@@ -163,6 +163,7 @@ class Compilation {
   int64_t fixed_bytes() const {
     int64_t bytes = 0;
     std::set<const Var*> seen;
+    for (const auto& [output, input] : options_.next_values) seen.insert(graph_.outputs[output]);  // it will overwrite its input
     auto add = [&](const Var* var) {
       if (seen.insert(var).second) bytes = add_costs(bytes, hinted_bytes(var, graph_.symbols));
     };
@@ -204,6 +205,7 @@ class Compilation {
       if (chosen == 0) break;
       metac::recompute(graph_, region, kept, plan.again);
       metac::remove_dead_ops(graph_);
+      order_updates();  // what is made again may read a state that its update was to overwrite before
       metac::verify(graph_);
     }
   }
@@ -372,6 +374,7 @@ class Compilation {
     run.layouts = &layouts_;
     run.options = &options_;
     run.target = options_.target;
+    run.next_values = options_.next_values;
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = metac::build_program(run);
     model_.run.contractions = std::move(contractions_);

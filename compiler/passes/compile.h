@@ -28,6 +28,7 @@ struct CompileOptions {
   std::ostream* trace = nullptr;
   int64_t max_tensor_bytes = int64_t{1} << 36;
   int64_t memory_budget = 0;         // bytes that a run may take: arena, inputs, outputs and weights (compiler/passes/recompute.h); 0: no bound
+  std::vector<std::pair<size_t, size_t>> next_values;  // output, input: the caller would have both in one memory, as one is the other's next value (CompiledPort::overwrites)
   double budget_margin = 0;          // of the budget, left for what recompute does not see: layouts and blocks that do not fit together
 };
 

@@ -14,13 +14,14 @@ constexpr int64_t bytes_under_way = 8 << 20;
 
 class Order {
  public:
-  explicit Order(Graph& graph) : graph_(graph), anchors_(graph.ops.size()) {
+  Order(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) : graph_(graph), next_values_(next_values), anchors_(graph.ops.size()) {
     for (size_t k = 0; k < graph.ops.size(); ++k)
       for (const Var* out : graph.ops[k]->outputs) maker_[out] = k;
   }
 
   int run() {
     find_updates();
+    find_last_readers();
     for (size_t k = 0; k < graph_.ops.size(); ++k) anchors_[k] = anchor(k);
     delay_readers();
     if (!ready_.empty())
@@ -68,6 +69,42 @@ class Order {
     }
   }
 
+  // Where a state's next value is to overwrite it, the update stands behind whatever else reads the state, all of it: an update in two places would be two kernels.
+  void find_last_readers() {
+    behind_readers_.assign(graph_.ops.size(), -1);
+    if (next_values_.empty()) return;
+    std::unordered_map<const Var*, std::vector<size_t>> readers;  // that are no updates
+    for (size_t k = 0; k < graph_.ops.size(); ++k)
+      if (!updates_.count(graph_.ops[k])) {
+        std::unordered_set<const Var*> read;
+        note_reads(*graph_.ops[k], read);
+        for (const Var* in : read) readers[in].push_back(k);
+      }
+    // Where the kernel is that has the op: what is element-wise or a move is fused with its readers.
+    std::vector<int64_t> kernel(graph_.ops.size(), -1);
+    for (size_t k = graph_.ops.size(); k-- > 0;) {
+      kernel[k] = static_cast<int64_t>(k);
+      for (const Var* out : graph_.ops[k]->outputs)
+        if (auto found = readers.find(out); found != readers.end() && is_movable(*graph_.ops[k]))
+          for (size_t reader : found->second) kernel[k] = std::max(kernel[k], kernel[reader]);
+    }
+    std::unordered_map<const Var*, int64_t> last;
+    for (const auto& [output, input] : next_values_)
+      if (auto found = readers.find(graph_.inputs[input]); found != readers.end())
+        for (size_t reader : found->second) last[graph_.outputs[output]] = std::max(last.emplace(graph_.outputs[output], -1).first->second, kernel[reader]);
+    for (size_t k = graph_.ops.size(); k-- > 0;) {
+      const Op& op = *graph_.ops[k];
+      if (!updates_.count(&op)) continue;
+      for (const Var* out : op.outputs)
+        if (auto found = last.find(out); found != last.end()) behind_readers_[k] = std::max(behind_readers_[k], found->second);
+      for (const Var* in : op.inputs)
+        if (auto made = maker_.find(in); made != maker_.end() && updates_.count(graph_.ops[made->second]) && !is_scalar(*graph_.ops[made->second])) {
+          int64_t& part = last.emplace(in, -1).first->second;
+          part = std::max(part, behind_readers_[k]);
+        }
+    }
+  }
+
   // When what is exchanged may be read.
   void delay_readers() {
     std::vector<size_t> exchanges;
@@ -106,12 +143,18 @@ class Order {
         behind = std::max(behind, ready == ready_.end() ? anchors_[made->second] : ready->second);
       }
     if (op.outputs[0]->exchanged >= 0) return behind;
-    const bool scalar = std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* out) { return element_count(out->shape()).as_int() <= most_elements_of_a_scalar; });
-    return updates_.count(&op) || (scalar && behind < 0) ? behind : static_cast<int64_t>(k);
+    if (updates_.count(&op)) return std::max(behind, behind_readers_[k]);
+    return is_scalar(op) && behind < 0 ? behind : static_cast<int64_t>(k);
+  }
+
+  static bool is_scalar(const Op& op) {
+    return std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* out) { return element_count(out->shape()).as_int() <= most_elements_of_a_scalar; });
   }
 
   Graph& graph_;
+  const std::vector<std::pair<size_t, size_t>>& next_values_;
   std::vector<int64_t> anchors_, turns_;
+  std::vector<int64_t> behind_readers_;        // of an update: the op behind which its states are not read; -1
   std::unordered_map<const Var*, size_t> maker_;
   std::unordered_set<const Op*> updates_;
   std::unordered_map<size_t, int64_t> ready_;  // op that makes what is exchanged -> behind which op it may be read
@@ -119,6 +162,6 @@ class Order {
 
 }  // namespace
 
-int order_updates(Graph& graph) { return Order(graph).run(); }
+int order_updates(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) { return Order(graph, next_values).run(); }
 
 }  // namespace metac

@@ -2,6 +2,8 @@
 // gradient, so that a kernel that has both runs there and not behind all gradients, with everything alive that they read. Scalars that depend on inputs alone
 // (learning rates) run before everything.
 //
+// Where a state's next value is to take its memory (`next_values`: output, input), the update waits until nothing else reads the state.
+//
 // The order of ops is the order of kernels (fuse.h); ops of regions stay where they are. No value changes.
 #pragma once
 #include "compiler/ir/graph.h"
@@ -9,6 +11,6 @@
 namespace metac {
 
 // Returns how many ops moved.
-int order_updates(Graph& graph);
+int order_updates(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values = {});
 
 }  // namespace metac

@@ -48,6 +48,26 @@ bool LastReads::dies_at(const Var* var, size_t item) const {
   return made_.count(id) && !kept_.count(id) && last != last_.end() && last->second == item;
 }
 
+bool LastReads::last_read_by(const Var* var, size_t item) const {
+  const int id = owner_of(var)->id;
+  const auto last = last_.find(id);
+  return !kept_.count(id) && last != last_.end() && last->second == item;
+}
+
+bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols) {
+  if (kernel.finish || reads.is_made_in_parts(output) || !reads.last_read_by(input, item)) return false;
+  int result = -1, operand = -1, names = 0;
+  for (size_t k = 0; k < kernel.arguments.size(); ++k) {
+    const KernelArgument& a = kernel.arguments[k];
+    if (a.written && a.var == output) result = static_cast<int>(k);
+    if (!a.written && a.var == input) operand = static_cast<int>(k);
+    names += reads.owner_of(a.var) == input;  // under another name too, it is not only read where it is overwritten
+  }
+  if (result < 0 || operand < 0 || names != 1 || !may_overwrite(kernel, result, operand, symbols)) return false;
+  for (int k : {result, operand}) kernel.arguments[static_cast<size_t>(k)].shares_memory = true;
+  return true;
+}
+
 std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
                                                 const std::vector<Symbol>& symbols) {
   std::vector<std::pair<int, int>> pairs;

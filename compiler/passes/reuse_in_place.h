@@ -22,6 +22,8 @@ class LastReads {
   bool is_local(const Var* var) const { return made_.count(var->id) && !kept_.count(var->id); }
   // Do several items of this region make it, each a part?
   bool is_made_in_parts(const Var* var) const { return makers_.count(var->id) && makers_.at(var->id) > 1; }
+  // Does nothing of this region read it behind item `item`?
+  bool last_read_by(const Var* var, size_t item) const;
   // The Var whose memory it has: itself, unless it is a view.
   const Var* owner_of(const Var* var) const;
 
@@ -37,5 +39,9 @@ class LastReads {
 // arguments, so that printers do not promise that they are apart.
 std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
                                                 const std::vector<Symbol>& symbols);
+
+// May a caller have `output`, which the kernel of item `item` of the top level makes, in the memory of `input`? Then the kernel's
+// arguments are marked as above. An input is never written otherwise, so whoever read it before has read the present value.
+bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols);
 
 }  // namespace metac

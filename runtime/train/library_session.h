@@ -1,6 +1,8 @@
 // A library at work: a context, the addresses of its inputs and outputs, and what came out.
 #pragma once
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "batch_loader.h"
 #include "state_set.h"
@@ -16,7 +18,7 @@ struct CallScalars {
 
 class LibrarySession {
  public:
-  LibrarySession(const Library& library, int32_t threads) : library_(library), scalars_(static_cast<size_t>(library.input_count)) {
+  LibrarySession(const Library& library, int32_t threads) : library_(library), threads_(threads > 0 ? threads : static_cast<int32_t>(std::thread::hardware_concurrency())), scalars_(static_cast<size_t>(library.input_count)) {
     if (library_.create(threads, &context_) != 0) {
       const std::string reason = context_ != nullptr ? library_.last_error(context_) : "no memory";
       if (context_ != nullptr) library_.destroy(context_);
@@ -60,24 +62,45 @@ class LibrarySession {
     return {};
   }
 
+  // The first of `values` that has NaN or infinity, and where; -1: none. Large ones are searched by several threads.
+  static std::pair<int32_t, int64_t> first_non_finite_of(const std::vector<StateValue>& values, int32_t threads) {
+    constexpr int64_t bytes_worth_a_thread = 4 << 20;
+    int64_t bytes = 0;
+    for (const StateValue& v : values) bytes += v.count * size_of(v.dtype);
+    std::vector<int64_t> found(values.size(), -1);
+    std::atomic<size_t> next{0};
+    auto search = [&] {
+      for (size_t k = next++; k < values.size(); k = next++) found[k] = first_non_finite(values[k].dtype, values[k].data, values[k].count);
+    };
+    std::vector<std::thread> others;
+    for (int64_t t = 1; t < std::min<int64_t>(threads, bytes / bytes_worth_a_thread); ++t) others.emplace_back(search);
+    search();
+    for (std::thread& t : others) t.join();
+    for (size_t k = 0; k < values.size(); ++k)
+      if (found[k] >= 0) return {static_cast<int32_t>(k), found[k]};
+    return {-1, -1};
+  }
+
   // "" or what of the last run is not finite: an output, or an element of a state's next value.
   std::string non_finite(const TrainTables& tables) const {
-    std::vector<StateValue> states;
-    std::vector<int32_t> ports;
+    std::vector<StateValue> here, there;
+    std::vector<int32_t> here_ports, there_ports;
     for (int32_t o = 0; o < library_.output_count; ++o) {
       const Port& port = library_.outputs[o];
+      const StateValue value{port.dtype, outputs_[static_cast<size_t>(o)], elements(port)};
       if (tables.memory != nullptr && port.source == Source::state) {
-        states.push_back({port.dtype, outputs_[static_cast<size_t>(o)], elements(port)});
-        ports.push_back(o);
+        there.push_back(value);
+        there_ports.push_back(o);
         continue;
       }
-      const int64_t at = first_non_finite(port.dtype, outputs_[static_cast<size_t>(o)], elements(port));
-      if (at >= 0) return non_finite_text(tables, o, at);
+      here.push_back(value);
+      here_ports.push_back(o);
     }
+    if (const auto [k, at] = first_non_finite_of(here, threads_); k >= 0) return non_finite_text(tables, here_ports[static_cast<size_t>(k)], at);
     int32_t found = -1;
     int64_t at = 0;
-    if (!states.empty() && !tables.memory->find_non_finite(states.data(), static_cast<int32_t>(states.size()), &found, &at)) fail(library_.name, ": looking for NaN: ", tables.memory->reason());
-    return found < 0 ? "" : non_finite_text(tables, ports[static_cast<size_t>(found)], at);
+    if (!there.empty() && !tables.memory->find_non_finite(there.data(), static_cast<int32_t>(there.size()), &found, &at)) fail(library_.name, ": looking for NaN: ", tables.memory->reason());
+    return found < 0 ? "" : non_finite_text(tables, there_ports[static_cast<size_t>(found)], at);
   }
 
   // Which kernel made the first non-finite value of the last run; "" where the library cannot tell.
@@ -134,6 +157,7 @@ class LibrarySession {
 
   union Scalar { int64_t integer; double real; char bytes[16]; };
   const Library& library_;
+  const int32_t threads_;
   void* context_ = nullptr;
   std::vector<void*> inputs_, outputs_;
   std::vector<Scalar> scalars_;

@@ -21,7 +21,7 @@ struct Options {
 // What a step takes, against the bound it was compiled for.
 inline std::string memory_text(const Settings& s) {
   auto mib = [](int64_t bytes) { return text_of((bytes + (1 << 19)) >> 20, " MiB"); };
-  return text_of("memory: a step takes ", mib(s.step_bytes), ", states and the next states included",
+  return text_of("memory: a step takes ", mib(s.step_bytes), ", states included, and the next states where they do not overwrite them",
                  s.memory_budget > 0 ? text_of("; the budget was ", mib(s.memory_budget), ", ", s.recomputed, " values are made a second time") : std::string());
 }
 

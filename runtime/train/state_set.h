@@ -1,6 +1,8 @@
 // The values that outlive a step, twice: the present ones and those that the next step writes. After a good step the two are swapped;
-// after a bad one nothing has happened. States that no step writes are there once.
+// after a bad one nothing has happened. States that no step writes are there once, and so are those that every step may overwrite
+// (Port::overwrites) where a bad step ends the run anyhow.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -34,8 +36,11 @@ class StateBlock {
 
 class StateSet {
  public:
-  explicit StateSet(const TrainTables& tables) : tables_(tables), values_(static_cast<size_t>(tables.state_count)) {
+  // `overwrite`: a step that goes wrong may have changed states.
+  explicit StateSet(const TrainTables& tables, bool overwrite = false) : tables_(tables), overwrite_(overwrite), values_(static_cast<size_t>(tables.state_count)) {
     for (int32_t s = 0; s < tables.state_count; ++s) reserve(&now(s), s);
+    find_overwritten(tables.step);
+    for (int32_t k = 0; k < tables.further_count; ++k) find_overwritten(tables.further[k].library);
     reserve_next(tables.step);
     for (int32_t k = 0; k < tables.further_count; ++k) reserve_next(tables.further[k].library);
   }
@@ -44,7 +49,11 @@ class StateSet {
   const State& about(int32_t s) const { return tables_.states[s]; }
   void* value(int32_t s) { return now(s)->data(); }
   const void* value(int32_t s) const { return values_[static_cast<size_t>(s)].now->data(); }
-  void* next_value(int32_t s) { return values_[static_cast<size_t>(s)].next->data(); }
+  void* next_value(int32_t s) { return values_[static_cast<size_t>(s)].next ? values_[static_cast<size_t>(s)].next->data() : value(s); }
+  // Whether a step that went wrong may have left something behind.
+  bool overwritten() const {
+    return std::any_of(values_.begin(), values_.end(), [](const Value& value) { return value.written && value.overwritten; });
+  }
   bool written(int32_t s) const { return values_[static_cast<size_t>(s)].written; }
 
   // Behind a good step of `library`.
@@ -52,7 +61,7 @@ class StateSet {
     for (int32_t o = 0; o < library.output_count; ++o)
       if (library.outputs[o].source == Source::state) {
         Value& value = values_[static_cast<size_t>(library.outputs[o].index)];
-        value.now.swap(value.next);
+        if (value.next) value.now.swap(value.next);
       }
   }
 
@@ -68,6 +77,13 @@ class StateSet {
   // Behind the last step: only the present values stay.
   void drop_next() {
     for (Value& value : values_) value.next.reset();
+  }
+
+  // What is in no final network goes: the inference library needs as much memory to make its weights.
+  void keep_final() {
+    drop_next();
+    for (int32_t s = 0; s < count(); ++s)
+      if (about(s).role == StateRole::optimiser || about(s).role == StateRole::counter || about(s).role == StateRole::kept) now(s).reset();
   }
 
   static std::shared_ptr<FileBytes> initial_file(const TrainTables& tables, const std::string& folder) {
@@ -91,14 +107,20 @@ class StateSet {
  private:
   struct Value {
     std::unique_ptr<StateBlock> now, next;
-    bool written = false;
+    bool written = false, overwritten = true;
   };
+  void find_overwritten(const Library& library) {
+    for (int32_t o = 0; o < library.output_count; ++o) {
+      const Port& port = library.outputs[o];
+      if (port.source == Source::state && !(overwrite_ && port.overwrites)) values_[static_cast<size_t>(port.index)].overwritten = false;
+    }
+  }
   void reserve_next(const Library& library) {
     for (int32_t o = 0; o < library.output_count; ++o) {
       const Port& port = library.outputs[o];
       if (port.source != Source::state || values_[static_cast<size_t>(port.index)].written) continue;
       values_[static_cast<size_t>(port.index)].written = true;
-      reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
+      if (!values_[static_cast<size_t>(port.index)].overwritten) reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
     }
   }
   std::unique_ptr<StateBlock>& now(int32_t s) { return values_[static_cast<size_t>(s)].now; }
@@ -110,6 +132,7 @@ class StateSet {
   }
 
   const TrainTables& tables_;
+  const bool overwrite_;
   std::vector<Value> values_;
 };
 

@@ -9,7 +9,7 @@ namespace metac::train {
 class TrainProgram {
  public:
   TrainProgram(const TrainTables& tables, const Options& options, const Launch& launch)
-      : t_(tables), o_(options), launch_(launch), progress_(options.quiet || launch.rank > 0, launch.rank > 0 ? nowhere() : stderr), states_(tables) {
+      : t_(tables), o_(options), launch_(launch), progress_(options.quiet || launch.rank > 0, launch.rank > 0 ? nowhere() : stderr), states_(tables, options.non_finite.value_or(tables.settings.non_finite) == NonFinite::stop) {
     if (o_.out.empty()) o_.out = std::string(t_.name) + "-run";
     files_ = (program_folder() / t_.files).lexically_normal().string();
   }
@@ -94,6 +94,7 @@ class TrainProgram {
     const std::string from = load_final(&position);
     std::error_code error;
     std::filesystem::create_directories(o_.out, error);
+    states_.keep_final();
     for (const std::string& path : export_all(t_, states_, files_, o_.out)) std::printf("%s\n", path.c_str());
     progress_.say("from " + from);
     return 0;
@@ -213,6 +214,7 @@ class TrainProgram {
       read_checkpoint(folder.best(), t_, &states_, &best);
       progress_.say(text_of("the trained network is that of epoch ", best.epoch, ", the best one"));
     }
+    states_.keep_final();
     std::string all;
     for (const std::string& path : export_all(t_, states_, files_, folder.path())) all += (all.empty() ? "" : ", ") + path;
     if (position.skipped > 0) progress_.warn(text_of(position.skipped, " batches were left out for NaN or infinity"));

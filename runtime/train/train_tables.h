@@ -34,6 +34,7 @@ struct Port {
   int64_t dims[most_dims];
   Source source;
   int32_t index;
+  bool overwrites = false;  // an output, a state's next value: the call may be given the state's memory for it
 };
 
 // Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h): by begin and wait, on a GPU by
@@ -171,11 +172,14 @@ struct Settings {
   NonFinite non_finite;
   int32_t patience;          // epochs without a better result after which training ends; 0: never
   int32_t watched;           // index of the metric that patience and the best weights look at; -1: the loss
-  int64_t step_bytes;        // that a step takes: working memory, batch, states and next states
+  int64_t step_bytes;        // that a step takes: working memory, batch, states, and next states where those do not overwrite them
   int64_t memory_budget;     // that it was compiled for; 0: none
   int64_t recomputed;        // values that a step makes a second time to keep within it
   bool evaluates_batches;    // the evaluation's loss is that of a whole batch, at every sample: a batch that is not full is left out
 };
+
+// States that take more in all are kept once where that can be, and overwritten by their next values; others twice, so that a step that goes wrong has changed nothing.
+constexpr int64_t most_bytes_kept_twice = int64_t{64} << 20;
 
 // ---- what comes out ----
 // The inference library, to write its weights file: parameter k of it is a state, or bytes of initial.bin where none belongs to it.

@@ -149,7 +149,10 @@ class Trainer {
 
   std::string place(const CallScalars& now) const { return text_of(" at update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch + 1, ", learning rate ", now.learning_rate, ")"); }
   std::string reason(const Batch& batch, LibrarySession& at_fault) const {
-    const std::string data = in_data(batch), reason = data.empty() ? at_fault.first_non_finite_kernel() : data;
+    const std::string data = in_data(batch);
+    // The search runs the step again, from the states before it.
+    if (data.empty() && states_.overwritten()) return "; with --non-finite skip, which keeps states twice, the kernel would be named";
+    const std::string reason = data.empty() ? at_fault.first_non_finite_kernel() : data;
     return reason.empty() ? "" : ": " + reason;
   }
 

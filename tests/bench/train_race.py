@@ -7,7 +7,7 @@
 Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy, float32; those of models/gan with
 what their recipes say. A row has the median
 time of an update in milliseconds (the best turn's), and the peak of resident memory: of PyTorch above what it has when it is imported, of metac's
-program all of it. A process a contestant and turn: nothing is warm from another one but what each warmed up itself.
+program all of it; both with data and weights. A process a contestant and turn: nothing is warm from another one but what each warmed up itself.
 """
 import argparse
 import json
@@ -30,11 +30,22 @@ from train_networks import RUNS  # noqa: E402
 RATE, MOMENTUM = 1e-4, 0.9
 
 
-def peak_bytes():
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) << 10
+def resident_bytes(line="VmHWM"):
+    """The most so far, or `VmRSS`: now."""
+    for text in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if text.startswith(line):
+            return int(text.split()[1]) << 10
     return 0
+
+
+def settled_bytes(torch):
+    """What PyTorch has resident when it is imported and its code of training steps was used once; the peak begins anew."""
+    x = torch.ones(2, 3, 8, 8)
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(36, 4))
+    torch.nn.functional.cross_entropy(layers(x), torch.zeros(2, dtype=torch.int64)).backward()
+    torch.optim.SGD(layers.parameters(), lr=RATE, momentum=MOMENTUM).step()
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    return resident_bytes("VmRSS")
 
 
 def batches_of(network, batch):
@@ -65,39 +76,41 @@ def run_torch(name, folder, threads, seconds, compiled):
     import torch.nn.functional as F
     import torch_reference
     torch.set_num_threads(threads)
+    before = settled_bytes(torch)
     if name in gan_runs.RUNS:
-        before, update = peak_bytes(), gan_runs.torch_update(name, folder, compiled)
-        times = updates_in(update, seconds)
-        return print(json.dumps({"ms": statistics.mean(times) * 1e3, "bytes": peak_bytes() - before}))  # not every update has every step: the mean
+        times = updates_in(gan_runs.torch_update(name, folder, compiled), seconds)
+        return print(json.dumps({"ms": statistics.mean(times) * 1e3, "bytes": resident_bytes() - before}))  # not every update has every step: the mean
     operators = dict(torch_reference.OPERATORS)
     # As torchvision writes them: activations overwrite what nothing else reads.
     operators["Relu"] = lambda a, x: F.relu(x, inplace=True)
     operators["Clip"] = lambda a, x, low, high: F.hardtanh(x, 0.0, 6.0, inplace=True)
     operators["Conv"] = lambda a, x, w, b=None: F.conv2d(x, w, b, a["strides"], a.get("pads", [0])[0], groups=a.get("group", 1))
-    build, batch = RUNS[name]
-    network, output, about = build(batch)
+    _, batch = RUNS[name]
+    # As prepare() wrote them: drawing the weights here would take more memory than training.
+    network = json.loads((folder / "torch.json").read_text())
+    nodes, output, axis = network["nodes"], network["output"], network["axis"]
     with np.load(folder / "data.npz") as data:
         x, labels = torch.from_numpy(data["x"]), torch.from_numpy(data["target"])
-    values = {n: torch.from_numpy(v.copy()) for n, v in network.weights.items()}
-    trained = [v for n, v in values.items() if v.is_floating_point() and v.ndim > 0 and n not in network.statistics]
+    with np.load(folder / "weights.npz") as weights:
+        values = {n: torch.from_numpy(weights[n]) for n in weights.files}
+    trained = [v for n, v in values.items() if v.is_floating_point() and v.ndim > 0 and n not in network["statistics"]]
     for v in trained:
         v.requires_grad_()
-    network.weights.clear()
 
     def loss_of(x, labels):
         now, last = dict(values, x=x), {}
-        for k, node in enumerate(network.nodes):
+        for k, node in enumerate(nodes):
             last.update(dict.fromkeys(node["inputs"], k))
-        for k, node in enumerate(network.nodes):
+        for k, node in enumerate(nodes):
             now[node["outputs"][0]] = operators[node["op"]](node["attributes"], *(now[i] for i in node["inputs"]))
             for i in node["inputs"]:
                 if last[i] == k:
                     now.pop(i, None)
-        return F.cross_entropy(now[output].movedim(about.get("axis", 1), 1), labels)
+        return F.cross_entropy(now[output].movedim(axis, 1), labels)
 
     optimiser = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM)
     run = torch.compile(loss_of) if compiled else loss_of
-    batches, before = len(x) // batch, peak_bytes()
+    batches = len(x) // batch
 
     def step(k):
         at = k % batches * batch
@@ -108,7 +121,7 @@ def run_torch(name, folder, threads, seconds, compiled):
         loss.item()
 
     times = updates_in(step, seconds)
-    print(json.dumps({"ms": statistics.median(times) * 1e3, "bytes": peak_bytes() - before}))
+    print(json.dumps({"ms": statistics.median(times) * 1e3, "bytes": resident_bytes() - before}))
 
 
 def run_metac(name, folder, threads, seconds):
@@ -152,6 +165,8 @@ def prepare(name, folder, arguments):
     network, output, about = build(batch)
     x, labels = samples(network, batches_of(network, batch) * batch, about)
     np.savez(folder / "data.npz", x=x, target=labels)
+    np.savez(folder / "weights.npz", **network.weights)
+    (folder / "torch.json").write_text(json.dumps({"nodes": network.nodes, "statistics": list(network.statistics), "output": output, "axis": about.get("axis", 1)}))
     (folder / "net.json").write_text(json.dumps(network.document(output)))
     recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)}, "optimizer": {"kind": "sgd", "learning_rate": RATE, "momentum": MOMENTUM},
               "data": {"format": "npz", "train": "data.npz", "shuffle": False}}

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Trains networks with metac's training programs and with PyTorch, from the same start on the same batches, and compares losses.
 
-    python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--report]
+    python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--dtype float64] [--report]
 
-The relative difference of the loss must be at most 1e-6 at the first update, 1e-5 at the tenth and 1e-3 at the hundredth. --report
-shows the largest difference up to each as well. Data are made: random samples whose labels a random linear map decides. Without
-PyTorch everything is skipped with a message. The last line is 'N passed, N failed, N skipped'.
+The relative difference of the loss must be at most 1e-6 at the first update, 1e-5 at the tenth and 1e-3 at the hundredth; with --dtype float64 at most
+1e-9 at every update: there rounding starts 2^29 times smaller, so a difference is a bug and not a network that amplifies rounding. --report shows the
+largest difference up to each as well, and in float32 how far both sides are from PyTorch in float64. Data are made: random samples whose labels a random
+linear map decides. Without PyTorch everything is skipped with a message. The last line is 'N passed, N failed, N skipped'.
 """
 import argparse
 import json
@@ -29,6 +30,7 @@ except ImportError as missing:
     torch, why = None, missing
 
 LIMITS = {1: 1e-6, 10: 1e-5, 100: 1e-3}
+LIMIT_64 = 1e-9
 # Name of the run: network, batch, PyTorch's optimiser, the recipe's.
 RUNS = {
     "mlp": ("mlp", 32, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9}),
@@ -61,32 +63,68 @@ def samples(network, count, classes=0, axis=1, time=None, users=0, items=0):
     return {"x": x, "target": (flat @ random.standard_normal((flat.shape[1], classes), dtype=np.float32)).argmax(1)}
 
 
-def run(name, arguments, folder):
-    kind, batch, optimiser, options = RUNS[name]
-    network, output, about = NETWORKS[kind](batch)
-    data = samples(network, batch * arguments.updates, **about)
+def widened(arrays):
+    """The same numbers in float64."""
+    return {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in arrays.items()}
+
+
+def widen(network):
+    network.weights = widened(network.weights)
+    for port in network.inputs:
+        port["dtype"] = port["dtype"].replace("float32", "float64")
+
+
+def theirs_of(name, network, output, about, data):
+    _, batch, optimiser, _ = RUNS[name]
+    count = len(data["target"])
+    return torch_reference.train(network, output, [{n: v[k:k + batch] for n, v in data.items()} for k in range(0, count, batch)], optimiser, about.get("axis", 1))
+
+
+def ours_of(name, network, output, about, data, metac, folder):
+    _, batch, _, options = RUNS[name]
     (folder / "net.json").write_text(json.dumps(network.document(output)))
     np.savez(folder / "data.npz", **data)
     recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)} if "classes" in about else "bce_with_logits", "optimizer": options,
               "data": {"format": "npz", "train": "data.npz", "shuffle": False}}
     (folder / "recipe.json").write_text(json.dumps(recipe))
-    subprocess.run([arguments.metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out"], check=True, stdout=subprocess.DEVNULL)
     begin = time.perf_counter()
     subprocess.run([folder / "out/bin/net_train", "--data", folder, "--out", folder / "run", "--quiet"], check=True)
-    ours_seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - begin
     lines = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
-    ours = [line["loss"] for line in lines if line.get("event") == "train"]
+    return [line["loss"] for line in lines if line.get("event") == "train"], seconds
+
+
+def differences(losses, of):
+    return [abs(a - b) / abs(b) for a, b in zip(losses, of)]
+
+
+def run(name, arguments, folder):
+    kind, batch, _, _ = RUNS[name]
+    network, output, about = NETWORKS[kind](batch)
+    data = samples(network, batch * arguments.updates, **about)
+    if arguments.dtype == "float64":
+        widen(network)
+        data = widened(data)
+    ours, ours_seconds = ours_of(name, network, output, about, data, arguments.metac, folder)
     begin = time.perf_counter()
-    theirs = torch_reference.train(network, output, [{n: v[k:k + batch] for n, v in data.items()} for k in range(0, batch * arguments.updates, batch)], optimiser, about.get("axis", 1))
+    theirs = theirs_of(name, network, output, about, data)
     theirs_seconds = time.perf_counter() - begin
     if len(ours) != len(theirs):
         return False, f"{len(ours)} updates, expected {len(theirs)}"
-    difference = [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
-    good, texts = True, []
-    for update, limit in LIMITS.items():
-        if update <= len(difference):
-            good = good and difference[update - 1] <= limit
-            texts.append(f"update {update}: {difference[update - 1]:.1e}" + (f" (at most {max(difference[:update]):.1e} before)" if arguments.report and update > 1 else ""))
+    difference, texts = differences(ours, theirs), []
+    exact = None
+    if arguments.report and arguments.dtype == "float32":
+        widen(network)
+        exact = theirs_of(name, network, output, about, widened(data))
+    for update in (u for u in LIMITS if u <= len(difference)):
+        text = f"update {update}: {difference[update - 1]:.1e}"
+        if arguments.report and update > 1:
+            text += f" (at most {max(difference[:update]):.1e} before)"
+        if exact:
+            text += f" (to float64 {differences(ours, exact)[update - 1]:.1e}, PyTorch's {differences(theirs, exact)[update - 1]:.1e})"
+        texts.append(text)
+    good = max(difference) <= LIMIT_64 if arguments.dtype == "float64" else all(difference[u - 1] <= limit for u, limit in LIMITS.items() if u <= len(difference))
     return good, f"loss {ours[0]:.4f} to {ours[-1]:.4f}; relative difference at " + ", ".join(texts) + f"; {ours_seconds:.1f} s, PyTorch {theirs_seconds:.1f} s"
 
 
@@ -95,6 +133,7 @@ def main():
     parser.add_argument("--metac", required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())

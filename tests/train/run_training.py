@@ -160,6 +160,25 @@ class Checks:
         images = command(self.work / "wgan-out/bin/wgan_run", "--weights", whole / "wgan.weights", "--input", "random", "--shape", "noise=2x100")
         expect("2x1x16x16" in images, images)
 
+    def large_states_are_overwritten(self):
+        """More than 64 MiB of states: kept once, unless bad batches are to be skipped; both ways the same bits."""
+        random, n = np.random.default_rng(2), 2100
+        def tensor(name, *shape): return numpy_helper.from_array((random.standard_normal(shape) / 50).astype(np.float32), name)
+        nodes = [helper.make_node("Conv", ["x", "k"], ["c"], pads=[1] * 4), helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["r"]), helper.make_node("Relu", ["r"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
+                 helper.make_node("Gemm", ["f", "w1", "b1"], ["g"]), helper.make_node("Tanh", ["g"], ["h"]), helper.make_node("Gemm", ["h", "w2"], ["y"], transB=1)]
+        weights = [tensor("k", 16, 3, 3, 3), tensor("s", 16), tensor("b", 16), tensor("m", 16), numpy_helper.from_array(np.ones(16, np.float32), "v"), tensor("w1", 1024, n), tensor("b1", n), tensor("w2", n, n)]
+        graph = helper.make_graph(nodes, "large", [helper.make_tensor_value_info("x", 1, ["N", 3, 8, 8])], [helper.make_tensor_value_info("y", 1, ["N", n])], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), self.work / "large.onnx")
+        np.savez(self.work / "large.npz", x=random.standard_normal((20, 3, 8, 8), np.float32), t=random.standard_normal((20, n), np.float32))
+        (self.work / "large.json").write_text(json.dumps({"batch": 4, "epochs": 1, "loss": {"kind": "mse", "target": "t"}, "optimizer": {"kind": "adam", "learning_rate": 1e-4, "weight_decay": 0.01}, "data": {"format": "npz", "train": "large.npz"}}))
+        program = self.compile(self.work / "large.onnx", self.work / "large.json", "large", "large")
+        rows = [line for line in (self.work / "large/train/src/train_tables.cpp").read_text().splitlines() if '/next"' in line]
+        expect(all(line.endswith(", true},") for line in rows if line.startswith('    {"w')) and sum(line.endswith(", true},") for line in rows) >= 16, "not all large states are kept once:\n" + "\n".join(rows))
+        for way in ("stop", "skip"):
+            command(program, "--data", self.work, "--out", self.work / f"large-{way}", "--non-finite", way)
+        once, twice = ((self.work / f"large-{way}/large.safetensors").read_bytes() for way in ("stop", "skip"))
+        expect(once == twice and log_of(self.work / "large-stop") == log_of(self.work / "large-skip"), "other bits where next values overwrite states")
+
     def time_of_kernels_is_told(self):
         said = command(self.train, "--data", DIGITS, "--out", self.work / "profile", "--updates", 3, "--quiet", "--profile").splitlines()
         expect(said[0].startswith("memory: a step takes "), said[0])

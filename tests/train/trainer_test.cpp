@@ -102,6 +102,27 @@ TEST(Trainer, NotANumberIsNamed) {
   nan_at_call = -1, nan_calls = 1;
 }
 
+// The fake step reads no element behind the one that it writes.
+TEST(Trainer, OverwrittenStatesHaveTheSameBits) {
+  Model model(fresh_folder("overwritten"), 3);
+  ASSERT_EQ(run(model, model.folder + "/twice", {}).status, 0);
+  for (Port& port : model.step_outputs) port.overwrites = true;
+  EXPECT_TRUE(StateSet(model.tables, true).overwritten());
+  EXPECT_FALSE(StateSet(model.tables).overwritten());
+  ASSERT_EQ(run(model, model.folder + "/once", {}).status, 0);
+  EXPECT_EQ(final_weights(model.folder + "/once"), final_weights(model.folder + "/twice"));
+  EXPECT_EQ(untimed_log(model.folder + "/once"), untimed_log(model.folder + "/twice"));
+  nan_at_call = 9;
+  const Outcome stopped = run(model, model.folder + "/stop", {});
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_THAT(stopped.err, HasSubstr("NaN"));
+  EXPECT_THAT(stopped.err, HasSubstr("; with --non-finite skip, which keeps states twice, the kernel would be named"));
+  const Outcome skipped = run(model, model.folder + "/skip", {"--non-finite", "skip"});
+  EXPECT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, HasSubstr("1 batches were left out"));
+  nan_at_call = -1;
+}
+
 TEST(Trainer, NotANumberInTheDataIsFound) {
   const Model model(fresh_folder("nan_data"));
   std::vector<float> x(50 * features, 0.5f);

@@ -182,5 +182,45 @@ TEST(OrderUpdates, AnUpdateStandsBehindItsGradient) {
   EXPECT_LT(last_of_w5, graph->ops.size() * 3 / 4);
 }
 
+// With every optimiser, with a budget and without: where a state may be overwritten, its last reader is the kernel that writes its next value.
+// Clipped or accumulated gradients are read by several kernels, of which another one may be the last: not all states are overwritten then.
+TEST(OrderUpdates, NextValuesMayOverwriteStates) {
+  const Model model = read_json_model(layers_model(6), "layers.json");
+  for (const char* optimiser : {R"({"kind": "sgd"})", R"({"kind": "sgd", "momentum": 0.9, "weight_decay": 0.1})", R"({"kind": "sgd", "momentum": 0.9, "nesterov": true})", R"({"kind": "adamw"})", R"({"kind": "rmsprop", "momentum": 0.5, "centered": true})", R"({"kind": "lion"})"})
+    for (const char* more : {"", R"(, "clip": {"norm": 1})", R"(, "accumulate": 2)"})
+      for (const int64_t budget : {0, 480 << 10}) {
+        const TrainingModel training = build_training_model(model, read_recipe(concat(R"({"batch": 256, "loss": "mse", "optimizer": )", optimiser, more, "}"), "recipe.json"), {});
+        CompileOptions options;
+        options.cpu = cpu_target("x86-64-v3");
+        options.memory_budget = budget;
+        for (size_t o = 0; o < training.step_outputs.size(); ++o)
+          for (size_t i = 0; i < training.step_inputs.size(); ++i)
+            if (training.step_outputs[o].source == train::Source::state && training.step_inputs[i].source == train::Source::state && training.step_inputs[i].index == training.step_outputs[o].index)
+              options.next_values.push_back({o, i});
+        const CompiledProgram program = compile_graph(*lower_model(training.step, {}), options).run;
+        auto owner = [&](int buffer) {
+          while (program.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = program.buffers[static_cast<size_t>(buffer)].index;
+          return buffer;
+        };
+        for (const auto& [o, i] : options.next_values) {
+          if (*more != 0 && program.outputs[o].overwrites < 0) continue;
+          EXPECT_EQ(program.outputs[o].overwrites, static_cast<int>(i)) << optimiser << more << ": " << program.outputs[o].name;
+          const int written = program.outputs[o].buffer, read = program.inputs[i].buffer;
+          bool over = false;
+          for (const rt::Step& s : program.steps) {
+            bool writes = false, reads = false;
+            for (int k = 0; k < s.count; ++k) {
+              const int buffer = owner(program.operands[static_cast<size_t>(s.first + k)]);
+              writes = writes || (buffer == written && (s.element >> k & 1) != 0);
+              reads = reads || buffer == read;
+            }
+            EXPECT_FALSE(over && reads) << optimiser << more << ": " << program.inputs[i].name << " is read behind its update";
+            over = over || writes;
+          }
+          EXPECT_TRUE(over);
+        }
+      }
+}
+
 }  // namespace
 }  // namespace metac
