@@ -264,6 +264,19 @@ bool any_of(Expr e, const std::function<bool(Expr)>& predicate) {
   return any_with(e, predicate, seen);
 }
 
+bool is_elementary(Fn fn) {
+  switch (fn) {
+    case Fn::exp: case Fn::expm1: case Fn::log: case Fn::log1p: case Fn::pow: case Fn::erf: case Fn::sigmoid:
+    case Fn::sin: case Fn::cos: case Fn::tan: case Fn::asin: case Fn::acos: case Fn::atan: case Fn::atan2:
+    case Fn::sinh: case Fn::cosh: case Fn::tanh: case Fn::asinh: case Fn::acosh: case Fn::atanh: return true;
+    default: return false;
+  }
+}
+
+bool calls_elementary(Expr e) {
+  return any_of(e, [](Expr n) { return n->kind == ExprKind::call && is_elementary(n->fn); });
+}
+
 bool uses_axis(Expr e, int id) {
   return any_of(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == id; });
 }

@@ -120,6 +120,9 @@ Expr substitute_axes(Expr e, const std::vector<Expr>& values);
 void visit(Expr e, const std::function<void(Expr)>& f);
 bool uses_axis(Expr e, int id);
 bool any_of(Expr e, const std::function<bool(Expr)>& predicate);
+// Does it call a function that is computed in many operations: exp, erf, sin, pow, ...?
+bool is_elementary(Fn fn);
+bool calls_elementary(Expr e);
 
 // A linear form: constant + sum of coefficient * atom over canonical integer sums.
 struct Linear {

@@ -6,6 +6,7 @@
 #include "compiler/kernel/cache_blocks.h"
 #include "compiler/kernel/long_sum.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/sum_chunks.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -89,11 +90,11 @@ class TileNest {
   // ---- the order of the loops ----
   // for blocks of points { for groups { for panels { for chunks of the sum, where a panel is large { for tiles { registers } } } } }
   void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
-    std::optional<Chunks> chunks = plan_chunks();
+    std::optional<SumChunks> chunks = plan_sum_chunks(s_, panel_elements() * 4);
     put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements() * 4));
     nest.loops.insert(nest.loops.end(), groups_of_a_point_.begin(), groups_of_a_point_.end());
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
-    if (chunks && worth_chunks(nest.loops)) take_chunks(nest, 0, chunks->steps, chunks->count);
+    if (chunks && worth_chunks(nest.loops)) take_chunks(nest, chunks->level, chunks->steps, chunks->count);
     nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
   }
 
@@ -139,28 +140,6 @@ class TileNest {
   }
 
   // ---- chunks of the sum ----
-  struct Chunks {
-    int64_t count, steps;   // of the outermost reduced loop, a chunk has
-    int64_t panel_bytes;    // of one chunk
-  };
-
-  std::optional<Chunks> plan_chunks() const {
-    const int64_t chunk_bytes = s_.cache_bytes / 32 * 3;  // it passes the first-level cache anyway, tile by tile
-    if (s_.cache_bytes == 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.reduced.empty() || panel_elements() * 4 <= s_.cache_bytes / 3) return std::nullopt;
-    int64_t outer = 1, inner_bytes = static_cast<int64_t>(s_.vectors) * s_.lanes * 4;
-    for (size_t k = 0; k < s_.reduced.size(); ++k) {
-      const int64_t* extent = s_.reduced[k].extent.if_int();
-      if (!extent) return std::nullopt;
-      if (k == 0) outer = *extent;
-      else inner_bytes *= *extent;
-    }
-    int64_t steps = 1;
-    for (int64_t q = 2; q <= outer && q * inner_bytes <= chunk_bytes; ++q)
-      if (outer % q == 0) steps = q;
-    if (outer / steps < 2 || steps * inner_bytes > s_.cache_bytes / 4) return std::nullopt;
-    return Chunks{outer / steps, steps, steps * inner_bytes};
-  }
-
   int64_t tiles_inside() const {  // of a panel; 0: not known
     int64_t tiles = 1;
     for (const Loop& l : points_loops_) tiles *= l.extent.if_int() ? l.extent.as_int() : 0;
@@ -370,24 +349,13 @@ class TileNest {
     if (auto next = prefetch_panel(sum.loops)) sum.children.push_back(std::move(*next));
     sum.children.push_back(std::move(inner));
     node.children.push_back(std::move(sum));
-    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
+    LoopNode store = store_tile(v, vectors, serial_point, accumulator);
     if (chunk_) {
       Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
       add_where(more, tile_nest(v, vectors, serial_point, accumulator, Phase::wait));
       add_where(logical_not(more), std::move(store));
-      return node;
-    }
-    if (!s_.stored_points) {
+    } else {
       node.children.push_back(std::move(store));
-      return node;
-    }
-    Loop point = store.loops[1];
-    store.loops.erase(store.loops.begin() + 1);
-    for (int p = 0; p < v.points; ++p) {
-      LoopNode one = store;
-      substitute_axis(one, point.axis, p);
-      one.guard = tile_index(v, serial_point, Expr(p)) < s_.stored_points;
-      node.children.push_back(std::move(one));
     }
     return node;
   }
@@ -418,6 +386,41 @@ class TileNest {
 
   Expr tile_index(const Variant& v, Expr serial_point, Expr point) const {
     return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
+  }
+
+  // The result of a tile whose epilogue calls a function of many operations: its sums pass through memory, from where a loop takes them one
+  // by one. Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
+  LoopNode store_one_by_one(const Variant& v, int vectors, Expr serial_point, int accumulator) {
+    const int aside = kernel_.next_local++;
+    LoopNode both, put = tile_nest(v, vectors, serial_point, accumulator, Phase::add), store = tile_nest(v, vectors, serial_point, aside, Phase::store);
+    both.locals.push_back({aside, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
+    Assign& sum = put.assigns[0];
+    sum = {first_local + aside, sum.offset, load(sum.target, s_.body->dtype, {sum.offset}), {}};
+    LoopNode point;
+    point.loops.push_back(store.loops[1]);
+    store.loops = {store.loops[2], store.loops[0]};
+    point.loops[0].kind = store.loops[0].kind = LoopKind::serial;
+    if (s_.stored_points) store.guard = tile_index(v, serial_point, axis(point.loops[0].axis)) < s_.stored_points;
+    point.children.push_back(std::move(store));
+    both.children = {std::move(put), std::move(point)};
+    return both;
+  }
+
+  // The same with all points printed out, of which those are stored that exist.
+  LoopNode store_tile(const Variant& v, int vectors, Expr serial_point, int accumulator) {
+    if (calls_elementary(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
+    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
+    if (!s_.stored_points) return store;
+    Loop point = store.loops[1];
+    store.loops.erase(store.loops.begin() + 1);
+    LoopNode all;
+    for (int p = 0; p < v.points; ++p) {
+      LoopNode one = store;
+      substitute_axis(one, point.axis, p);
+      one.guard = tile_index(v, serial_point, Expr(p)) < s_.stored_points;
+      all.children.push_back(std::move(one));
+    }
+    return all;
   }
 
   enum class Phase { clear, resume, add, wait, store };  // store: with the epilogue

@@ -214,6 +214,23 @@ static int64_t run_of(int64_t extent) {
   return run < least ? 0 : run;
 }
 
+// Do windows (reduced axes that slide along a kept one) read what nearby points have just read? Not where they are dilated by more
+// points than a tile or two have: every tap then reads memory of its own.
+static bool windows_are_near(const Definition& d, Expr address) {
+  constexpr int64_t most = 8;  // points between neighbouring taps
+  bool windows = false;
+  for (int w = d.kept(); w < static_cast<int>(d.domain.size()); ++w) {
+    for (int p = 0; p < d.kept(); ++p) {
+      Expr tap = stride_of(address, w), point = stride_of(address, p);
+      if (!tap || !point || !tap.if_int() || !point.if_int() || point.as_int() <= 0 || tap.as_int() % point.as_int() != 0) continue;
+      if (tap.as_int() == 0 || d.domain[static_cast<size_t>(w)].is_int(1)) continue;
+      if (std::abs(tap.as_int() / point.as_int()) <= most) return true;
+      windows = true;
+    }
+  }
+  return !windows;
+}
+
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols) {
   if (d.reduced < 2) return;
   Bounds bounds(symbols, d.domain);
@@ -221,8 +238,9 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     Expr step = stride_of(a, k);
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-    const int64_t run = extent ? run_of(*extent) : 0;
-    if (!step || !step.is_int(1) || run == 0) continue;
+    if (!step || !step.is_int(1) || !extent) continue;
+    const int64_t run = windows_are_near(d, a) ? run_of(*extent) : *extent;
+    if (run == 0) continue;
     // The runs go to the front of the reduced axes, what is in a run to their end.
     std::vector<Expr> renamed;
     Shape domain(d.domain.begin(), d.domain.begin() + d.kept());

@@ -326,7 +326,7 @@ class Fuser {
     bool costly = any_of(body, [&](Expr n) {
       if ((n->kind != ExprKind::call && n->kind != ExprKind::cast) || !n->has_load) return false;  // index arithmetic aside
       ++calls;
-      return n->kind == ExprKind::call && (n->fn == Fn::exp || n->fn == Fn::log || n->fn == Fn::tanh || n->fn == Fn::erf || n->fn == Fn::pow || n->fn == Fn::sigmoid || n->fn == Fn::sin || n->fn == Fn::cos || n->fn == Fn::div || n->fn == Fn::sqrt);
+      return n->kind == ExprKind::call && (is_elementary(n->fn) || n->fn == Fn::div || n->fn == Fn::sqrt);
     });
     return !costly && calls <= 6;
   }
