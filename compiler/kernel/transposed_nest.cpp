@@ -16,7 +16,7 @@ class Transposition {
     constexpr int64_t least = 8;  // of a side: smaller ones are as fast element by element
     for (Expr extent : {n_.lane.extent, n_.across.extent})
       if (extent.if_int() && extent.as_int() < least) return std::nullopt;
-    if (!find_operands()) return std::nullopt;
+    if (!find_operands() && !take_whole_value()) return std::nullopt;
     lane_block_ = kernel_.next_axis++;
     across_block_ = kernel_.next_axis++;
     LoopNode node;
@@ -69,6 +69,28 @@ class Transposition {
     if (!all || operands_.empty() || operands_.size() > most) return false;
     Expr turned = replaced([&](size_t k) { return load(first_local, operands_[k]->dtype, {axis(n_.lane.axis)}); });
     return !uses_axis_outside_of_loads(turned) && can_vectorise(n_.lane, {turned}, n_.offset);
+  }
+
+  // Where other operands step unevenly along the lanes (the tables of an interpolation), the value is computed across and then transposed.
+  bool take_whole_value() {
+    operands_.clear();
+    if (!n_.value->has_load || size_of(n_.value->dtype) != 4 || uses_axis_outside_of_loads(n_.value)) return false;
+    bool across = true, gathers = false, steps = false;
+    visit(n_.value, [&](Expr e) {
+      if (e->kind == ExprKind::call && e->fn == Fn::select) across = false;  // blocks are loaded without asking
+      if (e->kind != ExprKind::load || e->args.empty()) return;
+      if (size_of(e->dtype) == 4 && uses_axis(e->args[0], n_.across.axis)) {
+        Expr step = stride_of(e->args[0], n_.across.axis);
+        if (!step || !step.is_int(1)) across = false;
+        steps = true;
+      } else if (uses_axis(e->args[0], n_.across.axis)) {
+        across = false;
+      }
+      gathers = gathers || !stride_of(e->args[0], n_.lane.axis);
+    });
+    if (!across || !steps || !gathers) return false;
+    operands_ = {n_.value};
+    return can_vectorise(n_.across, {n_.value}, Expr()) && can_vectorise(n_.lane, {}, n_.offset);
   }
 
   Expr replaced(const std::function<Expr(size_t)>& by) const {

@@ -100,6 +100,34 @@ METAC_INLINE V exp_f32(V x) {
   return scale_by_power(fma(p, r * r, r) + constant<V>(1.0f), n, k);
 }
 
+// e^x as e * *power with the sum of two exponents of 2 in one shift: *power = 2^(n + bias - 127), where 0 < n + bias < 255.
+template <int bias, class V>
+METAC_INLINE V exp_parts(V x, V* power) {
+  const V origin = constant<V>(round_to_integer + bias), shifted = fma(x, constant<V>(log2_e), origin), n = shifted - origin;
+  *power = bit_cast<V>(bit_cast<Bits32<V>>(shifted) << 23);
+  const V r = fma(n, constant<V>(-ln2_low), fma(n, constant<V>(-ln2_high), x));
+  const V p = polynomial(r, 0.5f, 0.166665182f, 0.0416662022f, 0.00836895872f, 0.00139506103f);
+  return fma(p, r * r, r) + constant<V>(1.0f);
+}
+// exp of x <= 0, the same bits in fewer operations.
+template <class V>
+METAC_INLINE V exp_of_nonpositive(V x) {
+#if defined(__AVX512F__) && !defined(METAC_SCALARS_ONLY)
+  if constexpr (is_vector<V>)
+    if constexpr (Same<V, f32x16>::value) return exp_f32(x);
+#endif
+  V power;  // 2^(n + 24): a normal number wherever the result is not 0
+  const V e = exp_parts<127 + 24>(max(constant<V>(-104.0f), x), &power);
+  return e * power * constant<V>(5.9604644775390625e-08f);
+}
+// exp of x in [-80, 80].
+template <class V>
+METAC_INLINE V exp_of_small(V x) {
+  V power;
+  const V e = exp_parts<127>(x, &power);
+  return e * power;
+}
+
 // e^x - 1, 2 ULP: 2^n (e^r - 1) + (2^n - 1).
 template <class V>
 METAC_INLINE V expm1_f32(V x) {
@@ -194,7 +222,7 @@ METAC_INLINE V tanh_f32(V x) {
   const V a = abs(x), z = x * x;
   const V small = fma(polynomial(z, -0.333332837f, 0.133314908f, -0.0537434965f, 0.0206505787f, -0.00571703678f) * z, x, x);
   const V one = constant<V>(1.0f);
-  const V large = one - constant<V>(2.0f) / (exp_f32(a + a) + one);
+  const V large = one - constant<V>(2.0f) / (exp_of_small(min(constant<V>(20.0f), a + a)) + one);  // 1 from 9.02 on
   return copy_sign(select(lt(a, constant<V>(0.625f)), small, large), x);  // -0 too, which the sum would lose
 #endif
 }
@@ -202,7 +230,7 @@ METAC_INLINE V tanh_f32(V x) {
 // 1 / (1 + e^-x), 3 ULP, by e^-|x| so that neither end overflows.
 template <class V>
 METAC_INLINE V sigmoid_f32(V x) {
-  const V one = constant<V>(1.0f), z = exp_f32(-abs(x));
+  const V one = constant<V>(1.0f), z = exp_of_nonpositive(-abs(x));
   return select(lt(x, constant<V>(0.0f)), z, one) / (one + z);
 }
 
