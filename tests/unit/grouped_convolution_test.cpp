@@ -67,6 +67,32 @@ INSTANTIATE_TEST_SUITE_P(Groups, GroupedConvolution,
                          testing::Values(Case{32, 1, 1, 3, 1}, Case{32, 1, 1, 1, 1}, Case{32, 2, 2, 3, 1}, Case{32, 4, 4, 3, 1}, Case{32, 4, 4, 1, 1}, Case{32, 4, 8, 3, 2}, Case{16, 8, 8, 3, 1},
                                          Case{16, 8, 8, 1, 1}, Case{8, 16, 16, 3, 2}, Case{4, 32, 32, 3, 2}, Case{4, 24, 16, 5, 2}, Case{3, 40, 32, 3, 2}));
 
+// Taps further apart than a tile's points share nothing: the sum goes tap by tap over all channels, in chunks that stay in the cache.
+TEST(DilatedConvolution, TapsFarApart) {
+  auto dilated = [](int64_t in, int64_t out, int64_t dilation) {
+    auto text = [](int64_t n) { return std::to_string(n); };
+    const std::string d = text(dilation);
+    return read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, )" + text(in) + R"(, 20, 20]}, {"name": "w", "dtype": "float32", "shape": [)" + text(out) + ", " +
+                               text(in) + R"(, 3, 3]}], "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["r"]}, {"op": "Conv", "inputs": ["r", "w"], "outputs": ["y"], "attributes": {"dilations": [)" + d + ", " + d +
+                               R"(], "pads": [)" + d + ", " + d + ", " + d + ", " + d + R"json(]}}], "outputs": ["y"]})json",
+                           "dilated.json");
+  };
+  for (int64_t dilation : {2, 9, 12}) {
+    const Model model = dilated(24, 40, dilation);
+    const std::vector<Tensor> inputs = {ramp({1, 24, 20, 20}, 3), ramp({40, 24, 3, 3}, 5)};
+    const Tensor expected = evaluate(*lower_model(model, {}), inputs)[0];
+    for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) EXPECT_NE(schedule_that_answers(model, cpu, inputs, expected).find("tile:"), std::string::npos) << cpu;
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v3");
+    options.cpu.l2_bytes = 512 << 10;
+    const CompiledModel large = compile_graph(*lower_model(dilated(480, 256, dilation), {}), options);
+    std::string schedule;
+    for (const KernelSource& kernel : large.run.kernels)
+      for (const std::string& step : kernel.schedule) schedule += step + "\n";
+    EXPECT_EQ(schedule.find("the sum in 9 chunks") != std::string::npos, dilation > 8) << dilation << "\n" << schedule;
+  }
+}
+
 // A product may store images last, while a depthwise convolution behind it wants channels last: the copy between them keeps the zeros
 // around the data that the convolution relies on.
 class BehindAProduct : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};

@@ -1,6 +1,8 @@
 // Transposes and rows along the lanes: every size of a side, known and open, with other operands beside the transposed one.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
@@ -78,6 +80,28 @@ TEST(TransposedNest, GuardedLoadsAreNotTransposed) {
     g.outputs = {transpose(g, padded, {0, 2, 1})};
     EXPECT_EQ(expect_reference(g, {{ramp({2, 16, 24}, 5)}}, cpu, 0).find("square blocks"), std::string::npos);
   }
+}
+
+// y[n, c, k] = x[n, at[2k], c] * weight[2k] + x[n, at[2k + 1], c] * weight[2k + 1]: tables step by two along the lanes, so that the value is
+// computed along c and then turned.
+TEST(TransposedNest, Interpolation) {
+  for (const char* cpu : cpus)
+    for (auto [from, to, channels] : std::vector<std::array<int64_t, 3>>{{5, 16, 8}, {7, 33, 21}, {40, 64, 17}, {9, 40, 3}}) {
+      Graph g;
+      Var *x = input(g, "x", {2, from, channels}), *weights = input(g, "weights", {to, 2});
+      Var* at = g.add_input("at", Type{TypeKind::tensor, DType::i64, {to, 2}});
+      auto side = [&](int64_t k) {
+        Expr place = load(1, DType::i64, {axis(2), Expr(k)});
+        Var* taken = g.reindex({x, at}, {2, channels, to}, {axis(0), place, axis(1)});
+        return map(g, Fn::mul, taken, g.reindex({weights}, {2, channels, to}, {axis(2), Expr(k)}));
+      };
+      g.outputs = {map(g, Fn::add, side(0), side(1))};
+      std::vector<int64_t> squares;
+      for (int64_t k = 0; k < 2 * to; ++k) squares.push_back(k * k % from);
+      const Tensor places = make_tensor(DType::i64, {to, 2}, squares);
+      std::string schedule = expect_reference(g, {{ramp({2, from, channels}, 5), ramp({to, 2}, 3), places}}, cpu, 0);
+      EXPECT_EQ(schedule.find("square blocks") != std::string::npos, channels >= 8) << cpu << " " << channels << "\n" << schedule;
+    }
 }
 
 // softmax(q k + bias) v: rows of q, and of the bias, along the lanes
