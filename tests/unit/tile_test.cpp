@@ -40,20 +40,25 @@ TEST(Tile, KnownAxesBeforeOpenOnes) {
 
 // In front of the sums' loop they would take registers that the sums need.
 TEST(Tile, ScalarsOfTheEpilogueAreReadBehindTheSums) {
-  const Model model = read_json_model(R"json({"metac_ir": 1,
-    "inputs": [{"name": "x", "dtype": "float32", "shape": [90, 64]}, {"name": "w", "dtype": "float32", "shape": [64, 96]}, {"name": "s", "dtype": "float32", "shape": []}],
-    "nodes": [{"op": "matmul", "inputs": ["x", "w"], "outputs": ["p"]}, {"op": "elementwise", "inputs": ["p", "s"], "outputs": ["y"], "body": "p*(erf(p/s) + 1.0)"}], "outputs": ["y"]})json", "gelu.json");
-  CompileOptions options;
-  options.cpu = cpu_target("native");
-  bool tiled = false;
-  for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels) {
-    const size_t sums = kernel.text.find("fma("), epilogue = kernel.text.find("erf(");
-    if (sums == std::string::npos || epilogue == std::string::npos) continue;
-    tiled = true;
-    const size_t scalar = kernel.text.find("here(in", sums);
-    EXPECT_LT(scalar, epilogue) << kernel.text;
+  // For all sums at once, and (with an elementary function) for one after the other.
+  for (const std::string body : {"p/s + 1.0", "p*(erf(p/s) + 1.0)"}) {
+    const Model model = read_json_model(R"json({"metac_ir": 1,
+      "inputs": [{"name": "x", "dtype": "float32", "shape": [90, 64]}, {"name": "w", "dtype": "float32", "shape": [64, 96]}, {"name": "s", "dtype": "float32", "shape": []}],
+      "nodes": [{"op": "matmul", "inputs": ["x", "w"], "outputs": ["p"]}, {"op": "elementwise", "inputs": ["p", "s"], "outputs": ["y"], "body": ")json" +
+                                            body + R"json("}], "outputs": ["y"]})json",
+                                        "epilogue.json");
+    CompileOptions options;
+    options.cpu = cpu_target("native");
+    bool tiled = false;
+    for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels) {
+      const size_t sums = kernel.text.find("= fma("), scalar = kernel.text.find("(here(in");
+      if (sums == std::string::npos || scalar == std::string::npos) continue;
+      tiled = true;
+      EXPECT_GT(scalar, sums) << kernel.text;
+      EXPECT_EQ(kernel.text.find("(in2["), std::string::npos) << kernel.text;
+    }
+    EXPECT_TRUE(tiled) << body;
   }
-  EXPECT_TRUE(tiled);
 }
 
 }  // namespace
