@@ -33,7 +33,7 @@ std::optional<int64_t> internal_elements(const Group& group) {
 
 class GroupLowering : private StageLowering {
  public:
-  // `lanes_across`: lanes run along the one shared loop, so many rows at a time.
+  // `lanes_across`: lanes run along the last shared loop, so many rows at a time.
   GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false) : StageLowering(group, context), lanes_across_(lanes_across) {
     if (lanes_across_) plan_block();
   }
@@ -59,12 +59,14 @@ class GroupLowering : private StageLowering {
 
  private:
   int64_t lanes() const { return context_.vector_bytes / 4; }
+  // The shared loop whose neighbouring rows may be together in a block.
+  const Loop& rows() const { return kernel_.root.loops[static_cast<size_t>(group_.shared) - 1]; }
 
   // Rows whose elements lie apart while neighbouring rows lie side by side: statistics of channels that are stored last.
   bool may_go_across(const Stage& s) const {
     const auto internal = internal_elements(group_);
-    if (group_.shared != 1 || !internal || *internal * lanes() > most_internal) return false;
-    Loop row = kernel_.root.loops[0];
+    if (group_.shared == 0 || !internal || *internal * lanes() > most_internal) return false;
+    Loop row = rows();
     if (!row.extent.if_int() || row.extent.as_int() < lanes()) return false;
     row.kind = LoopKind::serial;
     return can_vectorise(row, {s.body, s.epilogue}, s.target >= first_local ? Expr() : s.offset);
@@ -73,10 +75,13 @@ class GroupLowering : private StageLowering {
   // How many vectors of rows a block has. One may be half a cache line, of which the rest would be fetched again, and its sums wait for
   // each other; but there must be blocks for threads.
   void plan_block() {
-    const int64_t rows = group_.stages[0].domain[0].as_int();
+    const std::vector<Expr>& domain = group_.stages[0].domain;
+    const int64_t rows = domain[static_cast<size_t>(group_.shared) - 1].as_int();
+    int64_t outer = 1;
+    for (int k = 0; k < group_.shared - 1; ++k) outer *= domain[static_cast<size_t>(k)].if_int() ? domain[static_cast<size_t>(k)].as_int() : 1;
     for (int64_t vectors : {4, 2}) {
       const int64_t block = vectors * lanes();
-      if (vectors_ == 1 && rows % block == 0 && rows / block >= 2 * vectors && *internal_elements(group_) * block <= most_internal / 4) vectors_ = vectors;
+      if (vectors_ == 1 && rows % block == 0 && outer * (rows / block) >= 2 * vectors && *internal_elements(group_) * block <= most_internal / 4) vectors_ = vectors;
     }
     block_axis_ = kernel_.next_axis++;
     vector_axis_ = kernel_.next_axis++;
@@ -87,15 +92,15 @@ class GroupLowering : private StageLowering {
 
   // The rows of a block as loops: what one iteration does stands together, vector beside vector.
   std::vector<Loop> rows_of_block(LoopKind vectors, LoopKind lane, int lane_axis) const {
-    const Expr rows = group_.stages[0].domain[0];
+    const Expr rows = group_.stages[0].domain[static_cast<size_t>(group_.shared) - 1];
     if (vectors_ > 1) return {{lane_axis, Expr(lanes()), lane}, {vector_axis_, Expr(vectors_), vectors}};  // as printers want vectors side by side
     const bool whole = rows.as_int() % lanes() == 0;
     return {{lane_axis, whole ? Expr(lanes()) : min(Expr(lanes()), rows - axis(block_axis_) * Expr(lanes())), lane}};
   }
 
-  // The shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loops of each stage: lanes where they can be.
+  // The last shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loops of each stage: lanes where they can be.
   void spread_rows() {
-    const Loop row = kernel_.root.loops[0];
+    const Loop row = rows();
     const Expr block = axis(block_axis_) * rows_together_.count + rows_together_.index;
     for (size_t k = 0; k < kernel_.root.children.size(); ++k) {
       LoopNode& stage = kernel_.root.children[k];
@@ -106,7 +111,7 @@ class GroupLowering : private StageLowering {
       const std::vector<Loop> rows = across_[k] ? rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis) : rows_of_block(LoopKind::serial, LoopKind::serial, lane_axis);
       stage.loops.insert(across_[k] ? stage.loops.end() : stage.loops.begin(), rows.begin(), rows.end());
     }
-    kernel_.root.loops[0] = {block_axis_, ceil_div(row.extent, rows_together_.count), LoopKind::parallel};
+    kernel_.root.loops[static_cast<size_t>(group_.shared) - 1] = {block_axis_, ceil_div(row.extent, rows_together_.count), LoopKind::parallel};
     kernel_.schedule.push_back(concat("lanes across ", vectors_ * lanes(), " rows"));
   }
 
@@ -146,7 +151,7 @@ class GroupLowering : private StageLowering {
     constexpr int64_t ahead = 16, line = 64;
     std::vector<Prefetch> out;
     if (loops.empty() || !loops.back().extent.if_int() || loops.back().extent.as_int() < 4 * ahead) return out;
-    const int row = kernel_.root.loops[0].axis;
+    const int row = rows().axis;
     std::set<std::pair<int, const ExprNode*>> seen;
     const auto add = [&](int argument, Expr offset, DType dtype) {
       const Expr step = stride_of(offset, loops.back().axis);
@@ -391,7 +396,7 @@ Group with_rows_in_memory(const Group& group) {
 }  // namespace
 
 Kernel lower_group(const Group& group, const LoweringContext& context) {
-  if (Group open = with_rows_in_memory(group); open.shared == 1) {
+  if (Group open = with_rows_in_memory(group); open.shared > 0) {
     GroupLowering by_rows(open, context);
     by_rows.run();
     if (by_rows.prefers_lanes_across()) return GroupLowering(open, context, true).run();

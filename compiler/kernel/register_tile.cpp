@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/kernel/definition.h"
+
 namespace metac {
 namespace {
 
@@ -61,6 +63,13 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
     }
   }
   return best;
+}
+
+bool needs_registers(Expr epilogue) {
+  constexpr int many = 4;
+  int values = 0;
+  visit(epilogue, [&](Expr n) { values += n->kind == ExprKind::load && n->id != reduced_value; });
+  return values >= many || calls_elementary(epilogue);
 }
 
 size_t choose_tiled_axis(const std::vector<int64_t>& extents) {

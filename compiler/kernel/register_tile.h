@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/ir/expr.h"
+
 namespace metac {
 
 struct Tile {
@@ -30,6 +32,10 @@ double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lane
 
 // cycles < 0: there is none.
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers);
+
+// Does what follows the sums (load(reduced_value) is one of them) want registers that hold others: does it call a function of many operations,
+// or read many values?
+bool needs_registers(Expr epilogue);
 
 // Which of several axes to tile, given their extents from the outermost to the innermost (0: unknown): the innermost,
 // unless it has fewer points than registers want and another has more.

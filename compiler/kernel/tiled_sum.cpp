@@ -6,6 +6,7 @@
 #include "compiler/kernel/cache_blocks.h"
 #include "compiler/kernel/long_sum.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/sum_chunks.h"
 #include "compiler/support/diagnostic.h"
 
@@ -132,8 +133,7 @@ class TileNest {
       lane_block_index_ = axis(group.axis) * Expr(inside) + axis(lane_block_);
       groups_ = group;
     }
-    Loop panels{lane_block_, Expr(inside), LoopKind::serial, {}};
-    points_loops_.insert(points_loops_.begin(), panels);
+    points_loops_.insert(points_loops_.begin(), Loop{lane_block_, Expr(inside), LoopKind::serial, {}});
     take_chunks(nest, plan->level, plan->chunk_steps, plan->chunks);
     nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
     return true;
@@ -388,8 +388,8 @@ class TileNest {
     return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
   }
 
-  // The result of a tile whose epilogue calls a function of many operations: its sums pass through memory, from where a loop takes them one
-  // by one. Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
+  // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one. Printed out for all of
+  // them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
   LoopNode store_one_by_one(const Variant& v, int vectors, Expr serial_point, int accumulator) {
     const int aside = kernel_.next_local++;
     LoopNode both, put = tile_nest(v, vectors, serial_point, accumulator, Phase::add), store = tile_nest(v, vectors, serial_point, aside, Phase::store);
@@ -408,7 +408,7 @@ class TileNest {
 
   // The same with all points printed out, of which those are stored that exist.
   LoopNode store_tile(const Variant& v, int vectors, Expr serial_point, int accumulator) {
-    if (calls_elementary(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
+    if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
     LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
     if (!s_.stored_points) return store;
     Loop point = store.loops[1];

@@ -239,7 +239,7 @@ class Fuser {
   // window, a reflected border is stored once and read in order.
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
-    if ((has_folded_index(d) || has_divided_sum(d, r)) && !no_more_elements(r, d)) return false;
+    if ((has_folded_index(d) || has_divided_sum(d, r) || divides_summed_axis(d, reader)) && !no_more_elements(r, d)) return false;
     // A concatenation is read from one place by whoever reads it more than once.
     if (loads_of(d) > 1) {
       if (!no_more_elements(r, d)) return false;
@@ -282,6 +282,43 @@ class Fuser {
       });
     });
     return found;
+  }
+
+  // Would a sum of products read d's operand at floor(k/2) and k mod 2 of an axis k it sums over, as the channels that a rearrangement of
+  // pixels makes? A flatten divides too, but reads in the order of memory, and of constants an order can be prepared.
+  bool divides_summed_axis(const Definition& d, size_t reader) const {
+    const auto first = first_summed_axis(reader);
+    if (!first || depends_on_constants_only(d)) return false;
+    if (d.body->kind == ExprKind::load && is_reshape(vars_.at(d.body->id)->shape(), d.domain, d.body->args, symbols_)) return false;
+    const Definition& r = candidates_[reader].d;
+    const Bounds bounds(symbols_, r.domain);
+    const auto divides = [&](Expr e) {
+      if (e->kind != ExprKind::call || (e->fn != Fn::floor_div && e->fn != Fn::floor_mod)) return false;
+      return any_of(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id >= *first; });
+    };
+    bool found = false;
+    visit_loads(r, [&](Expr read) {
+      if (read->id != d.out->id) return;
+      visit_loads(d, [&](Expr n) {
+        for (Expr index : n->args) found |= any_of(simplify(substitute_axes(index, read->args), bounds), divides);
+      });
+    });
+    return found;
+  }
+
+  // Of a sum, or of the operands and products that are read by nothing but a sum, point by point; empty: there is none.
+  std::optional<int> first_summed_axis(size_t k) const {
+    for (const Definition* d = &candidates_[k].d;;) {
+      if (d->scatter) return std::nullopt;
+      if (d->reduce) return d->kept();
+      const std::vector<size_t> readers = readers_of(d->out->id);
+      if (readers.size() != 1 || !reads_once(readers[0], d->out->id)) return std::nullopt;
+      const Definition& next = candidates_[readers[0]].d;
+      bool same = next.domain == d->domain;
+      visit_loads(next, [&](Expr n) { same = same && (n->id != d->out->id || n->args == identity_indices(d->out->rank())); });
+      if (!same) return std::nullopt;
+      d = &next;
+    }
   }
 
   static int loads_of(const Definition& d) {
