@@ -12,12 +12,13 @@ double points(const Shape& domain) {
   return n;
 }
 
-std::set<int> operands_of(Expr e) {
-  std::set<int> ids;
+// Elements that it reads: those of one Var at different places (queries and keys of one projection) are different operands.
+std::set<const ExprNode*> operands_of(Expr e) {
+  std::set<const ExprNode*> loads;
   visit(e, [&](Expr n) {
-    if (n->kind == ExprKind::load) ids.insert(n->id);
+    if (n->kind == ExprKind::load) loads.insert(n.node());
   });
-  return ids;
+  return loads;
 }
 
 // Is a product of different operands below conditions, casts, scales and zero points what is summed?
@@ -25,7 +26,7 @@ bool is_sum_of_products(const Definition& d) {
   if (d.reduce ? *d.reduce != Reduce::add : !d.scatter) return false;
   return any_of(d.body, [](Expr n) {
     if (n->kind != ExprKind::call || n->fn != Fn::mul) return false;
-    std::set<int> a = operands_of(n->args[0]), b = operands_of(n->args[1]);
+    std::set<const ExprNode*> a = operands_of(n->args[0]), b = operands_of(n->args[1]);
     return !a.empty() && !b.empty() && a != b;
   });
 }

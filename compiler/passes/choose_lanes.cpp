@@ -106,16 +106,18 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows at run time: that takes many
 // times the memory of what is packed. Images as lanes make the result lie image beside image, where all around has its channels together:
 // that takes more to be worth it. Beside them, rows that need no packing cost nothing: a linear layer's derivative by what it reads takes the rows of its weights.
+// Where images fill several vectors, the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes, const Var* b, bool constant) {
-  constexpr double per_packed = 8, among_images = 0.1;
-  const bool known = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
+  constexpr double per_packed = 8, among_images = 0.1, apart = 0.4;
+  const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
+  const bool known = extent != nullptr;
   if (!known && !constant && repeats_when_packed(d, w)) return 0;
   const double full = fullness(d, w.lanes_axis, lanes);
   const bool rows = reads_rows(w, b->shape());
   if (constant || (fullness(d, other.lanes_axis, lanes) <= 0.5 && rows)) return full + 0.9;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
-  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0);
+  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) - (w.lanes_in_both && known && *extent > lanes ? apart : 0);
 }
 
 }  // namespace

@@ -90,6 +90,17 @@ TEST(BestFusion, AnEnlargementIsStoredBelowWindows) {  // which would read it at
   }
 }
 
+TEST(BestFusion, SumsDoNotReadAtPartsOfTheirAxis) {  // channels made of pixels, at floor(k/4) and k mod 4, are stored below a window
+  for (bool flatten : {false, true}) {  // which reads in the order of memory
+    Graph g;
+    Var *x = input(g, "x", flatten ? Shape{100, 3, 4} : Shape{3, 100, 4}), *w = input(g, "w", {12, 8});
+    const Expr point = axis(0), outer = floor_div(axis(1), Expr(4)), inner = floor_mod(axis(1), Expr(4));
+    Var* channels = g.reindex({x}, {100, 12}, flatten ? std::vector<Expr>{point, outer, inner} : std::vector<Expr>{outer, point, inner});
+    g.outputs = {matmul(g, channels, w)};
+    EXPECT_EQ(fused(g, Fusion::best).items.size(), flatten ? 1u : 2u) << to_string(fused(g, Fusion::best));
+  }
+}
+
 TEST(BestFusion, PoolingIsNoRow) {  // its lanes run along whatever lies last, and so do those of its readers
   for (int64_t window : {2, 3}) {
     Graph g;

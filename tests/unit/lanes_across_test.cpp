@@ -6,8 +6,10 @@
 
 #include "compiler/api/session.h"
 #include "compiler/jit/cpu_target.h"
+#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
 #include "frontends/json/json.h"
+#include "tests/unit/ramp.h"
 
 namespace metac {
 namespace {
@@ -84,6 +86,30 @@ TEST(LanesAcross, ArraysOfABlock) {
       for (int64_t r = 0; r < 60; ++r) ASSERT_NEAR(number_at(y, r * columns + c), power(59 - r) / sum, 1e-5) << "row " << r << ", column " << c;
     }
   }
+}
+
+// Normalised channels of each image, stored last: the images are loops around the blocks.
+TEST(LanesAcross, BelowOtherSharedLoops) {
+  for (const int64_t images : {1, 3})
+    for (const int64_t columns : {96, 40}) {
+      SCOPED_TRACE(testing::Message() << images << " images of " << columns << " columns");
+      const std::string shape = "[" + std::to_string(images) + ", 150, " + std::to_string(columns) + "]";
+      const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
+        {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [1], "keepdims": 1},
+        {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "(x - m)*(x - m)"},
+        {"op": "mean", "inputs": ["d"], "outputs": ["v"], "dims": [1], "keepdims": 1},
+        {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "erf((x - m)/sqrt(v + 1e-5))"}], "outputs": ["y"]})json", "images.json");
+      SessionOptions options;
+      options.compile.cpu = cpu_target("native");
+      const std::unique_ptr<Graph> graph = lower_model(model, {});
+      bool across = false;
+      for (const KernelSource& kernel : compile_graph(*graph, options.compile).run.kernels)
+        for (const std::string& step : kernel.schedule) across |= step.rfind("lanes across", 0) == 0;
+      EXPECT_TRUE(across);
+      const Tensor x = ramp({images, 150, columns}, 7), expected = evaluate(*graph, {x})[0];
+      const Tensor y = Session(model, options).run({{"x", x}}).begin()->second;
+      for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_NEAR(number_at(y, k), number_at(expected, k), 1e-5) << "element " << k;
+    }
 }
 
 }  // namespace

@@ -71,6 +71,14 @@ TEST(Work, SumsOfSquaresAndElementwiseAreNoContractions) {
   }
 }
 
+TEST(Work, ProductsOfPartsOfOneVar) {  // queries and keys that one projection made
+  Graph g;
+  Var* x = input(g, "x", {40, 32});
+  const auto half = [&](int64_t from) { return g.reindex({x}, {40, 16}, {axis(0), axis(1) + Expr(from)}); };
+  g.outputs = {matmul(g, half(0), transpose(g, half(16), {1, 0}))};
+  EXPECT_EQ(total_operations(compiled(g)), 2 * 40 * 40 * 16);
+}
+
 TEST(Work, OpenDimsCountNothing) {
   Graph g;
   int n = g.add_symbol({.name = "n", .min = 1, .max = 1 << 20, .from_input = true});
