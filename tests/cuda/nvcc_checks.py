@@ -86,7 +86,8 @@ class NvccChecks:
         text = self.work / "networks.cu"
         kept, all_kernels = one_source(projects + programs, text)
         libraries = sorted({source.name: source for project in projects for source in (project / "src").glob("library_*.cpp")}.values())
-        argv = [nvcc, *FLAGS, "--threads", 2, "-Xcompiler=-fPIC", "-shared", *(f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES.split(",")), f"-I{projects[0]}/src"]
+        # PTX once, machine code for both: no kernel asks which of them it is for. Whole projects have PTX of their own for each (projects_by_nvcc).
+        argv = [nvcc, *FLAGS, "--threads", 2, "-Xcompiler=-fPIC", "-shared", f"-gencode=arch=compute_80,code=[{','.join(f'sm_{a}' for a in ARCHITECTURES.split(','))}]", f"-I{projects[0]}/src"]
         command(*argv, text, *libraries, "-Xlinker=--no-undefined", *(f"-l{source.stem.split('_')[1]}" for source in libraries), "-o", self.work / "networks.so")
         return f"{len(projects)} models, {len(programs)} training programs, {kept} kernels of {all_kernels}; nothing ran on a GPU"
 

@@ -85,6 +85,11 @@ class TrainingChecks:
         train("cuda", "run resumed", "--updates", updates, "--resume")
         states = [(self.work / out / "digits.safetensors").read_bytes() for out in ("run cuda", "run resumed")]
         expect(states[0] == states[1], "other bits after a resume")
+        # Less memory than states, arena and batch take: what does not fit is managed.
+        train("cuda", "run small card", "--updates", 7, METAC_SHIM_MEMORY="20000")
+        train("cuda", "run large card", "--updates", 7)
+        states = [(self.work / out / "digits.safetensors").read_bytes() for out in ("run small card", "run large card")]
+        expect(states[0] == states[1], "other bits on a card of 20 kB")
         said, _ = train("cuda", "run wild", "--rate", "1e9", status=1)
         expect("the next " in said and "infinite" in said, said)
         said, _ = train("cuda", "run nowhere", status=1, METAC_SHIM_DEVICES="0")
