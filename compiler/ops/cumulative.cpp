@@ -9,7 +9,7 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr int64_t block = 64;
+constexpr int64_t block = 16;
 
 // Over the last axis. exclusive: j < i.
 Var* short_prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {

@@ -297,7 +297,7 @@ class Compilation {
       for (Expr e : d.out_index) check(e);
     }
     constexpr int64_t small = 1 << 20;  // what reads nothing (a fill, a grid of indices) is as soon made as read where it is larger
-    return all && (any || std::all_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return hinted_bytes(d.out, graph_.symbols) <= small; }));
+    return all && (any || std::all_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return hinted_bytes(d.out, graph_.symbols) <= small || is_costly_table(d, graph_.symbols); }));
   }
 
   static bool makes_any(const Group& group, const std::set<const Var*>& vars) {

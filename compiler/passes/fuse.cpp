@@ -240,6 +240,7 @@ class Fuser {
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
     if ((has_folded_index(d) || has_divided_sum(d, r) || divides_summed_axis(d, reader)) && !no_more_elements(r, d)) return false;
+    if (is_costly_table(d, symbols_) && !no_more_elements(r, d)) return false;
     // A concatenation is read from one place by whoever reads it more than once.
     if (loads_of(d) > 1) {
       if (!no_more_elements(r, d)) return false;
@@ -422,6 +423,11 @@ class Fuser {
 };
 
 }  // namespace
+
+bool is_costly_table(const Definition& d, const std::vector<Symbol>& symbols) {
+  constexpr int64_t most = 64 << 20;
+  return d.is_plain() && !d.body->has_load && is_static(d.domain) && calls_elementary(d.body) && hinted_bytes(d.out, symbols) <= most;
+}
 
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
                  const std::vector<Symbol>& symbols, Fusion fusion, bool free_widening) {

@@ -40,6 +40,10 @@ struct Needed {
   std::set<const Var*> own_memory;  // those of them that may not be views: outputs of the graph, results of regions
 };
 
+// Made of indices alone and of functions that take long, as the cosines of a Fourier transform: stored, where its readers have more points, and
+// made by `prepare`. A table that would take very much memory is not one: its elements are made where they are read.
+bool is_costly_table(const Definition& d, const std::vector<Symbol>& symbols);
+
 // `is_constant`: the Var is a parameter, a constant or prepared. `free_widening`: reading half types as float32 costs nothing (on a GPU), so the
 // conversion is a move: operands of contractions stay in 16 bits.
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,

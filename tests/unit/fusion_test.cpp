@@ -101,6 +101,21 @@ TEST(BestFusion, SumsDoNotReadAtPartsOfTheirAxis) {  // channels made of pixels,
   }
 }
 
+TEST(BestFusion, ATableOfCosinesIsMadeByPrepare) {  // not once for each product, as a Fourier transform reads it
+  for (bool sum : {true, false}) {
+    Graph g;
+    Var *x = input(g, "x", {50, 32}), *table = g.elementwise({}, {32, 24}, call(Fn::cos, {cast(axis(0) * axis(1), DType::f32)}));
+    g.outputs = {sum ? matmul(g, x, table) : map(g, Fn::neg, table)};
+    EXPECT_EQ(fused(g, Fusion::best).items.size(), sum ? 2u : 1u);
+    const CompiledModel model = compile_graph(g, {});
+    const auto cosines = [](const CompiledProgram& program) {
+      return std::count_if(program.kernels.begin(), program.kernels.end(), [](const KernelSource& kernel) { return kernel.text.find("cos(") != std::string::npos; });
+    };
+    EXPECT_EQ(cosines(model.run), sum ? 0 : 1);
+    EXPECT_EQ(cosines(model.prepare), sum ? 1 : 0);
+  }
+}
+
 TEST(BestFusion, PoolingIsNoRow) {  // its lanes run along whatever lies last, and so do those of its readers
   for (int64_t window : {2, 3}) {
     Graph g;
