@@ -116,6 +116,6 @@ class NvccChecks:
                 into = self.work / f"{folder} {name}"
                 with self.building:
                     if not into.exists():
-                        command(sys.executable, ROOT / "models" / folder / "build.py", name, into, "--batch", 2, "--samples", 8, *options)
+                        command(sys.executable, ROOT / "models" / folder / "build.py", name, into, "--batch", 1 if name == "cyclegan" else 2, "--samples", 8, *options)   # its builder's networks take one image
                 made.append((into / model, into / "recipe.json"))
         return made
