@@ -406,7 +406,7 @@ class TileNest {
     return both;
   }
 
-  // The same with all points printed out, of which those are stored that exist.
+  // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is stored.
   LoopNode store_tile(const Variant& v, int vectors, Expr serial_point, int accumulator) {
     if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
     LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);

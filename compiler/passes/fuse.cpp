@@ -239,14 +239,10 @@ class Fuser {
   // window, a reflected border is stored once and read in order.
   bool move_goes_into(const Definition& d, size_t reader) {
     const Definition& r = def(reader);
-    if ((has_folded_index(d) || has_divided_sum(d, r) || divides_summed_axis(d, reader)) && !no_more_elements(r, d)) return false;
-    if (is_costly_table(d, symbols_) && !no_more_elements(r, d)) return false;
     // A concatenation is read from one place by whoever reads it more than once.
-    if (loads_of(d) > 1) {
-      if (!no_more_elements(r, d)) return false;
-      if (count_nodes(d.body) + count_nodes(r.body) > 400) return false;
-    }
-    return true;
+    const bool parts = loads_of(d) > 1;
+    if (parts && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
+    return no_more_elements(r, d) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) || has_divided_sum(d, r) || divides_summed_axis(d, reader));
   }
 
   static bool no_more_elements(const Definition& reader, const Definition& d) {
@@ -263,26 +259,30 @@ class Fuser {
     return folded;
   }
 
-  // Would the reader read d's operand at floor((i + j)/2), as the windows of an enlarged image? No contraction can step along it either.
-  bool has_divided_sum(const Definition& d, const Definition& r) const {
-    auto axes_in = [](Expr e) {
-      std::set<int64_t> axes;
-      visit(e, [&](Expr n) {
-        if (n->kind == ExprKind::axis) axes.insert(n->id);
-      });
-      return axes.size();
-    };
+  // Would r divide in a `forbidden` way where it reads d's operands, because d divides?
+  bool brings_division(const Definition& d, const Definition& r, const std::function<bool(Expr)>& forbidden) const {
+    const auto divides = [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod); };
     const Bounds bounds(symbols_, r.domain);
     bool found = false;
     visit_loads(r, [&](Expr read) {
       if (read->id != d.out->id) return;
       visit_loads(d, [&](Expr n) {
         for (Expr index : n->args)
-          if (any_of(index, [](Expr e) { return e->kind == ExprKind::call && e->fn == Fn::floor_div; }))
-            found |= any_of(simplify(substitute_axes(index, read->args), bounds), [&](Expr e) { return e->kind == ExprKind::call && e->fn == Fn::floor_div && axes_in(e->args[0]) > 1; });
+          if (any_of(index, divides)) found |= any_of(simplify(substitute_axes(index, read->args), bounds), [&](Expr e) { return divides(e) && forbidden(e); });
       });
     });
     return found;
+  }
+
+  // Would the reader read d's operand at floor((i + j)/2), as the windows of an enlarged image? No contraction can step along it either.
+  bool has_divided_sum(const Definition& d, const Definition& r) const {
+    return brings_division(d, r, [](Expr e) {
+      std::set<int64_t> axes;
+      visit(e->args[0], [&](Expr n) {
+        if (n->kind == ExprKind::axis) axes.insert(n->id);
+      });
+      return e->fn == Fn::floor_div && axes.size() > 1;
+    });
   }
 
   // Would a sum of products read d's operand at floor(k/2) and k mod 2 of an axis k it sums over, as the channels that a rearrangement of
@@ -291,20 +291,9 @@ class Fuser {
     const auto first = first_summed_axis(reader);
     if (!first || depends_on_constants_only(d)) return false;
     if (d.body->kind == ExprKind::load && is_reshape(vars_.at(d.body->id)->shape(), d.domain, d.body->args, symbols_)) return false;
-    const Definition& r = candidates_[reader].d;
-    const Bounds bounds(symbols_, r.domain);
-    const auto divides = [&](Expr e) {
-      if (e->kind != ExprKind::call || (e->fn != Fn::floor_div && e->fn != Fn::floor_mod)) return false;
+    return brings_division(d, candidates_[reader].d, [&](Expr e) {
       return any_of(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id >= *first; });
-    };
-    bool found = false;
-    visit_loads(r, [&](Expr read) {
-      if (read->id != d.out->id) return;
-      visit_loads(d, [&](Expr n) {
-        for (Expr index : n->args) found |= any_of(simplify(substitute_axes(index, read->args), bounds), divides);
-      });
     });
-    return found;
   }
 
   // Of a sum, or of the operands and products that are read by nothing but a sum, point by point; empty: there is none.
