@@ -253,6 +253,7 @@ class CudaPrinter : private ValuePrinter {
       std::string name = concat("t", node.lane_reduced);
       line(concat(name, " = block_", name_of(*node.assigns[0].update), "<", kernel_.block, ">(", name, ", t", node.combined_in, ");"));
     }
+    if (node.copies_done) line("wait_for_copies();");
     if (node.barrier) line("__syncthreads();");
     scopes_.pop_back();
   }
@@ -347,19 +348,34 @@ class CudaPrinter : private ValuePrinter {
   void print_body(const LoopNode& node) {
     for (const Local& local : node.locals) {
       std::string count = local.count ? "[" + index_text(local.count) + "]" : "";
-      // Tiles of narrow elements are read in words of 4 bytes.
-      line(concat(local.shared ? size_of(local.dtype) < 4 && bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
+      // Tiles are copied and read in words of up to 16 bytes.
+      line(concat(local.shared ? bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
     }
-    if (const auto& t = node.tensor) {
-      const std::string from = concat(t->across, ", ", t->words, ", ", t->stride, ">(t", t->sums, ", t", t->rows, ", t", t->columns, ");");
-      if (t->rows_in_registers) line(concat("tensor_multiply_sums<Tensor_", t->kind, ", ", from));
-      else line(concat("tensor_multiply<Tensor_", t->kind, ", ", t->warps_across, ", ", t->down, ", ", from));
-    }
+    if (node.tensor) print_tensor(*node.tensor);
     for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);
   }
 
+  void print_tensor(const TensorProduct& t) {
+    auto tile = [&](const TensorTile& tile) {
+      const std::string first = bool(tile.first) && !tile.first.is_int(0) ? " + " + index_text(tile.first) : "";
+      return concat(tile.across ? "Across<" : "Lengthwise<", tile.stride, ">{t", tile.local, first, "}");
+    };
+    if (t.rows_in_registers) line(concat("tensor_multiply_sums<Tensor_", t.kind, ", ", t.across, ", ", t.words, ">(t", t.sums, ", t", t.rows.local, ", ", tile(t.columns), ");"));
+    else line(concat("tensor_multiply<Tensor_", t.kind, ", ", t.warps_across, ", ", t.down, ", ", t.across, ", ", t.words, ">(t", t.sums, ", ", tile(t.rows), ", ", tile(t.columns), ");"));
+  }
+
+  void print_copy(const Assign& a) {
+    const bool may_be_outside = a.value->kind == ExprKind::call;
+    const Expr from = may_be_outside ? a.value->args[1] : a.value;
+    METAC_ASSERT(from->kind == ExprKind::load && a.target >= first_local, "what is copied lies in memory");
+    count_uses(a.value);
+    const std::string inside = may_be_outside ? without_parentheses(value_text(a.value->args[0])) : "true";
+    line(concat("start_copy<", a.copied, ">(t", a.target - first_local, " + ", value_text(a.offset), ", ", argument_name(from->id), " + ", value_text(from->args[0]), ", ", inside, ");"));
+  }
+
   void print_assign(const Assign& a) {
+    if (a.copied > 0) return print_copy(a);
     count_uses(a.value);
     std::string place = a.target >= first_local ? concat("t", a.target - first_local) : argument_name(a.target);
     if (a.offset) place += "[" + value_text(a.offset) + "]";

@@ -23,11 +23,10 @@ class GpuAttention : protected StageLowering {
   struct TileSize {
     int64_t rows, columns;
   };
-  // How a part of q, k or v lies in shared memory: an element of each row (of v: of each column of the scores) every `stride`, its own every `step`.
+  // How a part of q, k or v lies in shared memory: rows (of v: columns of the scores), whose elements are neighbours.
   struct SharedTile {
     int64_t row_size;                          // elements of a row; zeros where the operand has fewer
-    int64_t stride, step;
-    int64_t elements;
+    int64_t stride;                            // from row to row
   };
   // A thread's share of a tile: loops over its threads, its rows, and what it has of the other direction.
   struct Share {
@@ -40,7 +39,7 @@ class GpuAttention : protected StageLowering {
 
   virtual const std::vector<TileSize>& tile_sizes() const = 0;   // the largest first
   virtual int threads() const = 0;             // of a block
-  virtual SharedTile factor_tile(int64_t rows) const = 0;        // of q or k
+  virtual SharedTile factor_tile() const = 0;                    // of q and k
   virtual SharedTile value_tile() const = 0;
   virtual int64_t weight_bytes() const { return 0; }             // of shared memory, for weights on their way to the second product
   virtual void declare_weights() {}
@@ -53,7 +52,9 @@ class GpuAttention : protected StageLowering {
   virtual std::string description() const { return {}; }
   // scores += q k, and out += weights v, where the weights stand in the registers of the scores.
   virtual LoopNode multiply_scores() = 0;
-  virtual std::vector<LoopNode> multiply_values() = 0;
+  virtual LoopNode multiply_values() = 0;
+  // Puts the weights where the second product reads them, if that is not where they are.
+  virtual std::vector<LoopNode> share_weights() { return {}; }
 
   Loop fresh(Expr extent, LoopKind kind);
   int declare_local(int64_t count, bool shared, DType type = DType::f32);
@@ -75,7 +76,8 @@ class GpuAttention : protected StageLowering {
   void declare();
   void build();
   Expr placed(Expr e, Expr row, Expr second, Expr third, int local = -1, Expr at = {});
-  LoopNode load_tile(int local, const SharedTile& tile, int64_t rows, Expr first, Expr size, Expr row_size, const std::function<Expr(Expr, Expr)>& value_at);
+  LoopNode load_part(int local, const SharedTile& tile, int64_t rows, Expr first, Expr size, int64_t row_size, const std::function<Expr(Expr, Expr)>& value_at);
+  LoopNode load_columns(Expr first_column);
   LoopNode begin();
   LoopNode clear_scores();
   LoopNode finish_scores(Expr first_column);

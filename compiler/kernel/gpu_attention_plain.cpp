@@ -16,8 +16,8 @@ class PlainGpuAttention : public GpuAttention {
   }
   int threads() const override { return static_cast<int>(edge * edge); }
   // An odd stride: threads of neighbouring rows read different banks.
-  SharedTile factor_tile(int64_t rows) const override { return {depth_, depth_ + 1, 1, rows * (depth_ + 1)}; }
-  SharedTile value_tile() const override { return {padded_width(), padded_width(), 1, tile_.columns * padded_width()}; }
+  SharedTile factor_tile() const override { return {depth_, depth_ + 1}; }
+  SharedTile value_tile() const override { return {padded_width(), padded_width()}; }
   int64_t weight_stride() const { return tile_.columns + 1; }
   int64_t weight_bytes() const override { return tile_.rows * weight_stride() * static_cast<int64_t>(sizeof(float)); }
   void declare_weights() override { weight_ = declare_local(tile_.rows * weight_stride(), true); }
@@ -45,16 +45,17 @@ class PlainGpuAttention : public GpuAttention {
     return node({s.threads[0], s.threads[1], step, s.rows, s.others}, {set(sums, s.at, left(s.row, k) * right(k, s.column), Reduce::add)});
   }
   LoopNode multiply_scores() override {
-    const Expr stride(factor_tile(1).stride);
+    const Expr stride(factor_tile().stride);
     return multiply(score_, columns_of_thread(tile_.columns), depth_, [&](Expr row, Expr d) { return element(q_, row * stride + d); }, [&](Expr d, Expr column) { return element(k_, column * stride + d); });
   }
-  std::vector<LoopNode> multiply_values() override {
-    const Expr stride(weight_stride()), value_stride(value_tile().stride);
+  std::vector<LoopNode> share_weights() override {
     const Share s = share(rows_of_thread(), columns_of_thread(tile_.columns));
-    LoopNode weights = node(s.loops(), {set(weight_, s.row * stride + s.column, element(score_, s.at))});
-    weights.barrier = true;
-    return {weights, multiply(out_, columns_of_thread(padded_width()), tile_.columns, [&](Expr row, Expr c) { return element(weight_, row * stride + c); },
-                              [&](Expr c, Expr w) { return element(v_, c * value_stride + w); })};
+    return {node(s.loops(), {set(weight_, s.row * Expr(weight_stride()) + s.column, element(score_, s.at))})};
+  }
+  LoopNode multiply_values() override {
+    const Expr stride(weight_stride()), value_stride(value_tile().stride);
+    return multiply(out_, columns_of_thread(padded_width()), tile_.columns, [&](Expr row, Expr c) { return element(weight_, row * stride + c); },
+                    [&](Expr c, Expr w) { return element(v_, c * value_stride + w); });
   }
 
   int weight_ = 0;             // shared by the block

@@ -1,7 +1,7 @@
 // Attention on tensor cores, where q, k and v are float16 or bfloat16 (float32 that may be rounded to TF32). Each warp has 16 rows,
 // and an instruction says which elements a thread has: two rows that are eight apart, two neighbours of every eight columns. So four
-// neighbouring threads share a row, and their weights are the left side of the second product as they stand in registers; v lies
-// across in shared memory. Weights are rounded as q, k and v are; their sum is of what they were before.
+// neighbouring threads share a row, and their weights are the left side of the second product as they stand in registers. Weights
+// are rounded as q, k and v are; their sum is of what they were before.
 #include "compiler/kernel/gpu_attention.h"
 
 namespace metac {
@@ -19,12 +19,13 @@ class TensorGpuAttention : public GpuAttention {
   int threads() const override { return static_cast<int>(tile_.rows * 2); }
   // Whole instructions of 8 words are read; with 4 more the eight rows that a warp reads lie in different banks.
   int64_t per_word() const { return 4 / static_cast<int64_t>(size_of(type_)); }
-  int64_t stride_of_row(int64_t elements) const { return elements + 4 * per_word(); }
-  SharedTile factor_tile(int64_t rows) const override {
-    const int64_t whole = 8 * per_word(), row = (depth_ + whole - 1) / whole * whole;
-    return {row, stride_of_row(row), 1, rows * stride_of_row(row)};
+  SharedTile row_of(int64_t elements) const { return {elements, elements + 4 * per_word()}; }
+  SharedTile factor_tile() const override {
+    const int64_t whole = 8 * per_word();
+    return row_of((depth_ + whole - 1) / whole * whole);
   }
-  SharedTile value_tile() const override { return {padded_width(), 1, stride_of_row(tile_.columns), padded_width() * stride_of_row(tile_.columns)}; }
+  SharedTile value_tile() const override { return row_of(padded_width()); }
+  TensorTile operand(int local, const SharedTile& tile, bool across) const { return {local, tile.stride / per_word(), across, {}}; }
   int64_t rows_of_thread() const override { return 2; }
   int64_t columns_of_thread(int64_t columns) const override { return columns / 4; }
   int threads_of_row() const override { return 4; }
@@ -44,15 +45,14 @@ class TensorGpuAttention : public GpuAttention {
 
   std::string description() const override { return "products on tensor cores: " + kind_; }
   LoopNode multiply_scores() override {
-    const SharedTile tile = factor_tile(1);
     LoopNode n;
-    n.tensor = TensorProduct{kind_, score_, q_, k_, 1, 1, tile_.columns / 8, tile.row_size / per_word(), tile.stride / per_word()};
+    n.tensor = TensorProduct{kind_, score_, operand(q_, factor_tile(), false), operand(k_, factor_tile(), false), 1, 1, tile_.columns / 8, factor_tile().row_size / per_word()};
     return n;
   }
-  std::vector<LoopNode> multiply_values() override {
+  LoopNode multiply_values() override {
     LoopNode n;
-    n.tensor = TensorProduct{kind_, out_, score_, v_, 1, 1, padded_width() / 8, tile_.columns / per_word(), value_tile().step / per_word(), true};
-    return {n};
+    n.tensor = TensorProduct{kind_, out_, {score_, 0, false, {}}, operand(v_, value_tile(), true), 1, 1, padded_width() / 8, tile_.columns / per_word(), true};
+    return n;
   }
 
   std::string kind_;

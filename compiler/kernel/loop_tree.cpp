@@ -58,10 +58,12 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   for (const Assign& a : node.assigns) {
     out << indent() << target_text(a.target) << (a.offset ? "[" + to_string(a.offset) + "]" : "") << " ";
     if (a.update) out << name_of(*a.update);
+    if (a.copied > 0) out << "copies " << a.copied << " ";
     out << "= " << to_string(a.value) << "\n";
   }
   for (const LoopNode& child : node.children) print(out, child, depth);
   if (node.combined_in >= 0) out << indent() << "combine t" << node.lane_reduced << " over the block\n";
+  if (node.copies_done) out << indent() << "copies done\n";
   if (node.barrier) out << indent() << "barrier\n";
 }
 

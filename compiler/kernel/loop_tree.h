@@ -54,6 +54,9 @@ struct Assign {
   // GPU: the value of so many neighbouring threads of a warp (a power of two), combined by `update`, and what each of them has
   // then; `value` is the target itself.
   int neighbours = 0;
+  // GPU: so many neighbouring elements (4, 8 or 16 bytes) come from memory into shared memory while the thread goes on, until a
+  // node with `copies_done`. `value` is the first of them as it lies in memory, or a selection of it or zero.
+  int copied = 0;
 };
 
 // A cache line of an argument, asked for ahead of its use. The offset may lie beyond the argument's end.
@@ -63,13 +66,20 @@ struct Prefetch {
 };
 
 // GPU: the warps of a block multiply two tiles in shared memory on tensor cores and add to sums in registers, those of a thread as
-// tensor_multiply of runtime/cuda/tensor_multiply.h has them. Of both tiles what the sum runs over lies together.
+// tensor_multiply of runtime/cuda/tensor_multiply.h has them.
+struct TensorTile {
+  int local = 0;
+  int64_t stride = 0;           // words of 4 bytes from row to row
+  bool across = false;          // a row is a step of the sum; else what the sum runs over lies together
+  Expr first;                   // its first element in the local; empty: 0
+};
 struct TensorProduct {
   std::string kind;             // of the instruction: "f16", "bf16", "tf32", "s8s8", ...
-  int sums = 0, rows = 0, columns = 0;   // locals
+  int sums = 0;                 // local
+  TensorTile rows, columns;
   int64_t warps_across = 0;     // warps of a row of warps
   int64_t down = 0, across = 0; // of a warp: 16 by 8 elements so many times
-  int64_t words = 0, stride = 0;  // of 4 bytes: of a tile's row, and from row to row
+  int64_t words = 0;            // of 4 bytes: steps of the sum
   bool rows_in_registers = false; // `rows` are sums of a product before, 16 rows for each warp (tensor_multiply_sums)
 };
 
@@ -89,6 +99,7 @@ struct LoopNode {
   // through the shared local `combined_in` (an element per warp), and all have the result.
   int combined_in = -1;
   std::optional<TensorProduct> tensor;   // instead of everything else
+  bool copies_done = false;     // GPU: behind this node a thread waits for what it copies (Assign::copied)
   bool barrier = false;         // GPU: behind this node the block's threads wait for each other
 };
 

@@ -1,7 +1,8 @@
 // Attention in one kernel on a GPU: softmax(q k) v with a running maximum and sum (Milakov and Gimelshein; Dao et al.), so
 // that no score reaches memory however long the rows are.
 //
-// A block of threads has a tile of rows. Its part of q stays in shared memory; tiles of k and v pass through it. A thread has a
+// A block of threads has a tile of rows. Its part of q stays in shared memory; tiles of k and v pass through it, copied while the
+// product before theirs is computed: v's beside the scores, the next of k beside the values. A thread has a
 // part of a tile of scores in registers, and of its rows the sums so far: a part of v's width, the maximum and its own share
 // of the sum of weights. The threads of a row are neighbours in a warp and tell each other the maximum.
 // A row that has seen nothing but -infinity is scaled from 0, not from its maximum: 0 times what comes later is 0 and no NaN.
@@ -10,6 +11,7 @@
 
 #include "compiler/kernel/gpu_attention.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/tile_load.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -104,14 +106,14 @@ void GpuAttention::choose_tile() {
 }
 
 int64_t GpuAttention::shared_bytes() const {
-  return (factor_tile(tile_.rows).elements + factor_tile(tile_.columns).elements + value_tile().elements) * static_cast<int64_t>(size_of(type_)) + weight_bytes();
+  return ((tile_.rows + tile_.columns) * factor_tile().stride + tile_.columns * value_tile().stride) * static_cast<int64_t>(size_of(type_)) + weight_bytes();
 }
 
 void GpuAttention::declare() {
   const int64_t rows = rows_of_thread();
-  q_ = declare_local(factor_tile(tile_.rows).elements, true, type_);
-  k_ = declare_local(factor_tile(tile_.columns).elements, true, type_);
-  v_ = declare_local(value_tile().elements, true, type_);
+  q_ = declare_local(tile_.rows * factor_tile().stride, true, type_);
+  k_ = declare_local(tile_.columns * factor_tile().stride, true, type_);
+  v_ = declare_local(tile_.columns * value_tile().stride, true, type_);
   declare_weights();
   score_ = declare_local(rows * columns_of_thread(tile_.columns), false);
   out_ = declare_local(rows * columns_of_thread(padded_width()), false);
@@ -132,32 +134,41 @@ Expr GpuAttention::placed(Expr e, Expr row, Expr second, Expr third, int local, 
   return simplify(e, bounds_);
 }
 
-// `rows` of q, k or v from the first on into shared memory, zero beyond their ends; neighbouring threads follow a row.
-LoopNode GpuAttention::load_tile(int local, const SharedTile& tile, int64_t rows, Expr first, Expr size, Expr row_size, const std::function<Expr(Expr, Expr)>& value_at) {
-  const Loop all = fresh(Expr(rows * tile.row_size), LoopKind::thread);
-  const Expr own = floor_div(axis(all.axis), tile.row_size), inner = floor_mod(axis(all.axis), tile.row_size), index = first + own;
-  Expr value = value_at(index, inner);
-  const Expr inside = logical_and(below(index, size, rows), below(inner, row_size, tile.row_size));
-  if (!inside.is_int(1)) value = select(inside, value, constant_of(type_, 0));
-  return node({all}, {set(local, simplify(own * Expr(tile.stride) + inner * Expr(tile.step), bounds_), value)});
+// `rows` of q, k or v from the first on into shared memory, zero beyond their ends.
+LoopNode GpuAttention::load_part(int local, const SharedTile& tile, int64_t rows, Expr first, Expr size, int64_t row_size, const std::function<Expr(Expr, Expr)>& value_at) {
+  return load_tile(kernel_, bounds_, {local, type_, 0, {rows, first, size, tile.stride}, {tile.row_size, 0, Expr(row_size), 1}, value_at});
+}
+
+// A tile of k.
+LoopNode GpuAttention::load_columns(Expr first_column) {
+  return load_part(k_, factor_tile(), tile_.columns, first_column, column_count_, depth_, [&](Expr column, Expr d) { return placed(s_.column_factor, Expr(0), column, d); });
 }
 
 void GpuAttention::build() {
   const Loop tile = fresh(ceil_div(column_count_, tile_.columns), LoopKind::serial);
   const Expr first_column = axis(tile.axis) * Expr(tile_.columns);
+  LoopNode arrived;
+  arrived.copies_done = arrived.barrier = true;
   std::vector<LoopNode>& children = kernel_.root.children;
-  children.push_back(load_tile(q_, factor_tile(tile_.rows), tile_.rows, first_row_, row_count_, Expr(depth_), [&](Expr row, Expr d) { return placed(s_.row_factor, row, Expr(0), d); }));
+  children.push_back(load_part(q_, factor_tile(), tile_.rows, first_row_, row_count_, depth_, [&](Expr row, Expr d) { return placed(s_.row_factor, row, Expr(0), d); }));
+  children.push_back(load_columns(0));
   children.push_back(begin());
   LoopNode tiles = node({tile});
-  tiles.children.push_back(load_tile(k_, factor_tile(tile_.columns), tile_.columns, first_column, column_count_, Expr(depth_), [&](Expr column, Expr d) { return placed(s_.column_factor, Expr(0), column, d); }));
-  tiles.children.push_back(load_tile(v_, value_tile(), tile_.columns, first_column, column_count_, Expr(width_), [&](Expr column, Expr w) { return placed(s_.values, Expr(0), w, column); }));
-  tiles.children.back().barrier = true;
+  tiles.children.push_back(arrived);
+  tiles.children.push_back(load_part(v_, value_tile(), tile_.columns, first_column, column_count_, width_, [&](Expr column, Expr w) { return placed(s_.values, Expr(0), w, column); }));
   tiles.children.push_back(clear_scores());
   tiles.children.push_back(multiply_scores());
   tiles.children.push_back(finish_scores(first_column));
   tiles.children.push_back(weigh());
-  for (LoopNode& product : multiply_values()) tiles.children.push_back(std::move(product));
-  tiles.children.back().barrier = true;
+  for (LoopNode& weights : share_weights()) tiles.children.push_back(std::move(weights));
+  tiles.children.push_back(arrived);
+  if (!tile.extent.is_int(1)) {
+    LoopNode next;
+    next.guard = axis(tile.axis) + 1 < tile.extent;
+    next.children = {load_columns(first_column + Expr(tile_.columns))};
+    tiles.children.push_back(std::move(next));
+  }
+  tiles.children.push_back(multiply_values());
   children.push_back(std::move(tiles));
   const Loop i = fresh(Expr(rows_of_thread()), LoopKind::unrolled);
   Assign all = set(sum_, axis(i.axis), element(sum_, axis(i.axis)), Reduce::add);

@@ -3,13 +3,15 @@
 // factors are: loads at any address, under any condition, with whatever element-wise work was fused into them.
 //
 // A block of 16 by 16 threads computes a tile of up to 128 by 128 elements: a few steps of the sum at a time come through
-// shared memory, zero where a side or the sum ends, and each thread keeps up to 8 by 8 sums in registers: an element read
-// from shared memory serves eight of them. Tiles are smaller where a side is short or the blocks would be too few to keep
-// a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
+// shared memory, zero where a side or the sum ends, and each thread keeps up to 8 by 8 sums in registers, of up to four neighbours
+// in each direction: an element read from shared memory serves eight of them. Tiles are smaller where a side is short or the
+// blocks would be too few to keep a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
+//
+// Where a side is only moved, its tiles are copied while the ones before are multiplied: there are two of each, in turn.
 //
 // Where both factors are float16, bfloat16 or bytes at heart (float32 where it may be rounded to TF32) the tiles stay so narrow and tensor
 // cores multiply them: a warp has a part of the tile, 16 by 8 elements an instruction (TensorProduct), and the instruction says
-// which elements a thread has.
+// which elements a thread has. A side whose elements lie together along itself, not along the sum, stays so in shared memory (bytes do not).
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
@@ -17,6 +19,7 @@
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/kernel/stage_lowering.h"
+#include "compiler/kernel/tile_load.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -30,8 +33,13 @@ struct Side {
   int64_t tile = 0;             // elements of it in a block's tile
   Expr narrow;                  // the factor as tensor cores take it; empty: they do not
   Expr block, size;             // the loop over tiles; how many elements there are
+  bool along_sum = false;       // neighbours in memory are steps of the sum, not elements of this side
   int shared = 0;               // local: the tile's part of the factor
-  int64_t stride = 0;           // of it, from step to step
+  int64_t own_stride = 0, step_stride = 0;   // in it, from element to element and from step to step
+  int64_t elements = 0;         // of it
+
+  int64_t group() const { return std::min<int64_t>(4, tile / 16); }   // neighbours that a thread has (not with tensor cores)
+  bool across() const { return own_stride == 1; }
 };
 
 class GpuContraction : private StageLowering {
@@ -196,47 +204,75 @@ class GpuContraction : private StageLowering {
     kernel_.schedule.push_back(concat("tiles of ", rows_.tile, " by ", columns_.tile, " elements, ", rows_.tile / edge, " by ", columns_.tile / edge, " in each thread's registers"));
     kernel_.root.locals.push_back({accumulator_, d.accumulator, Expr(rows_.tile / edge * (columns_.tile / edge))});
 
-    Loop step = fresh(ceil_div(sum_, steps_), LoopKind::serial);
-    LoopNode sum;
-    sum.loops = {step};
-    for (Side* side : {&rows_, &columns_}) sum.children.push_back(load_tile(*side, axis(step.axis) * Expr(steps_)));
-    sum.children.back().barrier = true;
-    sum.children.push_back(multiply());
-    sum.children.back().barrier = true;
-    kernel_.root.children = {clear(d), std::move(sum), store()};
+    for (Side* side : {&rows_, &columns_}) lay_out(*side);
+    kernel_.root.children = {clear(d)};
+    sum_up();
+    kernel_.root.children.push_back(store());
     double work = 2;
     for (const auto* loops : {&stage_.kept, &stage_.reduced})
       for (const Loop& l : *loops) work *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
     kernel_.flops = work;
   }
 
-  LoopNode load_tile(Side& side, Expr first_step) {
-    // Neighbouring threads follow what is contiguous in memory: the sum, or the side.
-    bool along_sum = false;
+  // How a side's part of a tile lies in shared memory, so that what threads read and write together is in different banks.
+  void lay_out(Side& side) {
     visit(side.factor, [&](Expr n) {
       if (n->kind != ExprKind::load || n->args.size() != 1 || stage_.reduced.empty()) return;
       Expr step = stride_of(n->args[0], stage_.reduced.back().axis);
-      along_sum |= bool(step) && step.is_int(1);
+      side.along_sum |= bool(step) && step.is_int(1);
     });
-    Loop all = fresh(Expr(side.tile * steps_), LoopKind::thread);
-    Expr e = axis(all.axis);
-    Expr own = along_sum ? floor_div(e, steps_) : floor_mod(e, side.tile), step = along_sum ? floor_mod(e, steps_) : floor_div(e, side.tile);
-    const bool tensor = !tensor_.empty();
-    side.stride = tensor ? stride_words * (steps_ / words) : side.tile + (along_sum ? 1 : 0);   // an odd stride keeps the writes in different banks
+    const int64_t size = static_cast<int64_t>(size_of(side.factor->dtype));
+    const bool tensor = !tensor_.empty(), across = !tensor || (!side.along_sum && size > 1);
+    if (across) {
+      // Tensor cores read 8 rows of 16 bytes at once, or 4 of 32 bytes where an element has 4.
+      side.own_stride = 1;
+      side.step_stride = side.tile + (tensor ? size == 4 ? 8 : 8 / (size / 2) : side.along_sum ? side.group() : 0);
+      side.elements = side.step_stride * steps_;
+    } else {
+      side.step_stride = 1;
+      side.own_stride = stride_words * (steps_ / words);
+      side.elements = side.own_stride * side.tile;
+    }
     side.shared = kernel_.next_local++;
-    kernel_.root.locals.push_back({side.shared, side.factor->dtype, Expr(side.stride * (tensor ? side.tile : steps_)), 0, true});
-    Expr index = side.block * Expr(side.tile) + own, at = first_step + step;
-    std::map<int, Expr> values;
-    decode(side.loops, index, values);
-    decode(stage_.reduced, at, values);
-    Expr inside = logical_and(below(index, side.size, side.tile), below(at, sum_, steps_));
-    Expr value = placed(side.factor, values);
-    if (!inside.is_int(1)) value = select(inside, value, constant_of(value->dtype, 0));
-    LoopNode node;
-    node.loops = {all};
-    const Expr place = tensor ? own * Expr(side.stride) + step : step * Expr(side.stride) + own;
-    node.assigns.push_back({first_local + side.shared, simplify(place, bounds_), value, {}});
-    return node;
+  }
+
+  LoopNode load_side(const Side& side, Expr first_step, Expr place) {
+    const TileDirection own{side.tile, side.block * Expr(side.tile), side.size, side.own_stride}, steps{steps_, first_step, sum_, side.step_stride};
+    TileLoad load{side.shared, side.factor->dtype, place, side.along_sum ? own : steps, side.along_sum ? steps : own, {}};
+    load.value_at = [&](Expr row, Expr along) {
+      std::map<int, Expr> values;
+      decode(side.loops, side.along_sum ? row : along, values);
+      decode(stage_.reduced, side.along_sum ? along : row, values);
+      return placed(side.factor, values);
+    };
+    return load_tile(kernel_, bounds_, load);
+  }
+
+  void sum_up() {
+    const Loop step = fresh(ceil_div(sum_, steps_), LoopKind::serial);
+    const Expr at = axis(step.axis);
+    std::vector<LoopNode> first;
+    for (const Side* side : {&rows_, &columns_}) first.push_back(load_side(*side, 0, 0));
+    const bool in_turn = !step.extent.is_int(1) && (is_copied(first[0]) || is_copied(first[1]));
+    for (const Side* side : {&rows_, &columns_}) kernel_.root.locals.push_back({side->shared, side->factor->dtype, Expr(side->elements * (in_turn ? 2 : 1)), 0, true});
+    LoopNode sum, arrived;
+    sum.loops = {step};
+    arrived.copies_done = is_copied(first[0]) || is_copied(first[1]);
+    arrived.barrier = true;
+    if (in_turn) {
+      kernel_.schedule.push_back("tiles are copied while the ones before are multiplied");
+      for (LoopNode& load : first) kernel_.root.children.push_back(std::move(load));
+      LoopNode next;
+      next.guard = at + 1 < step.extent;
+      for (const Side* side : {&rows_, &columns_}) next.children.push_back(load_side(*side, (at + 1) * Expr(steps_), floor_mod(at + 1, 2) * Expr(side->elements)));
+      sum.children = {std::move(arrived), std::move(next), multiply(floor_mod(at, 2))};
+    } else {
+      for (const Side* side : {&rows_, &columns_}) sum.children.push_back(load_side(*side, at * Expr(steps_), 0));
+      sum.children.push_back(std::move(arrived));
+      sum.children.push_back(multiply(0));
+      sum.children.back().barrier = true;
+    }
+    kernel_.root.children.push_back(std::move(sum));
   }
 
   LoopNode clear(const Definition& d) {
@@ -249,20 +285,36 @@ class GpuContraction : private StageLowering {
 
   int64_t warps_across() const { return edge * edge / 32 / warps_down_; }
 
-  LoopNode multiply() {
+  // Where among a thread's elements of a side loops over groups and in them are; where in the tile.
+  struct Own {
+    Loop thread, group, inner;
+    Expr number, place;
+  };
+  Own own_elements(const Side& side, const Loop& thread) {
+    Own own{thread, fresh(side.tile / edge / side.group(), LoopKind::unrolled), fresh(side.group(), LoopKind::unrolled), {}, {}};
+    own.number = axis(own.group.axis) * own.inner.extent + axis(own.inner.axis);
+    own.place = axis(own.group.axis) * Expr(edge * side.group()) + axis(thread.axis) * own.inner.extent + axis(own.inner.axis);
+    return own;
+  }
+
+  // Of the tiles that begin at `turn` times a tile's elements.
+  LoopNode multiply(Expr turn) {
     LoopNode node;
     if (!tensor_.empty()) {
-      node.tensor = TensorProduct{tensor_, accumulator_, rows_.shared, columns_.shared, warps_across(), rows_.tile / warps_down_ / 16, columns_.tile / warps_across() / 8, words, stride_words};
+      auto tile = [&](const Side& side) {
+        const int64_t stride = (side.across() ? side.step_stride : side.own_stride) * static_cast<int64_t>(size_of(side.factor->dtype)) / 4;
+        return TensorTile{side.shared, stride, side.across(), simplify(turn * Expr(side.elements), bounds_)};
+      };
+      node.tensor = TensorProduct{tensor_, accumulator_, tile(rows_), tile(columns_), warps_across(), rows_.tile / warps_down_ / 16, columns_.tile / warps_across() / 8, words};
       return node;
     }
-    Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps_, LoopKind::unrolled);
-    Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
-    node.loops = {down, across, step, row, column};
-    auto element = [&](const Side& side, Expr own) {
-      return load(first_local + side.shared, side.factor->dtype, {axis(step.axis) * Expr(side.stride) + own});
+    const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps_, LoopKind::unrolled);
+    const Own row = own_elements(rows_, down), column = own_elements(columns_, across);
+    node.loops = {down, across, step, row.group, row.inner, column.group, column.inner};
+    auto element = [&](const Side& side, const Own& own) {
+      return load(first_local + side.shared, side.factor->dtype, {simplify(turn * Expr(side.elements) + axis(step.axis) * Expr(side.step_stride) + own.place, bounds_)});
     };
-    Expr product = element(rows_, axis(down.axis) + axis(row.axis) * Expr(edge)) * element(columns_, axis(across.axis) + axis(column.axis) * Expr(edge));
-    node.assigns.push_back({first_local + accumulator_, axis(row.axis) * column.extent + axis(column.axis), product, Reduce::add});
+    node.assigns.push_back({first_local + accumulator_, row.number * Expr(columns_.tile / edge) + column.number, element(rows_, row) * element(columns_, column), Reduce::add});
     return node;
   }
 
@@ -284,12 +336,10 @@ class GpuContraction : private StageLowering {
   LoopNode store() {
     if (!tensor_.empty()) return store_tensor();
     LoopNode node;
-    Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
-    Loop row = fresh(rows_.tile / edge, LoopKind::unrolled), column = fresh(columns_.tile / edge, LoopKind::unrolled);
-    node.loops = {down, across, row, column};
-    Expr r = rows_.block * Expr(rows_.tile) + axis(down.axis) + axis(row.axis) * Expr(edge);
-    Expr c = columns_.block * Expr(columns_.tile) + axis(across.axis) + axis(column.axis) * Expr(edge);
-    return store_at(std::move(node), r, c, axis(row.axis) * column.extent + axis(column.axis));
+    const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
+    const Own row = own_elements(rows_, down), column = own_elements(columns_, across);
+    node.loops = {down, across, row.group, row.inner, column.group, column.inner};
+    return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row.place, columns_.block * Expr(columns_.tile) + column.place, row.number * Expr(columns_.tile / edge) + column.number);
   }
 
   // The element at row r and column c, whose sum is the given one of the thread's.

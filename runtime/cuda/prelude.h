@@ -21,6 +21,7 @@
 #include "../device/dot.h"
 #include "members.h"
 #include "tensor_multiply.h"
+#include "tile_copy.h"
 #ifndef __CUDACC_RTC__
 #include "convolution.h"
 #include "launch.h"

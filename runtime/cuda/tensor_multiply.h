@@ -9,15 +9,17 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 #ifdef METAC_STANDS_IN_FOR_CUDA
-#define METAC_TENSOR(name, type, constraint, shape, left, right, to)                                                       \
+#define METAC_TENSOR(name, type, constraint, shape, left, right, to, steps)                                                \
   struct Tensor_##name {                                                                                                   \
     typedef type Sum;                                                                                                      \
+    static constexpr int per_word = steps;                                                                                 \
     static void multiply(Sum* d, const uint32_t* a, const uint32_t* b) { shim_tensor_multiply(#left, #right, d, a, b); } \
   };
 #else
-#define METAC_TENSOR(name, type, constraint, shape, left, right, to)                                                           \
+#define METAC_TENSOR(name, type, constraint, shape, left, right, to, steps)                                                    \
   struct Tensor_##name {                                                                                                       \
     typedef type Sum;                                                                                                          \
+    static constexpr int per_word = steps;                                                                                     \
     static __device__ __forceinline__ void multiply(Sum* d, const uint32_t* a, const uint32_t* b) {                            \
       asm("mma.sync.aligned." #shape ".row.col." #to "." #left "." #right "." #to " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
           : "+" constraint(d[0]), "+" constraint(d[1]), "+" constraint(d[2]), "+" constraint(d[3])                            \
@@ -25,13 +27,13 @@ namespace METAC_RUNTIME_NAMESPACE {
     }                                                                                                                          \
   };
 #endif
-METAC_TENSOR(f16, float, "f", m16n8k16, f16, f16, f32)
-METAC_TENSOR(bf16, float, "f", m16n8k16, bf16, bf16, f32)
-METAC_TENSOR(tf32, float, "f", m16n8k8, tf32, tf32, f32)
-METAC_TENSOR(s8s8, int, "r", m16n8k32, s8, s8, s32)
-METAC_TENSOR(u8u8, int, "r", m16n8k32, u8, u8, s32)
-METAC_TENSOR(s8u8, int, "r", m16n8k32, s8, u8, s32)
-METAC_TENSOR(u8s8, int, "r", m16n8k32, u8, s8, s32)
+METAC_TENSOR(f16, float, "f", m16n8k16, f16, f16, f32, 2)
+METAC_TENSOR(bf16, float, "f", m16n8k16, bf16, bf16, f32, 2)
+METAC_TENSOR(tf32, float, "f", m16n8k8, tf32, tf32, f32, 1)
+METAC_TENSOR(s8s8, int, "r", m16n8k32, s8, s8, s32, 4)
+METAC_TENSOR(u8u8, int, "r", m16n8k32, u8, u8, s32, 4)
+METAC_TENSOR(s8u8, int, "r", m16n8k32, s8, u8, s32, 4)
+METAC_TENSOR(u8s8, int, "r", m16n8k32, u8, s8, s32, 4)
 #undef METAC_TENSOR
 
 template <class Kind>
@@ -69,76 +71,138 @@ static __device__ __forceinline__ uint32_t tensor_single(float x) {
   __builtin_memcpy(&word, &x, 4);
   return tensor_word<Tensor_tf32>(word);
 }
+// Blocks of 8 rows of 16 bytes out of shared memory: lane k gives the address of row k % 8 of block k / 8, and a thread gets of each
+// block word lane % 4 of row lane / 4. Transposed (elements of 2 bytes): elements lane % 4 * 2 and the next of column lane / 4.
+template <int blocks, bool transposed>
+static __device__ __forceinline__ void tensor_load(uint32_t* to, const void* row) {
+  static_assert(blocks == 2 || blocks == 4, "what a side of an instruction takes");
+#ifdef METAC_STANDS_IN_FOR_CUDA
+  shim_tensor_load(to, blocks, transposed, row);
+#else
+  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if (blocks == 4 && transposed) asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[blocks - 2]), "=r"(to[blocks - 1]) : "r"(at));
+  else if (blocks == 4) asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[blocks - 2]), "=r"(to[blocks - 1]) : "r"(at));
+  else if (transposed) asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+  else asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+#endif
+}
+
+// A tile in shared memory, `stride` words of 4 bytes from row to row, the first a multiple of 16 bytes. Its rows (of the right
+// side: its columns) are rows of the tile: what the sum runs along lies together.
+template <int stride>
+struct Lengthwise {
+  static_assert(stride % 4 == 0, "rows begin at multiples of 16 bytes");
+  const void* first;
+  // Of an instruction: 16 rows from the given one on, words of the sum from `step` on.
+  template <class Kind>
+  __device__ __forceinline__ void left(uint32_t* a, unsigned row, unsigned step) const {
+    const unsigned lane = threadIdx.x % 32;
+    load<Kind, 4>(a, row + lane % 16, step + lane / 16 * 4);
+  }
+  template <class Kind>
+  __device__ __forceinline__ void right(uint32_t* b, unsigned column, unsigned step) const {
+    const unsigned lane = threadIdx.x % 32;
+    load<Kind, 2>(b, column + lane % 8, step + lane / 8 % 2 * 4);
+  }
+
+ private:
+  template <class Kind, int words>
+  __device__ __forceinline__ void load(uint32_t* to, unsigned row, unsigned word) const {
+    tensor_load<words, false>(to, static_cast<const char*>(first) + 4 * (row * stride + word));
+#pragma unroll
+    for (int k = 0; k < words; ++k) to[k] = tensor_word<Kind>(to[k]);
+  }
+};
+
+// A tile whose rows are steps of the sum: elements of 2 bytes change places on the way into registers.
+template <int stride>
+struct Across {
+  static_assert(stride % 4 == 0, "rows begin at multiples of 16 bytes");
+  const void* first;
+  template <class Kind>
+  __device__ __forceinline__ void left(uint32_t* a, unsigned row, unsigned step) const {
+    const unsigned lane = threadIdx.x % 32;
+    if (Kind::per_word == 2) return tensor_load<4, true>(a, at(2 * step + lane / 16 * 8 + lane % 8, 2 * row + lane / 8 % 2 * 16));
+    for (unsigned k = 0; k < 4; ++k) a[k] = word<Kind>(step + lane % 4 + k / 2 * 4, row + lane / 4 + k % 2 * 8);
+  }
+  template <class Kind>
+  __device__ __forceinline__ void right(uint32_t* b, unsigned column, unsigned step) const {
+    const unsigned lane = threadIdx.x % 32;
+    if (Kind::per_word == 2) return tensor_load<2, true>(b, at(2 * step + lane % 16, 2 * column));
+    for (unsigned k = 0; k < 2; ++k) b[k] = word<Kind>(step + lane % 4 + k * 4, column + lane / 4);
+  }
+  // An element of 4 bytes.
+  template <class Kind>
+  __device__ __forceinline__ uint32_t word(unsigned step, unsigned column) const {
+    static_assert(Kind::per_word <= 2, "bytes lie lengthwise");
+    uint32_t value;
+    __builtin_memcpy(&value, at(step, 4 * column), 4);
+    return tensor_word<Kind>(value);
+  }
+
+ private:
+  __device__ __forceinline__ const char* at(unsigned step, unsigned byte) const { return static_cast<const char*>(first) + (4 * stride * step + byte); }
+};
+
 // The left side of an instruction out of the sums of others: parts of 16 by 8 elements that lie side by side, two of them for pairs in
 // a word. A thread has two neighbours of a row, where an instruction on single numbers takes those four apart: there its words mean
 // columns 0 2 4 6 and 1 3 5 7, and the right side is read in that order.
 template <class Kind>
 struct TensorSums {
-  static constexpr int parts = 2, apart = 4, step = 1;
-  static __device__ __forceinline__ void words(uint32_t* a, const float* s) {
+  static constexpr int parts = 2;
+  static __device__ __forceinline__ void left(uint32_t* a, const float* s) {
     for (int k = 0; k < 4; ++k) a[k] = tensor_pair<Kind>(s[2 * k], s[2 * k + 1]);
   }
+  template <class Tile>
+  static __device__ __forceinline__ void right(uint32_t* b, const Tile& tile, unsigned column, unsigned step) { tile.template right<Kind>(b, column, step); }
 };
 template <>
 struct TensorSums<Tensor_tf32> {
-  static constexpr int parts = 1, apart = 1, step = 2;
-  static __device__ __forceinline__ void words(uint32_t* a, const float* s) {
+  static constexpr int parts = 1;
+  static __device__ __forceinline__ void left(uint32_t* a, const float* s) {
     a[0] = tensor_single(s[0]);
     a[1] = tensor_single(s[2]);
     a[2] = tensor_single(s[1]);
     a[3] = tensor_single(s[3]);
   }
+  template <class Tile>
+  static __device__ __forceinline__ void right(uint32_t* b, const Tile& tile, unsigned column, unsigned step) {
+    const unsigned lane = threadIdx.x % 32;
+    for (unsigned k = 0; k < 2; ++k) b[k] = tile.template word<Tensor_tf32>(step + lane % 4 * 2 + k, column + lane / 4);
+  }
 };
 
-// sums += rows * columns, where each warp has 16 rows, as sums of products before in its threads' registers.
-template <class Kind, int across, int words, int stride, class Column>
-static __device__ __forceinline__ void tensor_multiply_sums(float* sums, const float* rows, const Column* columns) {
+// sums += rows * columns, where each warp has 16 rows, as sums of products before in its threads' registers, and `columns` is a tile
+// Across. All threads of the block must call it.
+template <class Kind, int across, int words, class Columns>
+static __device__ __forceinline__ void tensor_multiply_sums(float* sums, const float* rows, const Columns& columns) {
   static_assert(words % 8 == 0, "whole instructions");
   typedef TensorSums<Kind> Sums;
-  const unsigned lane = threadIdx.x % 32;
 #pragma unroll
   for (int step = 0; step < words; step += 8) {
     uint32_t a[4];
-    Sums::words(a, rows + step / 8 * Sums::parts * 4);
+    Sums::left(a, rows + step / 8 * Sums::parts * 4);
 #pragma unroll
     for (int j = 0; j < across; ++j) {
       uint32_t b[2];
-      const char* const at = reinterpret_cast<const char*>(columns) + 4 * ((j * 8 + lane / 4) * stride + step + lane % 4 * Sums::step);
-      __builtin_memcpy(&b[0], at, 4);
-      __builtin_memcpy(&b[1], at + 4 * Sums::apart, 4);
+      Sums::right(b, columns, j * 8, step);
       Kind::multiply(sums + j * 4, a, b);
     }
   }
 }
 
-// sums += rows * columns: `rows` and `columns` are tiles in shared memory, a row (a column) every `stride` words, `words` of them
-// taken, a multiple of 8. All threads of the block must call it.
-template <class Kind, int warps_across, int down, int across, int words, int stride, class Row, class Column>
-static __device__ __forceinline__ void tensor_multiply(typename Kind::Sum* sums, const Row* rows, const Column* columns) {
+// sums += rows * columns of two tiles, `words` of 4 bytes along the sum, a multiple of 8. All threads of the block must call it.
+template <class Kind, int warps_across, int down, int across, int words, class Rows, class Columns>
+static __device__ __forceinline__ void tensor_multiply(typename Kind::Sum* sums, const Rows& rows, const Columns& columns) {
   static_assert(words % 8 == 0, "whole instructions");
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  auto word = [](const void* tile, unsigned row, unsigned at) {
-    uint32_t value;
-    __builtin_memcpy(&value, static_cast<const char*>(tile) + 4 * (row * stride + at), 4);
-    return tensor_word<Kind>(value);
-  };
+  const unsigned warp = threadIdx.x / 32, row = warp / warps_across * down * 16, column = warp % warps_across * across * 8;
 #pragma unroll
   for (int step = 0; step < words; step += 8) {
     uint32_t a[down][4], b[across][2];
 #pragma unroll
-    for (int i = 0; i < down; ++i) {
-      const unsigned row = (warp / warps_across * down + i) * 16 + lane / 4, at = step + lane % 4;
-      a[i][0] = word(rows, row, at);
-      a[i][1] = word(rows, row + 8, at);
-      a[i][2] = word(rows, row, at + 4);
-      a[i][3] = word(rows, row + 8, at + 4);
-    }
+    for (int i = 0; i < down; ++i) rows.template left<Kind>(a[i], row + i * 16, step);
 #pragma unroll
-    for (int j = 0; j < across; ++j) {
-      const unsigned column = (warp % warps_across * across + j) * 8 + lane / 4, at = step + lane % 4;
-      b[j][0] = word(columns, column, at);
-      b[j][1] = word(columns, column, at + 4);
-    }
+    for (int j = 0; j < across; ++j) columns.template right<Kind>(b[j], column + j * 8, step);
 #pragma unroll
     for (int i = 0; i < down; ++i)
 #pragma unroll

@@ -5,6 +5,7 @@
 //   races and forgotten barriers   METAC_SHIM_ORDER = forward, reverse or a number (a shuffle): the order of threads and
 //                                  blocks. The bits of a result must not depend on it.
 //   barriers not reached by all    the program ends with a message
+//   copies into shared memory      NaN until the thread that began them has waited; the program ends where none does
 //   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full of 0xff (NaN)
 //   out of bounds                  behind every allocation lies a page that cannot be touched
 //   host code on device memory     it can be touched only while a kernel or a copy runs
@@ -62,6 +63,33 @@ namespace shim {
   std::abort();
 }
 
+// cp.async: what a thread has asked for is there when it has waited, and NaN before.
+struct PendingCopy {
+  void* to;
+  const void* from;
+  size_t bytes;
+  bool inside;
+};
+inline std::vector<PendingCopy>* pending_copies() {
+  static std::vector<PendingCopy> pending[1024];
+  return pending;
+}
+#define shim_start_copy(to, from, bytes, inside) shim::start_copy_at(to, from, bytes, inside, __FILE__, __LINE__)
+inline void start_copy_at(void* to, const void* from, size_t bytes, bool inside, const char* file, int line) {
+  if (reinterpret_cast<uintptr_t>(to) % bytes != 0 || (inside && reinterpret_cast<uintptr_t>(from) % bytes != 0)) stop("a copy between places that are not multiples of its size", file, line);
+  std::memset(to, 0xff, bytes);
+  pending_copies()[threadIdx.x].push_back({to, from, bytes, inside});
+}
+inline void wait_for_copies() {
+  std::vector<PendingCopy>& mine = pending_copies()[threadIdx.x];
+  for (const PendingCopy& c : mine) {
+    if (c.inside) std::memcpy(c.to, c.from, c.bytes);
+    else std::memset(c.to, 0, c.bytes);
+  }
+  mine.clear();
+}
+#define shim_wait_for_copies() shim::wait_for_copies()
+
 // ---- threads ----
 struct Fiber {
   jmp_buf place;
@@ -95,6 +123,7 @@ inline void fiber_main() {
       self->thread = s.order[s.next++];
       threadIdx = {self->thread, 0, 0};
       s.body(s.argument);
+      if (!pending_copies()[threadIdx.x].empty()) stop("a copy that nobody has waited for", __FILE__, __LINE__);
       ++s.ended;
     }
     s.running->waiting = false;
@@ -190,6 +219,22 @@ void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint3
         for (unsigned part = 0; part < 4; ++part) d[k] += tensor_integer(left, x, part) * tensor_integer(right, y, part);
       }
     }
+  }
+  barrier(file, line);
+}
+
+// ldmatrix: lane k names row k % 8 of block k / 8.
+#define shim_tensor_load(to, blocks, transposed, row) shim::tensor_load_at(to, blocks, transposed, row, __FILE__, __LINE__)
+inline void tensor_load_at(uint32_t* to, unsigned blocks, bool transposed, const void* row, const char* file, int line) {
+  static const char* rows[1024];
+  const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
+  rows[thread] = static_cast<const char*>(row);
+  if (lane < blocks * 8 && reinterpret_cast<uintptr_t>(row) % 16 != 0) stop("a row that is not at a multiple of 16 bytes", file, line);
+  barrier(file, line);
+  for (unsigned block = 0; block < blocks; ++block) {
+    const char* const* const of = rows + first + block * 8;
+    if (!transposed) std::memcpy(to + block, of[lane / 4] + lane % 4 * 4, 4);
+    else for (unsigned k = 0; k < 2; ++k) std::memcpy(reinterpret_cast<char*>(to + block) + 2 * k, of[lane % 4 * 2 + k] + lane / 4 * 2, 2);
   }
   barrier(file, line);
 }
