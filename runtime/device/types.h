@@ -45,6 +45,7 @@ typedef __SIZE_TYPE__ size_t;
 namespace METAC_RUNTIME_NAMESPACE {
 
 // ---- half precision as storage ----
+// A GPU has instructions for the conversions: the same numbers, and one NaN for all.
 METAC_INLINE uint32_t float_bits(float x) {
   uint32_t bits;
   __builtin_memcpy(&bits, &x, 4);
@@ -57,15 +58,26 @@ METAC_INLINE float float_of_bits(uint32_t bits) {
 }
 
 METAC_INLINE float half_bits_to_float(uint16_t h) {
+#ifdef __CUDA_ARCH__
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+  return x;
+#else
   const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
   // Scaling by 2^112 moves the exponent from half's bias to float's and makes subnormals normal.
   uint32_t bits = float_bits(float_of_bits(magnitude) * float_of_bits(0x77800000u));
   if (magnitude >= 0x0f800000u) bits = magnitude | 0x7f800000u;
   return float_of_bits(bits | sign);
+#endif
 }
 
 METAC_INLINE uint16_t float_to_half_bits(float x) {  // to nearest, ties to even
+#ifdef __CUDA_ARCH__
+  uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
   const uint32_t bits = float_bits(x);
   const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
@@ -73,14 +85,21 @@ METAC_INLINE uint16_t float_to_half_bits(float x) {  // to nearest, ties to even
   if (magnitude < 0x38800000u)  // subnormal half: adding 0.5 leaves the rounded mantissa in the low bits
     return static_cast<uint16_t>(sign | (float_bits(float_of_bits(magnitude) + 0.5f) - 0x3f000000u));
   return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13));
+#endif
 }
 
 METAC_INLINE float bfloat_bits_to_float(uint16_t b) { return float_of_bits(static_cast<uint32_t>(b) << 16); }
 
 METAC_INLINE uint16_t float_to_bfloat_bits(float x) {
+#ifdef __CUDA_ARCH__
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
   const uint32_t bits = float_bits(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 struct float16 {

@@ -91,7 +91,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
     def attention_is_one_kernel(self):
         names = [folder.name for folder in sorted(self.models.glob("attention*"))]
         for name, text in self._kernels_of(*names).items():
-            expect("softmax streamed" in text and "neighbours_max<16>" in text and text.count("__global__") <= 2, f"{name}: {text.count('__global__')} kernels")
+            expect(all(part in text for part in ("softmax streamed", "neighbours_max<16>", "start_copy<")) and text.count("__global__") <= 2, f"{name}: {text.count('__global__')} kernels")
         return f"{len(names)} models"
 
     def transposes_are_tiled(self):
@@ -108,6 +108,11 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         names = [folder.name for folder in sorted(self.models.glob("tensor_*"))]
         for name, text in self._kernels_of(*names, options=("--tf32", "on")).items():
             expect("products on tensor cores" in text and "tensor_multiply<Tensor_" in text, f"{name}: no tensor cores")
+        # Tiles that only move are copied beside the products, in as wide pieces as lie together and are aligned.
+        for name, text in self._kernels_of("tensor_attention_float16", "tensor_matmul_float16", "tensor_products_of_floats", "tensor_conv_float16").items():
+            widths = sorted({int(n) for n in re.findall(r"start_copy<(\d)>", text)})
+            wanted = {"tensor_attention_float16": [8], "tensor_matmul_float16": [2, 4], "tensor_products_of_floats": [1, 2]}.get(name, [8])
+            expect(widths == wanted, f"{name}: copies of {widths} elements")
         text = self._kernels_of("tensor_products_of_floats")["tensor_products_of_floats"]
         expect("tensor_multiply" not in text, "float32 is rounded, and nobody asked for it")
         # Attention is one kernel, whose weights go from one product to the next in registers; so with float32 that may be rounded.
