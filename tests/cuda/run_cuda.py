@@ -111,7 +111,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         # Tiles that only move are copied beside the products, in as wide pieces as lie together and are aligned.
         for name, text in self._kernels_of("tensor_attention_float16", "tensor_matmul_float16", "tensor_products_of_floats", "tensor_conv_float16").items():
             widths = sorted({int(n) for n in re.findall(r"start_copy<(\d)>", text)})
-            wanted = {"tensor_attention_float16": [8], "tensor_matmul_float16": [2, 4], "tensor_products_of_floats": [1, 2]}.get(name, [8])
+            wanted = {"tensor_attention_float16": [8], "tensor_matmul_float16": [2, 4], "tensor_products_of_floats": [1, 2]}.get(name, [4])
             expect(widths == wanted, f"{name}: copies of {widths} elements")
         text = self._kernels_of("tensor_products_of_floats")["tensor_products_of_floats"]
         expect("tensor_multiply" not in text, "float32 is rounded, and nobody asked for it")
