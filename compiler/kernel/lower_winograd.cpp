@@ -174,8 +174,31 @@ class WinogradLowering {
     return sum;
   }
 
+  // Columns of opposite points, the same but for the signs of odd rows: their inputs are added and subtracted once for all rows.
+  void join_columns(LoopNode& node, Matrix& matrix, std::vector<Expr>& in) {
+    for (size_t j = 0; j < in.size(); ++j) {
+      for (size_t k = j + 1; k < in.size(); ++k) {
+        int same = 0, opposite = 0, other = 0;
+        for (const std::vector<double>& row : matrix) {
+          if (row[j] == 0 && row[k] == 0) continue;
+          (row[j] == row[k] ? same : row[j] == -row[k] ? opposite : other) += 1;
+        }
+        if (other > 0 || same == 0 || opposite == 0 || same + opposite < 3) continue;
+        Expr sum = fresh(node, in[j] + in[k]), difference = fresh(node, in[j] - in[k]);
+        in[j] = sum;
+        in[k] = difference;
+        for (std::vector<double>& row : matrix) {
+          const bool equal = row[j] == row[k];
+          if (!equal) row[k] = row[j];
+          row[equal ? k : j] = 0;
+        }
+      }
+    }
+  }
+
   // matrix * in. Rows of opposite points share the parts with the same and with opposite signs.
-  std::vector<Expr> apply(LoopNode& node, const Matrix& matrix, const std::vector<Expr>& in) {
+  std::vector<Expr> apply(LoopNode& node, Matrix matrix, std::vector<Expr> in) {
+    join_columns(node, matrix, in);
     std::vector<Expr> out(matrix.size());
     std::vector<bool> all(in.size(), true);
     for (size_t i = 0; i < matrix.size(); ++i) {
@@ -252,18 +275,32 @@ class WinogradLowering {
     kernel_.root.children.push_back(std::move(node));
   }
 
+  // Channels that are summed in one part, dividing them: the transform back makes rounding errors of a sum larger, and those of sums of
+  // sums grow less with the number of channels.
+  static constexpr int64_t longest_part = 64;
+  int64_t steps_of_a_part() const {
+    constexpr int64_t shortest = 16;  // shorter ones would be added in memory all the time
+    for (int64_t steps = std::min(channels_, longest_part); steps >= shortest; --steps)
+      if (channels_ % steps == 0) return steps;
+    return channels_;
+  }
+
   void multiply(LoopNode& blocks) {
-    Loop pos = loop(size_ * size_), tile = loop(tiles_), lane = loop(block_), channel = loop(channels_);
+    const int64_t steps = steps_of_a_part();
+    Loop pos = loop(size_ * size_), tile = loop(tiles_), lane = loop(block_), part = loop(channels_ / steps), step = loop(steps);
+    Expr channel = steps < channels_ ? axis(part.axis) * Expr(steps) + axis(step.axis) : axis(step.axis);
     TiledSum sum;
     sum.kept = {pos, tile, lane};
     std::vector<Loop> taps = tap_loops(), loops = sum.kept;
     sum.reduced = taps;
-    sum.reduced.push_back(channel);
+    if (steps < channels_) sum.reduced.push_back(part);
+    sum.parts = taps_ * channels_ > longest_part ? static_cast<int>(sum.reduced.size()) : 0;
+    sum.reduced.push_back(step);
     loops.insert(loops.end(), sum.reduced.begin(), sum.reduced.end());
     Bounds b = bounds(loops);
     std::vector<Expr> at = outer_;
     at[static_cast<size_t>(plan_.lanes_axis)] = lane_block_index_ * Expr(block_) + axis(lane.axis);
-    place_summed(at, taps, axis(channel.axis));
+    place_summed(at, taps, channel);
     std::vector<Expr> u;
     for (Expr e : weights_->args) u.push_back(e);
     u[positions_axis_] = axis(pos.axis);
@@ -273,7 +310,7 @@ class WinogradLowering {
     int argument = kernel_.argument(var, layout_of(var->id), false);
     kernel_.arguments[static_cast<size_t>(argument)].padded = true;
     Expr weights = load(argument, DType::f32, {simplify(storage_address(var->shape(), layout_of(var->id), u), b)});
-    Expr data = load(first_local + v_, DType::f32, {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, summed_place(taps, axis(channel.axis)))});
+    Expr data = load(first_local + v_, DType::f32, {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, summed_place(taps, channel))});
     sum.body = data * weights;
     sum.epilogue = load(reduced_value, DType::f32, {});
     sum.offset = scratch_at(axis(pos.axis), axis(tile.axis), block_, axis(lane.axis));

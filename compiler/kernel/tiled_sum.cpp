@@ -8,6 +8,7 @@
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/sum_chunks.h"
+#include "compiler/kernel/tile_prefetch.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -91,8 +92,8 @@ class TileNest {
   // ---- the order of the loops ----
   // for blocks of points { for groups { for panels { for chunks of the sum, where a panel is large { for tiles { registers } } } } }
   void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
-    std::optional<SumChunks> chunks = plan_sum_chunks(s_, panel_elements() * 4);
-    put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements() * 4));
+    std::optional<SumChunks> chunks = plan_sum_chunks(s_, panel_elements(s_) * 4);
+    put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements(s_) * 4));
     nest.loops.insert(nest.loops.end(), groups_of_a_point_.begin(), groups_of_a_point_.end());
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
     if (chunks && worth_chunks(nest.loops)) take_chunks(nest, chunks->level, chunks->steps, chunks->count);
@@ -200,7 +201,7 @@ class TileNest {
     PanelSizes panel;
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
     panel.panels = lane_extent_.if_int() ? (lane_extent_.as_int() + block - 1) / block : 8;
-    panel.bytes = panel_elements() * 4;
+    panel.bytes = panel_elements(s_) * 4;
     panel.resident = resident_bytes;
     for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
     Expr data = s_.body->args[0]->args[0];
@@ -239,42 +240,6 @@ class TileNest {
     loop = inner;
     points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);
     return cut.loop + 1;
-  }
-
-  int64_t panel_elements() const {
-    int64_t elements = static_cast<int64_t>(s_.vectors) * s_.lanes;
-    for (const Loop& l : s_.reduced) elements *= l.extent.if_int() ? l.extent.as_int() : 64;
-    return elements;
-  }
-
-  // While the tiles of one panel are computed, the next panel comes from memory: each iteration of the sum's innermost loop asks for a piece.
-  std::optional<LoopNode> prefetch_panel(const std::vector<Loop>& steps) const {
-    if (steps.empty() || panel_elements() * 4 > s_.prefetch_bytes) return std::nullopt;
-    Expr tile = 0, step = 0;
-    int64_t tiles = 1, step_count = 1;
-    for (const Loop& l : points_loops_) {
-      if (!l.extent.if_int()) return std::nullopt;
-      tile = tile * l.extent + axis(l.axis);
-      tiles *= l.extent.as_int();
-    }
-    for (const Loop& l : steps) {
-      if (!l.extent.if_int()) return std::nullopt;
-      step = step * l.extent + axis(l.axis);
-      step_count *= l.extent.as_int();
-    }
-    constexpr int64_t line = 16, many_tiles = 64;
-    if (tiles == 0 || step_count == 0 || tiles > many_tiles) return std::nullopt;  // the first tile's wait for its panel is lost among the others
-    Expr load = s_.body->args[1];
-    Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::axis) return {};
-      if (n->id == s_.lane_axis) return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
-      return std::any_of(s_.reduced.begin(), s_.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0) : Expr();
-    });
-    int64_t piece = std::max<int64_t>(1, (panel_elements() + tiles * step_count - 1) / (tiles * step_count));
-    LoopNode node;
-    for (int64_t first = 0; first < piece; first += line)
-      node.prefetches.push_back({load->id, simplify(next + Expr(panel_elements()) + (tile * Expr(step_count) + step) * Expr(piece) + Expr(first), bounds())});
-    return node;
   }
 
   // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
@@ -319,20 +284,17 @@ class TileNest {
     }
     int accumulator = kernel_.next_local++;
     node.locals.push_back({accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+    // A part of the sum has registers of its own; what the parts before came to waits in memory and is added behind it.
+    LoopNode part;
+    part.loops.assign(s_.reduced.begin(), s_.reduced.begin() + s_.parts);
     auto add_where = [&](Expr guard, LoopNode one) {
       one.guard = guard;
-      node.children.push_back(std::move(one));
+      part.children.push_back(std::move(one));
     };
-    if (chunk_) {
-      Expr first = axis(chunk_->axis) < Expr(1);
-      add_where(first, tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
-      add_where(logical_not(first), tile_nest(v, vectors, serial_point, accumulator, Phase::resume));
-    } else {
-      node.children.push_back(tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
-    }
-    if (auto ask = prefetch_epilogue(v, vectors, serial_point)) node.children.push_back(std::move(*ask));
+    add_where({}, tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
+    if (auto ask = prefetch_epilogue(v, vectors, serial_point)) part.children.push_back(std::move(*ask));
     LoopNode sum;
-    sum.loops = s_.reduced;
+    sum.loops.assign(s_.reduced.begin() + s_.parts, s_.reduced.end());
     int unroll = s_.unrolled;
     for (size_t k = sum.loops.size(); k-- > 0 && unroll > 0; --unroll)
       if (sum.loops[k].extent.if_int()) sum.loops[k].kind = LoopKind::unrolled;
@@ -346,17 +308,24 @@ class TileNest {
     inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
     const int several = steps_at_once(sum.loops, printed_out, v.points * vectors);
     if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
-    if (auto next = prefetch_panel(sum.loops)) sum.children.push_back(std::move(*next));
+    std::vector<Loop> steps = part.loops;
+    steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
+    if (auto next = prefetch_panel(s_, points_loops_, steps, lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
+      sum.children.push_back(std::move(*next));
     sum.children.push_back(std::move(inner));
-    node.children.push_back(std::move(sum));
+    part.children.push_back(std::move(sum));
+    Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
+    for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
+    if (!earlier.is_int(0)) add_where(earlier > Expr(0), tile_nest(v, vectors, serial_point, accumulator, Phase::join));
     LoopNode store = store_tile(v, vectors, serial_point, accumulator);
     if (chunk_) {
       Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
       add_where(more, tile_nest(v, vectors, serial_point, accumulator, Phase::wait));
       add_where(logical_not(more), std::move(store));
     } else {
-      node.children.push_back(std::move(store));
+      part.children.push_back(std::move(store));
     }
+    node.children.push_back(std::move(part));
     return node;
   }
 
@@ -423,7 +392,7 @@ class TileNest {
     return all;
   }
 
-  enum class Phase { clear, resume, add, wait, store };  // store: with the epilogue
+  enum class Phase { clear, add, join, wait, store };  // join: what waits is added; store: with the epilogue
 
   LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, Phase phase) {
     LoopNode nest;
@@ -455,8 +424,9 @@ class TileNest {
     Expr value_waits = waiting_place(reg);
     if (phase == Phase::clear) {
       nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
-    } else if (phase == Phase::resume) {
-      nest.assigns.push_back({first_local + accumulator, reg, load(first_local + waiting_, s_.body->dtype, {value_waits}), {}});
+    } else if (phase == Phase::join) {
+      Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits}) : load(s_.target, s_.body->dtype, {place(s_.offset)});
+      nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
     } else if (phase == Phase::wait) {
       nest.assigns.push_back({first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
     } else if (phase == Phase::add) {

@@ -12,6 +12,8 @@ struct TiledSum {
   int lane_axis = 0, tile_axis = -1;  // kernel axes; -1: no axis is tiled
   int vectors = 1, points = 1;        // the tile wanted; fewer points where the axis has fewer
   int lanes = 16;                     // of a vector
+  int parts = 0;                      // how many of the outermost reduced loops go through parts of the sum, each summed by itself (partial_sums.h) and
+                                      // added in the result's memory; the epilogue is the sum alone then
   int unrolled = 0;                   // how many of the innermost reduced loops are printed out
   bool lanes_in_both = false;
   int64_t cache_bytes = 0;            // > 0: loops over points are blocked for a cache of that size
@@ -27,7 +29,7 @@ struct AddedTiles {
 
 // Adds the loops over tiles, of the given kind, and the variants of the tile's body (full, rest of the tiled axis, last
 // lanes) to `nest`. A blocked sum whose panel is too large for the cache is taken in chunks: all tiles of the block add a
-// chunk before the next is read, and wait in the worker's scratch memory meanwhile.
+// chunk, summed by itself, before the next is read; the sums wait in the worker's scratch memory meanwhile.
 AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols);
 
 }  // namespace metac
