@@ -233,10 +233,11 @@ class CudaPrinter : private ValuePrinter {
     };
     char scale[40];
     std::snprintf(scale, sizeof scale, "%.17g", p.scale);
+    const char* const activations[] = {"no_activation", "relu_activation", "gelu_tanh_activation"};
     line("// A matrix product with an epilogue: a library is asked first.");
     line(concat("const MatrixProduct product = {", static_cast<int>(p.dtype), " /* ", name_of(p.dtype), " */, ", index_text(p.batch), ", ", index_text(p.rows), ", ", index_text(p.columns), ", ",
                 index_text(p.steps), ", ", matrix(p.a), ", ", matrix(p.b), ", ", matrix(p.result), ", ", matrix(p.residual), ", ", scale, ", ",
-                p.relu ? "relu_activation" : "no_activation", ", ", options_.tf32 ? 1 : 0, "};"));
+                activations[static_cast<size_t>(p.activation)], ", ", options_.tf32 ? 1 : 0, "};"));
     line(concat("const MatrixOperands operands = {", address(p.a.argument, p.a.offset), ", ", address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
                 address(p.residual.argument, p.residual.offset), ", ", address(p.result.argument, p.result.offset), "};"));
     line("if (multiply(product, operands, launch)) " + finish_text());

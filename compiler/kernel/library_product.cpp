@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compiler/kernel/gelu_form.h"
 #include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/loop_transforms.h"
 
@@ -85,12 +86,16 @@ class ProductMatcher {
     return is_element(e) && matrix(e->id, e->args[0], down, across, out);
   }
 
-  // relu( scale * sum + residual + bias ), any part of it absent, the terms in any order.
+  // activation( scale * sum + residual + bias ), any part of it absent, the terms in any order.
   bool epilogue() {
     Expr e = without_casts(l_.epilogue);
     if (e->kind == ExprKind::call && e->fn == Fn::max && (is_zero(e->args[0]) || is_zero(e->args[1]))) {
-      p_.relu = true;
+      p_.activation = ProductActivation::relu;
       e = e->args[is_zero(e->args[0]) ? 1 : 0];
+    }
+    if (const Expr x = argument_of_gelu_tanh(e)) {
+      p_.activation = ProductActivation::gelu_tanh;
+      e = x;
     }
     return terms(e) && summed_;
   }

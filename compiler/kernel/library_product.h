@@ -1,5 +1,5 @@
 // Sums of products that a vendor library computes as well: a (batched) product of two matrices of float32, float16 or
-// bfloat16 with an epilogue that libraries know (scale, residual, bias, relu). Recognised on the lowered contraction, by
+// bfloat16 with an epilogue that libraries know (scale, residual, bias, relu, gelu). Recognised on the lowered contraction, by
 // strides alone: matrix products of any transposition, 1x1 convolutions, einsums and all their gradients are the same here.
 // With another epilogue the library may compute the sums alone (library_finish.h).
 #pragma once

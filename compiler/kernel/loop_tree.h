@@ -112,12 +112,13 @@ struct KernelArgument {
 };
 
 // What a vendor library is asked for before a GPU kernel is started (compiler/kernel/library_product.h):
-// result = relu( scale * sum of a * b + residual + bias ). Sizes and distances in elements, over symbols.
+// result = activation( scale * sum of a * b + residual + bias ). Sizes and distances in elements, over symbols.
 struct LibraryMatrix {
   int argument = -1;            // -1: there is none
   Expr offset, batch, leading;  // of its first element; from one matrix to the next; between rows
   bool by_column = false;       // `leading` is between columns, and rows are neighbours
 };
+enum class ProductActivation { none, relu, gelu_tanh };   // gelu with its tanh approximation
 struct LibraryProduct {
   DType dtype = DType::f32;     // of everything; sums are float32
   Expr batch, rows, columns, steps;
@@ -125,7 +126,7 @@ struct LibraryProduct {
   int bias = -1;                // argument: an element for each column; -1: none
   Expr bias_offset;
   double scale = 1;
-  bool relu = false;
+  ProductActivation activation = ProductActivation::none;
   bool sums_only = false;       // the rest of the epilogue is Kernel::finish
 };
 

@@ -92,14 +92,20 @@ class CublasLt : public LibraryState {
            cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch, sizeof m.batch) == CUBLAS_STATUS_SUCCESS;
   }
 
+  // CUBLASLT_EPILOGUE_GELU is the tanh approximation.
+  static cublasLtEpilogue_t epilogue_of(int64_t activation, bool bias) {
+    if (activation == relu_activation) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (activation == gelu_tanh_activation) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+
   static bool describe(Plan& plan) {
     const MatrixProduct& p = plan.product;
     if (p.batch < 1 || p.batch > INT32_MAX || p.result.by_column != 0 || p.residual.by_column != 0) return false;
     const bool f32 = type_of(p) == CUDA_R_32F;
     if (cublasLtMatmulDescCreate(&plan.operation, f32 && p.tf32 != 0 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return false;
     const cublasOperation_t first = p.b.by_column != 0 ? CUBLAS_OP_T : CUBLAS_OP_N, second = p.a.by_column != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const bool relu = p.activation == relu_activation;
-    const cublasLtEpilogue_t epilogue = plan.has_bias ? (relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS) : relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t epilogue = epilogue_of(p.activation, plan.has_bias);
     return cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) == CUBLAS_STATUS_SUCCESS &&

@@ -5,7 +5,7 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-enum Activation : int64_t { no_activation, relu_activation, clipped_activation };
+enum Activation : int64_t { no_activation, relu_activation, clipped_activation, gelu_tanh_activation };
 
 // result[batch][row][column] = activation(scale * sum over step of a[batch][row][step] * b[batch][step][column] + residual + bias[column])
 // All numbers, so that two products are the same where their bytes are.

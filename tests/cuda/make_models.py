@@ -119,6 +119,13 @@ def library_products(folder):
     write(folder, "gemm_residual_relu", nodes, {"x": values(3, 16, 40), "r": values(3, 16, 64)}, constants={"w": values(40, 64), "b": values(64)})
     nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["m"], transA=1, transB=1), helper.make_node("Relu", ["m"], ["y"])]
     write(folder, "gemm_transposed_relu", nodes, {"x": values(24, 33)}, constants={"w": values(50, 24), "b": values(50)})
+    for name, approximate in (("gemm_gelu", "none"), ("gemm_gelu_tanh", "tanh")):
+        nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["m"]), helper.make_node("Gelu", ["m"], ["y"], approximate=approximate)]
+        write(folder, name, nodes, {"x": values(48, 40)}, constants={"w": values(40, 64), "b": values(64)}, opset=20)
+    constants = [helper.make_node("Constant", [], [name], value_float=value) for name, value in (("three", 3.0), ("cubic", 0.044715), ("slope", float(np.sqrt(2 / np.pi))), ("one", 1.0), ("half", 0.5))]
+    nodes = constants + [helper.make_node(op, inputs, [out]) for op, inputs, out in (("MatMul", ["x", "w"], "m"), ("Pow", ["m", "three"], "p"), ("Mul", ["p", "cubic"], "c"), ("Add", ["m", "c"], "s"), ("Mul", ["s", "slope"], "u"),
+             ("Tanh", ["u"], "t"), ("Add", ["t", "one"], "a"), ("Mul", ["m", "half"], "h"), ("Mul", ["h", "a"], "y"))]   # as exporters write it
+    write(folder, "matmul_gelu_of_parts", nodes, {"x": values(48, 40)}, constants={"w": values(40, 64)})
     write(folder, "conv_1x1", [helper.make_node("Conv", ["x", "w"], ["y"])], {"x": values(2, 24, 6, 7)}, constants={"w": values(32, 24, 1, 1)})
     write(folder, "matmul_batches", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(3, 4, 20, 24), "w": values(3, 4, 24, 18)})
     for word, kind, dtype in (("float16", np.float16, TensorProto.FLOAT16), ("bfloat16", ml_dtypes.bfloat16, TensorProto.BFLOAT16)):

@@ -35,7 +35,7 @@ from training_checks import TrainingChecks
 
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "models/digits"
-PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
+PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_gelu", "gemm_gelu_tanh", "matmul_gelu_of_parts", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
 
 
 class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
@@ -144,8 +144,9 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
     def library_products(self):
         said, calls = self._noted(*(self.models / name for name in PRODUCTS))
         products = [line for line in calls if line.startswith("product")]
-        for part in ("epilogue 4", "epilogue 6", "residual", "type 2", "type 14", "product 12 x", "product 1 x"):
+        for part in ("epilogue 4", "epilogue 6", "epilogue 32", "epilogue 36", "residual", "type 2", "type 14", "product 12 x", "product 1 x"):
             expect(any(part in line for line in products), f"no product with '{part}' among\n" + "\n".join(sorted(set(products))))
+        expect(sum(line.count("epilogue 36") for line in set(products)) == 1, "gelu with the error function is not the library's")
         expect(not any("tf32" in line for line in products), "TF32 that nobody asked for")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
         expect(any(re.match(r"graph of \d+ works, [23] branches", line) for line in calls), "nothing runs side by side")

@@ -2,6 +2,7 @@
 // is no algorithm for anything; =refuse: algorithms are proposed and refuse to run. METAC_SHIM_CALLS=FILE: a line for each product.
 #pragma once
 #include <chrono>
+#include <cmath>
 #include <string>
 
 #include "cuda_runtime.h"
@@ -10,7 +11,7 @@
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_INITIALIZED = 1, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
-enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_RELU = 2, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_RELU_BIAS = 6 };
+enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_RELU = 2, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_RELU_BIAS = 6, CUBLASLT_EPILOGUE_GELU = 32, CUBLASLT_EPILOGUE_GELU_BIAS = 36 };
 enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4, CUBLASLT_MATMUL_DESC_EPILOGUE = 7, CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8 };
 enum cublasLtMatrixLayoutAttribute_t { CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6 };
 enum cublasLtMatmulPreferenceAttributes_t {
@@ -155,6 +156,7 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t oper
           if (kept != 0) sum += kept * shim::number(C.type, c, C.at(matrix, row, column), false);
           if (op.epilogue & CUBLASLT_EPILOGUE_BIAS) sum += shim::number(D.type, op.bias, static_cast<int64_t>(row), false);
           if (op.epilogue & CUBLASLT_EPILOGUE_RELU) sum = sum > 0 || sum != sum ? sum : 0;
+          if (op.epilogue & CUBLASLT_EPILOGUE_GELU) sum = 0.5f * sum * (1 + std::tanh(0.7978845608f * (sum + 0.044715f * sum * sum * sum)));
           shim::set_number(D.type, d, D.at(matrix, row, column), sum);
         }
     }
