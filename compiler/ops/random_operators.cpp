@@ -91,7 +91,7 @@ METAC_OPERATOR("Multinomial").since({7, 22}).inputs(1).outputs(1).attribute("dty
       x = cast(g, x, DType::f64);
       Var* weights = elementwise(g, {x, reduce(g, x, {1}, Reduce::max, true)},
                                  [](const std::vector<Expr>& v) { return call(Fn::exp, {v[0] - v[1]}); });
-      Var* ends = running_reduction(g, weights, Reduce::add, false, false);
+      Var* ends = running_reduction(g, weights, weights->rank() - 1, Reduce::add, false, false);
       Shape shape{batch, samples};
       Expr total = load(0, DType::f64, {axis(0), max(classes - Expr(1), 0)});
       Var* aims = g.elementwise({ends, draw_number(g)}, shape, unit_interval(words_at(n, shape, 1)) * total);

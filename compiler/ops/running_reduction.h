@@ -4,7 +4,7 @@
 
 namespace metac {
 
-// Over the last axis: out[i] reduces x[j] of all j <= i. exclusive: j < i. reverse: j >= i (j > i).
-Var* running_reduction(Graph& g, Var* x, Reduce reduction, bool exclusive, bool reverse);
+// Along `along`: out[i] reduces x[j] of all j <= i. exclusive: j < i. reverse: j >= i (j > i).
+Var* running_reduction(Graph& g, Var* x, int along, Reduce reduction, bool exclusive, bool reverse);
 
 }  // namespace metac
