@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -108,14 +109,15 @@ class KernelPrinter : private ValuePrinter {
   // ---- tree ----
   void print_node(const LoopNode& node) {
     scopes_.emplace_back();
-    bool guarded = bool(node.guard);
+    const bool guarded = bool(node.guard);
+    // Loops that run once open no block, and a neighbour may have locals of the same names.
+    const bool once = !guarded && !node.locals.empty() && !node.loops.empty() && std::all_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return l.extent.is_int(1); });
     if (!node.comment.empty()) line("// " + node.comment);
-    if (guarded) {
-      line("if (" + without_parentheses(value_text(node.guard)) + ") {");
-      ++depth_;
-    }
+    if (guarded) line("if (" + without_parentheses(value_text(node.guard)) + ") {");
+    if (once) line("{");
+    if (guarded || once) ++depth_;
     print_loops(node, 0);
-    if (guarded) {
+    if (guarded || once) {
       --depth_;
       line("}");
     }
@@ -207,38 +209,30 @@ class KernelPrinter : private ValuePrinter {
     int width = options_.vector_bytes / 4;
     while (extent && width > 1 && width > *extent) width /= 2;
     bool whole = extent && width > 1 && *extent % width == 0;
+    const bool again = extent && width > 1 && !whole && may_be_done_again(node);
     std::string lanes;
     if (width > 1) {
       METAC_ASSERT(vector_axis_ < 0, "nested vector loops");
       if (node.lane_reduced >= 0) {
         lanes = concat("lanes", node.lane_reduced);
-        line(concat(vector_type(local_dtype(node.lane_reduced), width), " ", lanes, " = ", broadcast_text(constant_text(identity_of(*node.assigns[0].update, local_dtype(node.lane_reduced))), local_dtype(node.lane_reduced), width), ";"));
+        line(concat(vector_type(local_dtype(node.lane_reduced), width), " ", lanes, " = ", broadcast_text(constant_text(identity_of(*node.assigns.back().update, local_dtype(node.lane_reduced))), local_dtype(node.lane_reduced), width), ";"));
       }
-      if (!whole) line(concat("int64_t ", i, " = 0;"));
+      const std::string from = waits_for_itself(node) ? print_lanes_side_by_side(node, k, width, lanes) : "0";
+      if (!whole && !again) line(concat("int64_t ", i, " = ", from, ";"));
       if (extent && *extent == width) {
         line(concat("{ const int64_t ", i, " = 0;"));
-      } else if (whole) {
-        line(concat("for (int64_t ", i, " = 0; ", i, " < ", *extent, "; ", i, " += ", width, ") {"));
+      } else if (whole || again) {
+        line(concat("for (int64_t ", i, " = ", from, "; ", i, " < ", *extent - *extent % width, "; ", i, " += ", width, ") {"));
       } else {
         line(concat("for (; ", i, " + ", width, " <= ", index_text(loop.extent), "; ", i, " += ", width, ") {"));
       }
-      ++depth_;
-      scopes_.emplace_back();
-      vector_axis_ = loop.axis;
-      width_ = width;
-      active_ = loop.active;
-      lane_target_ = lanes;
-      lane_local_ = node.lane_reduced;
-      print_loops(node, k + 1);
-      vector_axis_ = -1;
-      active_ = Expr();
-      lane_local_ = -1;
-      vector_locals_.clear();
-      scopes_.pop_back();
-      --depth_;
-      line("}");
+      print_lanes(node, k, width, lanes);
+      if (again) {
+        line(concat("{ const int64_t ", i, " = ", *extent - width, ";  // the rest, and some a second time"));
+        print_lanes(node, k, width, lanes);
+      }
     }
-    if (!whole) {
+    if (!whole && !again) {
       line(width > 1 ? concat("for (; ", i, " < ", index_text(loop.extent), "; ++", i, ") {")
                      : concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
       ++depth_;
@@ -249,9 +243,86 @@ class KernelPrinter : private ValuePrinter {
       line("}");
     }
     if (!lanes.empty()) {
-      Reduce reduce = *node.assigns[0].update;
+      Reduce reduce = *node.assigns.back().update;
       line(concat("t", node.lane_reduced, " = ", combine_text(reduce, concat("t", node.lane_reduced), concat("reduce_", name_of(reduce), "(", lanes, ")"), local_dtype(node.lane_reduced), false), ";"));
     }
+  }
+
+  // A reduction whose steps take less time than combining them: one after the other, they would wait for the one before.
+  bool waits_for_itself(const LoopNode& node) const {
+    if (node.lane_reduced < 0 || node.assigns.size() != 1 || !node.children.empty() || node.loops.size() != 1) return false;
+    const int64_t* extent = node.loops[0].extent.if_int();
+    int parts = 0;
+    visit(node.assigns[0].value, [&](Expr) { ++parts; });
+    return parts <= 24 && !calls_elementary(node.assigns[0].value) && (!extent || *extent >= 2 * chains * options_.vector_bytes / 4);
+  }
+
+  // The most of a reduction in lanes, by several vectors that come together in `lanes`; says where the rest begins.
+  std::string print_lanes_side_by_side(const LoopNode& node, size_t k, int width, const std::string& lanes) {
+    const Loop& loop = node.loops[k];
+    const Reduce reduce = *node.assigns[0].update;
+    const DType dtype = local_dtype(node.lane_reduced);
+    const int64_t* extent = loop.extent.if_int();
+    const int step = chains * width;
+    const std::string end = extent ? std::to_string(*extent / step * step) : concat("e", loop.axis), at = concat("v", loop.axis);
+    if (!extent) line(concat("const int64_t ", end, " = ", factor_text(loop.extent), " / ", step, " * ", step, ";"));
+    std::vector<std::string> names = {lanes};
+    for (int n = 1; n < chains; ++n) {
+      names.push_back(concat(lanes, "_", n));
+      line(concat("auto ", names.back(), " = ", lanes, ";"));
+    }
+    line(concat("for (int64_t ", at, " = 0; ", at, " < ", end, "; ", at, " += ", step, ") {"));
+    ++depth_;
+    for (int n = 0; n < chains; ++n) {
+      line(concat("{ const int64_t i", loop.axis, " = ", at, n ? concat(" + ", n * width) : "", ";"));
+      print_lanes(node, k, width, names[static_cast<size_t>(n)]);
+    }
+    --depth_;
+    line("}");
+    const std::string low = combine_text(reduce, names[0], names[1], dtype, true), high = combine_text(reduce, names[2], names[3], dtype, true);
+    line(concat(lanes, " = ", combine_text(reduce, "(" + low + ")", "(" + high + ")", dtype, true), ";"));
+    return end;
+  }
+
+  // One vector of the loop, and the end of the block that was opened for it.
+  void print_lanes(const LoopNode& node, size_t k, int width, const std::string& lanes) {
+    ++depth_;
+    scopes_.emplace_back();
+    vector_axis_ = node.loops[k].axis;
+    width_ = width;
+    active_ = node.loops[k].active;
+    lane_target_ = lanes;
+    lane_local_ = node.lane_reduced;
+    print_loops(node, k + 1);
+    vector_axis_ = -1;
+    active_ = Expr();
+    lane_local_ = -1;
+    vector_locals_.clear();
+    scopes_.pop_back();
+    --depth_;
+    line("}");
+  }
+
+  // Has an iteration that is done twice the same result: does nothing read what the node leaves in memory?
+  bool may_be_done_again(const LoopNode& node) const {
+    if (node.lane_reduced >= 0 || std::any_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return bool(l.active); })) return false;
+    std::set<int> stored, read;
+    bool adds = false;
+    const std::function<void(const LoopNode&)> look = [&](const LoopNode& n) {
+      adds = adds || n.tensor || n.transposed >= 0;
+      for (const Assign& a : n.assigns) {
+        if (bool(a.offset)) {
+          stored.insert(a.target);
+          adds = adds || bool(a.update) || (a.target < first_local && kernel_.arguments[static_cast<size_t>(a.target)].shares_memory);
+        }
+        visit(a.value, [&](Expr e) {
+          if (e->kind == ExprKind::load) read.insert(e->id);
+        });
+      }
+      for (const LoopNode& child : n.children) look(child);
+    };
+    look(node);
+    return !adds && std::none_of(stored.begin(), stored.end(), [&](int target) { return read.count(target) > 0; });
   }
 
   void print_body(const LoopNode& node) {
@@ -327,6 +398,7 @@ class KernelPrinter : private ValuePrinter {
     else line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
   }
 
+  static constexpr int chains = 4;   // vectors side by side of a reduction in lanes: an addition takes about four cycles
   int lane_local_ = -1;
   std::string lane_target_;
 };

@@ -130,6 +130,8 @@ class ValuePrinter {
         if (e->id >= first_local && register_lanes_.count(e->id - first_local)) return register_name(e->id - first_local, e->args[0]);
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
         if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype) return words_text(e, base);
+        const Expr step = is_vector(e) ? stride_of(e->args[0], vector_axis_) : Expr();
+        if (bool(step) && step.if_int() && step.as_int() > 1) return concat("load_strided<", vector_type(e->dtype, width_), ", ", step.as_int(), ">(", base, " + ", address_text(e->args[0]), ")");
         if (is_vector(e) && in_tile_)
           if (std::string text = shuffled_load(e, base); !text.empty()) return text;
         std::string at = address_text(e->args[0]);
@@ -137,6 +139,8 @@ class ValuePrinter {
         if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
         if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
         if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
+        // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step, and has no registers for sums.
+        if (in_tile_) return "*(" + base + " + " + without_parentheses(at) + ")";
         return base + "[" + at + "]";
       }
       case ExprKind::cast: {

@@ -74,7 +74,7 @@ static bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType:
 // exponentially many paths.
 class VectorisableCheck {
  public:
-  explicit VectorisableCheck(int axis_id) : axis_(axis_id) {}
+  VectorisableCheck(int axis_id, int64_t most_step) : axis_(axis_id), most_step_(most_step) {}
 
   const std::string& reason() const { return reason_; }  // of the first refusal
 
@@ -99,6 +99,7 @@ class VectorisableCheck {
         if (e->args.empty()) return refuse("a scalar local is read");
         Expr step = stride_of(e->args[0], axis_);
         if (!step) return refuse("a load does not step evenly");
+        if (step.if_int() && step.as_int() > 1 && step.as_int() <= most_step_ && size_of(e->dtype) == 4) return true;
         return step.is_int(1) || refuse("a load steps by " + to_string(step));
       }
       case ExprKind::call: {
@@ -126,11 +127,12 @@ class VectorisableCheck {
   }
 
   int axis_;
+  int64_t most_step_;
   std::string reason_;
   std::unordered_map<Expr, bool> answers_;
 };
 
-bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason) {
+bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason, int64_t most_step) {
   auto refuse = [&](const std::string& why) {
     if (reason) *reason = why;
     return false;
@@ -141,7 +143,7 @@ bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store
     if (!step) return refuse("the result does not step evenly");
     if (!step.is_int(1)) return refuse("the result steps by " + to_string(step));
   }
-  VectorisableCheck vectorisable(loop.axis);
+  VectorisableCheck vectorisable(loop.axis, most_step);
   for (Expr e : values) {
     if (!e) continue;
     if (!lane_dtype(e->dtype)) return refuse(concat("lanes hold no ", name_of(e->dtype)));

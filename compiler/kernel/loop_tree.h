@@ -93,7 +93,7 @@ struct LoopNode {
   std::vector<LoopNode> children;   // after the assigns, in order
   int transposed = -1;          // local of as many registers as each has lanes: rows and columns change places before the assigns
   // A lane reduction: the only loop left of kind vector is a reduced axis; the scalar local `lane_reduced` (declared
-  // outside) is combined lane by lane in a vector and once across lanes at the end.
+  // outside), the target of the last assign, is combined lane by lane in a vector and once across lanes at the end.
   int lane_reduced = -1;
   // The same on a GPU, of a node whose loops are of kind thread: the block's threads combine `lane_reduced` at the end,
   // through the shared local `combined_in` (an element per warp), and all have the result.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/kernel/guard_steps.h"
+#include "compiler/kernel/index_set_splitting.h"
+#include "compiler/kernel/join_nests.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/partial_sums.h"
 #include "compiler/kernel/stage_lowering.h"
@@ -15,6 +18,9 @@ namespace {
 
 // Elements of internal arrays that lanes across rows may take for all rows of a block together: 4 MiB of float32 for each worker.
 constexpr int64_t most_internal = 1 << 20;
+
+// Elements from lane to lane that loads may step by: a shuffle of two vectors, or elements put together.
+constexpr int64_t most_step = 4;
 
 // Elements of a row of all values that never leave the kernel; empty: not known.
 std::optional<int64_t> internal_elements(const Group& group) {
@@ -49,6 +55,7 @@ class GroupLowering : private StageLowering {
       kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
       kernel_.root.children.push_back(d.scatter ? lower_scatter(d) : lower_stage(d));
     }
+    if (!lanes_across_) join_reductions(kernel_.root.children);
     std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
     kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
     if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter) parallelise_single();
@@ -209,12 +216,46 @@ class GroupLowering : private StageLowering {
         kernel_.schedule.push_back("vectorise in square blocks, transposed in registers");
         return std::move(*blocks);
       }
+    if (!lanes_kept && !lanes_reduced)
+      if (auto pieces = in_pieces(d, s, accumulator)) {
+        kernel_.schedule.push_back("index set split along the output, vectorise");
+        return std::move(*pieces);
+      }
+    if (!lanes_kept && !lanes_reduced && !s.kept.empty()) lanes_kept = can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal, most_step);
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
     else if (!refusal.empty()) kernel_.schedule.push_back("not vectorised along the output: " + refusal);
     // A stage without inner loops costs the same either way.
     prefers_lanes_across_ |= across && !lanes_kept && !lanes_reduced && !(s.kept.empty() && s.reduced.empty());
     return nest(d, s, accumulator, lanes_reduced);
+  }
+
+  // The innermost loop in pieces, in some of which lanes may run along it: a window's inside has no conditions, its borders are short.
+  std::optional<LoopNode> in_pieces(const Definition& d, const Stage& s, int accumulator) {
+    if (s.kept.empty() || (s.kept.size() == 1 && group_.shared == 0)) return std::nullopt;
+    const Loop loop = s.kept.back();
+    std::vector<Expr> expressions = {s.body, s.epilogue, s.offset};
+    LoopNode node;
+    node.comment = concat("v", d.out->id);
+    node.loops.assign(s.kept.begin(), s.kept.end() - 1);
+    bool vectors = false;
+    for (const IndexPiece& piece : split_index_set(loop, expressions, s.reduced, stage_bounds(s), lanes())) {
+      Stage part = s;
+      part.kept.back() = {kernel_.next_axis++, piece.extent, LoopKind::serial, {}};
+      part.body = piece.expressions[0], part.epilogue = piece.expressions[1], part.offset = piece.expressions[2];
+      const Expr at = piece.start + axis(part.kept.back().axis);
+      for (Expr* e : part.expressions()) *e = rewrite(*e, [&](Expr n) { return n == axis(loop.axis) ? at : Expr(); });
+      simplify_stage(part);
+      if (piece.decided && can_vectorise(part.kept.back(), {part.body, part.epilogue}, part.offset, nullptr, most_step)) {
+        part.kept.back().kind = LoopKind::vector;
+        vectors = true;
+      }
+      part.kept.erase(part.kept.begin(), part.kept.end() - 1);
+      node.children.push_back(nest(d, part, accumulator, false));
+      node.children.back().comment.clear();
+    }
+    if (!vectors) return std::nullopt;
+    return node;
   }
 
   LoopNode nest(const Definition& d, const Stage& s, int accumulator, bool lanes_reduced) {
@@ -237,7 +278,7 @@ class GroupLowering : private StageLowering {
       steps.loops = std::move(loops);
       if (lanes_reduced) steps.lane_reduced = accumulator;
       steps.assigns.push_back({first_local + accumulator, {}, s.body, d.reduce});
-      node.children.push_back(std::move(steps));
+      node.children.push_back(lanes_reduced ? std::move(steps) : guard_steps(std::move(steps), identity_of(*d.reduce, d.accumulator)));
     }
     LoopNode last;
     store.value = s.epilogue;

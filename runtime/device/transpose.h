@@ -4,15 +4,6 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-template <int... k>
-struct Numbers {};
-template <int n, int... k>
-struct CountTo : CountTo<n - 1, n - 1, k...> {};
-template <int... k>
-struct CountTo<0, k...> {
-  typedef Numbers<k...> type;
-};
-
 // How lane k of n comes from two vectors, a (lanes 0 ... n-1) and b (n ... 2n-1), in terms of blocks of four lanes, which
 // x86 moves by one instruction each.
 enum class Interleave { low_lanes, high_lanes, low_pairs, high_pairs, even_blocks, odd_blocks };
@@ -24,7 +15,7 @@ constexpr int source_lane(Interleave how, int n, int k) {
   return q / half * n + (2 * (q % half) + odd) * 4 + k % 4;
 }
 template <Interleave how, class V, int... k>
-METAC_INLINE V interleave(V a, V b, Numbers<k...>) {
+METAC_INLINE V interleave(V a, V b, Lanes<k...>) {
   constexpr int n = sizeof...(k);
 #if defined(__clang__) || __GNUC__ >= 12
   return __builtin_shufflevector(a, b, source_lane(how, n, k)...);
@@ -34,7 +25,7 @@ METAC_INLINE V interleave(V a, V b, Numbers<k...>) {
 }
 template <Interleave how, class V>
 METAC_INLINE V interleave(V a, V b) {
-  return interleave<how>(a, b, typename CountTo<lane_count<V>>::type());
+  return interleave<how>(a, b, typename LanesUpTo<lane_count<V>>::type());
 }
 
 // Four vectors: then lane block q of r<j> has column 4q + j of the four rows.

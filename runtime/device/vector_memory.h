@@ -103,16 +103,34 @@ METAC_INLINE void store_first(T* p, V v, int64_t n) {
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Lane<V>));
 }
 
-template <class V, class T>
-METAC_INLINE V load_strided(const T* p, int64_t stride) {  // stride in elements
-  V v{};
-  for (int i = 0; i < lane_count<V>; ++i) __builtin_memcpy(reinterpret_cast<char*>(&v) + i * sizeof(T), p + i * stride, sizeof(T));
-  return v;
+// The lanes 0 ... n-1 as a list of numbers.
+template <int... k>
+struct Lanes {};
+template <int n, int... k>
+struct LanesUpTo : LanesUpTo<n - 1, n - 1, k...> {};
+template <int... k>
+struct LanesUpTo<0, k...> {
+  typedef Lanes<k...> type;
+};
+
+// Every `step`-th element, step > 1; nothing behind the last of them is touched.
+template <int step, class V, class T, int... k>
+METAC_INLINE V load_strided(const T* p, Lanes<k...>) {
+  static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
+  constexpr int n = sizeof...(k);
+  if constexpr (step == 2) {
+    const V low = load<V>(p), high = load<V>(p + n - 1);  // the second half's elements are the odd ones of `high`
+#if defined(__clang__) || __GNUC__ >= 12
+    return __builtin_shufflevector(low, high, (2 * k < n ? 2 * k : 2 * k + 1)...);
+#else
+    return __builtin_shuffle(low, high, Mask<V>{(2 * k < n ? 2 * k : 2 * k + 1)...});
+#endif
+  }
+  return V{bit_cast<Lane<V>>(p[step * k])...};
 }
-template <class T, class V, METAC_FOR(is_vector<V>)>
-METAC_INLINE void store_strided(T* p, V v, int64_t stride) {
-  for (int i = 0; i < lane_count<V>; ++i)
-    __builtin_memcpy(p + i * stride, reinterpret_cast<const char*>(&v) + i * sizeof(T), sizeof(T));
+template <class V, int step, class T>
+METAC_INLINE V load_strided(const T* p) {
+  return load_strided<step, V>(p, typename LanesUpTo<lane_count<V>>::type());
 }
 template <class V, class T, class I>
 METAC_INLINE V gather(const T* p, I index) {
