@@ -143,14 +143,11 @@ class BatchLoader {
     batch->samples.resize(static_cast<size_t>(size));
     for (int64_t k = 0; k < size; ++k) {
       const int64_t position = (first + k) % samples();  // beyond the end: the epoch's first ones again
-      const int64_t sample = data_.samples[static_cast<size_t>((*order)[static_cast<size_t>(position)])];
-      batch->samples[static_cast<size_t>(k)] = sample;
-      const Augmentation augmentation{o_.augment, o_.seed, epoch, first + k};
-      for (int32_t f = 0; f < tables_.field_count; ++f) {
-        char* to = static_cast<char*>(batch->fields[static_cast<size_t>(f)]->data()) + k * byte_count(tables_.fields[f]);
-        reader->read(data_.data->columns[static_cast<size_t>(f)], tables_.data.fields[f], tables_.fields[f], sample, augmentation, to);
-      }
+      batch->samples[static_cast<size_t>(k)] = data_.samples[static_cast<size_t>((*order)[static_cast<size_t>(position)])];
     }
+    for (int32_t f = 0; f < tables_.field_count; ++f)
+      reader->read_all(data_.data->columns[static_cast<size_t>(f)], tables_.data.fields[f], tables_.fields[f], batch->samples, {o_.augment, o_.seed, epoch, first},
+                       static_cast<char*>(batch->fields[static_cast<size_t>(f)]->data()));
   }
 
   const TrainTables& tables_;

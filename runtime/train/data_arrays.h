@@ -7,6 +7,17 @@
 
 namespace metac::train {
 
+// A column of fewer bytes may stay in memory.
+constexpr int64_t least_fetched_bytes = 1 << 20;
+
+// Samples that lie in a mapped file as they are: a run of many epochs would have all of the file in its memory.
+inline void fetch_from(const std::shared_ptr<const FileBytes>& file, Column* column) {
+  if (!file->inflated.empty() || column->count * column->stride < least_fetched_bytes) return;
+  column->fetch = [file, first = column->data - file->data](int64_t begin, int64_t bytes, char* to) {
+    file->copy(static_cast<size_t>(first + begin), static_cast<size_t>(bytes), to);
+  };
+}
+
 // The first axis counts the samples.
 inline Column column_of_npy(const char* bytes, size_t size, std::shared_ptr<const void> owner, const std::string& origin) {
   METAC_RUNTIME_NAMESPACE::FileTensor tensor;
@@ -27,7 +38,9 @@ inline Column column_of_npy(const char* bytes, size_t size, std::shared_ptr<cons
 
 inline Column read_npy(const std::string& path) {
   auto file = map_file(path);
-  return column_of_npy(file->data, file->size, file, path);
+  Column column = column_of_npy(file->data, file->size, file, path);
+  fetch_from(file, &column);
+  return column;
 }
 
 inline Column read_npz(const std::string& path, const std::string& entry) {
@@ -40,7 +53,11 @@ inline Column read_npz(const std::string& path, const std::string& entry) {
     names += (names.empty() ? "" : ", ") + quoted(e.name);
     if (e.name != entry) continue;
     const std::string origin = path + ", entry " + quoted(entry);
-    if (!e.deflated) return column_of_npy(e.data, e.size, file, origin);
+    if (!e.deflated) {
+      Column column = column_of_npy(e.data, e.size, file, origin);
+      fetch_from(file, &column);
+      return column;
+    }
     auto whole = std::make_shared<std::vector<char>>(inflate(e.data, e.size, e.whole_size, origin));
     const char* const data = whole->data();
     const size_t size = whole->size();
@@ -72,9 +89,21 @@ inline Column read_idx(const std::string& path) {
   const int64_t bytes = METAC_RUNTIME_NAMESPACE::bytes_of_dims(type, dims);
   if (bytes < 0 || static_cast<uint64_t>(bytes) != file->size - begin)
     fail(path, ": ", file->size - begin, " bytes of data, its dims ", shape_text(dims.data(), rank), " need ", bytes);
-  std::vector<char> elements(file->data + begin, file->data + file->size);
   const size_t width = static_cast<size_t>(size_of(type));
-  for (size_t at = 0; width > 1 && at < elements.size(); at += width)
+  if (width == 1) {
+    Column column;
+    column.dtype = type;
+    column.count = dims[0];
+    column.dims.assign(dims.begin() + 1, dims.end());
+    column.data = file->data + begin;
+    column.stride = element_count(column.dims.data(), static_cast<int32_t>(column.dims.size()));
+    column.owner = file;
+    column.origin = path;
+    fetch_from(file, &column);
+    return column;
+  }
+  std::vector<char> elements(file->data + begin, file->data + file->size);
+  for (size_t at = 0; at < elements.size(); at += width)
     std::reverse(elements.begin() + static_cast<std::ptrdiff_t>(at), elements.begin() + static_cast<std::ptrdiff_t>(at + width));
   return owned_column(type, {dims.begin() + 1, dims.end()}, dims[0], std::move(elements), path);
 }

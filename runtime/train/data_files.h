@@ -1,10 +1,11 @@
-// Files of data: mapped into memory, inflated where they end in .gz, and found or missed with a list of where they were looked for.
+// Files of data: mapped into memory, or copied from past the map, inflated where they end in .gz, and found or missed with a list of where they were looked for.
 #pragma once
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "../tensor_files.h"
@@ -21,12 +22,25 @@ struct FileBytes {
   std::vector<char> inflated;
   void* map = nullptr;
   size_t map_size = 0;
+  int descriptor = -1;
 
   FileBytes() = default;
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;
   ~FileBytes() {
     if (map != nullptr) munmap(map, map_size);
+    if (descriptor >= 0) ::close(descriptor);
+  }
+
+  // Copies bytes [begin, begin + count) of the file, past the map: pages of the map that are touched stay in the process's memory. Several threads may.
+  void copy(size_t begin, size_t count, char* to) const {
+    while (count > 0) {
+      const ssize_t got = pread(descriptor, to, count, static_cast<off_t>(begin));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("cannot read ", path, ": ", system_reason());
+      if (got == 0) fail(path, " ends at byte ", begin, "; it was longer when it was opened");
+      begin += static_cast<size_t>(got), to += got, count -= static_cast<size_t>(got);
+    }
   }
 
   // What was read so far need not stay in memory; it is read from the file again where somebody asks for it.
@@ -47,7 +61,7 @@ inline std::shared_ptr<FileBytes> map_file(const std::string& path) {
   struct stat about;
   const bool regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
   void* map = regular && about.st_size > 0 ? mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-  ::close(file);
+  bytes->descriptor = file;
   if (!regular) fail(path, " is no regular file");
   if (about.st_size == 0) fail(path, " is empty");
   if (map == MAP_FAILED) fail("cannot read ", path, ": ", system_reason());
@@ -56,6 +70,7 @@ inline std::shared_ptr<FileBytes> map_file(const std::string& path) {
   bytes->data = static_cast<const char*>(map);
   if (ends_in(path, ".gz")) {
     bytes->inflated = gunzip(bytes->data, bytes->size, path);
+    bytes->forget();
     bytes->data = bytes->inflated.data();
     bytes->size = bytes->inflated.size();
   }

@@ -1,4 +1,4 @@
-// Samples in memory (or mapped, or pictures decoded when they are needed): one column a field, all of the same length.
+// Samples in memory (or in a file, or pictures decoded when they are needed): one column a field, all of the same length.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,6 +17,8 @@ struct Column {
   const char* data = nullptr;         // sample i begins at data + i * stride
   int64_t stride = 0;                 // bytes
   std::shared_ptr<const void> owner;  // what keeps `data` alive
+  // Where `data` lies in a mapped file: copies bytes from `data + begin` on without making them part of the process's memory. Several threads call it.
+  std::function<void(int64_t begin, int64_t bytes, char* to)> fetch;
   // Pictures instead: writes sample i as the field's [channels, height, width], values of 0 to 255; called by several threads.
   std::function<void(int64_t sample, double* to)> decode;
   std::string origin;                 // for messages: the file

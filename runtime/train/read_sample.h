@@ -16,16 +16,21 @@ struct Augmentation {
 class SampleReader {  // one a thread: it keeps its memory
  public:
   void read(const Column& column, const FieldSource& source, const Field& field, int64_t sample, const Augmentation& augmentation, char* to) {
+    if (is_copy(column, source, field, augmentation)) return copy(column, sample, 1, to);
     const int64_t count = elements(field);
-    const char* from = column.decode ? nullptr : column.data + sample * column.stride;
-    const bool moved = augmentation.on && (source.flip || source.crop_padding > 0);
-    if (!column.decode && column.dtype == field.dtype && !moved && !source.channels_last && source.channels == 0 && source.scale == 1) {
-      std::memcpy(to, from, static_cast<size_t>(count * size_of(field.dtype)));
-      return;
-    }
+    const bool moved = is_moved(source, augmentation);
     values_.resize(static_cast<size_t>(count));
-    if (column.decode) column.decode(sample, values_.data());
-    else read_elements(column.dtype, from, count, values_.data());
+    if (column.decode) {
+      column.decode(sample, values_.data());
+    } else {
+      const char* from = column.data + sample * column.stride;
+      if (column.fetch) {
+        raw_.resize(static_cast<size_t>(column.stride));
+        copy(column, sample, 1, raw_.data());
+        from = raw_.data();
+      }
+      read_elements(column.dtype, from, count, values_.data());
+    }
     if (source.channels_last && field.rank == 3 && !column.decode) put_channels_first(field);
     if (moved && field.rank >= 2) move(source, field, augmentation);
     scale(source, field);
@@ -34,7 +39,30 @@ class SampleReader {  // one a thread: it keeps its memory
       fail(column.origin, ", sample ", sample, ": ", values_[static_cast<size_t>(wrong)], " is no value of the integer type that the model's ", quoted(field.name), " has");
   }
 
+  // One behind the other, the first of them at `augmentation.position`. Those that follow each other in the file are copied at once.
+  void read_all(const Column& column, const FieldSource& source, const Field& field, const std::vector<int64_t>& samples, Augmentation augmentation, char* to) {
+    const bool copied = is_copy(column, source, field, augmentation);
+    const int64_t bytes = elements(field) * size_of(field.dtype);
+    for (size_t k = 0, run = 1; k < samples.size(); k += run, augmentation.position += static_cast<int64_t>(run)) {
+      char* const place = to + static_cast<int64_t>(k) * bytes;
+      for (run = 1; copied && k + run < samples.size() && samples[k + run] == samples[k] + static_cast<int64_t>(run);) ++run;
+      if (copied) copy(column, samples[k], static_cast<int64_t>(run), place);
+      else read(column, source, field, samples[k], augmentation, place);
+    }
+  }
+
  private:
+  static bool is_moved(const FieldSource& source, const Augmentation& augmentation) { return augmentation.on && (source.flip || source.crop_padding > 0); }
+
+  static bool is_copy(const Column& column, const FieldSource& source, const Field& field, const Augmentation& augmentation) {
+    return !column.decode && column.dtype == field.dtype && !is_moved(source, augmentation) && !source.channels_last && source.channels == 0 && source.scale == 1;
+  }
+
+  static void copy(const Column& column, int64_t sample, int64_t count, char* to) {
+    if (column.fetch) column.fetch(sample * column.stride, count * column.stride, to);
+    else std::memcpy(to, column.data + sample * column.stride, static_cast<size_t>(count * column.stride));
+  }
+
   void put_channels_first(const Field& field) {
     const int64_t channels = field.dims[0], area = field.dims[1] * field.dims[2];
     other_.resize(values_.size());
@@ -76,6 +104,7 @@ class SampleReader {  // one a thread: it keeps its memory
   }
 
   std::vector<double> values_, other_;
+  std::vector<char> raw_;
 };
 
 }  // namespace metac::train

@@ -152,6 +152,48 @@ TEST_F(Data, EveryEpochHasEverySampleOnceInAnotherOrder) {
   EXPECT_EQ(epochs[1], epochs[3]);
 }
 
+int64_t resident_bytes() {
+  int64_t whole = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> whole >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// An epoch over 64 MiB, in the file's order and shuffled, copied and converted, leaves none of them in the process's memory.
+TEST_F(Data, LargeFilesStayOutOfMemory) {
+  constexpr int64_t count = 16384, width = 1024, batch = 64;
+  {
+    std::ofstream file(path("large.npy"), std::ios::binary);
+    const int64_t dims[] = {count, width};
+    file << metac_runtime::npy_header(ScalarType::f32, dims, 2);
+    std::vector<float> row(width);
+    for (int64_t k = 0; k < count; ++k) {
+      row[0] = static_cast<float>(k);
+      file.write(reinterpret_cast<const char*>(row.data()), width * 4);
+    }
+  }
+  const Column column = read_npy(path("large.npy"));
+  const Field field{"x", ScalarType::f32, 1, {width}};
+  std::vector<float> got(batch * width);
+  SampleReader reader;
+  for (const bool shuffled : {false, true}) {
+    for (const double scale : {1.0, 2.0}) {
+      const FieldSource source{"x", scale, nullptr, nullptr, 0, false, false, 0};
+      const std::vector<int64_t> order = permutation(count, 3, Stream::order, 0);
+      const int64_t before = resident_bytes();
+      for (int64_t first = 0; first < count; first += batch) {
+        std::vector<int64_t> samples;
+        for (int64_t k = first; k < first + batch; ++k) samples.push_back(shuffled ? order[static_cast<size_t>(k)] : k);
+        reader.read_all(column, source, field, samples, {}, reinterpret_cast<char*>(got.data()));
+        for (size_t k = 0; k < batch; ++k) ASSERT_EQ(got[k * width], static_cast<float>(scale * static_cast<double>(samples[k])));
+      }
+      EXPECT_LT(resident_bytes() - before, 16 << 20) << shuffled << " " << scale;
+    }
+  }
+  std::filesystem::resize_file(path("large.npy"), 1 << 20);
+  EXPECT_THAT(fault_of([&] { reader.read(column, {"x", 1, nullptr, nullptr, 0, false, false, 0}, field, count - 1, {}, reinterpret_cast<char*>(got.data())); }),
+              HasSubstr("large.npy ends at byte"));
+}
+
 // What several processes take of an epoch is together, in their order, what one takes whose batch is as large as all of theirs.
 TEST_F(Data, ProcessesShareBatches) {
   const OpenedData data = open_data(model_.tables, model_.folder, 3);
