@@ -4,10 +4,12 @@
 #include <functional>
 
 #include "compiler/kernel/guard_steps.h"
+#include "compiler/kernel/hoist_tables.h"
 #include "compiler/kernel/index_set_splitting.h"
 #include "compiler/kernel/join_nests.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/partial_sums.h"
+#include "compiler/kernel/separate_window.h"
 #include "compiler/kernel/stage_lowering.h"
 #include "compiler/kernel/sum_by_points.h"
 #include "compiler/kernel/transposed_nest.h"
@@ -208,6 +210,8 @@ class GroupLowering : private StageLowering {
     if (spread_.back()) return nest_across(d, s, accumulator);
     if (across_.back()) return nest(d, s, accumulator, false);
     if (group_.by_points && d.reduce) return nest_by_points(d, s, accumulator);
+    if (d.reduce && *d.reduce != Reduce::mul)
+      if (auto windows = separate_window(kernel_, s, accumulator, d.accumulator); windows && (windows->around > 0 || group_.shared > 0)) return nest_of_windows(d, s, *windows, accumulator);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
     if (!lanes_kept && !d.reduce)
@@ -216,12 +220,14 @@ class GroupLowering : private StageLowering {
         kernel_.schedule.push_back("vectorise in square blocks, transposed in registers");
         return std::move(*blocks);
       }
-    if (!lanes_kept && !lanes_reduced)
+    if (!lanes_kept && !lanes_reduced && (s.kept.size() > 1 || group_.shared > 0))
       if (auto pieces = in_pieces(d, s, accumulator)) {
         kernel_.schedule.push_back("index set split along the output, vectorise");
         return std::move(*pieces);
       }
     if (!lanes_kept && !lanes_reduced && !s.kept.empty()) lanes_kept = can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal, most_step);
+    if (!lanes_kept && !d.reduce)
+      if (auto tables = hoist_tables(kernel_, s, stage_bounds(s)); tables && (!tables->around.empty() || group_.shared > 0)) return nest_of_tables(d, *tables);
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
     else if (!refusal.empty()) kernel_.schedule.push_back("not vectorised along the output: " + refusal);
@@ -232,7 +238,7 @@ class GroupLowering : private StageLowering {
 
   // The innermost loop in pieces, in some of which lanes may run along it: a window's inside has no conditions, its borders are short.
   std::optional<LoopNode> in_pieces(const Definition& d, const Stage& s, int accumulator) {
-    if (s.kept.empty() || (s.kept.size() == 1 && group_.shared == 0)) return std::nullopt;
+    if (s.kept.empty()) return std::nullopt;
     const Loop loop = s.kept.back();
     std::vector<Expr> expressions = {s.body, s.epilogue, s.offset};
     LoopNode node;
@@ -255,6 +261,38 @@ class GroupLowering : private StageLowering {
       node.children.back().comment.clear();
     }
     if (!vectors) return std::nullopt;
+    return node;
+  }
+
+  LoopNode nest_of_tables(const Definition& d, HoistedTables& hoisted) {
+    kernel_.schedule.push_back(concat(hoisted.tables.size(), " tables for a block of points, then all channels of it"));
+    LoopNode node, tables;
+    node.comment = concat("v", d.out->id);
+    node.loops = hoisted.around;
+    tables.loops = hoisted.points;
+    for (size_t k = 0; k < hoisted.tables.size(); ++k) {
+      place_local(hoisted.tables[k]);
+      tables.assigns.push_back({first_local + hoisted.tables[k].id, hoisted.place, hoisted.entries[k], {}});
+    }
+    collapse(hoisted.channels, hoisted.channels.kept);
+    node.children = {std::move(tables), nest(d, hoisted.channels, -1, false)};
+    node.children.back().comment.clear();
+    return node;
+  }
+
+  LoopNode nest_of_windows(const Definition& d, const Stage& s, SeparatedWindow& windows, int accumulator) {
+    place_local(windows.row);
+    kernel_.schedule.push_back(concat("windows one axis after the other, by rows of ", to_string(windows.row.count)));
+    LoopNode node;
+    node.comment = concat("v", d.out->id);
+    node.loops.assign(s.kept.begin(), s.kept.begin() + static_cast<int64_t>(windows.around));
+    for (Stage* part : {&windows.above, &windows.beside}) {
+      const auto in_lanes = [&](int64_t step) { return can_vectorise(part->kept.back(), {part->body, part->epilogue}, part->offset, nullptr, step); };
+      std::optional<LoopNode> pieces = in_lanes(1) ? std::nullopt : in_pieces(d, *part, accumulator);
+      if (!pieces && in_lanes(most_step)) part->kept.back().kind = LoopKind::vector;
+      node.children.push_back(pieces ? std::move(*pieces) : nest(d, *part, accumulator, false));
+      node.children.back().comment.clear();
+    }
     return node;
   }
 
