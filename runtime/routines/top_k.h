@@ -26,10 +26,15 @@ inline void top_k_row(const T* row, int64_t stride, int64_t extent, int64_t k, b
   };
   for (int64_t i = 0; i < k; ++i) heap[size++] = i;
   for (int64_t i = size / 2 - 1; i >= 0; --i) sift_down(i);
-  for (int64_t i = k; i < extent && k > 0; ++i) {
+  if (k == 0) return;
+  auto worst = key_of(row[heap[0] * stride]);
+  for (int64_t i = k; i < extent; ++i) {
+    const auto key = key_of(row[i * stride]);
+    if (largest ? key <= worst : key >= worst) continue;  // most elements; a NaN is neither
     if (!before(i, heap[0])) continue;
     heap[0] = i;
     sift_down(0);
+    worst = key_of(row[heap[0] * stride]);
   }
   while (size > 1) {  // the worst goes to the back
     --size;
