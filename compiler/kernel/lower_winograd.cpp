@@ -277,7 +277,7 @@ class WinogradLowering {
 
   // Channels that are summed in one part, dividing them: the transform back makes rounding errors of a sum larger, and those of sums of
   // sums grow less with the number of channels.
-  static constexpr int64_t longest_part = 64;
+  static constexpr int64_t longest_part = 256;
   int64_t steps_of_a_part() const {
     constexpr int64_t shortest = 16;  // shorter ones would be added in memory all the time
     for (int64_t steps = std::min(channels_, longest_part); steps >= shortest; --steps)

@@ -115,10 +115,12 @@ TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
   }
 }
 
-// Rounding errors of 256 channels against the plain sum in float64, as a share of the result (roots of mean squares). Summing the 2304 products
-// one after the other in float32 is off by 6e-7.
-TEST(MinimalFiltering, RoundsLikeAPlainSum) {
-  constexpr int64_t channels = 256, filters = 256, side = 28;
+// Rounding errors against the plain sum in float64, as a share of the result (roots of mean squares). Products added one after the other in float32 are
+// off by 0.7e-6 with 256 channels.
+class Rounding : public ::testing::TestWithParam<int64_t> {};
+TEST_P(Rounding, OfMinimalFilteringIsThatOfAPlainSum) {
+  constexpr int64_t filters = 256, side = 16;
+  const int64_t channels = GetParam();
   Graph g;
   Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, shape_of({1, channels, side, side})});
   g.outputs = {convolution(g, x, filters, 1)};
@@ -151,9 +153,10 @@ TEST(MinimalFiltering, RoundsLikeAPlainSum) {
           error += difference * difference;
           size += expected[next] * expected[next];
         }
-    EXPECT_LE(std::sqrt(error / size), 1e-6) << cpu;
+    EXPECT_LE(std::sqrt(error / size), 1.6e-6) << cpu;
   }
 }
+INSTANTIATE_TEST_SUITE_P(Channels, Rounding, ::testing::Values(256, 1024));
 
 // A step of training: the weights come with each call, and the gradient reads its windows from their end with the filters turned.
 TEST(MinimalFiltering, WeightsOfThisCallAndGradients) {
