@@ -33,10 +33,28 @@ class Transposition {
         node.children.push_back(std::move(one));
       }
     }
+    fill_lines(node);
     return node;
   }
 
  private:
+  // Blocks that are narrower than a cache line: those of one line of the result follow each other, before it is evicted by lines of other rows, which
+  // may all be at places that map to the same ways.
+  void fill_lines(LoopNode& node) {
+    constexpr int64_t line = 16, way_bytes = 4096;  // elements; of a first-level cache
+    const int64_t blocks = line / n_.lanes;
+    if (blocks < 2 || !n_.lane.extent.if_int() || n_.lane.extent.as_int() % line != 0) return;
+    for (Expr operand : operands_)
+      if (operand->kind == ExprKind::load)
+        if (Expr step = stride_of(operand->args[0], n_.lane.axis); bool(step) && step.if_int() && step.as_int() * 4 % way_bytes == 0) return;  // nor would its lines stay
+    Loop& outer = node.loops[node.loops.size() - 2];
+    outer = {kernel_.next_axis++, Expr(n_.lane.extent.as_int() / line), LoopKind::serial, {}};
+    const Loop inner{kernel_.next_axis++, Expr(blocks), LoopKind::serial, {}};
+    const Expr block = axis(outer.axis) * Expr(blocks) + axis(inner.axis);
+    node.loops.push_back(inner);
+    substitute_axis(node, lane_block_, block);
+  }
+
   struct Side {
     bool has_full, has_rest;
     Expr is_full, left;  // this block has all its lanes; how many the last one has
