@@ -140,7 +140,7 @@ class ValuePrinter {
         if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
         if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
         // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step, and has no registers for sums.
-        if (in_tile_) return "*(" + base + " + " + without_parentheses(at) + ")";
+        if (in_tile_) return "*(" + base + " + " + at + ")";
         return base + "[" + at + "]";
       }
       case ExprKind::cast: {
