@@ -307,13 +307,13 @@ class KernelPrinter : private ValuePrinter {
   bool may_be_done_again(const LoopNode& node) const {
     if (node.lane_reduced >= 0 || std::any_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return bool(l.active); })) return false;
     std::set<int> stored, read;
-    bool adds = false;
+    bool refused = false;
     const std::function<void(const LoopNode&)> look = [&](const LoopNode& n) {
-      adds = adds || n.tensor || n.transposed >= 0;
+      refused = refused || n.transposed >= 0;
       for (const Assign& a : n.assigns) {
         if (bool(a.offset)) {
           stored.insert(a.target);
-          adds = adds || bool(a.update) || (a.target < first_local && kernel_.arguments[static_cast<size_t>(a.target)].shares_memory);
+          refused = refused || bool(a.update) || (a.target < first_local && kernel_.arguments[static_cast<size_t>(a.target)].shares_memory);
         }
         visit(a.value, [&](Expr e) {
           if (e->kind == ExprKind::load) read.insert(e->id);
@@ -322,7 +322,7 @@ class KernelPrinter : private ValuePrinter {
       for (const LoopNode& child : n.children) look(child);
     };
     look(node);
-    return !adds && std::none_of(stored.begin(), stored.end(), [&](int target) { return read.count(target) > 0; });
+    return !refused && std::none_of(stored.begin(), stored.end(), [&](int target) { return read.count(target) > 0; });
   }
 
   void print_body(const LoopNode& node) {

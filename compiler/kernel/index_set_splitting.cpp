@@ -5,7 +5,6 @@
 #include <set>
 
 #include "compiler/support/checked.h"
-#include "compiler/support/diagnostic.h"
 
 namespace metac {
 namespace {
