@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains networks with metac's training programs and with PyTorch, from the same start on the same batches, and compares losses.
 
-    python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--dtype float64] [--report]
+    python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--dtype float64] [--size 224] [--zero-residuals] [--report]
 
 The relative difference of the loss must be at most 1e-6 at the first update, 1e-5 at the tenth and 1e-3 at the hundredth; with --dtype float64 at most
 1e-9 at every update: there rounding starts 2^29 times smaller, so a difference is a bug and not a network that amplifies rounding. --report shows the
@@ -74,6 +74,18 @@ def widen(network):
         port["dtype"] = port["dtype"].replace("float32", "float64")
 
 
+def zero_residuals(network):
+    """Lets every residual block begin as its shortcut: the scale before its addition is zero (Goyal et al. 2017, section 5.1)."""
+    made_by, depth = {}, {}
+    for node in network.nodes:
+        made_by.update(dict.fromkeys(node["outputs"], node))
+        depth.update(dict.fromkeys(node["outputs"], 1 + max(depth.get(i, 0) for i in node["inputs"])))
+    for node in (n for n in network.nodes if n["op"] == "Add"):
+        branch = made_by.get(max(node["inputs"], key=lambda i: depth.get(i, 0)))  # the longer one
+        if branch and branch["op"] == "BatchNormalization":
+            network.weights[branch["inputs"][1]][...] = 0
+
+
 def theirs_of(name, network, output, about, data):
     _, batch, optimiser, _ = RUNS[name]
     count = len(data["target"])
@@ -101,7 +113,9 @@ def differences(losses, of):
 
 def run(name, arguments, folder):
     kind, batch, _, _ = RUNS[name]
-    network, output, about = NETWORKS[kind](batch)
+    network, output, about = NETWORKS[kind](batch, **({"size": arguments.size} if arguments.size else {}))
+    if arguments.zero_residuals:
+        zero_residuals(network)
     data = samples(network, batch * arguments.updates, **about)
     if arguments.dtype == "float64":
         widen(network)
@@ -134,6 +148,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    parser.add_argument("--size", type=int, help="the images' edge, of those networks of models/training that take images (default: 64)")
+    parser.add_argument("--zero-residuals", action="store_true", help="residual blocks start as their shortcuts, which amplifies rounding less")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())

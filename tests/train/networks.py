@@ -89,4 +89,4 @@ def lstm(batch):
 
 
 NETWORKS = {"mlp": mlp, "lenet": lenet, "resnet18": resnet18, "vit": vit, "lstm": lstm, "gnmt": lambda batch: gnmt(batch, width=64, time=10), "ncf": ncf,
-            **{f.__name__: lambda batch, f=f: f(64, 10) for f in (alexnet, vgg19, resnet50, mobilenet_v2)}}
+            **{f.__name__: lambda batch, size=64, f=f: f(size, 10) for f in (alexnet, vgg19, resnet50, mobilenet_v2)}}
