@@ -92,8 +92,8 @@ class Estimate {
   }
 
   double direct() const {
-    double products = 9 * images_ * height_ * width_ * channels_ * rounded(filters_) / (2 * lanes_ * 0.92);
-    return repeats_ * (narrowness() * products + 0.5 * memory_cycles(9 * channels_ * filters_ * 4));
+    double products = 9 * images_ * height_ * width_ * channels_ * rounded(filters_) / products_a_cycle(width_);
+    return repeats_ * both(products, memory_cycles(9 * channels_ * filters_ * 4));
   }
 
   // Transforming the weights: nine products for each position, and what is packed and written to be read again.
@@ -104,25 +104,22 @@ class Estimate {
 
   double filtered(int m, WinogradPlan& plan) const {
     double size = (m + 2) * (m + 2), tiles_y = tiles(height_, m), tiles_x = tiles(width_, m), rows = images_ * tiles_y;
-    double weight_bytes = size * channels_ * rounded(filters_) * 4;
+    double weight_bytes = size * channels_ * rounded(filters_) * 4, l2 = static_cast<double>(cpu_.l2_bytes);
+    double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
     double best = -1;
     for (int64_t r = 1; static_cast<double>(r) < rows + 1; ++r) {
       double block_tiles = static_cast<double>(r) * tiles_x, blocks = std::ceil(rows / static_cast<double>(r));
       if (block_tiles > 128 && r > 1) break;
-      double data_bytes = size * block_tiles * channels_ * 4, l2 = static_cast<double>(cpu_.l2_bytes);
-      double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
-      // Between the phases: in the second-level cache, or beyond.
-      // Data comes in order at about 8 bytes a cycle, weights, each panel used for few tiles, at 6.
-      double beyond = data_bytes < 0.78 * l2 ? 0 : blocks * data_bytes * lane_blocks / 8;
-      double product_bytes = size * block_tiles * 2 * lanes_ * 4;
-      if (product_bytes > 0.4 * l2) beyond += 2 * blocks * product_bytes * lane_blocks / 8;
-      if (weight_bytes > 0.4 * l2) beyond += (blocks - 1) * weight_bytes / 6;
-      double tile_efficiency = 0.88 * std::min(1.0, (block_tiles + 2) / 12);
-      double products = size * blocks * block_tiles * channels_ * rounded(filters_) / (2 * lanes_ * tile_efficiency);
-      double cycles = products + beyond + 0.5 * memory_cycles(weight_bytes);
-      double into = images_ * tiles_y * tiles_x * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 6.0 * size);
+      // What streams beside the products: the weights, from memory and for further blocks from a cache, and the part of a
+      // block's data and products that does not stay in the second level, for each block of lanes.
+      double data_bytes = size * block_tiles * channels_ * 4, product_bytes = size * block_tiles * 2 * lanes_ * 4;
+      double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
+      double stream = memory_cycles(weight_bytes) + (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? 15 : 40) + blocks * lane_blocks * beyond * data_bytes / 20;
+      double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
+      double into = images_ * tiles_y * tiles_x * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
+      double back = images_ * tiles_y * tiles_x * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
       int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
-      cycles += into * static_cast<double>(groups) + images_ * tiles_y * tiles_x * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 5.5 * size);
+      double cycles = both(products, stream) + into * static_cast<double>(groups) + back;
       cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
       if (best >= 0 && cycles >= best) continue;
       best = cycles;
@@ -133,23 +130,25 @@ class Estimate {
   }
 
  private:
-  // How much more a product costs than in the best register tile: one vector of filters (narrow groups), or few points in a row.
-  double narrowness() const {
-    SumShape ample, here;
-    ample.points = 840;
-    ample.lanes = static_cast<int64_t>(12 * lanes_);
-    here.points = static_cast<int64_t>(width_);
-    here.lanes = static_cast<int64_t>(filters_);
-    auto cost = [&](const SumShape& sum) {
-      double vectors = std::ceil(static_cast<double>(sum.lanes) / lanes_);
-      return choose_tile(sum, static_cast<int>(lanes_), registers_).cycles / (static_cast<double>(sum.points) * vectors);
+  // Products and what streams beside them: the longer of the two hides the other, unless they are of one length.
+  static double both(double products, double stream) { return std::cbrt(products * products * products + stream * stream * stream); }
+
+  // In a register tile of so many points, as the filters (narrow groups) and the points allow.
+  double products_a_cycle(double points) const {
+    auto cost = [&](int64_t tile_points, int64_t filters) {
+      SumShape sum;
+      sum.points = tile_points;
+      sum.lanes = filters;
+      double vectors = std::ceil(static_cast<double>(filters) / lanes_);
+      return choose_tile(sum, static_cast<int>(lanes_), registers_).cycles / (static_cast<double>(tile_points) * vectors);
     };
-    return std::max(1.0, cost(here) / cost(ample));
+    double narrowness = std::max(1.0, cost(static_cast<int64_t>(points), static_cast<int64_t>(filters_)) / cost(840, static_cast<int64_t>(12 * lanes_)));
+    return 2 * lanes_ * 0.92 / narrowness;
   }
   static double tiles(double extent, int m) { return std::ceil(extent / m); }
   double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
-  // What all cores together wait for memory: about 9 bytes a cycle of one core.
-  static double memory_cycles(double bytes) { return bytes / 4.5; }
+  // What two cores together wait for memory: 12 bytes a cycle of one.
+  static double memory_cycles(double bytes) { return bytes / 6; }
 
   // How much longer the busiest of two or of four threads works than were everything shared out evenly.
   static double imbalance(double iterations) {
@@ -172,7 +171,8 @@ class Estimate {
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
-void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
+// vectors 0: of any number.
+void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, int vectors = 0) {
   int lanes = cpu.vector_bytes / 4;
   int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
   for (int k : plan.taps) channels *= d.domain[static_cast<size_t>(k)].as_int();
@@ -182,6 +182,7 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
+  sum.only_vectors = vectors;
   sum.point_bytes = channels * 4;
   Tile tile = choose_tile(sum, lanes, registers_of(cpu));
   plan.vectors = tile.vectors;
@@ -208,7 +209,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   plan.lanes_axis = lanes_axis;
   Estimate estimate(d, plan, cpu);
   WinogradPlan best;
-  double least = 0.85 * estimate.direct();
+  double least = 0.9 * estimate.direct();
   bool found = false;
   for (int m = 2; m <= largest; m += 2) {
     plan.outputs = m;
@@ -224,15 +225,8 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
 }
 
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
-  int vectors = plan.vectors;
   Estimate(d, plan, cpu).filtered(plan.outputs, plan);
-  choose_register_tile(d, plan, cpu);
-  // The weights are packed: their blocks stay.
-  int registers = registers_of(cpu), lanes = cpu.vector_bytes / 4;
-  plan.vectors = vectors;
-  plan.tile = std::min(plan.tile, (registers - 1 - vectors) / vectors);
-  int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + vectors * lanes - 1) / (vectors * lanes);
-  while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
+  choose_register_tile(d, plan, cpu, plan.vectors);  // the weights are packed: their blocks stay
 }
 
 TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan) {

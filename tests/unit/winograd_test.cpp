@@ -12,6 +12,7 @@
 #include "compiler/kernel/cook_toom.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
+#include "compiler/passes/plan_winograd.h"
 
 namespace metac {
 namespace {
@@ -113,6 +114,47 @@ TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
       for (int64_t k = 0; k < expected[0].element_count(); ++k) ASSERT_NEAR(number_at(found[0], k), number_at(expected[0], k), 0.02) << cpu << ", element " << k;
     }
   }
+}
+
+// The N of F(N x N, 3 x 3) in the schedules of a graph with one convolution; 0: plain sums.
+int outputs_of_a_tile(const CompiledModel& model) {
+  const std::string sign = "minimal filtering F(";
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule)
+      if (size_t at = line.find(sign); at != std::string::npos) return line[at + sign.size()] - '0';
+  return 0;
+}
+
+// What was fastest where an image has few tiles, its weights from memory: each tile of data is used little, the weights come once.
+TEST(MinimalFiltering, OfFewTiles) {
+  struct Case {
+    const char* cpu;
+    int64_t side, channels, filters;
+    int outputs;
+  };
+  for (const Case& one : {Case{"x86-64-v3", 7, 512, 512, 2}, Case{"x86-64-v3", 14, 128, 32, 4}, Case{"x86-64-v3", 13, 64, 256, 4}, Case{"x86-64-v3", 14, 256, 256, 4},
+                          Case{"x86-64-v4", 7, 512, 512, 2}, Case{"x86-64-v4", 28, 128, 32, 4}, Case{"x86-64-v4", 28, 256, 256, 4}, Case{"x86-64-v4", 4, 512, 512, 0}}) {
+    Graph g;
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, shape_of({1, one.channels, one.side, one.side})});
+    g.outputs = {convolution(g, x, one.filters, 1)};
+    CompileOptions options;
+    options.cpu = cpu_target(one.cpu);
+    EXPECT_EQ(outputs_of_a_tile(compile_graph(g, options)), one.outputs) << one.cpu << ", " << one.side << "x" << one.side << ", " << one.channels << " to " << one.filters;
+  }
+}
+
+// A slice of the batch has blocks of its own, for weights that are packed already: with AVX2 a row of 14 tiles would rather have four vectors of filters.
+TEST(MinimalFiltering, RegisterTileForPackedWeights) {
+  Definition d;
+  d.domain = shape_of({1, 32, 56, 56, 128, 3, 3});
+  d.reduced = 3;
+  WinogradPlan plan;
+  plan.image = 0, plan.lanes_axis = 1, plan.y = 2, plan.x = 3, plan.channel = 4, plan.window_y = 5, plan.window_x = 6;
+  plan.vectors = 2;
+  choose_tile_blocks(d, plan, cpu_target("x86-64-v3"));
+  EXPECT_EQ(plan.vectors, 2);
+  EXPECT_GE(plan.tile, 4);  // 2 where the tile was that of four vectors
+  EXPECT_LE((plan.tile + 1) * plan.vectors + 1, 16);
 }
 
 // Rounding errors against the plain sum in float64, as a share of the result (roots of mean squares). Products added one after the other in float32 are
