@@ -285,6 +285,7 @@ SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Ex
     distances.push_back(bool(step) && step.if_int() ? std::abs(step.as_int()) : 0);
     inner_step = step;
   }
+  sum.points = 1;
   if (runs.empty()) return sum;
   std::reverse(runs.begin(), runs.end());
   std::reverse(distances.begin(), distances.end());

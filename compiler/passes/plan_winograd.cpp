@@ -116,8 +116,9 @@ class Estimate {
       double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
       double stream = memory_cycles(weight_bytes) + (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? 15 : 40) + blocks * lane_blocks * beyond * data_bytes / 20;
       double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
-      double into = images_ * tiles_y * tiles_x * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
-      double back = images_ * tiles_y * tiles_x * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
+      // The rest of a last block is computed too.
+      double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
+      double back = blocks * block_tiles * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
       int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
       double cycles = both(products, stream) + into * static_cast<double>(groups) + back;
       cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
