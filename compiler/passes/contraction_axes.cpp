@@ -42,10 +42,18 @@ void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
   simplify(d, symbols);
 }
 
+// Does the result's last axis step through the data's last index one by one? With a stride each point would be gathered.
+static bool reads_rows_in_order(const Definition& d, Expr data) {
+  Expr point = d.out_index.back();
+  if (point->kind != ExprKind::axis || data->args.empty()) return true;
+  Expr step = stride_of(data->args.back(), point->id);
+  return bool(step) && step.is_int(1);
+}
+
 // Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
 // several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
 bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols) {
-  constexpr int64_t one_shuffle = 4;  // within 128 bits; of wider groups a vector that holds two is slower than half a vector of one
+  constexpr int64_t one_shuffle = 4;  // within 128 bits; of wider groups a vector that holds two is slower than lanes along a row of points
   auto c = match_contraction(d);
   if (!c) return false;
   for (Expr e : d.out_index) {
@@ -57,7 +65,7 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     if (cx == 1) std::swap(x, y), std::swap(cx, cy);
     if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
     if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
-    if (cx > one_shuffle && 2 * cx >= lanes) continue;
+    if (cx > one_shuffle && 2 * cx >= lanes && reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load)) continue;
     // Both operands know the group, one of them the channel; otherwise it is a residue (split_residues).
     if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) || uses_axis(c->a.load, y->id) == uses_axis(c->b.load, y->id)) continue;
     // x becomes the merged axis, y disappears.
