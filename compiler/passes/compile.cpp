@@ -14,6 +14,7 @@
 #include "compiler/passes/fusion_cost.h"
 #include "compiler/passes/integer_products.h"
 #include "compiler/passes/merge_equal_ops.h"
+#include "compiler/passes/narrow_values.h"
 #include "compiler/passes/order_updates.h"
 #include "compiler/passes/pass_list.h"
 #include "compiler/passes/recompute.h"
@@ -229,6 +230,7 @@ class Compilation {
       fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);
     if (options_.fusion == Fusion::best && options_.target == Target::cuda)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols, [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
+    if (options_.target == Target::cuda) narrow_values(fused, ops, needed, graph_.symbols);
     return fused;
   }
 

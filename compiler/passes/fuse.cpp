@@ -127,10 +127,10 @@ class Fuser {
   bool absorb_into_reduction(size_t k) {
     Definition& e = def(k);
     if (!e.is_plain() || is_free_widening(e.body)) return false;
-    // An element-wise op with one element-wise reader goes into that reader first.
+    // An element-wise op with one element-wise reader goes into that reader first, unless the sum before it would be stored as float32 for that.
     std::vector<size_t> readers = readers_of(e.out->id);
     bool move = e.body->kind == ExprKind::load;
-    if (!move && readers.size() == 1 && !is_needed(e.out) && def(readers[0]).is_plain() && same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id)) return false;
+    if (!move && readers.size() == 1 && !rounds_sum(e) && !is_needed(e.out) && def(readers[0]).is_plain() && same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id)) return false;
     int best = -1;
     Expr the_load;
     visit_loads(e, [&](Expr n) {
@@ -173,6 +173,19 @@ class Fuser {
     producer_.erase(old);
     index_readers(k);
     return false;  // what is now a reduction may still be read by others; nothing more to do for it
+  }
+
+  // On a GPU: does it round what a reduction has summed up in float32 to a half type?
+  bool rounds_sum(const Definition& e) const {
+    if (!free_widening_ || size_of(e.out->dtype()) != 2 || !is_float(e.out->dtype())) return false;
+    bool found = false;
+    visit_loads(e, [&](Expr n) {
+      const auto made = producer_.find(n->id);
+      if (n->dtype != DType::f32 || made == producer_.end()) return;
+      const Candidate& p = candidates_[static_cast<size_t>(made->second)];
+      found |= p.alive && p.d.out->id == n->id && p.d.reduce.has_value();
+    });
+    return found;
   }
 
   // A slice reads in order, too, but not everything: the reduction would store beyond its end.
