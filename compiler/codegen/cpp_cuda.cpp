@@ -12,7 +12,8 @@ class CudaPrinter : private ValuePrinter {
   using ValuePrinter::ValuePrinter;
 
   std::string run() {
-    if (kernel_.finish) print_finish();
+    if (kernel_.finish) print_part(*kernel_.finish, "_finish", "what follows the sums where a library has computed them");
+    if (kernel_.beside) print_part(*kernel_.beside, "_beside", "what a library may do in the call that does the kernel below");
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
     symbols_ = used_symbols();
@@ -126,23 +127,32 @@ class CudaPrinter : private ValuePrinter {
 
   // ---- the host's side ----
   // A kernel with a host's side of its own, which gets the arguments that it has in common with this one.
-  void print_finish() {
-    Kernel finish = *kernel_.finish;
-    finish.name = kernel_.name + "_finish";
-    finish.comments = {"what follows the sums where a library has computed them"};
-    text_ += CudaPrinter(finish, options_).run();
+  void print_part(Kernel part, const char* word, const char* comment) {
+    part.name = kernel_.name + word;
+    part.comments = {comment};
+    text_ += CudaPrinter(part, options_).run();
   }
 
-  std::string finish_text() const {
-    if (!kernel_.finish) return "return;";
+  void start_part(const Kernel& part, const char* word) {
     std::string arguments;
-    for (const KernelArgument& a : kernel_.finish->arguments) {
+    for (const KernelArgument& a : part.arguments) {
       auto found = std::find_if(kernel_.arguments.begin(), kernel_.arguments.end(), [&](const KernelArgument& mine) { return mine.var == a.var; });
-      METAC_ASSERT(found != kernel_.arguments.end(), "an epilogue reads what its kernel does not");
+      METAC_ASSERT(found != kernel_.arguments.end(), "a part reads what its kernel does not");
       arguments += concat("b[", found - kernel_.arguments.begin(), "], ");
     }
     arguments.resize(arguments.size() - 2);
-    return concat("{ void* const rest[] = {", arguments, "}; return ", kernel_.name, "_finish(rest, s, launch, 0, ", const_cast<CudaPrinter*>(this)->index_text(parallel_extent(*kernel_.finish)), "); }");
+    line(concat("{ void* const rest[] = {", arguments, "}; ", kernel_.name, word, "(rest, s, launch, 0, ", index_text(parallel_extent(part)), "); }"));
+  }
+
+  // What is left to do where a library has done as much as is said.
+  void if_done(const std::string& call, bool sums_only, bool with_beside) {
+    const bool finish = sums_only, beside = kernel_.beside && !with_beside;
+    if (!finish && !beside) return line("if (" + call + ") return;");
+    open("if (" + call + ") {");
+    if (finish) start_part(*kernel_.finish, "_finish");
+    if (beside) start_part(*kernel_.beside, "_beside");
+    line("return;");
+    close();
   }
 
   void print_start() {
@@ -150,15 +160,16 @@ class CudaPrinter : private ValuePrinter {
     std::string arguments;
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
     std::set<int> named;   // symbols that this side computes with
-    if (kernel_.product) visit_sizes(*kernel_.product, [&](Expr e) { add_symbols(e, named); });
+    for (const LibraryProduct& p : kernel_.products) visit_sizes(p, [&](Expr e) { add_symbols(e, named); });
     if (kernel_.convolution) visit_sizes(*kernel_.convolution, [&](Expr e) { add_symbols(e, named); });
-    if (kernel_.finish) add_symbols(parallel_extent(*kernel_.finish), named);
+    for (const auto& part : {kernel_.finish, kernel_.beside})
+      if (part) add_symbols(parallel_extent(*part), named);
     if (!small_.empty()) {
       named.insert(symbols_.begin(), symbols_.end());
       for (Expr size : small_) add_symbols(size, named);
     }
     for (int id : named) line(concat("const int64_t n", id, " = s[", id, "];"));
-    if (kernel_.product) print_product(*kernel_.product);
+    for (const LibraryProduct& p : kernel_.products) print_product(p, &p - kernel_.products.data());
     if (kernel_.convolution) print_convolution(*kernel_.convolution);
     if (!small_.empty()) {
       std::string test;
@@ -182,6 +193,7 @@ class CudaPrinter : private ValuePrinter {
       line("if (small) " + start("<int>"));
       line("else " + start("<int64_t>"));
     }
+    if (kernel_.beside) start_part(*kernel_.beside, "_beside");
     text_ += "}\n";
   }
 
@@ -191,7 +203,7 @@ class CudaPrinter : private ValuePrinter {
 
   static void visit_sizes(const LibraryProduct& p, const std::function<void(Expr)>& f) {
     for (Expr e : {p.batch, p.rows, p.columns, p.steps}) f(e);
-    for (const LibraryMatrix* m : {&p.a, &p.b, &p.result, &p.residual})
+    for (const LibraryMatrix* m : {&p.a, &p.b, &p.result, &p.residual, &p.aux})
       if (m->argument >= 0) for (Expr e : {m->offset, m->batch, m->leading}) f(e);
     if (p.bias >= 0) f(p.bias_offset);
   }
@@ -219,11 +231,11 @@ class CudaPrinter : private ValuePrinter {
                 index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ", c.most ? "clipped_activation" : c.relu ? "relu_activation" : "no_activation", ", ", most, ", ",
                 options_.tf32 ? 1 : 0, "};"));
     line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", {", bias(0), ", ", bias(1), "}, ", address(c.residual), ", ", address(c.result), "};"));
-    line("if (convolve(convolution, filtered, launch)) " + finish_text());
+    if_done("convolve(convolution, filtered, launch)", c.sums_only, false);
   }
 
-  // A vendor library is asked first.
-  void print_product(const LibraryProduct& p) {
+  // A vendor library is asked first, for less and less.
+  void print_product(const LibraryProduct& p, int64_t number) {
     auto matrix = [&](const LibraryMatrix& m) {
       return m.argument < 0 ? std::string("{0, 0, 0}") : concat("{", index_text(m.batch), ", ", index_text(m.leading), ", ", m.by_column ? 1 : 0, "}");
     };
@@ -233,14 +245,17 @@ class CudaPrinter : private ValuePrinter {
     };
     char scale[40];
     std::snprintf(scale, sizeof scale, "%.17g", p.scale);
-    const char* const activations[] = {"no_activation", "relu_activation", "gelu_tanh_activation"};
-    line("// A matrix product with an epilogue: a library is asked first.");
-    line(concat("const MatrixProduct product = {", static_cast<int>(p.dtype), " /* ", name_of(p.dtype), " */, ", index_text(p.batch), ", ", index_text(p.rows), ", ", index_text(p.columns), ", ",
-                index_text(p.steps), ", ", matrix(p.a), ", ", matrix(p.b), ", ", matrix(p.result), ", ", matrix(p.residual), ", ", scale, ", ",
-                activations[static_cast<size_t>(p.activation)], ", ", options_.tf32 ? 1 : 0, "};"));
-    line(concat("const MatrixOperands operands = {", address(p.a.argument, p.a.offset), ", ", address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
-                address(p.residual.argument, p.residual.offset), ", ", address(p.result.argument, p.result.offset), "};"));
-    line("if (multiply(product, operands, launch)) " + finish_text());
+    const char* const activations[] = {"no_activation", "relu_activation", "gelu_tanh_activation", "gelu_tanh_gradient"};
+    const char* const gradients[] = {"no_bias_gradient", "bias_gradient_of_rows", "bias_gradient_of_columns"};
+    const std::string name = number > 0 ? std::to_string(number + 1) : "";
+    line(number > 0 ? "// The product with less beside it." : "// A matrix product with an epilogue: a library is asked first.");
+    line(concat("const MatrixProduct product", name, " = {", static_cast<int>(p.dtype), " /* ", name_of(p.dtype), " */, ", index_text(p.batch), ", ", index_text(p.rows), ", ", index_text(p.columns), ", ",
+                index_text(p.steps), ", ", matrix(p.a), ", ", matrix(p.b), ", ", matrix(p.result), ", ", matrix(p.residual), ", ", matrix(p.aux), ", ", scale, ", ",
+                activations[static_cast<size_t>(p.activation)], ", ", gradients[static_cast<size_t>(p.bias_gradient)], ", ", options_.tf32 ? 1 : 0, "};"));
+    line(concat("const MatrixOperands operands", name, " = {", address(p.a.argument, p.a.offset), ", ", address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
+                address(p.residual.argument, p.residual.offset), ", ", address(p.result.argument, p.result.offset), ", ",
+                address(p.aux.argument, p.aux.offset), ", ", address(p.sums, 0), "};"));
+    if_done(concat("multiply(product", name, ", operands", name, ", launch)"), p.sums_only, p.with_beside);
   }
 
   // ---- tree ----
@@ -401,7 +416,7 @@ KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& optio
   source.schedule = kernel.schedule;
   source.flops = kernel.flops;
   source.bytes = kernel.bytes;
-  if (kernel.product) source.libraries.push_back("cublasLt");
+  if (!kernel.products.empty()) source.libraries.push_back("cublasLt");
   if (kernel.convolution) source.libraries.push_back("cudnn");
   return source;
 }

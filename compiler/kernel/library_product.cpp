@@ -16,23 +16,24 @@ class ProductMatcher {
  public:
   ProductMatcher(const ProductLoops& loops, const std::vector<KernelArgument>& arguments) : l_(loops), arguments_(arguments) {}
 
-  std::optional<LibraryProduct> run() {
-    if (l_.target >= first_local || !choose_loops()) return std::nullopt;
+  std::vector<LibraryProduct> run() {
+    if (l_.target >= first_local || !choose_loops()) return {};
     p_.dtype = arguments_[static_cast<size_t>(l_.target)].var->dtype();
-    if (!is_library_type(p_.dtype)) return std::nullopt;
+    if (!is_library_type(p_.dtype)) return {};
     p_.batch = batch_ ? batch_->extent : Expr(1);
     p_.rows = rows_->extent;
     p_.columns = columns_->extent;
     p_.steps = steps_->extent;
     bool good = factor(l_.a, *rows_, *steps_, p_.a) && factor(l_.b, *steps_, *columns_, p_.b);
     good = good && matrix(l_.target, l_.offset, *rows_, *columns_, p_.result) && !p_.result.by_column;
-    if (!good) return std::nullopt;
-    const LibraryProduct sums = p_;
-    if (epilogue()) return p_;
-    if (!worth_finishing(steps_->extent)) return std::nullopt;
-    p_ = sums;
-    p_.sums_only = true;
-    return p_;
+    if (!good) return {};
+    LibraryProduct sums = p_;
+    sums.sums_only = true;
+    std::vector<LibraryProduct> out;
+    if (epilogue()) out.push_back(p_);
+    // A gradient's epilogue not every version of the library has for every type.
+    if ((out.empty() || p_.activation == ProductActivation::gelu_tanh_gradient) && worth_finishing(steps_->extent)) out.push_back(sums);
+    return out;
   }
 
  private:
@@ -97,7 +98,13 @@ class ProductMatcher {
       p_.activation = ProductActivation::gelu_tanh;
       e = x;
     }
-    return terms(e) && summed_;
+    if (const std::optional<GeluTanhGradient> gradient = match_gelu_tanh_gradient(e)) {
+      const Expr x = gradient->x;
+      if (!is_element(x) || !matrix(x->id, x->args[0], *rows_, *columns_, p_.aux) || !may_be_aux(p_.aux)) return false;
+      p_.activation = ProductActivation::gelu_tanh_gradient;
+      e = gradient->factor;
+    }
+    return terms(e) && summed_ && (p_.activation != ProductActivation::gelu_tanh_gradient || p_.bias < 0);
   }
 
   bool terms(Expr e) {
@@ -133,6 +140,11 @@ class ProductMatcher {
 
 }  // namespace
 
-std::optional<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments) { return ProductMatcher(loops, arguments).run(); }
+std::vector<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments) { return ProductMatcher(loops, arguments).run(); }
+
+bool may_be_aux(const LibraryMatrix& m) {
+  const auto aligned = [](Expr e) { return !e.if_int() || e.as_int() % 8 == 0; };
+  return !m.by_column && aligned(m.leading) && aligned(m.batch);
+}
 
 }  // namespace metac

@@ -1,10 +1,8 @@
 // Sums of products that a vendor library computes as well: a (batched) product of two matrices of float32, float16 or
-// bfloat16 with an epilogue that libraries know (scale, residual, bias, relu, gelu). Recognised on the lowered contraction, by
+// bfloat16 with an epilogue that libraries know (scale, residual, bias, relu, gelu and its gradient). Recognised on the lowered contraction, by
 // strides alone: matrix products of any transposition, 1x1 convolutions, einsums and all their gradients are the same here.
 // With another epilogue the library may compute the sums alone (library_finish.h).
 #pragma once
-#include <optional>
-
 #include "compiler/kernel/loop_tree.h"
 
 namespace metac {
@@ -17,7 +15,10 @@ struct ProductLoops {
   int target = 0, accumulator = 0;
 };
 
-// Nothing where it is none of these.
-std::optional<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments);
+// What a library may be asked for, the most that it can do first; nothing where it is none of these.
+std::vector<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments);
+
+// The library wants distances of 8 elements; what is not known now it sees itself.
+bool may_be_aux(const LibraryMatrix& matrix);
 
 }  // namespace metac

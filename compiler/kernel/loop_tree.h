@@ -118,16 +118,22 @@ struct LibraryMatrix {
   Expr offset, batch, leading;  // of its first element; from one matrix to the next; between rows
   bool by_column = false;       // `leading` is between columns, and rows are neighbours
 };
-enum class ProductActivation { none, relu, gelu_tanh };   // gelu with its tanh approximation
+// gelu by its tanh approximation; its gradient: what it is applied to times the derivative at `aux`
+enum class ProductActivation { none, relu, gelu_tanh, gelu_tanh_gradient };
+enum class BiasGradient { none, of_rows, of_columns };
 struct LibraryProduct {
   DType dtype = DType::f32;     // of everything; sums are float32
   Expr batch, rows, columns, steps;
   LibraryMatrix a, b, result, residual;
+  LibraryMatrix aux;            // what gelu is applied to: a second result; of its gradient an operand
   int bias = -1;                // argument: an element for each column; -1: none
   Expr bias_offset;
   double scale = 1;
   ProductActivation activation = ProductActivation::none;
+  BiasGradient bias_gradient = BiasGradient::none;   // a second result: the sums of a's rows or of b's columns
+  int sums = -1;                // argument: where those are
   bool sums_only = false;       // the rest of the epilogue is Kernel::finish
+  bool with_beside = false;     // it does what Kernel::beside does
 };
 
 // result = min( relu( convolution of data with weights + residual + biases ), most ) (compiler/kernel/library_convolution.h).
@@ -161,9 +167,10 @@ struct Kernel {
   std::vector<std::string> schedule;   // transforms applied
   std::vector<int> nodes;
   int block = 0;                // threads of a block; 0: for the CPU
-  std::optional<LibraryProduct> product;
+  std::vector<LibraryProduct> products;   // what cuBLASLt is asked for, one after the other: the first that it can
   std::optional<LibraryConvolution> convolution;
   std::shared_ptr<Kernel> finish;   // GPU: what follows sums that a library has left in the result's memory; its arguments are among these
+  std::shared_ptr<Kernel> beside;   // GPU: starts behind this one, unless a library has done its work too (library_beside.h); its arguments are among these
   double cost = 1;              // estimated ns of one parallel iteration
   double flops = 0, bytes = 0;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/library_beside.h"
 #include "compiler/kernel/library_convolution.h"
 #include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/loop_transforms.h"
@@ -251,11 +252,33 @@ std::optional<LibraryConvolution> with_arguments(LibraryConvolution c, const Ker
   return c;
 }
 
+bool finishes(const Kernel& kernel) {
+  return std::any_of(kernel.products.begin(), kernel.products.end(), [](const LibraryProduct& p) { return p.sums_only; }) || (kernel.convolution && kernel.convolution->sums_only);
+}
+
 }  // namespace
+
+std::optional<Kernel> lower_gpu_beside(const Definition& product, const Definition& other, const LoweringContext& context) {
+  const auto alone = [](const Definition& d) {
+    Group group;
+    group.stages = {d};
+    return group;
+  };
+  Kernel kernel = lower_gpu(alone(product), context);
+  if (!add_beside(kernel, product, other, context)) return std::nullopt;
+  kernel.beside = std::make_shared<Kernel>(lower_gpu(alone(other), context));
+  METAC_ASSERT(kernel.beside->scratch.empty(), "a kernel beside a product has scratch of its own");
+  for (const KernelArgument& a : kernel.beside->arguments) kernel.argument(a.var, a.layout, a.written);
+  kernel.nodes.insert(kernel.nodes.end(), kernel.beside->nodes.begin(), kernel.beside->nodes.end());
+  std::sort(kernel.nodes.begin(), kernel.nodes.end());
+  kernel.nodes.erase(std::unique(kernel.nodes.begin(), kernel.nodes.end()), kernel.nodes.end());
+  return kernel;
+}
 
 Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   if (group.stages.size() == 1 && group.stages[0].scatter) return lower_gpu_scatter(group, context);
   if (group.row_blocks) return lower_gpu_attention(group, context);
+  if (group.beside) return *lower_gpu_beside(group.stages[0], group.stages[1], context);
   std::optional<Kernel> contraction = lower_gpu_contraction(group, context);
   Kernel kernel = contraction ? std::move(*contraction) : GpuLowering(group, context).run();
   if (context.library_convolutions) {
@@ -263,11 +286,11 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context) {
     if (!kernel.convolution && group.library_gradient) kernel.convolution = with_arguments(group.library_gradient->convolution, kernel);
   }
   // A product that the library finishes by itself is the better one of two.
-  if (kernel.product && kernel.convolution && kernel.product->sums_only != kernel.convolution->sums_only) {
-    if (kernel.product->sums_only) kernel.product.reset();
+  if (!kernel.products.empty() && kernel.convolution && kernel.products[0].sums_only != kernel.convolution->sums_only) {
+    if (kernel.products[0].sums_only) kernel.products.clear();
     else kernel.convolution.reset();
   }
-  if ((kernel.product && kernel.product->sums_only) || (kernel.convolution && kernel.convolution->sums_only)) {
+  if (finishes(kernel)) {
     Group rest;
     rest.stages = {finishing(group.library_gradient ? group.library_gradient->definition : group.stages[0])};
     kernel.finish = std::make_shared<Kernel>(GpuLowering(rest, context).run());

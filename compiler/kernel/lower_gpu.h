@@ -9,6 +9,7 @@
 //                                     thread (lower_gpu_contraction.cpp)
 //   attention                         a tile of rows per block, tiles of columns through shared memory, a running maximum and
 //                                     sum in registers (lower_gpu_attention.cpp)
+//   products and what is beside them  a kernel each, that a library may do in one call (library_beside.h)
 //   scatters                          each thread owns elements of the result and applies, in order, what falls on them
 //                                     (lower_gpu_scatter.cpp)
 #pragma once
@@ -23,6 +24,8 @@ std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringCo
 // Attention in one kernel: groups that is_gpu_attention takes (passes/fuse_row_blocks.h makes them).
 bool is_gpu_attention(const Group& group, bool tf32);
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context);
+// A product and what a library may do beside it (library_beside.h); nothing where it is not that.
+std::optional<Kernel> lower_gpu_beside(const Definition& product, const Definition& other, const LoweringContext& context);
 Kernel lower_gpu_scatter(const Group& group, const LoweringContext& context);
 
 }  // namespace metac

@@ -64,7 +64,7 @@ class GpuContraction : private StageLowering {
     choose_tensor();
     collapse_sides();
     if (context_.library_products)
-      kernel_.product = match_library_product({batch_, rows_.loops, columns_.loops, stage_.reduced, rows_.factor, columns_.factor, stage_.epilogue, stage_.offset, stage_.target, accumulator_}, kernel_.arguments);
+      kernel_.products = match_library_product({batch_, rows_.loops, columns_.loops, stage_.reduced, rows_.factor, columns_.factor, stage_.epilogue, stage_.offset, stage_.target, accumulator_}, kernel_.arguments);
     build(d);
     return std::move(kernel_);
   }

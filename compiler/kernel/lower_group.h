@@ -56,6 +56,7 @@ struct Group {
   bool row_blocks = false;
   bool by_points = false;           // sums for channels that lie side by side, in the order of memory (sum_by_points.h)
   std::optional<LibraryGradient> library_gradient;
+  bool beside = false;              // a library may do the second of two stages in its call for the first (library_beside.h)
 };
 
 using Layouts = std::map<int, Layout>;  // by Var id; absent: plain

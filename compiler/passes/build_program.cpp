@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/gather_alike.h"
+#include "compiler/passes/join_beside.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
@@ -234,7 +235,7 @@ class ProgramBuilder {
   }
 
   void emit_region(const FusedRegion& given, std::set<int> bound, const std::function<void()>& at_end) {
-    const GatheredRegion gathered = r_.target == Target::cuda ? gather_alike(given, context_) : GatheredRegion{given, {}};
+    const GatheredRegion gathered = r_.target == Target::cuda ? gather_alike(context_.library_products ? join_beside(given, context_) : given, context_) : GatheredRegion{given, {}};
     const FusedRegion& region = gathered.region;
     check_requirements(bound);
     LastReads reads(region, views_, kept_);
@@ -342,7 +343,8 @@ class ProgramBuilder {
     kernel.comments.push_back(kernel.name + ": model nodes " + (nodes.empty() ? "none" : nodes));
     if (group.stages.empty()) return;
     if (group.contraction) kernel.comments.push_back("a contraction in a register tile; what follows it is its epilogue");
-    if (group.stages.size() > 1) kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ", group.internal.size(), " values never leave the row"));
+    if (group.beside) kernel.comments.push_back(concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call"));
+    else if (group.stages.size() > 1) kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ", group.internal.size(), " values never leave the row"));
     else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load) kernel.comments.push_back("fused: what follows the reduction is its epilogue");
   }
 

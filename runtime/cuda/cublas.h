@@ -74,7 +74,7 @@ class CublasLt : public LibraryState {
   // The power of two, 256 at most, that all addresses are a multiple of: algorithms ask for one.
   static int64_t alignment_of(const MatrixOperands& o) {
     uintptr_t bits = 256;
-    for (const void* p : {o.a, o.b, o.bias, o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
+    for (const void* p : {o.a, o.b, o.bias, o.residual, static_cast<const void*>(o.result), static_cast<const void*>(o.aux), static_cast<const void*>(o.sums)}) bits |= reinterpret_cast<uintptr_t>(p);
     return static_cast<int64_t>(bits & (~bits + 1));
   }
 
@@ -92,11 +92,28 @@ class CublasLt : public LibraryState {
            cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch, sizeof m.batch) == CUBLAS_STATUS_SUCCESS;
   }
 
-  // CUBLASLT_EPILOGUE_GELU is the tanh approximation.
-  static cublasLtEpilogue_t epilogue_of(int64_t activation, bool bias) {
-    if (activation == relu_activation) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    if (activation == gelu_tanh_activation) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  // CUBLASLT_EPILOGUE_GELU is the tanh approximation. b is the library's first matrix, A.
+  static cublasLtEpilogue_t epilogue_of(const MatrixProduct& p, bool bias) {
+    if (p.bias_gradient != no_bias_gradient) return p.bias_gradient == bias_gradient_of_columns ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_BGRADB;
+    if (p.activation == gelu_tanh_gradient) return CUBLASLT_EPILOGUE_DGELU;
+    if (p.activation == relu_activation) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (p.activation == gelu_tanh_activation && has_aux(p)) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (p.activation == gelu_tanh_activation) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  static bool has_aux(const MatrixProduct& p) { return p.aux.leading > 0; }
+
+  template <class Value>
+  static bool set(Plan& plan, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+    return cublasLtMatmulDescSetAttribute(plan.operation, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  // The documentation asks for distances of 8 elements.
+  static bool describe_aux(Plan& plan) {
+    const MatrixProduct::Matrix& aux = plan.product.aux;
+    if (!has_aux(plan.product)) return true;
+    if (aux.by_column != 0 || aux.leading < plan.product.columns || aux.leading % 8 != 0 || aux.batch % 8 != 0) return false;
+    return set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux.leading) && set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, aux.batch);
   }
 
   static bool describe(Plan& plan) {
@@ -105,16 +122,15 @@ class CublasLt : public LibraryState {
     const bool f32 = type_of(p) == CUDA_R_32F;
     if (cublasLtMatmulDescCreate(&plan.operation, f32 && p.tf32 != 0 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return false;
     const cublasOperation_t first = p.b.by_column != 0 ? CUBLAS_OP_T : CUBLAS_OP_N, second = p.a.by_column != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = epilogue_of(p.activation, plan.has_bias);
-    return cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) == CUBLAS_STATUS_SUCCESS &&
+    return set(plan, CUBLASLT_MATMUL_DESC_TRANSA, first) && set(plan, CUBLASLT_MATMUL_DESC_TRANSB, second) && set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p, plan.has_bias)) && describe_aux(plan) &&
            make_layout(p, p.b, p.steps, p.columns, &plan.a) && make_layout(p, p.a, p.rows, p.steps, &plan.b) &&
            make_layout(p, p.residual.leading > 0 ? p.residual : p.result, p.rows, p.columns, &plan.c) && make_layout(p, p.result, p.rows, p.columns, &plan.d);
   }
 
-  static bool set_bias(Plan& plan, const MatrixOperands& o) {
-    return o.bias == nullptr || cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.bias, sizeof o.bias) == CUBLAS_STATUS_SUCCESS;
+  // One attribute is the bias and the gradient of one.
+  static bool set_pointers(Plan& plan, const MatrixOperands& o) {
+    const void* const bias = o.bias != nullptr ? o.bias : o.sums;
+    return (bias == nullptr || set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)) && (o.aux == nullptr || set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, o.aux));
   }
 
   static CallText call_of(const Plan& plan) {
@@ -122,8 +138,8 @@ class CublasLt : public LibraryState {
     CallText call;
     call.add("product", {p.dtype, p.batch, p.rows, p.columns, p.steps});
     call.add("a", {p.a.batch, p.a.leading, p.a.by_column}).add("b", {p.b.batch, p.b.leading, p.b.by_column});
-    call.add("result", {p.result.batch, p.result.leading, p.result.by_column}).add("residual", {p.residual.batch, p.residual.leading, p.residual.by_column});
-    call.add("scale", p.scale).add("activation", {p.activation}).add("tf32", {p.tf32}).add("bias", {plan.has_bias});
+    call.add("result", {p.result.batch, p.result.leading, p.result.by_column}).add("residual", {p.residual.batch, p.residual.leading, p.residual.by_column}).add("aux", {p.aux.batch, p.aux.leading, p.aux.by_column});
+    call.add("scale", p.scale).add("activation", {p.activation}).add("bias_gradient", {p.bias_gradient}).add("tf32", {p.tf32}).add("bias", {plan.has_bias});
     return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::most_bytes});
   }
   // Its bytes, which NVIDIA's documentation says can be kept for the same version of the library.
@@ -138,7 +154,7 @@ class CublasLt : public LibraryState {
   bool choose(Plan& plan, const MatrixOperands& o, cudaStream_t stream, bool recall) {
     cublasLtMatmulPreference_t preference = nullptr;
     plan.remembered = false;
-    if (!set_bias(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
+    if (!set_pointers(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
     const uint64_t bytes = LibraryWorkspace::most_bytes;
     const uint32_t alignment = static_cast<uint32_t>(plan.alignment);
     bool good = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes) == CUBLAS_STATUS_SUCCESS;
@@ -183,7 +199,7 @@ class CublasLt : public LibraryState {
 
   bool run(Plan& plan, const MatrixOperands& o, const cublasLtMatmulAlgo_t& algorithm, void* workspace, int64_t bytes, cudaStream_t stream) {
     const float scale = static_cast<float>(plan.product.scale), kept = o.residual != nullptr ? 1.0f : 0.0f;
-    return set_bias(plan, o) && cublasLtMatmul(handle_, plan.operation, &scale, o.b, plan.a, o.a, plan.b, &kept, o.residual != nullptr ? o.residual : o.result, plan.c, o.result,
+    return set_pointers(plan, o) && cublasLtMatmul(handle_, plan.operation, &scale, o.b, plan.a, o.a, plan.b, &kept, o.residual != nullptr ? o.residual : o.result, plan.c, o.result,
                                                plan.d, &algorithm, workspace, static_cast<size_t>(bytes), stream) == CUBLAS_STATUS_SUCCESS;
   }
 

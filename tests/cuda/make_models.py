@@ -126,6 +126,11 @@ def library_products(folder):
     nodes = constants + [helper.make_node(op, inputs, [out]) for op, inputs, out in (("MatMul", ["x", "w"], "m"), ("Pow", ["m", "three"], "p"), ("Mul", ["p", "cubic"], "c"), ("Add", ["m", "c"], "s"), ("Mul", ["s", "slope"], "u"),
              ("Tanh", ["u"], "t"), ("Add", ["t", "one"], "a"), ("Mul", ["m", "half"], "h"), ("Mul", ["h", "a"], "y"))]   # as exporters write it
     write(folder, "matmul_gelu_of_parts", nodes, {"x": values(48, 40)}, constants={"w": values(40, 64)})
+    # Of such a network's derivatives products have a second result or are followed by gelu's gradient; the second weight lies across.
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["z"]), helper.make_node("Gelu", ["z"], ["h"], approximate="tanh"), helper.make_node("Gemm", ["h", "v", "c"], ["y"], transB=1)]
+    for word, kind in (("", np.float32), ("_float16", np.float16), ("_bfloat16", ml_dtypes.bfloat16)):
+        inputs = {"x": values(48, 40), "w": values(40, 64) * np.float32(0.2), "b": values(64), "v": values(24, 64) * np.float32(0.2), "c": values(24)}
+        write(folder, f"layers_gelu{word}", nodes, {key: a.astype(kind) for key, a in inputs.items()}, opset=20, dtype=helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
     write(folder, "conv_1x1", [helper.make_node("Conv", ["x", "w"], ["y"])], {"x": values(2, 24, 6, 7)}, constants={"w": values(32, 24, 1, 1)})
     write(folder, "matmul_batches", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(3, 4, 20, 24), "w": values(3, 4, 24, 18)})
     for word, kind, dtype in (("float16", np.float16, TensorProto.FLOAT16), ("bfloat16", ml_dtypes.bfloat16, TensorProto.BFLOAT16)):

@@ -35,7 +35,7 @@ from training_checks import TrainingChecks
 
 HERE = pathlib.Path(__file__).resolve().parent
 DIGITS = HERE.parents[1] / "models/digits"
-PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_gelu", "gemm_gelu_tanh", "matmul_gelu_of_parts", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
+PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_gelu", "gemm_gelu_tanh", "layers_gelu", "matmul_gelu_of_parts", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
 
 
 class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
@@ -146,7 +146,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         products = [line for line in calls if line.startswith("product")]
         for part in ("epilogue 4", "epilogue 6", "epilogue 32", "epilogue 36", "residual", "type 2", "type 14", "product 12 x", "product 1 x"):
             expect(any(part in line for line in products), f"no product with '{part}' among\n" + "\n".join(sorted(set(products))))
-        expect(sum(line.count("epilogue 36") for line in set(products)) == 1, "gelu with the error function is not the library's")
+        expect(sum(line.count("epilogue 36") for line in set(products)) == 2, "gelu with the error function is not the library's")
         expect(not any("tf32" in line for line in products), "TF32 that nobody asked for")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
         expect(any(re.match(r"graph of \d+ works, [23] branches", line) for line in calls), "nothing runs side by side")
@@ -196,6 +196,20 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         said, calls = self._noted("--open", *(self.models / name for name in names))
         expect(any(line.startswith("product") for line in calls), "no product with open dims")
         return said
+
+    def library_epilogues_of_derivatives(self):
+        """Gelu that keeps what it is applied to (160, 164 with a bias), its gradient (192), gradients of biases beside those of weights (256, 512)."""
+        def epilogues(calls):
+            return {int(n) for line in calls for n in re.findall(r"^product .* epilogue (\d+)", line)}
+
+        for name in ("layers_gelu", "layers_gelu_float16", "layers_gelu_bfloat16"):
+            _, calls = self._noted("--grad", "1", self.models / name)
+            expect({164, 192, 256, 512} <= epilogues(calls), f"{name}: epilogues {epilogues(calls)}")
+        # Where the library has none of them: the products, and kernels beside them; where it has nothing at all: kernels.
+        for how, wanted in (("simple", {1, 4}), ("refuse", set())):
+            _, calls = self._noted("--grad", "1", self.models / "layers_gelu", METAC_SHIM_BLAS=how)
+            expect(epilogues(calls) == wanted, f"{how}: epilogues {epilogues(calls)}")
+        return self._noted("--grad", "1", "--tf32", self.models / "layers_gelu")[0]
 
     def libraries_that_cannot(self):
         """Kernels do what the library does not: it knows no algorithm, all algorithms fail, any one call fails."""

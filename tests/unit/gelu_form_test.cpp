@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/autodiff/scalar_rules.h"
 #include "compiler/ops/activations.h"
 
 namespace metac {
@@ -29,6 +30,42 @@ TEST(GeluForm, IsNothingElse) {
   for (Expr e : {gelu(x), x, number(0.5), swish(x, 1), gelu_of(x, 1, slope, 0.044715, x * x * x), gelu_of(x, 0.5, 0.8, 0.044715, x * x * x), gelu_of(x, 0.5, slope, 0.04, x * x * x),
                  gelu_of(x, 0.5, slope, 0.044715, x * x), gelu_of(x, 0.5, slope, 0.044715, x * x * x * x), gelu_of(x, 0.5, slope, 0.044715, x * x * other), gelu_tanh(x) * other, gelu_tanh(x) + x})
     EXPECT_FALSE(argument_of_gelu_tanh(e)) << to_string(e);
+}
+
+// d gelu(x) / dx times `adjoint`, as training has it.
+Expr gradient_of(Expr y, Expr x, Expr adjoint) {
+  for (auto& [place, gradient] : adjoints_of_loads({y}, {adjoint}))
+    if (place == x) return gradient;
+  return {};
+}
+
+TEST(GeluForm, ItsGradientIsFoundInAnyForm) {
+  const Expr x = variable(), sum = load(1, DType::f32, {axis(0)}), residual = load(2, DType::f32, {axis(0)}), one = number(1);
+  const double slope = 0.7978845608;
+  const Expr t = call(Fn::tanh, {number(slope) * x + number(slope * 0.044715) * x * x * x});
+  const Expr derivative = number(0.5) * (one + t + x * (one - t * t) * (number(slope) + number(3 * slope * 0.044715) * x * x));
+  for (Expr e : {gradient_of(gelu_tanh(x), x, sum), gradient_of(x * (number(0.5) + number(0.5) * t), x, sum), sum * derivative, derivative * cast(cast(sum, DType::f16), DType::f32)}) {
+    const auto found = match_gelu_tanh_gradient(e);
+    ASSERT_TRUE(found) << to_string(e);
+    EXPECT_EQ(found->x, x);
+    EXPECT_EQ(found->factor, sum);
+  }
+  const auto scaled = match_gelu_tanh_gradient((number(3) * sum + residual) * derivative);
+  ASSERT_TRUE(scaled);
+  EXPECT_EQ(scaled->factor, sum * number(3) + residual);
+  const Expr narrow = load(0, DType::f16, {axis(0)}), wide = cast(narrow, DType::f32);
+  const auto half = match_gelu_tanh_gradient(cast(gradient_of(gelu_tanh(wide), narrow, sum), DType::f32));
+  ASSERT_TRUE(half);
+  EXPECT_EQ(half->x, narrow);
+}
+
+TEST(GeluForm, OtherGradientsAreNot) {
+  const Expr x = variable(), sum = load(1, DType::f32, {axis(0)}), other = load(2, DType::f32, {axis(0)});
+  const Expr right = gradient_of(gelu_tanh(x), x, sum);
+  ASSERT_TRUE(match_gelu_tanh_gradient(right));
+  for (Expr e : {gradient_of(gelu(x), x, sum), gradient_of(swish(x, 1), x, sum), gradient_of(call(Fn::tanh, {x}), x, sum), gelu_tanh(x), sum, number(1), right + sum, right + number(1), right * sum, right * x, right * other,
+                 right + gradient_of(gelu_tanh(other), other, sum), gradient_of(gelu_of(x, 0.5, 0.8, 0.044715, x * x * x), x, sum), gradient_of(gelu_of(x, 0.5, 0.7978845608, 0.04, x * x * x), x, sum), right + other * gelu_tanh(x)})
+    EXPECT_FALSE(match_gelu_tanh_gradient(e)) << to_string(e);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A stand-in for cuBLASLt: what runtime/cuda/cublas.h calls, by plain loops, put onto the stream. METAC_SHIM_BLAS=none: there
-// is no algorithm for anything; =refuse: algorithms are proposed and refuse to run. METAC_SHIM_CALLS=FILE: a line for each product.
+// is no algorithm for anything; =simple: none for what has a second result or belongs to a gradient; =refuse: algorithms are proposed and refuse to run. METAC_SHIM_CALLS=FILE: a line for each product.
 #pragma once
 #include <chrono>
 #include <cmath>
@@ -11,8 +11,14 @@
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_NOT_INITIALIZED = 1, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
-enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_RELU = 2, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_RELU_BIAS = 6, CUBLASLT_EPILOGUE_GELU = 32, CUBLASLT_EPILOGUE_GELU_BIAS = 36 };
-enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4, CUBLASLT_MATMUL_DESC_EPILOGUE = 7, CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8 };
+enum cublasLtEpilogue_t {
+  CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_RELU = 2, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_RELU_BIAS = 6, CUBLASLT_EPILOGUE_GELU = 32, CUBLASLT_EPILOGUE_GELU_BIAS = 36,
+  CUBLASLT_EPILOGUE_GELU_AUX = 160, CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164, CUBLASLT_EPILOGUE_DGELU = 192, CUBLASLT_EPILOGUE_BGRADA = 256, CUBLASLT_EPILOGUE_BGRADB = 512
+};
+enum cublasLtMatmulDescAttributes_t {
+  CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4, CUBLASLT_MATMUL_DESC_EPILOGUE = 7, CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,
+  CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE = 13
+};
 enum cublasLtMatrixLayoutAttribute_t { CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6 };
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -24,7 +30,11 @@ struct BlasOperation {
   cublasComputeType_t compute;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void *bias = nullptr, *aux = nullptr;   // the bias is an operand or, as the gradient of one, a result; so is aux
+  int64_t aux_leading = 0, aux_batch = 0;
+  bool has_bias() const { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+  bool has_aux() const { return (epilogue & 128) != 0; }
+  bool has_bias_gradient() const { return (epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB)) != 0; }
 };
 struct BlasLayout {
   cudaDataType_t type;
@@ -38,6 +48,17 @@ struct BlasPreference {
   uint64_t workspace = 0;
   uint32_t alignment[4] = {256, 256, 256, 256};
 };
+// Is all there that the epilogue wants, and nothing else, as the library's header asks for it?
+inline bool is_complete(const BlasOperation& op, const BlasLayout& result) {
+  const bool aux = op.aux != nullptr && op.aux_leading % 8 == 0 && op.aux_leading >= static_cast<int64_t>(result.rows) && op.aux_batch % 8 == 0 && (result.batch == 1 || op.aux_batch > 0);
+  return (op.bias != nullptr) == (op.has_bias() || op.has_bias_gradient()) && (op.has_aux() ? aux : op.aux == nullptr && op.aux_leading == 0 && op.aux_batch == 0) &&
+         (!op.has_bias_gradient() || result.batch == 1);
+}
+inline float gelu(float x) { return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x))); }
+inline float gelu_derivative(float x) {
+  const float t = std::tanh(0.7978845608f * (x + 0.044715f * x * x * x));
+  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
+}
 inline bool blas_says(const char* word) {
   const char* text = std::getenv("METAC_SHIM_BLAS");
   return text != nullptr && std::strcmp(text, word) == 0;
@@ -80,6 +101,9 @@ inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cub
     case CUBLASLT_MATMUL_DESC_TRANSB: return take(d->b);
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(d->epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(d->bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return take(d->aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return take(d->aux_leading);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE: return take(d->aux_batch);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -113,10 +137,11 @@ inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPrefere
   return CUBLAS_STATUS_SUCCESS;
 }
 // Three of them: the second refuses to run, the third wants all of the workspace.
-inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t result,
                                                      cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t* found, int* count) {
   *count = 0;
-  if (shim::fails() || shim::blas_says("none")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (shim::fails() || shim::blas_says("none") || (shim::blas_says("simple") && (operation->has_aux() || operation->has_bias_gradient()))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!shim::is_complete(*operation, *result)) shim::stop("the epilogue of a matrix product is not described as the library asks for it", __FILE__, __LINE__);
   for (uint64_t k = 0; k < 3 && *count < wanted; ++k)
     found[(*count)++] = {{{k, preference->alignment[0], k == 2 ? preference->workspace : 0}}, k == 2 ? preference->workspace : 0, CUBLAS_STATUS_SUCCESS, 1, {}};
   return CUBLAS_STATUS_SUCCESS;
@@ -133,7 +158,7 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t oper
   const float scale = *static_cast<const float*>(alpha), kept = *static_cast<const float*>(beta);
   const uint64_t m = op.a == CUBLAS_OP_N ? A.rows : A.columns, k = op.a == CUBLAS_OP_N ? A.columns : A.rows, n = op.b == CUBLAS_OP_N ? B.columns : B.rows;
   if ((op.b == CUBLAS_OP_N ? B.rows : B.columns) != k || C.rows != m || C.columns != n || D.rows != m || D.columns != n || A.batch != D.batch || B.batch != D.batch || C.batch != D.batch ||
-      workspace_bytes < algorithm->data[2] || A.type != D.type || B.type != D.type || C.type != D.type || ((op.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 && op.bias == nullptr))
+      workspace_bytes < algorithm->data[2] || A.type != D.type || B.type != D.type || C.type != D.type || !shim::is_complete(op, D))
     return CUBLAS_STATUS_INVALID_VALUE;
   shim::note_call("product " + std::to_string(D.batch) + " x " + std::to_string(n) + " x " + std::to_string(m) + " x " + std::to_string(k) + " epilogue " + std::to_string(op.epilogue) +
                   (kept != 0 ? " residual" : "") + (op.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? " tf32" : "") + " type " + std::to_string(A.type) + " alignment " + std::to_string(algorithm->data[1]));
@@ -154,11 +179,22 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t oper
           for (uint64_t step = 0; step < k; ++step) sum += left[row * k + step] * right[column * k + step];
           sum *= scale;
           if (kept != 0) sum += kept * shim::number(C.type, c, C.at(matrix, row, column), false);
-          if (op.epilogue & CUBLASLT_EPILOGUE_BIAS) sum += shim::number(D.type, op.bias, static_cast<int64_t>(row), false);
+          if (op.has_bias()) sum += shim::number(D.type, op.bias, static_cast<int64_t>(row), false);
           if (op.epilogue & CUBLASLT_EPILOGUE_RELU) sum = sum > 0 || sum != sum ? sum : 0;
-          if (op.epilogue & CUBLASLT_EPILOGUE_GELU) sum = 0.5f * sum * (1 + std::tanh(0.7978845608f * (sum + 0.044715f * sum * sum * sum)));
+          const int64_t aux = matrix * op.aux_batch + static_cast<int64_t>(column) * op.aux_leading + static_cast<int64_t>(row);
+          if (op.epilogue == CUBLASLT_EPILOGUE_DGELU) sum *= shim::gelu_derivative(shim::number(D.type, op.aux, aux, false));
+          else if (op.has_aux()) shim::set_number(D.type, op.aux, aux, sum);
+          if (op.epilogue & CUBLASLT_EPILOGUE_GELU) sum = shim::gelu(sum);
           shim::set_number(D.type, d, D.at(matrix, row, column), sum);
         }
+      if (!op.has_bias_gradient()) continue;
+      const bool of_left = op.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+      const std::vector<float>& from = of_left ? left : right;
+      for (uint64_t kept = 0; kept < (of_left ? m : n); ++kept) {
+        float sum = 0;
+        for (uint64_t step = 0; step < k; ++step) sum += from[kept * k + step];
+        shim::set_number(D.type, op.bias, static_cast<int64_t>(kept), sum);
+      }
     }
   });
   return CUBLAS_STATUS_SUCCESS;
