@@ -343,7 +343,7 @@ class CudaPrinter : private ValuePrinter {
     };
     std::map<const ExprNode*, Expr> packs;
     visit(a.value, [&](Expr n) {
-      if (n->kind != ExprKind::load || n->args.size() != 1 || packs.count(n.node()) || !stride_of(n->args[0], loop.axis).is_int(1)) return;
+      if (n->kind != ExprKind::load || n->id >= first_local || n->args.size() != 1 || packs.count(n.node()) || !stride_of(n->args[0], loop.axis).is_int(1)) return;
       const int id = declare(n->dtype);
       line(concat("load_pack<", width, ">(t", id, ", ", argument_name(n->id), " + ", index_text(first(n->args[0])), ");"));
       packs[n.node()] = load(first_local + id, n->dtype, {axis(loop.axis)});
@@ -368,6 +368,7 @@ class CudaPrinter : private ValuePrinter {
       line(concat(local.shared ? bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
     }
     if (node.tensor) print_tensor(*node.tensor);
+    if (node.exchange) line(concat("tensor_rows_of_four<", node.exchange->parts, ">(t", node.exchange->sums, ");"));
     for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);
   }

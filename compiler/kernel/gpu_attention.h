@@ -34,6 +34,7 @@ class GpuAttention : protected StageLowering {
     Loop rows, others;
     Expr row, column;                          // in the tile
     Expr at;                                   // in the thread's registers
+    Loop neighbours = {};                      // of what lies together in a row; without an extent: nothing does
     std::vector<Loop> loops() const;
   };
 
@@ -49,6 +50,8 @@ class GpuAttention : protected StageLowering {
   // Where among its registers a thread has an element of its own rows and columns.
   virtual Expr register_of(Expr row, Expr column, int64_t columns) const = 0;
   virtual Share share(int64_t rows, int64_t others) = 0;
+  // The same of the result, so many neighbours at once; empty: it has none.
+  virtual std::optional<Share> share_of_neighbours(int64_t) { return std::nullopt; }
   virtual std::string description() const { return {}; }
   // scores += q k, and out += weights v, where the weights stand in the registers of the scores.
   virtual LoopNode multiply_scores() = 0;
@@ -82,7 +85,8 @@ class GpuAttention : protected StageLowering {
   LoopNode clear_scores();
   LoopNode finish_scores(Expr first_column);
   LoopNode weigh();
-  LoopNode store();
+  void store();
+  LoopNode store_share(const Share& share);
   void place_local(const Local&) override;
 
   Bounds bounds_;

@@ -3,6 +3,7 @@
 // neighbouring threads share a row, and their weights are the left side of the second product as they stand in registers. Weights
 // are rounded as q, k and v are; their sum is of what they were before.
 #include "compiler/kernel/gpu_attention.h"
+#include "compiler/kernel/wide_store.h"
 
 namespace metac {
 namespace {
@@ -40,6 +41,20 @@ class TensorGpuAttention : public GpuAttention {
     s.row = floor_div(thread, 32) * Expr(16) + i * Expr(8) + floor_div(floor_mod(thread, 32), 4);
     s.column = floor_div(j, 2) * Expr(8) + floor_mod(thread, 4) * Expr(2) + floor_mod(j, 2);
     s.at = register_of(i, j, others);
+    return s;
+  }
+
+  // Sums are two rows of each part, or of every two parts behind an exchange (tensor_rows_of_four).
+  std::optional<Share> share_of_neighbours(int64_t count) override {
+    Share s;
+    s.threads = {fresh(Expr(threads()), LoopKind::thread)};
+    s.rows = fresh(Expr(2), LoopKind::unrolled);
+    s.others = fresh(Expr(padded_width() / 4 / count), LoopKind::unrolled);
+    s.neighbours = fresh(Expr(count), LoopKind::unrolled);
+    const Expr i = axis(s.rows.axis), j = axis(s.others.axis), k = axis(s.neighbours.axis), thread = axis(s.threads[0].axis);
+    s.row = floor_div(thread, 32) * Expr(16) + i * Expr(8) + floor_div(floor_mod(thread, 32), 4);
+    s.column = tensor_column(count, floor_mod(thread, 32), j, k);
+    s.at = (j * Expr(2) + i) * Expr(count) + k;
     return s;
   }
 

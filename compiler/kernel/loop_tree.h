@@ -83,6 +83,12 @@ struct TensorProduct {
   bool rows_in_registers = false; // `rows` are sums of a product before, 16 rows for each warp (tensor_multiply_sums)
 };
 
+// Behind it: each thread has four neighbouring sums of a row (tensor_rows_of_four).
+struct TensorExchange {
+  int sums = 0;                 // local
+  int64_t parts = 0;            // of 16 by 8 elements, side by side two by two
+};
+
 struct LoopNode {
   std::string comment;
   Expr guard;                   // empty: always
@@ -99,6 +105,7 @@ struct LoopNode {
   // through the shared local `combined_in` (an element per warp), and all have the result.
   int combined_in = -1;
   std::optional<TensorProduct> tensor;   // instead of everything else
+  std::optional<TensorExchange> exchange;   // instead of everything else
   bool copies_done = false;     // GPU: behind this node a thread waits for what it copies (Assign::copied)
   bool barrier = false;         // GPU: behind this node the block's threads wait for each other
 };

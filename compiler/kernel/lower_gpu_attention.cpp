@@ -12,6 +12,7 @@
 #include "compiler/kernel/gpu_attention.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/tile_load.h"
+#include "compiler/kernel/wide_store.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -43,6 +44,7 @@ std::optional<std::string> tensor_kind(const StreamedSoftmax& s, bool tf32) {
 std::vector<Loop> GpuAttention::Share::loops() const {
   std::vector<Loop> all = threads;
   all.insert(all.end(), {rows, others});
+  if (neighbours.extent) all.push_back(neighbours);
   return all;
 }
 
@@ -174,7 +176,7 @@ void GpuAttention::build() {
   Assign all = set(sum_, axis(i.axis), element(sum_, axis(i.axis)), Reduce::add);
   all.neighbours = threads_of_row();
   children.push_back(node({i}, {all}));
-  children.push_back(store());
+  store();
 }
 
 // No column seen yet.
@@ -218,8 +220,20 @@ LoopNode GpuAttention::weigh() {
   return n;
 }
 
-LoopNode GpuAttention::store() {
-  const Share p = share(rows_of_thread(), columns_of_thread(padded_width()));
+void GpuAttention::store() {
+  std::vector<LoopNode>& children = kernel_.root.children;
+  for (const int64_t neighbours : {4, 2}) {
+    const std::optional<Share> p = share_of_neighbours(neighbours);
+    if (!p) break;
+    LoopNode n = store_share(*p);
+    if (!store_wide(n, kernel_.arguments, bounds_)) continue;
+    if (neighbours > 2) children.emplace_back().exchange = TensorExchange{out_, padded_width() / 8};
+    return children.push_back(std::move(n));
+  }
+  children.push_back(store_share(share(rows_of_thread(), columns_of_thread(padded_width()))));
+}
+
+LoopNode GpuAttention::store_share(const Share& p) {
   const Definition& d = *s_.last;
   const Expr row = first_row_ + p.row, w = p.column;
   row_in_thread_ = axis(p.rows.axis);

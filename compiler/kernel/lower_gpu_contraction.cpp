@@ -20,6 +20,7 @@
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/kernel/stage_lowering.h"
 #include "compiler/kernel/tile_load.h"
+#include "compiler/kernel/wide_store.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -207,7 +208,7 @@ class GpuContraction : private StageLowering {
     for (Side* side : {&rows_, &columns_}) lay_out(*side);
     kernel_.root.children = {clear(d)};
     sum_up();
-    kernel_.root.children.push_back(store());
+    store();
     double work = 2;
     for (const auto* loops : {&stage_.kept, &stage_.reduced})
       for (const Loop& l : *loops) work *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
@@ -318,28 +319,40 @@ class GpuContraction : private StageLowering {
     return node;
   }
 
-  // Which element of the tile a sum is: `thread` of the block has `down` times `across` parts of 16 by 8 elements, of each two
-  // neighbours in two rows that are eight apart.
-  LoopNode store_tensor() {
+  // Which element of the tile a sum is: `thread` of the block has `down` times `across` parts of 16 by 8 elements, of each neighbours
+  // in two rows that are eight apart.
+  LoopNode store_tensor(int64_t neighbours) {
     LoopNode node;
-    const int64_t parts_down = rows_.tile / warps_down_ / 16, parts_across = columns_.tile / warps_across() / 8;
-    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down, LoopKind::unrolled), across = fresh(parts_across, LoopKind::unrolled);
-    Loop half = fresh(2, LoopKind::unrolled), neighbour = fresh(2, LoopKind::unrolled);
+    const int64_t parts_down = rows_.tile / warps_down_ / 16, parts_across = columns_.tile / warps_across() / 8, width = parts_across * 2 / neighbours;
+    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down, LoopKind::unrolled), across = fresh(width, LoopKind::unrolled);
+    Loop half = fresh(2, LoopKind::unrolled), neighbour = fresh(neighbours, LoopKind::unrolled);
     node.loops = {thread, down, across, half, neighbour};
     const Expr t = axis(thread.axis), warp = floor_div(t, 32), lane = floor_mod(t, 32);
     const Expr row = floor_div(warp, warps_across()) * Expr(parts_down * 16) + axis(down.axis) * Expr(16) + axis(half.axis) * Expr(8) + floor_div(lane, 4);
-    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across * 8) + axis(across.axis) * Expr(8) + floor_mod(lane, 4) * Expr(2) + axis(neighbour.axis);
-    const Expr sum = (axis(down.axis) * Expr(parts_across) + axis(across.axis)) * Expr(4) + axis(half.axis) * Expr(2) + axis(neighbour.axis);
+    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across * 8) + tensor_column(neighbours, lane, axis(across.axis), axis(neighbour.axis));
+    const Expr sum = ((axis(down.axis) * Expr(width) + axis(across.axis)) * Expr(2) + axis(half.axis)) * Expr(neighbours) + axis(neighbour.axis);
     return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row, columns_.block * Expr(columns_.tile) + column, sum);
   }
 
-  LoopNode store() {
-    if (!tensor_.empty()) return store_tensor();
-    LoopNode node;
-    const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
-    const Own row = own_elements(rows_, down), column = own_elements(columns_, across);
-    node.loops = {down, across, row.group, row.inner, column.group, column.inner};
-    return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row.place, columns_.block * Expr(columns_.tile) + column.place, row.number * Expr(columns_.tile / edge) + column.number);
+  void store() {
+    std::vector<LoopNode>& children = kernel_.root.children;
+    if (tensor_.empty()) {
+      LoopNode node;
+      const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
+      const Own row = own_elements(rows_, down), column = own_elements(columns_, across);
+      node.loops = {down, across, row.group, row.inner, column.group, column.inner};
+      node = store_at(std::move(node), rows_.block * Expr(rows_.tile) + row.place, columns_.block * Expr(columns_.tile) + column.place, row.number * Expr(columns_.tile / edge) + column.number);
+      store_wide(node, kernel_.arguments, bounds_);
+      return children.push_back(std::move(node));
+    }
+    const int64_t parts = rows_.tile * columns_.tile / (edge * edge) / 4;   // of a thread
+    for (const int64_t neighbours : {4, 2}) {
+      if (columns_.tile / warps_across() / 8 % (neighbours / 2) != 0) continue;
+      LoopNode node = store_tensor(neighbours);
+      if (!store_wide(node, kernel_.arguments, bounds_) && neighbours > 2) continue;
+      if (neighbours > 2) children.emplace_back().exchange = TensorExchange{accumulator_, parts};
+      return children.push_back(std::move(node));
+    }
   }
 
   // The element at row r and column c, whose sum is the given one of the thread's.

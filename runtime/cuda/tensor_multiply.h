@@ -210,4 +210,27 @@ static __device__ __forceinline__ void tensor_multiply(typename Kind::Sum* sums,
   }
 }
 
+// Neighbouring threads exchange half of the sums of `parts` parts that lie side by side, two by two. Then each has four neighbours of a row, which
+// are stored at once: sums[k * 8 + half * 4] and the next three are of part k * 2 + lane % 2, row lane / 4 + half * 8, columns lane % 4 / 2 * 4
+// and the next three. All threads of the warp must call it.
+template <int parts, class T>
+static __device__ __forceinline__ void tensor_rows_of_four(T* sums) {
+  static_assert(parts % 2 == 0, "a thread keeps one part of two");
+  const bool odd = threadIdx.x % 2 != 0;
+#pragma unroll
+  for (int k = 0; k < parts * 4; k += 8) {
+    T kept[4], given[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      kept[j] = odd ? sums[k + j + 4] : sums[k + j];
+      given[j] = __shfl_xor_sync(0xffffffffu, odd ? sums[k + j] : sums[k + j + 4], 1);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      sums[k + j / 2 * 4 + j % 2] = odd ? given[j] : kept[j];
+      sums[k + j / 2 * 4 + j % 2 + 2] = odd ? kept[j] : given[j];
+    }
+  }
+}
+
 }  // namespace METAC_RUNTIME_NAMESPACE

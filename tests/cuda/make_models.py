@@ -194,6 +194,12 @@ def tensor_cores(folder):
         bounds = lambda t: (np.iinfo(t).min, np.iinfo(t).max + 1)
         write(folder, f"tensor_{np.dtype(left).name}_{np.dtype(right).name}", [helper.make_node("MatMulInteger", ["x", "w"], ["y"])], {"x": random.integers(*bounds(left), (70, 100)).astype(left)},
               constants={"w": random.integers(*bounds(right), (100, 90)).astype(right)}, dtype=TensorProto.INT32)
+    # Results that a thread stores several of at once, with a residual and a bias that are read likewise; so many matrices that tiles are wide.
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["a"]), helper.make_node("Add", ["a", "r"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    for kind in (half, np.float32):
+        of = lambda *shape: values(*shape).astype(kind)
+        write(folder, f"tensor_residual_{np.dtype(kind).name}", nodes, {"x": of(128, 32, 24), "w": of(128, 24, 68), "r": of(128, 32, 68)}, constants={"b": of(68)}, dtype=helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
+    conv("tensor_conv_even_float16", values(2, 20, 12, 12).astype(half), values(40, 20, 3, 3).astype(half), dtype=TensorProto.FLOAT16)
     write(folder, "tensor_products_of_floats", [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["y"])], {"x": values(70, 100) * np.float32(0.1)}, constants={"w": values(100, 90)})
 
 

@@ -91,6 +91,20 @@ class NvccChecks:
         command(*argv, text, *libraries, "-Xlinker=--no-undefined", *(f"-l{source.stem.split('_')[1]}" for source in libraries), "-o", self.work / "networks.so")
         return f"{len(projects)} models, {len(programs)} training programs, {kept} kernels of {all_kernels}; nothing ran on a GPU"
 
+    def results_are_stored_wide(self):
+        """Products and attention on tensor cores whose rows allow it store 16 bytes at once of float32 and 8 of half types; two half numbers where rows are even."""
+        nvcc = real_nvcc()
+        if not nvcc:
+            return self._no_nvcc()
+        wanted = {"tensor_residual_float32": 16, "tensor_residual_float16": 8, "tensor_attention_float16": 8, "tensor_attention_bfloat16": 8, "tensor_matmul_float16": 4}
+        for name, width in wanted.items():
+            folder = self._sources(f"{name} stores", self.models / name / "model.onnx", "--external", "none", "--tf32", "on")
+            (kernels,) = (folder / "src").glob("kernels_*.cu")
+            command(nvcc, *FLAGS, "-ptx", "-arch=sm_80", f"-I{folder}/src", kernels, "-o", folder / "kernels.ptx")
+            stores = {int(count or 1) * int(bits) // 8 for count, bits in re.findall(r"\bst\.global\.(?:v(\d)\.)?[bfsu](\d+)", (folder / "kernels.ptx").read_text())}
+            expect(stores == {width}, f"{name}: stores of {stores} bytes")
+        return f"{len(wanted)} models"
+
     def _sources(self, name, model, *options):
         folder = self.work / f"{name} for nvcc"
         command(self.metac, "compile", model, *options, "-o", folder, "--name", "net", "--target", "cuda", "--no-build")

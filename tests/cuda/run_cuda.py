@@ -113,6 +113,11 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
             widths = sorted({int(n) for n in re.findall(r"start_copy<(\d)>", text)})
             wanted = {"tensor_attention_float16": [8], "tensor_matmul_float16": [2, 4], "tensor_products_of_floats": [1, 2]}.get(name, [4])
             expect(widths == wanted, f"{name}: copies of {widths} elements")
+        # Results in as wide pieces as a thread has neighbours of, behind an exchange with the thread beside it where rows are multiples of four.
+        wide = {"tensor_residual_float16": 4, "tensor_residual_float32": 4, "tensor_attention_float16": 4, "tensor_attention_bfloat16": 4, "tensor_conv_even_float16": 2, "tensor_matmul_float16": 2, "tensor_conv_float16": 2, "tensor_uint8_int8": 2}
+        for name, text in self._kernels_of(*wide, options=("--tf32", "on")).items():
+            widths = {int(n) for n in re.findall(r"store_pack<(\d)>", text)}
+            expect(widths == {wide[name]} and ("tensor_rows_of_four<" in text) == (wide[name] == 4), f"{name}: stores of {widths} elements")
         text = self._kernels_of("tensor_products_of_floats")["tensor_products_of_floats"]
         expect("tensor_multiply" not in text, "float32 is rounded, and nobody asked for it")
         # Attention is one kernel, whose weights go from one product to the next in registers; so with float32 that may be rounded.
@@ -121,7 +126,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
             for name, text in self._kernels_of(*several, options=options).items():
                 expect(all(part in text for part in ("softmax streamed", "neighbours_max<4>", "tensor_multiply_sums<")) and text.count("__global__") == 1, f"{name}: {text.count('__global__')} kernels")
         self._run_on_shim("--open", *(self.models / name for name in names), all_pass=True)
-        return self._run_on_shim("--tf32", *(self.models / name for name in (*attentions, "tensor_products_of_floats", "conv_3x3_stride_1_groups_1", "gemm_residual_relu", "matmul_batches")), all_pass=True)
+        return self._run_on_shim("--tf32", *(self.models / name for name in (*attentions, "tensor_products_of_floats", "tensor_residual_float32", "conv_3x3_stride_1_groups_1", "gemm_residual_relu", "matmul_batches")), all_pass=True)
 
     def open_dims(self):
         return self._run_on_shim("--open", self.models, all_pass=True)
