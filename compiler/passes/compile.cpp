@@ -220,6 +220,7 @@ class Compilation {
     }
     top_ = fuse_region(graph_.ops, needed);
     model_.unfused_cost_bytes = unfused_cost(graph_.ops, graph_.symbols, is_constant());
+    if (options_.target == Target::cuda) narrow_values(top_, graph_.ops, needed, graph_.symbols, &graph_);
     fuse_regions(graph_.ops);
   }
 
@@ -230,7 +231,7 @@ class Compilation {
       fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);
     if (options_.fusion == Fusion::best && options_.target == Target::cuda)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols, [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
-    if (options_.target == Target::cuda) narrow_values(fused, ops, needed, graph_.symbols);
+    if (options_.target == Target::cuda) narrow_values(fused, ops, needed, graph_.symbols, nullptr);
     return fused;
   }
 

@@ -6,7 +6,8 @@
 
 namespace metac {
 
-// `ops`: of the region, before fusion.
-void narrow_values(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed, const std::vector<Symbol>& symbols);
+// `ops`: of the region, before fusion: the value in front of a conversion is what is stored. Where there is no such value (a weight that is rounded,
+// widened and turned around) `graph` gets one; null: that stays wide.
+void narrow_values(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed, const std::vector<Symbol>& symbols, Graph* graph);
 
 }  // namespace metac

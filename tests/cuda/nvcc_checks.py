@@ -27,9 +27,9 @@ def one_source(projects, file):
     """The kernels of generated projects as one source, in a namespace each; a file that several have, once. How many kernels there are and were."""
     seen, all_kernels = {}, 0
     for project in projects:
-        for source in sorted(project.rglob("src/kernels_*.cu")):
+        for source in sorted(project.rglob("src/*kernels_*.cu")):   # of derivatives too
             text = re.sub(r"\bnet\w*_runtime\b", "net_runtime", source.read_text())   # parts of training programs have other names
-            head, body = text.split("namespace net_runtime {", 1)
+            head, body = re.split(r"namespace net_runtime(?:::\w+)? {", text, maxsplit=1)
             body = body[:body.rindex("}")]
             all_kernels += body.count("static __global__")
             seen.setdefault(re.sub("//.*", "", body), body)
@@ -82,6 +82,7 @@ class NvccChecks:
             return self._no_nvcc()
         projects = [self._sources(file.stem, file, *(("--dim", "batch=1") if file.stem not in DYNAMIC else ())) for file in sorted(self._networks().glob("*.onnx"))]   # an open dim makes two kernels of each
         projects += [self._sources(folder.name, folder / "model.onnx") for folder in sorted(self.models.iterdir()) if self.whole or folder.name in SCHEDULES]
+        projects.append(self._sources("derivatives of layers", self.models / "layers_gelu/model.onnx", "--grad"))   # whose products have second results
         programs = [self._sources(model.parent.name, model, "--train", recipe) for model, recipe in self._programs()]
         text = self.work / "networks.cu"
         kept, all_kernels = one_source(projects + programs, text)
