@@ -80,7 +80,7 @@ class ExecutorOn {
 
   const Failure& failure() const { return failure_; }
   const Program* program() const { return program_; }
-  int64_t arena_bytes() const { return arena_.capacity(); }
+  int64_t arena_bytes() const { return arena_.capacity() + slices_.capacity(); }
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
@@ -132,6 +132,8 @@ class ExecutorOn {
   bool take_lane(const Step& step, int64_t scratch_bytes);
   bool take_lane(int32_t count, int32_t forced);
   bool run_steps(int32_t begin, int32_t end);
+  bool find_chains();
+  bool run_slices(int32_t begin, int32_t end);
   bool run_top();
   bool run_exchanging();
   bool run_exchanging_on_device();
@@ -176,6 +178,8 @@ class ExecutorOn {
   Array<int32_t> order_;
   Array<void*> result_data_;              // per output
   Array<char> in_place_;                  // per output: the caller gave memory that kernels write where it is
+  Array<int32_t> chain_ends_;             // per step: where a chain ends whose slices workers may take, if one begins here; else 0
+  Memory slices_;                         // of the workers, for such chains
   Memory arena_, scratch_, staging_, window_;   // window_: of weights that the device does not all hold
   bool window_filled_ = false;            // with those that stay
   int32_t next_load_ = 0, next_arrival_ = 0;
@@ -209,5 +213,6 @@ using Executor = ExecutorOn<ThreadPool>;
 #include "executor_external.h"
 #include "executor_replay.h"
 #include "executor_run.h"
+#include "executor_slices.h"
 #include "executor_swap.h"
 #include "executor_watch.h"

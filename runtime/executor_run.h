@@ -67,6 +67,14 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
       if (++symbols_[step.symbol] < step.parallel.value) i = step.then_begin - 1;
       continue;
     }
+    if constexpr (!Here::separate)
+      if (i < program_->top_level_steps && chain_ends_[i] > 0 && chain_ends_[i] < end && times_ == nullptr && watch_ == nullptr) {
+        if (run_slices(i, chain_ends_[i])) {
+          i = chain_ends_[i];
+          continue;
+        }
+        if (!failure_.ok()) return false;
+      }
     if (times_ == nullptr || watch_ != nullptr) {
       if (watch_ == nullptr ? !run_step(program_->steps[i]) : !run_watched(i)) return false;
       continue;

@@ -75,7 +75,7 @@ struct Step {
   // copy: operands {from, to}.
   // assign: the symbol `symbol` becomes the value of `parallel` (dims that a branch or an iteration decides).
   // repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands before it in the same
-  // list.
+  // list. carried = 1: or workers take a slice each, with memory of their own for what begins and ends between the two steps.
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };

@@ -216,6 +216,7 @@ class ProgramBuilder {
     s.symbol = repeat.symbol;
     s.parallel = {repeat.count, 0};
     s.then_begin = from;
+    s.carried = r_.options->memory_budget == 0 ? 1 : 0;
   }
 
   // ---- regions ----

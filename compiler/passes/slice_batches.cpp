@@ -83,13 +83,13 @@ class BatchSlicer {
   }
 
   // ---- the choice: time for traffic, in bytes from memory; what comes from the cache costs a third ----
-  static constexpr double cached = 0.3, launch = 100e3;
+  static constexpr double cached = 0.2, shared = 0.6, launch = 20e3;
 
   double alone(size_t k) const {
     double moved = 0;
     for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
       for (int id : *ids) moved += bytes(id);
-    return (moved > cache_ ? moved : cached * moved) + traffic_[k].weights + launch;
+    return (moved > cache_ ? moved : shared * moved) + traffic_[k].weights + launch;
   }
 
   double chained(size_t begin, size_t end, int64_t count) const {
@@ -102,7 +102,7 @@ class BatchSlicer {
       weights += traffic_[k].weights;
       bool fits = moved <= cache_ / 2;
       for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
-        for (int id : *ids) cost += bytes(id) * (stays_inside(id, begin, end) && fits ? cached : bytes(id) > cache_ ? 1 : cached);
+        for (int id : *ids) cost += bytes(id) * (stays_inside(id, begin, end) && fits ? cached : bytes(id) > cache_ ? 1 : shared);
     }
     return cost + weights + static_cast<double>(count - 1) * weights * (weights + slice <= cache_ ? cached : 1);
   }

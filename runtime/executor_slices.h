@@ -1,0 +1,118 @@
+// Executor, slices of a batch (StepKind::repeat) side by side. Where a chain of launches is repeated for each slice, a worker takes whole slices through
+// all of it: what it has written is still in its own cache when it reads it, and workers wait for each other once a chain instead of once a launch. What
+// begins and ends within the chain, each worker has in memory of its own (the first: in the arena). Bits do not depend on who computes a slice.
+// A run that is profiled goes step by step.
+#pragma once
+#include "executor.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// Before any run: at which steps of the top level a chain begins that can be done so, and where it ends.
+template <class Device>
+bool ExecutorOn<Device>::find_chains() {
+  if constexpr (Here::separate) return true;
+  const Program& p = *program_;
+  if (!chain_ends_.allocate(p.top_level_steps)) return false;
+  for (int32_t end = 0; end < p.top_level_steps; ++end) {
+    const Step& repeat = p.steps[end];
+    if (repeat.kind != StepKind::repeat || repeat.carried == 0 || repeat.parallel.length != 0) continue;
+    bool plain = repeat.then_begin < end;
+    for (int32_t i = repeat.then_begin; i < end && plain; ++i) {
+      const Step& s = p.steps[i];
+      plain = s.kind == StepKind::launch && s.inputs == 0 && s.parallel.length == 0 && s.scratch_bytes.length == 0;
+      for (int32_t k = s.first; k < s.first + s.count && plain; ++k) plain = p.operands[k] < 0 || !p.buffers[root(p.operands[k])].late;
+    }
+    if (plain) chain_ends_[repeat.then_begin] = end;
+  }
+  return true;
+}
+
+// One worker's view of a chain.
+struct SliceWorker {
+  void** operands;
+  int64_t* symbols;
+  char* scratch;
+};
+
+struct SliceChain {
+  const Program* program;
+  const Step *first, *repeat;
+  char* memory;            // of the workers, one behind the other
+  int64_t bytes_of_worker;
+  int64_t symbols_at, scratch_at;   // in a worker's memory, behind its operands
+  int32_t first_operand;
+
+  SliceWorker worker(int32_t k) const {
+    char* own = memory + k * bytes_of_worker;
+    return {reinterpret_cast<void**>(own), reinterpret_cast<int64_t*>(own + symbols_at), own + scratch_at};
+  }
+
+  static void run(void* state, int32_t worker, int64_t begin, int64_t end) {
+    const SliceChain& c = *static_cast<const SliceChain*>(state);
+    const SliceWorker w = c.worker(worker);
+    for (int64_t slice = begin; slice < end; ++slice) {
+      w.symbols[c.repeat->symbol] = slice;
+      for (const Step* s = c.first; s != c.repeat; ++s)
+        if (s->parallel.value > 0) c.program->kernels[s->kernel](w.operands + (s->first - c.first_operand), w.symbols, w.scratch, 0, s->parallel.value);
+    }
+  }
+};
+
+// Does the chain of steps [begin, end) for all slices. False: failed, or it is to be done step by step, because too many workers would have no
+// slice or as much memory again as the arena's would not do.
+template <class Device>
+bool ExecutorOn<Device>::run_slices(int32_t begin, int32_t end) {
+  const Program& p = *program_;
+  const Step& repeat = p.steps[end];
+  const int64_t count = repeat.parallel.value, workers = device_->workers(), turns = (count + workers - 1) / workers;
+  constexpr double least_busy = 0.8;  // of the workers, in the mean over turns
+  if (workers < 2 || static_cast<double>(count) < least_busy * static_cast<double>(turns * workers)) return false;
+
+  // The chain's own values lie in a part of the arena; others have the same part elsewhere.
+  const int32_t begin_time = times_of(0, begin), end_time = begin_time + (end - begin);
+  const auto is_own = [&](int32_t buffer) {
+    const Buffer& b = p.buffers[buffer];
+    return b.kind == BufferKind::arena && b.first_step >= begin_time && b.last_step <= end_time;
+  };
+  char *low = nullptr, *high = nullptr;
+  int64_t scratch_bytes = 0, cost = 0;
+  int32_t first_operand = p.steps[begin].first, last_operand = first_operand;
+  for (int32_t i = begin; i < end; ++i) {
+    const Step& s = p.steps[i];
+    if (s.scratch_bytes.value > scratch_bytes) scratch_bytes = s.scratch_bytes.value;
+    int64_t ns = 0;
+    if (__builtin_mul_overflow(s.parallel.value, s.cost, &ns) || __builtin_add_overflow(cost, ns, &cost)) cost = INT64_MAX;
+    if (s.first < first_operand) first_operand = s.first;
+    if (s.first + s.count > last_operand) last_operand = s.first + s.count;
+    for (int32_t k = s.first; k < s.first + s.count; ++k) {
+      if (p.operands[k] < 0 || !is_own(root(p.operands[k]))) continue;
+      int64_t bytes = 0;
+      if (!bytes_of(root(p.operands[k]), &bytes)) return false;
+      char* at = static_cast<char*>(data_[root(p.operands[k])]);
+      if (low == nullptr || at < low) low = at;
+      if (at + bytes > high) high = at + bytes;
+    }
+  }
+  const int64_t own = align_up(high - low);
+  if (own * (workers - 1) > arena_.capacity()) return false;
+
+  SliceChain chain{&p, &p.steps[begin], &repeat, nullptr, 0, align_up((last_operand - first_operand) * int64_t{sizeof(void*)}), 0, first_operand};
+  chain.scratch_at = chain.symbols_at + align_up(p.symbol_count * int64_t{sizeof(int64_t)});
+  const int64_t own_at = chain.scratch_at + align_up(scratch_bytes);
+  chain.bytes_of_worker = own_at + own;
+  if (!slices_.reserve(chain.bytes_of_worker * workers)) return no_memory(chain.bytes_of_worker * workers, "slices of a batch");
+  chain.memory = static_cast<char*>(slices_.data());
+  for (int32_t w = 0; w < workers; ++w) {
+    const SliceWorker worker = chain.worker(w);
+    std::memcpy(worker.symbols, symbols_.data(), static_cast<size_t>(p.symbol_count) * sizeof(int64_t));
+    std::memcpy(worker.operands, &operand_data_[first_operand], static_cast<size_t>(last_operand - first_operand) * sizeof(void*));
+    char* const from = chain.memory + w * chain.bytes_of_worker + own_at;
+    for (int32_t k = first_operand; k < last_operand && w > 0; ++k)
+      if (p.operands[k] >= 0 && is_own(root(p.operands[k]))) worker.operands[k - first_operand] = from + (static_cast<char*>(operand_data_[k]) - low);
+  }
+  device_->run(count, cost, &SliceChain::run, &chain);
+  symbols_[repeat.symbol] = count;
+  return true;
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE
