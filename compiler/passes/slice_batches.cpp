@@ -100,9 +100,9 @@ class BatchSlicer {
         for (int id : *ids) moved += bytes(id) / static_cast<double>(count);
       slice = std::max(slice, moved);
       weights += traffic_[k].weights;
-      bool fits = moved <= cache_ / 2;
+      const bool fits = moved <= cache_;
       for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
-        for (int id : *ids) cost += bytes(id) * (stays_inside(id, begin, end) && fits ? cached : bytes(id) > cache_ ? 1 : shared);
+        for (int id : *ids) cost += bytes(id) * (stays_inside(id, begin, end) ? (fits ? cached : 0.9) : bytes(id) > cache_ ? 1 : shared);
     }
     return cost + weights + static_cast<double>(count - 1) * weights * (weights + slice <= cache_ ? cached : 1);
   }
