@@ -82,7 +82,9 @@ class BatchSlicer {
     return begin <= first && last < end;
   }
 
-  // ---- the choice: time for traffic, in bytes from memory; what comes from the cache costs a third ----
+  // ---- the choice: time for traffic, in bytes from memory ----
+  // A worker takes whole slices through a chain (runtime/executor_slices.h): it finds what it wrote in a cache of its own. Between chains workers read what
+  // others wrote, and where they share no last level that is little faster than memory.
   static constexpr double cached = 0.2, shared = 0.6, launch = 20e3;
 
   double alone(size_t k) const {

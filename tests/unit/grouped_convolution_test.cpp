@@ -64,7 +64,7 @@ TEST_P(GroupedConvolution, InTiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, GroupedConvolution,
-                         testing::Values(Case{32, 1, 1, 3, 1}, Case{32, 1, 1, 1, 1}, Case{32, 2, 2, 3, 1}, Case{32, 4, 4, 3, 1}, Case{32, 4, 4, 1, 1}, Case{32, 4, 8, 3, 2}, Case{16, 8, 8, 3, 1},
+                         testing::Values(Case{32, 1, 1, 3, 1}, Case{32, 1, 1, 1, 1}, Case{32, 2, 2, 3, 1}, Case{32, 4, 4, 3, 1}, Case{32, 4, 4, 1, 1}, Case{32, 4, 8, 3, 2}, Case{16, 8, 8, 3, 1}, Case{16, 8, 8, 3, 2},
                                          Case{16, 8, 8, 1, 1}, Case{8, 16, 16, 3, 2}, Case{4, 32, 32, 3, 2}, Case{4, 24, 16, 5, 2}, Case{3, 40, 32, 3, 2}));
 
 // Taps further apart than a tile's points share nothing: the sum goes tap by tap over all channels, in chunks that stay in the cache.
@@ -112,18 +112,33 @@ TEST_P(BehindAProduct, ReadsZerosAround) {
 
 INSTANTIATE_TEST_SUITE_P(Maps, BehindAProduct, testing::Values(std::pair<int64_t, int64_t>{8, 1}, std::pair<int64_t, int64_t>{8, 2}, std::pair<int64_t, int64_t>{8, 4}, std::pair<int64_t, int64_t>{16, 2}));
 
-// A group that fills one vector of filters leaves the register tile waiting for its loads: minimal filtering pays sooner than for wide layers.
-TEST(GroupedConvolution, NarrowGroupsAreFiltered) {
+// 16 groups of 8 channels with constant weights, on 28x28 points.
+Model groups_of_eight(int64_t stride) {
   const std::vector<int64_t> shape = {128, 8, 3, 3};
   const Tensor weights = ramp(shape, 5);
   std::string data;
   for (int64_t k = 0; k < weights.element_count(); ++k) data += (k ? ", " : "") + std::to_string(number_at(weights, k));
-  const Model model = read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 128, 28, 28]}],
+  const std::string strides = std::to_string(stride) + ", " + std::to_string(stride);
+  return read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 128, 28, 28]}],
       "parameters": [{"name": "w", "dtype": "float32", "shape": [128, 8, 3, 3], "data": [)" + data + R"json(]}],
-      "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"group": 16, "pads": [1, 1, 1, 1]}}], "outputs": ["y"]})json",
-                                      "narrow.json");
+      "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"group": 16, "pads": [1, 1, 1, 1], "strides": [)json" + strides + R"json(]}}], "outputs": ["y"]})json",
+                         "narrow.json");
+}
+
+// A group that fills one vector of filters leaves the register tile waiting for its loads: minimal filtering pays sooner than for wide layers.
+TEST(GroupedConvolution, NarrowGroupsAreFiltered) {
+  const Model model = groups_of_eight(1);
   const std::vector<Tensor> inputs = {ramp({1, 128, 28, 28}, 3)};
   EXPECT_NE(schedule_that_answers(model, "x86-64-v3", inputs, evaluate(*lower_model(model, {}), inputs)[0]).find("minimal filtering"), std::string::npos);
+}
+
+// Two groups share a vector of 16 lanes where rows of points would be gathered, element by element, into lanes.
+TEST(GroupedConvolution, StridedWindowsAreNotPacked) {
+  const Model model = groups_of_eight(2);
+  const std::vector<Tensor> inputs = {ramp({1, 128, 28, 28}, 3)};
+  const std::string schedule = schedule_that_answers(model, "x86-64-v4", inputs, evaluate(*lower_model(model, {}), inputs)[0]);
+  EXPECT_NE(schedule.find("tile:"), std::string::npos) << schedule;
+  EXPECT_EQ(schedule.find("not vectorised"), std::string::npos) << schedule;
 }
 
 }  // namespace
