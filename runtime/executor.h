@@ -133,7 +133,7 @@ class ExecutorOn {
   bool take_lane(int32_t count, int32_t forced);
   bool run_steps(int32_t begin, int32_t end);
   bool find_chains();
-  bool run_slices(int32_t begin, int32_t end);
+  bool run_slices(int32_t begin);
   bool run_top();
   bool run_exchanging();
   bool run_exchanging_on_device();
@@ -178,7 +178,10 @@ class ExecutorOn {
   Array<int32_t> order_;
   Array<void*> result_data_;              // per output
   Array<char> in_place_;                  // per output: the caller gave memory that kernels write where it is
-  Array<int32_t> chain_ends_;             // per step: where a chain ends whose slices workers may take, if one begins here; else 0
+  struct Chain {
+    int32_t end, end_time;                // its `repeat`: which step, and when (Buffer::first_step)
+  };
+  Array<Chain> chains_;                   // per step: the chain that begins here whose slices workers may take; none: zeros
   Memory slices_;                         // of the workers, for such chains
   Memory arena_, scratch_, staging_, window_;   // window_: of weights that the device does not all hold
   bool window_filled_ = false;            // with those that stay

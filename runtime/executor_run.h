@@ -68,9 +68,9 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
       continue;
     }
     if constexpr (!Here::separate)
-      if (i < program_->top_level_steps && chain_ends_[i] > 0 && chain_ends_[i] < end && times_ == nullptr && watch_ == nullptr) {
-        if (run_slices(i, chain_ends_[i])) {
-          i = chain_ends_[i];
+      if (i < program_->top_level_steps && chains_[i].end > 0 && chains_[i].end < end && times_ == nullptr && watch_ == nullptr) {
+        if (run_slices(i)) {
+          i = chains_[i].end;
           continue;
         }
         if (!failure_.ok()) return false;

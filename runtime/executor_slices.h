@@ -12,8 +12,9 @@ template <class Device>
 bool ExecutorOn<Device>::find_chains() {
   if constexpr (Here::separate) return true;
   const Program& p = *program_;
-  if (!chain_ends_.allocate(p.top_level_steps)) return false;
-  for (int32_t end = 0; end < p.top_level_steps; ++end) {
+  if (!chains_.allocate(p.top_level_steps)) return false;
+  int32_t end_time = 0;
+  for (int32_t end = 0; end < p.top_level_steps; end_time += times_of(end, end + 1), ++end) {
     const Step& repeat = p.steps[end];
     if (repeat.kind != StepKind::repeat || repeat.carried == 0 || repeat.parallel.length != 0) continue;
     bool plain = repeat.then_begin < end;
@@ -22,7 +23,7 @@ bool ExecutorOn<Device>::find_chains() {
       plain = s.kind == StepKind::launch && s.inputs == 0 && s.parallel.length == 0 && s.scratch_bytes.length == 0;
       for (int32_t k = s.first; k < s.first + s.count && plain; ++k) plain = p.operands[k] < 0 || !p.buffers[root(p.operands[k])].late;
     }
-    if (plain) chain_ends_[repeat.then_begin] = end;
+    if (plain) chains_[repeat.then_begin] = {end, end_time};  // launches alone: each counts once
   }
   return true;
 }
@@ -37,15 +38,19 @@ struct SliceWorker {
 struct SliceChain {
   const Program* program;
   const Step *first, *repeat;
-  char* memory;            // of the workers, one behind the other
-  int64_t bytes_of_worker;
-  int64_t symbols_at, scratch_at;   // in a worker's memory, behind its operands
+  char* memory;                                     // of all workers
+  int64_t symbols_at, scratch_at, bytes_of_worker;  // behind a worker's operands; with its scratch
+  int64_t bytes_of_values;                          // what begins and ends within the chain, of one worker
   int32_t first_operand;
 
   SliceWorker worker(int32_t k) const {
     char* own = memory + k * bytes_of_worker;
     return {reinterpret_cast<void**>(own), reinterpret_cast<int64_t*>(own + symbols_at), own + scratch_at};
   }
+
+  // Of all workers but the first, behind what they all have.
+  char* values(int32_t k, int32_t workers) const { return memory + workers * bytes_of_worker + (k - 1) * bytes_of_values; }
+  int64_t bytes(int32_t workers) const { return workers * bytes_of_worker + (workers - 1) * bytes_of_values; }
 
   static void run(void* state, int32_t worker, int64_t begin, int64_t end) {
     const SliceChain& c = *static_cast<const SliceChain*>(state);
@@ -58,18 +63,19 @@ struct SliceChain {
   }
 };
 
-// Does the chain of steps [begin, end) for all slices. False: failed, or it is to be done step by step, because too many workers would have no
+// Does the chain that begins at this step for all slices. False: failed, or it is to be done step by step, because too many workers would have no
 // slice or as much memory again as the arena's would not do.
 template <class Device>
-bool ExecutorOn<Device>::run_slices(int32_t begin, int32_t end) {
+bool ExecutorOn<Device>::run_slices(int32_t begin) {
   const Program& p = *program_;
+  const int32_t end = chains_[begin].end, end_time = chains_[begin].end_time, begin_time = end_time - (end - begin);
   const Step& repeat = p.steps[end];
-  const int64_t count = repeat.parallel.value, workers = device_->workers(), turns = (count + workers - 1) / workers;
+  const int32_t workers = device_->workers();
+  const int64_t count = repeat.parallel.value, turns = (count + workers - 1) / workers;
   constexpr double least_busy = 0.8;  // of the workers, in the mean over turns
   if (workers < 2 || static_cast<double>(count) < least_busy * static_cast<double>(turns * workers)) return false;
 
   // The chain's own values lie in a part of the arena; others have the same part elsewhere.
-  const int32_t begin_time = times_of(0, begin), end_time = begin_time + (end - begin);
   const auto is_own = [&](int32_t buffer) {
     const Buffer& b = p.buffers[buffer];
     return b.kind == BufferKind::arena && b.first_step >= begin_time && b.last_step <= end_time;
@@ -93,22 +99,25 @@ bool ExecutorOn<Device>::run_slices(int32_t begin, int32_t end) {
       if (at + bytes > high) high = at + bytes;
     }
   }
-  const int64_t own = align_up(high - low);
-  if (own * (workers - 1) > arena_.capacity()) return false;
-
-  SliceChain chain{&p, &p.steps[begin], &repeat, nullptr, 0, align_up((last_operand - first_operand) * int64_t{sizeof(void*)}), 0, first_operand};
+  SliceChain chain{};
+  chain.program = &p;
+  chain.first = &p.steps[begin];
+  chain.repeat = &repeat;
+  chain.first_operand = first_operand;
+  chain.symbols_at = align_up((last_operand - first_operand) * int64_t{sizeof(void*)});
   chain.scratch_at = chain.symbols_at + align_up(p.symbol_count * int64_t{sizeof(int64_t)});
-  const int64_t own_at = chain.scratch_at + align_up(scratch_bytes);
-  chain.bytes_of_worker = own_at + own;
-  if (!slices_.reserve(chain.bytes_of_worker * workers)) return no_memory(chain.bytes_of_worker * workers, "slices of a batch");
+  chain.bytes_of_worker = chain.scratch_at + align_up(scratch_bytes);
+  chain.bytes_of_values = align_up(high - low);
+  if (chain.bytes_of_values * (workers - 1) > arena_.capacity()) return false;
+  if (!slices_.reserve(chain.bytes(workers))) return no_memory(chain.bytes(workers), "slices of a batch");
   chain.memory = static_cast<char*>(slices_.data());
   for (int32_t w = 0; w < workers; ++w) {
     const SliceWorker worker = chain.worker(w);
     std::memcpy(worker.symbols, symbols_.data(), static_cast<size_t>(p.symbol_count) * sizeof(int64_t));
     std::memcpy(worker.operands, &operand_data_[first_operand], static_cast<size_t>(last_operand - first_operand) * sizeof(void*));
-    char* const from = chain.memory + w * chain.bytes_of_worker + own_at;
     for (int32_t k = first_operand; k < last_operand && w > 0; ++k)
-      if (p.operands[k] >= 0 && is_own(root(p.operands[k]))) worker.operands[k - first_operand] = from + (static_cast<char*>(operand_data_[k]) - low);
+      if (p.operands[k] >= 0 && is_own(root(p.operands[k])))
+        worker.operands[k - first_operand] = chain.values(w, workers) + (static_cast<char*>(operand_data_[k]) - low);
   }
   device_->run(count, cost, &SliceChain::run, &chain);
   symbols_[repeat.symbol] = count;
