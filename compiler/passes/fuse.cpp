@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "compiler/kernel/contraction.h"
 #include "compiler/passes/fuse_paper.h"
 #include "compiler/passes/fuse_rows.h"
 #include "compiler/passes/fusion_cost.h"
@@ -166,6 +167,7 @@ class Fuser {
     merged.out = e.out;
     merged.out_index = stored;
     merged.epilogue = rewrite(substitute_axes(e.body, stored), [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
+    if (match_products(r) && picks_by_position(merged.epilogue)) return false;
     for (int node : e.nodes) merged.nodes.push_back(node);
     simplify_(merged);
     candidates_[static_cast<size_t>(best)].alive = false;
@@ -173,6 +175,15 @@ class Fuser {
     producer_.erase(old);
     index_readers(k);
     return false;  // what is now a reduction may still be read by others; nothing more to do for it
+  }
+
+  // Does it ask at each element which value is read there, as a concatenation or what lies within a border? A tile of products does not; standing
+  // alone it is stored part by part. A mask by position alone, as of attention, reads nothing.
+  static bool picks_by_position(Expr e) {
+    return any_of(e, [](Expr n) {
+      if (n->kind != ExprKind::call || n->fn != Fn::select || !reads_position(n->args[0])) return false;
+      return any_of(n, [](Expr read) { return read->kind == ExprKind::load && read->id != reduced_value; });
+    });
   }
 
   // On a GPU: does it round what a reduction has summed up in float32 to a half type?
@@ -372,9 +383,9 @@ class Fuser {
   }
 
   // Worth computing again in each of a few readers rather than storing: what is read for it is little more than the value
-  // itself (one value of its size, and scales of its channels), or less.
+  // itself (one value of its size, and scales of its channels), or less; and always from the same place.
   bool worth_repeating(const Definition& d) const {
-    if (!is_simple(d.body)) return false;
+    if (!is_simple(d.body) || picks_by_position(d.body)) return false;
     const int64_t own = hinted_bytes(d.out, symbols_);
     int large = 0;
     visit_loads(d, [&](Expr n) { large += hinted_bytes(vars_.at(n->id), symbols_) > own / 16; });

@@ -7,6 +7,7 @@
 #include "compiler/autodiff/gradient.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/kernel/contraction.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
 #include "compiler/passes/fuse.h"
@@ -164,6 +165,33 @@ TEST(BestFusion, WhatFollowsAConcatenationGoesIntoItsParts) {
   Var* all = concat(g, parts, 1);
   g.outputs = {map(g, Fn::neg, map(g, Fn::mul, all, input(g, "scale", {8, 640, 16})))};
   EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);
+}
+
+// A tile of products cannot ask at each element which part is read there: what is added from a concatenation, or from within a border, stands apart.
+TEST(BestFusion, ProductsReadNoConcatenation) {
+  for (bool border : {false, true}) {
+    Graph g;
+    Var *x = input(g, "x", {197, 64}), *w = input(g, "w", {64, 96}), *rest = input(g, "rest", {196, 96});
+    Var* added = border ? g.reindex({rest}, {197, 96}, {axis(0) - Expr(1), axis(1)}, {Expr(0) <= axis(0) - Expr(1)}) : concat(g, {input(g, "first", {1, 96}), rest}, 0);
+    g.outputs = {map(g, Fn::add, map(g, Fn::max, matmul(g, x, w), scalar(g, DType::f32, 0)), added)};
+    const FusedRegion region = fused(g, Fusion::best);
+    int products = 0;
+    for (const Item& item : region.items)
+      for (const Definition& d : item.group.stages) products += match_contraction(d).has_value();
+    EXPECT_EQ(products, 1) << to_string(region);
+  }
+}
+
+// Read by a few it is stored, part by part, although little is read for it beside the parts.
+TEST(BestFusion, ConcatenationsAreNotRepeated) {
+  Graph g;
+  Var* all = concat(g, {input(g, "first", {32, 1, 64}), input(g, "rest", {32, 196, 64})}, 1);
+  Var* placed = map(g, Fn::add, all, broadcast_axes(g, input(g, "places", {197, 64}), {32, 197, 64}, {0}));
+  g.outputs = {map(g, Fn::exp, placed), reduce(g, placed, {2}, Reduce::max, false)};
+  std::set<const Var*> stored;
+  for (const Item& item : fused(g, Fusion::best).items)
+    for (const Definition& d : item.group.stages) stored.insert(d.out);
+  EXPECT_TRUE(stored.contains(placed));
 }
 
 TEST_P(PaperFusion, Rule3MakesNoCycle) {  // 1 -> 2 -> 3 and 1 -> 3, where 2 fuses with neither
