@@ -12,6 +12,7 @@ struct Operand {
   Expr load;                        // of the Var, at logical indices
   std::vector<Expr> conditions;     // outside of which it counts as 0
   int64_t outside = 0;              // of words: what it counts as there
+  std::vector<Expr> borders;        // conditions that hold in each part the sum is cut into (passes/residue_parts.h: border_parts)
 };
 
 struct Contraction {

@@ -181,10 +181,12 @@ class LayoutChooser {
     Var* source = var(read->id);
     auto halo = halo_that_serves(w.c.a, source->shape(), Bounds(graph_.symbols, d.domain));
     if (!halo) return;
+    const bool parted = w.c.product == Fn::mul && !w.lanes_in_both && !narrow_.count(d.out->id) && !border_parts(d, w.c.a.conditions, graph_.symbols).empty();
     if (must_be_plain(source) || !stores_anywhere(source)) {
       source = haloed_copy(source, index, w);
       w.c.a.load = load(source->id, read->dtype, read->args);
     }
+    if (parted) return w.c.a.borders.swap(w.c.a.conditions);
     int64_t fill = w.c.a.outside & 255;  // the same byte four times, or 0
     if (layout_of(source->id).has_halo() && layout_of(source->id).fill != fill) return;
     Layout& layout = layouts_[source->id];
@@ -324,7 +326,7 @@ class LayoutChooser {
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
-    const std::vector<ResiduePart> parts = residue_parts(d, w.lanes_axis, w.c.b.conditions, graph_.symbols);
+    const std::vector<ResiduePart> parts = w.c.a.borders.empty() ? residue_parts(d, w.lanes_axis, w.c.b.conditions, graph_.symbols) : border_parts(d, w.c.a.borders, graph_.symbols);
     const bool collide = !constant && !w.lanes_in_both && steps_collide(d, simplify(b_address, bounds), w.c.a, static_cast<int64_t>(size_of(w.c.b.load->dtype)));
     const bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1) && !collide;
     if (!in_order && (constant || collide || w.lanes_in_both || !copy_rows(d, w, index))) {
@@ -408,7 +410,7 @@ class LayoutChooser {
   // ---- minimal filtering ----
   bool filter_minimally(size_t index, Work& w) {
     Definition& d = region_.items[index].group.stages[0];
-    if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both) return false;
+    if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both || !w.c.a.borders.empty()) return false;
     const bool constant = is_constant_(var(w.c.b.load->id));
     auto plan = choose_algorithm(d, w, constant, options_);
     if (!plan || !reach_beyond(d, w, *plan)) return false;

@@ -260,11 +260,13 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     renamed[static_cast<size_t>(k)] = axis(d.kept()) * Expr(run) + axis(static_cast<int>(domain.size()));
     domain.push_back(run);
     for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(*e, renamed);
-    for (Expr& e : c.b.conditions) e = substitute_axes(e, renamed);
     ++d.reduced;
     d.domain = domain;
     d.body = c.body();
-    if (!c.b.conditions.empty()) d.body = select(all_of(c.b.conditions), d.body, constant_of(d.accumulator, 0));
+    for (std::vector<Expr>* conditions : {&c.b.conditions, &c.a.borders}) {
+      for (Expr& e : *conditions) e = substitute_axes(e, renamed);
+      if (!conditions->empty()) d.body = select(all_of(*conditions), d.body, constant_of(d.accumulator, 0));
+    }
     return;
   }
 }

@@ -1,6 +1,7 @@
 #include "compiler/passes/residue_parts.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/kernel/contraction.h"
 
@@ -64,6 +65,97 @@ std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, cons
   }
   constexpr double worth = 0.75;
   if (work > worth * static_cast<double>(count)) parts.clear();
+  return parts;
+}
+
+namespace {
+
+// A run of positions along one axis where the same taps live.
+struct Band {
+  int64_t begin, end, first_tap, end_tap;
+};
+
+// A kept axis, the reduced axis that goes over its taps, and the conditions on both.
+struct WindowAxis {
+  int position = -1, tap = -1;
+  std::vector<Expr> conditions;
+  std::vector<Band> bands;
+};
+
+// One for each axis with a border; empty if a condition is of another kind.
+std::vector<WindowAxis> window_axes(const Definition& d, const std::vector<Expr>& conditions) {
+  std::vector<WindowAxis> axes;
+  for (Expr condition : conditions) {
+    const std::vector<int> used = axes_used(condition, 0, static_cast<int>(d.domain.size()));
+    if (condition->has_load || used.size() != 2 || used[0] >= d.kept() || used[1] < d.kept()) return {};
+    auto known = std::find_if(axes.begin(), axes.end(), [&](const WindowAxis& a) { return a.position == used[0] || a.tap == used[1]; });
+    if (known == axes.end()) known = axes.insert(axes.end(), WindowAxis{used[0], used[1], {}, {}});
+    if (known->position != used[0] || known->tap != used[1]) return {};
+    known->conditions.push_back(condition);
+  }
+  return axes;
+}
+
+// The taps that live at a position; nullopt: none, or not one behind the other.
+std::optional<std::pair<int64_t, int64_t>> taps_at(const WindowAxis& a, int64_t position, int64_t taps, std::vector<Expr> at, const Bounds& bounds) {
+  at[static_cast<size_t>(a.position)] = position;
+  std::vector<int64_t> live;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    at[static_cast<size_t>(a.tap)] = tap;
+    if (!never_hold(a.conditions, at, bounds)) live.push_back(tap);
+  }
+  if (live.empty() || live.back() - live.front() + 1 != static_cast<int64_t>(live.size())) return std::nullopt;
+  return std::pair{live.front(), live.back() + 1};
+}
+
+// What bands cost, of what the whole axis does: a tile of few points waits for the other operand.
+double cost_of(const std::vector<Band>& bands, int64_t taps) {
+  constexpr int64_t least_points = 4;
+  double cost = 0;
+  for (const Band& b : bands) cost += static_cast<double>(std::max(b.end - b.begin, least_points) * (b.end_tap - b.first_tap));
+  return cost / static_cast<double>(bands.back().end * taps);
+}
+
+}  // namespace
+
+std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols) {
+  constexpr int64_t most_steps = 4096;
+  constexpr size_t most_bands = 4, most_parts = 16;  // of an axis; of all
+  constexpr double worth = 0.75;
+  const Bounds bounds(symbols, d.domain);
+  const std::vector<Expr> whole = identity_indices(static_cast<int>(d.domain.size()));
+  std::vector<WindowAxis> axes = window_axes(d, conditions);
+  double cost = 1;
+  size_t count = 1;
+  for (WindowAxis& a : axes) {
+    const int64_t *extent = d.domain[static_cast<size_t>(a.position)].if_int(), *taps = d.domain[static_cast<size_t>(a.tap)].if_int();
+    if (!extent || !taps || *extent > most_steps / *taps) return {};
+    const std::pair all{int64_t{0}, *taps};
+    if (taps_at(a, *extent / 8, *taps, whole, bounds) == all) return {};  // a small border
+    for (int64_t position = 0; position < *extent; ++position) {
+      const auto live = taps_at(a, position, *taps, whole, bounds);
+      if (!live) return {};
+      if (a.bands.empty() || std::pair{a.bands.back().first_tap, a.bands.back().end_tap} != *live) a.bands.push_back({position, position, live->first, live->second});
+      a.bands.back().end = position + 1;
+      if (a.bands.size() > most_bands) return {};
+    }
+    cost *= cost_of(a.bands, *taps);
+    count *= a.bands.size();
+  }
+  if (count < 2 || count > most_parts || cost > worth) return {};
+  std::vector<ResiduePart> parts{{whole, d.domain, false}};
+  for (const WindowAxis& a : axes) {
+    std::vector<ResiduePart> cut;
+    for (const ResiduePart& part : parts)
+      for (const Band& band : a.bands) {
+        cut.push_back(part);
+        cut.back().at[static_cast<size_t>(a.position)] = axis(a.position) + Expr(band.begin);
+        cut.back().domain[static_cast<size_t>(a.position)] = band.end - band.begin;
+        cut.back().at[static_cast<size_t>(a.tap)] = axis(a.tap) + Expr(band.first_tap);
+        cut.back().domain[static_cast<size_t>(a.tap)] = band.end_tap - band.first_tap;
+      }
+    parts = std::move(cut);
+  }
   return parts;
 }
 
