@@ -178,12 +178,19 @@ class Fuser {
   }
 
   // Does it ask at each element which value is read there, as a concatenation or what lies within a border? A tile of products does not; standing
-  // alone it is stored part by part. A mask by position alone, as of attention, reads nothing.
+  // alone it is stored part by part. A mask by position, as of attention, lets the sum itself be or gives one constant.
   static bool picks_by_position(Expr e) {
-    return any_of(e, [](Expr n) {
-      if (n->kind != ExprKind::call || n->fn != Fn::select || !reads_position(n->args[0])) return false;
-      return any_of(n, [](Expr read) { return read->kind == ExprKind::load && read->id != reduced_value; });
-    });
+    const auto has_axis = [](Expr index) { return any_of(index, [](Expr n) { return n->kind == ExprKind::axis; }); };
+    const auto is_operand = [&](Expr branch) {
+      bool sum = false, read = false;
+      visit(branch, [&](Expr n) {
+        if (n->kind != ExprKind::load) return;
+        sum |= n->id == reduced_value;
+        read |= std::any_of(n->args.begin(), n->args.end(), has_axis);
+      });
+      return read && !sum;
+    };
+    return any_of(e, [&](Expr n) { return n->kind == ExprKind::call && n->fn == Fn::select && reads_position(n->args[0]) && (is_operand(n->args[1]) || is_operand(n->args[2])); });
   }
 
   // On a GPU: does it round what a reduction has summed up in float32 to a half type?

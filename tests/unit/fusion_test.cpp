@@ -182,6 +182,14 @@ TEST(BestFusion, ProductsReadNoConcatenation) {
   }
 }
 
+// A causal mask picks nothing: the softmax behind it is one kernel with the product.
+TEST(BestFusion, MasksByPositionGoWithProducts) {
+  Graph g;
+  Var* mask = g.reindex({scalar(g, DType::f32, -1e9)}, {64, 64}, {}, {axis(0) < axis(1)});
+  g.outputs = {map(g, Fn::add, matmul(g, input(g, "q", {64, 16}), input(g, "k", {16, 64})), mask)};
+  EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);
+}
+
 // Read by a few it is stored, part by part, although little is read for it beside the parts.
 TEST(BestFusion, ConcatenationsAreNotRepeated) {
   Graph g;
