@@ -327,6 +327,7 @@ class LayoutChooser {
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
     const std::vector<ResiduePart> parts = w.c.a.borders.empty() ? residue_parts(d, w.lanes_axis, w.c.b.conditions, graph_.symbols) : border_parts(d, w.c.a.borders, graph_.symbols);
+    if (parts.empty() && !w.c.a.borders.empty()) return;  // its conditions stay
     const bool collide = !constant && !w.lanes_in_both && steps_collide(d, simplify(b_address, bounds), w.c.a, static_cast<int64_t>(size_of(w.c.b.load->dtype)));
     const bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1) && !collide;
     if (!in_order && (constant || collide || w.lanes_in_both || !copy_rows(d, w, index))) {

@@ -247,6 +247,7 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     Expr step = stride_of(a, k);
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
     if (!step || !step.is_int(1) || !extent) continue;
+    if (std::any_of(c.a.borders.begin(), c.a.borders.end(), [&](Expr e) { return uses_axis(e, k); })) continue;  // its taps live in parts
     const int64_t run = windows_are_near(d, a) ? run_of(*extent) : *extent;
     if (run == 0) continue;
     // The runs go to the front of the reduced axes, what is in a run to their end.

@@ -1,16 +1,13 @@
 // Convolutions in groups, on an input that lies as the caller has it: in register tiles whatever the channels of a group, and right.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "compiler/jit/cpu_target.h"
-#include "compiler/jit/jit_program.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/passes/compile.h"
 #include "frontends/json/json.h"
 #include "tests/unit/ramp.h"
+#include "tests/unit/schedule_that_answers.h"
 
 namespace metac {
 namespace {
@@ -21,26 +18,6 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.groups << " groups of " << c.in << " to " << c.out << ", window " << c.window << ", stride " << c.stride; }
-
-// What was done to the model's kernels for that processor, after its answer was held against the reference's.
-std::string schedule_that_answers(const Model& model, const char* cpu, const std::vector<Tensor>& inputs, const Tensor& expected) {
-  CompileOptions options;
-  options.cpu = cpu_target(cpu);
-  const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
-  std::string schedule;
-  for (const KernelSource& kernel : compiled.run.kernels)
-    for (const std::string& step : kernel.schedule) schedule += step + "\n";
-  if (!runs_here(options.cpu)) return schedule;
-  const Tensor found = JitProgram(std::make_shared<CompiledProgram>(compiled.run), run_prepare(compiled, options.cpu), options.cpu, 2).run(inputs)[0];
-  EXPECT_EQ(found.shape, expected.shape);
-  double largest = 0, apart = 0;
-  for (int64_t k = 0; k < expected.element_count(); ++k) {
-    largest = std::max(largest, std::fabs(number_at(expected, k)));
-    apart = std::max(apart, std::fabs(number_at(found, k) - number_at(expected, k)));
-  }
-  EXPECT_LE(apart, 1e-5 * largest + 1e-3) << cpu;
-  return schedule;
-}
 
 class GroupedConvolution : public testing::TestWithParam<Case> {};
 
