@@ -315,26 +315,31 @@ class CudaPrinter : private ValuePrinter {
     if (all.is_int(1)) {
       open("if (threadIdx.x == 0) {");
       for (const Loop& l : loops) line(concat("const ", index_, " i", l.axis, " = 0;"));
-    } else if (all.is_int(kernel_.block)) {
-      open("{");
+    } else if (all.if_int() && all.as_int() <= kernel_.block) {
+      open(all.is_int(kernel_.block) ? "{" : concat("if (threadIdx.x < ", all.as_int(), ") {"));
       line(concat("const ", index_, " ", flat, " = threadIdx.x;"));
       if (!one) print_indices(loops, flat);
     } else {
-      if (all.if_int() && all.as_int() % kernel_.block == 0 && all.as_int() <= 8 * kernel_.block) line("#pragma unroll");
-      open(concat("for (", index_, " ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat, " += ", kernel_.block, ") {"));
+      // Loads of several iterations are on their way at once where loops are unrolled: of as many as each thread has, where that is the same for all.
+      const bool even = all.if_int() && all.as_int() % kernel_.block == 0;
+      if (even && all.as_int() <= 8 * kernel_.block) line("#pragma unroll");
+      else if (node.combined_in >= 0) line("#pragma unroll 4");
+      const std::string turn = concat("turn", loops[0].axis);
+      if (even) open(concat("for (int ", turn, " = 0; ", turn, " < ", all.as_int() / kernel_.block, "; ++", turn, ") {"));
+      if (even) line(concat("const ", index_, " ", flat, " = ", turn, " * ", kernel_.block, " + threadIdx.x;"));
+      else open(concat("for (", index_, " ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat, " += ", kernel_.block, ") {"));
       if (!one) print_indices(loops, flat);
     }
     print_loops(node, k);
     close();
   }
 
-  // Neighbouring elements that one thread does: each load that steps by one, and the store, is one wide access; the elements
-  // wait in registers. lower_gpu says that the places are aligned and that nothing is loaded under a condition.
+  // Neighbouring elements that one thread does: each load that steps by one is one wide access, and so is the store where there is one; the
+  // elements wait in registers. lower_gpu says that the places are aligned and that nothing is loaded under a condition.
   void print_packs(const LoopNode& node, const Loop& loop) {
     METAC_ASSERT(node.assigns.size() == 1 && node.children.empty() && loop.extent.if_int(), "a pack of several statements");
     const Assign& a = node.assigns[0];
     const int64_t width = loop.extent.as_int();
-    const DType stored = kernel_.arguments[static_cast<size_t>(a.target)].var->dtype();
     auto first = [&](Expr offset) { return rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop.axis ? Expr(0) : Expr(); }); };
     auto declare = [&](DType dtype) {
       const int id = next_pack_++;
@@ -343,23 +348,30 @@ class CudaPrinter : private ValuePrinter {
     };
     std::map<const ExprNode*, Expr> packs;
     visit(a.value, [&](Expr n) {
-      if (n->kind != ExprKind::load || n->id >= first_local || n->args.size() != 1 || packs.count(n.node()) || !stride_of(n->args[0], loop.axis).is_int(1)) return;
+      if (n->kind != ExprKind::load || n->args.size() != 1 || packs.count(n.node()) || !stride_of(n->args[0], loop.axis).is_int(1)) return;
       const int id = declare(n->dtype);
-      line(concat("load_pack<", width, ">(t", id, ", ", argument_name(n->id), " + ", index_text(first(n->args[0])), ");"));
+      line(concat("load_pack<", width, ">(t", id, ", ", memory_name(n->id), " + ", index_text(first(n->args[0])), ");"));
       packs[n.node()] = load(first_local + id, n->dtype, {axis(loop.axis)});
     });
-    const int result = declare(stored);
+    const int result = a.offset ? declare(a.value->dtype) : -1;
     const Expr value = rewrite(a.value, [&](Expr n) {
       auto found = packs.find(n.node());
       return found == packs.end() ? Expr() : found->second;
     });
     line("#pragma unroll");
     open(concat("for (int i", loop.axis, " = 0; i", loop.axis, " < ", width, "; ++i", loop.axis, ") {"));
-    count_uses(value);
-    line(concat("t", result, "[i", loop.axis, "] = ", value_text(value), ";"));
+    if (a.offset) {
+      count_uses(value);
+      line(concat("t", result, "[i", loop.axis, "] = ", value_text(value), ";"));
+    } else {
+      print_assign({a.target, {}, value, a.update});
+    }
     close();
-    line(concat("store_pack<", width, ">(", argument_name(a.target), " + ", index_text(first(a.offset)), ", t", result, ");"));
+    if (a.offset) line(concat("store_pack<", width, ">(", memory_name(a.target), " + ", index_text(first(a.offset)), ", t", result, ");"));
   }
+
+  // Of an argument or a local array.
+  std::string memory_name(int id) const { return id >= first_local ? concat("t", id - first_local) : argument_name(id); }
 
   void print_body(const LoopNode& node) {
     for (const Local& local : node.locals) {

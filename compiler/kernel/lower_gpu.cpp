@@ -13,7 +13,7 @@
 namespace metac {
 namespace {
 
-constexpr int warp = 32, default_block = 256, least_block = warp, most_block = 512;
+constexpr int warp = 32, default_block = 256, most_block = 512;
 constexpr int64_t short_row = 32;            // as many elements a single thread does
 constexpr int64_t enough_threads = 2048;     // fewer leave most of the GPU idle
 constexpr int64_t shared_limit = 36 << 10;   // bytes of row locals in shared memory: 48 KiB less what reductions need
@@ -47,6 +47,7 @@ class GpuLowering : private StageLowering {
   struct Lowered {
     Stage stage;
     int accumulator = -1;
+    int64_t pack = 1;   // neighbouring elements that a thread does at once
   };
 
   Lowered lower(const Definition& d) {
@@ -74,23 +75,27 @@ class GpuLowering : private StageLowering {
     l.stage.kept.clear();
     for (Loop& loop : kernel_.root.loops) loop.kind = cooperative_ ? LoopKind::parallel : LoopKind::grid;
     if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
-    if (cooperative_) kernel_.block = block_for(size_or(l.stage.reduced, 1024));
-    const int64_t pack = cooperative_ || d.reduce ? 1 : pack_of(l.stage);
-    if (pack > 1) return lower_packs(l.stage, pack);
-    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per element") : "one thread per element");
+    if (!d.reduce)
+      if (const int64_t pack = pack_of(l.stage, kernel_.root.loops, enough_threads); pack > 1) return lower_packs(l.stage, pack);
+    if (cooperative_) {
+      l.pack = pack_of(l.stage, l.stage.reduced, warp);
+      kernel_.block = block_for(size_or(l.stage.reduced, 1024) / l.pack);
+    }
+    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per element", read_at_once(l.pack)) : "one thread per element");
     kernel_.root.children.push_back(stage_node(d, l));
   }
 
-  // How many neighbouring elements a thread does at once, as wide loads and stores: as many as 16 bytes hold of the widest type that is
-  // read or written along the last loop. 1: an access steps otherwise (it would be read with gaps between the threads), places are not known to be
-  // aligned, something is loaded under a condition or at an address out of memory, or there would be few threads.
-  int64_t pack_of(const Stage& s) const {
-    const std::vector<Loop>& loops = kernel_.root.loops;
-    if (loops.empty() || s.target >= first_local || !s.offset || !loops.back().extent.if_int()) return 1;
+  static std::string read_at_once(int64_t pack) { return pack > 1 ? concat(", which read ", pack, " neighbouring elements at once") : ""; }
+
+  // How many neighbouring elements of the given loops a thread does at once, as wide loads and stores: as many as 16 bytes hold of the widest type
+  // that is read or written along the last loop. 1: an access steps otherwise (it would be read with gaps between the threads), places are not known
+  // to be aligned, something is loaded under a condition or at an address out of memory, or there would be fewer threads than `least`.
+  int64_t pack_of(const Stage& s, const std::vector<Loop>& loops, int64_t least) const {
+    if (loops.empty() || !loops.back().extent.if_int()) return 1;
     const int axis_id = loops.back().axis;
     int64_t widest = 0;
     Bounds bounds = stage_bounds(s);
-    for (const Loop& l : loops) bounds.set_axis(l.axis, l.extent);
+    for (const Loop& l : kernel_.root.loops) bounds.set_axis(l.axis, l.extent);
     std::vector<Expr> places;
     auto access = [&](Expr offset, DType dtype) {
       if (offset->has_load) return false;
@@ -101,14 +106,16 @@ class GpuLowering : private StageLowering {
       places.push_back(offset);
       return true;
     };
-    bool good = access(s.offset, kernel_.arguments[static_cast<size_t>(s.target)].var->dtype()) && stride_of(s.offset, axis_id).is_int(1);
+    const bool sums = !s.reduced.empty();
+    bool good = sums || (bool(s.offset) && access(s.offset, s.body->dtype) && stride_of(s.offset, axis_id).is_int(1));
     visit(s.body, [&](Expr n) {
-      if (n->kind == ExprKind::load) good = good && n->id < first_local && n->args.size() == 1 && n->dtype == kernel_.arguments[static_cast<size_t>(n->id)].var->dtype() && access(n->args[0], n->dtype);
+      if (n->kind == ExprKind::load && n->id >= first_local && n->args.empty()) return;   // what every thread has for itself
+      if (n->kind == ExprKind::load) good = good && n->args.size() == 1 && (n->id >= first_local || n->dtype == kernel_.arguments[static_cast<size_t>(n->id)].var->dtype()) && access(n->args[0], n->dtype);
       if (n->kind == ExprKind::call && n->fn == Fn::select) good = good && !n->args[1]->has_load && !n->args[2]->has_load;
     });
     if (!good || widest == 0 || widest > 8) return 1;
     const int64_t pack = 16 / widest, last = loops.back().extent.as_int();
-    if (last % pack != 0 || size_or(loops, enough_threads * pack) < enough_threads * pack) return 1;
+    if (last % pack != 0 || size_or(loops, least * pack) < least * pack) return 1;
     for (Expr offset : places) {
       Expr first = rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_id ? n * Expr(pack) : Expr(); });
       Bounds packed = bounds;
@@ -118,65 +125,76 @@ class GpuLowering : private StageLowering {
     return pack;
   }
 
-  void lower_packs(const Stage& s, int64_t pack) {
-    Loop& outer = kernel_.root.loops.back();
+  // The last of the loops becomes one over packs, and a loop over the elements of one, which is returned. What is in `split` is over both then.
+  Loop cut_packs(std::vector<Loop>& loops, int64_t pack, std::initializer_list<Expr*> split) {
+    Loop& outer = loops.back();
     const Loop inner{kernel_.next_axis++, Expr(pack), LoopKind::vector, {}};
     outer.extent = Expr(outer.extent.as_int() / pack);
     Bounds bounds(*context_.symbols);
-    for (const Loop& l : kernel_.root.loops) bounds.set_axis(l.axis, l.extent);
+    for (const std::vector<Loop>* all : {&kernel_.root.loops, &loops})
+      for (const Loop& l : *all) bounds.set_axis(l.axis, l.extent);
     bounds.set_axis(inner.axis, inner.extent);
-    auto split = [&](Expr e) {
-      return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == outer.axis ? axis(outer.axis) * Expr(pack) + axis(inner.axis) : Expr(); }), bounds);
-    };
+    for (Expr* e : split)
+      if (*e) *e = simplify(rewrite(*e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == outer.axis ? axis(outer.axis) * Expr(pack) + axis(inner.axis) : Expr(); }), bounds);
+    return inner;
+  }
+
+  void lower_packs(const Stage& s, int64_t pack) {
+    Assign store{s.target, s.offset, s.body, {}};
     LoopNode node;
-    node.loops = {inner};
-    node.assigns = {Assign{s.target, split(s.offset), split(s.body), {}}};
+    node.loops = {cut_packs(kernel_.root.loops, pack, {&store.offset, &store.value})};
+    node.assigns = {store};
     kernel_.root.children.push_back(std::move(node));
     kernel_.schedule.push_back(concat("one thread per ", pack, " neighbouring elements, read and written at once"));
   }
 
-  // Threads read neighbours when each has an element of its own, or when they share the reduction of one.
-  bool wants_block(const Stage& s) const {
-    int64_t reduced = size_or(s.reduced, 1024), kept = size_or(s.kept, enough_threads);
-    if (reduced <= short_row) return false;
-    bool along_kept = steps_by_one(s.body, s.kept), along_reduced = steps_by_one(s.body, s.reduced);
-    return kept < enough_threads || along_reduced || !along_kept;
-  }
-
-  static bool steps_by_one(Expr body, const std::vector<Loop>& loops) {
-    if (loops.empty()) return false;
-    return any_of(body, [&](Expr n) {
-      if (n->kind != ExprKind::load || n->args.size() != 1) return false;
-      Expr step = stride_of(n->args[0], loops.back().axis);
-      return bool(step) && step.is_int(1);
+  // A block for an element: few elements; or neighbours in memory are steps of its sum, not elements (where all elements read the same it does not matter).
+  static bool wants_block(const Stage& s) {
+    if (size_or(s.reduced, 1024) <= short_row) return false;
+    if (size_or(s.kept, enough_threads) < enough_threads) return true;
+    bool neighbours = false, apart = false;
+    visit(s.body, [&](Expr n) {
+      if (n->kind != ExprKind::load || n->args.size() != 1) return;
+      const Expr step = stride_of(n->args[0], s.kept.back().axis);
+      neighbours |= bool(step) && step.is_int(1);
+      apart |= bool(step) && !step.is_int(1) && !step.is_int(0);
     });
+    return apart || !neighbours;
   }
 
+  // As many threads as have the same number of iterations, nearly.
   static int block_for(int64_t length) {
-    int block = least_block;
-    while (block < most_block && block * 2 <= length) block *= 2;
-    return block;
+    length = std::max<int64_t>(1, length);
+    const int64_t turns = (length + most_block - 1) / most_block, each = (length + turns - 1) / turns;
+    return static_cast<int>((each + warp - 1) / warp) * warp;
   }
 
   void lower_rows() {
-    int64_t longest = 1;
     for (const Definition& d : group_.stages) {
       std::vector<Loop> kept, reduced;
       for (int k = group_.shared; k < static_cast<int>(d.domain.size()); ++k) (k < d.kept() ? kept : reduced).push_back({0, d.domain[static_cast<size_t>(k)], LoopKind::serial, {}});
       int64_t own = size_or(kept, 1024), sum = size_or(reduced, 1024);
-      longest = std::max(longest, kept.empty() ? sum : own);
       if (own * sum > short_row) cooperative_ = true;
     }
-    if (cooperative_) kernel_.block = block_for(longest);
-    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per row") : "one thread per row");
     for (int k = 0; k < group_.shared; ++k)
       kernel_.root.loops.push_back({kernel_.next_axis++, group_.stages[0].domain[static_cast<size_t>(k)], cooperative_ ? LoopKind::parallel : LoopKind::grid, {}});
     if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
+    std::vector<Lowered> stages;
+    int64_t longest = 1, widest = 1;   // iterations that threads share; elements of one
     for (const Definition& d : group_.stages) {
-      Lowered l = lower(d);
-      LoopNode node = stage_node(d, l);
-      bool in_memory = l.stage.target < first_local || bool(l.stage.offset);
-      node.barrier = cooperative_ && in_memory && &d != &group_.stages.back();
+      Lowered& l = stages.emplace_back(lower(d));
+      if (!cooperative_) continue;
+      const std::vector<Loop>& shared_out = l.stage.kept.empty() ? l.stage.reduced : l.stage.kept;
+      if (!d.reduce || l.stage.kept.empty()) l.pack = pack_of(l.stage, shared_out, warp);
+      longest = std::max(longest, size_or(shared_out, 1024) / l.pack);
+      widest = std::max(widest, l.pack);
+    }
+    if (cooperative_) kernel_.block = block_for(longest);
+    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per row", read_at_once(widest)) : "one thread per row");
+    for (size_t k = 0; k < stages.size(); ++k) {
+      LoopNode node = stage_node(group_.stages[k], stages[k]);
+      bool in_memory = stages[k].stage.target < first_local || bool(stages[k].stage.offset);
+      node.barrier = cooperative_ && in_memory && k + 1 < stages.size();
       kernel_.root.children.push_back(std::move(node));
     }
   }
@@ -203,6 +221,7 @@ class GpuLowering : private StageLowering {
       for (Loop& loop : node.loops) loop.kind = LoopKind::thread;
     Assign store{s.target, s.offset, s.body, {}};
     if (!d.reduce) {
+      if (l.pack > 1) node.loops.push_back(cut_packs(node.loops, l.pack, {&store.offset, &store.value}));
       node.assigns = {store};
       if (node.loops.empty()) by_one_thread(node, s);
       return node;
@@ -211,12 +230,14 @@ class GpuLowering : private StageLowering {
     node.assigns.push_back({first_local + l.accumulator, {}, identity_of(*d.reduce, d.accumulator), {}});
     LoopNode sum;
     sum.loops = s.reduced;
+    Assign added{first_local + l.accumulator, {}, s.body, d.reduce};
     if (cooperative_ && s.kept.empty() && !s.reduced.empty()) {
       for (Loop& loop : sum.loops) loop.kind = LoopKind::thread;
       sum.lane_reduced = l.accumulator;
       sum.combined_in = reduction_buffer(d.accumulator);
+      if (l.pack > 1) sum.loops.push_back(cut_packs(sum.loops, l.pack, {&added.value}));
     }
-    sum.assigns.push_back({first_local + l.accumulator, {}, s.body, d.reduce});
+    sum.assigns.push_back(std::move(added));
     node.children.push_back(std::move(sum));
     LoopNode last;
     store.value = s.epilogue;

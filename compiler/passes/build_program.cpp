@@ -5,7 +5,6 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/gather_alike.h"
-#include "compiler/passes/join_beside.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
@@ -19,17 +18,7 @@ namespace {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph) {
-    for (const auto& var : graph_.vars()) vars_.push_back(var.get());
-    context_.symbols = &graph_.symbols;
-    context_.layouts = request.layouts;
-    context_.vector_bytes = request.options->cpu.vector_bytes;
-    context_.l2_bytes = request.options->cpu.l2_bytes;
-    context_.library_products = request.target == Target::cuda && request.options->external.cublas;
-    context_.tf32 = request.target == Target::cuda && request.options->external.tf32;
-    context_.library_convolutions = request.target == Target::cuda && request.options->external.cudnn;
-    context_.var = [this](int id) { return vars_.at(static_cast<size_t>(id)); };
-  }
+  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph), context_(lowering_context(graph_, *request.layouts, *request.options, request.target)) {}
 
   CompiledProgram run() {
     collect_symbols();
@@ -236,7 +225,7 @@ class ProgramBuilder {
   }
 
   void emit_region(const FusedRegion& given, std::set<int> bound, const std::function<void()>& at_end) {
-    const GatheredRegion gathered = r_.target == Target::cuda ? gather_alike(context_.library_products ? join_beside(given, context_) : given, context_) : GatheredRegion{given, {}};
+    const GatheredRegion gathered = r_.target == Target::cuda ? gather_alike(given, context_) : GatheredRegion{given, {}};
     const FusedRegion& region = gathered.region;
     check_requirements(bound);
     LastReads reads(region, views_, kept_);
@@ -480,7 +469,6 @@ class ProgramBuilder {
   const Graph& graph_;
   LoweringContext context_;
   CompiledProgram program_;
-  std::vector<Var*> vars_;
   std::map<int, int> buffers_;
   std::map<int, Var*> views_;
   std::map<const ExprNode*, rt::Extent> extents_;

@@ -13,6 +13,7 @@
 #include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
 #include "compiler/passes/integer_products.h"
+#include "compiler/passes/join_beside.h"
 #include "compiler/passes/merge_equal_ops.h"
 #include "compiler/passes/narrow_values.h"
 #include "compiler/passes/order_updates.h"
@@ -20,8 +21,10 @@
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dead_ops.h"
 #include "compiler/passes/skip_copies.h"
+#include "compiler/passes/schedule.h"
 #include "compiler/passes/slice_batches.h"
 #include "compiler/passes/split_parts.h"
+#include "compiler/passes/split_reductions.h"
 #include "compiler/passes/split_statistics.h"
 #include "compiler/support/diagnostic.h"
 
@@ -103,6 +106,18 @@ class Compilation {
     metac::split_statistics(graph_, top_, layouts_, options_.cpu.l2_bytes);
     for (auto& [unused, region] : regions_) metac::split_statistics(graph_, region, layouts_, options_.cpu.l2_bytes);
   }
+  void join_beside() {
+    if (options_.target != Target::cuda || !options_.external.cublas) return;
+    const LoweringContext context = gpu_context();
+    top_ = metac::join_beside(std::move(top_), context);
+    for (auto& [unused, region] : regions_) region = metac::join_beside(std::move(region), context);
+  }
+  void split_reductions() {
+    if (options_.target != Target::cuda || options_.fusion != Fusion::best) return;
+    const LoweringContext context = gpu_context();
+    metac::split_reductions(graph_, top_, context);
+    for (auto& [unused, region] : regions_) metac::split_reductions(graph_, region, context);
+  }
   void slice_batches() {
     if (options_.target == Target::cpu && options_.fusion == Fusion::best) metac::slice_batches(graph_, top_, layouts_, needed_, is_constant(), options_);
     if (options_.emit != "fused") return;
@@ -123,6 +138,8 @@ class Compilation {
     for (const std::string& step : model_.run.step_comments) text += step + "\n";
     return text;
   }
+
+  LoweringContext gpu_context() const { return lowering_context(graph_, layouts_, options_, Target::cuda); }
 
   void trace(const std::string& text) {
     if (options_.trace) *options_.trace << text;

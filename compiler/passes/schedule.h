@@ -6,6 +6,8 @@
 
 namespace metac {
 
+LoweringContext lowering_context(const Graph& graph, const Layouts& layouts, const CompileOptions& options, Target target);
+
 Kernel schedule(const Group& group, const LoweringContext& context, Target target);
 
 }  // namespace metac

@@ -52,6 +52,29 @@ def rows(folder):
     write(folder, "product_of_all", [helper.make_node("ReduceProd", ["x"], ["y"])], {"x": 1 + values(50, 60) * np.float32(0.01)})
 
 
+def two_passes(folder):
+    """Reductions to few results: parts side by side, then the parts. Equal parts and a shorter last one, results that lie together, every way to reduce, rows that come apart, products."""
+    def reduced(name, operator, x, axes, after=("Tanh",), opset=18, **more):
+        nodes = [helper.make_node(operator, ["x", "a"], ["r"], keepdims=0)] + [helper.make_node(after[0], ["r"], ["y"])] * bool(after)
+        nodes[-1].output[0] = "y"
+        write(folder, name, nodes, {"x": x}, constants={"a": np.array(axes, np.int64)}, opset=opset, **more)
+
+    reduced("parts_of_all", "ReduceSum", values(40000) * np.float32(0.01), [0])
+    reduced("parts_of_a_prime", "ReduceMax", values(50021), [0])
+    reduced("parts_of_columns", "ReduceMean", values(2400, 50), [0])
+    reduced("parts_of_channels", "ReduceMean", values(8, 3, 60, 50), [0, 2, 3])
+    reduced("parts_of_a_product", "ReduceProd", 1 + values(40000) * np.float32(0.001), [0])
+    reduced("parts_of_bool", "ReduceMin", random.random((2, 40000)) < 0.99997, [1], after=("Not",), opset=20, dtype=TensorProto.BOOL)
+    reduced("parts_of_float16", "ReduceSum", (values(20, 3600) * np.float32(0.01)).astype(np.float16), [0, 1], dtype=TensorProto.FLOAT16)
+    nodes = [helper.make_node("ReduceMean", ["x", "a"], ["m"]), helper.make_node("Sub", ["x", "m"], ["d"]), helper.make_node("Mul", ["d", "d"], ["q"]), helper.make_node("ReduceMean", ["q", "a"], ["v"]),
+             helper.make_node("Add", ["v", "e"], ["w"]), helper.make_node("Sqrt", ["w"], ["s"]), helper.make_node("Div", ["d", "s"], ["y"])]
+    write(folder, "parts_of_rows", nodes, {"x": values(3, 2, 190, 200)}, constants={"a": np.array([0, 2, 3], np.int64), "e": np.array(1e-5, np.float32)}, opset=18)
+    write(folder, "parts_of_a_softmax", [helper.make_node("Softmax", ["x"], ["y"])], {"x": values(2, 70000)})
+    write(folder, "parts_of_a_vector_product", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(1, 2000)}, constants={"w": values(2000, 64)})
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    write(folder, "parts_of_a_matmul", nodes, {"x": values(40, 4099)}, constants={"w": values(4099, 36), "b": values(36)})
+
+
 def packs(folder):
     """Element-wise kernels that read and write 16 bytes at once: broadcast operands, every width of element, sizes that do not divide."""
     nodes = [helper.make_node("Add", ["x", "row"], ["a"]), helper.make_node("Mul", ["a", "column"], ["m"]), helper.make_node("Relu", ["m"], ["y"])]
@@ -242,6 +265,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, layers, data_dependent):
+    for maker in (convolutions, rows, two_passes, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, layers, data_dependent):
         maker(folder)
     return folder
