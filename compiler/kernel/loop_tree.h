@@ -74,12 +74,12 @@ struct TensorTile {
   Expr first;                   // its first element in the local; empty: 0
 };
 struct TensorProduct {
-  std::string kind;             // of the instruction: "f16", "bf16", "tf32", "s8s8", ...
+  std::string kind;             // of the instruction: "f16", "bf16", "tf32", "f64", "s8s8", ...
   int sums = 0;                 // local
   TensorTile rows, columns;
   int64_t warps_across = 0;     // warps of a row of warps
   int64_t down = 0, across = 0; // of a warp: 16 by 8 elements so many times
-  int64_t words = 0;            // of 4 bytes: steps of the sum
+  int64_t words = 0;            // of 4 bytes (f64: of 8): steps of the sum
   bool rows_in_registers = false; // `rows` are sums of a product before, 16 rows for each warp (tensor_multiply_sums)
 };
 

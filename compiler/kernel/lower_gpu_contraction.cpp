@@ -9,8 +9,8 @@
 //
 // Where a side is only moved, its tiles are copied while the ones before are multiplied: there are two of each, in turn.
 //
-// Where both factors are float16, bfloat16 or bytes at heart (float32 where it may be rounded to TF32) the tiles stay so narrow and tensor
-// cores multiply them: a warp has a part of the tile, 16 by 8 elements an instruction (TensorProduct), and the instruction says
+// Where both factors are float16, bfloat16 or bytes at heart (float32 where it may be rounded to TF32), the tiles stay so narrow and tensor
+// cores multiply them, and so they do with float64: a warp has a part of the tile, 16 by 8 elements an instruction (TensorProduct), and the instruction says
 // which elements a thread has. A side whose elements lie together along itself, not along the sum, stays so in shared memory (bytes do not).
 #include <algorithm>
 
@@ -149,11 +149,14 @@ class GpuContraction : private StageLowering {
       else if (sum == DType::i32 && is_byte(a) && is_byte(b)) tensor_ = concat(a == DType::i8 ? "s8" : "u8", b == DType::i8 ? "s8" : "u8");
     } else if (context_.tf32 && sum == DType::f32 && rows_.factor->dtype == DType::f32 && columns_.factor->dtype == DType::f32) {
       tensor_ = "tf32";
+    } else if (sum == DType::f64 && rows_.factor->dtype == DType::f64 && columns_.factor->dtype == DType::f64) {
+      tensor_ = "f64";
     }
     if (tensor_.empty()) return;
     for (Side* side : {&rows_, &columns_})
-      if (tensor_ != "tf32") side->factor = side->narrow;
-    steps_ = words * (4 / static_cast<int64_t>(size_of(rows_.factor->dtype)));
+      if (tensor_ != "tf32" && tensor_ != "f64") side->factor = side->narrow;
+    const int64_t size = static_cast<int64_t>(size_of(rows_.factor->dtype));
+    steps_ = words * (std::max<int64_t>(4, size) / size);
     warps_down_ = rows_.tile > columns_.tile ? 4 : 2;
   }
 
@@ -225,9 +228,9 @@ class GpuContraction : private StageLowering {
     const int64_t size = static_cast<int64_t>(size_of(side.factor->dtype));
     const bool tensor = !tensor_.empty(), across = !tensor || (!side.along_sum && size > 1);
     if (across) {
-      // Tensor cores read 8 rows of 16 bytes at once, or 4 of 32 bytes where an element has 4.
+      // Tensor cores read 8 rows of 16 bytes at once, or 4 of 32 bytes where an element has 4 or 8.
       side.own_stride = 1;
-      side.step_stride = side.tile + (tensor ? size == 4 ? 8 : 8 / (size / 2) : side.along_sum ? side.group() : 0);
+      side.step_stride = side.tile + (tensor ? size >= 4 ? 32 / size : 16 / size : side.along_sum ? side.group() : 0);
       side.elements = side.step_stride * steps_;
     } else {
       side.step_stride = 1;
@@ -381,7 +384,7 @@ class GpuContraction : private StageLowering {
   Bounds bounds_;
   int accumulator_ = -1;
   int64_t steps_ = 16;          // of the sum, in shared memory at once
-  // Tensor cores: a row of a tile is so many words of 4 bytes; with that stride eight rows lie in different banks.
+  // Tensor cores: a row of a tile is so many words of 4 bytes (float64: 8); with that stride what is read together lies in different banks.
   static constexpr int64_t words = 16, stride_words = 20;
   std::string tensor_;          // the kind of instruction; empty: none
   int64_t warps_down_ = 2;

@@ -1,7 +1,7 @@
 // Products of tiles on tensor cores. A warp has down * across parts of 16 by 8 elements, and a thread of it four sums of each: those in
 // rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next. Whatever the type, an instruction takes eight words of 4
 // bytes along the sum: a thread gives words lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8 of the left tile, and of
-// column lane / 4 of the right one (the PTX manual, "Matrix fragments for mma.m16n8k8 / k16 / k32").
+// column lane / 4 of the right one (the PTX manual, "Matrix fragments for mma.m8n8k4 / m16n8k8 / k16 / k32").
 //
 // The order in which an instruction adds is the hardware's: the same from run to run, but not that of the CPU.
 #pragma once
@@ -12,6 +12,7 @@ namespace METAC_RUNTIME_NAMESPACE {
 #define METAC_TENSOR(name, type, constraint, shape, left, right, to, steps)                                                \
   struct Tensor_##name {                                                                                                   \
     typedef type Sum;                                                                                                      \
+    typedef uint32_t Word;                                                                                                 \
     static constexpr int per_word = steps;                                                                                 \
     static void multiply(Sum* d, const uint32_t* a, const uint32_t* b) { shim_tensor_multiply(#left, #right, d, a, b); } \
   };
@@ -19,6 +20,7 @@ namespace METAC_RUNTIME_NAMESPACE {
 #define METAC_TENSOR(name, type, constraint, shape, left, right, to, steps)                                                    \
   struct Tensor_##name {                                                                                                       \
     typedef type Sum;                                                                                                          \
+    typedef uint32_t Word;                                                                                                     \
     static constexpr int per_word = steps;                                                                                     \
     static __device__ __forceinline__ void multiply(Sum* d, const uint32_t* a, const uint32_t* b) {                            \
       asm("mma.sync.aligned." #shape ".row.col." #to "." #left "." #right "." #to " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
@@ -35,6 +37,26 @@ METAC_TENSOR(u8u8, int, "r", m16n8k32, u8, u8, s32, 4)
 METAC_TENSOR(s8u8, int, "r", m16n8k32, s8, u8, s32, 4)
 METAC_TENSOR(u8s8, int, "r", m16n8k32, u8, s8, s32, 4)
 #undef METAC_TENSOR
+
+// The instruction of 16 rows began with compute capability 9.0; before, there is one of 8 rows and 4 steps.
+struct Tensor_f64 {
+  typedef double Sum;
+  typedef double Word;
+  static constexpr int per_word = 1;
+  static __device__ __forceinline__ void multiply(double* d, const double* a, const double* b) {
+#ifdef METAC_STANDS_IN_FOR_CUDA
+    shim_tensor_multiply_double(d, a, b);
+#elif __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+#pragma unroll
+    for (int k = 0; k < 4; ++k)   // steps 0 to 3 of both halves of the rows, then 4 to 7
+      asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};" : "+d"(d[k % 2 * 2]), "+d"(d[k % 2 * 2 + 1]) : "d"(a[k]), "d"(b[k / 2]));
+#endif
+  }
+};
 
 template <class Kind>
 static __device__ __forceinline__ uint32_t tensor_word(uint32_t word) { return word; }
@@ -95,17 +117,20 @@ struct Lengthwise {
   const void* first;
   // Of an instruction: 16 rows from the given one on, words of the sum from `step` on.
   template <class Kind>
-  __device__ __forceinline__ void left(uint32_t* a, unsigned row, unsigned step) const {
+  __device__ __forceinline__ void left(typename Kind::Word* a, unsigned row, unsigned step) const {
     const unsigned lane = threadIdx.x % 32;
-    load<Kind, 4>(a, row + lane % 16, step + lane / 16 * 4);
+    if constexpr (sizeof(typename Kind::Word) == 4) load<Kind, 4>(a, row + lane % 16, step + lane / 16 * 4);
+    else for (unsigned k = 0; k < 4; ++k) a[k] = wide(row + lane / 4 + k % 2 * 8, step + lane % 4 + k / 2 * 4);
   }
   template <class Kind>
-  __device__ __forceinline__ void right(uint32_t* b, unsigned column, unsigned step) const {
+  __device__ __forceinline__ void right(typename Kind::Word* b, unsigned column, unsigned step) const {
     const unsigned lane = threadIdx.x % 32;
-    load<Kind, 2>(b, column + lane % 8, step + lane / 8 % 2 * 4);
+    if constexpr (sizeof(typename Kind::Word) == 4) load<Kind, 2>(b, column + lane % 8, step + lane / 8 % 2 * 4);
+    else for (unsigned k = 0; k < 2; ++k) b[k] = wide(column + lane / 4, step + lane % 4 + k * 4);
   }
 
  private:
+  __device__ __forceinline__ double wide(unsigned row, unsigned step) const { return static_cast<const double*>(first)[row * (stride / 2) + step]; }
   template <class Kind, int words>
   __device__ __forceinline__ void load(uint32_t* to, unsigned row, unsigned word) const {
     tensor_load<words, false>(to, static_cast<const char*>(first) + 4 * (row * stride + word));
@@ -120,24 +145,25 @@ struct Across {
   static_assert(stride % 4 == 0, "rows begin at multiples of 16 bytes");
   const void* first;
   template <class Kind>
-  __device__ __forceinline__ void left(uint32_t* a, unsigned row, unsigned step) const {
+  __device__ __forceinline__ void left(typename Kind::Word* a, unsigned row, unsigned step) const {
     const unsigned lane = threadIdx.x % 32;
-    if (Kind::per_word == 2) return tensor_load<4, true>(a, at(2 * step + lane / 16 * 8 + lane % 8, 2 * row + lane / 8 % 2 * 16));
-    for (unsigned k = 0; k < 4; ++k) a[k] = word<Kind>(step + lane % 4 + k / 2 * 4, row + lane / 4 + k % 2 * 8);
+    if constexpr (Kind::per_word == 2) tensor_load<4, true>(a, at(2 * step + lane / 16 * 8 + lane % 8, 2 * row + lane / 8 % 2 * 16));
+    else for (unsigned k = 0; k < 4; ++k) a[k] = word<Kind>(step + lane % 4 + k / 2 * 4, row + lane / 4 + k % 2 * 8);
   }
   template <class Kind>
-  __device__ __forceinline__ void right(uint32_t* b, unsigned column, unsigned step) const {
+  __device__ __forceinline__ void right(typename Kind::Word* b, unsigned column, unsigned step) const {
     const unsigned lane = threadIdx.x % 32;
-    if (Kind::per_word == 2) return tensor_load<2, true>(b, at(2 * step + lane % 16, 2 * column));
-    for (unsigned k = 0; k < 2; ++k) b[k] = word<Kind>(step + lane % 4 + k * 4, column + lane / 4);
+    if constexpr (Kind::per_word == 2) tensor_load<2, true>(b, at(2 * step + lane % 16, 2 * column));
+    else for (unsigned k = 0; k < 2; ++k) b[k] = word<Kind>(step + lane % 4 + k * 4, column + lane / 4);
   }
-  // An element of 4 bytes.
+  // An element of 4 or 8 bytes.
   template <class Kind>
-  __device__ __forceinline__ uint32_t word(unsigned step, unsigned column) const {
-    static_assert(Kind::per_word <= 2, "bytes lie lengthwise");
-    uint32_t value;
-    __builtin_memcpy(&value, at(step, 4 * column), 4);
-    return tensor_word<Kind>(value);
+  __device__ __forceinline__ typename Kind::Word word(unsigned step, unsigned column) const {
+    static_assert(Kind::per_word == 1, "bytes lie lengthwise, pairs are loaded together");
+    typename Kind::Word value;
+    __builtin_memcpy(&value, at(step, sizeof value * column), sizeof value);
+    if constexpr (sizeof value == 4) return tensor_word<Kind>(value);
+    else return value;
   }
 
  private:
@@ -191,14 +217,14 @@ static __device__ __forceinline__ void tensor_multiply_sums(float* sums, const f
   }
 }
 
-// sums += rows * columns of two tiles, `words` of 4 bytes along the sum, a multiple of 8. All threads of the block must call it.
+// sums += rows * columns of two tiles, `words` of the kind's along the sum, a multiple of 8. All threads of the block must call it.
 template <class Kind, int warps_across, int down, int across, int words, class Rows, class Columns>
 static __device__ __forceinline__ void tensor_multiply(typename Kind::Sum* sums, const Rows& rows, const Columns& columns) {
   static_assert(words % 8 == 0, "whole instructions");
   const unsigned warp = threadIdx.x / 32, row = warp / warps_across * down * 16, column = warp % warps_across * across * 8;
 #pragma unroll
   for (int step = 0; step < words; step += 8) {
-    uint32_t a[down][4], b[across][2];
+    typename Kind::Word a[down][4], b[across][2];
 #pragma unroll
     for (int i = 0; i < down; ++i) rows.template left<Kind>(a[i], row + i * 16, step);
 #pragma unroll

@@ -213,6 +213,9 @@ def tensor_cores(folder):
     conv("tensor_conv_float16", values(2, 20, 9, 10).astype(half), values(40, 20, 3, 3).astype(half), dtype=TensorProto.FLOAT16)
     conv("tensor_conv_bfloat16", values(2, 20, 9, 10).astype(brain), values(40, 20, 3, 3).astype(brain), dtype=TensorProto.BFLOAT16)
     write(folder, "tensor_matmul_float16", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(3, 70, 100).astype(half)}, constants={"w": values(100, 90).astype(half)}, dtype=TensorProto.FLOAT16)
+    conv("tensor_conv_float64", values(2, 20, 9, 10).astype(np.float64), values(40, 20, 3, 3).astype(np.float64), dtype=TensorProto.DOUBLE)
+    write(folder, "tensor_matmul_float64", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(3, 70, 100).astype(np.float64)}, constants={"w": values(100, 90).astype(np.float64)}, dtype=TensorProto.DOUBLE)
+    write(folder, "tensor_gemm_float64", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transA=1, transB=1)], {"x": values(70, 130).astype(np.float64)}, constants={"w": values(65, 70).astype(np.float64), "b": values(65).astype(np.float64)}, dtype=TensorProto.DOUBLE)
     for left, right in ((np.uint8, np.int8), (np.uint8, np.uint8), (np.int8, np.int8)):
         bounds = lambda t: (np.iinfo(t).min, np.iinfo(t).max + 1)
         write(folder, f"tensor_{np.dtype(left).name}_{np.dtype(right).name}", [helper.make_node("MatMulInteger", ["x", "w"], ["y"])], {"x": random.integers(*bounds(left), (70, 100)).astype(left)},

@@ -223,6 +223,19 @@ void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint3
   barrier(file, line);
 }
 
+#define shim_tensor_multiply_double(d, a, b) shim::tensor_multiply_double_at(d, a, b, __FILE__, __LINE__)
+inline void tensor_multiply_double_at(double* d, const double* a, const double* b, const char* file, int line) {
+  static double given[1024][6];
+  const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
+  for (int k = 0; k < 6; ++k) given[thread][k] = k < 4 ? a[k] : b[k - 4];
+  barrier(file, line);
+  for (unsigned k = 0; k < 4; ++k) {
+    const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
+    for (unsigned step = 0; step < 8; ++step) d[k] += given[first + row % 8 * 4 + step % 4][row / 8 + step / 4 * 2] * given[first + column * 4 + step % 4][4 + step / 4];
+  }
+  barrier(file, line);
+}
+
 // ldmatrix: lane k names row k % 8 of block k / 8.
 #define shim_tensor_load(to, blocks, transposed, row) shim::tensor_load_at(to, blocks, transposed, row, __FILE__, __LINE__)
 inline void tensor_load_at(uint32_t* to, unsigned blocks, bool transposed, const void* row, const char* file, int line) {
