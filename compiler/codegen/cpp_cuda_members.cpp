@@ -58,7 +58,9 @@ class MembersPrinter : private ValuePrinter {
       line(concat("alignas(", pack_ * static_cast<int64_t>(size_of(dtype)), ") ", cpp_name(dtype), " t", argument, "[", pack_, "];"));
       packs[argument] = load(first_local + argument, dtype, {axis(0)});
     };
-    std::vector<Expr> values;
+    std::vector<Expr> values;    // over the place in the pack and that in the whole
+    constexpr int place = 1;
+    bool by_place = false;
     for (const Assign& a : assigns()) {
       visit(a.value, [&](Expr n) {
         if (n->kind != ExprKind::load || n->args[0] != axis(0) || packs.count(n->id)) return;
@@ -66,10 +68,15 @@ class MembersPrinter : private ValuePrinter {
         line(concat("load_pack<", pack_, ">(t", n->id, ", ", argument_name(n->id), " + at);"));
       });
       if (!packs.count(a.target)) declare(a.target);
-      values.push_back(rewrite(a.value, [&](Expr n) { return n->kind == ExprKind::load && n->args[0] == axis(0) ? packs.at(n->id) : Expr(); }));
+      values.push_back(rewrite(a.value, [&](Expr n) {
+        if (n->kind == ExprKind::load && n->args[0] == axis(0)) return packs.at(n->id);
+        return n == axis(0) ? axis(place) : Expr();
+      }));
+      by_place |= uses_axis(values.back(), place);
     }
     line("#pragma unroll");
     open(concat("for (int i0 = 0; i0 < ", pack_, "; ++i0) {"));
+    if (by_place) line(concat("const int i", place, " = at + i0;"));
     for (size_t k = 0; k < values.size(); ++k) {
       scopes_.emplace_back();
       count_uses(values[k]);

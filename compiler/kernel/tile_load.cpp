@@ -76,6 +76,7 @@ class TileLoader {
     auto first = [&](Expr e) { return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == lane_ ? Expr(0) : Expr(); }), bounds_); };
     if (width > 1 && (!is_multiple(first(from), width) || !is_multiple(place(row, along), width))) return std::nullopt;
     guard = simplify(logical_and(inside(row, along), first(guard)), bounds_);
+    if (guard.is_int(0)) return std::nullopt;   // there is no such tile
     Expr element = load(value->id, value->dtype, {first(from)});
     if (!guard.is_int(1)) element = select(guard, element, constant_of(element->dtype, 0));
     Assign copy{first_local + load_.local, place(row, along), element, {}};

@@ -99,6 +99,10 @@ def alike(folder):
               outputs=["y" + k for k in sizes] + ["z"])
 
 
+    # Derivatives of the sum of these, each weighted by its place, are its place alone.
+    write(folder, "alike_places", [helper.make_node("Neg", [k], ["y" + k]) for k in "ab"], {"a": values(5, 11), "b": values(70)}, outputs=("ya", "yb"))
+
+
 def transposes(folder):
     """Tiles through shared memory: sides that fill no tile, work on the way, two operands that lie across, three axes."""
     write(folder, "transposed", [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node("Add", ["t", "row"], ["a"]), helper.make_node("Tanh", ["a"], ["y"])],
@@ -253,6 +257,7 @@ def data_dependent(folder):
         last = f"n{k}"
     nodes[-1].output[0] = "y"
     write(folder, "passing_values", nodes, {"x": np.abs(values(3000))}, constants={"less": np.float32(0.3)})
+    write(folder, "dft_along_an_input", [helper.make_node("DFT", ["x", "", "axis"], ["y"])], {"x": values(1, 10, 10, 1), "axis": np.array(1, np.int64)}, opset=20)   # a tile has all of the sum
     write(folder, "rows_gathered", [helper.make_node("Gather", ["w", "i"], ["y"])], {"i": random.integers(0, 30, (6, 20))}, constants={"w": values(30, 48)})
     write(folder, "one_row", [helper.make_node("Gather", ["x", "first"], ["y"])], {"x": values(6, 20)}, constants={"first": np.array(0, np.int64)})
     write(folder, "scatter_added", [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")],

@@ -101,7 +101,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
     def alike_kernels_are_one(self):
         for name, text in self._kernels_of("alike", "alike_float16").items():
             expect(re.search("Members<[45], 3>", text) and text.count("__global__") <= 4, f"{name}: {text.count('__global__')} kernels")
-        return self._run_on_shim("--grad", "1", self.models / "alike", all_pass=True)
+        return self._run_on_shim("--grad", "1", self.models / "alike", self.models / "alike_places", all_pass=True)
 
     def tensor_cores(self):
         """Narrow products are the tensor cores' where no library is asked, and float32's where it may be rounded."""
@@ -132,7 +132,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         return self._run_on_shim("--open", self.models, all_pass=True)
 
     def derivatives(self):
-        models = [folder for folder in sorted(self.models.iterdir()) if not re.match("tensor_u?int8_", folder.name)]  # products of integers have none
+        models = [folder for folder in sorted(self.models.iterdir()) if not re.match("tensor_u?int8_|parts_of_bool", folder.name)]  # integers have none
         return self._run_on_shim("--grad", "1", "--keep", self.work / "derivatives", *models, all_pass=True)
 
     def second_derivatives(self):

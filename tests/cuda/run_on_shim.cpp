@@ -169,6 +169,7 @@ void compile(Case& c, const Options& options) {
     double work = 0;
     for (const KernelSource& kernel : c.compiled.run.kernels) work += kernel.flops;
     if (work > 1e8) fail("too large for the stand-in");
+    if (options.order > 0 && draws(c.compiled.run)) fail("a derivative by what scales random numbers is itself one random number");
   };
   try {
     attempt();
