@@ -286,7 +286,8 @@ std::string run(const Case& c, void* library, size_t index, const Options& optio
     Tolerance tolerance = c.tolerance;
     const bool half = c.expected[k].dtype == DType::f16 || c.expected[k].dtype == DType::bf16;
     if (half) tolerance.rtol = std::max(tolerance.rtol, 2e-3);
-    if (c.evaluated) tolerance.atol = largest(c.expected[k]) * (half ? 2e-2 : options.tf32 ? 2e-3 : 1e-4);
+    const double size = largest(c.expected[k]);
+    tolerance.atol = c.evaluated ? size * (half ? 2e-2 : options.tf32 ? 2e-3 : 1e-4) : std::max(tolerance.atol, size * 1e-6);
     Comparison comparison = draws(c.compiled.run) ? compare_distributions(first[k], c.expected[k]) : compare(first[k], c.expected[k], tolerance);
     if (!comparison.good) return concat("output ", k, " ", comparison.detail);
   }
