@@ -222,15 +222,12 @@ class CudaPrinter : private ValuePrinter {
       windows += concat("{", index_text(w.size), ", ", index_text(w.window), ", ", index_text(w.out), ", ", w.stride, ", ", w.dilation, ", ", w.before, "}, ");
     windows.resize(windows.size() - 2);
     auto address = [&](int argument) { return argument < 0 ? std::string("nullptr") : concat("b[", argument, "]"); };
-    auto bias = [&](size_t k) { return address(k < c.biases.size() ? c.biases[k] : -1); };
-    char most[40] = "0";
-    if (c.most) std::snprintf(most, sizeof most, "%.17g", *c.most);
     line("// A convolution with an epilogue: a library is asked first. Of each spatial axis: size, window, result, stride, dilation, zeros before.");
     const char* const kinds[] = {"convolution_forward", "convolution_data_gradient", "convolution_weights_gradient"};
     line(concat("const Convolution convolution = {", kinds[static_cast<size_t>(c.kind)], ", ", static_cast<int>(c.dtype), " /* ", name_of(c.dtype), " */, ", std::max<size_t>(2, c.windows.size()), ", ", index_text(c.images), ", ",
-                index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ", c.most ? "clipped_activation" : c.relu ? "relu_activation" : "no_activation", ", ", most, ", ",
-                options_.tf32 ? 1 : 0, "};"));
-    line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", {", bias(0), ", ", bias(1), "}, ", address(c.residual), ", ", address(c.result), "};"));
+                index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ", c.relu ? "relu_activation" : "no_activation", ", ",
+                options_.tf32 ? 1 : 0, ", ", c.channels_last ? 1 : 0, "};"));
+    line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", ", address(c.bias), ", ", address(c.residual), ", ", address(c.result), "};"));
     if_done("convolve(convolution, filtered, launch)", c.sums_only, false);
   }
 

@@ -33,11 +33,31 @@ class ConvolutionMatcher {
  private:
   std::optional<LibraryConvolution> with_epilogue() {
     const LibraryConvolution sums = c_;
-    if (epilogue()) return c_;
+    if (epilogue() && lie_alike()) return c_;
     if (!worth_finishing(d_)) return std::nullopt;
     c_ = sums;
     c_.sums_only = true;
-    return c_;
+    return lie_alike() ? std::optional(c_) : std::nullopt;
+  }
+
+  // All row by row, or all with their channels last. Axes that run once may stand anywhere.
+  bool lie_alike() {
+    bool rows = true, channels = true;
+    for (int argument : {c_.data, c_.weights, c_.result, c_.residual}) {
+      if (argument < 0) continue;
+      const KernelArgument& a = arguments_[static_cast<size_t>(argument)];
+      if (a.layout.has_halo() || a.layout.gap != 0) return false;
+      std::vector<int> order = a.layout.order, plain, last;
+      if (order.empty()) for (int k = 0; k < a.var->rank(); ++k) order.push_back(k);
+      std::erase_if(order, [&](int k) { return a.var->shape()[static_cast<size_t>(k)].is_int(1); });
+      plain = last = order;
+      std::sort(plain.begin(), plain.end());
+      std::sort(last.begin(), last.end(), [](int x, int y) { return (x == 1 ? 100 : x) < (y == 1 ? 100 : y); });
+      rows = rows && order == plain;
+      channels = channels && order == last;
+    }
+    c_.channels_last = !rows;
+    return rows || channels;
   }
 
   // An index as a sum of axes; those that run once do not count.
@@ -172,21 +192,15 @@ class ConvolutionMatcher {
     return extent(feature) == Expr(own_features);
   }
 
-  // min( relu( sum + residual + biases ), most ), any part of it absent, the terms in any order.
+  // relu( sum + residual + bias ), residual and relu absent or not, the terms in any order; or nothing. cuDNN has engines for these alone (9.19 for an
+  // H100: none without a bias or with two, and one that is far slower than the others for a relu with an upper bound).
   bool epilogue() {
     Expr e = without_casts(d_.epilogue);
-    if (e->kind == ExprKind::call && e->fn == Fn::min && e->args[1].is_constant() && e->args[1]->float_value > 0) {
-      c_.most = e->args[1]->float_value;
-      e = without_casts(e->args[0]);
-      if (e->kind != ExprKind::call || e->fn != Fn::max) return false;
-    }
     if (e->kind == ExprKind::call && e->fn == Fn::max && (is_zero(e->args[0]) || is_zero(e->args[1]))) {
       c_.relu = true;
       e = e->args[is_zero(e->args[0]) ? 1 : 0];
-    } else if (c_.most) {
-      return false;
     }
-    return terms(e) && summed_;
+    return terms(e) && summed_ && (c_.bias >= 0 || (c_.residual < 0 && !c_.relu));
   }
 
   bool terms(Expr e) {
@@ -201,13 +215,13 @@ class ConvolutionMatcher {
       c_.residual = place;
       return true;
     }
-    if (c_.biases.size() == 2) return false;
+    if (c_.bias >= 0) return false;
     size_t features = 0;
     for (size_t k = 0; k < e->args.size(); ++k) {
       if (e->args[k] == d_.out_index[1] && shape[k] == c_.features) ++features;
       else if (!e->args[k].is_int(0) || !shape[k].is_int(1)) return false;
     }
-    c_.biases.push_back(place);
+    c_.bias = place;
     return features == 1;
   }
 

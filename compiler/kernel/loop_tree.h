@@ -155,13 +155,13 @@ struct LibraryConvolution {
   ConvolutionKind kind = ConvolutionKind::forward;
   DType dtype = DType::f32;     // of everything; sums are float32
   int data = -1, weights = -1, result = -1, residual = -1;   // arguments; -1: there is none
-  std::vector<int> biases;      // arguments: an element for each feature
+  int bias = -1;                // argument: an element for each feature
   Expr images, channels, features;
   int64_t groups = 1;
   std::vector<LibraryWindow> windows;
   bool relu = false;
-  std::optional<double> most;
   bool sums_only = false;       // the rest of the epilogue is Kernel::finish
+  bool channels_last = false;   // how all of them lie; else row by row
 };
 
 struct Kernel {

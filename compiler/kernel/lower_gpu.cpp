@@ -267,7 +267,7 @@ class GpuLowering : private StageLowering {
 std::optional<LibraryConvolution> with_arguments(LibraryConvolution c, const Kernel& kernel) {
   for (int* operand : {&c.data, &c.weights, &c.result}) {
     auto found = std::find_if(kernel.arguments.begin(), kernel.arguments.end(), [&](const KernelArgument& a) { return a.var->id == *operand; });
-    if (found == kernel.arguments.end()) return std::nullopt;
+    if (found == kernel.arguments.end() || !found->layout.is_plain()) return std::nullopt;
     *operand = static_cast<int>(found - kernel.arguments.begin());
   }
   return c;

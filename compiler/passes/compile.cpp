@@ -7,6 +7,7 @@
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/kernel/work.h"
 #include "compiler/passes/build_program.h"
+#include "compiler/passes/channels_last.h"
 #include "compiler/passes/choose_layouts.h"
 #include "compiler/passes/contraction_axes.h"
 #include "compiler/passes/fold_constants.h"
@@ -154,11 +155,16 @@ class Compilation {
   }
 
   void choose_layouts_of(FusedRegion& region, const Needed& needed) {
-    if (options_.target == Target::cuda) return split_items(region);
+    if (options_.target == Target::cuda) {
+      split_items(region);
+      if (!options_.external.cudnn || options_.fusion != Fusion::best) return;
+      for (const Var* made : store_channels_last(graph_, region, prepare_, layouts_, needed, is_constant(), gpu_context())) prepared_.insert(made->id);
+      return;
+    }
     for (const Var* made : metac::choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_)) prepared_.insert(made->id);
   }
 
-  // Layouts serve the CPU's vectors; GPU kernels work on row-major values.
+  // Layouts for vectors are the CPU's; GPU kernels work on row-major values, or on channels last where tensor cores want them so.
   void split_items(FusedRegion& region) {
     std::vector<Item> items;
     const std::function<const Var*(int)> var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };

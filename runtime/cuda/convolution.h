@@ -8,8 +8,8 @@ namespace METAC_RUNTIME_NAMESPACE {
 // What is computed. A gradient reads two of data, weights and result (of each the gradient or the value, as it is), and writes the one of its name.
 enum ConvolutionComputed : int64_t { convolution_forward, convolution_data_gradient, convolution_weights_gradient };
 
-// Forward: result = activation( sum over channels of a group and window of data * weights + residual + biases ), all row by row:
-// data [images, channels, size...], weights [features, channels / groups, window...], result [images, features, out...].
+// Forward: result = activation( sum over channels of a group and window of data * weights + residual + bias ), all row by row, or all stored with
+// their channels (of weights: those of a group) last: data [images, channels, size...], weights [features, channels / groups, window...], result [images, features, out...].
 // All numbers, so that two convolutions are the same where their bytes are.
 struct Convolution {
   struct Axis {
@@ -21,13 +21,13 @@ struct Convolution {
   int64_t images, channels, features, groups;
   Axis axes[3];
   int64_t activation;
-  double most;                             // of clipped_activation: the upper bound
   int64_t tf32;                            // float32 operands may be rounded to 10 bits of mantissa
+  int64_t channels_last;
 };
 
 struct ConvolutionOperands {
   void *data, *weights;
-  const void *bias[2], *residual;          // null: none; a bias has an element for each feature; of a gradient there are none
+  const void *bias, *residual;             // null: none; a bias has an element for each feature; of a gradient there are none
   void* result;
 };
 

@@ -140,7 +140,7 @@ class CublasLt : public LibraryState {
     call.add("a", {p.a.batch, p.a.leading, p.a.by_column}).add("b", {p.b.batch, p.b.leading, p.b.by_column});
     call.add("result", {p.result.batch, p.result.leading, p.result.by_column}).add("residual", {p.residual.batch, p.residual.leading, p.residual.by_column}).add("aux", {p.aux.batch, p.aux.leading, p.aux.by_column});
     call.add("scale", p.scale).add("activation", {p.activation}).add("bias_gradient", {p.bias_gradient}).add("tf32", {p.tf32}).add("bias", {plan.has_bias});
-    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::most_bytes});
+    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::usual_bytes});
   }
   // Its bytes, which NVIDIA's documentation says can be kept for the same version of the library.
   static Algorithm algorithm_of(const cublasLtMatmulAlgo_t& algo) {
@@ -155,7 +155,7 @@ class CublasLt : public LibraryState {
     cublasLtMatmulPreference_t preference = nullptr;
     plan.remembered = false;
     if (!set_pointers(plan, o) || cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
-    const uint64_t bytes = LibraryWorkspace::most_bytes;
+    const uint64_t bytes = LibraryWorkspace::usual_bytes;
     const uint32_t alignment = static_cast<uint32_t>(plan.alignment);
     bool good = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes) == CUBLAS_STATUS_SUCCESS;
     for (cublasLtMatmulPreferenceAttributes_t attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN's graph interface (the one that is not deprecated): convolution, residual, biases and activation are
+// Convolutions by cuDNN's graph interface (the one that is not deprecated): convolution, residual, bias and activation are
 // one graph of operations for which cuDNN proposes engines. A context keeps, for every convolution that it meets, the
 // engine that was fastest at the first run, on this GPU, or in an earlier process (algorithm_file.h). Engines that would
 // compute other bits from run to run are left out, and without TF32 those that round float32.
@@ -61,7 +61,8 @@ class DnnDescription {
 
 class CudnnConvolutions : public LibraryState {
  public:
-  static constexpr int most_candidates = 8;
+  static constexpr int most_proposals = 64;   // in strict float32 most of them round
+  static constexpr int most_timed = 8;
 
   ~CudnnConvolutions() override {
     while (plans_ != nullptr) {
@@ -96,18 +97,18 @@ class CudnnConvolutions : public LibraryState {
   }
 
  private:
-  enum Value : int64_t { data_value = 1, weights_value, result_value, residual_value, first_bias, second_bias, first_virtual };
-  static constexpr int most_values = 10, most_operations = 5;
+  enum Value : int64_t { data_value = 1, weights_value, result_value, residual_value, bias_value, first_virtual };
+  static constexpr int most_values = 8, most_operations = 4;
 
   static int64_t alignment_of(const ConvolutionOperands& o) {
     uintptr_t bits = 16;
-    for (const void* p : {static_cast<const void*>(o.data), static_cast<const void*>(o.weights), o.bias[0], o.bias[1], o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
+    for (const void* p : {static_cast<const void*>(o.data), static_cast<const void*>(o.weights), o.bias, o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
     return static_cast<int64_t>(bits & (~bits + 1));
   }
 
   struct Plan {
     Plan(const Convolution& c, const ConvolutionOperands& o) : convolution(c), alignment(alignment_of(o)), terms(terms_of(o)) {}
-    static int terms_of(const ConvolutionOperands& o) { return (o.residual != nullptr ? 1 : 0) + (o.bias[0] != nullptr ? 2 : 0) + (o.bias[1] != nullptr ? 4 : 0); }
+    static int terms_of(const ConvolutionOperands& o) { return (o.residual != nullptr ? 1 : 0) + (o.bias != nullptr ? 2 : 0); }
     bool is_for(const Convolution& c, const ConvolutionOperands& o) const {
       return alignment == alignment_of(o) && terms == terms_of(o) && std::memcmp(&convolution, &c, sizeof c) == 0;
     }
@@ -127,11 +128,16 @@ class CudnnConvolutions : public LibraryState {
     return c.dtype == static_cast<int64_t>(ScalarType::f32) ? CUDNN_DATA_FLOAT : c.dtype == static_cast<int64_t>(ScalarType::f16) ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
   }
 
-  // A value that lies row by row; virtual ones (what one operation hands to the next) are float and nowhere in memory.
+  // A value that lies row by row, or with its channels last; virtual ones (what one operation hands to the next) are float and nowhere in memory.
   static DnnDescription* add_value(Plan& plan, int64_t number, const int64_t* dims) {
     const int rank = static_cast<int>(plan.convolution.spatial) + 2;
-    int64_t steps[5];
-    for (int k = rank - 1, step = 0; k >= 0; --k) steps[k] = step++ == 0 ? 1 : steps[k + 1] * dims[k + 1];
+    int64_t steps[5], step = 1;
+    if (plan.convolution.channels_last != 0) steps[1] = 1, step = dims[1];
+    for (int k = rank - 1; k >= 0; --k) {
+      if (k == 1 && plan.convolution.channels_last != 0) continue;
+      steps[k] = step;
+      step *= dims[k];
+    }
     const bool in_registers = number >= first_virtual;
     const cudnnDataType_t type = in_registers ? CUDNN_DATA_FLOAT : type_of(plan.convolution);
     DnnDescription& v = plan.values[plan.value_count++];
@@ -167,18 +173,17 @@ class CudnnConvolutions : public LibraryState {
     plan.adding.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, &computed);
     plan.activating.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &relu);
     plan.activating.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, &computed);
-    if (c.activation == clipped_activation) plan.activating.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, &c.most);
     if (!plan.window.finish() || !plan.adding.finish() || !plan.activating.finish()) return false;
 
     // Each operation hands its value to the next; the last one writes the result.
-    const int terms = (plan.terms & 1) + (plan.terms >> 1 & 1) + (plan.terms >> 2 & 1);
+    const int terms = (plan.terms & 1) + (plan.terms >> 1);
     const int count = 1 + terms + (c.activation != no_activation ? 1 : 0);
     int64_t number = first_virtual;
     auto next_value = [&](int operation) { return add_value(plan, operation + 1 == count ? int64_t{result_value} : number++, result); };
     DnnDescription* current = next_value(0);
     if (current == nullptr) return false;
     if (!add_convolution(plan, *x, *w, *current)) return false;
-    for (int term = 0; term < 3; ++term) {
+    for (int term = 0; term < 2; ++term) {
       if ((plan.terms >> term & 1) == 0) continue;
       DnnDescription* const added = add_value(plan, residual_value + term, term == 0 ? result : bias);
       DnnDescription* const sum = next_value(plan.operation_count);
@@ -245,12 +250,12 @@ class CudnnConvolutions : public LibraryState {
   // The engines that cuDNN proposes in a mode, those that may be used, the best guess first, until `visit` says true of one.
   template <typename Visit>
   static bool any_proposal(const Plan& plan, cudnnBackendHeurMode_t mode, const Visit& visit) {
-    DnnDescription heuristic, found[most_candidates];
+    DnnDescription heuristic, found[most_proposals];
     heuristic.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR).set_part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, plan.graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
     if (!heuristic.finish()) return false;
-    cudnnBackendDescriptor_t raw[most_candidates];
+    cudnnBackendDescriptor_t raw[most_proposals];
     int64_t room = 0;
-    while (room < most_candidates && found[room].make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).good()) raw[room] = found[room].get(), ++room;
+    while (room < most_proposals && found[room].make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).good()) raw[room] = found[room].get(), ++room;
     int64_t count = room > 0 ? heuristic.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room, raw) : 0;
     if (count > room) count = room;
     for (int64_t k = 0; k < count; ++k) {
@@ -267,8 +272,8 @@ class CudnnConvolutions : public LibraryState {
     CallText call;
     call.add("convolution", {c.computed, c.dtype, c.spatial, c.images, c.channels, c.features, c.groups});
     for (const Convolution::Axis& a : c.axes) call.add("axis", {a.size, a.window, a.out, a.stride, a.dilation, a.before});
-    call.add("activation", {c.activation}).add("most", c.most).add("tf32", {c.tf32}).add("terms", {plan.terms});
-    return call.add("alignment", {plan.alignment}).add("workspace", {LibraryWorkspace::most_bytes});
+    call.add("activation", {c.activation}).add("tf32", {c.tf32}).add("channels last", {c.channels_last}).add("terms", {plan.terms});
+    return call.add("alignment", {plan.alignment}).add("workspace", {most_workspace(c)});
   }
 
   // The engine that was the fastest before, where cuDNN proposes it again.
@@ -279,7 +284,7 @@ class CudnnConvolutions : public LibraryState {
       if (wanted.numbers[0] != static_cast<uint64_t>(mode)) continue;
       plan.remembered = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
-        if (!(algorithm == wanted) || !make_execution(execution, configuration, &plan.workspace_bytes)) return false;
+        if (!(algorithm == wanted) || !make_execution(execution, configuration, &plan.workspace_bytes) || plan.workspace_bytes > most_workspace(plan.convolution)) return false;
         plan.execution.swap(execution);
         return true;
       });
@@ -293,39 +298,50 @@ class CudnnConvolutions : public LibraryState {
     // A convolution that adds to what stands in the result's memory can run once only.
     const bool tried = timer.usable() && o.residual != o.result;
     float best = -1;
+    int timed = 0;
     Algorithm fastest{};
     DeviceBlock trial;
     for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-      const bool taken = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
+      any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
         int64_t wanted = 0;
-        if (!make_execution(execution, configuration, &wanted) || (tried && wanted > 0 && !trial.reserve(wanted))) return false;
+        if (!make_execution(execution, configuration, &wanted) || wanted > most_workspace(plan.convolution) || (tried && wanted > 0 && !trial.reserve(wanted))) return false;
         const float time = tried ? timer.time_of([&] { return run(plan, execution, o, trial.data()); }) : 0;
-        if (time < 0 || (best >= 0 && time >= best)) return false;
-        best = time;
-        fastest = algorithm;
-        plan.workspace_bytes = wanted;
-        plan.execution.swap(execution);
-        return !tried;
+        if (time >= 0 && (best < 0 || time < best)) {
+          best = time;
+          fastest = algorithm;
+          plan.workspace_bytes = wanted;
+          plan.execution.swap(execution);
+        }
+        return !tried || ++timed == most_timed;
       });
-      if (!taken && best >= 0) file_.keep(call_of(plan), fastest);
+      if (tried && best >= 0) file_.keep(call_of(plan), fastest);
       if (best >= 0) return true;
     }
     return false;
   }
 
+  // Engines that turn operands around need room for them, and gradients for parts of sums: as much as twice what is read and written.
+  static int64_t most_workspace(const Convolution& c) {
+    double data = static_cast<double>(c.images * c.channels), weights = static_cast<double>(c.features * c.channels / c.groups), result = static_cast<double>(c.images * c.features);
+    for (int k = 0; k < c.spatial; ++k) data *= static_cast<double>(c.axes[k].size), weights *= static_cast<double>(c.axes[k].window), result *= static_cast<double>(c.axes[k].out);
+    const double bytes = 2 * (data + weights + result) * (type_of(c) == CUDNN_DATA_FLOAT ? 4 : 2);
+    if (bytes <= static_cast<double>(LibraryWorkspace::usual_bytes)) return LibraryWorkspace::usual_bytes;
+    return bytes < static_cast<double>(LibraryWorkspace::most_bytes) ? static_cast<int64_t>(bytes) : LibraryWorkspace::most_bytes;
+  }
+
   bool make_execution(DnnDescription& execution, const DnnDescription& configuration, int64_t* workspace_bytes) {
     execution.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
     if (!execution.set_part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finish()) return false;
-    return execution.read(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, workspace_bytes) == 1 && *workspace_bytes >= 0 && *workspace_bytes <= LibraryWorkspace::most_bytes;
+    return execution.read(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, workspace_bytes) == 1 && *workspace_bytes >= 0;
   }
 
   bool run(const Plan& plan, const DnnDescription& execution, const ConvolutionOperands& o, void* workspace) {
-    int64_t numbers[6] = {data_value, weights_value, result_value};
-    const void* places[6] = {o.data, o.weights, o.result};
+    int64_t numbers[5] = {data_value, weights_value, result_value};
+    const void* places[5] = {o.data, o.weights, o.result};
     int count = 3;
-    const void* const terms[3] = {o.residual, o.bias[0], o.bias[1]};
-    for (int k = 0; k < 3; ++k)
+    const void* const terms[2] = {o.residual, o.bias};
+    for (int k = 0; k < 2; ++k)
       if ((plan.terms >> k & 1) != 0) numbers[count] = residual_value + k, places[count++] = terms[k];
     DnnDescription pack;
     pack.make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR).set_numbers(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers, count);

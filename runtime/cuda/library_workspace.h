@@ -10,7 +10,8 @@ namespace METAC_RUNTIME_NAMESPACE {
 
 class LibraryWorkspace : public LibraryState {
  public:
-  static constexpr int64_t most_bytes = int64_t{32} << 20;  // no algorithm that wants more is taken
+  static constexpr int64_t usual_bytes = int64_t{32} << 20;  // what products may want
+  static constexpr int64_t most_bytes = int64_t{1} << 30;    // no algorithm that wants more is taken
 
   // So many bytes for a call within this launch; null: it wants none. False: there is no memory.
   static bool give(const DeviceLaunch& launch, int64_t bytes, void** place) {
@@ -41,7 +42,7 @@ class LibraryWorkspace : public LibraryState {
 
  private:
   static constexpr int64_t least_bytes = int64_t{2} << 20;   // the driver's pages
-  static constexpr int sizes = 5;                            // each twice the one before
+  static constexpr int sizes = 10;                           // each twice the one before
   static_assert(least_bytes << (sizes - 1) == most_bytes);
   struct Lane {
     DeviceBlock blocks[sizes];

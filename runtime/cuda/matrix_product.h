@@ -5,7 +5,7 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-enum Activation : int64_t { no_activation, relu_activation, clipped_activation, gelu_tanh_activation, gelu_tanh_gradient };
+enum Activation : int64_t { no_activation, relu_activation, gelu_tanh_activation, gelu_tanh_gradient };
 enum BiasGradient : int64_t { no_bias_gradient, bias_gradient_of_rows, bias_gradient_of_columns };
 
 // result[batch][row][column] = activation(scale * sum over step of a[batch][row][step] * b[batch][step][column] + residual + bias[column])

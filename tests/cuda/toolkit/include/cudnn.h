@@ -29,7 +29,7 @@ enum cudnnBackendDescriptorType_t {
   CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR
 };
 enum cudnnBackendAttributeName_t {
-  CUDNN_ATTR_POINTWISE_MODE = 0, CUDNN_ATTR_POINTWISE_MATH_PREC = 1, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP = 4,
+  CUDNN_ATTR_POINTWISE_MODE = 0, CUDNN_ATTR_POINTWISE_MATH_PREC = 1,
   CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
   CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
   CUDNN_ATTR_ENGINEHEUR_MODE = 200, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -165,7 +165,6 @@ enum class DnnComputed { forward, data, weights };
 struct DnnOperation {
   bool convolves = false, relu = false, adds = false;
   DnnComputed computed = DnnComputed::forward;
-  double most = 0;
   DnnTensor x, other, y;                               // other: weights, or what is added
   const DnnTensor& written() const { return computed == DnnComputed::data ? x : computed == DnnComputed::weights ? other : y; }
   std::vector<int64_t> strides, dilations, before, after;
@@ -195,7 +194,7 @@ class DnnRun {
         convolve(o, x, w, y);
       }
       else if (o.adds) add(o, x, y);
-      else for (size_t i = 0; i < y.size(); ++i) y[i] = o.relu && !(x[i] > 0 || x[i] != x[i]) ? 0 : o.most > 0 && x[i] > o.most ? static_cast<float>(o.most) : x[i];
+      else for (size_t i = 0; i < y.size(); ++i) y[i] = o.relu && !(x[i] > 0 || x[i] != x[i]) ? 0 : x[i];
       if (o.y.in_registers) {
         on_the_way_[o.y.number] = y;
       } else {
@@ -261,6 +260,18 @@ inline int64_t dnn_workspace(const shim_dnn_description& plan) {
   return dnn_engines()[static_cast<size_t>(plan.engine)].workspace;
 }
 
+// The library has engines for a convolution alone, and for one with exactly one bias (cuDNN 9.19, for an H100).
+inline bool dnn_knows(const shim_dnn_description& graph) {
+  int biases = 0, others = 0;
+  for (const shim_dnn_description* d : graph.all<const shim_dnn_description*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
+    if (d->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) continue;
+    const bool adds = d->part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).one<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) != CUDNN_POINTWISE_RELU_FWD;
+    const bool bias = adds && DnnTensor(d->part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)).dims != DnnTensor(d->part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)).dims;
+    ++(bias ? biases : others);
+  }
+  return biases == 1 || (biases == 0 && others == 0);
+}
+
 inline std::string dims_text(const std::vector<int64_t>& dims) {
   std::string text;
   for (int64_t d : dims) text += (text.empty() ? "" : "x") + std::to_string(d);
@@ -318,7 +329,7 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnB
   const auto& engines = shim::dnn_engines();
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
-      if (shim::dnn_says("none")) return CUDNN_STATUS_SUCCESS;
+      if (shim::dnn_says("none") || !shim::dnn_knows(d->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH))) return CUDNN_STATUS_SUCCESS;
       for (size_t k = 0; k < engines.size() && *count < most; ++k) {
         if (shim::dnn_says("rounding") && (engines[k].notes.empty() || engines[k].notes[0] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) continue;
         shim_dnn_description* made = static_cast<shim_dnn_description**>(values)[(*count)++];
@@ -378,16 +389,15 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
       for (size_t k = 0; k < o.strides.size(); ++k)
         if ((o.x.dims[k + 2] + o.before[k] + o.after[k] - o.dilations[k] * (o.other.dims[k + 2] - 1) - 1) / o.strides[k] + 1 != o.y.dims[k + 2]) return CUDNN_STATUS_BAD_PARAM;
       said = std::string(by_data ? "data gradient of " : by_weights ? "weights gradient of " : "") + "convolution of " + shim::dims_text(o.x.dims) + " with " + shim::dims_text(o.other.dims) + " to " + shim::dims_text(o.y.dims) + " groups " + std::to_string(o.x.dims[1] / o.other.dims[1]) +
-             " type " + std::to_string(o.x.type) + (run.rounded && o.x.type == CUDNN_DATA_FLOAT ? " tf32" : "");
+             " type " + std::to_string(o.x.type) + (run.rounded && o.x.type == CUDNN_DATA_FLOAT ? " tf32" : "") + (o.x.dims[1] > 1 && o.x.steps[1] == 1 ? " channels last" : "");
     } else {
       const shim_dnn_description& kind = d->part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
       o.relu = kind.one<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_RELU_FWD;
       o.adds = !o.relu;
-      if (kind.values.count(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP) != 0) o.most = kind.one<double>(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP);
       o.x = shim::DnnTensor(d->part(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
       o.y = shim::DnnTensor(d->part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
       if (o.adds) o.other = shim::DnnTensor(d->part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
-      said += o.relu ? o.most > 0 ? " clip" : " relu" : o.other.dims == o.y.dims ? " residual" : " bias";
+      said += o.relu ? " relu" : o.other.dims == o.y.dims ? " residual" : " bias";
     }
     for (const shim::DnnTensor* t : {&o.x, &o.y, &o.other}) {
       if (t->dims.empty() || t->in_registers) continue;
