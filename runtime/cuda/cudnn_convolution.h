@@ -60,6 +60,8 @@ class DnnDescription {
 };
 
 class CudnnConvolutions : public LibraryState {
+  friend struct CudnnProposals;   // tests/cuda/cudnn_proposals.cu
+
  public:
   static constexpr int most_proposals = 64;   // in strict float32 most of them round
   static constexpr int most_timed = 8;
@@ -197,7 +199,8 @@ class CudnnConvolutions : public LibraryState {
 
     cudnnBackendDescriptor_t operations[most_operations];
     for (int k = 0; k < plan.operation_count; ++k) operations[k] = plan.operations[k].get();
-    plan.graph.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
+    plan.graph.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    if (handle_ != nullptr) plan.graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
     plan.graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations, plan.operation_count);
     return plan.graph.finish();
   }

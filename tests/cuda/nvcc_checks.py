@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 from gpu_script_checks import command, expect
@@ -52,6 +53,24 @@ class NvccChecks:
         for batch in batches:
             command(nvcc, *FLAGS, "-ptx", "-arch=sm_80", f"-I{ROOT}", f"-I{ROOT}/runtime", batch, "-o", self.work / "batch.ptx")
         return f"{len(batches)} batches"
+
+    def proposals_of_cudnn(self):
+        """Engines that the real cuDNN has for our convolutions on an H100, from that device's properties alone."""
+        nvcc = real_nvcc()
+        if not nvcc:
+            return self._no_nvcc()
+        built = self.work / "cudnn_proposals"
+        found = subprocess.run([nvcc, "-std=c++17", "--diag-suppress=177", f"-I{ROOT}", f"-I{ROOT}/runtime", HERE / "cudnn_proposals.cu", "-o", built, "-lcudnn"], capture_output=True, text=True)
+        if found.returncode and "cudnn" in found.stderr + found.stdout and not list(pathlib.Path(nvcc).resolve().parents[1].rglob("cudnn.h")):
+            self.skipped += 1
+            return "skipped: this toolkit has no cuDNN"
+        expect(found.returncode == 0, found.stderr)
+        status, said = command(built, status=None)
+        if status == 4:
+            self.skipped += 1
+            return f"skipped: {said.splitlines()[-1]}"
+        expect(status == 0, "\n".join(line for line in said.splitlines() if line.startswith("FAIL")))
+        return said.splitlines()[-1]
 
     def projects_by_nvcc(self):
         """Whole projects by metac and by CMake. What is in their kernels is for `networks_by_nvcc`."""
