@@ -33,31 +33,11 @@ class ConvolutionMatcher {
  private:
   std::optional<LibraryConvolution> with_epilogue() {
     const LibraryConvolution sums = c_;
-    if (epilogue() && lie_alike()) return c_;
+    if (epilogue() && lie_alike(c_, arguments_)) return c_;
     if (!worth_finishing(d_)) return std::nullopt;
     c_ = sums;
     c_.sums_only = true;
-    return lie_alike() ? std::optional(c_) : std::nullopt;
-  }
-
-  // All row by row, or all with their channels last. Axes that run once may stand anywhere.
-  bool lie_alike() {
-    bool rows = true, channels = true;
-    for (int argument : {c_.data, c_.weights, c_.result, c_.residual}) {
-      if (argument < 0) continue;
-      const KernelArgument& a = arguments_[static_cast<size_t>(argument)];
-      if (a.layout.has_halo() || a.layout.gap != 0) return false;
-      std::vector<int> order = a.layout.order, plain, last;
-      if (order.empty()) for (int k = 0; k < a.var->rank(); ++k) order.push_back(k);
-      std::erase_if(order, [&](int k) { return a.var->shape()[static_cast<size_t>(k)].is_int(1); });
-      plain = last = order;
-      std::sort(plain.begin(), plain.end());
-      std::sort(last.begin(), last.end(), [](int x, int y) { return (x == 1 ? 100 : x) < (y == 1 ? 100 : y); });
-      rows = rows && order == plain;
-      channels = channels && order == last;
-    }
-    c_.channels_last = !rows;
-    return rows || channels;
+    return lie_alike(c_, arguments_) ? std::optional(c_) : std::nullopt;
   }
 
   // An index as a sum of axes; those that run once do not count.
@@ -233,6 +213,23 @@ class ConvolutionMatcher {
 };
 
 }  // namespace
+
+bool lie_alike(LibraryConvolution& c, const std::vector<KernelArgument>& arguments) {
+  bool rows = true, channels = true;
+  for (const int argument : {c.data, c.weights, c.result, c.residual}) {
+    if (argument < 0) continue;
+    const KernelArgument& a = arguments[static_cast<size_t>(argument)];
+    if (a.layout.has_halo() || a.layout.gap != 0) return false;
+    std::vector<int> order = a.layout.order;
+    for (int k = 0; a.layout.order.empty() && k < a.var->rank(); ++k) order.push_back(k);
+    std::erase_if(order, [&](int k) { return a.var->shape()[static_cast<size_t>(k)].is_int(1); });
+    const auto place = [](int axis) { return axis == 1 ? 100 : axis; };
+    rows = rows && std::is_sorted(order.begin(), order.end());
+    channels = channels && std::is_sorted(order.begin(), order.end(), [&](int x, int y) { return place(x) < place(y); });
+  }
+  c.channels_last = !rows;
+  return rows || channels;
+}
 
 std::optional<LibraryConvolution> match_library_convolution(const Group& group, const LoweringContext& context, const std::vector<KernelArgument>& arguments) {
   if (group.stages.size() != 1 || group.shared != 0) return std::nullopt;

@@ -267,10 +267,10 @@ class GpuLowering : private StageLowering {
 std::optional<LibraryConvolution> with_arguments(LibraryConvolution c, const Kernel& kernel) {
   for (int* operand : {&c.data, &c.weights, &c.result}) {
     auto found = std::find_if(kernel.arguments.begin(), kernel.arguments.end(), [&](const KernelArgument& a) { return a.var->id == *operand; });
-    if (found == kernel.arguments.end() || !found->layout.is_plain()) return std::nullopt;
+    if (found == kernel.arguments.end()) return std::nullopt;
     *operand = static_cast<int>(found - kernel.arguments.begin());
   }
-  return c;
+  return lie_alike(c, kernel.arguments) ? std::optional(c) : std::nullopt;
 }
 
 bool finishes(const Kernel& kernel) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/passes/layout_rules.h"
 
@@ -24,36 +25,35 @@ class ChannelsLast {
   std::vector<Var*> run() {
     if (!region_.repeats.empty()) return {};   // items there have numbers
     for (size_t k = 0; k < region_.items.size(); ++k)
-      for (const Definition& d : region_.items[k].group.stages) makers_[d.out->id] = k;
-    for (size_t k = 0; k < region_.items.size(); ++k) {
-      const Group& group = region_.items[k].group;
-      if (group.library_gradient) return {};
-      if (auto found = convolution(region_.items[k])) convolutions_.push_back({k, *found});
-    }
+      for (const Definition& d : region_.items[k].group.stages) {
+        makers_[d.out->id] = k;
+        if (d.scatter) scattered_.insert(d.out->id);
+      }
+    for (size_t k = 0; k < region_.items.size(); ++k)
+      if (auto read = operands_of_convolution(region_.items[k])) convolutions_.push_back({k, *read});
     if (convolutions_.empty()) return {};
-    for (auto& [item, operands] : convolutions_) turn(item, operands);
+    for (auto& [item, read] : convolutions_) turn(item, read);
     spread();
     insert_items();
     return std::move(prepared_);
   }
 
  private:
-  struct Operands {
-    int data, weights, residual;   // Var ids; -1: none
-  };
-
-  std::optional<Operands> convolution(const Item& item) const {
+  // The Vars (ids) that a convolution or a gradient of one reads, where a library is asked for it and computes on tensor cores.
+  std::optional<std::vector<int>> operands_of_convolution(const Item& item) const {
     if (item.op || item.group.stages.size() != 1 || !item.group.stages[0].reduce || item.group.stages[0].scatter) return std::nullopt;
     const Kernel kernel = lower_gpu(item.group, context_);
-    if (!kernel.convolution || kernel.convolution->kind != ConvolutionKind::forward) return std::nullopt;
+    if (!kernel.convolution) return std::nullopt;
     const LibraryConvolution& c = *kernel.convolution;
     if (c.dtype == DType::f32 && !context_.tf32) return std::nullopt;
-    const auto id = [&](int argument) { return argument < 0 ? -1 : kernel.arguments[static_cast<size_t>(argument)].var->id; };
-    return Operands{id(c.data), id(c.weights), id(c.residual)};
+    std::vector<int> read;
+    for (const int argument : {c.data, c.weights, c.result, c.residual})
+      if (argument >= 0 && !kernel.arguments[static_cast<size_t>(argument)].written) read.push_back(kernel.arguments[static_cast<size_t>(argument)].var->id);
+    return read;
   }
 
   bool must_be_plain(const Var* v) const {
-    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id)) return true;
+    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id) || scattered_.count(v->id)) return true;
     return std::any_of(region_.views.begin(), region_.views.end(), [&](const auto& view) { return view.second == v; });
   }
 
@@ -72,29 +72,62 @@ class ChannelsLast {
     return item;
   }
 
-  void turn(size_t item, const Operands& operands) {
-    Definition& d = region_.items[item].group.stages[0];
-    for (int id : {operands.data, operands.residual})
-      if (id >= 0) read_from(d, id, operand(context_.var(id), item));
-    const Shape& window = context_.var(operands.weights)->shape();
-    if (std::any_of(window.begin() + 2, window.end(), [](Expr extent) { return !extent.is_int(1); })) read_from(d, operands.weights, operand(context_.var(operands.weights), item));
-    if (layouts_.count(d.out->id)) return;
-    if (must_be_plain(d.out)) {
-      Var* own = graph_.make_var(d.out->type);
-      after_[item].push_back(item_of(copy_of(d.out, own, d)));
-      makers_[own->id] = item;
-      d.out = own;
+  void turn(size_t item, const std::vector<int>& read) {
+    Group& group = region_.items[item].group;
+    for (const int id : read) {
+      const Var* own = operand(context_.var(id), item);
+      if (own->id != id) read_instead(group, id, own);
     }
+    Definition& d = group.stages[0];
+    if (layouts_.count(d.out->id) || lies_the_same(d.out)) return;
+    if (must_be_plain(d.out)) write_apart(group, item);
     layouts_[d.out->id] = channels_last(d.out->rank());
   }
 
-  static void read_from(Definition& d, int id, const Var* instead) {
-    if (instead->id != id) replace_loads(d, id, [&](const std::vector<Expr>& at) { return load(instead->id, instead->dtype(), at); });
+  // With one channel, or one point, either order is the other.
+  static bool lies_the_same(const Var* v) {
+    const Shape& shape = v->shape();
+    return shape[1].is_int(1) || std::all_of(shape.begin() + 2, shape.end(), [](Expr extent) { return extent.is_int(1); });
+  }
+
+  static void read_instead(Group& group, int id, const Var* instead) {
+    const auto value = [&](const std::vector<Expr>& at) { return load(instead->id, instead->dtype(), at); };
+    replace_loads(group.stages[0], id, value);
+    if (!group.library_gradient) return;
+    replace_loads(group.library_gradient->definition, id, value);
+    rename(*group.library_gradient, id, instead->id);
+  }
+
+  static void rename(LibraryGradient& gradient, int from, int to) {
+    for (int* operand : {&gradient.convolution.data, &gradient.convolution.weights, &gradient.convolution.result})
+      if (*operand == from) *operand = to;
+  }
+
+  // What must be row-major is written by a second kernel, with all that a library does not do (an optimiser's update); the sums have a Var of their own.
+  void write_apart(Group& group, size_t item) {
+    Definition& d = group.stages[0];
+    Var* own = graph_.make_var(d.out->type);
+    makers_[own->id] = item;
+    if (!group.library_gradient || !group.library_gradient->convolution.sums_only) {
+      after_[item].push_back(item_of(copy_of(d.out, own, d)));
+    } else {
+      Definition rest = finishing(d);
+      replace_loads(rest, d.out->id, [&](const std::vector<Expr>& at) { return load(own->id, own->dtype(), at); });
+      after_[item].push_back(item_of(std::move(rest)));
+      const Expr sum = cast(load(reduced_value, d.accumulator, {}), own->dtype());
+      d.epilogue = group.library_gradient->definition.epilogue = sum;
+      group.library_gradient->convolution.sums_only = false;
+    }
+    if (group.library_gradient) {
+      rename(*group.library_gradient, d.out->id, own->id);
+      group.library_gradient->definition.out = own;
+    }
+    d.out = own;
   }
 
   // The value with its channels last: itself, or a copy that is made once.
   const Var* operand(Var* v, size_t reader) {
-    if (layouts_.count(v->id)) return v;
+    if (layouts_.count(v->id) || lies_the_same(v)) return v;
     if (!must_be_plain(v)) {
       layouts_[v->id] = channels_last(v->rank());
       return v;
@@ -141,7 +174,8 @@ class ChannelsLast {
   const std::function<bool(const Var*)>& is_constant_;
   const LoweringContext& context_;
   std::map<int, size_t> makers_;             // Var id -> item
-  std::vector<std::pair<size_t, Operands>> convolutions_;
+  std::set<int> scattered_;                  // Vars (ids) that scatters make
+  std::vector<std::pair<size_t, std::vector<int>>> convolutions_;   // item, what it reads
   std::map<int, Var*> copies_;               // Var id -> its copy
   std::map<size_t, std::vector<Item>> before_, after_;
   std::vector<Var*> prepared_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu.h"
 
 namespace metac {
@@ -12,7 +13,7 @@ constexpr int64_t enough_threads = 65536, enough_blocks = 512, enough_tiles = 12
 constexpr int64_t largest_tile = 128 * 128;
 constexpr int64_t least_parts = 4;
 constexpr int64_t least_of_thread = 48, least_of_block = 8192, least_of_tile = 512;   // elements of a part; a thread has more than what lower_gpu takes for few
-constexpr int64_t few_results = 32, few_rows = 128, long_row = 65536;
+constexpr int64_t few_results = 32, few_rows = 128, long_row = 65536, long_across = 256, large = 1 << 20;
 
 // A reduced axis of which a part has `rest` iterations; the last part may have fewer.
 struct CutAxis {
@@ -65,7 +66,8 @@ class ReductionSplitter {
     for (Item& item : before) {
       if (item.op || !may_split(item.group)) region_.items.push_back(std::move(item));
       else if (item.group.stages.size() == 1) split_alone(std::move(item));
-      else if (has_few_long_rows(item.group)) split_rows(item.group);
+      else if (has_few_long_rows(item.group)) split_rows(item.group, least_of_block);
+      else if (has_rows_across(item.group)) split_rows(item.group, long_across);
       else region_.items.push_back(std::move(item));
     }
   }
@@ -178,8 +180,31 @@ class ReductionSplitter {
     return row_count(group) < few_rows && std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return row_length(group, d) >= long_row; });
   }
 
+  // Neighbours in memory are elements of different rows (channels that lie last), of which there are many: blocks of one row each would read with gaps.
+  bool has_rows_across(const Group& group) const {
+    if (group.shared < 1 || row_count(group) < few_results) return false;
+    int row = group.shared - 1;
+    while (row > 0 && group.stages[0].domain[static_cast<size_t>(row)].is_int(1)) --row;
+    return std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) {
+      bool across = false;
+      if (row_length(group, d) < long_across || row_length(group, d) * row_count(group) < large) return false;
+      const Bounds bounds(graph_.symbols, d.domain);
+      visit_loads(d, [&](Expr n) {
+        const auto layout = context_.layouts->find(n->id);
+        const Shape& shape = context_.var(n->id)->shape();
+        if (n->args.size() != shape.size() || std::none_of(n->args.begin(), n->args.end(), [&](Expr e) { return uses_other_axis(e, group.shared); })) return;
+        const Expr step = stride_of(simplify(storage_address(shape, layout == context_.layouts->end() ? Layout() : layout->second, n->args), bounds), row);
+        across = across || (bool(step) && step.is_int(1));
+      });
+      return across;
+    });
+  }
+  static bool uses_other_axis(Expr e, int shared) {
+    return any_of(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id >= shared; });
+  }
+
   // What a block would do for a row becomes kernels: the long stages, and between them what is few values of a row.
-  void split_rows(const Group& group) {
+  void split_rows(const Group& group, int64_t least) {
     const size_t begin = region_.items.size();
     bool rows_last = false;
     const auto add_to_rows = [&](const Definition& d) {
@@ -192,7 +217,7 @@ class ReductionSplitter {
       rows_last = false;
     };
     for (const Definition& d : group.stages) {
-      if (row_length(group, d) < least_of_block) {
+      if (row_length(group, d) < least) {
         add_to_rows(d);
       } else if (auto passes = two_passes(alone(d))) {
         add_long(passes->parts);

@@ -166,6 +166,8 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
                      "2x5x1x40 with 7x5x1x4", "6x4x3x2x3", "type 2 ", "type 9 ", "with 24x20x3x3 to 2x24x13x14", "with 24x5x3x3 to 2x24x7x7 groups 4"):
             expect(any(part in line for line in told), f"no convolution with '{part}' among\n" + "\n".join(told))
         expect(not any("tf32" in line for line in told), "TF32 that nobody asked for")
+        for line in told:   # on tensor cores only
+            expect(("channels last" in line) == ("type 0 " not in line), f"how it lies: {line}")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
         kept = self.work / "sums_alone"
         _, calls = self._noted("--keep", kept, self.models / "library_conv_not")
@@ -174,7 +176,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
             _, calls = self._noted(self.models / "library_conv_not", METAC_SHIM_DNN=how)
             expect(not any(line.startswith("convolution") for line in calls), "a convolution that the library cannot")
         _, calls = self._noted("--tf32", self.models / "library_conv_residual", METAC_SHIM_DNN="rounding")
-        expect(any("tf32" in line for line in calls), "no TF32 where it was asked for")
+        expect(any("tf32 channels last" in line for line in calls), "no TF32 where it was asked for")
         _, calls = self._noted(self.models / "library_conv_residual", METAC_SHIM_DNN="rounding")
         expect(not any(line.startswith("convolution") for line in calls), "an engine that rounds float32 was taken")
         self._noted("--open", *sorted(self.models.glob("library_conv*")))

@@ -95,7 +95,20 @@ class TrainingChecks:
         said, _ = train("cuda", "run nowhere", status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
         together = self._training_together()
-        return f"losses of {updates} updates within {worst:.1e} of the CPU's, {len(graphs)} graphs{together}"
+        turned = self._with_channels_last(digits, expected, updates)
+        return f"losses of {updates} updates within {worst:.1e} of the CPU's, {len(graphs)} graphs; with channels last {turned:.1e}{together}"
+
+    def _with_channels_last(self, digits, expected, updates):
+        """Where products may be rounded convolutions and their gradients have channels last; here the library does not round."""
+        program, notes = self.work / "trained with channels last", self.work / "calls with channels last"
+        command(self.metac, "compile", digits / "untrained.onnx", "--train", digits / "recipe.json", "-o", program, "--name", "digits", "--target", "cuda", "--tf32", "on", env=self.stand_in)
+        _, got = self._train(program / "bin/digits_train", digits, "run with channels last", "--quiet", "--updates", updates, METAC_SHIM_EXACT="1", METAC_SHIM_CALLS=str(notes))
+        worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(expected, got, strict=True))
+        expect(worst < 2e-3, f"another curve with channels last, by {worst}")
+        calls = [line for line in notes.read_text().splitlines() if "convolution of" in line]
+        for kind in ("convolution of", "data gradient of", "weights gradient of"):
+            expect(any(line.startswith(kind) and "channels last" in line for line in calls), f"no {kind} with channels last among {sorted(set(calls))}")
+        return worst
 
     def training_with_epilogues(self):
         """Layers with gelu: the products of a step keep what gelu is applied to, are followed by its gradient and sum up the gradients of biases. The CPU's losses, whatever the library has of that."""
