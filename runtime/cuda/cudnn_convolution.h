@@ -310,7 +310,9 @@ class CudnnConvolutions : public LibraryState {
         int64_t wanted = 0;
         if (!make_execution(execution, configuration, &wanted) || wanted > most_workspace(plan.convolution) || (tried && wanted > 0 && !trial.reserve(wanted))) return false;
         const float time = tried ? timer.time_of([&] { return run(plan, execution, o, trial.data()); }) : 0;
-        if (time >= 0 && (best < 0 || time < best)) {
+        // Of two that are about as fast the one that wants less memory.
+        const float worth = wanted > plan.workspace_bytes ? 0.97f : wanted < plan.workspace_bytes ? 1.03f : 1.0f;
+        if (time >= 0 && (best < 0 || time < best * worth)) {
           best = time;
           fastest = algorithm;
           plan.workspace_bytes = wanted;
@@ -324,11 +326,11 @@ class CudnnConvolutions : public LibraryState {
     return false;
   }
 
-  // Engines that turn operands around need room for them, and gradients for parts of sums: as much as twice what is read and written.
+  // Engines that turn operands around need room for them, and gradients for parts of sums: as much as is read and written, and a quarter more.
   static int64_t most_workspace(const Convolution& c) {
     double data = static_cast<double>(c.images * c.channels), weights = static_cast<double>(c.features * c.channels / c.groups), result = static_cast<double>(c.images * c.features);
     for (int k = 0; k < c.spatial; ++k) data *= static_cast<double>(c.axes[k].size), weights *= static_cast<double>(c.axes[k].window), result *= static_cast<double>(c.axes[k].out);
-    const double bytes = 2 * (data + weights + result) * (type_of(c) == CUDNN_DATA_FLOAT ? 4 : 2);
+    const double bytes = 1.25 * (data + weights + result) * (type_of(c) == CUDNN_DATA_FLOAT ? 4 : 2);
     if (bytes <= static_cast<double>(LibraryWorkspace::usual_bytes)) return LibraryWorkspace::usual_bytes;
     return bytes < static_cast<double>(LibraryWorkspace::most_bytes) ? static_cast<int64_t>(bytes) : LibraryWorkspace::most_bytes;
   }

@@ -167,7 +167,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
             expect(any(part in line for line in told), f"no convolution with '{part}' among\n" + "\n".join(told))
         expect(not any("tf32" in line for line in told), "TF32 that nobody asked for")
         for line in told:   # on tensor cores only
-            expect(("channels last" in line) == ("type 0 " not in line), f"how it lies: {line}")
+            expect(("channels last" in line) == ("type 0 " not in line + " "), f"how it lies: {line}")
         expect(any(line.startswith("graph of") for line in calls), "no run was recorded")
         kept = self.work / "sums_alone"
         _, calls = self._noted("--keep", kept, self.models / "library_conv_not")
