@@ -69,6 +69,8 @@ def two_passes(folder):
     nodes = [helper.make_node("ReduceMean", ["x", "a"], ["m"]), helper.make_node("Sub", ["x", "m"], ["d"]), helper.make_node("Mul", ["d", "d"], ["q"]), helper.make_node("ReduceMean", ["q", "a"], ["v"]),
              helper.make_node("Add", ["v", "e"], ["w"]), helper.make_node("Sqrt", ["w"], ["s"]), helper.make_node("Div", ["d", "s"], ["y"])]
     write(folder, "parts_of_rows", nodes, {"x": values(3, 2, 190, 200)}, constants={"a": np.array([0, 2, 3], np.int64), "e": np.array(1e-5, np.float32)}, opset=18)
+    nodes = [helper.make_node("ReduceMean", ["x", "a"], ["m"]), helper.make_node("Sub", ["x", "m"], ["d"]), helper.make_node("Mul", ["d", "d"], ["q"]), helper.make_node("ReduceMean", ["q", "a"], ["v"]), helper.make_node("Div", ["d", "v"], ["y"])]
+    write(folder, "parts_of_rows_across", nodes, {"x": values(2, 300, 1800)}, constants={"a": np.array([1], np.int64)}, opset=18)
     write(folder, "parts_of_a_softmax", [helper.make_node("Softmax", ["x"], ["y"])], {"x": values(2, 70000)})
     write(folder, "parts_of_a_vector_product", [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": values(1, 2000)}, constants={"w": values(2000, 64)})
     nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]

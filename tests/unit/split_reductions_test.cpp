@@ -92,5 +92,17 @@ TEST(SplitReductions, Rows) {
   }
 }
 
+// Rows whose elements lie apart, one beside the other in memory: reductions of their own.
+TEST(SplitReductions, RowsAcross) {
+  for (const auto& [shape, axis, kernels] : {std::tuple{Shape{2, 300, 1800}, 1, 5u}, std::tuple{Shape{4096, 512}, 0, 5u}, std::tuple{Shape{2, 300, 180}, 1, 1u}, std::tuple{Shape{2, 1800, 300}, 2, 1u}}) {
+    Graph g;
+    Var* x = input(g, shape);
+    Var* centred = map(g, Fn::sub, x, mean(g, x, {axis}, true));
+    Var* variance = mean(g, map(g, Fn::mul, centred, centred), {axis}, true);
+    const CompiledModel model = compiled(g, map(g, Fn::div, centred, map(g, Fn::sqrt, variance)));
+    EXPECT_EQ(model.run.kernels.size(), kernels) << to_string(shape) << " along " << axis;
+  }
+}
+
 }  // namespace
 }  // namespace metac
