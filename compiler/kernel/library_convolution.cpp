@@ -173,7 +173,7 @@ class ConvolutionMatcher {
   }
 
   // relu( sum + residual + bias ), residual and relu absent or not, the terms in any order; or nothing. cuDNN has engines for these alone (9.19 for an
-  // H100: none without a bias or with two, and one that is far slower than the others for a relu with an upper bound).
+  // H100: none without a bias or with two, and for a relu with an upper bound the one engine that takes everything).
   bool epilogue() {
     Expr e = without_casts(d_.epilogue);
     if (e->kind == ExprKind::call && e->fn == Fn::max && (is_zero(e->args[0]) || is_zero(e->args[1]))) {

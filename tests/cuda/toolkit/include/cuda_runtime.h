@@ -202,39 +202,32 @@ inline int tensor_integer(const char* type, uint32_t word, unsigned part) {
   const uint8_t byte = static_cast<uint8_t>(word >> (8 * part));
   return type[0] == 's' ? static_cast<int8_t>(byte) : byte;
 }
-#define shim_tensor_multiply(left, right, d, a, b) shim::tensor_multiply_at(left, right, d, a, b, __FILE__, __LINE__)
-template <class Sum>
-void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint32_t* a, const uint32_t* b, const char* file, int line) {
-  static uint32_t given[1024][6];
+// sums[k] += of the eight words along the sum, each of the threads of a warp giving four of the left side and two of the right.
+template <class Sum, class Word, class Multiply>
+void tensor_multiply_words(Sum* d, const Word* a, const Word* b, const char* file, int line, const Multiply& multiply) {
+  static Word given[1024][6];
   const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
   for (int k = 0; k < 6; ++k) given[thread][k] = k < 4 ? a[k] : b[k - 4];
   barrier(file, line);
   for (unsigned k = 0; k < 4; ++k) {
     const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
-    for (unsigned word = 0; word < 8; ++word) {
-      const uint32_t x = given[first + row % 8 * 4 + word % 4][(row >= 8 ? 1 : 0) + (word >= 4 ? 2 : 0)], y = given[first + column * 4 + word % 4][4 + (word >= 4 ? 1 : 0)];
-      if constexpr (std::is_same_v<Sum, float>) {
-        for (unsigned part = 0; part < (std::strcmp(left, "tf32") == 0 ? 1u : 2u); ++part) d[k] += tensor_number(left, x, part) * tensor_number(right, y, part);
-      } else {
-        for (unsigned part = 0; part < 4; ++part) d[k] += tensor_integer(left, x, part) * tensor_integer(right, y, part);
-      }
-    }
+    for (unsigned word = 0; word < 8; ++word) multiply(d[k], given[first + row % 8 * 4 + word % 4][row / 8 + word / 4 * 2], given[first + column * 4 + word % 4][4 + word / 4]);
   }
   barrier(file, line);
 }
 
-#define shim_tensor_multiply_double(d, a, b) shim::tensor_multiply_double_at(d, a, b, __FILE__, __LINE__)
-inline void tensor_multiply_double_at(double* d, const double* a, const double* b, const char* file, int line) {
-  static double given[1024][6];
-  const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
-  for (int k = 0; k < 6; ++k) given[thread][k] = k < 4 ? a[k] : b[k - 4];
-  barrier(file, line);
-  for (unsigned k = 0; k < 4; ++k) {
-    const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
-    for (unsigned step = 0; step < 8; ++step) d[k] += given[first + row % 8 * 4 + step % 4][row / 8 + step / 4 * 2] * given[first + column * 4 + step % 4][4 + step / 4];
-  }
-  barrier(file, line);
+#define shim_tensor_multiply(left, right, d, a, b) shim::tensor_multiply_at(left, right, d, a, b, __FILE__, __LINE__)
+template <class Sum>
+void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint32_t* a, const uint32_t* b, const char* file, int line) {
+  const unsigned parts = std::is_same_v<Sum, int> ? 4 : std::strcmp(left, "tf32") == 0 ? 1 : 2;
+  tensor_multiply_words(d, a, b, file, line, [&](Sum& sum, uint32_t x, uint32_t y) {
+    for (unsigned part = 0; part < parts; ++part) {
+      if constexpr (std::is_same_v<Sum, float>) sum += tensor_number(left, x, part) * tensor_number(right, y, part);
+      else sum += tensor_integer(left, x, part) * tensor_integer(right, y, part);
+    }
+  });
 }
+#define shim_tensor_multiply_double(d, a, b) shim::tensor_multiply_words(d, a, b, __FILE__, __LINE__, [](double& sum, double x, double y) { sum += x * y; })
 
 // ldmatrix: lane k names row k % 8 of block k / 8.
 #define shim_tensor_load(to, blocks, transposed, row) shim::tensor_load_at(to, blocks, transposed, row, __FILE__, __LINE__)
