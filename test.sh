@@ -103,6 +103,7 @@ stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $(
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage project "$python" tests/project/run_project.py --build build/ci
+stage figures "$python" tests/figures/run_figures.py --build build/ci
 stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
 stage gans "$python" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
 if [ $all = yes ]; then stage gans-float64 "$python" tests/train/compare_gans.py --metac "$metac" --dtype float64 --only lsgan --updates 20; fi

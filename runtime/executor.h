@@ -2,7 +2,8 @@
 // one context: it owns all that changes while running (symbols, arena, scratch, late buffers); the tables and the weights
 // are shared and constant. Not for two threads at once; two Executors of one Program are independent.
 //
-// Memory is taken at the first run of a shape and kept: a second run with the same shapes allocates nothing.
+// Memory is taken at the first run of a shape and kept: a second run with the same shapes allocates nothing, routines and loops included. Where data decide
+// how large a value is, a run takes more if its values are larger than any before.
 #pragma once
 #include "executor_lanes.h"
 #include "extent.h"
@@ -145,6 +146,7 @@ class ExecutorOn {
   bool launch(const Step& step);
   bool bind(const Step& step);
   bool check(const Step& step);
+  bool take_routine_arguments();
   bool external(const Step& step);
   bool branch(const Step& step);
   bool loop(const Step& step);
@@ -203,6 +205,10 @@ class ExecutorOn {
   Array<ExchangedValue> exchanged_;       // on a GPU: per exchange
   Failure failure_;
   const OutputView* outputs_ = nullptr;   // of the run in progress
+  Array<int64_t> appended_;               // per operand: bytes of a loop's stacked outputs so far, from its first operand on
+  Array<RoutineTensor> routine_tensors_;  // arguments of the routine in progress,
+  Array<int64_t> routine_numbers_;        // the symbols that it binds and its arguments' dims
+  Block routine_memory_;
   const Step* external_step_ = nullptr;
   int64_t* external_dims_ = nullptr;
 };

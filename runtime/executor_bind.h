@@ -17,6 +17,7 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
                       operand_data_.allocate(program.operand_count) && owned_.allocate(program.buffer_count) &&
                       placements_.allocate(program.buffer_count) && order_.allocate(2 * int64_t{program.buffer_count}) &&
                       result_data_.allocate(program.output_count) && in_place_.allocate(program.output_count) && routines_.allocate(program.routine_count) &&
+                      appended_.allocate(program.operand_count) && take_routine_arguments() &&
                       (!Here::separate || (host_results_.allocate(program.output_count) && host_operands_.allocate(program.operand_count)));
   if (!memory) return no_memory(0, "bookkeeping"), failure_.status;
   for (int32_t i = 0; i < program.buffer_count; ++i) {

@@ -4,6 +4,22 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
+// What the arguments of any routine take, so that calls find it.
+template <class Device>
+bool ExecutorOn<Device>::take_routine_arguments() {
+  const Program& p = *program_;
+  int64_t tensors = 0, numbers = 0;
+  for (int32_t i = 0; i < p.step_count; ++i) {
+    const Step& step = p.steps[i];
+    if (step.kind != StepKind::external) continue;
+    int64_t own = step.symbol_count;
+    for (int32_t k = step.first; k < step.first + step.count; ++k) own += p.operands[k] < 0 ? 0 : p.buffers[p.operands[k]].rank;
+    if (step.count > tensors) tensors = step.count;
+    if (own > numbers) numbers = own;
+  }
+  return routine_tensors_.allocate(tensors) && routine_numbers_.allocate(numbers);
+}
+
 // A tensor whose data is on the device gets memory on the host, with the same values if they are read.
 template <class Device>
 bool ExecutorOn<Device>::host_copy(int32_t operand, RoutineTensor* tensor, bool read) {
@@ -68,13 +84,11 @@ bool ExecutorOn<Device>::prepare_outputs(RoutineCall& call) {
 template <class Device>
 bool ExecutorOn<Device>::external(const Step& step) {
   const Program& p = *program_;
-  int64_t all_dims = 0;
-  for (int32_t k = 0; k < step.count; ++k)
-    if (p.operands[step.first + k] >= 0) all_dims += p.buffers[p.operands[step.first + k]].rank;
-  Array<RoutineTensor> tensors;
-  Array<int64_t> dims, symbols;
-  if (!tensors.allocate(step.count) || !dims.allocate(all_dims) || !symbols.allocate(step.symbol_count)) return no_memory(all_dims * 8, "a routine's arguments");
-  int64_t* next_dims = dims.data();
+  RoutineTensor* const tensors = routine_tensors_.data();
+  int64_t* const symbols = routine_numbers_.data();
+  int64_t* next_dims = symbols + step.symbol_count;
+  for (int32_t k = 0; k < step.symbol_count; ++k) symbols[k] = 0;
+  for (int32_t k = 0; k < step.count; ++k) tensors[k] = RoutineTensor{};
   for (int32_t k = 0; k < step.inputs; ++k) {
     const int32_t operand = p.operands[step.first + k];
     if (operand < 0) continue;
@@ -85,12 +99,13 @@ bool ExecutorOn<Device>::external(const Step& step) {
   }
   RoutineCall call{};
   call.draws = &draws_;
-  call.inputs = tensors.data();
+  call.memory = &routine_memory_;
+  call.inputs = tensors;
   call.input_count = step.inputs;
-  call.outputs = tensors.data() + step.inputs;
+  call.outputs = tensors + step.inputs;
   call.output_count = step.count - step.inputs;
   if (step.element >= 0 && step.element < p.attributes_count) call.attributes = p.attributes[step.element];
-  call.symbols = symbols.data();
+  call.symbols = symbols;
   call.symbol_count = step.symbol_count;
   call.failure = &failure_;
   call.executor = this;

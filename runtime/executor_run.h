@@ -293,8 +293,8 @@ bool ExecutorOn<Device>::loop(const Step& step) {
   int64_t more = 1;
   if (operands[0] >= 0 && !read_value(operands[0], 0, &trips, "a loop's trip count")) return false;
   if (operands[1] >= 0 && !read_value(operands[1], 0, &more, "a loop's condition")) return false;
-  Array<int64_t> used;
-  if (!used.allocate(k)) return no_memory(k * 8, "a loop's bookkeeping");
+  int64_t* const used = &appended_[step.first];
+  for (int32_t i = 0; i < k; ++i) used[i] = 0;
   if (!carry(step, initial, param)) return false;
   int64_t iteration = 0;
   for (; more != 0 && iteration < trips; ++iteration) {

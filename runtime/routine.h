@@ -27,11 +27,19 @@ struct RoutineCall {
   int32_t symbol_count;
   Failure* failure;
   int64_t* draws;          // of this context so far; draw_number counts them
+  Block* memory;           // of the context, for the routine's own work: what one call has taken the next one finds
   void* executor;
   bool (*prepare)(RoutineCall& call);
 
   // Takes the values in `symbols`, computes the outputs' dims and finds their memory. False: failed, message set.
   bool prepare_outputs() { return prepare(*this); }
+
+  // Room for `count` integers until the routine returns, uninitialised; null: there is none. Once in a call.
+  int64_t* work(int64_t count) {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(count, int64_t{sizeof(int64_t)}, &bytes) || !memory->reserve(bytes)) return nullptr;
+    return static_cast<int64_t*>(memory->data());
+  }
 
   const RoutineAttribute* attribute(const char* name) const {
     for (int32_t i = 0; i < attributes.count; ++i)

@@ -70,6 +70,7 @@ class Trial {
       for (const StepProfile& row : program_->profile())
         if (auto found = subjects_.find(row.what); found != subjects_.end() && !found->second.empty()) sums[found->second] += static_cast<double>(row.ns);
       for (const auto& [subject, ns] : sums) least(times_[subject], ns);
+      program_->stop_profile();
     }
   }
 
@@ -152,6 +153,7 @@ class Tuner {
     auto own = trial(Choices(), "the model's choice again");
     std::unique_ptr<Trial> tuned = std::move(best_);
     Choices kept = tuned->choices();
+    if (kept.taken().empty()) own->measure(o_.seconds);
     for (bool fewer = true; fewer && !kept.taken().empty();) {
       compare(*own, *tuned, 10);
       kept = faster_of(*tuned, *own);

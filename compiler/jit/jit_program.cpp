@@ -141,6 +141,8 @@ void JitProgram::start_profile() {
   context_->profile(context_->times.data());
 }
 
+void JitProgram::stop_profile() { context_->profile(nullptr); }
+
 std::vector<StepProfile> JitProgram::profile() const {
   std::vector<StepProfile> rows;
   for (size_t i = 0; i < context_->times.size(); ++i) {

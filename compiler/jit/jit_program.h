@@ -31,7 +31,8 @@ class JitProgram {
   // Runs and throws the answers away: for timing.
   void run_only(const std::vector<Tensor>& inputs);
 
-  void start_profile();
+  void start_profile();  // from zero
+  void stop_profile();   // what was measured is kept
   std::vector<StepProfile> profile() const;  // by step, in program order, since start_profile()
   const CompiledProgram& compiled() const { return *compiled_; }
 

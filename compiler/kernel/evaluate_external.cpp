@@ -80,6 +80,8 @@ std::vector<Tensor> call_external(const Op& op, const std::vector<const Tensor*>
   rt::Failure failure;
   static thread_local int64_t draws = 0;  // the evaluator has no context that lasts
   rt::RoutineCall call{};
+  rt::Block memory;
+  call.memory = &memory;
   call.draws = &draws;
   call.inputs = given.data();
   call.input_count = static_cast<int32_t>(given.size());

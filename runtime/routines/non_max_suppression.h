@@ -33,11 +33,12 @@ inline bool non_max_suppression(RoutineCall& call) {
   const float least = given(4) ? *call.inputs[4].as<float>() : -__builtin_inff();
   const bool center = call.integer("center_point_box", 0) != 0;
   const int64_t batches = scores.dims[0], classes = scores.dims[1], count = scores.dims[2];
-  Array<int64_t> order, space, kept, selected;
   const int64_t kept_at_most = most < 0 ? 0 : most < count ? most : count;
-  int64_t rows = 0;
-  if (__builtin_mul_overflow(batches * classes, 3 * kept_at_most, &rows)) return routine_memory(call, "non_max_suppression");
-  if (!order.allocate(count) || !space.allocate(count) || !kept.allocate(count) || !selected.allocate(rows)) return routine_memory(call, "non_max_suppression");
+  int64_t room = 0;
+  const bool fits = !__builtin_mul_overflow(batches * classes, 3 * kept_at_most, &room) && !__builtin_add_overflow(room, 3 * count, &room);
+  int64_t* const order = fits ? call.work(room) : nullptr;
+  if (order == nullptr) return routine_memory(call, "non_max_suppression");
+  int64_t *const space = order + count, *const kept = space + count, *const selected = kept + count;
   int64_t found = 0;
   for (int64_t batch = 0; batch < batches; ++batch) {
     for (int64_t klass = 0; klass < classes; ++klass) {
@@ -46,7 +47,7 @@ inline bool non_max_suppression(RoutineCall& call) {
       int64_t candidates = 0, kept_count = 0;
       for (int64_t i = 0; i < count; ++i)
         if (score[i] > least) order[candidates++] = i;
-      sort_indices(order.data(), space.data(), candidates, [&](int64_t a, int64_t b) { return compare_elements(score[a], score[b]) > 0; });
+      sort_indices(order, space, candidates, [&](int64_t a, int64_t b) { return compare_elements(score[a], score[b]) > 0; });
       for (int64_t c = 0; c < candidates && kept_count < kept_at_most; ++c) {
         const Corners corners = corners_of(box + 4 * order[c], center);
         bool suppressed = false;
@@ -60,7 +61,7 @@ inline bool non_max_suppression(RoutineCall& call) {
   }
   if (call.symbol_count > 0) call.symbols[0] = found;
   if (!call.prepare_outputs()) return false;
-  if (found > 0) std::memcpy(call.outputs[0].data, selected.data(), static_cast<size_t>(found) * 3 * sizeof(int64_t));
+  if (found > 0) std::memcpy(call.outputs[0].data, selected, static_cast<size_t>(found) * 3 * sizeof(int64_t));
   return true;
 }
 

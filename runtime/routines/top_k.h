@@ -54,8 +54,8 @@ inline bool top_k(RoutineCall& call) {
   const int64_t k = around_axis(call.outputs[1], axis).extent;
   if (k < 0 || k > view.extent)
     return call.failure->set(Status::invalid_argument, "TopK: k is %lld, the axis has %lld elements", static_cast<long long>(k), static_cast<long long>(view.extent));
-  Array<int64_t> best;
-  if (!best.allocate(k)) return routine_memory(call, "top_k");
+  int64_t* const best = call.work(k);
+  if (best == nullptr) return routine_memory(call, "top_k");
   int64_t* indices = call.outputs[1].as<int64_t>();
   return with_element_type(x.dtype, [&](auto element) {
     using T = decltype(element);
@@ -64,7 +64,7 @@ inline bool top_k(RoutineCall& call) {
     for (int64_t outer = 0; outer < view.outer; ++outer) {
       for (int64_t inner = 0; inner < view.inner; ++inner) {
         const T* row = data + outer * view.extent * view.inner + inner;
-        top_k_row(row, view.inner, view.extent, k, largest, best.data());
+        top_k_row(row, view.inner, view.extent, k, largest, best);
         for (int64_t i = 0; i < k; ++i) {
           const int64_t to = (outer * k + i) * view.inner + inner;
           if (values != nullptr) values[to] = row[best[i] * view.inner];

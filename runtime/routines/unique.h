@@ -10,8 +10,9 @@ inline bool unique(RoutineCall& call) {
   const AxisView view = around_axis(x, call.integer("axis", 0));
   const int64_t n = view.extent;
   // order: slices ascending, equal ones by position. group: per slice, the position of its first equal one.
-  Array<int64_t> order, space, first, rank;
-  if (!order.allocate(n) || !space.allocate(n) || !first.allocate(n) || !rank.allocate(n)) return routine_memory(call, "unique");
+  int64_t* const order = n <= most_bytes ? call.work(4 * n) : nullptr;
+  if (order == nullptr) return routine_memory(call, "unique");
+  int64_t *const space = order + n, *const first = space + n, *const rank = first + n;
   return with_element_type(x.dtype, [&](auto element) {
     using T = decltype(element);
     const T* data = x.as<T>();
@@ -25,7 +26,7 @@ inline bool unique(RoutineCall& call) {
       return 0;
     };
     for (int64_t i = 0; i < n; ++i) order[i] = i;
-    sort_indices(order.data(), space.data(), n, [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
+    sort_indices(order, space, n, [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
     // The first slice of every run of equal ones; the sort is stable, so it is the one that occurs first.
     int64_t distinct = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -34,7 +35,7 @@ inline bool unique(RoutineCall& call) {
     }
     if (!sorted) {  // number the groups by first occurrence instead
       for (int64_t g = 0; g < distinct; ++g) order[g] = g;
-      sort_indices(order.data(), space.data(), distinct, [&](int64_t a, int64_t b) { return first[a] < first[b]; });
+      sort_indices(order, space, distinct, [&](int64_t a, int64_t b) { return first[a] < first[b]; });
       for (int64_t g = 0; g < distinct; ++g) space[order[g]] = g;
       for (int64_t i = 0; i < n; ++i) rank[i] = space[rank[i]];
       for (int64_t g = 0; g < distinct; ++g) space[g] = first[order[g]];

@@ -52,6 +52,8 @@ struct Call {
     for (Array1& a : inputs) tensors.push_back(view(a));
     for (Array1& a : outputs) tensors.push_back(view(a));
     RoutineCall call{};
+    Block memory;
+    call.memory = &memory;
     call.inputs = tensors.data();
     call.input_count = static_cast<int32_t>(inputs.size());
     call.outputs = tensors.data() + inputs.size();

@@ -109,6 +109,23 @@ TEST(Tune, WritesWhatItReads) {
   EXPECT_TRUE(choices.refused().empty());
 }
 
+TEST(Tune, TimesTheModelWhereNothingIsTaken) {
+  Model m = network();
+  m.graph.nodes.resize(1);
+  m.graph.nodes[0] = Node();
+  m.graph.nodes[0].op_type = "Relu";
+  m.graph.nodes[0].inputs = {"x"};
+  m.graph.nodes[0].outputs = {"y"};
+  m.graph.outputs[0].type = m.graph.inputs[0].type;
+  TuneOptions options;
+  options.session.compile.cpu = cpu_target("native");
+  options.seconds = 0.01;
+  const Tuning tuning = tune(m, options);
+  EXPECT_EQ(tuning.taken, 0u);
+  EXPECT_GT(tuning.model_ms, 0);
+  EXPECT_EQ(tuning.tuned_ms, tuning.model_ms);
+}
+
 TEST(Tune, SaysWhatIsNotThere) {
   Choices choices;
   choices.take("no such sum", "tile", "6 points by 4 vectors");
