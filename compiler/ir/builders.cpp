@@ -37,17 +37,22 @@ Shape broadcast_shapes(Graph& g, const std::vector<Shape>& shapes) {
   size_t rank = 0;
   for (const Shape& s : shapes) rank = std::max(rank, s.size());
   Shape out(rank, Dim(1));
-  for (const Shape& s : shapes) {
-    size_t shift = rank - s.size();
-    for (size_t k = 0; k < s.size(); ++k) {
-      try {
-        out[shift + k] = broadcast_dims(g, out[shift + k], s[k]);
-      } catch (const CompileError&) {
-        std::string all;
-        for (const Shape& t : shapes) all += (all.empty() ? "" : " and ") + to_string(t);
-        fail("shapes ", all, " do not broadcast: ", to_string(out[shift + k]), " against ", to_string(s[k]), " in axis ", shift + k);
+  for (size_t k = 0; k < rank; ++k) {
+    std::vector<Dim> dims;  // the different ones
+    for (const Shape& s : shapes)
+      if (size_t shift = rank - s.size(); k >= shift && std::find(dims.begin(), dims.end(), s[k - shift]) == dims.end()) dims.push_back(s[k - shift]);
+    // In pairs, then pairs of pairs: what is said of one after the other doubles with every open dim.
+    for (; dims.size() > 1; dims.resize((dims.size() + 1) / 2))
+      for (size_t i = 0; i < dims.size(); i += 2) {
+        try {
+          dims[i / 2] = i + 1 < dims.size() ? broadcast_dims(g, dims[i], dims[i + 1]) : dims[i];
+        } catch (const CompileError&) {
+          std::string all;
+          for (const Shape& t : shapes) all += (all.empty() ? "" : " and ") + to_string(t);
+          fail("shapes ", all, " do not broadcast: ", to_string(dims[i]), " against ", to_string(dims[i + 1]), " in axis ", k);
+        }
       }
-    }
+    if (!dims.empty()) out[k] = dims[0];
   }
   return out;
 }
