@@ -29,8 +29,11 @@ struct OutputView {
   int64_t bytes;
 };
 
+// What a profile says of a step: how often it was done, how long that took in all, less what steps in its branches and body took, and what it did
+// (StepWork, with the symbols that it had); -1: not known.
 struct StepTime {
   int64_t runs, ns;
+  double operations, bytes;
 };
 
 // Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all
@@ -81,10 +84,14 @@ class ExecutorOn {
 
   const Failure& failure() const { return failure_; }
   const Program* program() const { return program_; }
-  int64_t arena_bytes() const { return arena_.capacity() + slices_.capacity(); }
+  // The arena as it was planned for the last shapes, and what workers have beside it for slices.
+  int64_t arena_bytes() const { return planned_bytes_ + slices_.capacity(); }
+  // All memory that it holds for values: the arena, scratch, values whose size the data decide, and outputs that the caller gave none for.
+  int64_t held_bytes() const;
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
+  StepTime* profiled() const { return times_; }
   // From now on every run exchanges what the program says; null: no more.
   void exchange(const Exchanger* exchanger);
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
@@ -140,6 +147,8 @@ class ExecutorOn {
   bool run_exchanging_on_device();
   bool average(int32_t first, int32_t count);
   bool run_step(const Step& step);
+  bool run_timed(int32_t i);
+  void note(int32_t i, int64_t runs, int64_t ns);
   bool run_watched(int32_t i);
   template <class Visit>
   bool visit_written(int32_t i, Visit visit);
@@ -200,6 +209,7 @@ class ExecutorOn {
   bool recording_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
+  int64_t nested_ns_ = 0;                 // of a profiled run: that steps within the one in progress took
   NonFiniteWatch* watch_ = nullptr;
   const Exchanger* exchanger_ = nullptr;
   Array<ExchangedValue> exchanged_;       // on a GPU: per exchange

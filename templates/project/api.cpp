@@ -228,22 +228,6 @@ bool refit(@name@_context& context, const FunctionProgram& function, const void*
   return true;
 }
 
-const char* step_name(const Program& program, int32_t index) {
-  const Step& step = program.steps[index];
-  switch (step.kind) {
-    case StepKind::launch: return program.kernel_names[step.kernel];
-    case StepKind::external: return program.routines[step.kernel];
-    case StepKind::bind: return "bind";
-    case StepKind::check: return "check";
-    case StepKind::branch: return "branch";
-    case StepKind::loop: return "loop";
-    case StepKind::copy: return "copy";
-    case StepKind::assign: return "assign";
-    case StepKind::repeat: return "repeat";
-  }
-  return "step";
-}
-
 // Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero but for the constants; nullptr: the
 // failure says why. `values`: what prepare programs read by number, the parameters and the constants.
 char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block, Array<const void*>& values) {
@@ -262,6 +246,14 @@ char* begin_block(@name@_context& context, const void* const* parameters, int32_
     values[count + i] = value;
   }
   return bytes;
+}
+
+// The program of row `index` of the profile, and which of its steps that is; nullptr beyond the last.
+const Callable* profiled_step(const @name@_context* context, int32_t* index) {
+  if (context == nullptr || *index < 0) return nullptr;
+  const Callable* callable = context->programs;  // those that were called, one after another
+  for (int32_t p = 0; p < program_count && *index >= callable->times.size(); ++p, ++callable) *index -= static_cast<int32_t>(callable->times.size());
+  return callable == context->programs + program_count ? nullptr : callable;
 }
 
 }  // namespace
@@ -407,6 +399,12 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
     for (const Callable& callable : context->programs) bytes += callable.executor.arena_bytes();
   return bytes;
 }
+int64_t @name@_held_bytes(const @name@_context* context) {
+  int64_t bytes = 0;
+  if (context != nullptr)
+    for (const Callable& callable : context->programs) bytes += callable.executor.held_bytes();
+  return bytes;
+}
 
 @name@_status @name@_profile(@name@_context* context, int32_t enable) {
   if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
@@ -420,14 +418,20 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
 }
 
 const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {
-  if (context == nullptr || index < 0) return nullptr;
-  const Callable* callable = context->programs;  // those that were called, one after another
-  for (int32_t p = 0; p < program_count && index >= callable->times.size(); ++p, ++callable) index -= static_cast<int32_t>(callable->times.size());
-  if (callable == context->programs + program_count) return nullptr;
+  const Callable* callable = profiled_step(context, &index);
+  if (callable == nullptr) return nullptr;
   const StepTime& time = callable->times[index];
   if (runs != nullptr) *runs = time.runs;
   if (nanoseconds != nullptr) *nanoseconds = time.ns;
   return step_name(*callable->executor.program(), index);
+}
+
+@name@_status @name@_profile_work(const @name@_context* context, int32_t index, double* operations, double* bytes) {
+  const Callable* callable = profiled_step(context, &index);
+  if (callable == nullptr) return @NAME@_INVALID_ARGUMENT;
+  if (operations != nullptr) *operations = callable->times[index].operations;
+  if (bytes != nullptr) *bytes = callable->times[index].bytes;
+  return @NAME@_OK;
 }
 
 }  // extern "C"
