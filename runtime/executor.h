@@ -30,10 +30,21 @@ struct OutputView {
 };
 
 // What a profile says of a step: how often it was done, how long that took in all, less what steps in its branches and body took, and what it did
-// (StepWork, with the symbols that it had); -1: not known.
+// (StepWork, with the symbols that it had); -1: not known. Written by the thread that runs; others may read meanwhile.
 struct StepTime {
   int64_t runs, ns;
   double operations, bytes;
+
+  template <class T>
+  static T read(const T& field) {
+    T value;
+    __atomic_load(&field, &value, __ATOMIC_RELAXED);
+    return value;
+  }
+  template <class T>
+  static void write(T& field, T value) { __atomic_store(&field, &value, __ATOMIC_RELAXED); }
+
+  StepTime now() const { return {read(runs), read(ns), read(operations), read(bytes)}; }
 };
 
 // Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all

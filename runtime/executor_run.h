@@ -103,12 +103,12 @@ void ExecutorOn<Device>::note(int32_t i, int64_t runs, int64_t ns) {
   const bool idle = step.kind == StepKind::launch && evaluate(*program_, step.parallel, symbols_.data(), &iterations) && iterations <= 0;
   const auto add = [&](double& sum, const Extent& extent) {
     int64_t value = 0;
-    if (sum < 0 || !evaluate(*program_, extent, symbols_.data(), &value) || value < 0) sum = -1;
-    else sum += static_cast<double>(value) * static_cast<double>(runs);
+    const bool known = sum >= 0 && evaluate(*program_, extent, symbols_.data(), &value) && value >= 0;
+    StepTime::write(sum, known ? sum + static_cast<double>(value) * static_cast<double>(runs) : -1.0);
   };
   StepTime& time = times_[i];
-  time.runs += runs;
-  time.ns += ns;
+  StepTime::write(time.ns, time.ns + ns);
+  StepTime::write(time.runs, time.runs + runs);
   if (idle) return;
   const StepWork unknown{{-1, 0}, {-1, 0}}, &work = program_->work == nullptr ? unknown : program_->work[i];
   add(time.operations, work.operations);
