@@ -2,8 +2,8 @@
 
 #include <unordered_set>
 
-#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/gradient.h"
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -57,9 +57,7 @@ class Differentiation {
       bool any = false;
       for (const Var* out : op.outputs) any |= needed.count(out) > 0;
       if (!any) continue;
-      needed.insert(op.inputs.begin(), op.inputs.end());
-      for (const Region& region : op.regions)
-        for (const Var* captured : captured_vars(region)) needed.insert(captured);
+      for (const Var* read : reads_of(op).vars) needed.insert(read);
     }
     for (const auto& var : graph_.vars())
       if (var->is_parameter && var->constant && is_float(var->dtype()) && needed.count(var.get())) values_.push_back(var.get());

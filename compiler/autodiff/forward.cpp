@@ -4,13 +4,13 @@
 #include <unordered_set>
 
 #include "compiler/autodiff/clone_region.h"
-#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/reverse.h"
 #include "compiler/autodiff/scalar_rules.h"
 #include "compiler/ir/builders.h"
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -28,10 +28,8 @@ class Forward {
 
   void walk(const std::vector<Op*>& ops) {
     for (Op* op : ops) {
-      bool depends = std::any_of(op->inputs.begin(), op->inputs.end(), [&](const Var* v) { return tangent(v); });
-      for (const Region& region : op->regions)
-        for (const Var* v : captured_vars(region)) depends |= tangent(v) != nullptr;
-      if (!depends) continue;
+      const std::vector<Var*> read = reads_of(*op).vars;
+      if (std::none_of(read.begin(), read.end(), [&](const Var* v) { return tangent(v) != nullptr; })) continue;
       const Origin before = graph_.origin();
       graph_.set_origin(op->origin);
       visit(*op);
@@ -196,9 +194,7 @@ std::vector<Op*> ops_before(const std::vector<Op*>& ops, const std::vector<Var*>
     Op* op = ops[k];
     if (std::none_of(op->outputs.begin(), op->outputs.end(), [&](const Var* v) { return wanted.contains(v); })) continue;
     before.push_back(op);
-    wanted.insert(op->inputs.begin(), op->inputs.end());
-    for (const Region& region : op->regions)
-      for (const Var* v : captured_vars(region)) wanted.insert(v);
+    for (const Var* v : reads_of(*op).vars) wanted.insert(v);
   }
   std::reverse(before.begin(), before.end());
   return before;

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "compiler/autodiff/clone_region.h"
-#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
+#include "compiler/ir/reads.h"
 #include "compiler/ops/registry.h"
 
 namespace metac {
@@ -39,13 +39,15 @@ Var* recompute(Graph& g, Var* y, const std::vector<Var*>& names, const std::vect
     reached.insert(names[k]);
   }
   std::vector<Op*> again;
+  std::set<int> symbols;  // that ops done again bind
   for (Op* op : g.ops) {
-    bool depends = std::any_of(op->inputs.begin(), op->inputs.end(), [&](const Var* v) { return reached.count(v) > 0; });
-    for (const Region& region : op->regions)
-      for (const Var* v : captured_vars(region)) depends |= reached.count(v) > 0;
+    const Reads reads = reads_of(*op);
+    bool depends = std::any_of(reads.vars.begin(), reads.vars.end(), [&](const Var* v) { return reached.count(v) > 0; }) ||
+                   std::any_of(reads.symbols.begin(), reads.symbols.end(), [&](int id) { return symbols.count(id) > 0; });
     for (const Var* out : op->outputs) depends &= std::find(names.begin(), names.end(), out) == names.end();
     if (!depends) continue;
     reached.insert(op->outputs.begin(), op->outputs.end());
+    symbols.insert(op->symbols.begin(), op->symbols.end());
     again.push_back(op);
   }
   clone.clone(again);

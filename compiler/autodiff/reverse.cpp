@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/factored_sum.h"
@@ -11,6 +10,7 @@
 #include "compiler/autodiff/scalar_rules.h"
 #include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -127,10 +127,8 @@ Var* trimmed_reduce(Graph& graph, Var* first, const Op& op, const Shape& shape, 
 Reverse::Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt) : graph_(graph), ops_(ops), count_(ops.size()) {
   active_.insert(wrt.begin(), wrt.end());
   for (const Op* op : ops) {
-    bool depends = std::any_of(op->inputs.begin(), op->inputs.end(), [&](const Var* v) { return is_active(v); });
-    for (const Region& region : op->regions)
-      for (const Var* v : captured_vars(region)) depends |= is_active(v);
-    if (!depends) continue;
+    const std::vector<Var*> read = reads_of(*op).vars;
+    if (std::none_of(read.begin(), read.end(), [&](const Var* v) { return is_active(v); })) continue;
     for (const Var* out : op->outputs)
       if (is_float(out->dtype()) && !out->stop_grad) active_.insert(out);
   }

@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "compiler/autodiff/clone_region.h"
-#include "compiler/ir/captured_vars.h"
 #include "compiler/autodiff/reverse.h"
 #include "compiler/ir/builders.h"
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -61,10 +61,8 @@ std::vector<RowRead> rows_read(const Region& body, const Var* from) {
   std::vector<RowRead> rows;
   if (body.iteration < 0) return rows;
   for (const Op* op : body.ops) {
-    bool inside = std::count(op->inputs.begin(), op->inputs.end(), from) > 0;
-    for (const Region& region : op->regions)
-      for (const Var* v : captured_vars(region)) inside |= v == from;
-    if (!inside) continue;
+    const std::vector<Var*> read = reads_of(*op).vars;
+    if (std::find(read.begin(), read.end(), from) == read.end()) continue;
     std::optional<RowRead> row = row_read(*op, from, body.iteration);
     if (!row) return {};
     rows.push_back(*row);
@@ -88,7 +86,7 @@ void Reverse::if_(Op& op) {
   for (Var* out : op.outputs) given.push_back(adjoint(out));
   std::vector<Var*> wanted;
   for (const Region& region : op.regions)
-    for (Var* v : captured_vars(region))
+    for (Var* v : reads_of(region).vars)
       if (is_active(v) && !std::count(wanted.begin(), wanted.end(), v)) wanted.push_back(v);
   if (wanted.empty()) return;
   std::vector<Region> branches(2);
@@ -152,7 +150,7 @@ void Reverse::loop(Op& op) {
   const Region& body = op.regions[0];  // `saved` appends to its results
   std::vector<Var*> captured;
   std::vector<std::pair<Var*, RowRead>> by_rows;
-  for (Var* v : captured_vars(body)) {
+  for (Var* v : reads_of(body).vars) {
     if (!is_active(v)) continue;
     const std::vector<RowRead> reads = rows_read(body, v);
     for (const RowRead& read : reads) by_rows.push_back({v, read});

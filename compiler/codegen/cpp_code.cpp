@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cpp_text.h"
 #include "compiler/ir/code_op.h"
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -25,9 +26,7 @@ KernelSource print_code(const Op& op, const std::string& name, const std::vector
     names += concat("  ", type, " const ", operand, " = (", type, ")b[", place, "];\n");
     for (int k = 0; k < var->rank(); ++k) {
       const Expr dim = var->shape()[static_cast<size_t>(k)];
-      visit(dim, [&](Expr e) {
-        if (e->kind == ExprKind::symbol) used.insert(e->id);
-      });
+      visit_symbols(dim, [&](int id) { used.insert(id); });
       names += concat("  const int64_t ", operand, "_shape", k, " = ", index_expression_text(dim, bounds), ";\n");
       names += concat("  (void)", operand, "_shape", k, ";\n");
     }
@@ -36,6 +35,7 @@ KernelSource print_code(const Op& op, const std::string& name, const std::vector
   for (size_t k = 0; k < op.inputs.size(); ++k) declare(body.operands[k], op.inputs[k], k, false);
   declare("out", op.outputs[0], op.inputs.size(), true);
   for (int id : used) text += concat("  const int64_t n", id, " = s[", id, "];\n");
+  kernel.symbols.assign(used.begin(), used.end());
   kernel.text = text + names + "  {\n" + users_code_mark + "\n" + body.source + "\n  }\n}\n";
   return kernel;
 }

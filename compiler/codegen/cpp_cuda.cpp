@@ -17,6 +17,7 @@ class CudaPrinter : private ValuePrinter {
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
     symbols_ = used_symbols();
+    read_.insert(symbols_.begin(), symbols_.end());
     choose_index();
     print_head();
     depth_ = 1;
@@ -30,6 +31,9 @@ class CudaPrinter : private ValuePrinter {
     print_start();
     return text_;
   }
+
+  // On both sides, by the parts too.
+  const std::set<int>& symbols() const { return read_; }
 
  private:
   // GPUs divide 64-bit integers slowly, so indices are 32 bits wide where all sizes are far below 2^31. Where that depends
@@ -130,7 +134,9 @@ class CudaPrinter : private ValuePrinter {
   void print_part(Kernel part, const char* word, const char* comment) {
     part.name = kernel_.name + word;
     part.comments = {comment};
-    text_ += CudaPrinter(part, options_).run();
+    CudaPrinter printer(part, options_);
+    text_ += printer.run();
+    read_.insert(printer.read_.begin(), printer.read_.end());
   }
 
   void start_part(const Kernel& part, const char* word) {
@@ -168,6 +174,7 @@ class CudaPrinter : private ValuePrinter {
       named.insert(symbols_.begin(), symbols_.end());
       for (Expr size : small_) add_symbols(size, named);
     }
+    read_.insert(named.begin(), named.end());
     for (int id : named) line(concat("const int64_t n", id, " = s[", id, "];"));
     for (const LibraryProduct& p : kernel_.products) print_product(p, &p - kernel_.products.data());
     if (kernel_.convolution) print_convolution(*kernel_.convolution);
@@ -198,7 +205,7 @@ class CudaPrinter : private ValuePrinter {
   }
 
   static void add_symbols(Expr e, std::set<int>& ids) {
-    visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) ids.insert(n->id); });
+    visit_symbols(e, [&](int id) { ids.insert(id); });
   }
 
   static void visit_sizes(const LibraryProduct& p, const std::function<void(Expr)>& f) {
@@ -409,7 +416,7 @@ class CudaPrinter : private ValuePrinter {
     line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));
   }
 
-  std::set<int> symbols_;
+  std::set<int> symbols_, read_;
   bool grid_ = false;
   int next_pack_ = 100000;      // locals of packs: numbers that no other local has
   std::string index_;           // the type of indices
@@ -421,7 +428,9 @@ class CudaPrinter : private ValuePrinter {
 KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& options) {
   KernelSource source;
   source.name = kernel.name;
-  source.text = CudaPrinter(kernel, options).run();
+  CudaPrinter printer(kernel, options);
+  source.text = printer.run();
+  source.symbols.assign(printer.symbols().begin(), printer.symbols().end());
   source.nodes = kernel.nodes;
   source.schedule = kernel.schedule;
   if (!kernel.products.empty()) source.libraries.push_back("cublasLt");

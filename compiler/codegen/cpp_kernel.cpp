@@ -22,6 +22,8 @@ class KernelPrinter : private ValuePrinter {
  public:
   using ValuePrinter::ValuePrinter;
 
+  std::set<int> symbols() const { return used_symbols(); }
+
   std::string run() {
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
@@ -415,7 +417,10 @@ KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options) {
   if (kernel.block > 0) return print_cuda_kernel(kernel, options);
   KernelSource source;
   source.name = kernel.name;
-  source.text = KernelPrinter(kernel, options).run();
+  KernelPrinter printer(kernel, options);
+  source.text = printer.run();
+  const std::set<int> symbols = printer.symbols();
+  source.symbols.assign(symbols.begin(), symbols.end());
   source.nodes = kernel.nodes;
   source.schedule = kernel.schedule;
   return source;

@@ -11,6 +11,7 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/codegen/cpp_text.h"
+#include "compiler/ir/reads.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
@@ -285,9 +286,7 @@ class ValuePrinter {
 
   std::set<int> used_symbols() const {
     std::set<int> used;
-    auto collect = [&](Expr e) {
-      if (e) visit(e, [&](Expr n) { if (n->kind == ExprKind::symbol) used.insert(n->id); });
-    };
+    auto collect = [&](Expr e) { visit_symbols(e, [&](int id) { used.insert(id); }); };
     std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
       collect(node.guard);
       for (const Loop& l : node.loops) collect(l.extent);

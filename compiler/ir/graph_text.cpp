@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -80,6 +81,9 @@ std::string to_string(const Graph& graph) {
   return out.str();
 }
 
-void verify(const Graph& graph) { verify_ops(graph.ops); }
+void verify(const Graph& graph) {
+  verify_ops(graph.ops);
+  verify_order(graph);
+}
 
 }  // namespace metac

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/node_table.h"
+#include "compiler/ir/reads.h"
 #include "compiler/kernel/invert_scatter.h"
 #include "compiler/support/diagnostic.h"
 
@@ -117,6 +118,12 @@ void visit_loads(const Definition& d, const std::function<void(Expr)>& f) {
   if (d.epilogue) visit_loads_of(d.epilogue, f, seen);
   for (Expr e : d.conditions) visit_loads_of(e, f, seen);
   for (Expr e : d.out_index) visit_loads_of(e, f, seen);
+}
+
+void visit_symbols(const Definition& d, const std::function<void(int)>& f) {
+  for (Expr e : {d.body, d.epilogue}) visit_symbols(e, f);
+  for (const auto* list : {&d.conditions, &d.out_index, &d.domain, &d.out->shape()})
+    for (Expr e : *list) visit_symbols(e, f);
 }
 
 static Expr replace(Expr e, int id, const std::function<Expr(const std::vector<Expr>&)>& value) {

@@ -41,6 +41,8 @@ std::vector<Definition> definitions_of(const Op* op, const std::vector<Symbol>& 
 
 // Calls f(load) for every distinct load of a Var in body, epilogue, conditions and out_index (not the reduced value).
 void visit_loads(const Definition& d, const std::function<void(Expr)>& f);
+// Calls f for the symbols in its expressions, its domain and the shape of what it makes; not those of shapes that it reads.
+void visit_symbols(const Definition& d, const std::function<void(int)>& f);
 // Replaces every load of Var `id` by what `value` makes of its indices.
 void replace_loads(Definition& d, int id, const std::function<Expr(const std::vector<Expr>&)>& value);
 // Renames and reorders axes: axis(k) becomes axis(position[k]); the kept axes stay in front.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/ir/reads.h"
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/evaluate_scalar.h"
 #include "compiler/kernel/library_finish.h"
@@ -245,10 +246,6 @@ class GradientMatcher {
     // As many results as a library makes of these numbers: it pads by as much as the last one needs.
     const int64_t after = std::max<int64_t>(0, (m - 1) * stride + read - w.before - n);
     return w.before >= 0 && expected == static_cast<int64_t>(meetings.size()) && (n + w.before + after - read) / stride + 1 == m;
-  }
-
-  static bool has_symbol(Expr e) {
-    return any_of(e, [](Expr n) { return n->kind == ExprKind::symbol; });
   }
 
   std::optional<LibraryConvolution> finished() {

@@ -25,6 +25,7 @@ struct KernelSource {
   std::vector<std::string> schedule; // the transforms applied, for the manifest and for people
   std::string subject;               // a contraction: of decisions about it (compiler/passes/choices.h)
   std::vector<std::string> libraries; // of the vendor, asked first, in this order: "cublasLt", "cudnn"
+  std::vector<int> symbols;          // that it reads, ascending
 };
 
 struct RoutineCallAttribute {

@@ -4,11 +4,13 @@
 #include <functional>
 
 #include "compiler/codegen/cpp_kernel.h"
+#include "compiler/ir/reads.h"
 #include "compiler/passes/gather_alike.h"
 #include "compiler/passes/kernel_names.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
+#include "compiler/passes/verify_program.h"
 #include "compiler/kernel/work.h"
 #include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/schedule.h"
@@ -46,6 +48,7 @@ class ProgramBuilder {
     }
     for (const Work& work : program_.work) program_.work_extents.push_back({extent_if_known(work.operations), extent_if_known(work.bytes)});
     place_exchanges(program_, exchanged_);
+    verify_program(program_);
     plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;
     return std::move(program_);
@@ -135,7 +138,8 @@ class ProgramBuilder {
     if (bytes.if_int() && bytes.as_int() > r_.options->max_tensor_bytes)
       fail("a tensor of shape ", to_string(var->shape()), " would be ", bytes.as_int() >> 20, " MiB, the limit is ", r_.options->max_tensor_bytes >> 20, " MiB (--max-tensor-bytes)");
     b.bytes = extent(bytes);
-    b.late = any_of(bytes, [&](Expr n) { return n->kind == ExprKind::symbol && !graph_.symbols[static_cast<size_t>(n->id)].from_input; });
+    b.late = false;
+    visit_symbols(bytes, [&](int symbol) { b.late |= !graph_.symbols[static_cast<size_t>(symbol)].from_input; });
     b.first_step = b.last_step = -1;
     program_.buffers.push_back(b);
     const int id = static_cast<int>(program_.buffers.size()) - 1;
@@ -223,7 +227,9 @@ class ProgramBuilder {
     for (size_t k = 0; k < graph_.requirements.size(); ++k) {
       if (checked_.count(k)) continue;
       const Requirement& q = graph_.requirements[k];
-      if (any_of(q.condition, [&](Expr n) { return n->kind == ExprKind::symbol && !bound.count(n->id); })) continue;
+      bool early = false;
+      visit_symbols(q.condition, [&](int symbol) { early |= !bound.count(symbol); });
+      if (early) continue;
       checked_.insert(k);
       rt::Step& s = step(rt::StepKind::check, {}, "check");
       s.element = static_cast<int64_t>(program_.messages.size());

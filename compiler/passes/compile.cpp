@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/ir/reads.h"
 #include "compiler/kernel/library_gradient.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/passes/build_program.h"
@@ -32,18 +33,10 @@ namespace metac {
 namespace {
 
 // What must be in memory after a list of ops: operands of host steps and whatever nested regions read.
-void collect_needed(const std::vector<Op*>& ops, Needed& needed, bool nested) {
-  for (const Op* op : ops) {
-    bool host = op->kind != OpKind::elementwise && op->kind != OpKind::reindex && op->kind != OpKind::reindex_reduce;
-    if (host || nested)
-      for (const Var* in : op->inputs)
-        if (in) needed.in_memory.insert(in);
-    for (const Region& region : op->regions) {
-      collect_needed(region.ops, needed, true);
-      for (const Var* result : region.results)
-        if (result) needed.in_memory.insert(result);
-    }
-  }
+void collect_needed(const std::vector<Op*>& ops, Needed& needed) {
+  for (const Op* op : ops)
+    if (op->kind != OpKind::elementwise && op->kind != OpKind::reindex && op->kind != OpKind::reindex_reduce)
+      for (const Var* in : reads_of(*op).vars) needed.in_memory.insert(in);
 }
 
 class Compilation {
@@ -78,7 +71,10 @@ class Compilation {
     metac::verify(graph_);
     if (options_.emit == "meta") trace(to_string(graph_));
   }
-  void order_updates() { metac::order_updates(graph_, options_.next_values); }
+  void order_updates() {
+    metac::order_updates(graph_, options_.next_values);
+    metac::verify(graph_);
+  }
   void recompute() {
     if (options_.memory_budget > 0) keep_within_budget();
   }
@@ -204,7 +200,7 @@ class Compilation {
     int64_t bound = static_cast<int64_t>(static_cast<double>(options_.memory_budget) * (1 - options_.budget_margin)) - fixed;
     for (int round = 0; round < 6; ++round) {
       Needed needed;
-      collect_needed(graph_.ops, needed, false);
+      collect_needed(graph_.ops, needed);
       for (const Var* out : graph_.outputs) {
         needed.in_memory.insert(out);
         needed.own_memory.insert(out);
@@ -228,13 +224,12 @@ class Compilation {
       metac::recompute(graph_, region, kept, plan.again);
       metac::remove_dead_ops(graph_);
       order_updates();  // what is made again may read a state that its update was to overwrite before
-      metac::verify(graph_);
     }
   }
 
   void fuse_all() {
     Needed& needed = needed_;
-    collect_needed(graph_.ops, needed, false);
+    collect_needed(graph_.ops, needed);
     for (const Var* out : graph_.outputs) {
       needed.in_memory.insert(out);
       needed.own_memory.insert(out);
@@ -260,7 +255,7 @@ class Compilation {
     for (const Op* op : ops)
       for (const Region& region : op->regions) {
         Needed& needed = region_needs_[&region];
-        collect_needed(region.ops, needed, false);
+        collect_needed(region.ops, needed);
         for (const Var* result : region.results)
           if (result) needed.in_memory.insert(result);
         model_.unfused_cost_bytes = add_costs(model_.unfused_cost_bytes, unfused_cost(region.ops, graph_.symbols, is_constant()));
@@ -302,17 +297,12 @@ class Compilation {
   bool depends_on_constants(const Group& group, const FusedRegion&, const std::function<bool(const Var*)>& constant) const {
     bool all = true, any = false;
     for (const Definition& d : group.stages) {
-      all &= is_static(d.domain) && is_static(d.out->shape());
+      visit_symbols(d, [&all](int) { all = false; });
       visit_loads(d, [&](Expr n) {
         bool inside = std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& s) { return s.out->id == n->id; });
         any |= !inside;
         all &= inside || constant(graph_.vars()[static_cast<size_t>(n->id)].get());
       });
-      auto check = [&all](Expr e) { all &= !e || !any_of(e, [](Expr n) { return n->kind == ExprKind::symbol; }); };
-      check(d.body);
-      check(d.epilogue);
-      for (Expr e : d.conditions) check(e);
-      for (Expr e : d.out_index) check(e);
     }
     constexpr int64_t small = 1 << 20;  // what reads nothing (a fill, a grid of indices) is as soon made as read where it is larger
     return all && (any || std::all_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return hinted_bytes(d.out, graph_.symbols) <= small || is_costly_table(d, graph_.symbols); }));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/reads.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -191,14 +192,13 @@ class RowFuser {
 
   bool reads_any(const Item& item, const Group& group) const {
     auto made = [&](const Var* var) {
-      if (!var) return false;
       auto view = region_.views.find(var->id);
       const Var* source = view == region_.views.end() ? var : view->second;
       return std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& s) { return s.out == source; });
     };
     if (item.op) {
-      if (item.op->regions.empty()) return std::any_of(item.op->inputs.begin(), item.op->inputs.end(), made);
-      return true;  // a region may read anything
+      const std::vector<Var*> read = reads_of(*item.op).vars;
+      return std::any_of(read.begin(), read.end(), made);
     }
     bool reads = false;
     for (const Definition& d : item.group.stages)

@@ -2,21 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/ir/reads.h"
+
 namespace metac {
-namespace {
-
-// Every Var that the op or a region inside it reads.
-void visit_reads(const Op& op, const std::function<void(const Var*)>& f) {
-  for (const Var* in : op.inputs)
-    if (in) f(in);
-  for (const Region& region : op.regions) {
-    for (const Op* inner : region.ops) visit_reads(*inner, f);
-    for (const Var* result : region.results)
-      if (result) f(result);
-  }
-}
-
-}  // namespace
 
 int64_t add_costs(int64_t a, int64_t b) {
   int64_t sum = 0;
@@ -59,7 +47,8 @@ int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbol
     };
     const Item& item = region.items[k];
     for (const Definition& d : item.group.stages) visit_loads(d, [&](Expr n) { note(n->id); });
-    if (item.op) visit_reads(*item.op, [&](const Var* in) { note(in->id); });
+    if (item.op)
+      for (const Var* in : reads_of(*item.op).vars) note(in->id);
     for (int id : read) cost = add_costs(cost, hinted_bytes(var(id), symbols));
   }
   return cost;
@@ -73,11 +62,11 @@ int64_t unfused_cost(const std::vector<Op*>& ops, const std::vector<Symbol>& sym
     bool host = op->kind != OpKind::elementwise && op->kind != OpKind::reindex && op->kind != OpKind::reindex_reduce;
     std::set<const Var*> read;
     bool constant = !host && !op->inputs.empty();
-    visit_reads(*op, [&](const Var* in) {
+    for (const Var* in : reads_of(*op).vars) {
       bool known = is_constant(in) || prepared.count(in);
       constant = constant && known;
       if (!known && made.count(in)) read.insert(in);
-    });
+    }
     for (const Var* out : op->outputs) constant = constant && is_static(out->shape());
     for (const Var* out : op->outputs) (constant ? prepared : made).insert(out);
     for (const Var* in : read) cost = add_costs(cost, hinted_bytes(in, symbols));

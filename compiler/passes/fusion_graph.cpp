@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/reads.h"
 #include "compiler/passes/fusion_cost.h"
 #include "compiler/support/diagnostic.h"
 
@@ -158,18 +159,8 @@ class Builder {
   }
 
   void visit_reads(const FusionVertex& v, const std::function<void(int)>& f) const {
-    if (v.host) visit_host_reads(*v.host, f);
-    else visit_loads(v.d, [&](Expr n) { f(n->id); });
-  }
-
-  static void visit_host_reads(const Op& op, const std::function<void(int)>& f) {
-    for (const Var* in : op.inputs)
-      if (in) f(in->id);
-    for (const Region& region : op.regions) {
-      for (const Op* inner : region.ops) visit_host_reads(*inner, f);
-      for (const Var* result : region.results)
-        if (result) f(result->id);
-    }
+    if (!v.host) return visit_loads(v.d, [&](Expr n) { f(n->id); });
+    for (const Var* in : reads_of(*v.host).vars) f(in->id);
   }
 
   void remove_dead() {
@@ -217,39 +208,21 @@ class Builder {
     graph_.edges.push_back(edge);
   }
 
-  // A symbol that a host step binds must have its value before anything uses it; what is inside regions may use any.
+  // A symbol that a host step binds must have its value before anything uses it.
   void add_symbol_makers(int v, std::map<int, std::set<int>>& from) {
     const FusionVertex& x = vertex(v);
-    auto note = [&](Expr e) {
-      if (!e) return;
-      visit(e, [&](Expr n) {
-        if (n->kind != ExprKind::symbol) return;
-        auto binder = binder_.find(n->id);
-        if (binder != binder_.end() && binder->second < v) from[binder->second];
-      });
+    const auto note = [&](int id) {
+      auto binder = binder_.find(id);
+      if (binder != binder_.end() && binder->second < v) from[binder->second];
     };
-    auto note_shapes = [&](const std::vector<Var*>& vars) {
-      for (const Var* var : vars)
-        if (var)
-          for (Expr d : var->shape()) note(d);
-    };
-    if (!x.host) {
-      for (Expr d : x.d.domain) note(d);
-      for (Expr d : x.d.out->shape()) note(d);
-      visit_loads(x.d, [&](Expr n) {
-        for (Expr d : vars_.at(n->id)->shape()) note(d);
-      });
-      note(x.d.body);
-      note(x.d.epilogue);
-      for (Expr e : x.d.conditions) note(e);
-      for (Expr e : x.d.out_index) note(e);
+    if (x.host) {
+      for (int id : reads_of(*x.host).symbols) note(id);
       return;
     }
-    note_shapes(x.host->inputs);
-    note_shapes(x.host->outputs);
-    if (x.host->regions.empty()) return;
-    for (auto& [symbol, binder] : binder_)
-      if (binder < v) from[binder];
+    visit_symbols(x.d, note);
+    visit_loads(x.d, [&](Expr n) {
+      for (Expr d : vars_.at(n->id)->shape()) visit_symbols(d, note);
+    });
   }
 
   const Needed& needed_;

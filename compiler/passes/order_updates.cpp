@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/ir/reads.h"
+
 namespace metac {
 namespace {
 
@@ -15,8 +17,11 @@ constexpr int64_t bytes_under_way = 8 << 20;
 class Order {
  public:
   Order(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) : graph_(graph), next_values_(next_values), anchors_(graph.ops.size()) {
-    for (size_t k = 0; k < graph.ops.size(); ++k)
+    for (size_t k = 0; k < graph.ops.size(); ++k) {
       for (const Var* out : graph.ops[k]->outputs) maker_[out] = k;
+      for (int id : graph.ops[k]->symbols) binder_[id] = k;
+      reads_.push_back(reads_of(*graph.ops[k]));
+    }
   }
 
   int run() {
@@ -41,11 +46,12 @@ class Order {
   }
 
  private:
-  // Element by element, or a move of them (a scalar repeated for each).
-  static bool is_movable(const Op& op) {
+  // Element by element, or a move of them (a scalar repeated for each); from the same places in every run.
+  bool is_movable(size_t k) const {
+    const Op& op = *graph_.ops[k];
     if (op.kind != OpKind::elementwise && op.kind != OpKind::reindex) return false;
-    return std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* out) { return is_static(out->shape()); }) &&
-           std::none_of(op.bodies.begin(), op.bodies.end(), [](Expr body) { return any_of(body, [](Expr n) { return n->kind == ExprKind::symbol; }); });
+    return std::none_of(reads_[k].symbols.begin(), reads_[k].symbols.end(), [&](int id) { return binder_.count(id) > 0; }) &&
+           std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* out) { return is_static(out->shape()); });
   }
 
   // Backwards: an op whose results only updates and the caller read.
@@ -54,18 +60,10 @@ class Order {
     std::unordered_set<const Var*> outputs(graph_.outputs.begin(), graph_.outputs.end()), read;
     for (size_t k = graph_.ops.size(); k-- > 0;) {
       const Op& op = *graph_.ops[k];
-      bool update = is_movable(op);
+      bool update = is_movable(k);
       for (const Var* out : op.outputs) update = update && !others.count(out) && (outputs.count(out) || read.count(out));
       if (update) updates_.insert(&op);
-      note_reads(op, update ? read : others);
-    }
-  }
-
-  static void note_reads(const Op& op, std::unordered_set<const Var*>& read) {
-    read.insert(op.inputs.begin(), op.inputs.end());
-    for (const Region& region : op.regions) {
-      for (const Op* inner : region.ops) note_reads(*inner, read);
-      read.insert(region.results.begin(), region.results.end());
+      (update ? read : others).insert(reads_[k].vars.begin(), reads_[k].vars.end());
     }
   }
 
@@ -75,17 +73,14 @@ class Order {
     if (next_values_.empty()) return;
     std::unordered_map<const Var*, std::vector<size_t>> readers;  // that are no updates
     for (size_t k = 0; k < graph_.ops.size(); ++k)
-      if (!updates_.count(graph_.ops[k])) {
-        std::unordered_set<const Var*> read;
-        note_reads(*graph_.ops[k], read);
-        for (const Var* in : read) readers[in].push_back(k);
-      }
+      if (!updates_.count(graph_.ops[k]))
+        for (const Var* in : reads_[k].vars) readers[in].push_back(k);
     // Where the kernel is that has the op: what is element-wise or a move is fused with its readers.
     std::vector<int64_t> kernel(graph_.ops.size(), -1);
     for (size_t k = graph_.ops.size(); k-- > 0;) {
       kernel[k] = static_cast<int64_t>(k);
       for (const Var* out : graph_.ops[k]->outputs)
-        if (auto found = readers.find(out); found != readers.end() && is_movable(*graph_.ops[k]))
+        if (auto found = readers.find(out); found != readers.end() && is_movable(k))
           for (size_t reader : found->second) kernel[k] = std::max(kernel[k], kernel[reader]);
     }
     std::unordered_map<const Var*, int64_t> last;
@@ -135,7 +130,7 @@ class Order {
   // Behind which op it stands: -1 before all. Anchors of what it reads are known, as ops stand in order.
   int64_t anchor(size_t k) const {
     const Op& op = *graph_.ops[k];
-    if (!is_movable(op)) return static_cast<int64_t>(k);
+    if (!is_movable(k)) return static_cast<int64_t>(k);
     int64_t behind = -1;
     for (const Var* in : op.inputs)
       if (auto made = maker_.find(in); made != maker_.end()) {
@@ -155,7 +150,9 @@ class Order {
   const std::vector<std::pair<size_t, size_t>>& next_values_;
   std::vector<int64_t> anchors_, turns_;
   std::vector<int64_t> behind_readers_;        // of an update: the op behind which its states are not read; -1
+  std::vector<Reads> reads_;
   std::unordered_map<const Var*, size_t> maker_;
+  std::unordered_map<int, size_t> binder_;     // of symbols that a run decides
   std::unordered_set<const Op*> updates_;
   std::unordered_map<size_t, int64_t> ready_;  // op that makes what is exchanged -> behind which op it may be read
 };

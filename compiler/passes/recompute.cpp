@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "compiler/ir/captured_vars.h"
+#include "compiler/ir/reads.h"
 #include "compiler/kernel/work.h"
 #include "compiler/passes/fusion_cost.h"
 
@@ -62,14 +62,11 @@ class Reader {
   }
 
   void read_host(const Op& op, int step) {
-    for (const Var* in : op.inputs)
-      if (in) note_read(in->id, step);
+    for (const Var* in : reads_of(op).vars) note_read(in->id, step);
     // What bodies read stays where it is: loads inside of them are not rewritten.
     for (const Region& body : op.regions)
-      for (const Var* in : captured_vars(body)) {
-        note_read(in->id, step);
+      for (const Var* in : reads_of(body).vars)
         if (int value = value_of(in->id); value >= 0) out_.values[static_cast<size_t>(value)].repeatable = false;
-      }
     for (Var* made : op.outputs) add(made, step);
   }
 
@@ -235,14 +232,21 @@ class Rewriter {
     std::vector<Op*> old = std::move(graph_.ops);
     graph_.ops.clear();
     std::unordered_set<const Op*> open, done;
-    for (Op* op : old) open.insert(op);
+    std::unordered_map<int, Op*> binders;
+    for (Op* op : old) {
+      open.insert(op);
+      for (int id : op->symbols) binders[id] = op;
+    }
     for (auto& [unused, clones] : inserted_) open.insert(clones.begin(), clones.end());
     std::function<void(Op*)> place = [&](Op* op) {
       if (!open.count(op) || !done.insert(op).second) return;
       if (auto found = inserted_.find(op); found != inserted_.end())
         for (Op* copy : found->second) place(copy);
-      for (const Var* in : op->inputs)
-        if (in && in->producer) place(in->producer);
+      const Reads reads = reads_of(*op);
+      for (const Var* in : reads.vars)
+        if (in->producer) place(in->producer);
+      for (int id : reads.symbols)
+        if (auto found = binders.find(id); found != binders.end()) place(found->second);
       graph_.ops.push_back(op);
     };
     for (Op* op : old) place(op);

@@ -2,21 +2,13 @@
 
 #include <algorithm>
 
+#include "compiler/ir/reads.h"
 #include "compiler/kernel/overwrite.h"
 
 namespace metac {
 
 LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views, const std::set<int>& kept)
     : views_(views), kept_(kept) {
-  std::function<void(const Op&, size_t)> read_by_host = [&](const Op& op, size_t item) {
-    for (const Var* in : op.inputs)
-      if (in) note_read(in->id, item);
-    for (const Region& inner : op.regions) {
-      for (const Op* nested : inner.ops) read_by_host(*nested, item);
-      for (const Var* result : inner.results)
-        if (result) note_read(result->id, item);
-    }
-  };
   for (size_t k = 0; k < region.items.size(); ++k) {
     const Item& item = region.items[k];
     std::set<int> here;
@@ -25,7 +17,8 @@ LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views
       makers_[d.out->id] += here.insert(d.out->id).second;
       visit_loads(d, [&](Expr n) { note_read(n->id, k); });
     }
-    if (item.op) read_by_host(*item.op, k);
+    if (item.op)
+      for (const Var* in : reads_of(*item.op).vars) note_read(in->id, k);
   }
   // A view of something that is kept keeps it.
   for (auto& [view, source] : views_)

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "compiler/ir/bounds.h"
-#include "compiler/ir/captured_vars.h"
+#include "compiler/ir/reads.h"
 #include "compiler/passes/replace_vars.h"
 
 namespace metac {
@@ -54,11 +54,8 @@ int skip_in(Graph& graph, std::vector<Op*>& ops, Replacements& by) {
 // A copy that processes exchange is no kernel of its own where nobody else reads what is copied.
 int exchange_in_place(Graph& graph) {
   std::map<const Var*, int> readers;
-  for (const Op* op : graph.ops) {
-    for (const Var* in : op->inputs) ++readers[in];
-    for (const Region& region : op->regions)
-      for (const Var* in : captured_vars(region)) ++readers[in];
-  }
+  for (const Op* op : graph.ops)
+    for (const Var* in : reads_of(*op).vars) ++readers[in];
   for (const Var* out : graph.outputs) ++readers[out];
   Replacements by;
   for (Op* op : graph.ops) {

@@ -1,0 +1,28 @@
+// What an op reads: Vars, and symbols wherever they stand. Whoever moves, orders, repeats or removes ops asks here, so that nobody forgets
+// the indices of a slice whose start is only known while running.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace metac {
+
+struct Reads {
+  std::vector<Var*> vars;    // by id
+  // Of bodies, indices, conditions and fills, and of the shapes of what is read and made; ascending. Those that the op gives their values are
+  // not among them.
+  std::vector<int> symbols;
+};
+
+Reads reads_of(const Op& op);          // with all that its regions take from around them
+Reads reads_of(const Region& region);  // what it takes from around it: not its parameters, nor the symbol that counts iterations
+
+// Calls f for every symbol in `e`, which may be empty.
+void visit_symbols(Expr e, const std::function<void(int)>& f);
+bool has_symbol(Expr e);
+
+// Aborts with METAC_ASSERT where an op reads a Var that no op before it makes, or a symbol that has no value yet (graph_text.cpp: verify).
+void verify_order(const Graph& graph);
+
+}  // namespace metac
