@@ -95,6 +95,7 @@ done
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
 stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
 stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
+stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"

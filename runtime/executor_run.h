@@ -301,8 +301,14 @@ bool ExecutorOn<Device>::carry(const Step& step, const int32_t* from, const int3
 // Appends an iteration's value to a stacked output, which grows in doubling steps where the trip count is not known.
 template <class Device>
 bool ExecutorOn<Device>::append(int32_t value, int32_t stacked, int64_t iteration, int64_t* used) {
-  int64_t bytes = 0, after = 0;
-  if (!bytes_of(value, &bytes)) return false;
+  // By the dims of a row: those of the value may have become the next iteration's.
+  const Buffer& rows = program_->buffers[stacked];
+  int64_t bytes = size_of(rows.dtype), after = 0;
+  for (int32_t axis = 1; axis < rows.rank; ++axis) {
+    int64_t dim = 0;
+    if (!value_of(program_->extents[rows.first_dim + axis], &dim)) return false;
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) return no_memory(dim, "a loop's output");
+  }
   if (__builtin_add_overflow(*used, bytes, &after) || after > most_bytes) return no_memory(after, "a loop's output");
   const int32_t owner = root(stacked);
   if (program_->buffers[owner].late && (data_[owner] == nullptr || after > capacity_[owner])) {

@@ -11,22 +11,33 @@ inline int64_t floor_div_extent(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
+constexpr int deepest_extent = 256;  // values at once; the compiler makes no code that has more
+
 // False where a step overflows int64 or the code is malformed.
 inline bool evaluate(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
   if (extent.length == 0) {
     *result = extent.value;
     return true;
   }
-  constexpr int deepest = 64;
-  int64_t stack[deepest];
-  int depth = 0;
+  int64_t stack[deepest_extent];
+  int depth = 0, kept = 0;
   bool overflow = false;
   for (int32_t i = 0; i < extent.length; ++i) {
     const Instruction& instruction = program.code[extent.value + i];
     const Code code = instruction.code;
     if (code == Code::constant || code == Code::symbol) {
-      if (depth == deepest) return false;
+      if (depth == deepest_extent) return false;
       stack[depth++] = code == Code::constant ? instruction.value : symbols[instruction.value];
+      continue;
+    }
+    if (code == Code::keep) {
+      if (depth != ++kept) return false;
+      continue;
+    }
+    if (code == Code::kept) {
+      if (depth == deepest_extent || instruction.value < 0 || instruction.value >= kept) return false;
+      stack[depth] = stack[instruction.value];
+      ++depth;
       continue;
     }
     if (code == Code::logical_not) {
@@ -61,8 +72,8 @@ inline bool evaluate(const Program& program, const Extent& extent, const int64_t
     }
     stack[depth - 1] = r;
   }
-  if (depth != 1 || overflow) return false;
-  *result = stack[0];
+  if (depth != kept + 1 || overflow) return false;
+  *result = stack[kept];
   return true;
 }
 

@@ -19,10 +19,13 @@ namespace METAC_RUNTIME_NAMESPACE {
 using KernelFunction = void (*)(void* const* buffers, const int64_t* symbols, void* scratch, int64_t begin, int64_t end);
 
 // An integer expression over symbols in postfix code; dims, byte counts, loop counts.
-enum class Code : int32_t { constant, symbol, add, sub, mul, floor_div, floor_mod, min, max, lt, le, eq, ne, logical_and, logical_or, logical_not, select };
+enum class Code : int32_t { constant, symbol, add, sub, mul, floor_div, floor_mod, min, max, lt, le, eq, ne, logical_and, logical_or, logical_not, select,
+  keep,  // what is on the stack, one more value than was kept before, stays there: it is used several times
+  kept,  // the value that was kept as number `value`
+};
 struct Instruction {
   Code code;
-  int64_t value;  // constant, or the symbol's id
+  int64_t value;  // constant, the symbol's id, or which of the values that were kept
 };
 // length 0: the constant `value`. Else `length` instructions starting at `value` in Program::code.
 struct Extent {

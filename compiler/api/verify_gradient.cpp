@@ -7,6 +7,7 @@
 
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"
 
@@ -15,14 +16,13 @@ namespace {
 
 Expr widened(Expr e) {
   if (!e) return e;
-  const std::function<Expr(Expr)> widen = [&](Expr n) -> Expr {
+  return rewrite_up(e, [](Expr n, const std::vector<Expr>& args) -> Expr {
     if (!is_float(n->dtype)) return {};
     if (n->kind == ExprKind::float_constant) return float_constant(n->float_value, DType::f64);
-    if (n->kind == ExprKind::load) return load(n->id, DType::f64, rewrite(n->args, widen));
-    if (n->kind == ExprKind::cast) return cast(rewrite(n->args[0], widen), DType::f64);
+    if (n->kind == ExprKind::load) return load(n->id, DType::f64, args);
+    if (n->kind == ExprKind::cast) return cast(args[0], DType::f64);
     return {};
-  };
-  return rewrite(e, widen);
+  });
 }
 
 Tensor widened(const Tensor& tensor) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
+
 namespace metac {
 namespace {
 
@@ -27,7 +29,35 @@ class Factoring {
     });
   }
 
-  Factors of(Expr e) const {
+  Factors of(Expr whole) const {
+    return answer_once<Factors>(whole, [this](Expr e, const auto& part) { return factors(e, part); });
+  }
+
+  // x - m where m is the mean of this very x along the sum.
+  bool is_deviation(Expr e) const {
+    if (e->kind != ExprKind::call || e->fn != Fn::sub) return false;
+    const Expr x = e->args[0], m = e->args[1];
+    if (x->kind != ExprKind::load || x->args != identity_indices(static_cast<int>(domain_.size())) || m->kind != ExprKind::load || !is_constant_along(m)) return false;
+    const Op* mean = operands_[static_cast<size_t>(m->id)]->producer;
+    if (!mean || mean->kind != OpKind::elementwise || mean->inputs.size() != 1 || mean->bodies.size() != 1) return false;
+    const Expr body = mean->bodies[0];
+    if (body->kind != ExprKind::call || body->fn != Fn::div || body->args[0]->kind != ExprKind::load || body->args[1]->kind != ExprKind::float_constant) return false;
+    if (body->args[0]->args != identity_indices(mean->outputs[0]->rank())) return false;
+    const Op* sum = mean->inputs[0]->producer;
+    if (!sum || sum->kind != OpKind::reindex_reduce || sum->reduce != Reduce::add || sum->inputs.size() != 1 || !sum->conditions.empty()) return false;
+    if (sum->inputs[0] != operands_[static_cast<size_t>(x->id)] || sum->indices != m->args) return false;
+    double count = 1;
+    for (int k = 0; k < static_cast<int>(domain_.size()); ++k) {
+      if (std::count(kept_.begin(), kept_.end(), k)) continue;
+      if (!domain_[static_cast<size_t>(k)].if_int()) return false;
+      count *= static_cast<double>(domain_[static_cast<size_t>(k)].as_int());
+    }
+    return body->args[1]->float_value == count;
+  }
+
+ private:
+  template <class Of>
+  Factors factors(Expr e, const Of& of) const {
     if (is_constant_along(e)) return {e, {}};
     if (e->kind != ExprKind::call) return {{}, e};
     switch (e->fn) {
@@ -55,29 +85,6 @@ class Factoring {
     }
   }
 
-  // x - m where m is the mean of this very x along the sum.
-  bool is_deviation(Expr e) const {
-    if (e->kind != ExprKind::call || e->fn != Fn::sub) return false;
-    const Expr x = e->args[0], m = e->args[1];
-    if (x->kind != ExprKind::load || x->args != identity_indices(static_cast<int>(domain_.size())) || m->kind != ExprKind::load || !is_constant_along(m)) return false;
-    const Op* mean = operands_[static_cast<size_t>(m->id)]->producer;
-    if (!mean || mean->kind != OpKind::elementwise || mean->inputs.size() != 1 || mean->bodies.size() != 1) return false;
-    const Expr body = mean->bodies[0];
-    if (body->kind != ExprKind::call || body->fn != Fn::div || body->args[0]->kind != ExprKind::load || body->args[1]->kind != ExprKind::float_constant) return false;
-    if (body->args[0]->args != identity_indices(mean->outputs[0]->rank())) return false;
-    const Op* sum = mean->inputs[0]->producer;
-    if (!sum || sum->kind != OpKind::reindex_reduce || sum->reduce != Reduce::add || sum->inputs.size() != 1 || !sum->conditions.empty()) return false;
-    if (sum->inputs[0] != operands_[static_cast<size_t>(x->id)] || sum->indices != m->args) return false;
-    double count = 1;
-    for (int k = 0; k < static_cast<int>(domain_.size()); ++k) {
-      if (std::count(kept_.begin(), kept_.end(), k)) continue;
-      if (!domain_[static_cast<size_t>(k)].if_int()) return false;
-      count *= static_cast<double>(domain_[static_cast<size_t>(k)].as_int());
-    }
-    return body->args[1]->float_value == count;
-  }
-
- private:
   static Expr one(Expr like) { return constant_of(like->dtype, 1); }
 
   bool is_constant_along(Expr e) const {

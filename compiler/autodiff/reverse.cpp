@@ -11,6 +11,7 @@
 #include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/reads.h"
+#include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -49,11 +50,7 @@ std::vector<Var*> trim(const std::vector<Var*>& operands, size_t kept, std::vect
       out.push_back(operands[k]);
     }
   }
-  const std::function<Expr(Expr)> renumber = [&](Expr n) -> Expr {
-    if (n->kind != ExprKind::load) return {};
-    return load(number[n->id], n->dtype, rewrite(n->args, renumber));
-  };
-  for (Expr* e : exprs) *e = rewrite(*e, renumber);
+  for (Expr* e : exprs) *e = rewrite_loads(*e, [&](Expr n, const std::vector<Expr>& indices) { return load(number[n->id], n->dtype, indices); });
   return out;
 }
 
@@ -256,10 +253,8 @@ void Reverse::elementwise(Op& op) {
       Op reading;
       reading.inputs = {nullptr};
       reading.inputs.insert(reading.inputs.end(), op.inputs.begin(), op.inputs.end());
-      const std::function<Expr(Expr)> behind_first = [&](Expr n) -> Expr {
-        return n->kind == ExprKind::load ? load(n->id + 1, n->dtype, rewrite(n->args, behind_first)) : Expr();
-      };
-      term = trimmed_reduce(graph_, term, reading, operand->shape(), rewrite(place->args, behind_first));
+      const auto behind_first = [](Expr n, const std::vector<Expr>& indices) { return load(n->id + 1, n->dtype, indices); };
+      term = trimmed_reduce(graph_, term, reading, operand->shape(), rewrite_loads(place->args, behind_first));
     }
     add_adjoint(operand, term);
   }

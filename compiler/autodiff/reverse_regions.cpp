@@ -130,9 +130,8 @@ Var* Reverse::saved(Op& op, Var* value, Expr trips) {
   const size_t carried = body.params.size();
   for (size_t k = carried; k < op.outputs.size(); ++k)
     if (body.results[1 + k] == value) return op.outputs[k];
-  Type type = value->type;
-  type.shape.insert(type.shape.begin(), trips);
-  Var* out = graph_.make_var(type);
+  const std::vector<Var*> initial(op.inputs.begin() + 2, op.inputs.end());
+  Var* out = graph_.make_var(stacked_type(graph_, body, initial, value->type, trips, op.symbols));
   out->producer = &op;
   out->output_index = static_cast<int>(op.outputs.size());
   op.outputs.push_back(out);

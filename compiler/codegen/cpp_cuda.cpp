@@ -162,6 +162,7 @@ class CudaPrinter : private ValuePrinter {
   }
 
   void print_start() {
+    scopes_.assign(1, Scope{});  // what the device's side has named is not here
     text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
     std::string arguments;
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
@@ -366,6 +367,7 @@ class CudaPrinter : private ValuePrinter {
     open(concat("for (int i", loop.axis, " = 0; i", loop.axis, " < ", width, "; ++i", loop.axis, ") {"));
     if (a.offset) {
       count_uses(value);
+      name_branches(value);
       line(concat("t", result, "[i", loop.axis, "] = ", value_text(value), ";"));
     } else {
       print_assign({a.target, {}, value, a.update});
@@ -410,6 +412,7 @@ class CudaPrinter : private ValuePrinter {
   void print_assign(const Assign& a) {
     if (a.copied > 0) return print_copy(a);
     count_uses(a.value);
+    name_branches(a.value);
     std::string place = a.target >= first_local ? concat("t", a.target - first_local) : argument_name(a.target);
     if (a.offset) place += "[" + value_text(a.offset) + "]";
     if (a.neighbours > 0) return line(concat(place, " = neighbours_", name_of(*a.update), "<", a.neighbours, ">(", place, ");"));

@@ -43,6 +43,7 @@ class MembersPrinter : private ValuePrinter {
     for (const Assign& a : assigns()) {
       scopes_.emplace_back();
       count_uses(a.value);
+      name_branches(a.value);
       line(concat(argument_name(a.target), "[i0] = ", value_text(a.value), ";"));
       scopes_.pop_back();
     }
@@ -80,6 +81,7 @@ class MembersPrinter : private ValuePrinter {
     for (size_t k = 0; k < values.size(); ++k) {
       scopes_.emplace_back();
       count_uses(values[k]);
+      name_branches(values[k]);
       line(concat("t", assigns()[k].target, "[i0] = ", value_text(values[k]), ";"));
       scopes_.pop_back();
     }

@@ -368,6 +368,7 @@ class KernelPrinter : private ValuePrinter {
 
   void print_assign(const Assign& a) {
     if (!in_tile_) count_uses(a.value);
+    name_branches(a.value);
     if (a.target >= first_local && register_lanes_.count(a.target - first_local)) {
       std::string name = register_name(a.target - first_local, a.offset);
       line(concat(name, " = ", a.update ? update_text(*a.update, name, a.value, true) : as_vector(a.value), ";"));

@@ -9,9 +9,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/codegen/cpp_branches.h"
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/codegen/cpp_text.h"
 #include "compiler/ir/reads.h"
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
@@ -101,7 +103,48 @@ class ValuePrinter {
     });
   }
 
-  std::string index_text(Expr e) { return index_expression_text(e, bounds_); }
+  // A chain of selects each of which reads the one before in both its branches would be written 2^n times: what such values share is a
+  // function that makes it when it is asked for the first time.
+  void name_branches(Expr e) {
+    constexpr int64_t most = 512;
+    if (written_branches(e) <= most) return;
+    for (Expr n : shared_branches(e)) {
+      if (known(n)) continue;
+      const int number = next_name_++;
+      line(concat(is_vector(n) ? vector_type(n->dtype, width_) : std::string(info(n->dtype).cpp_name), " value", number, " = {};"));
+      line(concat("bool made", number, " = false;"));
+      line(concat("const auto x", number, " = [&] {"));
+      ++depth_;
+      line(concat("if (made", number, ") return value", number, ";"));
+      scopes_.emplace_back();
+      const std::string text = make_text(n);
+      line(concat("value", number, " = ", text, ";"));
+      scopes_.pop_back();
+      line(concat("made", number, " = true;"));
+      line(concat("return value", number, ";"));
+      --depth_;
+      line("};");
+      scopes_.back().names[n.node()] = concat("x", number, "()");
+    }
+  }
+
+  // Large index arithmetic has names for what it shares, like values.
+  std::string index_text(Expr e) {
+    constexpr int64_t most = 1024;
+    if (written_nodes(e) <= most) return index_expression_text(e, bounds_);
+    std::unordered_map<const ExprNode*, int> uses;
+    visit(e, [&](Expr n) {
+      for (Expr a : n->args) ++uses[a.node()];
+    });
+    const NodeNames named = [this](Expr n) { return known(n); };
+    visit(e, [&](Expr n) {
+      if (n->args.empty() || uses[n.node()] < 2 || known(n)) return;
+      std::string name = concat("x", next_name_++);
+      line(concat("const auto ", name, " = ", index_expression_text(n, bounds_, named), ";"));
+      scopes_.back().names[n.node()] = name;
+    });
+    return index_expression_text(e, bounds_, named);
+  }
 
   const std::string* known(Expr e) const {
     for (size_t k = scopes_.size(); k-- > 0;)

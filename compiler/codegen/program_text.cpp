@@ -10,7 +10,7 @@ namespace {
 
 const char* name_of(rt::Code code) {
   static const char* const names[] = {"constant", "symbol", "add", "sub", "mul", "floor_div", "floor_mod", "min", "max",
-                                      "lt", "le", "eq", "ne", "logical_and", "logical_or", "logical_not", "select"};
+                                      "lt", "le", "eq", "ne", "logical_and", "logical_or", "logical_not", "select", "keep", "kept"};
   return names[static_cast<size_t>(code)];
 }
 
@@ -162,6 +162,7 @@ std::string extent_text(const CompiledProgram& program, const rt::Extent& extent
   std::vector<std::string> stack;
   for (int32_t i = 0; i < extent.length; ++i) {
     const rt::Instruction& instruction = program.code[static_cast<size_t>(extent.value + i)];
+    if (instruction.code == rt::Code::keep || instruction.code == rt::Code::kept) return "...";
     size_t arity = instruction.code == rt::Code::constant || instruction.code == rt::Code::symbol ? 0
                    : instruction.code == rt::Code::logical_not                                   ? 1
                    : instruction.code == rt::Code::select                                        ? 3

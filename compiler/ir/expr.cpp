@@ -4,7 +4,9 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <unordered_map>
 
+#include "compiler/ir/walks.h"
 #include "compiler/ir/node_table.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/support/diagnostic.h"
@@ -202,6 +204,12 @@ Expr raw_cast(Expr value, DType dtype) {
 }
 
 // ---- walks ----
+static Expr rebuilt(Expr e, std::vector<Expr> args) {
+  if (e->kind == ExprKind::call) return call(e->fn, std::move(args));
+  if (e->kind == ExprKind::cast) return cast(args[0], e->dtype);
+  return load(e->id, e->dtype, std::move(args));
+}
+
 static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, NodeTable<Expr>& done) {
   if (const Expr* found = done.find(e.node())) return *found;
   Expr result = f(e);
@@ -212,10 +220,7 @@ static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, NodeTable<E
       if (args.empty() && arg != e->args[i]) args = e->args;
       if (!args.empty()) args[i] = arg;
     }
-    if (args.empty()) result = e;
-    else if (e->kind == ExprKind::call) result = call(e->fn, std::move(args));
-    else if (e->kind == ExprKind::cast) result = cast(args[0], e->dtype);
-    else result = load(e->id, e->dtype, std::move(args));
+    result = args.empty() ? e : rebuilt(e, std::move(args));
   }
   done.insert(e.node(), result);
   return result;
@@ -239,6 +244,36 @@ Expr substitute_axes(Expr e, const std::vector<Expr>& values) {
     if (n->kind != ExprKind::axis || n->id < 0 || n->id >= static_cast<int>(values.size())) return {};
     return values[n->id];
   });
+}
+
+static Expr rewrite_up_with(Expr e, const RewriteUp& f, bool loads_only, NodeTable<Expr>& done) {
+  if (loads_only && !e->has_load) return e;
+  if (const Expr* found = done.find(e.node())) return *found;
+  std::vector<Expr> args = e->args;
+  for (Expr& a : args) a = rewrite_up_with(a, f, loads_only, done);
+  Expr result = loads_only && e->kind != ExprKind::load ? Expr() : f(e, args);
+  if (!result) result = args == e->args ? e : rebuilt(e, std::move(args));
+  done.insert(e.node(), result);
+  return result;
+}
+
+Expr rewrite_up(Expr e, const RewriteUp& f) {
+  NodeTable<Expr> done;
+  return rewrite_up_with(e, f, false, done);
+}
+
+Expr rewrite_loads(Expr e, const RewriteUp& f) {
+  if (!e->has_load) return e;
+  NodeTable<Expr> done;
+  return rewrite_up_with(e, f, true, done);
+}
+
+std::vector<Expr> rewrite_loads(const std::vector<Expr>& es, const RewriteUp& f) {
+  NodeTable<Expr> done;
+  std::vector<Expr> out;
+  out.reserve(es.size());
+  for (Expr e : es) out.push_back(rewrite_up_with(e, f, true, done));
+  return out;
 }
 
 static void visit_with(Expr e, const std::function<void(Expr)>& f, NodeSet& seen) {
@@ -277,6 +312,15 @@ bool calls_elementary(Expr e) {
   return any_of(e, [](Expr n) { return n->kind == ExprKind::call && is_elementary(n->fn); });
 }
 
+int64_t written_nodes(Expr e) {
+  return answer_once<int64_t>(e, [](Expr n, const auto& of) {
+    int64_t nodes = 1;
+    for (Expr a : n->args)
+      if (__builtin_add_overflow(nodes, of(a), &nodes)) nodes = INT64_MAX;
+    return nodes;
+  });
+}
+
 bool uses_axis(Expr e, int id) {
   return any_of(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == id; });
 }
@@ -289,11 +333,14 @@ static int precedence(Expr e) {
   return 9;
 }
 
-static std::string to_string(Expr e, int outer) {
+using Names = std::unordered_map<const ExprNode*, std::string>;
+
+static std::string to_string(Expr e, int outer, const Names& names) {
+  if (auto named = names.find(e.node()); named != names.end()) return named->second;
   std::string out;
   auto list = [&](const std::vector<Expr>& args) {
     std::string text;
-    for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + to_string(args[i], 0);
+    for (size_t i = 0; i < args.size(); ++i) text += (i ? ", " : "") + to_string(args[i], 0, names);
     return text;
   };
   switch (e->kind) {
@@ -302,7 +349,7 @@ static std::string to_string(Expr e, int outer) {
     case ExprKind::axis: out = "i" + std::to_string(e->id); break;
     case ExprKind::symbol: out = "n" + std::to_string(e->id); break;
     case ExprKind::load: out = "@" + std::to_string(e->id) + "(" + list(e->args) + ")"; break;
-    case ExprKind::cast: out = std::string(name_of(e->dtype)) + "(" + to_string(e->args[0], 0) + ")"; break;
+    case ExprKind::cast: out = std::string(name_of(e->dtype)) + "(" + to_string(e->args[0], 0, names) + ")"; break;
     case ExprKind::call: {
       int p = precedence(e);
       if (p == 9) {
@@ -310,13 +357,30 @@ static std::string to_string(Expr e, int outer) {
         break;
       }
       const char* sign = e->fn == Fn::add ? " + " : e->fn == Fn::sub ? " - " : e->fn == Fn::mul ? "*" : " / ";
-      out = to_string(e->args[0], p) + sign + to_string(e->args[1], p + 1);
+      out = to_string(e->args[0], p, names) + sign + to_string(e->args[1], p + 1, names);
       if (p < outer) out = "(" + out + ")";
     }
   }
   return out;
 }
 
-std::string to_string(Expr e) { return e ? to_string(e, 0) : "-"; }
+std::string to_string(Expr e) {
+  constexpr int64_t most = 4096;
+  Names names;
+  if (!e) return "-";
+  if (written_nodes(e) <= most) return to_string(e, 0, names);
+  std::unordered_map<const ExprNode*, int> uses;
+  visit(e, [&](Expr n) {
+    for (Expr a : n->args) ++uses[a.node()];
+  });
+  std::string where;
+  visit(e, [&](Expr n) {
+    if (n->args.empty() || uses[n.node()] < 2) return;
+    const std::string text = to_string(n, 0, names), name = concat("$", names.size());
+    where += concat(names.empty() ? " where " : ", ", name, " = ", text);
+    names.emplace(n.node(), name);
+  });
+  return to_string(e, 0, names) + where;
+}
 
 }  // namespace metac

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/ir/reads.h"
+#include "compiler/ir/walks.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -298,9 +300,7 @@ Op* Graph::loop(Var* trip_count, Var* condition, std::vector<Var*> initial, Regi
       fresh.push_back(add_symbol(s));
       trips = symbol(fresh.back());
     }
-    Type type = body.results[k]->type;
-    type.shape.insert(type.shape.begin(), trips);
-    types.push_back(type);
+    types.push_back(stacked_type(*this, body, initial, body.results[k]->type, trips, fresh));
   }
   std::vector<Var*> inputs = {trip_count, condition};
   inputs.insert(inputs.end(), initial.begin(), initial.end());
@@ -335,15 +335,7 @@ void Graph::infer_elements(Op* op) {
   };
   auto evaluate = [&](Expr e, const std::vector<Expr>& position) {
     bool known = true;
-    Expr value = rewrite(substitute_axes(e, position), [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load) return {};
-      std::vector<Expr> indices;
-      for (Expr a : n->args) indices.push_back(rewrite(a, [&](Expr m) -> Expr {
-        if (m->kind != ExprKind::load) return {};
-        Expr inner = look_up(op->inputs[m->id], m->args);
-        if (!inner) known = false;
-        return inner ? inner : m;
-      }));
+    Expr value = rewrite_loads(substitute_axes(e, position), [&](Expr n, const std::vector<Expr>& indices) {
       Expr element = look_up(op->inputs[n->id], indices);
       if (!element) known = false;
       return element ? element : n;

@@ -142,6 +142,28 @@ Reads reads_of(const Region& region) {
   return all.take();
 }
 
+static std::set<int> changing_symbols(const Region& body, const std::vector<Var*>& initial) {
+  std::set<int> changing = {body.iteration};
+  for (const Op* op : body.ops) changing.insert(op->symbols.begin(), op->symbols.end());
+  for (size_t k = 0; k < body.params.size(); ++k)
+    for (int d = 0; d < body.params[k]->rank(); ++d)
+      if (const Dim dim = body.params[k]->shape()[d]; dim->kind == ExprKind::symbol && dim != initial[k]->shape()[d]) changing.insert(dim->id);
+  return changing;
+}
+
+Type stacked_type(Graph& graph, const Region& body, const std::vector<Var*>& initial, Type row, Expr trips, std::vector<int>& fresh) {
+  const std::set<int> changing = changing_symbols(body, initial);
+  for (Dim& d : row.shape) {
+    bool changes = false;
+    visit_symbols(d, [&](int id) { changes |= changing.count(id) > 0; });
+    if (!changes) continue;
+    fresh.push_back(graph.add_symbol({.name = "row"}));
+    d = symbol(fresh.back());
+  }
+  row.shape.insert(row.shape.begin(), trips);
+  return row;
+}
+
 void verify_order(const Graph& graph) { OrderVerifier{graph}; }
 
 }  // namespace metac

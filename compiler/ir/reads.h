@@ -22,6 +22,10 @@ Reads reads_of(const Region& region);  // what it takes from around it: not its 
 void visit_symbols(Expr e, const std::function<void(int)>& f);
 bool has_symbol(Expr e);
 
+// The type of what a loop stacks, a row per iteration. What changes from iteration to iteration (the count, dims of what is carried, what the
+// body binds) has no meaning behind the loop: such a dim of the rows has a symbol of its own, which the Op binds and `fresh` gets.
+Type stacked_type(Graph& graph, const Region& body, const std::vector<Var*>& initial, Type row, Expr trips, std::vector<int>& fresh);
+
 // Aborts with METAC_ASSERT where an op reads a Var that no op before it makes, or a symbol that has no value yet (graph_text.cpp: verify).
 void verify_order(const Graph& graph);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/tiled_sum.h"
@@ -10,13 +11,15 @@
 
 namespace metac {
 
+static void conjuncts(Expr e, std::vector<Expr>& out, NodeSet& seen) {
+  if (!seen.insert(e.node(), {})) return;
+  if (e->kind != ExprKind::call || e->fn != Fn::logical_and) return out.push_back(e);
+  for (Expr a : e->args) conjuncts(a, out, seen);
+}
+
 void conjuncts(Expr e, std::vector<Expr>& out) {
-  if (e->kind == ExprKind::call && e->fn == Fn::logical_and) {
-    conjuncts(e->args[0], out);
-    conjuncts(e->args[1], out);
-  } else {
-    out.push_back(e);
-  }
+  NodeSet seen;
+  conjuncts(e, out, seen);
 }
 
 // Takes off the selects around a value that give 0 elsewhere.
@@ -46,9 +49,9 @@ static std::optional<Operand> match_operand(Expr e) {
 }
 
 bool reads_position(Expr e) {
-  if (e->kind == ExprKind::load) return false;
-  if (e->dtype == DType::i64 && !e->has_load) return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
-  return std::any_of(e->args.begin(), e->args.end(), reads_position);
+  return answer_once<bool>(e, [](Expr n, const auto& of) {
+    return n->kind == ExprKind::axis || (n->kind != ExprKind::load && std::any_of(n->args.begin(), n->args.end(), [&](Expr a) { return of(a); }));
+  });
 }
 
 // Tiles compute in lanes of 4 bytes. Half types are loaded, rounded to and widened again, but nothing is computed in them.
@@ -136,11 +139,8 @@ class ContractionLowering {
   }
 
   Expr addressed(Expr e) {
-    return rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load) return {};
+    return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) {
       if (n->id == reduced_value) return load(reduced_value, n->dtype, {});
-      std::vector<Expr> indices;
-      for (Expr a : n->args) indices.push_back(addressed(a));
       Var* var = context_.var(n->id);
       int argument = kernel_.argument(var, layout_of(n->id), false);
       if (n->id == plan_.packed) kernel_.arguments[static_cast<size_t>(argument)].padded = true;

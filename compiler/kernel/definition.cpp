@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/ir/node_table.h"
 #include "compiler/ir/reads.h"
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/invert_scatter.h"
 #include "compiler/support/diagnostic.h"
 
@@ -11,12 +11,7 @@ namespace metac {
 namespace {
 
 Expr name_operands(Expr e, const std::vector<Var*>& operands) {
-  return rewrite(e, [&](Expr n) -> Expr {
-    if (n->kind != ExprKind::load) return {};
-    std::vector<Expr> indices;
-    for (Expr a : n->args) indices.push_back(name_operands(a, operands));
-    return load(operands[n->id]->id, n->dtype, indices);
-  });
+  return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) { return load(operands[n->id]->id, n->dtype, indices); });
 }
 
 Expr all_of(const std::vector<Expr>& conditions) {
@@ -127,12 +122,7 @@ void visit_symbols(const Definition& d, const std::function<void(int)>& f) {
 }
 
 static Expr replace(Expr e, int id, const std::function<Expr(const std::vector<Expr>&)>& value) {
-  return rewrite(e, [&](Expr n) -> Expr {
-    if (n->kind != ExprKind::load || n->id != id) return {};
-    std::vector<Expr> indices;
-    for (Expr a : n->args) indices.push_back(replace(a, id, value));
-    return value(indices);
-  });
+  return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) { return n->id == id ? value(indices) : Expr(); });
 }
 
 void replace_loads(Definition& d, int id, const std::function<Expr(const std::vector<Expr>&)>& value) {

@@ -95,10 +95,13 @@ bool is_argument_of_tanh(Expr u, Expr x) {
   return p && is_multiple(*p, {{{1, 0, 0}, slope}, {{3, 0, 0}, cubic}}, 1);
 }
 
-void factors(Expr e, std::vector<Expr>& out) {
+// False: there are more than this has; what is shared is a factor each time.
+bool factors(Expr e, std::vector<Expr>& out) {
+  constexpr size_t most_factors = 16;
   e = bare(e);
-  if (!is_call(e, Fn::mul)) return out.push_back(e);
-  for (Expr a : e->args) factors(a, out);
+  if (is_call(e, Fn::mul)) return factors(e->args[0], out) && factors(e->args[1], out);
+  out.push_back(e);
+  return out.size() <= most_factors;
 }
 
 // u of scale * (1 + tanh(u)).
@@ -113,7 +116,7 @@ Expr argument_of_tanh(Expr e, double& scale) {
       continue;
     }
     std::vector<Expr> parts;
-    factors(a, parts);
+    if (!factors(a, parts)) return {};
     for (Expr part : parts) {
       if (part.is_constant()) times *= part->float_value;
       else if (is_call(part, Fn::tanh) && !u) u = part->args[0];
@@ -137,7 +140,7 @@ void leaves(Expr e, std::vector<Expr>& loads, std::vector<Expr>& tangents) {
 
 Expr argument_of_gelu_tanh(Expr e) {
   std::vector<Expr> parts;
-  factors(e, parts);
+  if (!factors(e, parts)) return {};
   double scale = 1;
   Expr x, u;
   for (Expr part : parts) {

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/contraction.h"
+
 namespace metac {
 namespace {
-
-void collect_factors(Expr condition, std::vector<Expr>& out) {
-  if (condition->kind != ExprKind::call || condition->fn != Fn::logical_and) return out.push_back(condition);
-  for (Expr a : condition->args) collect_factors(a, out);
-}
 
 // How many of the loops have to run around a condition.
 size_t loops_around(Expr condition, const std::vector<Loop>& loops) {
@@ -24,7 +21,7 @@ LoopNode guard_steps(LoopNode steps, Expr identity) {
   const Expr body = steps.assigns.at(0).value;
   if (steps.assigns.size() != 1 || body->kind != ExprKind::call || body->fn != Fn::select || body->args[2] != identity) return steps;
   std::vector<Expr> factors;
-  collect_factors(body->args[0], factors);
+  conjuncts(body->args[0], factors);
   size_t around = 0;
   Expr guard, rest = bool_constant(true);
   for (Expr f : factors) {

@@ -80,18 +80,18 @@ class Hoisting {
   }
 
   // An address' terms: products with constants are multiplied out, as (c * height + y) * width + x has its y and x apart. Addresses do not overflow.
-  static void collect_terms(Expr e, Expr factor, std::vector<Expr>& terms) {
-    if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::add) {
-      for (Expr a : e->args) collect_terms(a, factor, terms);
-    } else if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::mul && e->args[1].if_int()) {
-      collect_terms(e->args[0], factor * e->args[1], terms);
-    } else {
-      terms.push_back(e * factor);
-    }
+  // False: there are more than anybody wants apart; what is shared is a term each time.
+  static bool collect_terms(Expr e, Expr factor, std::vector<Expr>& terms) {
+    constexpr size_t most_terms = 64;
+    if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::add)
+      return std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return collect_terms(a, factor, terms); });
+    if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::mul && e->args[1].if_int()) return collect_terms(e->args[0], factor * e->args[1], terms);
+    terms.push_back(e * factor);
+    return terms.size() <= most_terms;
   }
   Expr with_table_of_places(Expr address) {
     std::vector<Expr> terms;
-    collect_terms(address, 1, terms);
+    if (!collect_terms(address, 1, terms)) return with_tables(address);
     Expr of_points, of_channels;
     for (Expr t : terms) {
       Expr& sum = uses_axis(t, s_.kept[channel_].axis) ? of_channels : of_points;

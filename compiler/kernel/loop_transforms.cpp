@@ -1,8 +1,9 @@
 #include "compiler/kernel/loop_transforms.h"
 
+#include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -13,16 +14,18 @@ static Expr substitute_one(Expr e, int id, Expr value) {
 
 // The step of sums and of products by constants that are not in canonical form, because they were computed from data.
 static Expr step_of_terms(Expr e, int axis_id) {
-  if (!uses_axis(e, axis_id)) return 0;
-  if (e->kind == ExprKind::axis) return 1;
-  if (e->kind != ExprKind::call) return {};
-  if (e->fn == Fn::add) {
-    Expr left = step_of_terms(e->args[0], axis_id), right = step_of_terms(e->args[1], axis_id);
-    return bool(left) && bool(right) ? left + right : Expr();
-  }
-  if (e->fn != Fn::mul || !e->args[1].if_int()) return {};
-  Expr step = step_of_terms(e->args[0], axis_id);
-  return bool(step) ? step * e->args[1] : Expr();
+  return answer_once<Expr>(e, [axis_id](Expr n, const auto& of) -> Expr {
+    if (!uses_axis(n, axis_id)) return 0;
+    if (n->kind == ExprKind::axis) return 1;
+    if (n->kind != ExprKind::call) return {};
+    if (n->fn == Fn::add) {
+      Expr left = of(n->args[0]), right = of(n->args[1]);
+      return bool(left) && bool(right) ? left + right : Expr();
+    }
+    if (n->fn != Fn::mul || !n->args[1].if_int()) return {};
+    Expr step = of(n->args[0]);
+    return bool(step) ? step * n->args[1] : Expr();
+  });
 }
 
 Expr stride_of(Expr offset, int axis_id) {
@@ -36,26 +39,16 @@ Expr stride_of(Expr offset, int axis_id) {
   return uses_axis(step, axis_id) || step->has_load ? Expr() : step;
 }
 
-// A shared node is asked once: random bits have exponentially many paths.
-static bool can_collapse_all(Expr e, const Loop& outer, const Loop& inner, std::unordered_set<Expr>& good) {
-  if (good.count(e)) return true;
-  if (!e->has_load && e->dtype == DType::i64) {
-    if (!uses_axis(e, outer.axis) && !uses_axis(e, inner.axis)) return true;
-    Expr both = axis(outer.axis) * inner.extent + axis(inner.axis);
-    return rewrite(e, [&](Expr n) -> Expr {
-             if (n->kind != ExprKind::axis) return {};
-             return n->id == outer.axis ? Expr(0) : n->id == inner.axis ? both : Expr();
-           }) == e;
-  }
-  for (Expr a : e->args)
-    if (!can_collapse_all(a, outer, inner, good)) return false;
-  good.insert(e);
-  return true;
-}
-
 bool can_collapse(Expr e, const Loop& outer, const Loop& inner) {
-  std::unordered_set<Expr> good;
-  return can_collapse_all(e, outer, inner, good);
+  return answer_once<bool>(e, [&](Expr n, const auto& of) {
+    if (n->has_load || n->dtype != DType::i64) return std::all_of(n->args.begin(), n->args.end(), [&](Expr a) { return of(a); });
+    if (!uses_axis(n, outer.axis) && !uses_axis(n, inner.axis)) return true;
+    Expr both = axis(outer.axis) * inner.extent + axis(inner.axis);
+    return rewrite(n, [&](Expr part) -> Expr {
+             if (part->kind != ExprKind::axis) return {};
+             return part->id == outer.axis ? Expr(0) : part->id == inner.axis ? both : Expr();
+           }) == n;
+  });
 }
 
 Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& merged) {

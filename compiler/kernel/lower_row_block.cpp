@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/lane_reduction.h"
 #include "compiler/kernel/loop_transforms.h"
@@ -95,14 +96,11 @@ class RowBlockLowering {
   // ---- values ----
   // Loads of Vars become loads of arguments or locals at element offsets; `e` is in kernel axes.
   Expr addressed(Expr e, const Axes& a, int accumulator) {
-    Expr value = rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load) return {};
+    Expr value = rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) {
       if (n->id == reduced_value)
         return accumulator < 0 ? load(reduced_value, n->dtype, {}) : load(first_local + accumulator, n->dtype, {});
       if (auto found = internals_.find(n->id); found != internals_.end())
         return load(first_local + found->second.local, n->dtype, {internal_offset(found->second, n->args, a)});
-      std::vector<Expr> indices;
-      for (Expr index : n->args) indices.push_back(addressed(index, a, accumulator));
       Var* var = context_.var(n->id);
       return load(kernel_.argument(var, layout_of(n->id), false), n->dtype,
                   {storage_address(var->shape(), layout_of(n->id), indices)});

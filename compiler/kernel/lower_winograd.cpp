@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/contraction.h"
 #include "compiler/kernel/cook_toom.h"
 #include "compiler/kernel/loop_transforms.h"
@@ -141,10 +142,8 @@ class WinogradLowering {
   }
 
   Expr addressed(Expr e) {
-    return rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load || n->id == reduced_value) return {};
-      std::vector<Expr> indices;
-      for (Expr a : n->args) indices.push_back(addressed(a));
+    return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) -> Expr {
+      if (n->id == reduced_value) return {};
       Var* var = context_.var(n->id);
       int argument = kernel_.argument(var, layout_of(n->id), false);
       return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});

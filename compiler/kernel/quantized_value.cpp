@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
+
 namespace metac {
 
 static std::optional<IntegerRange> range_of_dtype(DType dtype) {
@@ -17,29 +19,31 @@ static std::optional<IntegerRange> range_of_dtype(DType dtype) {
 
 static bool fits_i32(const IntegerRange& r) { return r.within(INT32_MIN, INT32_MAX); }
 
-std::optional<IntegerRange> integer_range(Expr e) {
-  if (const int64_t* value = e.if_int()) return IntegerRange{*value, *value};
-  if (e->kind == ExprKind::cast) return is_float(e->args[0]->dtype) ? range_of_dtype(e->dtype) : integer_range(e->args[0]);
-  if (e->kind == ExprKind::load) return range_of_dtype(e->dtype);
-  if (e->kind != ExprKind::call || e->dtype != DType::i32) return range_of_dtype(e->dtype);
-  size_t first = e->fn == Fn::select ? 1 : 0;
-  if (e->args.size() - first > 2) return std::nullopt;
-  auto a = integer_range(e->args[first]);
-  if (!a) return std::nullopt;
-  if (e->fn == Fn::neg) return fits_i32({-a->high, -a->low}) ? std::optional(IntegerRange{-a->high, -a->low}) : std::nullopt;
-  if (e->args.size() - first < 2) return std::nullopt;
-  auto b = integer_range(e->args[first + 1]);
-  if (!b) return std::nullopt;
-  IntegerRange r;
-  switch (e->fn) {
-    case Fn::add: r = {a->low + b->low, a->high + b->high}; break;
-    case Fn::sub: r = {a->low - b->high, a->high - b->low}; break;
-    case Fn::min: r = {std::min(a->low, b->low), std::min(a->high, b->high)}; break;
-    case Fn::max: r = {std::max(a->low, b->low), std::max(a->high, b->high)}; break;
-    case Fn::select: r = {std::min(a->low, b->low), std::max(a->high, b->high)}; break;
-    default: return std::nullopt;
-  }
-  return fits_i32(r) ? std::optional(r) : std::nullopt;
+std::optional<IntegerRange> integer_range(Expr whole) {
+  return answer_once<std::optional<IntegerRange>>(whole, [](Expr e, const auto& of) -> std::optional<IntegerRange> {
+    if (const int64_t* value = e.if_int()) return IntegerRange{*value, *value};
+    if (e->kind == ExprKind::cast) return is_float(e->args[0]->dtype) ? range_of_dtype(e->dtype) : of(e->args[0]);
+    if (e->kind == ExprKind::load) return range_of_dtype(e->dtype);
+    if (e->kind != ExprKind::call || e->dtype != DType::i32) return range_of_dtype(e->dtype);
+    size_t first = e->fn == Fn::select ? 1 : 0;
+    if (e->args.size() - first > 2) return std::nullopt;
+    auto a = of(e->args[first]);
+    if (!a) return std::nullopt;
+    if (e->fn == Fn::neg) return fits_i32({-a->high, -a->low}) ? std::optional(IntegerRange{-a->high, -a->low}) : std::nullopt;
+    if (e->args.size() - first < 2) return std::nullopt;
+    auto b = of(e->args[first + 1]);
+    if (!b) return std::nullopt;
+    IntegerRange r;
+    switch (e->fn) {
+      case Fn::add: r = {a->low + b->low, a->high + b->high}; break;
+      case Fn::sub: r = {a->low - b->high, a->high - b->low}; break;
+      case Fn::min: r = {std::min(a->low, b->low), std::min(a->high, b->high)}; break;
+      case Fn::max: r = {std::max(a->low, b->low), std::max(a->high, b->high)}; break;
+      case Fn::select: r = {std::min(a->low, b->low), std::max(a->high, b->high)}; break;
+      default: return std::nullopt;
+    }
+    return fits_i32(r) ? std::optional(r) : std::nullopt;
+  });
 }
 
 // int32 of a byte: the byte.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/loop_transforms.h"
 
 namespace metac {
@@ -12,11 +13,8 @@ Layout StageLowering::layout_of(int var) const {
 }
 
 Expr StageLowering::addressed(Expr e, int accumulator_local) {
-  return rewrite(e, [&](Expr n) -> Expr {
-    if (n->kind != ExprKind::load) return {};
+  return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) {
     if (n->id == reduced_value) return load(first_local + accumulator_local, n->dtype, {});
-    std::vector<Expr> indices;
-    for (Expr a : n->args) indices.push_back(addressed(a, accumulator_local));
     if (auto found = internals_.find(n->id); found != internals_.end()) {
       const InternalVar& in = found->second;
       if (in.axes.empty()) return load(first_local + in.local, n->dtype, {});

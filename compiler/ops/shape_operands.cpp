@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "compiler/ir/walks.h"
 #include "compiler/ir/bounds.h"
 
 namespace metac {
@@ -28,29 +29,31 @@ static Expr index_call(Fn fn, const std::vector<Expr>& args) {
   }
 }
 
-Expr as_index(Expr e) {
-  switch (e->kind) {
-    case ExprKind::int_constant:
-      return is_bool(e->dtype) ? e : int_constant(e->int_value);
-    case ExprKind::axis:
-    case ExprKind::symbol:
-      return e;
-    case ExprKind::cast: {
-      DType from = e->args[0]->dtype;
-      if (is_bool(from)) return select(as_index(e->args[0]), 1, 0);
-      return is_integer(from) && is_integer(e->dtype) ? as_index(e->args[0]) : Expr();
-    }
-    case ExprKind::call: {
-      std::vector<Expr> args;
-      for (Expr a : e->args) {
-        args.push_back(as_index(a));
-        if (!args.back()) return {};
+Expr as_index(Expr whole) {
+  return answer_once<Expr>(whole, [](Expr e, const auto& of) -> Expr {
+    switch (e->kind) {
+      case ExprKind::int_constant:
+        return is_bool(e->dtype) ? e : int_constant(e->int_value);
+      case ExprKind::axis:
+      case ExprKind::symbol:
+        return e;
+      case ExprKind::cast: {
+        DType from = e->args[0]->dtype;
+        if (is_bool(from)) return select(of(e->args[0]), 1, 0);
+        return is_integer(from) && is_integer(e->dtype) ? of(e->args[0]) : Expr();
       }
-      return index_call(e->fn, args);
+      case ExprKind::call: {
+        std::vector<Expr> args;
+        for (Expr a : e->args) {
+          args.push_back(of(a));
+          if (!args.back()) return {};
+        }
+        return index_call(e->fn, args);
+      }
+      default:
+        return {};
     }
-    default:
-      return {};
-  }
+  });
 }
 
 Expr index_element(Graph& g, Var* x, int64_t index, std::string_view what, int64_t min, int64_t max) {

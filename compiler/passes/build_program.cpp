@@ -5,8 +5,10 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/ir/reads.h"
+#include "compiler/passes/emit_extent.h"
 #include "compiler/passes/gather_alike.h"
 #include "compiler/passes/kernel_names.h"
+#include "compiler/passes/loop_dims.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
@@ -79,7 +81,7 @@ class ProgramBuilder {
     if (const int64_t* value = e.if_int()) return {*value, 0};
     if (auto found = extents_.find(e.node()); found != extents_.end()) return found->second;
     int64_t start = static_cast<int64_t>(program_.code.size());
-    emit_code(e);
+    if (emit_extent(e, program_.code) > rt::deepest_extent) fail("a dim is worked out in too many steps, of which more than ", rt::deepest_extent, " values are alive at once: ", to_string(e).substr(0, 200));
     rt::Extent out{start, static_cast<int32_t>(static_cast<int64_t>(program_.code.size()) - start)};
     extents_[e.node()] = out;
     return out;
@@ -94,28 +96,6 @@ class ProgramBuilder {
       program_.code.resize(size);
     }
     return {-1, 0};
-  }
-
-  void emit_code(Expr e) {
-    if (const int64_t* value = e.if_int()) {
-      program_.code.push_back({rt::Code::constant, *value});
-      return;
-    }
-    if (e->kind == ExprKind::symbol) {
-      program_.code.push_back({rt::Code::symbol, e->id});
-      return;
-    }
-    if (e->kind == ExprKind::cast && !is_float(e->dtype) && !is_float(e->args[0]->dtype)) return emit_code(e->args[0]);
-    if (e->kind != ExprKind::call) fail("a dim is not integer arithmetic over the inputs' dims: ", to_string(e));
-    for (Expr a : e->args) emit_code(a);
-    static const std::map<Fn, rt::Code> codes = {
-        {Fn::add, rt::Code::add}, {Fn::sub, rt::Code::sub}, {Fn::mul, rt::Code::mul}, {Fn::floor_div, rt::Code::floor_div},
-        {Fn::floor_mod, rt::Code::floor_mod}, {Fn::min, rt::Code::min}, {Fn::max, rt::Code::max}, {Fn::lt, rt::Code::lt},
-        {Fn::le, rt::Code::le}, {Fn::eq, rt::Code::eq}, {Fn::ne, rt::Code::ne}, {Fn::logical_and, rt::Code::logical_and},
-        {Fn::logical_or, rt::Code::logical_or}, {Fn::logical_not, rt::Code::logical_not}, {Fn::select, rt::Code::select}};
-    auto found = codes.find(e->fn);
-    if (found == codes.end()) fail("a dim uses ", name_of(e->fn), ", which is not integer arithmetic: ", to_string(e));
-    program_.code.push_back({found->second, 0});
   }
 
   int first_dim(const Shape& shape) {
@@ -231,12 +211,17 @@ class ProgramBuilder {
       visit_symbols(q.condition, [&](int symbol) { early |= !bound.count(symbol); });
       if (early) continue;
       checked_.insert(k);
-      rt::Step& s = step(rt::StepKind::check, {}, "check");
-      s.element = static_cast<int64_t>(program_.messages.size());
-      rt::Extent e = extent(q.condition);
-      program_.steps.back().parallel = e;
-      program_.messages.push_back(q.message);
+      check(q.condition, q.message);
     }
+  }
+
+  void check(Expr condition, const std::string& message) {
+    if (condition.is_int(1)) return;
+    rt::Step& s = step(rt::StepKind::check, {}, "check");
+    s.element = static_cast<int64_t>(program_.messages.size());
+    rt::Extent e = extent(condition);
+    program_.steps.back().parallel = e;
+    program_.messages.push_back(message);
   }
 
   void emit_region(const FusedRegion& given, std::set<int> bound, const std::function<void()>& at_end) {
@@ -409,22 +394,32 @@ class ProgramBuilder {
     }
   }
 
+  // At the end of an iteration: rows have what it made, then carried values take the next one's dims, each of which may be what another was.
+  void assign_next(const LoopDims& dims, int iteration) {
+    for (const LoopDims::Changing& d : dims.rows) {
+      check(logical_or(equal(symbol(iteration), 0), equal(symbol(d.symbol), d.next)), "a loop stacks values of different shapes");
+      assign(d.symbol, d.next);
+    }
+    if (dims.carried.size() == 1) return assign(dims.carried[0].symbol, dims.carried[0].next);
+    const int first = static_cast<int>(program_.symbols.size());
+    for (const LoopDims::Changing& d : dims.carried) {
+      program_.symbols.push_back({"next " + program_.symbols[static_cast<size_t>(d.symbol)].name, 0, INT64_MAX, 1});
+      assign(static_cast<int>(program_.symbols.size()) - 1, d.next);
+    }
+    for (size_t k = 0; k < dims.carried.size(); ++k) assign(dims.carried[k].symbol, symbol(first + static_cast<int>(k)));
+  }
+
   void emit_loop(const Op& op, std::set<int>& bound) {
     const Region& body = op.regions[0];
     size_t carried = body.params.size(), stacked = body.results.size() - 1 - carried;
     std::vector<int> operands;
     for (size_t k = 0; k < 2; ++k) operands.push_back(op.inputs[k] ? buffer_of(op.inputs[k]) : -1);
-    // Dims of carried values that an iteration may change are symbols set before the loop and after each iteration.
-    std::vector<std::pair<int, std::pair<size_t, int>>> moving;
-    for (size_t k = 0; k < carried; ++k)
-      for (int d = 0; d < body.params[k]->rank(); ++d) {
-        Expr dim = body.params[k]->shape()[d];
-        if (dim->kind == ExprKind::symbol && dim != op.inputs[2 + k]->shape()[d]) moving.push_back({dim->id, {k, d}});
+    const LoopDims dims = loop_dims(op);
+    for (const auto* changing : {&dims.carried, &dims.rows})
+      for (const LoopDims::Changing& d : *changing) {
+        assign(d.symbol, d.initial);
+        bound.insert(d.symbol);
       }
-    for (auto& [id, at] : moving) {
-      assign(id, op.inputs[2 + at.first]->shape()[at.second]);
-      bound.insert(id);
-    }
     for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(op.inputs[2 + k]));
     for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(body.params[k]));
     for (size_t k = 0; k < carried; ++k) operands.push_back(buffer_of(body.results[1 + k]));
@@ -434,19 +429,16 @@ class ProgramBuilder {
     for (size_t k = 0; k < stacked; ++k) operands.push_back(buffer_of(op.outputs[carried + k]));
     rt::Step& s = step(rt::StepKind::loop, operands, "loop");
     s.symbol = body.iteration;
-    for (int id : op.symbols)   // the others are dims of carried values
-      if (s.else_begin < 0 && std::none_of(moving.begin(), moving.end(), [&](const auto& m) { return m.first == id; })) s.else_begin = id;
+    s.else_begin = dims.iterations;
     s.carried = static_cast<int32_t>(carried);
     s.stacked = static_cast<int32_t>(stacked);
     size_t index = program_.steps.size() - 1;
     for (int id : op.symbols) bound.insert(id);
     std::set<int> inside = bound;
     inside.insert(body.iteration);
-    pending_.push_back([this, &op, &body, index, inside, moving] {
+    pending_.push_back([this, &body, index, inside, dims] {
       int begin = static_cast<int>(program_.steps.size());
-      emit_region(r_.regions->at(&body), inside, [&] {
-        for (auto& [id, at] : moving) assign(id, body.results[1 + at.first]->shape()[at.second]);
-      });
+      emit_region(r_.regions->at(&body), inside, [&] { assign_next(dims, body.iteration); });
       program_.steps[index].then_begin = begin;
       program_.steps[index].then_end = static_cast<int>(program_.steps.size());
     });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "compiler/ir/walks.h"
 #include "compiler/kernel/contraction.h"
 #include "compiler/passes/fuse_paper.h"
 #include "compiler/passes/fuse_rows.h"
@@ -111,10 +112,10 @@ class Fuser {
 
   // A move: loads, conditions and constants, but no arithmetic on data.
   bool is_move(Expr body) const {
-    if (body->kind == ExprKind::load || is_free_widening(body)) return true;
-    if (body.is_constant()) return true;
-    if (!body->has_load) return true;  // made of indices and symbols
-    return body->kind == ExprKind::call && body->fn == Fn::select && is_move(body->args[1]) && is_move(body->args[2]) && !body->args[0]->has_load;
+    return answer_once<bool>(body, [this](Expr e, const auto& moves) {
+      if (e->kind == ExprKind::load || is_free_widening(e) || !e->has_load) return true;  // the last: made of constants, indices and symbols
+      return e->kind == ExprKind::call && e->fn == Fn::select && moves(e->args[1]) && moves(e->args[2]) && !e->args[0]->has_load;
+    });
   }
 
   // Bytes as int32 too: the operands of integer products.

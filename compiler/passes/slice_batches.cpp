@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
 #include "compiler/passes/batch_axes.h"
 #include "compiler/passes/choices.h"
 #include "compiler/passes/plan_winograd.h"
@@ -161,11 +162,9 @@ class BatchSlicer {
         Expr& extent = d.domain[static_cast<size_t>(axes_.of_item(k)[s])];
         extent = extent.as_int() / chain.count;
         auto moved = [&](Expr e) {
-          return rewrite(e, [&](Expr n) -> Expr {
-            if (n->kind != ExprKind::load) return {};
+          return rewrite_loads(e, [&](Expr n, std::vector<Expr> args) -> Expr {
             auto at = first_row.find(n->id);
             if (at == first_row.end()) return {};
-            std::vector<Expr> args = n->args;
             size_t axis_of = static_cast<size_t>(axes_.of_var(n->id));
             args[axis_of] = args[axis_of] + at->second;
             return load(n->id, n->dtype, args);
