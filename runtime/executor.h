@@ -29,8 +29,15 @@ struct OutputView {
   int64_t bytes;
 };
 
+// Added to by the thread that runs; others may read meanwhile.
 struct StepTime {
   int64_t runs, ns;
+
+  void add(int64_t time) {
+    __atomic_store_n(&ns, ns + time, __ATOMIC_RELAXED);
+    __atomic_store_n(&runs, runs + 1, __ATOMIC_RELAXED);
+  }
+  StepTime now() const { return {__atomic_load_n(&runs, __ATOMIC_RELAXED), __atomic_load_n(&ns, __ATOMIC_RELAXED)}; }
 };
 
 // Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all

@@ -81,8 +81,7 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
     }
     const int64_t start = now_ns();
     if (!run_step(program_->steps[i]) || !Here::wait(*device_, failure_)) return false;
-    times_[i].ns += now_ns() - start;
-    ++times_[i].runs;
+    times_[i].add(now_ns() - start);
   }
   return true;
 }

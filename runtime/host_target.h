@@ -13,6 +13,8 @@ class Target {
   // How many threads the library's pool gets.
   static int32_t threads(int32_t asked) { return asked; }
   void use_stream(void*) {}
+  // Is this a child of fork(), which lost what the parent's context runs on? Threads are started anew (ThreadPool).
+  bool left_behind() const { return false; }
   // The weights block where the device reads it; null: failed.
   const void* hold(const void* weights, int64_t, bool, Failure&) { return weights; }
 };

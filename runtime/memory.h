@@ -92,4 +92,18 @@ inline int64_t size_of(ScalarType type) {
   return 0;
 }
 
+inline const char* dtype_name(ScalarType type) {
+  static const char* const names[] = {"float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
+                                      "uint8", "uint16", "uint32", "uint64", "bool", "string"};
+  return names[static_cast<int32_t>(type)];
+}
+
+// Product of the dims times the element size; -1 where it overflows or a dim is negative.
+inline int64_t bytes_of_dims(ScalarType type, const int64_t* dims, int32_t rank) {
+  int64_t bytes = size_of(type);
+  for (int32_t axis = 0; axis < rank; ++axis)
+    if (dims[axis] < 0 || __builtin_mul_overflow(bytes, dims[axis], &bytes)) return -1;
+  return bytes;
+}
+
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -18,13 +18,14 @@ enum class Status : int32_t {
   io = 5,                // a file is missing, unreadable or damaged
   busy = 6,              // the context is running in another thread
   internal = 7,          // the tables contradict themselves: a bug of ours
+  callback = 8,          // a function that the caller gave threw an exception
 };
 
 inline const char* name_of(Status status) {
   static const char* const names[] = {"ok", "invalid argument", "requirement violated", "out of memory", "unsupported",
-                                      "input/output error", "context busy", "internal error"};
+                                      "input/output error", "context busy", "internal error", "the caller's function failed"};
   const int32_t i = static_cast<int32_t>(status);
-  return i >= 0 && i < 8 ? names[i] : "unknown status";
+  return i >= 0 && i < 9 ? names[i] : "unknown status";
 }
 
 // The last failure of a context. A message longer than the space is cut.

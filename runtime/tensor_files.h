@@ -19,19 +19,7 @@ struct FileTensor {
   std::vector<char> bytes;
 };
 
-inline const char* dtype_name(ScalarType type) {
-  static const char* const names[] = {"float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
-                                      "uint8", "uint16", "uint32", "uint64", "bool", "string"};
-  return names[static_cast<int32_t>(type)];
-}
-
-// Product of the dims times the element size; -1 where it overflows or a dim is negative.
-inline int64_t bytes_of_dims(ScalarType type, const std::vector<int64_t>& dims) {
-  int64_t bytes = size_of(type);
-  for (int64_t dim : dims)
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return -1;
-  return bytes;
-}
+inline int64_t bytes_of_dims(ScalarType type, const std::vector<int64_t>& dims) { return bytes_of_dims(type, dims.data(), static_cast<int32_t>(dims.size())); }
 
 inline std::string read_whole(const std::string& path, std::vector<char>* content) {
   FILE* file = std::fopen(path.c_str(), "rb");

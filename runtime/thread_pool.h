@@ -6,6 +6,8 @@
 // never changes its bits. The caller is worker 0. Workers wait for the next launch spinning, but at most 50 us; then they
 // sleep. A worker that has not woken up by the time the work is done is taken off the launch again: small launches
 // never wait for a sleeper.
+//
+// In the child of a fork() the threads are not there: the first launch that wants them starts others.
 #pragma once
 #include <pthread.h>
 #include <sched.h>
@@ -15,12 +17,15 @@
 #include <atomic>
 #include <new>
 
+#include "fork_mark.h"
 #include "memory.h"
+#include "usable_cpus.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
 // The caller's own pool: runs task(state, 0) ... task(state, count - 1), each once, in any order and on any threads, and
-// returns when all are done. Tasks do not wait for each other.
+// returns when all are done. Tasks do not wait for each other. A pool that does otherwise costs time, not answers: what it left out the
+// caller's thread does, what comes twice or too late finds nothing to do. Only a task that runs after the pool's end is lost.
 using ParallelFunction = void (*)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
 // Work on iterations [begin, end) as worker `worker`, which names its scratch memory.
@@ -38,15 +43,6 @@ inline void relax() {
 #endif
 }
 
-// How many CPUs this process may use.
-inline int32_t usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
-  return count > 0 ? count : 1;
-}
-
 class ThreadPool {
  public:
   static constexpr int32_t most_workers = 256;
@@ -60,7 +56,7 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   ~ThreadPool() { stop(); }
 
-  // `workers` counts the caller; 0: as many as there are CPUs. Fewer run where the system refuses threads. `pin`: worker k
+  // `workers` counts the caller; 0: as many as there are CPUs to use. Fewer run where the system refuses threads. `pin`: worker k
   // stays on the k-th usable CPU. False: out of memory.
   bool start(int32_t workers, bool pin = false) {
     stop();
@@ -69,26 +65,19 @@ class ThreadPool {
     void* memory = std::aligned_alloc(alignof(Slot), sizeof(Slot) * static_cast<size_t>(workers));
     if (memory == nullptr) return false;
     slots_ = static_cast<Slot*>(memory);
-    for (int32_t i = 0; i < workers; ++i) new (&slots_[i]) Slot;
-    workers_ = 1;
-    for (int32_t i = 1; i < workers; ++i) {
-      slots_[i].pool = this;
-      slots_[i].index = i;
-      if (pthread_create(&slots_[i].thread, nullptr, &ThreadPool::work, &slots_[i]) != 0) break;
-      workers_ = i + 1;
-    }
     allocated_ = workers;
-    if (pin) pin_workers();
+    pinned_ = pin;
+    start_threads(workers);
     return reserve_parts(workers_);
   }
 
   void stop() {
+    if (fork_.in_child()) workers_ = 1;  // nobody to wait for
     for (int32_t i = 1; i < workers_; ++i) {
       stopping_.store(true);
       wake(slots_[i]);
       pthread_join(slots_[i].thread, nullptr);
     }
-    for (int32_t i = 0; i < allocated_; ++i) slots_[i].~Slot();
     std::free(slots_);
     std::free(task_.parts);
     slots_ = nullptr;
@@ -113,6 +102,9 @@ class ThreadPool {
   // Chunks wander between workers (the default), or every worker keeps to its part.
   void set_dynamic(bool dynamic) { dynamic_ = dynamic; }
 
+  // Is this the child of the process that made the pool?
+  bool in_child() const { return fork_.in_child(); }
+
   int32_t workers() const { return foreign_ != nullptr ? foreign_workers_ : workers_; }
 
   // Runs body over [0, count), `cost_ns` being the estimated time of one iteration.
@@ -121,6 +113,7 @@ class ThreadPool {
     int64_t total_ns = 0;
     if (__builtin_mul_overflow(count, cost_ns > 0 ? cost_ns : 1, &total_ns)) total_ns = INT64_MAX;
     if (total_ns < awake_alone_ns || workers() <= 1) return body(state, 0, 0, count);
+    if (foreign_ == nullptr && fork_.in_child()) begin_again();
     auto at_most = [&](int64_t wanted) {
       if (wanted > count) wanted = count;
       return wanted > workers() ? int64_t{workers()} : wanted;
@@ -142,7 +135,7 @@ class ThreadPool {
       task.parts[i].next.store(quotient * i + (i < rest ? i : rest), std::memory_order_relaxed);
       task.parts[i].end = quotient * (i + 1) + (i + 1 < rest ? i + 1 : rest);
     }
-    if (foreign_ != nullptr) return foreign_(foreign_pool_, task.workers, &run_part, &task);
+    if (foreign_ != nullptr) return run_foreign(task);
 #ifdef METAC_OPENMP
 #pragma omp parallel for num_threads(task.workers) schedule(static, 1)
     for (int32_t i = 0; i < task.workers; ++i) run_part(&task, i);
@@ -178,6 +171,8 @@ class ThreadPool {
     int64_t least_chunk = 1;
     bool stealing = false;
     std::atomic<int32_t> remaining{0};
+    std::atomic<int32_t> inside{0};  // of the caller's pool: how many tasks are at work,
+    std::atomic<bool> open{false};   // and whether there is any
     Part* parts = nullptr;
 
     // Iterations to take of the `left` ones of a part: half of them, so that no more than the least chunk is left to wait for.
@@ -217,6 +212,46 @@ class ThreadPool {
         task.body(task.state, worker, begin, end);
       }
     }
+  }
+
+  void run_foreign(Task& task) {
+    task.open.store(true);
+    foreign_(foreign_pool_, task.workers, &run_foreign_part, &task);
+    for (int32_t i = 0; i < task.workers; ++i) run_part(&task, i);  // what it left out
+    task.open.store(false);
+    for (int64_t turn = 1; task.inside.load() != 0; ++turn) {
+      relax();
+      if (turn % 64 == 0) sched_yield();
+    }
+  }
+
+  static void run_foreign_part(void* state, int32_t worker) {
+    Task& task = *static_cast<Task*>(state);
+    task.inside.fetch_add(1);  // before looking: who closes a launch waits for those who saw it open
+    if (task.open.load() && worker >= 0 && worker < task.workers) run_part(&task, worker);
+    task.inside.fetch_sub(1);
+  }
+
+  // Threads for those that only the parent has.
+  void begin_again() {
+#ifdef METAC_OPENMP
+    workers_ = 1;  // OpenMP's are gone too, and it does not know
+#else
+    start_threads(workers_);
+#endif
+  }
+
+  // Threads for so many workers, the caller among them, as far as the system gives any.
+  void start_threads(int32_t workers) {
+    fork_.set();
+    workers_ = 1;
+    for (int32_t i = 0; i < allocated_; ++i) {
+      Slot* const slot = new (&slots_[i]) Slot;  // slots are memory and nothing else: what a parent's thread left in one is overwritten
+      slot->pool = this;
+      slot->index = i;
+    }
+    while (workers_ < workers && pthread_create(&slots_[workers_].thread, nullptr, &ThreadPool::work, &slots_[workers_]) == 0) ++workers_;
+    if (pinned_) pin_workers();
   }
 
   bool reserve_parts(int32_t workers) {
@@ -285,7 +320,8 @@ class ThreadPool {
   Slot* slots_ = nullptr;
   int32_t workers_ = 1, allocated_ = 0;
   std::atomic<bool> stopping_{false};
-  bool dynamic_ = true;
+  bool dynamic_ = true, pinned_ = false;
+  ForkMark fork_;
   ParallelFunction foreign_ = nullptr;
   void* foreign_pool_ = nullptr;
   int32_t foreign_workers_ = 1;

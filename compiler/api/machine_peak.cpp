@@ -7,6 +7,7 @@
 
 #include "compiler/jit/kernel_library.h"
 #include "compiler/support/diagnostic.h"
+#include "runtime/usable_cpus.h"
 
 namespace metac {
 namespace {
@@ -59,7 +60,7 @@ MachinePeak measure_machine_peak(const CpuTarget& cpu, int threads) {
   int lanes = cpu.vector_bytes / 4;
   KernelLibrary library({fma_kernel(lanes), read_kernel(lanes)}, cpu);
   MachinePeak peak;
-  peak.threads = threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  peak.threads = threads > 0 ? threads : metac_runtime::usable_cpus();
   std::vector<std::vector<float>> sinks(peak.threads, std::vector<float>(64));
   std::vector<float> block(block_bytes / sizeof(float), 1.0f);
 

@@ -13,6 +13,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "runtime/usable_cpus.h"
 
 namespace metac {
 namespace {
@@ -90,6 +91,7 @@ class Builder {
     if (is_kernel_file(source))
       for (std::string& flag : compiler_flags(p_.kernel_cpus.at(source))) argv.push_back(std::move(flag));
     if (on_gpu() && (source == "src/api.cpp" || source.rfind("src/library_", 0) == 0)) argv.push_back("-isystem" + toolkit_.folder + "/include");
+    if (source == "src/guarded_call.cpp") argv.push_back("-fexceptions");
     if (source == "src/library_cudnn.cpp" && !toolkit_.has("cudnn")) argv.push_back("-DMETAC_NO_CUDNN");  // one that lies elsewhere would not be linked
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
@@ -128,7 +130,7 @@ class Builder {
         if (o_.progress) o_.progress(static_cast<int>(++done), static_cast<int>(order.size()));
       }
     };
-    int jobs = o_.jobs > 0 ? o_.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    int jobs = o_.jobs > 0 ? o_.jobs : metac_runtime::usable_cpus();
     std::vector<std::thread> threads;
     for (int k = 1; k < std::min<int>(jobs, static_cast<int>(order.size())); ++k) threads.emplace_back(work);
     work();

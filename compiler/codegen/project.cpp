@@ -61,6 +61,7 @@ class Writer {
     if (programs_.size() > 1) write_library();
     if (on_gpu()) write_libraries();
     project_.sources.push_back("src/api.cpp");
+    project_.sources.push_back("src/guarded_call.cpp");
     weights_header();
     values_["sources"] = "";
     for (const std::string& source : project_.sources) values_["sources"] += "  " + source + "\n";
@@ -368,6 +369,7 @@ class Writer {
                                                                         {"include/" + name_ + ".h", "api.h"},
                                                                         {"include/" + name_ + ".hpp", "api.hpp"},
                                                                         {"src/api.cpp", "api.cpp"},
+                                                                        {"src/guarded_call.cpp", "guarded_call.cpp"},
                                                                         {"src/program.h", "program_header.h"},
                                                                         {"src/run.cpp", "run.cpp"},
                                                                         {"src/exports.map", "exports.map"},

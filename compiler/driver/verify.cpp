@@ -11,6 +11,7 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/worker_pool.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "runtime/usable_cpus.h"
 
 namespace metac {
 namespace {
@@ -61,7 +62,7 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const O
       std::printf("%-7s %s%s%s\n", std::string(name_of(r.status)).c_str(), r.path.c_str(), r.detail.empty() ? "" : ": ", r.detail.c_str());
   };
   if (!o.aot && cases.size() > 1) precompiled_prelude(options.session.compile.cpu);  // once, not in every worker
-  int jobs = o.jobs ? o.jobs : std::max(1u, std::thread::hardware_concurrency());
+  int jobs = o.jobs ? o.jobs : metac_runtime::usable_cpus();
   run_in_workers(cases.size(), jobs, o.timeout, work, done);
   return results;
 }

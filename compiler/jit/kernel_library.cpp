@@ -15,6 +15,7 @@
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "runtime/usable_cpus.h"
 
 namespace metac {
 namespace {
@@ -33,8 +34,6 @@ std::vector<Group> group_kernels(const std::vector<KernelSource>& kernels) {
   }
   return groups;
 }
-
-int core_count() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 // work(i) for every i below count, on several threads; the first exception comes out.
 void in_parallel(int threads, size_t count, const std::function<void(size_t)>& work) {
@@ -81,7 +80,7 @@ KernelLibrary::KernelLibrary(const std::vector<KernelSource>& kernels, const Cpu
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return texts[a].size() > texts[b].size(); });
 
-  in_parallel(options.threads > 0 ? options.threads : core_count(), groups.size(), [&](size_t i) {
+  in_parallel(options.threads > 0 ? options.threads : metac_runtime::usable_cpus(), groups.size(), [&](size_t i) {
     const std::string& text = texts[order[i]];
     objects[order[i]] = cache.get_or_make(identity + text, [&] { return compile_object(text, cpu); });
   });

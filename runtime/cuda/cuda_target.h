@@ -1,6 +1,7 @@
 // What a generated library runs on: a GPU. The host's threads only prepare weights (set_weights).
 #pragma once
 #include "../executor.h"
+#include "../fork_mark.h"
 #include "dlpack.h"
 #include "place.h"
 
@@ -10,7 +11,12 @@ class Target {
  public:
   using Device = CudaDevice;
 
-  bool open(Failure& failure) { return device_.open(failure); }
+  bool open(Failure& failure) {
+    fork_.set();
+    return device_.open(failure);
+  }
+  // Is this a child of fork()? CUDA stays in the parent.
+  bool left_behind() const { return fork_.in_child(); }
   Device* device(ThreadPool&) { return &device_; }
   int number() const { return device_.number(); }
   // Of the runs from now on; null: the context's own.
@@ -23,6 +29,7 @@ class Target {
   }
 
  private:
+  ForkMark fork_;
   CudaDevice device_;
 };
 

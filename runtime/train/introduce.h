@@ -1,18 +1,21 @@
 // Before several processes train together: they are found to be of one kind, and have the states of the first.
 #pragma once
+#include "../usable_cpus.h"
 #include "batch_loader.h"
 #include "checkpoint.h"
 #include "processes.h"
 
 namespace metac::train {
 
-// The threads of a process that is given no number: its share of the machine, or what the launcher bound it to.
+// The threads of a process that is given no number: its share of the machine and of what control groups grant, or what the launcher bound it to.
 inline int threads_of(const Launch& launch) {
   cpu_set_t set;
   CPU_ZERO(&set);
   const int all = static_cast<int>(std::max(1u, static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN))));
   const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : all;
-  return usable < all ? std::max(1, usable) : std::max(1, all / std::max(1, launch.on_this_host));
+  const int together = std::max(1, launch.on_this_host), granted = static_cast<int>(METAC_RUNTIME_NAMESPACE::granted_cpus());
+  const int own = std::max(1, usable < all ? usable : all / together);
+  return granted > 0 ? std::min(own, std::max(1, granted / together)) : own;
 }
 
 using Facts = std::vector<std::pair<std::string, std::string>>;

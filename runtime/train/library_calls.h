@@ -17,6 +17,7 @@ void place_tensors(Tensor* tensors, int32_t count, PortOf port, void* const* dat
     tensors[i] = Tensor();
     tensors[i].data = data[i];
     tensors[i].rank = about->rank;
+    tensors[i].type = static_cast<int32_t>(about->dtype) + 1;
     tensors[i].bytes = sizes[static_cast<int32_t>(about->dtype)];
     for (int32_t d = 0; d < about->rank; ++d) {
       tensors[i].dims[d] = about->dims[d];

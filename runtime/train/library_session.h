@@ -4,6 +4,7 @@
 #include <map>
 #include <thread>
 
+#include "../usable_cpus.h"
 #include "batch_loader.h"
 #include "state_set.h"
 
@@ -18,7 +19,7 @@ struct CallScalars {
 
 class LibrarySession {
  public:
-  LibrarySession(const Library& library, int32_t threads) : library_(library), threads_(threads > 0 ? threads : static_cast<int32_t>(std::thread::hardware_concurrency())), scalars_(static_cast<size_t>(library.input_count)) {
+  LibrarySession(const Library& library, int32_t threads) : library_(library), threads_(threads > 0 ? threads : METAC_RUNTIME_NAMESPACE::usable_cpus()), scalars_(static_cast<size_t>(library.input_count)) {
     if (library_.create(threads, &context_) != 0) {
       const std::string reason = context_ != nullptr ? library_.last_error(context_) : "no memory";
       if (context_ != nullptr) library_.destroy(context_);

@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #endif
 
+#include "../usable_cpus.h"
+
 namespace metac::train {
 
 struct MachinePeak {
@@ -108,8 +110,7 @@ double best_time(int threads, Part part) {
 
 // threads 0: one per CPU. Takes a tenth of a second and 128 MiB.
 inline MachinePeak measure_machine_peak(int threads) {
-  if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
-  if (threads <= 0) threads = 1;
+  if (threads <= 0) threads = METAC_RUNTIME_NAMESPACE::usable_cpus();
   const peak::Work work = peak::work_of_this_machine();
   std::vector<float> kept(static_cast<size_t>(threads) * 16);  // what is computed is used
   constexpr int64_t steps = 1'000'000;

@@ -128,7 +128,7 @@ class TrainProgram {
   }
 
   int loaders() const {
-    const int several = static_cast<int>(std::min(8u, std::max(2u, std::thread::hardware_concurrency())));
+    const int several = static_cast<int>(std::min(8u, std::max(2u, static_cast<unsigned>(METAC_RUNTIME_NAMESPACE::usable_cpus()))));
     return o_.loaders > 0 ? o_.loaders : t_.data.format == DataFormat::images ? several : 1;
   }
 

@@ -5,7 +5,9 @@
 #include <new>
 
 #include "program.h"
+#include "runtime/guarded_call.h"
 #include "runtime/@target_header@"
+#include "runtime/thread_messages.h"
 #include "runtime/weights.h"
 
 using namespace METAC_RUNTIME_NAMESPACE;
@@ -17,6 +19,9 @@ struct Callable {
   Array<OutputView> outputs;
   Array<StepTime> times;
   bool made = false;
+  // What other threads may ask for while one runs: the times once they are measured, and the memory after the last call.
+  std::atomic<const StepTime*> measured{nullptr};
+  std::atomic<int64_t> arena_bytes{0};
 };
 
 struct @name@_context {
@@ -27,7 +32,11 @@ struct @name@_context {
   Weights weights;
   const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
-  Failure failure;
+  Failure failure;                // of the call that holds the context; why it is not usable
+  mutable ThreadMessages messages;
+  @name@_parallel parallel = nullptr;  // the caller's pool, its argument, and whether it threw in this call
+  void* callers_pool = nullptr;
+  bool pool_threw = false;
 @exchange_members@  bool usable = false, profiled = false;
   std::atomic<bool> in_use{false};  // by a call that changes it
 };
@@ -100,7 +109,10 @@ bool make(@name@_context& context, int32_t index) {
     context.failure = callable.executor.failure();
     return false;
   }
-  if (context.profiled) callable.executor.profile(callable.times.data());
+  if (context.profiled) {
+    callable.executor.profile(callable.times.data());
+    callable.measured.store(callable.times.data(), std::memory_order_release);
+  }
   context.weights.populate(tables.weights_from, tables.weights_bytes, context.pool);
   return callable.made = true;
 }
@@ -121,7 +133,41 @@ class Hold {
   const bool held_;
 };
 
-@name@_status status_of(const Failure& failure) { return static_cast<@name@_status>(failure.status); }
+// What a call answers; the calling thread finds the message.
+@name@_status answer(const @name@_context& context, const Failure& failure) {
+  if (failure.ok()) context.messages.clear();
+  else context.messages.keep(failure.message);
+  return static_cast<@name@_status>(failure.status);
+}
+@name@_status refuse(const @name@_context& context, @name@_status status, const char* why) {
+  context.messages.keep(why);
+  return status;
+}
+
+// The caller's pool, which may throw. The work of the launch is done all the same (ThreadPool), and the call fails.
+void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, int32_t index), void* state) {
+  @name@_context& context = *static_cast<@name@_context*>(user);
+  if (!guarded([&] { context.parallel(context.callers_pool, count, task, state); })) context.pool_threw = true;
+}
+@name@_status answer_of_call(@name@_context& context) {
+  if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
+  context.pool_threw = false;
+  return answer(context, context.failure);
+}
+
+// A call that changes a context, as all but those that read constants are: it holds the context while it works, or another thread does
+// and it ends BUSY and touches nothing. `work(context)` answers false where it left its reason in context.failure.
+template <class Work>
+@name@_status use(@name@_context* context, Work work) {
+  if (context == nullptr) return @NAME@_INVALID_ARGUMENT;
+  if (!context->usable) return refuse(*context, @NAME@_INVALID_ARGUMENT, context->failure.message);  // why it could not be made
+  const Hold hold(*context);
+  if (!hold) return refuse(*context, @NAME@_BUSY, "the context is running in another thread");
+  if (context->target.left_behind()) return refuse(*context, @NAME@_UNSUPPORTED, "the device of this context stayed in the process that forked this one; make another context");
+  context->failure.clear();
+  work(*context);
+  return answer_of_call(*context);
+}
 
 // The program for these inputs: one for their dims, or the function's own for all.
 int32_t choose_program(int32_t function, const @name@_tensor* inputs, int32_t count) {
@@ -138,52 +184,78 @@ int32_t choose_program(int32_t function, const @name@_tensor* inputs, int32_t co
   return function;
 }
 
-// Views of the caller's inputs; false: a rank that no tensor has.
-bool take_inputs(@name@_context& context, Callable& callable, const @name@_tensor* inputs, int32_t count) {
+// Whether what the caller says of a tensor agrees with what it is for. `what`: "input", "output".
+bool check_type(Failure& failure, const char* what, const @name@_port& port, const @name@_tensor& tensor) {
+  if (tensor.type == 0 || tensor.type == @NAME@_TYPE(port.dtype)) return true;
+  const bool known = tensor.type > 0 && tensor.type <= @NAME@_TYPE(@NAME@_BOOL);
+  return failure.set(Status::invalid_argument, "%s \"%s\" is given as %s, expected %s", what, port.name, known ? dtype_name(static_cast<ScalarType>(tensor.type - 1)) : "no known type",
+                     dtype_name(static_cast<ScalarType>(port.dtype)));
+}
+bool check_bytes(Failure& failure, const @name@_port& port, const @name@_tensor& tensor) {
+  const ScalarType type = static_cast<ScalarType>(port.dtype);
+  const int64_t needed = bytes_of_dims(type, tensor.dims, tensor.rank);
+  if (tensor.bytes == 0 || needed < 0 || tensor.bytes == needed) return true;  // dims that are none are told with their place
+  failure.set(Status::invalid_argument, "input \"%s\": %lld bytes given, ", port.name, static_cast<long long>(tensor.bytes));
+  for (int32_t axis = 0; axis < tensor.rank; ++axis) failure.append("%s%lld", axis > 0 ? "x" : "", static_cast<long long>(tensor.dims[axis]));
+  failure.append("%s of %s are %lld", tensor.rank == 0 ? "a scalar" : "", dtype_name(type), static_cast<long long>(needed));
+  return false;
+}
+
+// Views of the caller's inputs; false: what no tensor is, or not this one.
+bool take_inputs(@name@_context& context, int32_t function, Callable& callable, const @name@_tensor* inputs, int32_t count) {
   const int32_t expected = callable.executor.program()->input_count;
   if (count != expected || (inputs == nullptr && count > 0))
     return context.failure.set(Status::invalid_argument, "%d inputs given, the model has %d", inputs == nullptr ? 0 : count, expected);
   InputView* const views = callable.inputs.data();
   for (int32_t i = 0; i < count; ++i) {
+    const @name@_port& port = function_ports[function].inputs[i];
     if (inputs[i].rank < 0 || inputs[i].rank > @NAME@_MAX_RANK)
       return context.failure.set(Status::invalid_argument, "input %d: rank %d", i, inputs[i].rank);
+    if (!check_type(context.failure, "input", port, inputs[i]) || !check_bytes(context.failure, port, inputs[i])) return false;
     views[i] = {inputs[i].data, inputs[i].dims, inputs[i].rank};
   }
   return true;
 }
 
-void describe_outputs(const ExecutorOn<Target::Device>& executor, @name@_tensor* outputs) {
+void describe_outputs(const ExecutorOn<Target::Device>& executor, int32_t function, @name@_tensor* outputs) {
   const Program& program = *executor.program();
   for (int32_t i = 0; i < program.output_count; ++i) {
     outputs[i].rank = program.buffers[program.outputs[i].buffer].rank;
     for (int32_t axis = 0; axis < outputs[i].rank; ++axis) outputs[i].dims[axis] = executor.output_dim(i, axis);
     outputs[i].bytes = executor.output_bytes(i);
+    outputs[i].type = @NAME@_TYPE(function_ports[function].outputs[i].dtype);
   }
 }
 
-@name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
-                   bool detached = false, void* stream = nullptr) {
-  if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
-  const Hold hold(*context);
-  if (!hold) return @NAME@_BUSY;
-  context->failure.clear();
-  context->target.use_stream(stream);
-  const int32_t program = choose_program(function, inputs, input_count);
-  Callable& callable = context->programs[program];
-  if (!make(*context, program) || !take_inputs(*context, callable, inputs, input_count)) return status_of(context->failure);
+// A call of function `function` with the program that choose_program found for it.
+bool run_with(@name@_context& context, int32_t function, int32_t program, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+                 bool detached = false, void* stream = nullptr) {
+  context.target.use_stream(stream);
+  Callable& callable = context.programs[program];
+  if (!make(context, program) || !take_inputs(context, function, callable, inputs, input_count)) return false;
   const int32_t expected = callable.executor.program()->output_count;
-  if (output_count != expected || (outputs == nullptr && output_count > 0)) {
-    context->failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
-    return status_of(context->failure);
-  }
+  if (output_count != expected || (outputs == nullptr && output_count > 0))
+    return context.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
   OutputView* const views = callable.outputs.data();
-  for (int32_t i = 0; i < output_count; ++i) views[i] = {outputs[i].data, outputs[i].bytes};
+  for (int32_t i = 0; i < output_count; ++i) {
+    if (outputs[i].data != nullptr && !check_type(context.failure, "output", function_ports[function].outputs[i], outputs[i])) return false;
+    views[i] = {outputs[i].data, outputs[i].bytes};
+  }
   const Status status = callable.executor.run(callable.inputs.data(), input_count, views, output_count, detached);
-  context->failure = callable.executor.failure();
-  if (status != Status::ok) return status_of(context->failure);
-  describe_outputs(callable.executor, outputs);
+  callable.arena_bytes.store(callable.executor.arena_bytes(), std::memory_order_relaxed);
+  if (status != Status::ok) {
+    context.failure = callable.executor.failure();
+    return false;
+  }
+  describe_outputs(callable.executor, function, outputs);
   for (int32_t i = 0; i < output_count; ++i) outputs[i].data = callable.executor.output_data(i);
-  return @NAME@_OK;
+  return true;
+}
+
+@name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
+  return use(context, [&](@name@_context& held) {
+    return run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count);
+  });
 }
 
 const @name@_port* input_port(int32_t function, int32_t index) {
@@ -247,7 +319,6 @@ const char* step_name(const Program& program, int32_t index) {
 // Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero but for the constants; nullptr: the
 // failure says why. `values`: what prepare programs read by number, the parameters and the constants.
 char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block, Array<const void*>& values) {
-  context.failure.clear();
   bool all = count == @NAME@_PARAMETERS && (parameters != nullptr || count == 0);
   for (int32_t i = 0; all && i < count; ++i) all = parameters[i] != nullptr || parameter_ports[i].dims == nullptr;
   if (!all) return context.failure.set(Status::invalid_argument, "%d parameters given, the model has %d", count, @NAME@_PARAMETERS), nullptr;
@@ -280,24 +351,30 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   *result = context;
   @name@_options given{};
   if (options != nullptr) given = *options;
-  if (!choose_variant(*context, given.cpu) || !context->target.open(context->failure) || !open_weights(*context, given.weights)) return status_of(context->failure);
+  Failure& failure = context->failure;
+  if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
   const bool foreign = given.parallel != nullptr;
   bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);
-  if (pool && foreign) pool = context->pool.use(given.parallel, given.pool, given.threads > 0 ? given.threads : usable_cpus());
+  context->parallel = given.parallel;
+  context->callers_pool = given.pool;
+  if (pool && foreign) pool = context->pool.use(run_on_callers_pool, context, given.threads > 0 ? given.threads : usable_cpus());
   context->pool.set_dynamic(given.fixed_split == 0);
   if (!pool) {
-    context->failure.set(Status::out_of_memory, "no memory for the threads");
-    return status_of(context->failure);
+    failure.set(Status::out_of_memory, "no memory for the threads");
+    return answer(*context, failure);
   }
   context->weights.populate(0, shared_weights_bytes, context->pool);
-  context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), context->failure);
-  if (!context->failure.ok() || !make(*context, run_function)) return status_of(context->failure);
-  context->usable = true;
-  return @NAME@_OK;
+  context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), failure);
+  const bool made = failure.ok() && make(*context, run_function);
+  const @name@_status status = answer_of_call(*context);
+  context->usable = made && status == @NAME@_OK;
+  return status;
 }
 
 void @name@_destroy(@name@_context* context) {
   if (context == nullptr) return;
+  // The child of a fork() leaves alone what it cannot end: a device, and a context in which a thread of the parent was at work.
+  if (context->target.left_behind() || (context->pool.in_child() && context->in_use.load())) return;
   context->~@name@_context();
   std::free(context);
 }
@@ -308,50 +385,46 @@ void @name@_destroy(@name@_context* context) {
 
 @derivative_functions@@exchange_functions@@device_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
-  if (context == nullptr || !context->usable || report == nullptr || report_bytes < 1) return @NAME@_INVALID_ARGUMENT;
-  report[0] = 0;
-  NonFiniteWatch watch;
-  int32_t watched;
-  {
-    const Hold hold(*context);
-    if (!hold) return @NAME@_BUSY;
-    context->failure.clear();
-    watched = choose_program(run_function, inputs, input_count);
-    if (!make(*context, watched)) return status_of(context->failure);
-    if (!context->programs[watched].executor.watch(&watch)) return @NAME@_OUT_OF_MEMORY;
-  }
-  const @name@_status status = call(context, run_function, inputs, input_count, outputs, output_count);
-  const Hold hold(*context);
-  if (!hold) return @NAME@_BUSY;
-  context->programs[watched].executor.watch(nullptr);
-  const Program& program = *context->programs[watched].executor.program();
-  const char* const infinity = watch.first_infinity_step < 0 ? nullptr : step_name(program, watch.first_infinity_step);
-  const char* const nan = watch.first_nan_step < 0 ? nullptr : step_name(program, watch.first_nan_step);
-  const size_t room = static_cast<size_t>(report_bytes);
-  if (nan != nullptr && infinity != nullptr) std::snprintf(report, room, "%s made the first NaN, %s the first infinity", nan, infinity);
-  else if (nan != nullptr) std::snprintf(report, room, "%s made the first NaN", nan);
-  else if (infinity != nullptr) std::snprintf(report, room, "%s made the first infinity", infinity);
-  return status;
+  return use(context, [&](@name@_context& held) {
+    if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");
+    report[0] = 0;
+    const int32_t watched = choose_program(run_function, inputs, input_count);
+    if (!make(held, watched)) return false;
+    ExecutorOn<Target::Device>& executor = held.programs[watched].executor;
+    NonFiniteWatch watch;
+    const bool watching = executor.watch(&watch);
+    const bool good = watching && run_with(held, run_function, watched, inputs, input_count, outputs, output_count);
+    executor.watch(nullptr);
+    if (!watching) return held.failure.set(Status::out_of_memory, "no memory to watch the kernels");
+    const Program& program = *executor.program();
+    const char* const infinity = watch.first_infinity_step < 0 ? nullptr : step_name(program, watch.first_infinity_step);
+    const char* const nan = watch.first_nan_step < 0 ? nullptr : step_name(program, watch.first_nan_step);
+    const size_t room = static_cast<size_t>(report_bytes);
+    if (nan != nullptr && infinity != nullptr) std::snprintf(report, room, "%s made the first NaN, %s the first infinity", nan, infinity);
+    else if (nan != nullptr) std::snprintf(report, room, "%s made the first NaN", nan);
+    else if (infinity != nullptr) std::snprintf(report, room, "%s made the first infinity", infinity);
+    return good;
+  });
 }
 
 @name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                                int32_t output_count) {
-  if (context == nullptr || !context->usable || outputs == nullptr || output_count != @NAME@_OUTPUTS) return @NAME@_INVALID_ARGUMENT;
-  const Hold hold(*context);
-  if (!hold) return @NAME@_BUSY;
-  context->failure.clear();
-  const int32_t program = choose_program(run_function, inputs, input_count);
-  Callable& run = context->programs[program];
-  if (!make(*context, program) || !take_inputs(*context, run, inputs, input_count)) return status_of(context->failure);
-  if (run.executor.bind_shapes(run.inputs.data(), input_count) != Status::ok) {
-    context->failure = run.executor.failure();
-    return status_of(context->failure);
-  }
-  describe_outputs(run.executor, outputs);
-  return @NAME@_OK;
+  return use(context, [&](@name@_context& held) {
+    if (outputs == nullptr || output_count != @NAME@_OUTPUTS)
+      return held.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, @NAME@_OUTPUTS);
+    const int32_t program = choose_program(run_function, inputs, input_count);
+    Callable& run = held.programs[program];
+    if (!make(held, program) || !take_inputs(held, run_function, run, inputs, input_count)) return false;
+    if (run.executor.bind_shapes(run.inputs.data(), input_count) != Status::ok) {
+      held.failure = run.executor.failure();
+      return false;
+    }
+    describe_outputs(run.executor, run_function, outputs);
+    return true;
+  });
 }
 
-const char* @name@_last_error(const @name@_context* context) { return context == nullptr ? "no memory for a context" : context->failure.message; }
+const char* @name@_last_error(const @name@_context* context) { return context == nullptr ? "no memory for a context" : context->messages.text(); }
 
 const char* @name@_cpu(int32_t index) { return index >= 0 && index < variant_count ? variants[index].cpu : nullptr; }
 const char* @name@_cpu_of(const @name@_context* context) { return context == nullptr || context->variant == nullptr ? "" : context->variant->cpu; }
@@ -361,73 +434,77 @@ const @name@_port* @name@_output(int32_t index) { return output_port(run_functio
 const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index < @NAME@_PARAMETERS ? &parameter_ports[index] : nullptr; }
 
 @name@_status @name@_set_weights(@name@_context* context, const void* const* parameters, int32_t count) {
-  if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
-  const Hold hold(*context);
-  if (!hold) return @NAME@_BUSY;
-  Failure& failure = context->failure;
-  Block block;
-  Array<const void*> values;
-  char* const bytes = begin_block(*context, parameters, count, shared_weights_bytes, block, values);
-  if (bytes == nullptr) return status_of(failure);
-  for (int32_t p = 0; p < program_count; ++p)
-    if (!refit(*context, context->variant->programs[p], values.data(), bytes)) return status_of(failure);
-  const void* held = context->target.hold(bytes, weights_bytes, weights_swapped(*context), failure);
-  if (!failure.ok()) return status_of(failure);
-  context->refitted.take(block);
-  context->block = held;
-  for (Callable& callable : context->programs) callable.executor.set_weights(held);
-  return @NAME@_OK;
+  return use(context, [&](@name@_context& held) {
+    Block block;
+    Array<const void*> values;
+    char* const bytes = begin_block(held, parameters, count, shared_weights_bytes, block, values);
+    if (bytes == nullptr) return false;
+    for (int32_t p = 0; p < program_count; ++p)
+      if (!refit(held, held.variant->programs[p], values.data(), bytes)) return false;
+    const void* const now = held.target.hold(bytes, weights_bytes, weights_swapped(held), held.failure);
+    if (!held.failure.ok()) return false;
+    held.refitted.take(block);
+    held.block = now;
+    for (Callable& callable : held.programs) callable.executor.set_weights(now);
+    return true;
+  });
 }
 
 @name@_status @name@_write_weights(@name@_context* context, const void* const* parameters, int32_t count, const char* path) {
-  if (context == nullptr || !context->usable || path == nullptr) return @NAME@_INVALID_ARGUMENT;
-  const Hold hold(*context);
-  if (!hold) return @NAME@_BUSY;
-  Failure& failure = context->failure;
-  Block block;
-  Array<const void*> values;
-  char* const bytes = begin_block(*context, parameters, count, weights_bytes, block, values);
-  if (bytes == nullptr) return status_of(failure);
-  for (int32_t v = 0; v < variant_count; ++v) {  // the file is for all of them
-    if (const char* lacking = variants[v].lacking()) {
-      failure.set(Status::unsupported, "this CPU has no %s, which preparing the weights of the code for %s needs", lacking, variants[v].cpu);
-      return status_of(failure);
+  return use(context, [&](@name@_context& held) {
+    if (path == nullptr) return held.failure.set(Status::invalid_argument, "no path for the weights");
+    Block block;
+    Array<const void*> values;
+    char* const bytes = begin_block(held, parameters, count, weights_bytes, block, values);
+    if (bytes == nullptr) return false;
+    for (int32_t v = 0; v < variant_count; ++v) {  // the file is for all of them
+      if (const char* lacking = variants[v].lacking())
+        return held.failure.set(Status::unsupported, "this CPU has no %s, which preparing the weights of the code for %s needs", lacking, variants[v].cpu);
+      for (int32_t p = 0; p < program_count; ++p)
+        if (!refit(held, variants[v].programs[p], values.data(), bytes)) return false;
     }
-    for (int32_t p = 0; p < program_count; ++p)
-      if (!refit(*context, variants[v].programs[p], values.data(), bytes)) return status_of(failure);
-  }
-  write_weights_file(path, bytes, weights_bytes, weights_layout, failure);
-  return status_of(failure);
+    return write_weights_file(path, bytes, weights_bytes, weights_layout, held.failure);
+  });
 }
 
 int64_t @name@_static_arena_bytes(void) { return variants[0].programs[0].run->arena_bytes; }
 int64_t @name@_arena_bytes(const @name@_context* context) {
   int64_t bytes = 0;
   if (context != nullptr)
-    for (const Callable& callable : context->programs) bytes += callable.executor.arena_bytes();
+    for (const Callable& callable : context->programs) bytes += callable.arena_bytes.load(std::memory_order_relaxed);
   return bytes;
 }
 
 @name@_status @name@_profile(@name@_context* context, int32_t enable) {
-  if (context == nullptr || !context->usable) return @NAME@_INVALID_ARGUMENT;
-  context->profiled = enable != 0;
-  for (Callable& callable : context->programs) {
-    if (!callable.made) continue;
-    if (enable != 0 && callable.times.size() == 0 && !callable.times.allocate(callable.executor.program()->step_count)) return @NAME@_OUT_OF_MEMORY;
-    callable.executor.profile(enable != 0 ? callable.times.data() : nullptr);
-  }
-  return @NAME@_OK;
+  return use(context, [&](@name@_context& held) {
+    held.profiled = enable != 0;
+    for (Callable& callable : held.programs) {
+      if (!callable.made) continue;
+      if (enable != 0 && callable.times.size() == 0 && !callable.times.allocate(callable.executor.program()->step_count))
+        return held.failure.set(Status::out_of_memory, "no memory for the times of the steps");
+      callable.executor.profile(enable != 0 ? callable.times.data() : nullptr);
+      if (enable != 0) callable.measured.store(callable.times.data(), std::memory_order_release);
+    }
+    return true;
+  });
 }
 
 const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {
   if (context == nullptr || index < 0) return nullptr;
-  const Callable* callable = context->programs;  // those that were called, one after another
-  for (int32_t p = 0; p < program_count && index >= callable->times.size(); ++p, ++callable) index -= static_cast<int32_t>(callable->times.size());
-  if (callable == context->programs + program_count) return nullptr;
-  const StepTime& time = callable->times[index];
-  if (runs != nullptr) *runs = time.runs;
-  if (nanoseconds != nullptr) *nanoseconds = time.ns;
-  return step_name(*callable->executor.program(), index);
+  for (int32_t p = 0; p < program_count; ++p) {  // those that are measured, one after another
+    const StepTime* const times = context->programs[p].measured.load(std::memory_order_acquire);
+    if (times == nullptr) continue;
+    const Program& program = *context->variant->programs[p].run;
+    if (index >= program.step_count) {
+      index -= program.step_count;
+      continue;
+    }
+    const StepTime time = times[index].now();
+    if (runs != nullptr) *runs = time.runs;
+    if (nanoseconds != nullptr) *nanoseconds = time.ns;
+    return step_name(program, index);
+  }
+  return nullptr;
 }
 
 }  // extern "C"

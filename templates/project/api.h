@@ -1,7 +1,11 @@
 /* @name@: a neural network as a library, compiled by metac @version@.
  *
  * One context runs one inference at a time; contexts are independent and share nothing that changes, so any number of
- * them may run at once. No function throws or aborts: each returns a status, and @name@_last_error() says more.
+ * them may run at once. Any thread may call any function but @name@_destroy() at any time: a call that comes while another thread runs
+ * the context returns BUSY and changes nothing. No function throws or aborts: each returns a status, and @name@_last_error() says more.
+ *
+ * After fork() a context works in the child too, and may be destroyed there: it starts threads of its own. One that a thread of the parent
+ * was running stays BUSY. CUDA does not survive a fork: there, make contexts in the child.
  *
  *   @name@_context* context = NULL;
  *   if (@name@_create(NULL, &context) != @NAME@_OK) { puts(@name@_last_error(context)); ... }
@@ -41,7 +45,8 @@ typedef enum @name@_status {
   @NAME@_UNSUPPORTED = 4,      /* this machine's CPU lacks the instructions, or this build a routine */
   @NAME@_IO = 5,               /* the weights are missing or damaged */
   @NAME@_BUSY = 6,             /* the context is running in another thread */
-  @NAME@_INTERNAL = 7
+  @NAME@_INTERNAL = 7,
+  @NAME@_CALLBACK = 8          /* a function that the caller gave threw an exception; the call's work was done all the same */
 } @name@_status;
 
 typedef enum @name@_dtype {
@@ -60,15 +65,21 @@ typedef struct @name@_port {
 } @name@_port;
 
 /* Elements to read or to write. Inputs: data and dims; they are not changed. Outputs: data of `bytes` bytes, or NULL for
- * memory of the context that is valid until its next run; the run sets data, bytes, rank and dims. */
+ * memory of the context that is valid until its next run; the run sets data, bytes, rank, dims and type.
+ * Two fields let a call find mistakes: `bytes` of an input, if not 0, must be what its dims need; `type`, if not 0, must be
+ * @NAME@_TYPE(dtype of the port). */
 typedef struct @name@_tensor {
   void* data;
   int64_t bytes;
   int32_t rank;
   int64_t dims[@NAME@_MAX_RANK];
+  int32_t type;
 } @name@_tensor;
+#define @NAME@_TYPE(dtype) ((int32_t)(dtype) + 1)
 
-/* A thread pool of the caller's: calls task(state, 0) ... task(state, count - 1), each once, and returns when all are done. */
+/* A thread pool of the caller's: calls task(state, 0) ... task(state, count - 1), each once, and returns when all are done. What it leaves
+ * out is done by the calling thread; a task that comes twice, or late, finds nothing to do, but none may come after @name@_destroy().
+ * An exception makes the call end with CALLBACK. The pool must not call this library with the same context. */
 typedef void (*@name@_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
 typedef struct @name@_options {
@@ -110,7 +121,8 @@ typedef struct @name@_options {
 @NAME@_API @name@_status @name@_output_shapes(@name@_context* context, const @name@_tensor* inputs, int32_t input_count,
                                @name@_tensor* outputs, int32_t output_count);
 
-/* The message of the context's last failure, "" after success; never NULL. */
+/* The message of the calling thread's last call with this context, "" after success; never NULL. Like errno it is each thread's own: what
+ * others do meanwhile does not touch it, and they cannot read it. It is valid until the thread's next call with the context. */
 @NAME@_API const char* @name@_last_error(const @name@_context* context);
 
 /* Inputs, outputs and parameters by position; NULL beyond the last. */
@@ -126,12 +138,12 @@ typedef struct @name@_options {
  * options->weights, in any program. The context stays as it is; the file is there whole or not at all. */
 @NAME@_API @name@_status @name@_write_weights(@name@_context* context, const void* const* parameters, int32_t count, const char* path);
 
-/* Working memory: what is planned ahead (open dims excluded), and what the context holds now. */
+/* Working memory: what is planned ahead (open dims excluded), and what the context held after its last run. */
 @NAME@_API int64_t @name@_static_arena_bytes(void);
 @NAME@_API int64_t @name@_arena_bytes(const @name@_context* context);
 
 /* Time per step, measured from the first call with enable != 0. A row: the kernel's name, how often, nanoseconds in all;
- * NULL beyond the last. */
+ * NULL beyond the last. Rows may be read while another thread runs the context. */
 @NAME@_API @name@_status @name@_profile(@name@_context* context, int32_t enable);
 @NAME@_API const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds);
 

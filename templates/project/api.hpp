@@ -3,6 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,24 @@ inline Tensor tensor(const void* data, const std::vector<int64_t>& dims) {
   t.data = const_cast<void*>(data);
   t.rank = static_cast<int32_t>(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) t.dims[d] = dims[d];
+  return t;
+}
+
+// What elements of T are for a call to check; 0: T does not tell (bytes and 16 bits may stand for several types).
+template <class T>
+constexpr int32_t type_of() {
+  if (std::is_same_v<T, float>) return @NAME@_TYPE(@NAME@_FLOAT32);
+  if (std::is_same_v<T, double>) return @NAME@_TYPE(@NAME@_FLOAT64);
+  if (std::is_same_v<T, bool>) return @NAME@_TYPE(@NAME@_BOOL);
+  if (std::is_integral_v<T> && sizeof(T) == 8) return std::is_signed_v<T> ? @NAME@_TYPE(@NAME@_INT64) : @NAME@_TYPE(@NAME@_UINT64);
+  if (std::is_integral_v<T> && sizeof(T) == 4) return std::is_signed_v<T> ? @NAME@_TYPE(@NAME@_INT32) : @NAME@_TYPE(@NAME@_UINT32);
+  return 0;
+}
+// The same with the type: calls refuse elements of another one than the model's.
+template <class T>
+Tensor tensor_of(const T* data, const std::vector<int64_t>& dims) {
+  Tensor t = tensor(static_cast<const void*>(data), dims);
+  t.type = type_of<T>();
   return t;
 }
 

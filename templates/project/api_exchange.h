@@ -1,6 +1,6 @@
 /* One of several processes that train together: in every run the library calls `begin` when gradient `index` (below
  * @NAME@_EXCHANGES) is there, while it goes on, and `wait` before it is read; in between it is averaged in place, `bytes` of
- * f32 or f64 in the layout in which they lie, the same in all processes. Other answers than 0 end the run. begin null: no more. */
+ * f32 or f64 in the layout in which they lie, the same in all processes. Other answers than 0, and exceptions, end the run. begin null: no more. */
 #define @NAME@_EXCHANGES @exchange_count@
 typedef struct @name@_exchanger {
   void* user;

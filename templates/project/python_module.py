@@ -6,8 +6,11 @@
     outputs = model.run({name: array, ...})      # {name: array}
 
 Inputs are NumPy arrays, anything with __dlpack__ on the CPU, or anything numpy.asarray takes. Arrays that are contiguous
-and of the right dtype are not copied. Outputs are fresh arrays unless `outputs={name: array}` gives memory for them, or
-copy=False asks for views of the model's own memory, which hold until its next run.
+and of the right dtype are not copied. Others are converted where that changes no value: to a wider dtype, or to a narrower one of the
+same kind in which every element fits (a ValueError names the first that does not). Floats may be rounded to fewer digits, but not
+overflow. Another kind (floats for integers, signed for unsigned, integers for floats that do not hold them all) is a TypeError; lists
+and numbers of Python, which have no dtype, may be integers for any. Outputs are fresh arrays unless `outputs={name: array}` gives
+memory for them, or copy=False asks for views of the model's own memory, which hold until its next run.
 """
 import ctypes
 import os
@@ -39,7 +42,7 @@ class _Port(ctypes.Structure):
 
 class _Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_int64), ("rank", ctypes.c_int32),
-                ("dims", ctypes.c_int64 * _MAX_RANK)]
+                ("dims", ctypes.c_int64 * _MAX_RANK), ("type", ctypes.c_int32)]
 
 
 class _Options(ctypes.Structure):
@@ -110,6 +113,24 @@ def _ports(function):
         ports.append(Port(port.contents))
 
 
+def _may_become(given, wanted, typed):
+    """Whether elements of one dtype may be given for another, if their values fit."""
+    if given.kind == "f":
+        return wanted.kind == "f"
+    if np.can_cast(given, wanted, "safe") or not typed and wanted.kind != "b":
+        return True
+    return given.kind == wanted.kind
+
+
+def _differ(converted, given):
+    """Where integers became others: compared as integers, whatever floats they are now."""
+    if converted.dtype.kind != "f":
+        return (converted != given) | ((converted < 0) != (given < 0))
+    back = converted.astype(np.float64)
+    inside = (back >= -(2.0 ** 63)) & (back < 2.0 ** (64 if given.dtype.kind == "u" else 63)) & (back >= 0 if given.dtype.kind == "u" else True)
+    return ~inside | (np.where(inside, back, 0).astype(np.uint64 if given.dtype.kind == "u" else np.int64) != given)
+
+
 class Model:
     """One context: not for two threads at once (make one per thread; they share the weights)."""
 
@@ -159,16 +180,22 @@ class Model:
 
     @staticmethod
     def _array(value, port, what):
+        typed = hasattr(value, "dtype") or hasattr(value, "__dlpack__")
         if not isinstance(value, np.ndarray):
             value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
-        if value.dtype != port.dtype:
-            if value.dtype.kind == "f" and port.dtype.kind != "f" or port.bfloat16:
-                raise TypeError("%s %r is %s, expected %s" % (what, port.name, value.dtype, "bfloat16 bits as uint16" if port.bfloat16 else port.dtype))
-            if not np.can_cast(value.dtype, port.dtype, "same_kind"):
-                raise TypeError("%s %r is %s, expected %s" % (what, port.name, value.dtype, port.dtype))
         if value.ndim > _MAX_RANK:
             raise ValueError("%s %r has %d dims" % (what, port.name, value.ndim))
-        return np.asarray(value, dtype=port.dtype, order="C")
+        if value.dtype == port.dtype or value.size == 0 and not typed:
+            return np.asarray(value, dtype=port.dtype, order="C")
+        if value.dtype.kind not in "?biuf" or port.bfloat16 or not _may_become(value.dtype, port.dtype, typed):
+            raise TypeError("%s %r is %s, expected %s" % (what, port.name, value.dtype, "bfloat16 bits as uint16" if port.bfloat16 else port.dtype))
+        with np.errstate(all="ignore"):
+            converted = np.asarray(value, dtype=port.dtype, order="C")
+            lost = np.isinf(converted) & np.isfinite(value) if value.dtype.kind == "f" else _differ(converted, value)
+        if lost.any():
+            first = tuple(int(k) for k in np.argwhere(lost)[0])
+            raise ValueError("%s %r is %s, expected %s, which cannot hold its element %s: %s" % (what, port.name, value.dtype, port.dtype, list(first), value[first]))
+        return converted
 
     def _inputs(self, inputs):
         if not isinstance(inputs, dict):
@@ -186,7 +213,7 @@ class Model:
     def _tensors(arrays):
         tensors = (_Tensor * max(1, len(arrays)))()
         for tensor, array in zip(tensors, arrays):
-            tensor.data, tensor.rank = array.ctypes.data, array.ndim
+            tensor.data, tensor.rank, tensor.bytes = array.ctypes.data, array.ndim, array.nbytes
             tensor.dims[: array.ndim] = array.shape
         return tensors
 

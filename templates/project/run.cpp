@@ -318,6 +318,7 @@ int run(const Arguments& arguments, @name@_context** context) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dims.size() > @NAME@_MAX_RANK) return fault("input " + std::to_string(i) + " has more dims than the model");
     inputs[i].data = tensors[i].bytes.empty() ? nothing : tensors[i].bytes.data();
+    inputs[i].bytes = static_cast<int64_t>(tensors[i].bytes.size());
     inputs[i].rank = static_cast<int32_t>(tensors[i].dims.size());
     for (size_t d = 0; d < tensors[i].dims.size(); ++d) inputs[i].dims[d] = tensors[i].dims[d];
   }

@@ -13,6 +13,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,7 @@ class Checks:
 
     def __init__(self, work, metac):
         self.work, self.metac = work, metac
-        self.first, self.second = work / "first", work / "second"
+        self.first, self.second, self.rival = work / "first", work / "second", work / "rival"
 
     def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None, **more):
         return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *options, **more)
@@ -252,23 +253,52 @@ assert np.array_equal(other.run({"x": x})["y"], y)
         command(sys.executable, "-c", script, folder, env={**os.environ, "PYTHONPATH": str(folder / "python")}, cwd=self.work)
 
     def many_contexts_under_thread_sanitizer(self):
-        build = self.work / "build threads"
-        flags = "-fsanitize=thread -g"
-        cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}",
+        self.compile(self.rival, "--grad=inputs")
+        build = self.build_programs("build threads", "-fsanitize=thread -g")
+        expect(command(build / "contexts").strip() == "same", "answers differ")
+        for program in ("rivals", "pools"):  # a fork from several threads is nothing that ThreadSanitizer goes along with
+            expect(command(build / program, cwd=build).strip() == "right", program)
+
+    def build_programs(self, name, flags):
+        """The programs of this folder and the projects in them; rivals.cpp is told which functions take a context."""
+        build = self.work / name
+        build.mkdir(exist_ok=True)
+        header = (self.rival / "include/rival.h").read_text()
+        functions = [name for name, arguments in re.findall(r"RIVAL_API\s[^;]*?\brival_(\w+)\s*\(([^;]*)\);", header) if "rival_context*" in arguments]
+        expect({"run", "hvp", "profile_row", "last_error"} <= set(functions), f"functions of the header: {functions}")
+        (build / "context_functions.inc").write_text("".join(f'"{f}",\n' for f in functions))
+        cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", f"-DRIVAL={self.rival}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}",
               f"-DCMAKE_SHARED_LINKER_FLAGS={flags}")
         self.link_weights(build)
-        expect(command(build / "contexts").strip() == "same", "answers differ")
+        return build
+
+    def functions_of_other_libraries_hold_their_context(self):
+        """Libraries for a GPU, and those that exchange gradients, are not in the programs above: that all they add goes through use() is seen in the text."""
+        folder = HERE.parents[1] / "templates/project"
+        held = set()
+        for declared, defined in (("api_cuda.h", "api_cuda.cpp"), ("api_exchange.h", "api_exchange.cpp"), ("api_exchange_cuda.h", "api_exchange_cuda.cpp")):
+            for function in re.findall(r"@name@_(\w+)\(@name@_context\*", (folder / declared).read_text()):
+                body = (folder / defined).read_text().split(f" @name@_{function}(")[1].split("\n}\n")[0]
+                expect("return use(context, [&](@name@_context& held)" in body or function in ("from_dlpack", "to_dlpack"), f"{function} in {defined}")
+                held.add(function)
+        expect(held >= {"run_async", "exchange"}, f"found {held}")
 
     def link_weights(self, build):
-        for name in ("first", "second"):
+        for name in ("first", "second", "rival"):
             if not (build / f"{name}.weights").exists():
                 (build / f"{name}.weights").symlink_to(getattr(self, name) / f"{name}.weights")
 
     def every_allocation_fails_once(self):
-        build = self.work / "build memory"
-        cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", "-DCMAKE_CXX_FLAGS=-fsanitize=address,undefined -g")
-        self.link_weights(build)
+        build = self.build_programs("build memory", "-fsanitize=address,undefined -g")
         command(build / "out_of_memory")
+        for program in ("rivals", "pools", "forks"):
+            expect(command(build / program, cwd=build).strip() == "right", program)
+
+    def nothing_but_the_c_library_is_needed(self):
+        """Without the C++ library among what it needs, whoever compiled it."""
+        for name in ("first", "other/first") if (self.work / "other").exists() else ("first",):
+            needed = [line.split("[")[1].split("]")[0] for line in command("readelf", "-d", self.work / name / "lib/libfirst.so").splitlines() if "(NEEDED)" in line]
+            expect(set(needed) <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}, f"the library needs {needed}")
 
     def python_module(self):
         script = """
@@ -302,6 +332,84 @@ with first.Model(threads=2) as m:
     except first.Error as e: assert "cannot write no/such/folder/written.weights" in str(e), e
 """ % str(DIGITS / "digit_3.npy")
         command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")}, cwd=self.work)
+
+    def what_python_and_c_take_for_an_input(self):
+        """Every NumPy dtype, list and number for a port of every dtype: taken where no value is lost, else refused with the name and both dtypes."""
+        import numpy as np
+        import onnx
+        from onnx import helper
+        dtypes = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+        onnx_of = {d: helper.np_dtype_to_tensor_dtype(np.dtype(d)) for d in dtypes}
+        nodes = [helper.make_node("Identity", [d], [d + " out"]) for d in dtypes]
+        graph = helper.make_graph(nodes, "kinds", [helper.make_tensor_value_info(d, onnx_of[d], [2]) for d in dtypes], [helper.make_tensor_value_info(d + " out", onnx_of[d], [2]) for d in dtypes])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.work / "kinds.onnx")
+        self.compile(self.work / "kinds", model=self.work / "kinds.onnx")
+        script = """
+import ctypes, numpy as np, kinds
+dtypes = %r
+m = kinds.Model(threads=1)
+good = {d: np.array([0, 1], d) for d in dtypes}
+def taken(port, value):
+    try:
+        return m.run({**good, port: value})[port + " out"]
+    except (TypeError, ValueError) as error:
+        assert repr(port) in str(error) and "expected " + port in str(error), error
+        return type(error)
+kind = lambda d: np.dtype(d).kind
+for port in dtypes:
+    for given in dtypes:
+        got = taken(port, good[given])  # 0 and 1 fit everywhere: what is refused is refused for its kind
+        allowed = kind(given) == kind(port) or kind(given) != "f" and np.can_cast(given, port, "safe")
+        assert (got is TypeError) == (not allowed), (port, given, got)
+        assert got is TypeError or got.dtype == port and (got == [0, 1]).all()
+        if kind(given) in "iu" and allowed:  # the extremes of one in the other
+            for extreme in (np.iinfo(given).min, np.iinfo(given).max):
+                got = taken(port, np.array([0, extreme], given))
+                fits = int(np.array(extreme, given).astype(port)) == int(extreme) if kind(port) == "f" and abs(int(extreme)) < 2 ** 53 else False if kind(port) == "f" and extreme %% 2 else True if kind(port) == "f" else np.iinfo(port).min <= extreme <= np.iinfo(port).max
+                assert (got is ValueError) == (not fits), (port, given, extreme, got)
+                assert not fits or int(got[1]) == int(extreme)
+        if kind(given) == "f" and kind(port) == "f":
+            greatest = np.finfo(given).max
+            got = taken(port, np.array([greatest, 1 / 3], given))
+            assert (got is ValueError) == (greatest > np.finfo(port).max), (port, given, got)
+            got = taken(port, np.array([np.inf, np.nan], given))
+            assert np.isinf(got[0]) and np.isnan(got[1])
+    for value in ([1, 0], (True, False), [2 ** 40, 1], [-1, 0]):
+        got = taken(port, value)
+        if kind(port) == "b":
+            assert (got is TypeError) == (not isinstance(value[0], bool)), (port, value, got)
+        else:
+            fits = all(float(np.array(float(v), port)) == v for v in value) if kind(port) == "f" else all(np.iinfo(port).min <= v <= np.iinfo(port).max for v in value)
+            assert (got is ValueError) == (not fits) and (not fits or list(got) == list(value)), (port, value, got)
+    assert (taken(port, [0.5, 1.0]) is TypeError) == (kind(port) != "f"), port
+    for value in ([1j, 0], ["1", "0"], [None, 1]):
+        assert taken(port, value) is TypeError, (port, value)
+assert taken("int32", np.array([5, 2 ** 31])) is ValueError
+try: m.run({**good, "int32": np.array([5, 2 ** 31])})
+except ValueError as e: assert "element [1]: 2147483648" in str(e) and "int64" in str(e), e
+
+# As C sees it: bytes and type, where given, must be the port's.
+sizes = [np.dtype(d).itemsize for d in dtypes]
+def status(index, bytes, type, dims=None):
+    tensors = m._tensors([good[d] for d in dtypes])
+    tensors[index].bytes, tensors[index].type = bytes, type
+    results = (kinds._Tensor * len(dtypes))()
+    code = m._library.kinds_run(m._context, tensors, len(dtypes), results, len(dtypes))
+    assert code or all(r.type == 1 + kinds._DTYPES.index("bool" if d == "bool" else d) for r, d in zip(results, dtypes) if d != "uint16")
+    return code, m._message()
+for k, d in enumerate(dtypes):
+    own = 1 + [p.contents.dtype for p in [m.inputs[k].address]][0]
+    for bytes in (0, 2 * sizes[k]):
+        for type in (0, own):
+            assert status(k, bytes, type) == (0, ""), (d, bytes, type)
+    for bytes in (1, 2 * sizes[k] - 1, 2 * sizes[k] + 1, 4 * sizes[k], -8, 1 << 62):
+        code, said = status(k, bytes, 0)
+        assert code == 1 and repr(d).replace("'", '"') in said and "%%d bytes given, 2 of %%s are %%d" %% (bytes, d, 2 * sizes[k]) in said, (code, said)
+    for type in [t for t in range(-1, 15) if t not in (0, own)]:
+        code, said = status(k, 2 * sizes[k], type)
+        assert code == 1 and "expected " + d in said and '"' + d + '"' in said, (code, said)
+""" % (dtypes,)
+        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.work / "kinds/python")}, cwd=self.work)
 
     def weights_that_do_not_fit(self):
         program, weights = self.first / "bin/first_run", (self.first / "first.weights").read_bytes()
@@ -397,7 +505,7 @@ def main():
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-project-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    checks, shared = Checks(work, arguments.build.resolve() / "bin/metac"), ("compile", "answer", "link_weights")
+    checks, shared = Checks(work, arguments.build.resolve() / "bin/metac"), ("compile", "answer", "link_weights", "build_programs")
     first = next(n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in shared)
     status = run_checks(checks, shared, arguments.only, (first,))
     if not arguments.keep:

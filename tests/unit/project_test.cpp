@@ -328,7 +328,7 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
   Project project = project_of(small_model());
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels, std::vector<std::string>{project.files.at("src/kernels_0.cpp")});
-  EXPECT_THAT(compiled, testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp", "src/run.cpp"));
+  EXPECT_THAT(compiled, testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp", "src/guarded_call.cpp", "src/run.cpp"));
   tools_.kernel_compiler = [](const CpuTarget&) { return std::string("version 2"); };
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels.size(), 2u);
