@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memory.h"
+#include "whole_file.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -108,15 +109,12 @@ inline std::string npy_header(ScalarType dtype, const int64_t* dims, int32_t ran
 }
 
 inline std::string write_npy(const std::string& path, ScalarType dtype, const int64_t* dims, int32_t rank, const void* data, int64_t bytes) {
-  FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return "cannot write " + path;
   const std::string header = npy_header(dtype, dims, rank);
-  bool good = std::fwrite(header.data(), 1, header.size(), file) == header.size();
-  good = good && std::fwrite(data, 1, static_cast<size_t>(bytes), file) == static_cast<size_t>(bytes);
-  good = std::fclose(file) == 0 && good;
-  if (good) return "";
-  std::remove(path.c_str());
-  return "cannot write " + path + " (is the disk full?)";
+  WholeFile file;
+  Failure failure;
+  const bool good = file.open(path.c_str(), failure) && file.write(header.data(), header.size(), failure) && file.write(data, static_cast<size_t>(bytes), failure) &&
+                    file.commit(failure, false);
+  return good ? "" : failure.message;
 }
 
 // ---- .npz: a zip archive of .npy files ----

@@ -1,61 +1,15 @@
-// The weights block of a generated library: a mapped file, or the bytes that --embed-weights put into the library.
-//
-// File: 4096 bytes of header (magic, format, layout id, size), then the block. The layout id is a hash of the program's
-// tables: it says that a block belongs to this program, whatever the values in it, so trained weights load too.
+// The weights block of a generated library: a mapped file, a copy of one, or the bytes that --embed-weights put into the library.
 #pragma once
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cstdio>
-
-#include "memory.h"
-#include "sha256.h"
-#include "status.h"
 #include "thread_pool.h"
+#include "weights_file.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-struct WeightsHeader {
-  char magic[8];       // "metacwts"
-  uint32_t format;     // 1
-  uint32_t offset;     // where the block begins: 4096
-  int64_t bytes;       // of the block
-  char layout[64];     // hexadecimal
-  char content[64];    // SHA-256 of the block, hexadecimal
-};
-constexpr int64_t weights_offset = 4096;
 constexpr int64_t most_populated = int64_t{1} << 30;
-
-// Writes a weights file: beside `path` first, then under its name, so that a library that opens it finds the old one or the new one.
-inline bool write_weights_file(const char* path, const void* block, int64_t bytes, const char* layout, Failure& failure) {
-  char temporary[4096 + 8];
-  if (std::snprintf(temporary, sizeof temporary, "%s.tmp", path) >= static_cast<int>(sizeof temporary)) return failure.set(Status::io, "the path of the weights is too long");
-  WeightsHeader header = {};
-  std::memcpy(header.magic, "metacwts", 8);
-  header.format = 1;
-  header.offset = static_cast<uint32_t>(weights_offset);
-  header.bytes = bytes;
-  std::memcpy(header.layout, layout, sizeof header.layout);
-  Sha256Sum sum;
-  sum.update(block, static_cast<size_t>(bytes));
-  sum.finish(header.content);
-  static const char padding[weights_offset - sizeof(WeightsHeader)] = {};
-  FILE* file = std::fopen(temporary, "wb");
-  if (file == nullptr) return failure.set(Status::io, "cannot write %s: %s", temporary, std::strerror(errno));
-  bool good = std::fwrite(&header, 1, sizeof header, file) == sizeof header && std::fwrite(padding, 1, sizeof padding, file) == sizeof padding;
-  good = good && std::fwrite(block, 1, static_cast<size_t>(bytes), file) == static_cast<size_t>(bytes);
-  good = good && std::fflush(file) == 0 && fsync(fileno(file)) == 0;
-  good = std::fclose(file) == 0 && good;
-  good = good && std::rename(temporary, path) == 0;
-  if (good) return true;
-  failure.set(Status::io, "cannot write the weights %s: %s", path, std::strerror(errno));
-  std::remove(temporary);
-  return false;
-}
 
 class Weights {
  public:
@@ -65,6 +19,12 @@ class Weights {
   ~Weights() { close(); }
 
   const void* block() const { return block_; }
+  // Before they are opened. copied: into memory of this process's own, which nothing that happens to the file touches, instead of pages that all
+  // processes share. unchecked: damage is not looked for.
+  void choose(bool copied, bool unchecked) {
+    copied_ = copied;
+    unchecked_ = unchecked;
+  }
 
   bool check(const void* file, int64_t size, int64_t bytes, const char* layout, const char* path, Failure& failure) {
     const WeightsHeader* header = static_cast<const WeightsHeader*>(file);
@@ -75,10 +35,15 @@ class Weights {
     if (size - weights_offset < bytes)
       return failure.set(Status::io, "%s is cut short: %lld bytes, expected %lld", path, static_cast<long long>(size), static_cast<long long>(weights_offset + bytes));
     block_ = static_cast<const char*>(file) + weights_offset;
-    return true;
+    bytes_ = bytes;
+    std::snprintf(path_, sizeof path_, "%s", path);
+    if (unchecked_) return true;
+    if (header->piece == 0) return check_content(*header, failure);
+    sums_ = header->sums;
+    return header->piece == piece_of(bytes) || failure.set(Status::io, "%s is damaged: its header", path);
   }
 
-  // Maps `path`. Nothing is read before it is used.
+  // Maps `path`, or copies it. What is mapped is read piece by piece in ready().
   bool open(const char* path, int64_t bytes, const char* layout, Failure& failure) {
     close();
     const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -88,21 +53,37 @@ class Weights {
       ::close(file);
       return failure.set(Status::io, "the weights %s are no regular file", path);
     }
-    void* map = about.st_size > 0 ? mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    const int64_t size = about.st_size;
+    if (copied_) {
+      const bool good = copy(file, size, path, failure);
+      ::close(file);
+      return good && check(own_.data(), size, bytes, layout, path, failure);
+    }
+    void* map = size > 0 ? mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    const bool shrank = fstat(file, &about) != 0 || about.st_size < size;
     ::close(file);
     if (map == MAP_FAILED) return failure.set(Status::io, "cannot map the weights %s", path);
     mapped_ = map;
-    mapped_bytes_ = static_cast<size_t>(about.st_size);
-    return check(map, about.st_size, bytes, layout, path, failure);
+    mapped_bytes_ = static_cast<size_t>(size);
+    if (shrank) return failure.set(Status::io, "the weights %s became shorter while they were opened", path);
+    return check(map, size, bytes, layout, path, failure);
   }
 
-  // Bytes of the block that every run reads, from a multiple of 4096 on: page tables filled at once cost half of what the faults of
-  // the first run would, and all threads fill them.
-  void populate(int64_t from, int64_t bytes, ThreadPool& pool) const {
-    if (mapped_ == nullptr || bytes <= 0) return;
-    Range range = {static_cast<char*>(mapped_) + weights_offset + from, bytes};
-    madvise(range.begin, static_cast<size_t>(bytes), MADV_WILLNEED);
-    if (bytes <= most_populated) pool.run((bytes + Range::piece - 1) / Range::piece, Range::piece_ns, &Range::populate, &range);
+  // Bytes of the block that every run reads: page tables filled at once cost half of what the faults of the first run would, and all threads
+  // fill them, and look for damage. False: there is some.
+  bool ready(int64_t from, int64_t bytes, ThreadPool& pool, Failure& failure) const {
+    if (bytes <= 0 || (mapped_ == nullptr && sums_ == nullptr)) return true;
+    const int64_t piece = piece_of(bytes_);
+    Range range(block_, bytes_, piece, mapped_ != nullptr && (sums_ != nullptr || bytes <= most_populated), sums_);
+    if (mapped_ != nullptr) {
+      const int64_t page = from / weights_offset * weights_offset;
+      madvise(const_cast<char*>(block_) + page, static_cast<size_t>(from + bytes - page), MADV_WILLNEED);
+    }
+    range.first = from / piece;
+    pool.run((from + bytes - 1) / piece - range.first + 1, Range::piece_ns, &Range::work, &range);
+    if (range.shrank.load()) return failure.set(Status::io, "the weights %.300s became shorter while they were read", path_);
+    const int64_t found = range.damaged.load();
+    return found < 0 || damaged(found * piece, range.bytes_of(found), failure);
   }
 
   // Looks for `name` beside the library (or program) that holds `address`, then where an installation has it.
@@ -134,25 +115,69 @@ class Weights {
     if (mapped_ != nullptr) munmap(mapped_, mapped_bytes_);
     mapped_ = nullptr;
     block_ = nullptr;
+    sums_ = nullptr;
   }
 
  private:
+  // Pieces of the block, from `first` on.
   struct Range {
-    static constexpr int64_t piece = int64_t{2} << 20, piece_ns = 200000;
-    char* begin;
-    int64_t bytes;
+    static constexpr int64_t piece_ns = 100000;
+    const char* block;
+    int64_t block_bytes, piece;
+    bool populates;
+    const uint64_t* sums;
+    int64_t first = 0;
+    std::atomic<int64_t> damaged{-1};
+    std::atomic<bool> shrank{false};
 
-    static void populate(void* state, int32_t, int64_t first, int64_t last) {
+    Range(const char* block, int64_t block_bytes, int64_t piece, bool populates, const uint64_t* sums)
+        : block(block), block_bytes(block_bytes), piece(piece), populates(populates), sums(sums) {}
+    int64_t bytes_of(int64_t k) const { return block_bytes - k * piece < piece ? block_bytes - k * piece : piece; }
+
+    static void work(void* state, int32_t, int64_t begin, int64_t end) {
       constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
-      const Range& range = *static_cast<const Range*>(state);
-      const int64_t from = first * piece, to = last * piece < range.bytes ? last * piece : range.bytes;
-      madvise(range.begin + from, static_cast<size_t>(to - from), populate_read);
+      Range& range = *static_cast<Range*>(state);
+      for (int64_t k = range.first + begin; k < range.first + end; ++k) {
+        char* const from = const_cast<char*>(range.block) + k * range.piece;
+        const int64_t bytes = range.bytes_of(k);
+        // EFAULT: the end of the file is not where it was, and reading would end the process.
+        if (range.populates && madvise(from, static_cast<size_t>(bytes), populate_read) != 0 && errno == EFAULT) range.shrank = true;
+        if (range.sums != nullptr && !range.shrank && checksum_of(from, bytes) != range.sums[k]) range.damaged = k;
+      }
     }
   };
 
+  bool copy(int file, int64_t size, const char* path, Failure& failure) {
+    if (!own_.reserve(size)) return failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(size));
+    for (int64_t done = 0; done < size;) {
+      const ssize_t n = pread(file, static_cast<char*>(own_.data()) + done, static_cast<size_t>(size - done), done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return failure.set(Status::io, "cannot read the weights %s: %s", path, std::strerror(errno));
+      if (n == 0) return failure.set(Status::io, "the weights %s became shorter while they were read", path);
+      done += n;
+    }
+    return true;
+  }
+  bool check_content(const WeightsHeader& header, Failure& failure) const {
+    char content[64];
+    Sha256Sum sum;
+    sum.update(block_, static_cast<size_t>(bytes_));
+    sum.finish(content);
+    return std::memcmp(content, header.content, sizeof content) == 0 || damaged(0, bytes_, failure);
+  }
+  bool damaged(int64_t from, int64_t bytes, Failure& failure) const {
+    return failure.set(Status::io, "%.300s is damaged: bytes %lld to %lld are not what was written", path_, static_cast<long long>(weights_offset + from),
+                       static_cast<long long>(weights_offset + from + bytes - 1));
+  }
+
+  bool copied_ = false, unchecked_ = false;
+  Block own_;
   void* mapped_ = nullptr;
   size_t mapped_bytes_ = 0;
-  const void* block_ = nullptr;
+  const char* block_ = nullptr;
+  int64_t bytes_ = 0;
+  const uint64_t* sums_ = nullptr;    // null: not checked piece by piece
+  char path_[512] = "";
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -228,15 +228,20 @@ class Writer {
     Sha256 content;
     for (std::string_view piece : weights_.block) content.update(piece);
     content_hash_ = content.hex();
-    rt::WeightsHeader header{};
-    std::memcpy(header.magic, "metacwts", 8);
-    header.format = 1;
-    header.offset = static_cast<uint32_t>(rt::weights_offset);
-    header.bytes = weights_.bytes;
-    std::memcpy(header.layout, layout_hash_.data(), sizeof header.layout);
-    std::memcpy(header.content, content_hash_.data(), sizeof header.content);
-    project_.weights_header.assign(static_cast<size_t>(rt::weights_offset), '\0');
-    std::memcpy(project_.weights_header.data(), &header, sizeof header);
+    rt::WeightsHeader header;
+    rt::begin_weights_header(header, weights_.bytes, layout_hash_.data(), content_hash_.data());
+    uint64_t* next = header.sums;
+    std::string part;  // of the block, which lies in pieces of any size
+    const auto add_sum = [&] { *next++ = rt::checksum_of(part.data(), static_cast<int64_t>(part.size())), part.clear(); };
+    for (std::string_view piece : weights_.block)
+      while (!piece.empty()) {
+        const size_t take = std::min(piece.size(), static_cast<size_t>(header.piece) - part.size());
+        part.append(piece.substr(0, take));
+        piece.remove_prefix(take);
+        if (part.size() == static_cast<size_t>(header.piece)) add_sum();
+      }
+    if (!part.empty()) add_sum();
+    project_.weights_header.assign(reinterpret_cast<const char*>(&header), sizeof header);
   }
 
   std::string port_comment() const {
@@ -369,6 +374,7 @@ class Writer {
                                                                         {"include/" + name_ + ".h", "api.h"},
                                                                         {"include/" + name_ + ".hpp", "api.hpp"},
                                                                         {"src/api.cpp", "api.cpp"},
+                                                                        {"src/context.h", "context.h"},
                                                                         {"src/guarded_call.cpp", "guarded_call.cpp"},
                                                                         {"src/program.h", "program_header.h"},
                                                                         {"src/run.cpp", "run.cpp"},

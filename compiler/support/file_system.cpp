@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -80,6 +80,10 @@ FileBytes map_part(int fd, const std::string& path, size_t offset, size_t size) 
   size_t lead = offset % page, length = size + lead;
   void* base = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(offset - lead));
   if (base == MAP_FAILED) fail_errno(path, "mapped", errno);
+  if (const off_t now = regular_file_status(fd, path).st_size; static_cast<size_t>(now) < offset + size) {
+    ::munmap(base, length);
+    fail_on(path, concat("became shorter while it was opened: ", now, " bytes"));
+  }
   return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(base) + lead,
                                            [base, length](const std::byte*) { ::munmap(base, length); }),
           size};
@@ -108,19 +112,21 @@ void sync_folder(const std::string& folder) {
   if (d.fd >= 0) sync(d.fd, folder);
 }
 
-// Writes a fresh file and syncs it; mode 0666 less the umask.
+// Writes a fresh file and syncs it; mode 0666 less the umask. Nothing that stands there already is written to or followed.
 void write_new(const std::string& path, const std::vector<std::string_view>& pieces) {
-  Descriptor d(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  Descriptor d(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (d.fd < 0) fail_errno(path, "written", errno);
   for (std::string_view piece : pieces) write_all(d.fd, path, piece);
   sync(d.fd, path);
 }
 
+// A name that nobody can take before: of random digits.
 std::string temporary_beside(const std::string& path) {
-  static std::atomic<unsigned> counter = 0;
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) fail_on(path, "cannot be written: the system has no random number");
   std::string name = file_name(path);
   if (name.size() > 100) name.resize(100);
-  return parent_folder(path) + "/." + name + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+  return concat(parent_folder(path), "/.", name, ".tmp-", ::getpid(), "-", std::to_string(number));
 }
 
 bool is_inside(const std::string& relative) {

@@ -29,7 +29,7 @@ class RunFolder : public RunFiles {
     std::filesystem::create_directories(path, error);
     if (error) fail("cannot make the folder ", path, ": ", error.message());
     const std::string lock = path + "/.lock";
-    lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (lock_ < 0) fail("cannot write in ", path, ": ", system_reason());
     // Where the file system knows no locks, the run goes on without.
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

@@ -8,6 +8,7 @@
 
 #include <map>
 
+#include "../whole_file.h"
 #include "data_files.h"
 #include "element_types.h"
 #include "json_text.h"
@@ -38,48 +39,19 @@ inline std::string hexadecimal(uint32_t value) {
   return text;
 }
 
-// Everything in `parts` reaches the disk under `path`, or nothing does and the old file stays: written beside it, synchronised, renamed.
+// runtime/whole_file.h with exceptions.
 class WholeFile {
  public:
-  explicit WholeFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
-    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file_ < 0) fail("cannot write ", temporary_, ": ", system_reason());
-  }
-  WholeFile(const WholeFile&) = delete;
-  WholeFile& operator=(const WholeFile&) = delete;
-  ~WholeFile() {
-    if (file_ < 0) return;
-    ::close(file_);
-    ::unlink(temporary_.c_str());
-  }
-  void write(const void* data, size_t bytes) {
-    for (const char* at = static_cast<const char*>(data); bytes > 0;) {
-      const ssize_t done = ::write(file_, at, bytes < (size_t{1} << 30) ? bytes : size_t{1} << 30);
-      if (done < 0 && errno == EINTR) continue;
-      if (done <= 0) fail("cannot write ", path_, ": ", system_reason(), " (", bytes, " bytes to go)");
-      at += done;
-      bytes -= static_cast<size_t>(done);
-    }
-  }
-  void commit() {
-    if (::fsync(file_) != 0) fail("cannot write ", path_, ": ", system_reason());
-    const int closed = ::close(file_);
-    file_ = -1;
-    if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      const std::string reason = system_reason();
-      ::unlink(temporary_.c_str());
-      fail("cannot write ", path_, ": ", reason);
-    }
-    const std::string folder = std::filesystem::path(path_).parent_path().string();
-    const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return;
-    ::fsync(directory);  // the new name outlives a power failure; file systems that cannot do it have no better way
-    ::close(directory);
-  }
+  explicit WholeFile(const std::string& path) { expect(file_.open(path.c_str(), failure_)); }
+  void write(const void* data, size_t bytes) { expect(file_.write(data, bytes, failure_)); }
+  void commit() { expect(file_.commit(failure_)); }
 
  private:
-  std::string path_, temporary_;
-  int file_ = -1;
+  void expect(bool good) const {
+    if (!good) fail(failure_.message);
+  }
+  METAC_RUNTIME_NAMESPACE::WholeFile file_;
+  METAC_RUNTIME_NAMESPACE::Failure failure_;
 };
 
 inline void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, Metadata metadata, bool checksums) {

@@ -1,45 +1,5 @@
 // The C interface of @name@.h over the executor. Fixed text; what is particular to the model stands in program.cpp.
-#include "../include/@name@.h"
-
-#include <atomic>
-#include <new>
-
-#include "program.h"
-#include "runtime/guarded_call.h"
-#include "runtime/@target_header@"
-#include "runtime/thread_messages.h"
-#include "runtime/weights.h"
-
-using namespace METAC_RUNTIME_NAMESPACE;
-
-// A program of the library in a context: made at its first call.
-struct Callable {
-  ExecutorOn<Target::Device> executor;
-  Array<InputView> inputs;
-  Array<OutputView> outputs;
-  Array<StepTime> times;
-  bool made = false;
-  // What other threads may ask for while one runs: the times once they are measured, and the memory after the last call.
-  std::atomic<const StepTime*> measured{nullptr};
-  std::atomic<int64_t> arena_bytes{0};
-};
-
-struct @name@_context {
-  ThreadPool pool;
-  Target target;
-  Callable programs[program_count];
-  const Variant* variant = nullptr;
-  Weights weights;
-  const void* block = nullptr;    // the weights where kernels read them
-  Block refitted;                 // the weights block that set_weights made
-  Failure failure;                // of the call that holds the context; why it is not usable
-  mutable ThreadMessages messages;
-  @name@_parallel parallel = nullptr;  // the caller's pool, its argument, and whether it threw in this call
-  void* callers_pool = nullptr;
-  bool pool_threw = false;
-@exchange_members@  bool usable = false, profiled = false;
-  std::atomic<bool> in_use{false};  // by a call that changes it
-};
+#include "context.h"
 
 #ifdef @NAME@_EMBED_WEIGHTS
 // The weights file stands in the library's read-only data, page by page like a mapped file.
@@ -102,6 +62,7 @@ bool make(@name@_context& context, int32_t index) {
   if (callable.made) return true;
   const FunctionProgram& tables = context.variant->programs[index];
   const Program& program = *tables.run;
+  if (!context.weights.ready(tables.weights_from, tables.weights_bytes, context.pool, context.failure)) return false;
   const bool memory = callable.inputs.allocate(program.input_count) && callable.outputs.allocate(program.output_count) &&
                       (!context.profiled || callable.times.allocate(program.step_count));
   if (!memory) return context.failure.set(Status::out_of_memory, "no memory for a function of the model");
@@ -113,60 +74,7 @@ bool make(@name@_context& context, int32_t index) {
     callable.executor.profile(callable.times.data());
     callable.measured.store(callable.times.data(), std::memory_order_release);
   }
-  context.weights.populate(tables.weights_from, tables.weights_bytes, context.pool);
   return callable.made = true;
-}
-
-// A call's hold on a context. Another thread's call that comes meanwhile is answered BUSY and touches nothing.
-class Hold {
- public:
-  explicit Hold(@name@_context& context) : in_use_(context.in_use), held_(!in_use_.exchange(true, std::memory_order_acquire)) {}
-  ~Hold() {
-    if (held_) in_use_.store(false, std::memory_order_release);
-  }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-  explicit operator bool() const { return held_; }
-
- private:
-  std::atomic<bool>& in_use_;
-  const bool held_;
-};
-
-// What a call answers; the calling thread finds the message.
-@name@_status answer(const @name@_context& context, const Failure& failure) {
-  if (failure.ok()) context.messages.clear();
-  else context.messages.keep(failure.message);
-  return static_cast<@name@_status>(failure.status);
-}
-@name@_status refuse(const @name@_context& context, @name@_status status, const char* why) {
-  context.messages.keep(why);
-  return status;
-}
-
-// The caller's pool, which may throw. The work of the launch is done all the same (ThreadPool), and the call fails.
-void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, int32_t index), void* state) {
-  @name@_context& context = *static_cast<@name@_context*>(user);
-  if (!guarded([&] { context.parallel(context.callers_pool, count, task, state); })) context.pool_threw = true;
-}
-@name@_status answer_of_call(@name@_context& context) {
-  if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
-  context.pool_threw = false;
-  return answer(context, context.failure);
-}
-
-// A call that changes a context, as all but those that read constants are: it holds the context while it works, or another thread does
-// and it ends BUSY and touches nothing. `work(context)` answers false where it left its reason in context.failure.
-template <class Work>
-@name@_status use(@name@_context* context, Work work) {
-  if (context == nullptr) return @NAME@_INVALID_ARGUMENT;
-  if (!context->usable) return refuse(*context, @NAME@_INVALID_ARGUMENT, context->failure.message);  // why it could not be made
-  const Hold hold(*context);
-  if (!hold) return refuse(*context, @NAME@_BUSY, "the context is running in another thread");
-  if (context->target.left_behind()) return refuse(*context, @NAME@_UNSUPPORTED, "the device of this context stayed in the process that forked this one; make another context");
-  context->failure.clear();
-  work(*context);
-  return answer_of_call(*context);
 }
 
 // The program for these inputs: one for their dims, or the function's own for all.
@@ -328,6 +236,7 @@ char* begin_block(@name@_context& context, const void* const* parameters, int32_
   std::memset(bytes, 0, static_cast<size_t>(cleared));
   for (int32_t i = 0; i < count; ++i) values[i] = parameters[i];
   for (int32_t i = 0; i < constant_count; ++i) {
+    if (!context.weights.ready(constants[i].offset, constants[i].bytes, context.pool, context.failure)) return nullptr;
     const void* value = static_cast<const char*>(context.weights.block()) + constants[i].offset;
     if (constants[i].bytes > 0) std::memcpy(bytes + constants[i].offset, value, static_cast<size_t>(constants[i].bytes));
     values[count + i] = value;
@@ -352,6 +261,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   @name@_options given{};
   if (options != nullptr) given = *options;
   Failure& failure = context->failure;
+  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
   const bool foreign = given.parallel != nullptr;
   bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);
@@ -363,7 +273,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     failure.set(Status::out_of_memory, "no memory for the threads");
     return answer(*context, failure);
   }
-  context->weights.populate(0, shared_weights_bytes, context->pool);
+  if (!context->weights.ready(0, shared_weights_bytes, context->pool, failure)) return answer_of_call(*context);
   context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), failure);
   const bool made = failure.ok() && make(*context, run_function);
   const @name@_status status = answer_of_call(*context);

@@ -90,7 +90,14 @@ typedef struct @name@_options {
   @name@_parallel parallel; /* the caller's pool; NULL: own threads */
   void* pool;              /* its first argument */
   const char* cpu;         /* which of @name@_cpu(0), @name@_cpu(1), ... to run; NULL: the first that this machine can */
+  int32_t weights_flags;   /* @NAME@_WEIGHTS_..., any of them together */
 } @name@_options;
+
+/* Weights are mapped: processes share the pages. While a context uses the file it may be replaced (by a rename, as @name@_write_weights does it)
+ * or removed, but a program that writes into it changes answers, and one that cuts it ends the process. COPY reads it into memory of the
+ * context instead, and the file is free. Damage is found when a context is made, UNCHECKED does not look for it. */
+#define @NAME@_WEIGHTS_COPY 1
+#define @NAME@_WEIGHTS_UNCHECKED 2
 
 /* "metac 0.1.0" and the model's SHA-256. */
 @NAME@_API const char* @name@_version(void);

@@ -18,16 +18,17 @@ namespace {
 
 const char usage[] =
     "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR [--numbered]]\n"
-    "               [--threads N] [--pin] [--cpu NAME] [--weights FILE] [--bench [SECONDS]] [--profile] [--json] [--info]\n"
+    "               [--threads N] [--pin] [--cpu NAME] [--weights FILE] [--copy-weights] [--unchecked-weights] [--bench [SECONDS]] [--profile] [--json] [--info]\n"
     "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy\n"
     "(--numbered: DIR/output_0.npy ...); without --output-dir a summary of each is printed. --bench prints min, median, p90 and p99 of the\n"
     "time of one run, --profile the time of each step, --json both as JSON. --cpu takes the code for another instruction set of those that\n"
-    "--info lists; the best that this machine can run is taken otherwise.\n";
+    "--info lists; the best that this machine can run is taken otherwise. Weights are mapped and looked through for damage; --copy-weights reads\n"
+    "them into memory instead, --unchecked-weights does not look.\n";
 
 struct Arguments {
   std::vector<std::string> inputs, shapes;
   std::string output_dir, weights, cpu;
-  int threads = 0;
+  int threads = 0, weights_flags = 0;
   bool pin = false, numbered = false, bench = false, profile = false, json = false, info = false;
   double seconds = 3;
 };
@@ -234,7 +235,7 @@ std::vector<ProfileRow> profile_rows(const @name@_context* context) {
   }
   std::vector<ProfileRow> rows;
   for (const auto& entry : by_name) rows.push_back(entry.second);
-  std::stable_sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) { return a.ns > b.ns; });
+  std::sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) { return a.ns != b.ns ? a.ns > b.ns : a.name < b.name; });
   return rows;
 }
 
@@ -286,6 +287,8 @@ bool parse(int count, char** values, Arguments* arguments, std::string* error) {
     else if (option == "--cpu" && value(&text)) arguments->cpu = text;
     else if (option == "--threads" && value(&text)) arguments->threads = std::atoi(text.c_str());
     else if (option == "--pin") arguments->pin = true;
+    else if (option == "--copy-weights") arguments->weights_flags |= @NAME@_WEIGHTS_COPY;
+    else if (option == "--unchecked-weights") arguments->weights_flags |= @NAME@_WEIGHTS_UNCHECKED;
     else if (option == "--numbered") arguments->numbered = true;
     else if (option == "--profile") arguments->profile = true;
     else if (option == "--json") arguments->json = true;
@@ -308,6 +311,7 @@ int run(const Arguments& arguments, @name@_context** context) {
   options.weights = arguments.weights.empty() ? nullptr : arguments.weights.c_str();
   options.cpu = arguments.cpu.empty() ? nullptr : arguments.cpu.c_str();
   options.threads = arguments.threads;
+  options.weights_flags = arguments.weights_flags;
   options.pin = arguments.pin;
   if (@name@_create(&options, context) != @NAME@_OK) return fault(@name@_last_error(*context));
   std::vector<FileTensor> tensors;

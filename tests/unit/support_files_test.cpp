@@ -66,6 +66,24 @@ TEST_F(Files, AFullDiskLeavesTheOldFile) {
   EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 
+// Who may write in the folder can plant links under names that are easy to guess: nothing goes through them.
+TEST_F(Files, NoPlantedLinkIsFollowed) {
+  write_file(at("victim"), "dear");
+  for (int k = 0; k < 200; ++k) {
+    const std::string guess = ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(k);
+    std::filesystem::create_symlink(at("victim"), at(".a" + guess));
+    std::filesystem::create_symlink(at("victim"), at(".folder" + guess));
+  }
+  std::filesystem::create_symlink(at("victim"), at("a"));
+  write_file(at("a"), "new");
+  StagedFolder folder(at("folder"));
+  folder.write("inside", "new");
+  folder.commit();
+  EXPECT_EQ(read_file(at("victim")).view(), "dear");
+  EXPECT_EQ(read_file(at("a")).view(), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(at("a")));
+}
+
 TEST_F(Files, ReadRefusesWhatIsNoFile) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0666), 0);
   EXPECT_THAT(error([&] { read_file(at("pipe")); }), HasSubstr("is not a regular file"));
