@@ -107,6 +107,7 @@ stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --
 stage project "$python" tests/project/run_project.py --build build/ci
 stage figures "$python" tests/figures/run_figures.py --build build/ci
 stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
+stage exports "$python" tests/train/compare_exports.py --metac "$metac" $([ $all = yes ] || echo --sample 3) --seed "$seed"
 stage gans "$python" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
 if [ $all = yes ]; then stage gans-float64 "$python" tests/train/compare_gans.py --metac "$metac" --dtype float64 --only lsgan --updates 20; fi
 stage ctc "$python" tests/train/compare_ctc.py --metac "$metac"

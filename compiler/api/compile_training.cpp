@@ -19,6 +19,8 @@
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
 #include "compiler/ops/body_parameters.h"
+#include "compiler/train/exported_parameters.h"
+#include "compiler/train/inference_form.h"
 #include "compiler/train/model_algorithm.h"
 #include "compiler/train/step_program.h"
 #include "frontends/read_model.h"
@@ -60,7 +62,7 @@ class TrainingCompiler {
     inference.name = files_.name;
     inference.compile.memory_budget = 0;  // a budget is the step's
     inference.finish = [&](const std::string& staged, const std::vector<RawParameter>& parameters) { add_training(staged, parameters); };
-    report_.inference = compile_library(model_, folder, inference);
+    report_.inference = compile_library(training_.network, folder, inference);
     return report_;
   }
 
@@ -152,11 +154,11 @@ class TrainingCompiler {
   }
 
   void write_template() {
-    std::string bytes = to_onnx_bytes(model_);
+    std::string bytes = to_onnx_bytes(training_.network);
     if (recipe_.algorithm)
       for (const TrainingInfo& info : read_training_info(read_file(model_.path).view(), model_.path)) bytes = add_training_info(bytes, info);
     const std::vector<int64_t> offsets = raw_data_offsets(bytes);
-    METAC_ASSERT(offsets.size() == model_.graph.initializers.size(), "the template has ", offsets.size(), " initialisers");
+    METAC_ASSERT(offsets.size() == training_.network.graph.initializers.size(), "the template has ", offsets.size(), " initialisers");
     for (const TrainingState& state : training_.states) {
       const int64_t offset = state.initializer >= 0 && state.role != train::StateRole::frozen ? offsets[static_cast<size_t>(state.initializer)] : -1;
       if (offset >= 0 && !recipe_.algorithm)  // an algorithm may begin elsewhere
@@ -268,21 +270,46 @@ std::map<std::string, Tensor> run_once(const Model& model) {
 
 }  // namespace
 
+namespace {
+
+// A network with the parameters that it had before it was exported, in inference form.
+Model network_to_train(const Model& model, const Recipe& recipe, std::vector<std::string>& notes) {
+  InferenceForm form = inference_form(model);
+  if (form.impossible) throw CompileError(*form.impossible);
+  const std::vector<std::string> restored = restore_parameters(form.model, recipe.merged);
+  notes.insert(notes.end(), restored.begin(), restored.end());
+  return std::move(form.model);
+}
+
+}  // namespace
+
 TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
   require_compilable(model);  // what follows relies on its structure
-  if (!recipe.steps.empty()) {
+  if (recipe.algorithm) {
+    if (model.path.ends_with(".json")) throw CompileError({recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
+    const std::vector<TrainingInfo> infos = read_training_info(read_file(model.path).view(), model.path);
+    if (infos.size() != 1) throw CompileError({recipe.algorithm->place, "", concat("the model has ", infos.size(), " training algorithms, one is wanted")});
+    TrainingModel training = training_model_of_algorithm(model, infos[0], recipe, lower, run_once);
+    training.network = model;
+    return training;
+  }
+  std::vector<std::string> notes;
+  Model network = network_to_train(model, recipe, notes);
+  TrainingModel training;
+  if (recipe.steps.empty()) {
+    training = build_training_model(network, recipe, lower);
+  } else {
     std::map<std::string, Model> networks;
     for (const auto& [name, path] : recipe.networks) {
-      networks[name] = with_body_parameters(read_model(path));
-      require_compilable(networks[name]);
+      const Model read = with_body_parameters(read_model(path));
+      require_compilable(read);
+      networks[name] = network_to_train(read, recipe, notes);
     }
-    return training_model_of_steps(model, networks, recipe, lower);
+    training = training_model_of_steps(network, networks, recipe, lower);
   }
-  if (!recipe.algorithm) return build_training_model(model, recipe, lower);
-  if (model.path.ends_with(".json")) throw CompileError({recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
-  const std::vector<TrainingInfo> infos = read_training_info(read_file(model.path).view(), model.path);
-  if (infos.size() != 1) throw CompileError({recipe.algorithm->place, "", concat("the model has ", infos.size(), " training algorithms, one is wanted")});
-  return training_model_of_algorithm(model, infos[0], recipe, lower, run_once);
+  training.network = std::move(network);
+  training.notes.insert(training.notes.begin(), notes.begin(), notes.end());
+  return training;
 }
 
 TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options) {

@@ -15,6 +15,7 @@
 #include "compiler/driver/quantities.h"
 #include "compiler/ops/body_parameters.h"
 #include "compiler/support/file_system.h"
+#include "compiler/train/inference_form.h"
 #include "compiler/passes/pass_list.h"
 #include "frontends/read_model.h"
 
@@ -156,6 +157,22 @@ std::string tuned(const Options& o, const Model& model) {
   return tuning.text;
 }
 
+// A library computes what the file says. Where that is what only training wants, it is said.
+void warn_of_training_form(const Model& model) {
+  const InferenceForm form = inference_form(model);
+  auto listed = [](const std::vector<std::string>& nodes) {
+    std::string text;
+    for (size_t k = 0; k < nodes.size() && k < 3; ++k) text += (k ? ", " : "") + nodes[k];
+    return nodes.size() > 3 ? concat(text, " and ", nodes.size() - 3, " more") : text;
+  };
+  std::string what;
+  if (!form.normalised.empty()) what = concat(form.normalised.size(), " BatchNormalization nodes normalise by the batch that they are given (", listed(form.normalised), ")");
+  if (!form.dropped.empty()) what += concat(what.empty() ? "" : ", ", form.dropped.size(), " Dropout nodes drop at random (", listed(form.dropped), ")");
+  if (!what.empty())
+    std::fprintf(stderr, "metac: warning: %s was exported for training, and so is the library: %s. For inference export it after model.eval(), or compile it with --train, whose library is for inference (docs/exporting_from_pytorch.md)\n",
+                 model.path.c_str(), what.c_str());
+}
+
 int run(const Options& o) {
   if (o.target != "cuda" && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
   const bool stages_only = o.emit != "project";
@@ -199,6 +216,7 @@ int run(const Options& o) {
   library.jobs = o.jobs;
   library.seconds = o.seconds;
   library.recorded = recorded(o);
+  if (o.train.empty()) warn_of_training_form(model);
   if (!o.train.empty()) library.recorded["train"] = file_name(o.train);
   const bool terminal = isatty(2) != 0 && !o.json;
   if (terminal) library.progress = [](int done, int all) { std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : ""); };

@@ -83,6 +83,7 @@ struct ModelGraph {
   std::vector<Value> inputs, outputs, value_info;
   std::vector<Initializer> initializers;
   std::vector<Node> nodes;
+  std::map<std::string, std::string> metadata;
 };
 
 struct ModelFunction {

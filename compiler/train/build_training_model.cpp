@@ -4,6 +4,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/batch_fields.h"
+#include "compiler/train/exported_parameters.h"
 #include "compiler/train/half_storage.h"
 #include "compiler/train/losses.h"
 #include "compiler/train/optimisers.h"
@@ -36,6 +37,7 @@ class Builder {
     if (original_.graph.outputs.empty()) throw CompileError({original_.path, "", "the model has no outputs"});
     TrainingModel& t = out_;
     t.evaluate = network();
+    settle_random_nodes(t.evaluate, types_);
     t.evaluate.graph.name = "evaluate";
     NodeWriter evaluate(t.evaluate);
     std::vector<std::string> results = write_evaluation(evaluate);
@@ -112,17 +114,8 @@ class Builder {
     seed_ = fields_.unused("seed");
     call_ = fields_.unused("call");
     read_ = values_behind(out_.evaluate.graph, results);
-    form_ = put_into_training_form(out_.step, r_, seed_, call_, [&](const std::vector<std::string>& names) {
-      std::vector<TypedShape> types;
-      for (const std::string& name : names) types.push_back(fields_.type_of(out_.evaluate, name, original_.path));
-      return types;
-    });
-    std::set<int> statistics;
-    for (const Node& node : original_.graph.nodes)
-      if (node.domain.empty() && node.op_type == "BatchNormalization")
-        for (size_t i = 3; i < node.inputs.size() && i < 5; ++i)
-          for (size_t k = 0; k < original_.graph.initializers.size(); ++k)
-            if (original_.graph.initializers[k].name == node.inputs[i]) statistics.insert(static_cast<int>(k));
+    const std::set<int> statistics = running_statistics(original_);
+    form_ = put_into_training_form(out_.step, r_, read_, seed_, call_, types_);
     choice_ = choose_parameters(original_, r_, read_, statistics);
     out_.notes = choice_.notes;
     out_.notes.insert(out_.notes.end(), form_.notes.begin(), form_.notes.end());
@@ -290,6 +283,7 @@ class Builder {
     return write.elementwise({apply_, next, old}, "@0 ? @1 : @2", old + "/applied");
   }
 
+  // States become inputs; what nothing reads goes, nodes that would read it too.
   void remove_initializers(Model& m) {
     std::set<std::string> states;
     for (const TrainingState& state : out_.states)
@@ -299,6 +293,8 @@ class Builder {
     for (const Value& output : m.graph.outputs) outputs.push_back(output.name);
     read = values_behind(m.graph, outputs);
     auto unwanted = [&](const Initializer& i) { return states.count(i.name) > 0 || !read.count(i.name); };
+    auto& nodes = m.graph.nodes;
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [&](const Node& n) { return std::none_of(n.outputs.begin(), n.outputs.end(), [&](const std::string& o) { return read.count(o) > 0; }); }), nodes.end());
     m.graph.initializers.erase(std::remove_if(m.graph.initializers.begin(), m.graph.initializers.end(), unwanted), m.graph.initializers.end());
   }
 
@@ -310,6 +306,11 @@ class Builder {
   TrainingForm form_;
   std::set<std::string> read_;
   std::vector<std::string> next_;  // by state: the value of the step that it becomes
+  const TypesOf types_ = [this](const std::vector<std::string>& names) {
+    std::vector<TypedShape> types;
+    for (const std::string& name : names) types.push_back(fields_.type_of(out_.evaluate, name, original_.path));
+    return types;
+  };
   std::string seed_, call_, rate_, step_, apply_, first_loss_, storage_note_;
   std::string scale_, finite_;      // float16: the scale of the loss, and whether all gradients are numbers
 };

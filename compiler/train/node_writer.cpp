@@ -131,9 +131,15 @@ std::string NodeWriter::cast(const std::string& x, DType dtype, const std::strin
 }
 
 std::string NodeWriter::random(const std::string& seed, const std::string& call, const std::string& like, int64_t stream, const std::string& hint) {
+  std::string out = random_of_shape(seed, call, {"@2.shape"}, stream, hint);
+  model_.graph.nodes.back().inputs.push_back(like);
+  return out;
+}
+
+std::string NodeWriter::random_of_shape(const std::string& seed, const std::string& call, const std::vector<std::string>& shape, int64_t stream, const std::string& hint) {
   std::string out = fresh(hint);
-  Node& node = add(meta_domain, "random", {seed, call, like}, {out});
-  node.attributes["shape"] = strings_attribute({"@2.shape"});
+  Node& node = add(meta_domain, "random", {seed, call}, {out});
+  node.attributes["shape"] = strings_attribute(shape);
   node.attributes["stream"] = integer_attribute(stream);
   return out;
 }

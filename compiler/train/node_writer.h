@@ -29,6 +29,7 @@ class NodeWriter {
   std::string log_softmax(const std::string& x, int64_t axis, const std::string& hint);
   std::string cast(const std::string& x, DType dtype, const std::string& hint);
   std::string random(const std::string& seed, const std::string& call, const std::string& like, int64_t stream, const std::string& hint);
+  std::string random_of_shape(const std::string& seed, const std::string& call, const std::vector<std::string>& shape, int64_t stream, const std::string& hint);
   std::string constant(const Tensor& tensor, const std::string& hint);
   // d y / d xs, one name each.
   std::vector<std::string> gradient(const std::string& y, const std::vector<std::string>& xs);

@@ -6,12 +6,25 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
+#include "compiler/train/exported_parameters.h"
 
 namespace metac {
 namespace {
 
-// All that a node reads, bodies of its subgraphs included (their own names too: they are none of the graph's).
-void names_read(const Node& node, std::set<std::string>& names, int depth = 0) {
+bool matches_any(const std::vector<Pattern>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& p) { return matches(p.glob, name); });
+}
+
+}  // namespace
+
+bool is_structure(const Node& node, size_t input) {
+  static const std::map<std::string, size_t> first = {{"Resize", 1}, {"Upsample", 1}, {"Dropout", 1}, {"Pad", 1}, {"Clip", 1}, {"QuantizeLinear", 1}, {"DequantizeLinear", 1},
+                                                      {"NonMaxSuppression", 2}, {"RoiAlign", 1}, {"Range", 0}, {"CumSum", 1}};
+  auto found = first.find(node.op_type);
+  return node.domain.empty() && found != first.end() && input >= found->second;
+}
+
+void names_read(const Node& node, std::set<std::string>& names, int depth) {
   names.insert(node.inputs.begin(), node.inputs.end());
   if (node.domain == "ai.onnx.preview.training" && node.op_type == "Gradient")  // reads values by attributes
     for (const auto& [attribute, value] : node.attributes) {
@@ -26,20 +39,6 @@ void names_read(const Node& node, std::set<std::string>& names, int depth = 0) {
         for (const Value& output : graph->outputs) names.insert(output.name);
       }
 }
-
-// Operands that say how and not what: shapes and scales that the compiler must know, nothing that learns.
-bool is_structure(const Node& node, size_t input) {
-  static const std::map<std::string, size_t> first = {{"Resize", 1}, {"Upsample", 1}, {"Dropout", 1}, {"Pad", 1}, {"Clip", 1}, {"QuantizeLinear", 1}, {"DequantizeLinear", 1},
-                                                      {"NonMaxSuppression", 2}, {"RoiAlign", 1}, {"Range", 0}, {"CumSum", 1}};
-  auto found = first.find(node.op_type);
-  return node.domain.empty() && found != first.end() && input >= found->second;
-}
-
-bool matches_any(const std::vector<Pattern>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& p) { return matches(p.glob, name); });
-}
-
-}  // namespace
 
 std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<std::string>& outputs) {
   std::unordered_map<std::string, const Node*> producer;
@@ -66,14 +65,17 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (is_structure(node, i)) structure.insert(node.inputs[i]);
   ParameterChoice choice;
-  std::vector<std::string> names;
+  const std::map<std::string, bool> roles = exported_roles(model.graph);
+  std::vector<std::string> names, buffers;
   int64_t trained = 0, frozen = 0, halves = 0;
   const double decay = recipe.optimiser.numbers.at("weight_decay");
   for (size_t i = 0; i < model.graph.initializers.size(); ++i) {
     const Initializer& init = model.graph.initializers[i];
     if (!is_float(init.tensor.dtype) || !read.count(init.name) || structure.count(init.name) || statistics.count(static_cast<int>(i)) || init.tensor.element_count() == 0) continue;
     names.push_back(init.name);
-    bool trains = recipe.train.empty() ? !init.tensor.shape.empty() : matches_any(recipe.train, init.name);
+    const auto role = roles.find(init.name);
+    bool trains = !recipe.train.empty() ? matches_any(recipe.train, init.name) : role != roles.end() ? role->second : !init.tensor.shape.empty();
+    if (recipe.train.empty() && role != roles.end() && !role->second) buffers.push_back(init.name);
     if (matches_any(recipe.freeze, init.name)) trains = false;
     TrainedParameter parameter{static_cast<int>(i), decay, 1};
     for (const GroupRecipe& group : recipe.groups) {
@@ -102,6 +104,10 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
     throw CompileError({recipe.path, "", concat("nothing is left to train: of ", names.size(), " float initialisers that the loss depends on, ", halves, " are of half precision and ",
                                                 choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars")});
   choice.notes.push_back(concat(choice.trained.size(), " parameters train (", trained, " numbers)", choice.frozen.empty() ? "" : concat(", ", choice.frozen.size(), " stay as they are (", frozen, " numbers)")));
+  if (!buffers.empty()) choice.notes.push_back(concat(buffers.size(), " of them are buffers in PyTorch, which nothing trains: the first is ", quoted(buffers[0])));
+  std::set<int> trained_ones;
+  for (const TrainedParameter& p : choice.trained) trained_ones.insert(p.initializer);
+  require_known_parameters(model, recipe, trained_ones);
   if (halves) choice.notes.push_back(concat(halves, " parameters are of half precision and stay as they are"));
   return choice;
 }

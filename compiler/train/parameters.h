@@ -20,6 +20,12 @@ struct ParameterChoice {
   std::vector<std::string> notes;
 };
 
+// All that a node reads, bodies of its subgraphs included (their own names too: they are none of the graph's).
+void names_read(const Node& node, std::set<std::string>& names, int depth = 0);
+
+// Operands that say how and not what: shapes and scales that the compiler must know, nothing that learns.
+bool is_structure(const Node& node, size_t input);
+
 // Values of the graph that `outputs` depend on, initialisers and inputs included.
 std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<std::string>& outputs);
 

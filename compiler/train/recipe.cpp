@@ -61,10 +61,18 @@ void read_clip(const JsonDocument& document, const JsonValue& value, Recipe& rec
 
 void read_batch_norm(const JsonDocument& document, const JsonValue& value, Recipe& recipe) {
   RecipeFields fields(document, value, "\"batch_norm\"");
-  recipe.batch_statistics = fields.choice("statistics", "batch", {"batch", "running"}) == "batch";
+  if (fields.find("statistics")) recipe.batch_statistics = fields.choice("statistics", "batch", {"batch", "running"}) == "batch";
   recipe.unbiased_variance = fields.choice("running_variance", "unbiased", {"unbiased", "population"}) == "unbiased";
   if (fields.find("momentum")) recipe.batch_momentum = fields.number("momentum", 0, 0, 1);
   fields.finish();
+}
+
+// What a recipe says of the network, whoever trains it.
+void read_network(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
+  if (fields.find("dropout")) recipe.dropout = fields.number("dropout", 0, 0, 1, true);
+  if (const JsonValue* batch_norm = fields.find("batch_norm")) read_batch_norm(document, *batch_norm, recipe);
+  const std::vector<std::string> merged = {"restore", "separate", "tie"};
+  recipe.merged = static_cast<Merged>(std::find(merged.begin(), merged.end(), fields.choice("merged", merged[0], merged)) - merged.begin());
 }
 
 // {"from": "model", "loss": "l", "scalars": {"R": "learning_rate", "T": "step"}}
@@ -109,8 +117,7 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");
   if (const JsonValue* groups = fields.find("groups")) recipe.groups = read_list(document, *groups, read_group);
-  if (fields.find("dropout")) recipe.dropout = fields.number("dropout", 0, 0, 1, true);
-  if (const JsonValue* batch_norm = fields.find("batch_norm")) read_batch_norm(document, *batch_norm, recipe);
+  read_network(document, fields, recipe);
   read_declared_fields(document, fields, recipe);
 }
 
@@ -127,8 +134,7 @@ Recipe read_document(const JsonDocument& document) {
     recipe.optimiser.numbers["learning_rate"] = fields.number("learning_rate", 1e-3, 0);
   } else if (fields.find("steps")) {
     read_steps(document, fields, recipe);
-    if (fields.find("dropout")) recipe.dropout = fields.number("dropout", 0, 0, 1, true);
-    if (const JsonValue* batch_norm = fields.find("batch_norm")) read_batch_norm(document, *batch_norm, recipe);
+    read_network(document, fields, recipe);
     read_declared_fields(document, fields, recipe);
   } else {
     read_method(document, fields, recipe);

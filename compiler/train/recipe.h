@@ -21,6 +21,9 @@ struct Pattern {
 };
 bool matches(std::string_view glob, std::string_view name);
 
+// What becomes of parameters that an exporter merged or doubled: as the network had them; every name its own; as the file has them.
+enum class Merged { restore, separate, tie };
+
 enum class Reduction { mean, sum, batch_mean };
 // What the network gives where a loss wants logarithms of probabilities.
 enum class ScoreForm { logits, log_probabilities, probabilities };
@@ -142,7 +145,8 @@ struct Recipe {
   std::vector<Pattern> train, freeze;         // train empty: every parameter of rank 1 or more
   std::vector<GroupRecipe> groups;
   std::optional<double> dropout;              // ratio of all Dropout nodes, instead of their own
-  bool batch_statistics = true;               // BatchNormalization normalises by the batch; false: it stays as in inference
+  Merged merged = Merged::restore;
+  std::optional<bool> batch_statistics;       // BatchNormalization normalises by the batch; false: it stays as in inference; else as exported
   bool unbiased_variance = true;              // its running variance divides by n - 1, as PyTorch's
   std::optional<double> batch_momentum;       // weight of the old running value, instead of the nodes' own
   std::vector<DeclaredField> fields;

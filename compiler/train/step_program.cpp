@@ -5,6 +5,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
+#include "compiler/train/exported_parameters.h"
 #include "compiler/train/join_networks.h"
 #include "compiler/train/node_writer.h"
 #include "compiler/train/optimisers.h"
@@ -84,16 +85,13 @@ class Builder {
     for (const auto& [state, from] : part.recipe.keep) part.model.graph.outputs.push_back(Value{from, {}});
     if (const std::vector<Finding> findings = check_model(part.model); !findings.empty()) throw CompileError(findings[0]);
     const Model before = part.model;
-    part.form = put_into_training_form(part.model, r_, seed_name, call_name, [&](const std::vector<std::string>& names) { return types_of(before, names); });
+    std::vector<std::string> outputs;
+    for (const Value& output : before.graph.outputs) outputs.push_back(output.name);
+    const std::set<std::string> read = values_behind(before.graph, outputs);
+    const std::set<int> statistics = running_statistics(before);
+    part.form = put_into_training_form(part.model, r_, read, seed_name, call_name, [&](const std::vector<std::string>& names) { return types_of(before, names); });
     if (part.form.random)
       for (const char* name : {seed_name, call_name}) add_scalar(part, name);
-    std::set<int> statistics;
-    for (const RunningStatistic& statistic : part.form.statistics) statistics.insert(statistic.initializer);
-    for (const Node& node : before.graph.nodes)
-      if (node.domain.empty() && node.op_type == "BatchNormalization")
-        for (size_t i = 3; i < node.inputs.size() && i < 5; ++i)
-          for (size_t k = 0; k < before.graph.initializers.size(); ++k)
-            if (before.graph.initializers[k].name == node.inputs[i]) statistics.insert(static_cast<int>(k));
     Recipe own = r_;
     own.path = concat(part.recipe.place, ": step ", quoted(part.recipe.name));
     own.optimiser = part.recipe.optimiser;
@@ -106,13 +104,26 @@ class Builder {
 
   static const Initializer& initializer(const Part& part, int k) { return part.model.graph.initializers[static_cast<size_t>(k)]; }
 
-  // Parameters of the networks that the step trains, which its loss depends on.
+  // Parameters of the networks that the step trains, which its loss depends on. Throws where one is not what it was before it was exported.
   std::set<std::string> trained_names(const Part& part) const {
-    std::set<std::string> own, read = values_behind(part.model.graph, {part.recipe.loss});
-    for (const std::string& network : part.recipe.trains)
-      for (const Initializer& i : networks_.at(network)->graph.initializers)
-        if (const std::string name = parameter_name(network, i.name); read.count(name)) own.insert(name);
-    return own;
+    std::set<std::string> names;
+    const std::set<std::string> read = values_behind(part.model.graph, {part.recipe.loss});
+    for (const std::string& network : part.recipe.trains) {
+      const Model& model = *networks_.at(network);
+      const std::map<std::string, bool> roles = exported_roles(model.graph);
+      const std::set<int> statistics = running_statistics(model);
+      std::set<int> own;
+      for (size_t k = 0; k < model.graph.initializers.size(); ++k) {
+        const Initializer& i = model.graph.initializers[k];
+        const auto role = roles.find(i.name);
+        const std::string name = parameter_name(network, i.name);
+        if (!is_float(i.tensor.dtype) || !read.count(name) || (role != roles.end() && !role->second)) continue;
+        names.insert(name);
+        if (!i.tensor.shape.empty() && !statistics.count(static_cast<int>(k))) own.insert(static_cast<int>(k));
+      }
+      require_known_parameters(model, r_, own);
+    }
+    return names;
   }
 
   // Fields, states, the seed and the number of the call are read by their names.

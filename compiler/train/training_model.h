@@ -52,6 +52,7 @@ struct FurtherStep {
 };
 
 struct TrainingModel {
+  Model network;                     // as it is compiled for inference and written when trained: states name its initialisers
   Model step, evaluate;
   std::vector<FurtherStep> further;
   std::vector<TrainingPort> step_inputs, step_outputs, evaluate_inputs, evaluate_outputs;

@@ -193,6 +193,7 @@ ModelGraph graph_of_json(const JsonSource& source, JsonFields& fields) {
   ModelGraph graph;
   graph.name = fields.string("name");
   graph.doc = fields.string("doc");
+  graph.metadata = strings_of_json(fields, "graph_metadata");
   for (const JsonValue& value : fields.array("inputs")) graph.inputs.push_back(value_of_json(document, value, "an input"));
   for (const JsonValue& value : fields.array("outputs"))
     graph.outputs.push_back(value_of_json(document, value, "an output"));

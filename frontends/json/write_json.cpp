@@ -188,6 +188,7 @@ class Writer {
   void add_graph(std::vector<std::string>& parts, const ModelGraph& graph, int indent) {
     add_text(parts, "name", graph.name);
     add_text(parts, "doc", graph.doc);
+    if (!graph.metadata.empty()) parts.push_back("\"graph_metadata\": " + object(graph.metadata));
     auto values = [&](const std::vector<Value>& from) {
       std::vector<std::string> items;
       for (const Value& v : from) items.push_back(value(v));

@@ -28,6 +28,15 @@ void encode_value(const Value& value, wire::ValueInfo& proto) {
   encode_type(value.type, *proto.mutable_type());
 }
 
+template <typename Proto>
+void encode_metadata(const std::map<std::string, std::string>& metadata, Proto& proto) {
+  for (const auto& [key, value] : metadata) {
+    wire::Entry& entry = *proto.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
 }  // namespace
 
 Node decode_node(wire::Node& proto, int index, const std::string& folder) {
@@ -56,11 +65,7 @@ void encode_node(const Node& node, wire::Node& proto) {
   for (const std::string& name : node.outputs) proto.add_output(name);
   proto.set_doc_string(node.doc);
   for (const auto& [name, attribute] : node.attributes) encode_attribute(name, attribute, *proto.add_attribute());
-  for (const auto& [key, value] : node.metadata) {
-    wire::Entry& entry = *proto.add_metadata_props();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
+  encode_metadata(node.metadata, proto);
 }
 
 ModelGraph decode_graph(wire::Graph& proto, const std::string& folder) {
@@ -87,6 +92,7 @@ ModelGraph decode_graph(wire::Graph& proto, const std::string& folder) {
   graph.nodes.reserve(proto.node_size());
   for (wire::Node& node : *proto.mutable_node())
     graph.nodes.push_back(decode_node(node, static_cast<int>(graph.nodes.size()), folder));
+  for (const wire::Entry& entry : proto.metadata_props()) graph.metadata[entry.key()] = entry.value();
   return graph;
 }
 
@@ -103,6 +109,7 @@ void encode_graph(const ModelGraph& graph, wire::Graph& proto) {
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     at_place(describe(graph.nodes[i], static_cast<int>(i)), [&] { encode_node(graph.nodes[i], *proto.add_node()); });
+  encode_metadata(graph.metadata, proto);
 }
 
 ModelFunction decode_function(wire::Function& proto, const std::string& folder) {

@@ -179,6 +179,40 @@ class Checks:
         once, twice = ((self.work / f"large-{way}/large.safetensors").read_bytes() for way in ("stop", "skip"))
         expect(once == twice and log_of(self.work / "large-stop") == log_of(self.work / "large-skip"), "other bits where next values overwrite states")
 
+    def training_form_is_trained_and_left(self):
+        """BatchNormalization and Dropout as PyTorch exports them for training: trained, resumed bit by bit, and written for inference."""
+        rng = np.random.default_rng(4)
+        def tensor(name, *shape): return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32) / 2, name)
+        def fill(name, value): return numpy_helper.from_array(np.full(6, value, np.float32), name)
+        nodes = [helper.make_node("Conv", ["x", "k"], ["c"], pads=[1] * 4), helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n", "mm", "vv"], "norm", training_mode=1), helper.make_node("Relu", ["n"], ["r"]),
+                 helper.make_node("Flatten", ["r"], ["f"]), helper.make_node("Constant", [], ["p"], value=numpy_helper.from_array(np.float32(0.4))), helper.make_node("Constant", [], ["t"], value=numpy_helper.from_array(np.bool_(True))),
+                 helper.make_node("Dropout", ["f", "p", "t"], ["d", "mask"], "drop"), helper.make_node("Gemm", ["d", "w", "h"], ["y"])]
+        weights = [tensor("k", 6, 1, 3, 3), fill("s", 1), fill("b", 0), fill("m", 0), fill("v", 1), tensor("w", 6 * 36, 4), tensor("h", 4)]
+        graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", 1, ["N", 1, 6, 6])], [helper.make_tensor_value_info("y", 1, ["N", 4])], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="pytorch"), self.work / "form.onnx")
+        x = rng.standard_normal((160, 1, 6, 6)).astype(np.float32) * 3 + 1
+        np.savez(self.work / "form.npz", x=x, target=(x.reshape(160, -1) @ rng.standard_normal((36, 4))).argmax(1))
+        (self.work / "form.json").write_text(json.dumps({"batch": 16, "epochs": 3, "loss": "cross_entropy", "metrics": ["accuracy"], "optimizer": {"kind": "adam", "learning_rate": 0.01},
+                                                         "data": {"format": "npz", "train": "form.npz", "validation": "form.npz"}}))
+        program = self.compile(self.work / "form.onnx", self.work / "form.json", "form", "form")
+        for run, more in (("whole", []), ("broken", ["--updates", 11]), ("broken", ["--updates", 30, "--resume"])):
+            command(program, "--data", self.work, "--out", self.work / f"form-{run}", "--quiet", *more)
+        whole, broken = self.work / "form-whole", self.work / "form-broken"
+        expect((whole / "form.safetensors").read_bytes() == (broken / "form.safetensors").read_bytes(), "other bits after a break")
+        there = onnxruntime.InferenceSession(str(whole / "form.onnx"))
+        scores = there.run(None, {"x": x})[0]
+        expect(np.abs(scores[:3] - there.run(None, {"x": x[:3]})[0]).max() < 1e-4 * np.abs(scores).max(), "the trained file is not in inference form")
+        np.save(self.work / "form.npy", x)
+        script = "import form, numpy as np, sys\nm = form.Model(weights=sys.argv[1])\nnp.save(sys.argv[3], m.run({'x': np.load(sys.argv[2])})['y'])\n"
+        subprocess.run([sys.executable, "-c", script, whole / "form.weights", self.work / "form.npy", self.work / "scores.npy"], check=True, env={**os.environ, "PYTHONPATH": str(self.work / "form/python")})
+        here = np.load(self.work / "scores.npy")
+        expect(np.abs(here - scores).max() < 1e-4 * np.abs(scores).max(), f"the library differs by {np.abs(here - scores).max()}")
+        told, accuracy = [line for line in log_of(whole) if line["event"] == "epoch"][-1]["validation accuracy"], (here.argmax(1) == np.load(self.work / "form.npz")["target"]).mean()
+        expect(abs(told - accuracy) < 1e-6, f"the library's accuracy is {accuracy}, the evaluation's {told}")
+        said = command(self.metac, "compile", self.work / "form.onnx", "--no-build", "-o", self.work / "form-plain")
+        expect('1 BatchNormalization nodes normalise by the batch that they are given (node #1 "norm"' in said and '1 Dropout nodes drop at random (node #6 "drop"' in said and "exporting_from_pytorch.md" in said, said)
+        expect("warning" not in command(self.metac, "compile", whole / "form.onnx", "--no-build", "-o", self.work / "form-again"), "the trained file is warned of")
+
     def time_of_kernels_is_told(self):
         said = command(self.train, "--data", DIGITS, "--out", self.work / "profile", "--updates", 3, "--quiet", "--profile").splitlines()
         expect(said[0].startswith("memory: a step takes "), said[0])
