@@ -88,6 +88,7 @@ stage conformance-ranks "$python" tests/conformance/run_cases.py --metac "$metac
 stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
 stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
 stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
+stage integers "$python" tests/ops/compare_integers.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 3) --seed "$seed"
 for fusion in paper greedy; do
   stage "conformance-$fusion" "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --fusion $fusion --sample $([ $all = yes ] && echo 2000 || echo 60) --seed "$seed"
 done

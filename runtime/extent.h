@@ -1,25 +1,33 @@
-// The value of an Extent (dims, byte counts, loop counts, conditions) for given symbols. Overflow is an error, division by
-// zero gives zero.
+// The value of an Extent (dims, byte counts, loop counts, conditions) for given symbols. It is computed in 128 bits, so that what is
+// computed on the way (a sum that is not chosen, a term before another one is taken from it) may pass 64; a result that does is an
+// error. Division by zero gives zero.
 #pragma once
 #include "program.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-inline int64_t floor_div_extent(int64_t a, int64_t b) {
+__extension__ typedef __int128 WideExtent;  // ISO C++ has none
+
+inline bool fits_64_bits(WideExtent value) { return value == static_cast<int64_t>(value); }
+
+inline WideExtent floor_div_extent(WideExtent a, WideExtent b) {
   if (b == 0) return 0;
-  if (b == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
+  if (fits_64_bits(a) && fits_64_bits(b) && b != -1) {  // the processor's own division
+    const int64_t x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
+    return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
+  }
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
 constexpr int deepest_extent = 256;  // values at once; the compiler makes no code that has more
 
-// False where a step overflows int64 or the code is malformed.
+// False where the result does not fit or the code is malformed.
 inline bool evaluate(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
   if (extent.length == 0) {
     *result = extent.value;
     return true;
   }
-  int64_t stack[deepest_extent];
+  WideExtent stack[deepest_extent];
   int depth = 0, kept = 0;
   bool overflow = false;
   for (int32_t i = 0; i < extent.length; ++i) {
@@ -52,14 +60,17 @@ inline bool evaluate(const Program& program, const Extent& extent, const int64_t
       continue;
     }
     if (depth < 2) return false;
-    const int64_t b = stack[--depth], a = stack[depth - 1];
-    int64_t r = 0;
+    const WideExtent b = stack[--depth], a = stack[depth - 1];
+    WideExtent r = 0;
     switch (code) {
-      case Code::add: overflow |= __builtin_add_overflow(a, b, &r); break;
-      case Code::sub: overflow |= __builtin_sub_overflow(a, b, &r); break;
-      case Code::mul: overflow |= __builtin_mul_overflow(a, b, &r); break;
+      case Code::add: r = a + b; break;
+      case Code::sub: r = a - b; break;
+      case Code::mul:
+        overflow |= !(fits_64_bits(a) && fits_64_bits(b)) && a != 0 && b != 0 && b != 1 && b != -1;  // a product of three large ones
+        if (!overflow) r = a * b;
+        break;
       case Code::floor_div: r = floor_div_extent(a, b); break;
-      case Code::floor_mod: r = b == 0 || b == -1 ? 0 : a - floor_div_extent(a, b) * b; break;
+      case Code::floor_mod: r = b == 0 ? 0 : a - floor_div_extent(a, b) * b; break;
       case Code::min: r = a < b ? a : b; break;
       case Code::max: r = a < b ? b : a; break;
       case Code::lt: r = a < b; break;
@@ -72,8 +83,8 @@ inline bool evaluate(const Program& program, const Extent& extent, const int64_t
     }
     stack[depth - 1] = r;
   }
-  if (depth != kept + 1 || overflow) return false;
-  *result = stack[kept];
+  if (depth != kept + 1 || overflow || !fits_64_bits(stack[kept])) return false;
+  *result = static_cast<int64_t>(stack[kept]);
   return true;
 }
 

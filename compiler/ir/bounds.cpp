@@ -5,101 +5,95 @@
 #include "compiler/support/checked.h"
 
 namespace metac {
-namespace {
-
-constexpr int64_t limit = int64_t{1} << 62;
-constexpr Interval anything{-limit, limit};
-
-int64_t saturate(__int128 v) { return v > limit ? limit : v < -limit ? -limit : static_cast<int64_t>(v); }
-
-Interval product(Interval a, Interval b) {
-  __int128 c[] = {(__int128)a.low * b.low, (__int128)a.low * b.high, (__int128)a.high * b.low, (__int128)a.high * b.high};
-  return {saturate(*std::min_element(c, c + 4)), saturate(*std::max_element(c, c + 4))};
-}
-
-Interval sum(Interval a, Interval b) {
-  auto side = [](int64_t x, int64_t y) {
-    if (x == limit || y == limit) return limit;
-    if (x == -limit || y == -limit) return -limit;
-    return saturate((__int128)x + y);
-  };
-  return {side(a.low, b.low), side(a.high, b.high)};
-}
-
-}  // namespace
 
 Bounds::Bounds(const std::vector<Symbol>& symbols, const Shape& domain) {
-  for (const Symbol& s : symbols) symbols_.push_back({std::max(s.min, -limit), std::min(s.max, limit)});
+  for (const Symbol& s : symbols) symbols_.push_back({s.min, s.max});
   for (size_t k = 0; k < domain.size(); ++k) extents_[static_cast<int>(k)] = domain[k];
 }
 
+void Bounds::set_axis(int id, Expr extent) {
+  extents_[id] = extent;
+  memory_ = {};
+}
+
 Interval Bounds::interval(Expr e) const {
-  if (const int64_t* value = e.if_int()) return {*value, *value};
+  if (!is_integer(e->dtype) && !is_bool(e->dtype)) return {-End::infinity(), End::infinity()};
   switch (e->kind) {
+    case ExprKind::int_constant: {
+      const End value = e->dtype == DType::u64 ? End::of(static_cast<uint64_t>(e->int_value)) : End(e->int_value);
+      return {value, value};
+    }
     case ExprKind::axis: {
       auto found = extents_.find(e->id);
-      if (found == extents_.end()) return anything;
-      return {0, std::max<int64_t>(interval(found->second).high - 1, 0)};
+      if (found == extents_.end()) return range_of(DType::i64);
+      return {0, std::max(interval(found->second).high - 1, End(0))};
     }
-    case ExprKind::symbol:
-      return e->id < static_cast<int>(symbols_.size()) ? symbols_[e->id] : anything;
-    case ExprKind::load:
-      return e->dtype == DType::boolean ? Interval{0, 1} : size_of(e->dtype) < 8 && is_integer(e->dtype) ? Interval{min_value(e->dtype), max_value(e->dtype)} : anything;
-    case ExprKind::cast:
-      if (is_bool(e->dtype)) return {0, 1};
-      if (is_integer(e->args[0]->dtype) || is_bool(e->args[0]->dtype)) {
-        Interval from = interval(e->args[0]);
-        if (size_of(e->dtype) == 8 || (from.low >= min_value(e->dtype) && from.high <= max_value(e->dtype))) return from;
-      }
-      return anything;
+    case ExprKind::symbol: return e->id < static_cast<int>(symbols_.size()) ? symbols_[static_cast<size_t>(e->id)] : range_of(DType::i64);
+    case ExprKind::load: return range_of(e->dtype);
     default: break;
   }
-  if (is_bool(e->dtype) && e->kind == ExprKind::call && e->fn != Fn::select) {
-    if (e->args[0]->dtype != DType::i64) return {0, 1};
-    Interval a = interval(e->args[0]), b = interval(e->args.back());
-    if (e->fn == Fn::lt) return {a.high < b.low, a.low < b.high};
-    if (e->fn == Fn::le) return {a.high <= b.low, a.low <= b.high};
-    if (e->fn == Fn::eq && (a.high < b.low || b.high < a.low)) return {0, 0};
-    if (e->fn == Fn::ne && (a.high < b.low || b.high < a.low)) return {1, 1};
-    return {0, 1};
+  if (!memory_.intervals) memory_.intervals.emplace();
+  if (const Interval* known = memory_.intervals->find(e.node())) return *known;
+  const Interval whole = range_of(e->dtype);
+  Interval found = whole;
+  if (e->kind == ExprKind::cast) {
+    if (!is_bool(e->dtype)) found = interval(e->args[0]);
+    if (!whole.contains(found)) found = whole;  // wraps
+  } else {
+    found = interval_of_call(e);
+    const bool is_index = e->dtype == DType::i64 && !e->has_load;
+    if (!is_index && !whole.contains(found)) found = whole;
   }
-  if (e->kind != ExprKind::call || e->dtype != DType::i64) return anything;
-  Interval a = interval(e->args[0]);
-  if (e->fn == Fn::neg) return {-a.high, -a.low};
-  if (e->fn == Fn::abs) return a.low >= 0 ? a : a.high <= 0 ? Interval{-a.high, -a.low} : Interval{0, std::max(-a.low, a.high)};
-  if (e->args.size() < 2) return anything;
-  Interval b = interval(e->args[1]);
-  switch (e->fn) {
-    case Fn::add: return sum(a, b);
-    case Fn::sub: return sum(a, {-b.high, -b.low});
-    case Fn::mul: return product(a, b);
-    case Fn::div:
-      if (a.low < 0) return anything;
-      [[fallthrough]];
-    case Fn::floor_div:
-      if (b.low < 0) {  // either sign; no quotient is larger than the dividend
-        const int64_t most = std::max(-a.low, a.high);
-        return {-most, most};
-      }
-      if (b.low == 0) return a.low >= 0 ? Interval{0, a.high} : anything;
-      return {a.low >= 0 ? a.low / b.high : floor_div(a.low, b.low), a.high >= 0 ? a.high / b.low : floor_div(a.high, b.high)};
-    case Fn::floor_mod:
-      if (b.low <= 0) return b.low == 0 ? Interval{0, b.high} : anything;
-      return {0, std::min(b.high - 1, a.low >= 0 ? a.high : limit)};
-    case Fn::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    case Fn::max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
-    case Fn::select: {
-      Interval c = interval(e->args[2]);
-      return {std::min(b.low, c.low), std::max(b.high, c.high)};
+  memory_.intervals->insert(e.node(), found);
+  return found;
+}
+
+// As numbers, before anything wraps.
+Interval Bounds::interval_of_call(Expr e) const {
+  const Interval whole = range_of(e->dtype);
+  if (is_bool(e->dtype) && e->fn != Fn::select) {
+    if (e->args[0]->dtype != DType::i64) return whole;
+    const Interval a = interval(e->args[0]), b = interval(e->args.back());
+    const bool apart = a.high < b.low || b.high < a.low;
+    switch (e->fn) {
+      case Fn::lt: return {a.high < b.low, a.low < b.high};
+      case Fn::le: return {a.high <= b.low, a.low <= b.high};
+      case Fn::eq: return {0, !apart};
+      case Fn::ne: return {apart, 1};
+      default: return whole;
     }
-    default: return anything;
+  }
+  auto argument = [&](size_t k) { return interval(e->args[k]); };
+  switch (e->fn) {
+    case Fn::neg: return -argument(0);
+    case Fn::abs: return abs(argument(0));
+    case Fn::sign: return is_signed(e->dtype) ? Interval{-1, 1} : Interval{0, 1};
+    case Fn::add: return argument(0) + argument(1);
+    case Fn::sub: return argument(0) - argument(1);
+    case Fn::mul: return argument(0) * argument(1);
+    case Fn::div: return trunc_div(argument(0), argument(1));
+    case Fn::floor_div: return floor_div(argument(0), argument(1));
+    case Fn::floor_mod: return floor_mod(argument(0), argument(1));
+    case Fn::trunc_mod: return trunc_mod(argument(0), argument(1));
+    case Fn::min: return min(argument(0), argument(1));
+    case Fn::max: return max(argument(0), argument(1));
+    case Fn::select: return either(argument(1), argument(2));
+    default: return whole;
   }
 }
 
-// e > 0 for all values: first axes go to the end of their range that makes e least, symbolically; then by intervals.
-bool Bounds::proves_positive(Expr e) const {
-  if (interval(e).low > 0) return true;
+// By intervals, or symbolically: one axis after the other goes to the end of its range that makes e least.
+bool Bounds::is_at_least(Expr e, int64_t least) const {
+  if (interval(e).low >= least) return true;
   Linear form = linear_form(e);
+  // With another term in the place of one. A constant that passes 64 bits proves nothing.
+  auto with_another = [&](Expr term, int64_t coefficient, Expr by, int64_t factor) {
+    Expr rest = e - term * Expr(coefficient);
+    if (!by.if_int()) return is_at_least(rest + by * Expr(factor), least);
+    const auto constant = checked_mul(by.as_int(), factor);
+    if (!constant || (rest.if_int() && !checked_add(rest.as_int(), *constant))) return false;
+    return is_at_least(rest + Expr(*constant), least);
+  };
   for (auto& [monomial, coefficient] : form.terms) {
     // The axis in this monomial, if all other factors are known to be nonnegative.
     Expr the_axis;
@@ -119,7 +113,7 @@ bool Bounds::proves_positive(Expr e) const {
     if (!linear) continue;
     Expr extreme = coefficient > 0 ? Expr(0) : extents_.at(the_axis->id) - Expr(1);
     Expr replaced = rewrite(monomial, [&](Expr n) { return n == the_axis ? extreme : Expr(); });
-    return proves_positive(e - monomial * Expr(coefficient) + replaced * Expr(coefficient));
+    return with_another(monomial, coefficient, replaced, coefficient);
   }
   // c*floor(x/c) lies in (x - c, x].
   for (auto& [atom, coefficient] : form.terms) {
@@ -127,39 +121,54 @@ bool Bounds::proves_positive(Expr e) const {
     int64_t c = *atom->args[1].if_int();
     if (c <= 1 || coefficient % c != 0) continue;
     Expr bound = coefficient > 0 ? atom->args[0] - Expr(c - 1) : atom->args[0];
-    return proves_positive(e - atom * Expr(coefficient) + bound * Expr(coefficient / c));
+    return with_another(atom, coefficient, bound, coefficient / c);
   }
   return false;
 }
 
-bool Bounds::proves_less(Expr a, Expr b) const {
-  if (a->has_load || b->has_load) return interval(a).high < interval(b).low;
-  return proves_positive(b - a);
+// The difference of two constants may pass 64 bits, and data wraps: there the ranges decide, and nothing else would help.
+bool Bounds::proves_difference(Expr a, Expr b, int64_t least) const {
+  if (a->has_load || b->has_load || a.if_int() || b.if_int()) {
+    if (interval(a).low - interval(b).high >= least) return true;
+    if (a->has_load || b->has_load || (a.if_int() && b.if_int())) return false;
+  }
+  return is_at_least(a - b, least);
 }
+
+bool Bounds::proves_less(Expr a, Expr b) const { return proves_difference(b, a, 1); }
+bool Bounds::proves_at_least(Expr a, Expr b) const { return proves_difference(a, b, 0); }
 
 bool Bounds::proves(Expr c) const {
   if (const int64_t* value = c.if_int()) return *value != 0;
   if (c->kind != ExprKind::call) return false;
+  if (c->fn != Fn::logical_and && c->fn != Fn::logical_or) return decide(c);
+  if (!memory_.proofs) memory_.proofs.emplace();
+  if (const bool* known = memory_.proofs->find(c.node())) return *known;
+  const bool first = proves(c->args[0]);
+  const bool proved = c->fn == Fn::logical_and ? first && proves(c->args[1]) : first || proves(c->args[1]);
+  memory_.proofs->insert(c.node(), proved);
+  return proved;
+}
+
+bool Bounds::decide(Expr c) const {
+  if (c->args[0]->dtype != DType::i64) {
+    if (c->fn != Fn::logical_not || c->args[0]->kind != ExprKind::call || c->args[0]->args[0]->dtype != DType::i64) return false;
+    const Expr inner = c->args[0];
+    if (inner->fn == Fn::lt) return proves_at_least(inner->args[0], inner->args[1]);
+    return inner->fn == Fn::le && proves_less(inner->args[1], inner->args[0]);
+  }
+  if (c->args.size() != 2) return false;
+  const Expr a = c->args[0], b = c->args[1];
   switch (c->fn) {
-    case Fn::logical_and: return proves(c->args[0]) && proves(c->args[1]);
-    case Fn::logical_or: return proves(c->args[0]) || proves(c->args[1]);
-    case Fn::lt: return c->args[0]->dtype == DType::i64 && proves_less(c->args[0], c->args[1]);
-    case Fn::le: return c->args[0]->dtype == DType::i64 && proves_less(c->args[0], c->args[1] + Expr(1));
-    case Fn::ne:
-      return c->args[0]->dtype == DType::i64 && (proves_less(c->args[0], c->args[1]) || proves_less(c->args[1], c->args[0]));
-    case Fn::logical_not: {
-      Expr inner = c->args[0];
-      if (inner->kind != ExprKind::call || inner->args[0]->dtype != DType::i64) return false;
-      if (inner->fn == Fn::lt) return proves(inner->args[1] <= inner->args[0]);
-      if (inner->fn == Fn::le) return proves(inner->args[1] < inner->args[0]);
-      return false;
-    }
+    case Fn::lt: return proves_less(a, b);
+    case Fn::le: return proves_at_least(b, a);
+    case Fn::ne: return proves_less(a, b) || proves_less(b, a);
     default: return false;
   }
 }
 
 // floor((g*x + r) / (g*d)) = floor(x / d) and (g*x + r) mod (g*d) = g*(x mod d) + r where r is known to be in [0, g).
-static Expr split_low_part(Expr e, const Bounds& bounds) {
+static Expr split_low_part(Expr e, const Bounds& bounds, Simplified& known) {
   const int64_t* divisor = e->args[1].if_int();
   if (!divisor || *divisor <= 1) return e;
   Linear form = linear_form(e->args[0]);
@@ -171,22 +180,23 @@ static Expr split_low_part(Expr e, const Bounds& bounds) {
     low.constant = floor_mod(form.constant, g);
     Interval r = bounds.interval(from_linear(low));
     if (r.low < 0 || r.high >= g) continue;
-    if (e->fn == Fn::floor_div) return simplify(floor_div(from_linear(high), *divisor / g), bounds);
-    return simplify(floor_mod(from_linear(high), *divisor / g), bounds) * Expr(g) + from_linear(low);
+    const Expr whole = from_linear(high), count = *divisor / g;
+    if (e->fn == Fn::floor_div) return simplify({floor_div(whole, count)}, bounds, known)[0];
+    return simplify({floor_mod(whole, count)}, bounds, known)[0] * Expr(g) + from_linear(low);
   }
   return e;
 }
 
-static Expr decide(Expr e, const Bounds& bounds) {
+static Expr decide(Expr e, const Bounds& bounds, Simplified& known) {
   if (e->kind != ExprKind::call) return e;
   auto index = [&](size_t k) { return e->args[k]->dtype == DType::i64; };
   switch (e->fn) {
     case Fn::floor_div:
       if (index(0) && bounds.proves_at_least(e->args[0], 0) && bounds.proves_less(e->args[0], e->args[1])) return 0;
-      return index(0) && !e->has_load ? split_low_part(e, bounds) : e;
+      return index(0) && !e->has_load ? split_low_part(e, bounds, known) : e;
     case Fn::floor_mod:
       if (index(0) && bounds.proves_at_least(e->args[0], 0) && bounds.proves_less(e->args[0], e->args[1])) return e->args[0];
-      return index(0) && !e->has_load ? split_low_part(e, bounds) : e;
+      return index(0) && !e->has_load ? split_low_part(e, bounds, known) : e;
     case Fn::min:
       if (!index(0)) return e;
       if (bounds.proves(e->args[0] <= e->args[1])) return e->args[0];
@@ -222,7 +232,13 @@ std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds, Si
   // What is rebuilt step by step, a chain of selects for one, is looked at again from each step.
   auto decide_once = [&](Expr e) {
     auto found = known.decided.find(e.node());
-    return found != known.decided.end() ? found->second : known.decided.emplace(e.node(), decide(e, bounds)).first->second;
+    return found != known.decided.end() ? found->second : known.decided.emplace(e.node(), decide(e, bounds, known)).first->second;
+  };
+  // Every node below is decided to be what it is: no walk need go in again.
+  auto settle = [&](Expr e) {
+    auto found = known.decided.find(e.node());
+    if (found == known.decided.end() || found->second != e) return;
+    if (std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return a->args.empty() || known.settled.count(a.node()); })) known.settled.insert(e.node());
   };
   std::function<Expr(Expr)> walk = [&](Expr e) -> Expr {
     if (auto found = done.find(e.node()); found != done.end()) return found->second;
@@ -232,16 +248,17 @@ std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds, Si
       args.push_back(walk(a));
       changed |= args.back() != a;
     }
-    Expr rebuilt = e;
-    if (changed) rebuilt = e->kind == ExprKind::call ? call(e->fn, args) : e->kind == ExprKind::cast ? cast(args[0], e->dtype) : load(e->id, e->dtype, args);
+    const Expr rebuilt = changed ? with_arguments(e, args) : e;
     // Canonicalisation may have made new floor_divs below a sum; look again at what was rebuilt.
     Expr result = decide_once(rebuilt);
     if (result == rebuilt && changed && rebuilt->kind == ExprKind::call && rebuilt->dtype == DType::i64) {
       result = rewrite(rebuilt, [&](Expr n) -> Expr {
+        if (known.settled.count(n.node())) return n;
         Expr d = decide_once(n);
         return d == n ? Expr() : d;
       });
     }
+    settle(result);
     done.emplace(e.node(), result);
     return result;
   };

@@ -4,37 +4,57 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/interval.h"
+#include "compiler/ir/node_table.h"
 
 namespace metac {
 
-struct Interval {
-  int64_t low, high;  // inclusive; saturated at +-2^62
-};
-
+// Two kinds of expressions, told apart by ExprNode::has_load and the dtype:
+//   index arithmetic  int64 without loads. It is assumed not to overflow (the evaluator of extents, runtime/extent.h, checks it),
+//                     so its values are those of whole numbers, and differences of any two are taken as such.
+//   data              all else. It wraps around: what a function yields is known only while that fits into the dtype.
 class Bounds {
  public:
   Bounds() = default;
   explicit Bounds(const std::vector<Symbol>& symbols, const Shape& domain = {});
-  void set_axis(int id, Expr extent) { extents_[id] = extent; }
+  void set_axis(int id, Expr extent);
   const std::map<int, Expr>& extents() const { return extents_; }
 
-  Interval interval(Expr e) const;            // of an int64 or bool expression
-  bool proves(Expr condition) const;          // true for every value allowed
-  bool proves_less(Expr a, Expr b) const;     // a < b, symbolically where need be
-  bool proves_at_least(Expr a, Expr b) const { return proves_less(b, a + Expr(1)); }
+  Interval interval(Expr e) const;               // of an integer or bool expression; of floats: nothing
+  bool proves(Expr condition) const;             // true for every value allowed
+  bool proves_less(Expr a, Expr b) const;        // a < b for int64, symbolically where need be
+  bool proves_at_least(Expr a, Expr b) const;    // a >= b
 
  private:
-  bool proves_positive(Expr e) const;
+  // What was found out so far, each expression once. A copy finds out anew: it is made to be changed.
+  struct Memory {
+    std::optional<NodeTable<Interval>> intervals;
+    std::optional<NodeTable<bool>> proofs;
+    Memory() = default;
+    Memory(const Memory&) {}
+    Memory& operator=(const Memory&) {
+      intervals.reset(), proofs.reset();
+      return *this;
+    }
+  };
+
+  Interval interval_of_call(Expr e) const;
+  bool proves_difference(Expr a, Expr b, int64_t least) const;  // a - b >= least
+  bool is_at_least(Expr e, int64_t least) const;
+  bool decide(Expr condition) const;
   std::vector<Interval> symbols_;
   std::map<int, Expr> extents_;
+  mutable Memory memory_;  // one thread at a time
 };
 
 // What simplify() found out with one Bounds: a second look at an expression of which it knows most parts costs little.
 struct Simplified {
   std::unordered_map<const ExprNode*, Expr> done, decided;
+  std::unordered_set<const ExprNode*> settled;  // nothing in it is left to decide
 };
 
 Expr simplify(Expr e, const Bounds& bounds);

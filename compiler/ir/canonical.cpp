@@ -1,10 +1,13 @@
 // The canonicalising constructors of Expr. An int64 expression without loads is kept as
 //     constant + sum of coefficient * monomial,   monomial = product of atoms,
 // atoms and monomials in a structural order (axes, symbols, then by content hash), so equal dims are equal pointers.
-// Index arithmetic is assumed not to overflow; expressions that contain loads are data and only fold constants.
+// Index arithmetic is assumed not to overflow and not to divide by 0; where a coefficient would pass 64 bits all the same, the two
+// sides stay apart in a call of their own, which linear_form() takes for an atom. Expressions that contain loads are data and only
+// fold constants, which wrap around.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "compiler/ir/expr.h"
 #include "compiler/ir/expr_raw.h"
@@ -37,30 +40,31 @@ Expr monomial_of(std::vector<Expr> factors) {
   return out;
 }
 
-void add_term(Linear& form, Expr atom, int64_t coefficient) {
-  if (coefficient == 0) return;
+// What follows returns false where a number would pass 64 bits; the form is of no use then.
+[[nodiscard]] bool add_constant(Linear& form, int64_t value) { return !__builtin_add_overflow(form.constant, value, &form.constant); }
+
+[[nodiscard]] bool add_term(Linear& form, Expr atom, int64_t coefficient) {
+  if (coefficient == 0) return true;
   auto at = std::lower_bound(form.terms.begin(), form.terms.end(), atom,
                              [](const std::pair<Expr, int64_t>& t, Expr e) { return t.first != e && before(t.first, e); });
-  if (at != form.terms.end() && at->first == atom) {
-    at->second += coefficient;
-    if (at->second == 0) form.terms.erase(at);
-  } else {
+  if (at == form.terms.end() || at->first != atom) {
     form.terms.insert(at, {atom, coefficient});
+    return true;
   }
+  if (__builtin_add_overflow(at->second, coefficient, &at->second)) return false;
+  if (at->second == 0) form.terms.erase(at);
+  return true;
 }
 
-int64_t times(int64_t a, int64_t b) {
-  if (auto r = checked_mul(a, b)) return *r;
-  fail("an index expression overflows 64 bits: ", a, " * ", b);
-}
-int64_t plus(int64_t a, int64_t b) {
-  if (auto r = checked_add(a, b)) return *r;
-  fail("an index expression overflows 64 bits: ", a, " + ", b);
+[[nodiscard]] bool add_product(Linear& form, Expr atom, int64_t a, int64_t b) {
+  const auto product = checked_mul(a, b);
+  return product && add_term(form, atom, *product);
 }
 
-void accumulate(Linear& into, const Linear& form, int64_t factor) {
-  into.constant = plus(into.constant, times(form.constant, factor));
-  for (auto& [atom, coefficient] : form.terms) add_term(into, atom, times(coefficient, factor));
+[[nodiscard]] bool accumulate(Linear& into, const Linear& form, int64_t factor) {
+  const auto constant = checked_mul(form.constant, factor);
+  if (!constant || !add_constant(into, *constant)) return false;
+  return std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) { return add_product(into, term.first, term.second, factor); });
 }
 
 Expr index_floor_div(Expr a, Expr b);
@@ -77,34 +81,36 @@ Expr from_digits(Linear form) {
       factors.insert(factors.end(), more.begin(), more.end());
       return factors;
     }());
-    int64_t coefficient = c.if_int() ? times(k, *c.if_int()) : k;
+    const auto coefficient = c.if_int() ? checked_mul(k, *c.if_int()) : k;
     for (auto& [atom, other] : form.terms) {
       if (atom != monomial || other != coefficient) continue;
       Linear next = form;
       std::erase_if(next.terms, [&](const auto& term) { return term.first == digit || term.first == monomial; });
-      accumulate(next, linear_form(y), k);
-      return from_digits(std::move(next));
+      if (accumulate(next, linear_form(y), k)) return from_digits(std::move(next));
+      break;
     }
   }
   return from_linear(form);
 }
 
+// Empty where coefficients pass 64 bits.
 Expr multiply(Expr a, Expr b) {
   Linear x = linear_form(a), y = linear_form(b), out;
   if (x.terms.empty()) std::swap(x, y);
-  if (y.terms.empty()) {
-    accumulate(out, x, y.constant);
-    return from_linear(out);
-  }
+  if (y.terms.empty()) return accumulate(out, x, y.constant) ? from_linear(out) : Expr();
   if ((x.terms.size() + 1) * (y.terms.size() + 1) > 32) return monomial_of({a, b});
-  out.constant = times(x.constant, y.constant);
-  for (auto& [atom, c] : x.terms) add_term(out, atom, times(c, y.constant));
-  for (auto& [atom, c] : y.terms) add_term(out, atom, times(c, x.constant));
+  const auto constant = checked_mul(x.constant, y.constant);
+  if (!constant) return {};
+  out.constant = *constant;
+  for (auto& [atom, c] : x.terms)
+    if (!add_product(out, atom, c, y.constant)) return {};
+  for (auto& [atom, c] : y.terms)
+    if (!add_product(out, atom, c, x.constant)) return {};
   for (auto& [p, cp] : x.terms)
     for (auto& [q, cq] : y.terms) {
       std::vector<Expr> factors = factors_of(p), more = factors_of(q);
       factors.insert(factors.end(), more.begin(), more.end());
-      add_term(out, monomial_of(factors), times(cp, cq));
+      if (!add_product(out, monomial_of(factors), cp, cq)) return {};
     }
   return from_linear(out);
 }
@@ -112,19 +118,15 @@ Expr multiply(Expr a, Expr b) {
 // coefficient*monomial / (divisor_coefficient*divisor_monomial), where that is exact.
 bool divide_term(Expr monomial, int64_t coefficient, Expr divisor, int64_t divisor_coefficient, Linear& quotient) {
   if (coefficient % divisor_coefficient != 0) return false;
-  if (!divisor) {
-    add_term(quotient, monomial, coefficient / divisor_coefficient);
-    return true;
-  }
+  if (!divisor) return add_term(quotient, monomial, coefficient / divisor_coefficient);
   std::vector<Expr> factors = factors_of(monomial);
   for (Expr f : factors_of(divisor)) {
     auto at = std::find(factors.begin(), factors.end(), f);
     if (at == factors.end()) return false;
     factors.erase(at);
   }
-  if (factors.empty()) quotient.constant = plus(quotient.constant, coefficient / divisor_coefficient);
-  else add_term(quotient, monomial_of(factors), coefficient / divisor_coefficient);
-  return true;
+  if (factors.empty()) return add_constant(quotient, coefficient / divisor_coefficient);
+  return add_term(quotient, monomial_of(factors), coefficient / divisor_coefficient);
 }
 
 // Splits a into quotient*b + rest where that is exact term by term. b: one term or a positive constant.
@@ -142,9 +144,9 @@ bool split_division(Expr a, Expr b, Linear& quotient, Linear& rest) {
   if (coefficient <= 0) return false;
   Linear form = linear_form(a);
   for (auto& [atom, c] : form.terms)
-    if (!divide_term(atom, c, monomial, coefficient, quotient)) add_term(rest, atom, c);
+    if (!divide_term(atom, c, monomial, coefficient, quotient) && !add_term(rest, atom, c)) return false;
   if (!monomial) {
-    quotient.constant = plus(quotient.constant, floor_div(form.constant, coefficient));
+    if (!add_constant(quotient, floor_div(form.constant, coefficient))) return false;
     rest.constant = floor_mod(form.constant, coefficient);
   } else {
     rest.constant = form.constant;
@@ -204,13 +206,11 @@ Expr index_floor_mod(Expr a, Expr b) {
   return raw_call(Fn::floor_mod, {from_linear(rest), b}, DType::i64);
 }
 
-// The constant b - a if the two differ by one.
-const int64_t* difference(Expr a, Expr b, int64_t& storage) {
+// b - a, where that is a constant.
+std::optional<int64_t> difference(Expr a, Expr b) {
   Linear form = linear_form(b);
-  accumulate(form, linear_form(a), -1);
-  if (!form.terms.empty()) return nullptr;
-  storage = form.constant;
-  return &storage;
+  if (!accumulate(form, linear_form(a), -1) || !form.terms.empty()) return std::nullopt;
+  return form.constant;
 }
 
 Expr fold_float(Fn fn, const std::vector<Expr>& args) {
@@ -281,29 +281,31 @@ bool all_constants(const std::vector<Expr>& args, ExprKind kind) {
   return std::all_of(args.begin(), args.end(), [&](Expr a) { return a->kind == kind; });
 }
 
+// Empty: the call stays as it is.
 Expr call_index(Fn fn, const std::vector<Expr>& args) {
   Linear sum;
-  int64_t gap;
   switch (fn) {
-    case Fn::neg: accumulate(sum, linear_form(args[0]), -1); return from_linear(sum);
+    case Fn::neg: return accumulate(sum, linear_form(args[0]), -1) ? from_linear(sum) : raw_call(Fn::sub, {0, args[0]}, DType::i64);
     case Fn::add:
     case Fn::sub:
       sum = linear_form(args[0]);
-      accumulate(sum, linear_form(args[1]), fn == Fn::add ? 1 : -1);
-      return from_digits(std::move(sum));
+      return accumulate(sum, linear_form(args[1]), fn == Fn::add ? 1 : -1) ? from_digits(std::move(sum)) : Expr();
     case Fn::mul: return multiply(args[0], args[1]);
     case Fn::floor_div: return index_floor_div(args[0], args[1]);
     case Fn::floor_mod: return index_floor_mod(args[0], args[1]);
+    default: break;
+  }
+  if (fn != Fn::min && fn != Fn::max && fn != Fn::lt && fn != Fn::le && fn != Fn::eq && fn != Fn::ne) return {};
+  const auto gap = difference(args[0], args[1]);
+  switch (fn) {
     case Fn::min:
     case Fn::max:
-      if (difference(args[0], args[1], gap)) return (gap >= 0) == (fn == Fn::min) ? args[0] : args[1];
-      if (before(args[1], args[0])) return raw_call(fn, {args[1], args[0]}, DType::i64);
-      return {};
-    case Fn::lt: return difference(args[0], args[1], gap) ? bool_constant(gap > 0) : Expr();
-    case Fn::le: return difference(args[0], args[1], gap) ? bool_constant(gap >= 0) : Expr();
-    case Fn::eq: return difference(args[0], args[1], gap) ? bool_constant(gap == 0) : Expr();
-    case Fn::ne: return difference(args[0], args[1], gap) ? bool_constant(gap != 0) : Expr();
-    default: return {};
+      if (gap) return (*gap >= 0) == (fn == Fn::min) ? args[0] : args[1];
+      return before(args[1], args[0]) ? raw_call(fn, {args[1], args[0]}, DType::i64) : Expr();
+    case Fn::lt: return gap ? bool_constant(*gap > 0) : Expr();
+    case Fn::le: return gap ? bool_constant(*gap >= 0) : Expr();
+    case Fn::eq: return gap ? bool_constant(*gap == 0) : Expr();
+    default: return gap ? bool_constant(*gap != 0) : Expr();
   }
 }
 
@@ -320,17 +322,24 @@ Expr call_logical(Fn fn, const std::vector<Expr>& args) {
 
 }  // namespace
 
+// A canonical sum leans left: each right operand is one term, later in order than the last one of the left operand, and only the
+// last of all may be a constant. Any other sum is two that could not be combined: an atom.
 Linear linear_form(Expr e) {
+  auto atom_of = [](Expr term) { return is_call(term, Fn::mul) && is_index(term) && term->args[1].if_int() ? term->args[0] : term; };
+  auto is_sum = [&](Expr s) {
+    if (!is_call(s, Fn::add) || !is_index(s) || is_call(s->args[1], Fn::add)) return false;
+    Expr last = is_call(s->args[0], Fn::add) ? s->args[0]->args[1] : s->args[0];
+    if (last.if_int() || s->args[1].if_int()) return !last.if_int();
+    return atom_of(last) != atom_of(s->args[1]) && before(atom_of(last), atom_of(s->args[1]));
+  };
   Linear out;
-  // Canonical sums lean left: unroll the spine instead of recursing over long sums.
-  for (; is_call(e, Fn::add) && is_index(e); e = e->args[0]) accumulate(out, linear_form(e->args[1]), 1);
-  if (const int64_t* value = e.if_int()) {
-    out.constant = plus(out.constant, *value);
-  } else if (is_call(e, Fn::mul) && is_index(e) && e->args[1].if_int()) {
-    add_term(out, e->args[0], *e->args[1].if_int());
-  } else {
-    add_term(out, e, 1);
-  }
+  auto prepend = [&](Expr term) {
+    if (const int64_t* value = term.if_int()) out.constant = *value;
+    else out.terms.push_back({atom_of(term), atom_of(term) == term ? 1 : term->args[1].as_int()});
+  };
+  for (; is_sum(e); e = e->args[0]) prepend(e->args[1]);
+  prepend(e);
+  std::reverse(out.terms.begin(), out.terms.end());
   return out;
 }
 
@@ -393,6 +402,27 @@ Expr cast(Expr value, DType dtype) {
     if (std::isfinite(v) && v > -9.2e18 && v < 9.2e18) return int_constant(static_cast<int64_t>(v), dtype);
   }
   return raw_cast(value, dtype);
+}
+
+// Do two constants of index arithmetic come to one that 64 bits hold?
+static bool folds(Fn fn, const std::vector<Expr>& args) {
+  const int64_t a = args[0]->int_value, b = args.back()->int_value;
+  switch (fn) {
+    case Fn::neg: return a != INT64_MIN;
+    case Fn::add: return checked_add(a, b).has_value();
+    case Fn::sub: return checked_sub(a, b).has_value();
+    case Fn::mul: return checked_mul(a, b).has_value();
+    case Fn::floor_div: return a != INT64_MIN || b != -1;
+    default: return true;
+  }
+}
+
+Expr with_arguments(Expr e, std::vector<Expr> args) {
+  if (e->kind == ExprKind::cast) return cast(args[0], e->dtype);
+  if (e->kind == ExprKind::load) return load(e->id, e->dtype, std::move(args));
+  if (is_index(e) && all_constants(args, ExprKind::int_constant) && !folds(e->fn, args))
+    return e->fn == Fn::neg ? raw_call(Fn::sub, {0, args[0]}, DType::i64) : raw_call(e->fn, std::move(args), DType::i64);
+  return call(e->fn, std::move(args));
 }
 
 Expr operator+(Expr a, Expr b) { return call(Fn::add, {a, b}); }

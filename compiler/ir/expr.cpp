@@ -204,12 +204,6 @@ Expr raw_cast(Expr value, DType dtype) {
 }
 
 // ---- walks ----
-static Expr rebuilt(Expr e, std::vector<Expr> args) {
-  if (e->kind == ExprKind::call) return call(e->fn, std::move(args));
-  if (e->kind == ExprKind::cast) return cast(args[0], e->dtype);
-  return load(e->id, e->dtype, std::move(args));
-}
-
 static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, NodeTable<Expr>& done) {
   if (const Expr* found = done.find(e.node())) return *found;
   Expr result = f(e);
@@ -220,7 +214,7 @@ static Expr rewrite_with(Expr e, const std::function<Expr(Expr)>& f, NodeTable<E
       if (args.empty() && arg != e->args[i]) args = e->args;
       if (!args.empty()) args[i] = arg;
     }
-    result = args.empty() ? e : rebuilt(e, std::move(args));
+    result = args.empty() ? e : with_arguments(e, std::move(args));
   }
   done.insert(e.node(), result);
   return result;
@@ -252,7 +246,7 @@ static Expr rewrite_up_with(Expr e, const RewriteUp& f, bool loads_only, NodeTab
   std::vector<Expr> args = e->args;
   for (Expr& a : args) a = rewrite_up_with(a, f, loads_only, done);
   Expr result = loads_only && e->kind != ExprKind::load ? Expr() : f(e, args);
-  if (!result) result = args == e->args ? e : rebuilt(e, std::move(args));
+  if (!result) result = args == e->args ? e : with_arguments(e, std::move(args));
   done.insert(e.node(), result);
   return result;
 }

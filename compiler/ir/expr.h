@@ -85,6 +85,9 @@ Expr symbol(int id);
 Expr load(int operand, DType dtype, std::vector<Expr> indices);
 Expr call(Fn fn, std::vector<Expr> args);
 Expr cast(Expr value, DType dtype);
+// A call, cast or load with other arguments. Index arithmetic stays that of whole numbers where all of them are constants now and
+// folding would wrap around, as it does for data.
+Expr with_arguments(Expr e, std::vector<Expr> args);
 
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);

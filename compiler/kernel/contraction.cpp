@@ -184,7 +184,7 @@ class ContractionLowering {
     Bounds b = bounds();
     auto step = [&](const Loop& l) -> int64_t {
       Expr s = stride_of(offset_, l.axis);
-      return s ? std::abs(b.interval(s).low) : 0;
+      return s ? magnitude(b.interval(s).low).clamped() : 0;
     };
     std::stable_sort(kept_.begin(), kept_.end(), [&](const Loop& x, const Loop& y) { return step(x) > step(y); });
     for (size_t k = kept_.size(); k-- > 1;) {

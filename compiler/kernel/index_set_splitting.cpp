@@ -107,16 +107,16 @@ class Splitting {
       return std::vector<Zone>{{0, border, d.coefficient > 0 ? no : yes}, {border, loop_.extent, d.coefficient > 0 ? yes : no}};
     }
     const Interval rest = bounds_.interval(d.rest);
-    const int64_t step = std::abs(d.coefficient);
+    const End step = magnitude(End(d.coefficient));
     // Behind the first border of two it may be on either side.
-    const int64_t first = d.coefficient > 0 ? floor_div(-1 - rest.high, step) + 1 : floor_div(rest.low, step) + 1;
-    const int64_t second = d.coefficient > 0 ? floor_div(-rest.low - 1, step) + 1 : floor_div(rest.high, step) + 1;
+    const End first = floor_div(d.coefficient > 0 ? -1 - rest.high : rest.low, step) + 1;
+    const End second = floor_div(d.coefficient > 0 ? -rest.low - 1 : rest.high, step) + 1;
     return cut(piece, {first, second}, {d.coefficient > 0 ? no : yes, Expr(), d.coefficient > 0 ? yes : no});
   }
 
   std::optional<std::vector<Zone>> around_one_index(const LinearInIndex& d, Expr node, const Piece& piece) const {
     const Interval rest = bounds_.interval(d.rest);
-    const int64_t step = std::abs(d.coefficient), low = d.coefficient > 0 ? -rest.high : rest.low, high = d.coefficient > 0 ? -rest.low : rest.high;
+    const End step = magnitude(End(d.coefficient)), low = d.coefficient > 0 ? -rest.high : rest.low, high = d.coefficient > 0 ? -rest.low : rest.high;
     const Expr apart = bool_constant(node->fn == Fn::ne);
     return cut(piece, {floor_div(low + step - 1, step), floor_div(high, step) + 1}, {apart, Expr(), apart});
   }
@@ -136,13 +136,13 @@ class Splitting {
   }
 
   // The piece cut at these borders, which do not descend; a value for each part.
-  std::optional<std::vector<Zone>> cut(const Piece& piece, const std::vector<int64_t>& borders, const std::vector<Expr>& values) const {
+  std::optional<std::vector<Zone>> cut(const Piece& piece, const std::vector<End>& borders, const std::vector<Expr>& values) const {
     if (!piece.begin.if_int() || !piece.end.if_int()) return std::nullopt;
     std::vector<Zone> out;
     int64_t at = piece.begin.as_int();
     const int64_t end = piece.end.as_int();
     for (size_t k = 0; k < values.size(); ++k) {
-      const int64_t next = k < borders.size() ? std::clamp(borders[k], at, end) : end;
+      const int64_t next = k < borders.size() ? std::clamp(borders[k], End(at), End(end)).clamped() : end;
       if (next > at) out.push_back({at, next, values[k]});
       at = next;
     }

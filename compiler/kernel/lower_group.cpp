@@ -403,7 +403,7 @@ class GroupLowering : private StageLowering {
     return [bounds = bounds_of(kernel_, *context_.symbols)](Expr extent) -> int64_t {
       if (extent.if_int()) return extent.as_int();
       const Interval range = bounds.interval(extent);
-      return std::clamp<int64_t>(256, std::max<int64_t>(range.low, 1), std::max<int64_t>(range.high, 1));
+      return std::clamp<int64_t>(256, std::max<int64_t>(range.low.clamped(), 1), std::max<int64_t>(range.high.clamped(), 1));
     };
   }
 

@@ -51,7 +51,7 @@ class OverwriteCheck {
     if (on_gpu_ && std::none_of(loops.begin(), loops.end(), dealt)) return false;
     std::vector<std::pair<int64_t, int64_t>> steps;  // stride, iterations
     for (const Loop& l : loops) {
-      int64_t iterations = bounds_.interval(l.extent).high;
+      int64_t iterations = bounds_.interval(l.extent).high.clamped();
       if (iterations <= 1) continue;
       Expr stride = stride_of(offset, l.axis);
       if (!stride || !stride.if_int()) return false;

@@ -104,7 +104,7 @@ void StageLowering::order_loops(Stage& s) {
       Expr step = stride_of(offset, l.axis);
       if (!step) return int64_t{0};
       Interval range = bounds.interval(step);
-      return range.low > 0 ? range.low : std::abs(range.high);
+      return (range.low > 0 ? range.low : magnitude(range.high)).clamped();
     };
     std::stable_sort(loops.begin(), loops.end(), [&](const Loop& a, const Loop& b) { return stride(a) > stride(b); });
   };

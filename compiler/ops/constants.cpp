@@ -2,9 +2,9 @@
 // that passes a value through: Identity.
 #include <cmath>
 
+#include "compiler/ir/bounds.h"
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/ops/shape_operands.h"
-#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -80,6 +80,20 @@ METAC_OPERATOR("EyeLike")
           0, fill(n.graph(), x->shape(), is_bool(dtype) ? on : select(on, constant_of(dtype, 1), constant_of(dtype, 0))));
     });
 
+// A range of int64 that may begin anywhere.
+Var* far_range(Graph& g, Var* start, Var* limit, Var* delta) {
+  DType dtype = start->dtype();
+  Var* length = elementwise(g, {start, limit, delta}, [](const std::vector<Expr>& v) {
+    auto wide = [](Expr e) { return cast(e, DType::u64); };
+    Expr zero = int_constant(0, v[0]->dtype), one = int_constant(1, DType::u64);
+    auto steps = [&](Expr from, Expr to, Expr by) { return (wide(to) - wide(from) - one) / wide(by) + one; };
+    Expr up = select(v[0] < v[1], steps(v[0], v[1], v[2]), wide(zero)), down = select(v[1] < v[0], steps(v[1], v[0], -v[2]), wide(zero));
+    return cast(select(zero < v[2], up, down), DType::i64);
+  });
+  Dim count = index_scalar(g, length, "the length of the range", 0, int64_t{1} << 40);
+  return g.elementwise({start, delta}, {count}, load(0, dtype, {}) + cast(axis(0), dtype) * load(1, dtype, {}));
+}
+
 // start, start + delta, ... below limit (above it where delta is negative): ceil((limit - start) / delta) elements.
 void lower_range(Lowering& n) {
   Graph& g = n.graph();
@@ -93,9 +107,15 @@ void lower_range(Lowering& n) {
     Expr from = index_scalar(g, start, "start"), to = index_scalar(g, limit, "limit"),
          step = index_scalar(g, delta, "delta");
     if (step.is_int(0)) fail("delta is 0");
-    if (from.if_int() && to.if_int() && !checked_sub(from.as_int(), to.as_int()))
-      fail("a range from ", from.as_int(), " to ", to.as_int(), " has more elements than 64 bits count");
     g.require(not_equal(step, Expr(0)), "Range: delta is 0");
+    // Kernels compute counts in 64 bits: a limit far off is moved to where its difference from the start fits, and there still are
+    // more elements than any memory holds. Where the start is far off or steps are long the count is data, computed in uint64.
+    const Bounds bounds(g.symbols);
+    constexpr int64_t far = int64_t{1} << 60;
+    auto is_near = [&](Expr e, int64_t reach) { return size_of(dtype) < 8 || Interval{-reach, reach}.contains(bounds.interval(e)); };
+    if (!is_near(from, far) || !is_near(step, 1 << 16)) return n.set_output(0, far_range(g, start, limit, delta));
+    const bool takes_limit_as_it_is = from.is_int(0) && step.is_int(1);
+    if (!is_near(to, far) && !takes_limit_as_it_is) to = simplified(g, max(min(to, far * 2), -far * 2));
     Dim count = simplified(g, max(-floor_div(from - to, step), 0));
     return n.set_output(0, fill(g, {count}, cast(from + axis(0) * step, dtype)));
   }
@@ -136,7 +156,7 @@ METAC_OPERATOR("OneHot").since({9, 11, 28}).inputs(3).outputs(1).attribute("axis
   shape.insert(shape.begin() + at, extent);
   Var* spread = broadcast_axes(g, indices, shape, {at});
   Expr index = cast(load(0, spread->dtype(), identity_indices(spread->rank())), DType::i64);
-  index = select(index < Expr(0), index + extent, index);
+  if (is_signed(indices->dtype())) index = select(index < Expr(0), index + extent, index);  // a uint64 that is negative now is far out
   Expr off = load(1, values->dtype(), {0}), on = load(1, values->dtype(), {1});
   n.set_output(0, g.elementwise({spread, values}, shape, select(equal(index, axis(at)), on, off)));
 });
@@ -146,7 +166,8 @@ METAC_OPERATOR("Trilu").since({14}).inputs(1, 2).outputs(1).attribute("upper", K
   Var* x = n.input(0);
   int rank = x->rank();
   if (rank < 2) fail("the input must have rank 2 or more, its shape is ", to_string(x->shape()));
-  Expr k = n.optional_input(1) ? index_scalar(g, n.input(1), "k", -(int64_t{1} << 40), int64_t{1} << 40) : Expr(0);
+  constexpr int64_t far = int64_t{1} << 40;  // beyond all dims, and sums with them do not overflow
+  Expr k = n.optional_input(1) ? simplified(g, max(min(index_scalar(g, n.input(1), "k"), far), -far)) : Expr(0);
   Expr diagonal = axis(rank - 1) - axis(rank - 2);
   Expr kept = n.integer("upper", 1) ? k <= diagonal : diagonal <= k;
   Expr zero = constant_of(x->dtype(), 0);

@@ -4,6 +4,7 @@
 #include "compiler/ir/bounds.h"
 #include "compiler/ops/axis_set.h"
 #include "compiler/ops/shape_operands.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -65,7 +66,7 @@ std::vector<Expr> split_extents(Lowering& n, Dim extent, int axis) {
   if (n.has("split")) {
     for (int64_t e : n.integers("split")) out.push_back(e);
   } else if (Var* split = n.optional_input(1)) {
-    out = index_elements(g, split, "an entry of split");
+    out = index_elements(g, split, "an entry of split", INT64_MIN, int64_t{1} << 40);
   }
   if (!out.empty()) {
     if (out.size() != parts) fail("split has ", out.size(), " entries, the node has ", parts, " outputs");
@@ -207,6 +208,8 @@ METAC_OPERATOR("Tile").since({1, 6, 13}).inputs(2, 3).outputs(1).lower([](Loweri
   Shape shape;
   std::vector<Expr> indices;
   for (int k = 0; k < x->rank(); ++k) {
+    if (x->shape()[k].if_int() && repeats[k].if_int() && !checked_mul(x->shape()[k].as_int(), repeats[k].as_int()))
+      fail(to_string(repeats[k]), " tiles of axis ", k, " of ", to_string(x->shape()), " have more than 2^63 elements");
     shape.push_back(x->shape()[k] * repeats[k]);
     indices.push_back(floor_mod(axis(k), x->shape()[k]));
   }

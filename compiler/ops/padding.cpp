@@ -23,14 +23,18 @@ struct Pads {
 };
 
 Pads read_pads(Lowering& n, int rank) {
+  constexpr int64_t most = int64_t{1} << 40;
   Graph& g = n.graph();
   std::vector<Expr> pads;
   std::vector<int> all = all_axes(rank);
   AxisSet axes({all.begin(), all.end()}, rank);
   if (n.opset() < 11) {
-    for (int64_t p : n.integers(n.opset() < 2 ? "paddings" : "pads")) pads.push_back(p);
+    for (int64_t p : n.integers(n.opset() < 2 ? "paddings" : "pads")) {
+      if (p < -most || p > most) fail("a pad is ", p, ", expected at least ", -most, " and at most ", most);
+      pads.push_back(p);
+    }
   } else {
-    pads = index_elements(g, n.input(1), "a pad", -(int64_t{1} << 40), int64_t{1} << 40);
+    pads = index_elements(g, n.input(1), "a pad", -most, most);
     if (Var* given = n.optional_input(3)) axes = AxisSet(g, given, rank);
   }
   if (pads.size() != 2 * axes.size())

@@ -40,7 +40,10 @@ Expr as_index(Expr whole) {
       case ExprKind::cast: {
         DType from = e->args[0]->dtype;
         if (is_bool(from)) return select(of(e->args[0]), 1, 0);
-        return is_integer(from) && is_integer(e->dtype) ? of(e->args[0]) : Expr();
+        const Expr value = is_integer(from) && is_integer(e->dtype) ? of(e->args[0]) : Expr();
+        if (!value || size_of(e->dtype) >= 4) return value;  // no dim passes 32 bits in a model that counts in them
+        const int64_t least = min_value(e->dtype), values = max_value(e->dtype) - least + 1;
+        return floor_mod(value - Expr(least), values) + Expr(least);
       }
       case ExprKind::call: {
         std::vector<Expr> args;

@@ -103,7 +103,7 @@ static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool belo
   auto serves = [&](int64_t h) { return below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h)); };
   constexpr int64_t most = 512;  // of dilated windows
   Interval range = bounds.interval(below ? index : index - extent);
-  int64_t exact = std::max<int64_t>(0, below ? -std::max(range.low, -most - 1) : std::min(range.high, most) + 1);
+  int64_t exact = std::max<int64_t>(0, below ? -range.low.clamped(most + 1) : range.high.clamped(most) + 1);
   if (exact <= most && serves(exact)) return exact;
   for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32, 48, 64, 96, 128})
     if (serves(h)) return h;
