@@ -89,7 +89,13 @@ stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" 
 stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
 stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
 stage integers "$python" tests/ops/compare_integers.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 3) --seed "$seed"
+for way in values shapes ranks; do
+  stage "empty-$way" "$python" tests/ops/compare_empty.py --metac "$metac" $([ $all = yes ] || echo --sample 200) --seed "$seed" -- --known $way
+done
+stage empty-aot "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 200 || echo 6) --seed "$seed" -- --aot
+stage wide "$python" tests/ops/compare_wide.py --metac "$metac" $([ $all = yes ] && echo --count 1000 || echo --sample 8) --seed "$seed"
 for fusion in paper greedy; do
+  stage "empty-$fusion" "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 5000 || echo 60) --seed "$seed" -- --fusion $fusion
   stage "conformance-$fusion" "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --fusion $fusion --sample $([ $all = yes ] && echo 2000 || echo 60) --seed "$seed"
 done
 

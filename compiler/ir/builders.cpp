@@ -71,7 +71,10 @@ Var* broadcast_to(Graph& g, Var* x, const Shape& shape) {
   if (shift < 0) fail("cannot broadcast ", to_string(x->shape()), " to ", to_string(shape));
   std::vector<Expr> indices;
   for (int k = 0; k < x->rank(); ++k) {
-    broadcast_dims(g, x->shape()[k], shape[k + shift]);
+    const Dim from = x->shape()[k], to = shape[k + shift];
+    broadcast_dims(g, from, to);
+    if (from != to && (to.is_int(1) || to->kind == ExprKind::symbol))
+      g.require(logical_or(equal(from, to), equal(from, Expr(1))), concat("cannot broadcast ", to_string(x->shape()), " to ", to_string(shape)));
     indices.push_back(broadcast_index(g, x->shape()[k], shape[k + shift], axis(k + shift)));
   }
   return g.reindex({x}, shape, indices);
@@ -218,7 +221,7 @@ Var* concat(Graph& g, const std::vector<Var*>& parts, int the_axis) {
     total = total + part->shape()[the_axis];
   }
   shape[the_axis] = total;
-  // Each part is spread over the whole with a condition, and a chain of selects picks the right one.
+  // Each part is spread over the whole with a condition, and selects pick the right one: a chain of the few, of many a tree of chains.
   std::vector<Var*> spread;
   for (size_t p = 0; p < parts.size(); ++p) {
     std::vector<Expr> indices = identity_indices(parts[p]->rank());
@@ -229,10 +232,12 @@ Var* concat(Graph& g, const std::vector<Var*>& parts, int the_axis) {
   DType dtype = parts[0]->dtype();
   for (Var* part : parts)
     if (part->dtype() != dtype) fail("concat of ", name_of(dtype), " and ", name_of(part->dtype()));
-  Expr body = load(static_cast<int>(parts.size()) - 1, dtype, identity_indices(rank));
-  for (size_t p = parts.size() - 1; p-- > 0;)
-    body = select(axis(the_axis) < starts[p + 1], load(static_cast<int>(p), dtype, identity_indices(rank)), body);
-  return g.elementwise(spread, shape, body);
+  const std::function<Expr(size_t, size_t)> pick = [&](size_t begin, size_t end) -> Expr {
+    if (end - begin == 1) return load(static_cast<int>(begin), dtype, identity_indices(rank));
+    const size_t middle = begin + (end - begin <= 8 ? 1 : (end - begin) / 2);
+    return select(axis(the_axis) < starts[middle], pick(begin, middle), pick(middle, end));
+  };
+  return g.elementwise(spread, shape, pick(0, parts.size()));
 }
 
 Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {

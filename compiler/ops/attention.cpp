@@ -122,7 +122,7 @@ Masking masking_of(Lowering& n, const Shape& scores, Expr past) {
     // Keys that the mask does not reach are not seen.
     int last = mask->rank() - 1;
     Dim width = mask->shape()[last];
-    if (width != scores[3] && !width.is_int(1)) {
+    if (width != scores[3]) {
       Shape shape = mask->shape();
       shape[last] = scores[3];
       Expr unseen = is_bool(mask->dtype()) ? bool_constant(false) : float_constant(-INFINITY, mask->dtype());
@@ -167,6 +167,7 @@ void lower_attention(Lowering& n) {
   }
   if (n.wants_output(1)) n.set_output(1, k);
   if (n.wants_output(2)) n.set_output(2, v);
+  for (Var* other : {k, v}) require_equal(g, other->shape()[0], q->shape()[0], "the batches of Q, K and V must agree");
   require_equal(g, k->shape()[2], v->shape()[2],
                 concat("lengths of K ", to_string(k->shape()), " and V ", to_string(v->shape())));
 

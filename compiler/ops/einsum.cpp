@@ -83,6 +83,7 @@ Equation parse(Graph& g, std::string text, const std::vector<Var*>& operands) {
       auto [found, fresh] = e.extents.emplace(label, extent);
       if (fresh || extent.is_int(1)) continue;
       if (found->second.is_int(1)) found->second = extent;
+      else if (label < 0) found->second = broadcast_shapes(g, {{found->second}, {extent}})[0];
       else require_equal(g, found->second, extent, concat("extents of ", shown(label), " in equation ", quoted(whole)));
     }
   }
@@ -111,6 +112,11 @@ Shape shape_over(const Equation& e, const Labels& labels) {
 // The operand over the axes `domain`: what it lacks is broadcast, a label that it repeats reads its diagonal.
 Var* over(Graph& g, const Equation& e, const Operand& x, const Labels& domain) {
   if (x.labels == domain && x.value->shape() == shape_over(e, domain)) return x.value;
+  // Of open dims that "..." stands for it is not known which are 1.
+  Shape spread = x.value->shape();
+  for (size_t k = 0; k < x.labels.size(); ++k)
+    if (x.labels[k] < 0 && !spread[k].is_int(1)) spread[k] = e.extents.at(x.labels[k]);
+  if (spread != x.value->shape()) return over(g, e, {broadcast_to(g, x.value, spread), x.labels}, domain);
   std::vector<Expr> indices;
   for (size_t k = 0; k < x.labels.size(); ++k) {
     int at = static_cast<int>(std::find(domain.begin(), domain.end(), x.labels[k]) - domain.begin());

@@ -79,8 +79,7 @@ class Planner {
           std::fabs(a.scale->float_value - static_cast<double>(a.factor)) > 1e-6 * static_cast<double>(a.factor))
         a.factor = 0;
       a.untouched = a.factor == 1 && !a.roi_start;
-      if (a.from.is_int(0) && !a.to.is_int(0))
-        fail("axis ", a.axis, " of ", to_string(x_->shape()), " has no elements to resize");
+      g_.require(logical_or(Expr(1) <= a.from, equal(a.to, 0)), concat("axis ", a.axis, " of ", to_string(x_->shape()), " has no elements to resize"));
     }
     return plan_;
   }
@@ -118,7 +117,7 @@ class Planner {
     auto wide = [](Expr e) { return cast(e, DType::f64); };
     Expr scale;
     for (const AxisResize& a : plan_.axes) {
-      if (a.from.is_int(0)) fail("axis ", a.axis, " has no elements to resize");
+      g_.require(Expr(1) <= a.from, concat("axis ", a.axis, " has no elements to resize"));
       Expr own = wide(a.to) / wide(a.from);
       scale = !scale ? own : policy == "not_larger" ? min(scale, own) : max(scale, own);
     }

@@ -3,6 +3,7 @@
 #include "compiler/ops/rotary_embedding.h"
 
 #include "compiler/ops/arithmetic.h"
+#include "compiler/ops/shape_operands.h"
 
 namespace metac {
 
@@ -55,17 +56,27 @@ void lower_rotary_embedding(Lowering& n) {
   Expr half = floor_div(rotated, 2);
   int cache_rank = positions ? 2 : 3;
   auto angle = [&](Var* cache, std::string_view what) {
-    require_rank(cache, cache_rank, what);
     require_equal(g, cache->shape()[cache_rank - 1], half,
                   concat("last axis of ", what, " ", to_string(cache->shape()), " against half of the rotated elements"));
     return [cache, positions](Expr pair) -> Rotation::Angle {
       if (!positions) return {{cache}, {axis(0), axis(2), pair}};
-      return {{cache, positions}, {cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), pair}};
+      return {{cache, positions}, {safe_index(cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), cache->shape()[0]), pair}};
     };
+  };
+  for (Var* cache : {cosines, sines}) require_rank(cache, cache_rank, cache == cosines ? "cos_cache" : "sin_cache");
+  // Where there are no positions, the caches have an entry for each of the batch and of the sequence.
+  auto require_places = [&](Var* v, std::string_view what) {
+    for (int k : {0, 1})
+      require_equal(g, v->shape()[k], x->shape()[k ? 2 : 0], concat("axis ", k, " of ", what, " ", to_string(v->shape()), " against the ", k ? "sequence" : "batch", " of X"));
   };
   if (positions) {
     require_integer(positions, "position_ids");
     require_rank(positions, 2, "position_ids");
+    require_places(positions, "position_ids");
+    for (Var* cache : {cosines, sines}) g.require(Expr(1) <= cache->shape()[0], "cos_cache and sin_cache must have rows");
+  } else {
+    require_places(cosines, "cos_cache");
+    require_places(sines, "sin_cache");
   }
   Var* y = rotate_pairs(g, x, {rotated, n.integer("interleaved", 0) != 0, angle(cosines, "cos_cache"), angle(sines, "sin_cache")});
   if (three_axes) y = reshape(g, transpose(g, y, {0, 2, 1, 3}), original);

@@ -10,6 +10,7 @@
 #include "compiler/passes/channels_last.h"
 #include "compiler/passes/choose_layouts.h"
 #include "compiler/passes/contraction_axes.h"
+#include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
@@ -63,6 +64,7 @@ class Compilation {
 
   // ---- the passes of passes.def ----
   void verify() { metac::verify(graph_); }
+  void fill_empty() { metac::fill_empty(graph_); }
   void skip_copies() { metac::skip_copies(graph_); }
   void fold_constants() { metac::fold_constants(graph_); }
   void merge_equal_ops() { metac::merge_equal_ops(graph_); }
@@ -243,12 +245,18 @@ class Compilation {
   FusedRegion fuse_region(const std::vector<Op*>& ops, const Needed& needed) {
     FusedRegion fused = metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion, options_.target == Target::cuda);
     std::function<bool(int)> is_parameter = [this](int id) { return is_constant()(graph_.vars()[static_cast<size_t>(id)].get()); };
+    std::erase_if(fused.items, [](const Item& item) { return !item.op && writes_nothing(item.group); });
     if (options_.fusion == Fusion::best && options_.target == Target::cpu)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);
     if (options_.fusion == Fusion::best && options_.target == Target::cuda)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols, [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
     if (options_.target == Target::cuda) narrow_values(fused, ops, needed, graph_.symbols, nullptr);
     return fused;
+  }
+
+  // What processes exchange is written even so: they wait for each other there.
+  static bool writes_nothing(const Group& group) {
+    return std::all_of(group.stages.begin(), group.stages.end(), [](const Definition& d) { return is_empty(d.out->shape()) && d.out->exchanged < 0; });
   }
 
   void fuse_regions(const std::vector<Op*>& ops) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "compiler/ir/walks.h"
 #include "compiler/kernel/contraction.h"
 #include "compiler/passes/fuse_paper.h"
 #include "compiler/passes/fuse_rows.h"
 #include "compiler/passes/fusion_cost.h"
+#include "compiler/passes/fusion_facts.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/support/diagnostic.h"
 
@@ -19,6 +21,8 @@ struct Candidate {
   Definition d;
   int position = 0;             // in the op list
   bool alive = true;
+  bool has_many_loads = false;  // moves are put in all at once
+  std::map<int, Expr> moves;    // by Var
 };
 
 class Fuser {
@@ -34,7 +38,8 @@ class Fuser {
         producer_[d.out->id] = static_cast<int>(candidates_.size());
         vars_[d.out->id] = d.out;
         for (Var* in : op->inputs) vars_[in->id] = in;
-        candidates_.push_back({std::move(d), static_cast<int>(k), true});
+        const bool many = op->inputs.size() > 32;
+        candidates_.push_back({std::move(d), static_cast<int>(k), true, many, {}});
       }
     }
     remove_dead();
@@ -53,7 +58,32 @@ class Fuser {
   }
 
  private:
-  Definition& def(size_t k) { return candidates_[k].d; }
+  Definition& def(size_t k) {
+    if (!candidates_[k].moves.empty()) put_moves_in(k);
+    return candidates_[k].d;
+  }
+
+  // A concatenation of thousands of parts takes them all at once: each rewrites its whole body.
+  void put_moves_in(size_t k) {
+    const std::map<int, Expr> moves = std::exchange(candidates_[k].moves, {});
+    Definition& d = candidates_[k].d;
+    const std::function<Expr(Expr)> put = [&](Expr e) {
+      return rewrite(e, [&](Expr n) -> Expr {
+        if (n->kind != ExprKind::load) return {};
+        const auto found = moves.find(n->id);
+        if (found == moves.end()) return {};
+        std::vector<Expr> at;
+        for (Expr a : n->args) at.push_back(put(a));
+        return substitute_axes(found->second, at);
+      });
+    };
+    d.body = put(d.body);
+    if (d.epilogue) d.epilogue = put(d.epilogue);
+    for (std::vector<Expr>* list : {&d.conditions, &d.out_index})
+      for (Expr& e : *list) e = put(e);
+    simplify_(d);
+    index_readers(k);
+  }
 
   // The definitions that load Var `id`.
   std::vector<size_t> readers_of(int id) const {
@@ -132,6 +162,7 @@ class Fuser {
     // An element-wise op with one element-wise reader goes into that reader first, unless the sum before it would be stored as float32 for that.
     std::vector<size_t> readers = readers_of(e.out->id);
     bool move = e.body->kind == ExprKind::load;
+    if (readers.size() == 1 && candidates_[readers[0]].has_many_loads && is_move(e.body) && !is_needed(e.out)) return false;
     if (!move && readers.size() == 1 && !rounds_sum(e) && !is_needed(e.out) && def(readers[0]).is_plain() && same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id)) return false;
     int best = -1;
     Expr the_load;
@@ -259,6 +290,10 @@ class Fuser {
     if (!all) return;
     for (size_t reader : readers) {
       int id = d.out->id;
+      if (move && candidates_[reader].has_many_loads) {
+        put_later(k, reader);
+        continue;
+      }
       replace_loads(def(reader), id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
       simplify_(def(reader));
       for (int node : d.nodes) def(reader).nodes.push_back(node);
@@ -267,28 +302,26 @@ class Fuser {
     if (!needed) candidates_[k].alive = false;
   }
 
+  void put_later(size_t k, size_t reader) {
+    const Definition& d = candidates_[k].d;
+    Candidate& r = candidates_[reader];
+    r.moves.emplace(d.out->id, d.body);
+    r.d.nodes.insert(r.d.nodes.end(), d.nodes.begin(), d.nodes.end());
+    visit_loads(d, [&](Expr n) {
+      auto& list = readers_[n->id];
+      if (!std::count(list.begin(), list.end(), reader)) list.push_back(reader);
+    });
+  }
+
   // Moves go everywhere, but not where their places would be worked out more often than they have elements: below a
   // window, a reflected border is stored once and read in order.
   bool move_goes_into(const Definition& d, size_t reader) {
-    const Definition& r = def(reader);
     // A concatenation is read from one place by whoever reads it more than once.
     const bool parts = loads_of(d) > 1;
+    if (!parts && no_more_elements(candidates_[reader].d, d)) return true;
+    const Definition& r = def(reader);
     if (parts && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
     return no_more_elements(r, d) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) || has_divided_sum(d, r) || divides_summed_axis(d, reader));
-  }
-
-  static bool no_more_elements(const Definition& reader, const Definition& d) {
-    Expr mine = element_count(d.domain), theirs = element_count(reader.domain);
-    return mine == theirs || (mine.if_int() && theirs.if_int() && theirs.as_int() <= mine.as_int());
-  }
-
-  // Does it read at the lesser or greater of two places? No contraction can step along such an index.
-  static bool has_folded_index(const Definition& d) {
-    bool folded = false;
-    visit_loads(d, [&](Expr n) {
-      for (Expr index : n->args) folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
-    });
-    return folded;
   }
 
   // Would r divide in a `forbidden` way where it reads d's operands, because d divides?
@@ -343,18 +376,6 @@ class Fuser {
     }
   }
 
-  static int loads_of(const Definition& d) {
-    int loads = 0;
-    visit_loads(d, [&](Expr) { ++loads; });
-    return loads;
-  }
-
-  static int count_nodes(Expr e) {
-    int n = 0;
-    visit(e, [&](Expr) { ++n; });
-    return n;
-  }
-
   bool compute_goes_into(const Definition& d, size_t reader, size_t readers) {
     const Definition& r = def(reader);
     if (r.scatter) return false;
@@ -377,17 +398,6 @@ class Fuser {
   // One multiplication of moved operands.
   bool is_product(Expr body) const {
     return body->kind == ExprKind::call && body->fn == Fn::mul && is_move(body->args[0]) && is_move(body->args[1]);
-  }
-
-  // Few operations, none of which takes long.
-  static bool is_simple(Expr body) {
-    int calls = 0;
-    bool costly = any_of(body, [&](Expr n) {
-      if ((n->kind != ExprKind::call && n->kind != ExprKind::cast) || !n->has_load) return false;  // index arithmetic aside
-      ++calls;
-      return n->kind == ExprKind::call && (is_elementary(n->fn) || n->fn == Fn::div || n->fn == Fn::sqrt);
-    });
-    return !costly && calls <= 6;
   }
 
   // Worth computing again in each of a few readers rather than storing: what is read for it is little more than the value

@@ -1,6 +1,7 @@
 #include "compiler/passes/slice_batches.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "compiler/ir/walks.h"
 #include "compiler/passes/batch_axes.h"
@@ -41,9 +42,11 @@ class BatchSlicer {
   Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
 
   double bytes(int id) const {
+    const auto [known, fresh] = bytes_.try_emplace(id, 0);
+    if (!fresh) return known->second;
     auto layout = layouts_.find(id);
     Expr elements = storage_elements(var(id)->shape(), layout == layouts_.end() ? Layout() : layout->second);
-    return elements.if_int() ? static_cast<double>(elements.as_int()) * static_cast<double>(size_of(var(id)->dtype())) : 0;
+    return known->second = elements.if_int() ? static_cast<double>(elements.as_int()) * static_cast<double>(size_of(var(id)->dtype())) : 0;
   }
 
   void measure(size_t item) {
@@ -199,6 +202,7 @@ class BatchSlicer {
   double cache_;   // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
   std::vector<Traffic> traffic_;
+  mutable std::unordered_map<int, double> bytes_;   // of Vars
   std::map<int, std::pair<size_t, size_t>> uses_;   // Var id -> first and last item
 };
 

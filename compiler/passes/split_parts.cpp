@@ -20,7 +20,7 @@ std::pair<int, Expr> cut_of(Expr condition) {
   return {};
 }
 
-constexpr int most_parts = 64;  // each is a kernel, and cutting walks what is left
+constexpr int most_parts = 512;  // each is a kernel; what is left is a tree of conditions
 
 // A select anywhere in the body whose condition is a cut inside the domain.
 struct Cut {
@@ -29,15 +29,22 @@ struct Cut {
   Expr at;
 };
 
+// The outermost along the axis of the first: of a concatenation, which is a tree of selects, the one that halves it.
 Cut find_cut(const Definition& d, const Bounds& bounds) {
   Cut cut;
   visit(d.body, [&](Expr n) {
-    if (bool(cut.select) || n->kind != ExprKind::call || n->fn != Fn::select) return;
+    if (n->kind != ExprKind::call || n->fn != Fn::select) return;
     auto [k, at] = cut_of(n->args[0]);
-    if (bool(at) && bounds.proves_at_least(at, Expr(0)) && bounds.proves_at_least(d.domain[static_cast<size_t>(k)], at))
-      cut = {n, k, at};
+    if (!at || (bool(cut.select) && k != cut.axis)) return;
+    if (bounds.proves_at_least(at, Expr(0)) && bounds.proves_at_least(d.domain[static_cast<size_t>(k)], at)) cut = {n, k, at};
   });
   return cut;
+}
+
+int count_selects(Expr e) {
+  int selects = 0;
+  visit(e, [&](Expr n) { selects += n->kind == ExprKind::call && n->fn == Fn::select; });
+  return selects;
 }
 
 void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, int budget, std::vector<Item>& all) {
@@ -48,6 +55,8 @@ void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, 
     all.push_back(std::move(item));
     return;
   }
+  // A side that has little to cut leaves the rest to the other.
+  const int for_high = std::min(budget / 2, count_selects(cut.select->args[2]) + 1);
   for (bool low : {true, false}) {
     Item part = item;
     Definition& d = part.group.stages[0];
@@ -62,7 +71,7 @@ void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, 
     }
     simplify(d, symbols);
     size_t before = all.size();
-    split(std::move(part), bounds, symbols, budget - 1, all);
+    split(std::move(part), bounds, symbols, low ? budget - for_high : budget, all);
     budget -= static_cast<int>(all.size() - before);
   }
 }

@@ -11,6 +11,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
+#include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/merge_equal_ops.h"
 #include "compiler/passes/pass_list.h"
@@ -102,6 +103,34 @@ TEST(SkipCopies, WhatChangesABitStays) {
   EXPECT_TRUE(std::signbit(number_at(out[0], 0)));  // -(-0.0 + 0.0)
 }
 
+// ---- what has no elements ----
+TEST(FillEmpty, WhatIsEmptyAndWhatIsMadeOfIt) {
+  Graph g;
+  Var* x = input(g, "x", {0, 4});
+  Var* doubled = map(g, Fn::add, x, x);
+  std::vector<Var*> reduced;
+  for (Reduce how : {Reduce::add, Reduce::mul, Reduce::min, Reduce::max}) reduced.push_back(reduce(g, doubled, {0}, how, false));
+  Var* both = concat(g, {x, input(g, "y", {2, 4})}, 0);
+  g.outputs = {doubled, reduced[0], reduced[1], reduced[2], reduced[3], both};
+  EXPECT_EQ(fill_empty(g), 6);  // and the part of the concatenation
+  verify(g);
+  for (size_t k = 0; k < 5; ++k) EXPECT_TRUE(g.outputs[k]->producer->inputs.empty());
+  const auto out = evaluate(g, std::vector<Tensor>{make_tensor<float>(DType::f32, {0, 4}, {}), make_tensor<float>(DType::f32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})});
+  EXPECT_EQ(out[0].shape, (std::vector<int64_t>{0, 4}));
+  const double infinity = std::numeric_limits<double>::infinity(), identities[] = {0, 1, infinity, -infinity};
+  for (size_t k = 0; k < 4; ++k)
+    for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(number_at(out[1 + k], i), identities[k]);
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(number_at(out[5], i), static_cast<double>(i + 1));
+}
+
+TEST(FillEmpty, LeavesTheRestAlone) {
+  Graph g;
+  Var* x = input(g, "x", {3, 4});
+  g.outputs = {reduce(g, map(g, Fn::exp, x), {0}, Reduce::add, false)};
+  EXPECT_EQ(fill_empty(g), 0);
+  EXPECT_EQ(g.ops.size(), 2u);
+}
+
 TEST(FoldConstants, SmallConstantsButNoParameters) {
   Graph g;
   Var* x = input(g, "x", {3});
@@ -182,6 +211,7 @@ TEST(SimplifyingPasses, KeepAnswersOfRandomGraphs) {
     RandomGraph random(seed, {.ops = 30, .sums = true});
     Graph& g = *random.graph;
     std::vector<Tensor> inputs = random.inputs(), expected = evaluate(g, inputs);
+    fill_empty(g);
     skip_copies(g);
     fold_constants(g);
     merge_equal_ops(g);
