@@ -2,7 +2,7 @@
 # Installs what is missing, builds metac and runs its tests.
 #
 #   ./test.sh            a seeded sample where the whole takes too long
-#   ./test.sh --all      everything: all backend cases, longer fuzzing, the models of five PyPI packages
+#   ./test.sh --all      everything: all backend cases, longer fuzzing, models that NNSmith makes (installed from PyPI), the models of five PyPI packages
 #   ./test.sh --seed N   another sample
 #
 # METAC_NETWORKS=DIR adds the networks of a folder to --all (see tests/models/run_models.py).
@@ -104,6 +104,7 @@ stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $(
 stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
+if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --count 300 --seed "$seed"; fi
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet

@@ -43,9 +43,14 @@ def answer(model, feeds):
 
 
 def write_case(folder, model, feeds, results):
-    data = pathlib.Path(folder) / "test_data_set_0"
-    data.mkdir(parents=True)
-    (data.parent / "model.onnx").write_bytes(model.SerializeToString())
+    pathlib.Path(folder).mkdir(parents=True)
+    (pathlib.Path(folder) / "model.onnx").write_bytes(model.SerializeToString())
+    write_data_set(folder, model, feeds, results, 0)
+
+
+def write_data_set(folder, model, feeds, results, number):
+    data = pathlib.Path(folder) / f"test_data_set_{number}"
+    data.mkdir()
     for kind, arrays in (("input", [feeds[v.name] for v in model.graph.input]), ("output", results)):
         for i, array in enumerate(arrays):
             (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape)).SerializeToString())
