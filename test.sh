@@ -21,6 +21,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+debian_packages="$debian_packages $test_packages"
 install_debian_packages && prepare_python tests/tools/requirements.txt || { echo "the set-up failed"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 export METAC_CACHE_DIR="$PWD/.cache/metac"
 jobs=$(nproc)
@@ -77,6 +78,12 @@ unit_tests() {  # all lines go to ctest.log, the last one here
 stage build build ci || finish
 metac=$PWD/build/ci/bin/metac
 stage unit unit_tests || tail -n 60 "$logs/ctest.log"
+
+stage compositions build/ci/bin/metac_compose_functions --seed "$seed" --cxx g++ --cxx clang++-19 --share 200
+if [ $all = yes ]; then
+  stage compositions-all build/ci/bin/metac_compose_functions --seed "$seed" --share 1
+  stage compositions-levels build/ci/bin/metac_compose_functions --seed "$seed" --share 12 --cxx g++ --cxx clang++ --cxx clang++-19 --cpu x86-64 --cpu x86-64-v2 --cpu x86-64-v3 --cpu x86-64-v4
+fi
 
 cases=.cache/cases
 [ -s "$cases/index.csv" ] || "$python" tests/conformance/generate_cases.py "$cases"

@@ -65,6 +65,7 @@ class Builder {
     ToolResult version = tools_.run({compiler_, "--version"}, folder_, 60);
     check(version, compiler_ + " --version", compiler_);
     identity_ = compiler_ + "\n" + version.output;
+    clang_version_ = clang_version(version.output);
     if (on_gpu()) find_toolkit();
   }
 
@@ -86,10 +87,8 @@ class Builder {
       cuda.push_back("-Isrc");
       return cuda;
     }
-    std::vector<std::string> argv = {"-std=c++17", "-fPIC", is_kernel_file(source) ? "-O3" : "-O1", "-DNDEBUG", "-Isrc", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti",
-                                     "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-frandom-seed=" + source};
-    if (is_kernel_file(source))
-      for (std::string& flag : compiler_flags(p_.kernel_cpus.at(source))) argv.push_back(std::move(flag));
+    std::vector<std::string> argv = is_kernel_file(source) ? kernel_flags(p_.kernel_cpus.at(source), clang_version_) : host_flags("-O1", clang_version_);
+    argv.insert(argv.end(), {"-DNDEBUG", "-Isrc", "-Wall", "-Wextra", "-frandom-seed=" + source});
     if (on_gpu() && (source == "src/api.cpp" || source.rfind("src/library_", 0) == 0)) argv.push_back("-isystem" + toolkit_.folder + "/include");
     if (source == "src/guarded_call.cpp") argv.push_back("-fexceptions");
     if (source == "src/library_cudnn.cpp" && !toolkit_.has("cudnn")) argv.push_back("-DMETAC_NO_CUDNN");  // one that lies elsewhere would not be linked
@@ -230,6 +229,7 @@ class Builder {
 
   const Project& p_;
   std::string target_, folder_, compiler_, archiver_, identity_;
+  int clang_version_ = 0;  // 0: another compiler
   CudaToolkit toolkit_;
   const BuildTools& tools_;
   const BuildOptions& o_;

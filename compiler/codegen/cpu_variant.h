@@ -13,6 +13,11 @@ std::string full_name(const CpuTarget& cpu);
 std::string tag_of(const CpuTarget& cpu);
 
 std::vector<std::string> compiler_flags(const CpuTarget& cpu);
+// What decides the code that a system's compiler makes of a project's files: of kernels, and of the rest at an -O level.
+// `clang`: its major version, by what --version says; 0 for another compiler.
+int clang_version(const std::string& answer);
+std::vector<std::string> kernel_flags(const CpuTarget& cpu, int clang);
+std::vector<std::string> host_flags(const std::string& level, int clang);
 
 // What the machine must have, as GCC's and clang's __builtin_cpu_supports spell it.
 std::vector<std::string> needed_features(const CpuTarget& cpu);

@@ -163,10 +163,20 @@ template <class T, METAC_FOR(is_real_type<T>)>
 METAC_INLINE T sign(T a) { return a > 0 ? static_cast<T>(1) : a < 0 ? static_cast<T>(-1) : a; }
 template <class T, METAC_FOR(is_real_type<T>)>
 METAC_INLINE bool is_nan(T a) { return a != a; }
+// A NaN in either wins, and of two zeros b. Of a != a ? a : (a > b ? a : b) with a = |x| and b = 0 LLVM 17 to 19 make a comparison
+// of x itself: where they join two selections they take |x| > 0 for x > 0 (compiler/jit/clang_compiler.cpp turns that off, too).
+// So LLVM gets a form without such a >, as short with a constant on either side; g++ finds the instruction in the usual one.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDA_ARCH__)
 template <class T, METAC_FOR(is_real_type<T>)>
 METAC_INLINE T min(T a, T b) { return a != a ? a : (a < b ? a : b); }
 template <class T, METAC_FOR(is_real_type<T>)>
 METAC_INLINE T max(T a, T b) { return a != a ? a : (a > b ? a : b); }
+#else
+template <class T, METAC_FOR(is_real_type<T>)>
+METAC_INLINE T min(T a, T b) { return b != b ? b : (b <= a ? b : a); }
+template <class T, METAC_FOR(is_real_type<T>)>
+METAC_INLINE T max(T a, T b) { return b != b ? b : (a <= b ? b : a); }
+#endif
 
 #if defined(__FMA__) || defined(__CUDA_ARCH__)
 METAC_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

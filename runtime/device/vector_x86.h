@@ -82,15 +82,26 @@ struct Sqrt {
   }
 };
 
-// The machine's own maximum and minimum: b where either is NaN. clang finds the instruction in a > b ? a : b by itself.
+// The machine's own maximum and minimum: b where either is NaN, and of two zeros. By name, not as a > b ? a : b: see scalar.h.
+#if defined(__clang__)
+#define METAC_512(name, a, b, lane_bits) __builtin_ia32_##name##512(a, b, 4)
+#else
+#define METAC_512(name, a, b, lane_bits) __builtin_ia32_##name##512_mask(a, b, a, static_cast<lane_bits>(-1), 4)
+#endif
 struct Max {
   template <class V>
   METAC_INLINE V apply(V a, V b) {
-#if defined(__AVX512F__) && !defined(__clang__)
-    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_maxps512_mask(a, b, a, static_cast<uint16_t>(-1), 4);
+#ifdef __AVX512F__
+    if constexpr (Same<V, f32x16>::value) return METAC_512(maxps, a, b, uint16_t);
+    if constexpr (Same<V, f64x8>::value) return METAC_512(maxpd, a, b, uint8_t);
 #endif
-#if defined(__AVX__) && !defined(__clang__)
+#ifdef __AVX__
     if constexpr (Same<V, f32x8>::value) return __builtin_ia32_maxps256(a, b);
+    if constexpr (Same<V, f64x4>::value) return __builtin_ia32_maxpd256(a, b);
+#endif
+#ifdef __SSE2__
+    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_maxps(a, b);
+    if constexpr (Same<V, f64x2>::value) return __builtin_ia32_maxpd(a, b);
 #endif
     return a > b ? a : b;
   }
@@ -98,15 +109,22 @@ struct Max {
 struct Min {
   template <class V>
   METAC_INLINE V apply(V a, V b) {
-#if defined(__AVX512F__) && !defined(__clang__)
-    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_minps512_mask(a, b, a, static_cast<uint16_t>(-1), 4);
+#ifdef __AVX512F__
+    if constexpr (Same<V, f32x16>::value) return METAC_512(minps, a, b, uint16_t);
+    if constexpr (Same<V, f64x8>::value) return METAC_512(minpd, a, b, uint8_t);
 #endif
-#if defined(__AVX__) && !defined(__clang__)
+#ifdef __AVX__
     if constexpr (Same<V, f32x8>::value) return __builtin_ia32_minps256(a, b);
+    if constexpr (Same<V, f64x4>::value) return __builtin_ia32_minpd256(a, b);
+#endif
+#ifdef __SSE2__
+    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_minps(a, b);
+    if constexpr (Same<V, f64x2>::value) return __builtin_ia32_minpd(a, b);
 #endif
     return a < b ? a : b;
   }
 };
+#undef METAC_512
 
 // mode as the instruction takes it: 8 nearest even, 9 down, 10 up, 11 towards zero (8: no inexact flag).
 template <int mode, class T>

@@ -8,6 +8,9 @@ debian_packages="
   libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin
   python3 python3-venv"
 
+# What tests alone want: another compiler for what is generated.
+test_packages="clang-19"
+
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }

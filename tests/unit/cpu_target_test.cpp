@@ -1,0 +1,66 @@
+// What a machine can run goes by its features: machines that are not here, and this one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/codegen/cpu_variant.h"
+#include "compiler/jit/cpu_target.h"
+
+namespace metac {
+namespace {
+
+const std::vector<std::string> levels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+vnni"};  // each has what those before it have
+
+// A machine with what a level needs, but for one feature.
+CpuFeatures machine(const std::string& level, const std::string& without = "") {
+  std::set<std::string> features;
+  for (const std::string& name : levels) {
+    const CpuTarget cpu = cpu_target(name);
+    features.insert(cpu.name);
+    for (const std::string& f : needed_features(cpu)) features.insert(f);
+    if (name == level) break;
+  }
+  features.erase(without);
+  return [features](const std::string& f) { return features.count(f) > 0; };
+}
+
+TEST(CpuTarget, AMachineRunsItsLevelAndThoseBelow) {
+  for (size_t here = 0; here < levels.size(); ++here) {
+    for (size_t asked = 0; asked < levels.size(); ++asked)
+      EXPECT_EQ(runs_on(machine(levels[here]), cpu_target(levels[asked])), asked <= here) << levels[asked] << " on " << levels[here];
+    EXPECT_EQ(full_name(best_cpu(machine(levels[here]))), levels[here]);
+  }
+}
+
+TEST(CpuTarget, EveryFeatureOfALevelIsNeeded) {
+  for (const std::string& level : levels) {
+    std::vector<std::string> needed = needed_features(cpu_target(level));
+    if (level != "x86-64") needed.push_back(cpu_target(level).name);
+    for (const std::string& feature : needed) {
+      EXPECT_FALSE(runs_on(machine(level, feature), cpu_target(level))) << level << " without " << feature;
+      const CpuTarget best = best_cpu(machine(level, feature));
+      EXPECT_TRUE(runs_on(machine(level, feature), best)) << level << " without " << feature << " got " << full_name(best);
+      EXPECT_NE(full_name(best), level);
+    }
+  }
+}
+
+TEST(CpuTarget, TheLevelsFeaturesGrow) {
+  for (size_t k = 1; k < levels.size(); ++k) {
+    std::vector<std::string> less = needed_features(cpu_target(levels[k - 1])), more = needed_features(cpu_target(levels[k]));
+    std::sort(less.begin(), less.end()), std::sort(more.begin(), more.end());
+    EXPECT_TRUE(std::includes(more.begin(), more.end(), less.begin(), less.end()));
+    EXPECT_GT(more.size(), less.size()) << levels[k];
+  }
+}
+
+TEST(CpuTarget, ThisMachineRunsItsOwn) {
+  const CpuTarget native = cpu_target("native");
+  EXPECT_TRUE(runs_here(native));
+  EXPECT_TRUE(runs_here(cpu_target("x86-64")));
+  for (const std::string& level : levels) EXPECT_EQ(runs_here(cpu_target(level)), !is_better(cpu_target(level), native)) << level;
+}
+
+}  // namespace
+}  // namespace metac
