@@ -113,7 +113,7 @@ class ValuePrinter {
       const int number = next_name_++;
       line(concat(is_vector(n) ? vector_type(n->dtype, width_) : std::string(info(n->dtype).cpp_name), " value", number, " = {};"));
       line(concat("bool made", number, " = false;"));
-      line(concat("const auto x", number, " = [&] {"));
+      line(concat("const auto x", number, " = [&]() __attribute__((noinline)) {"));
       ++depth_;
       line(concat("if (made", number, ") return value", number, ";"));
       scopes_.emplace_back();
