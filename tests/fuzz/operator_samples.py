@@ -460,7 +460,7 @@ def einsum(g, op):
 def conv(g, op):
     spatial, group, c, o = g.int(1, 2), g.int(1, 2), g.int(1, 17 if g.large else 3), g.int(1, 20 if g.large else 4)
     kernel = [g.int(1, 3) for _ in range(spatial)]
-    x = g.fresh([g.dim(1, 2), group * c, *[g.dim(5, 9) for _ in range(spatial)]], g.float)
+    x = g.fresh([g.dim(1, 2), group * c, *[g.int(5, 9) for _ in range(spatial)]], g.float)
     w = g.fresh([group * o, c, *kernel] if op == "Conv" else [group * c, o, *kernel], g.float)
     operands = [x, w] + ([g.fresh([group * o], g.float)] if g.chance() else [])
     dilations = [g.int(1, 2) for _ in kernel]
@@ -671,7 +671,7 @@ def quantised_matmul(g, op):
 @sampler("ConvInteger", "QLinearConv")
 def quantised_conv(g, op):
     c, o = g.int(1, 18 if g.large else 3), g.int(1, 4)
-    x, w = g.fresh([1, c, g.dim(4, 8), g.dim(4, 8)], np.uint8), g.fresh([o, c, g.int(1, 3), g.int(1, 3)], np.uint8)
+    x, w = g.fresh([g.dim(1, 2), c, g.int(4, 8), g.int(4, 8)], np.uint8), g.fresh([o, c, g.int(1, 3), g.int(1, 3)], np.uint8)
     def number(v, t=np.uint8):
         return g.operand(np.array(v, t))
     if op == "ConvInteger":

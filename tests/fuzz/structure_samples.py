@@ -17,7 +17,7 @@ def computed(g, array):
         v = g.node("ReduceSum", [g.new_input(parts), g.constant(np.array([0]))], keepdims=0, exact=True)
     elif way == "least":
         v = g.node("ReduceMin", [g.new_input(np.stack([np.maximum(flat, flat + g.int(0, 3)), flat])), g.constant(np.array([0]))], keepdims=0, exact=True)
-    elif way == "place" and np.all(np.abs(flat) < 12):
+    elif way == "place" and np.all((flat > -12) & (flat < 12)):
         scores = g.rng.random([len(flat), 12]).astype(np.float32)
         scores[np.arange(len(flat)), np.abs(flat)] = 2
         v = g.node("ArgMax", [g.new_input(scores)], axis=1, keepdims=0, exact=True)
