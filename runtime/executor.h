@@ -29,15 +29,29 @@ struct OutputView {
   int64_t bytes;
 };
 
-// Added to by the thread that runs; others may read meanwhile.
+// What a profile says of a step: how often it was done, how long that took in all, less what steps in its branches and body took, and what it did
+// (StepWork, with the symbols that it had); -1: not known. Added to by the thread that runs; others may read meanwhile.
 struct StepTime {
   int64_t runs, ns;
+  double operations, bytes;
 
-  void add(int64_t time) {
-    __atomic_store_n(&ns, ns + time, __ATOMIC_RELAXED);
-    __atomic_store_n(&runs, runs + 1, __ATOMIC_RELAXED);
+  void add(int64_t more_runs, int64_t time, double more_operations, double more_bytes) {
+    store(ns, ns + time);
+    store(operations, operations < 0 || more_operations < 0 ? -1.0 : operations + more_operations);
+    store(bytes, bytes < 0 || more_bytes < 0 ? -1.0 : bytes + more_bytes);
+    store(runs, runs + more_runs);
   }
-  StepTime now() const { return {__atomic_load_n(&runs, __ATOMIC_RELAXED), __atomic_load_n(&ns, __ATOMIC_RELAXED)}; }
+  StepTime now() const { return {load(runs), load(ns), load(operations), load(bytes)}; }
+
+ private:
+  template <typename T>
+  static void store(T& to, T value) { __atomic_store(&to, &value, __ATOMIC_RELAXED); }
+  template <typename T>
+  static T load(const T& from) {
+    T value;
+    __atomic_load(&from, &value, __ATOMIC_RELAXED);
+    return value;
+  }
 };
 
 // Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all
@@ -88,10 +102,14 @@ class ExecutorOn {
 
   const Failure& failure() const { return failure_; }
   const Program* program() const { return program_; }
-  int64_t arena_bytes() const { return arena_.capacity() + slices_.capacity(); }
+  // The arena as it was planned for the last shapes, and what workers have beside it for slices.
+  int64_t arena_bytes() const { return planned_bytes_ + slices_.capacity(); }
+  // All memory that it holds for values: the arena, scratch, values whose size the data decide, and outputs that the caller gave none for.
+  int64_t held_bytes() const;
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
+  StepTime* profiled() const { return times_; }
   // From now on every run exchanges what the program says; null: no more.
   void exchange(const Exchanger* exchanger);
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
@@ -147,6 +165,8 @@ class ExecutorOn {
   bool run_exchanging_on_device();
   bool average(int32_t first, int32_t count);
   bool run_step(const Step& step);
+  bool run_timed(int32_t i);
+  void note(int32_t i, int64_t runs, int64_t ns);
   bool run_watched(int32_t i);
   template <class Visit>
   bool visit_written(int32_t i, Visit visit);
@@ -207,6 +227,7 @@ class ExecutorOn {
   bool recording_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
+  int64_t nested_ns_ = 0;                 // of a profiled run: that steps within the one in progress took
   NonFiniteWatch* watch_ = nullptr;
   const Exchanger* exchanger_ = nullptr;
   Array<ExchangedValue> exchanged_;       // on a GPU: per exchange

@@ -68,7 +68,7 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
       continue;
     }
     if constexpr (!Here::separate)
-      if (i < program_->top_level_steps && chains_[i].end > 0 && chains_[i].end < end && times_ == nullptr && watch_ == nullptr) {
+      if (i < program_->top_level_steps && chains_[i].end > 0 && chains_[i].end < end && watch_ == nullptr) {
         if (run_slices(i)) {
           i = chains_[i].end;
           continue;
@@ -79,11 +79,42 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
       if (watch_ == nullptr ? !run_step(program_->steps[i]) : !run_watched(i)) return false;
       continue;
     }
-    const int64_t start = now_ns();
-    if (!run_step(program_->steps[i]) || !Here::wait(*device_, failure_)) return false;
-    times_[i].add(now_ns() - start);
+    if (!run_timed(i)) return false;
   }
   return true;
+}
+
+// A step of a run that is profiled.
+template <class Device>
+bool ExecutorOn<Device>::run_timed(int32_t i) {
+  const int64_t before = nested_ns_, start = now_ns();
+  nested_ns_ = 0;
+  if (!run_step(program_->steps[i]) || !Here::wait(*device_, failure_)) return false;
+  const int64_t ns = now_ns() - start;
+  note(i, 1, ns - nested_ns_);
+  nested_ns_ = before + ns;
+  return true;
+}
+
+template <class Device>
+void ExecutorOn<Device>::note(int32_t i, int64_t runs, int64_t ns) {
+  const Step& step = program_->steps[i];
+  int64_t iterations = 1;
+  const bool idle = step.kind == StepKind::launch && evaluate(*program_, step.parallel, symbols_.data(), &iterations) && iterations <= 0;
+  const auto all = [&](const Extent& extent) {
+    int64_t value = 0;
+    if (idle) return 0.0;
+    return evaluate(*program_, extent, symbols_.data(), &value) && value >= 0 ? static_cast<double>(value) * static_cast<double>(runs) : -1.0;
+  };
+  const StepWork unknown{{-1, 0}, {-1, 0}}, &work = program_->work == nullptr ? unknown : program_->work[i];
+  times_[i].add(runs, ns, all(work.operations), all(work.bytes));
+}
+
+template <class Device>
+int64_t ExecutorOn<Device>::held_bytes() const {
+  int64_t bytes = arena_.capacity() + slices_.capacity() + scratch_.capacity() + staging_.capacity() + window_.capacity() + routine_memory_.capacity();
+  for (int64_t i = 0; i < owned_.size(); ++i) bytes += owned_[i].capacity();
+  return bytes;
 }
 
 template <class Device>

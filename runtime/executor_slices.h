@@ -1,7 +1,7 @@
 // Executor, slices of a batch (StepKind::repeat) side by side. Where a chain of launches is repeated for each slice, a worker takes whole slices through
 // all of it: what it has written is still in its own cache when it reads it, and workers wait for each other once a chain instead of once a launch. What
 // begins and ends within the chain, each worker has in memory of its own (the first: in the arena). Bits do not depend on who computes a slice.
-// A run that is profiled goes step by step.
+// In a run that is profiled each worker times its kernels; the time of the whole chain is shared out among them as those times are.
 #pragma once
 #include "executor.h"
 
@@ -32,6 +32,7 @@ bool ExecutorOn<Device>::find_chains() {
 struct SliceWorker {
   void** operands;
   int64_t* symbols;
+  int64_t* times;    // per step of the chain: ns
   char* scratch;
 };
 
@@ -39,13 +40,14 @@ struct SliceChain {
   const Program* program;
   const Step *first, *repeat;
   char* memory;                                     // of all workers
-  int64_t symbols_at, scratch_at, bytes_of_worker;  // behind a worker's operands; with its scratch
+  int64_t symbols_at, times_at, scratch_at, bytes_of_worker;  // behind a worker's operands; with its scratch
   int64_t bytes_of_values;                          // what begins and ends within the chain, of one worker
   int32_t first_operand;
+  bool timed;
 
   SliceWorker worker(int32_t k) const {
     char* own = memory + k * bytes_of_worker;
-    return {reinterpret_cast<void**>(own), reinterpret_cast<int64_t*>(own + symbols_at), own + scratch_at};
+    return {reinterpret_cast<void**>(own), reinterpret_cast<int64_t*>(own + symbols_at), reinterpret_cast<int64_t*>(own + times_at), own + scratch_at};
   }
 
   // Of all workers but the first, behind what they all have.
@@ -57,8 +59,11 @@ struct SliceChain {
     const SliceWorker w = c.worker(worker);
     for (int64_t slice = begin; slice < end; ++slice) {
       w.symbols[c.repeat->symbol] = slice;
-      for (const Step* s = c.first; s != c.repeat; ++s)
+      for (const Step* s = c.first; s != c.repeat; ++s) {
+        const int64_t start = c.timed ? now_ns() : 0;
         if (s->parallel.value > 0) c.program->kernels[s->kernel](w.operands + (s->first - c.first_operand), w.symbols, w.scratch, 0, s->parallel.value);
+        if (c.timed) w.times[s - c.first] += now_ns() - start;
+      }
     }
   }
 };
@@ -105,7 +110,9 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   chain.repeat = &repeat;
   chain.first_operand = first_operand;
   chain.symbols_at = align_up((last_operand - first_operand) * int64_t{sizeof(void*)});
-  chain.scratch_at = chain.symbols_at + align_up(p.symbol_count * int64_t{sizeof(int64_t)});
+  chain.timed = times_ != nullptr;
+  chain.times_at = chain.symbols_at + align_up(p.symbol_count * int64_t{sizeof(int64_t)});
+  chain.scratch_at = chain.times_at + align_up((end - begin) * int64_t{sizeof(int64_t)});
   chain.bytes_of_worker = chain.scratch_at + align_up(scratch_bytes);
   chain.bytes_of_values = align_up(high - low);
   if (chain.bytes_of_values * (workers - 1) > arena_.capacity()) return false;
@@ -114,13 +121,26 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   for (int32_t w = 0; w < workers; ++w) {
     const SliceWorker worker = chain.worker(w);
     std::memcpy(worker.symbols, symbols_.data(), static_cast<size_t>(p.symbol_count) * sizeof(int64_t));
+    std::memset(worker.times, 0, static_cast<size_t>(end - begin) * sizeof(int64_t));
     std::memcpy(worker.operands, &operand_data_[first_operand], static_cast<size_t>(last_operand - first_operand) * sizeof(void*));
     for (int32_t k = first_operand; k < last_operand && w > 0; ++k)
       if (p.operands[k] >= 0 && is_own(root(p.operands[k])))
         worker.operands[k - first_operand] = chain.values(w, workers) + (static_cast<char*>(operand_data_[k]) - low);
   }
+  const int64_t start = chain.timed ? now_ns() : 0;
   device_->run(count, cost, &SliceChain::run, &chain);
   symbols_[repeat.symbol] = count;
+  if (!chain.timed) return true;
+  const int64_t ns = now_ns() - start;
+  const auto of_all = [&](int32_t i) {
+    int64_t sum = 0;
+    for (int32_t w = 0; w < workers; ++w) sum += chain.worker(w).times[i - begin];
+    return static_cast<double>(sum);
+  };
+  double sum = 0;
+  for (int32_t i = begin; i < end; ++i) sum += of_all(i);
+  for (int32_t i = begin; i < end; ++i) note(i, count, sum > 0 ? static_cast<int64_t>(static_cast<double>(ns) * of_all(i) / sum) : 0);
+  nested_ns_ += ns;
   return true;
 }
 

@@ -97,6 +97,9 @@ struct SymbolSource { int32_t symbol, input, axis; };
 struct RoutineAttribute { const char* name; int64_t integer; double real; const char* string; const int64_t* integers; int32_t count; };
 struct RoutineAttributes { const RoutineAttribute* first; int32_t count; };
 
+// What doing a step once takes, for profiles (compiler/kernel/work.h): operations of sums of products, bytes read and written. -1: not known.
+struct StepWork { Extent operations, bytes; };
+
 // A value that processes which train together average, in place and in whatever layout it lies: it is there behind step `ready` of the
 // top level, and nothing reads it before step `needed` of the top level (top_level_steps: nothing at all does).
 struct Exchange { int32_t index, buffer, ready, needed; };
@@ -127,6 +130,24 @@ struct Program {
   const Exchange* exchanges;         int32_t exchange_count;  // ordered by `ready`
   const Load* loads;                 int32_t load_count;      // ordered by `step`; none: the device holds all weights
   int64_t window_bytes;              // of the device for weights, where there are loads
+  const StepWork* work;              // one per step; null: not known
 };
+
+// What profiles and messages call a step: its kernel or routine, else its kind.
+inline const char* step_name(const Program& program, int32_t index) {
+  const Step& step = program.steps[index];
+  switch (step.kind) {
+    case StepKind::launch: return program.kernel_names[step.kernel];
+    case StepKind::external: return program.routines[step.kernel];
+    case StepKind::bind: return "bind";
+    case StepKind::check: return "check";
+    case StepKind::branch: return "branch";
+    case StepKind::loop: return "loop";
+    case StepKind::copy: return "copy";
+    case StepKind::assign: return "assign";
+    case StepKind::repeat: return "repeat";
+  }
+  return "step";
+}
 
 }  // namespace METAC_RUNTIME_NAMESPACE

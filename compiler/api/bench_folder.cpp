@@ -28,23 +28,21 @@ BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest)
                   number("ready_ms"),
                   number("first_ms")};
   const nlohmann::json& memory = manifest.at("memory");
-  result.memory = {memory.at("arena_bytes").get<int64_t>(), memory.at("live_set_bytes").get<int64_t>(),
-                   memory.at("weight_bytes").get<int64_t>(), run.at("peak_resident_bytes").get<int64_t>()};
-  for (const auto& row : run.at("profile"))
-    result.profile.push_back(
-        {row.at("name").get<std::string>(), row.at("runs").get<int64_t>(), row.at("ns").get<int64_t>()});
-  for (const auto& row : manifest.at("kernels")) {
-    ContractionWork work;
-    work.operations = row.value("flops", 0.0);
-    work.bytes = row.value("bytes", 0.0);
-    result.kernels[row.at("name").get<std::string>()] = work;
-  }
-  for (const auto& row : manifest.at("contractions")) {
-    ContractionWork work;
-    work.operations = row.at("operations").get<double>();
-    work.bytes = row.at("bytes").get<double>();
-    result.contractions.push_back(work);
-  }
+  result.memory.arena = run.at("arena_bytes").get<int64_t>();
+  if (const nlohmann::json& least = memory.at("live_set_bytes"); !least.is_null()) result.memory.least = least.get<int64_t>();
+  result.memory.held = run.at("held_bytes").get<int64_t>();
+  result.memory.weights = memory.at("weight_bytes").get<int64_t>();
+  result.memory.peak_resident = run.at("peak_resident_bytes").get<int64_t>();
+  const auto rows = [&](const char* key) {
+    std::vector<StepProfile> steps;
+    for (const auto& row : run.at(key))
+      steps.push_back({row.at("name").get<std::string>(), row.at("runs").get<int64_t>(), row.at("ns").get<int64_t>(), row.at("operations").get<double>(), row.at("bytes").get<double>()});
+    return steps;
+  };
+  result.steps = rows("steps");
+  result.profile = rows("profile");
+  result.profiled_runs = run.at("profiled_runs").get<int64_t>();
+  result.profiled_ms = number("profiled_median_ms");
   return result;
 }
 

@@ -122,11 +122,11 @@ class LibraryCompiler {
     report_.draws = draws(first);
     report_.steps = first.steps.size();
     report_.arena_bytes = first.arena_bytes;
+    report_.planned_ahead = is_planned_ahead(first);
     report_.exchanges = first.exchanges.size();
     report_.live_set_bytes = first.live_set_bytes;
     report_.run_bytes = run_bytes(first);
     report_.copied_bytes = copied_bytes(first);
-    for (const KernelSource& kernel : first.kernels) report_.work.push_back({kernel.name, kernel.flops, kernel.bytes});
     report_.overwrites.assign(first.outputs.size(), true);
     for (const auto& made : made_)
       for (size_t k = 0; k < first.outputs.size(); ++k) report_.overwrites[k] = report_.overwrites[k] && made->model.run.outputs[k].overwrites >= 0;

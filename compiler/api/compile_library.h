@@ -38,12 +38,6 @@ struct LibraryOptions {
   std::function<void(const std::string& folder, const std::vector<RawParameter>& parameters)> finish;
 };
 
-// What one launch of a kernel has to do (compiler/kernel/work.h); 0 where a dim is open.
-struct KernelReport {
-  std::string name;
-  double operations = 0, bytes = 0;
-};
-
 // Of the program for the best of the CPUs, but the weights and seconds, which are those of all.
 struct LibraryReport {
   std::string name;
@@ -52,8 +46,8 @@ struct LibraryReport {
   size_t exchanges = 0;        // values that processes which train together average
   bool draws = false;  // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
+  bool planned_ahead = true;                   // else arena_bytes, live_set_bytes and run_bytes lack what a run plans
   int64_t run_bytes = 0;                       // arena, weights, inputs and outputs of the first program
-  std::vector<KernelReport> work;              // of the kernels of the first program
   std::vector<bool> overwrites;                // by output: in all programs it may have the memory of its input of CompileOptions::next_values
   int64_t copied_bytes = 0;                    // under a memory budget, on a GPU: of weights, in every run of the first program
   int64_t recomputed_values = 0;               // under a memory budget: made a second time

@@ -111,7 +111,7 @@ class TrainingCompiler {
     options.recorded["part"] = part;
     model.path = recipe_.path + " (" + part + ")";
     LibraryReport report = compile_library(model, folder_ + "/" + part, options);
-    files_.parts[part] = {report.exchanges > 0, report.work, report.overwrites};
+    files_.parts[part] = {report.exchanges > 0, report.overwrites};
     return report;
   }
 

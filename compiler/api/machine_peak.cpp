@@ -24,7 +24,7 @@ KernelSource fma_kernel(int lanes) {
   text += concat("  for (int64_t i = begin; i < end; ++i)\n    for (int k = 0; k < ", chains, "; ++k) a[k] = fma(a[k], m, m);\n");
   text += concat("  for (int k = 1; k < ", chains, "; ++k) a[0] = a[0] + a[k];\n");
   text += "  store(static_cast<float*>(b[0]), a[0]);\n}\n";
-  return {"peak_fma", text, {}, {}, 0, 0};
+  return {"peak_fma", text, {}, {}};
 }
 
 KernelSource read_kernel(int lanes) {
@@ -36,7 +36,7 @@ KernelSource read_kernel(int lanes) {
   text += concat("  for (int64_t i = begin; i < end; i += ", 4 * lanes, ") {\n");
   for (int k = 0; k < 4; ++k) text += concat("    s", k, " = s", k, " + load<", v, ">(x + i + ", k * lanes, ");\n");
   text += "  }\n  store(static_cast<float*>(b[0]), s0 + s1 + s2 + s3);\n}\n";
-  return {"peak_read", text, {}, {}, 0, 0};
+  return {"peak_read", text, {}, {}};
 }
 
 // Seconds that kernel(begin, end) takes when every thread does its own part, best of some.

@@ -90,7 +90,6 @@ class Writer {
     }
     if (t_.has_evaluation) write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
     if (t_.has_evaluation) write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
-    for (const auto& [part, about] : f_.parts) write_work(part, about.work);
     write_data();
     write_parameters();
     text_ += list("milestones", r_.schedule.milestones);
@@ -157,12 +156,6 @@ class Writer {
     text_ += "};\n\n";
   }
 
-  void write_work(const std::string& part, const std::vector<KernelReport>& work) {
-    text_ += "const KernelWork " + part + "_work[] = {\n";
-    for (const KernelReport& kernel : work) text_ += concat("    {", c_string(kernel.name), ", ", number(kernel.operations), ", ", number(kernel.bytes), "},\n");
-    text_ += "    {nullptr, 0, 0},\n};\n\n";
-  }
-
   // Where a field comes from unless the recipe says it.
   std::string usual_source(const TrainingField& field) const {
     const bool is_picture = field.shape.size() == 3 && is_float(field.dtype);
@@ -206,8 +199,8 @@ class Writer {
 
   std::string library(const std::string& which, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) const {
     const std::string name = f_.name + "_" + which, calls = name + "_calls::";
-    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(),
-                  ", ", which, "_work, ", f_.parts.at(which).work.size(), f_.parts.at(which).exchanges ? concat(", ", calls, "exchange") : "", "}");
+    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", calls, "profile_work, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(),
+                  f_.parts.at(which).exchanges ? concat(", ", calls, "exchange") : "", "}");
   }
 
   void write_tables() {

@@ -13,7 +13,6 @@ namespace metac {
 // What a compiled library of the program says of itself.
 struct TrainingPart {
   bool exchanges = false;                          // it exchanges gradients
-  std::vector<KernelReport> work;                  // of its kernels
   std::vector<bool> overwrites;                    // by output: it may take the place of the state that it is the next value of
 };
 

@@ -424,8 +424,6 @@ KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& optio
   source.text = CudaPrinter(kernel, options).run();
   source.nodes = kernel.nodes;
   source.schedule = kernel.schedule;
-  source.flops = kernel.flops;
-  source.bytes = kernel.bytes;
   if (!kernel.products.empty()) source.libraries.push_back("cublasLt");
   if (kernel.convolution) source.libraries.push_back("cudnn");
   return source;

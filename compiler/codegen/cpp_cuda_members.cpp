@@ -129,8 +129,6 @@ KernelSource print_members(const Kernel& all, const std::vector<FlatKernel>& mem
   source.text = MembersPrinter(all, members, options).run();
   source.nodes = all.nodes;
   source.schedule = all.schedule;
-  source.flops = all.flops;
-  source.bytes = all.bytes;
   return source;
 }
 

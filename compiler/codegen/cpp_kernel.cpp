@@ -418,8 +418,6 @@ KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options) {
   source.text = KernelPrinter(kernel, options).run();
   source.nodes = kernel.nodes;
   source.schedule = kernel.schedule;
-  source.flops = kernel.flops;
-  source.bytes = kernel.bytes;
   return source;
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/codegen/cpu_variant.h"
+#include "compiler/kernel/program_work.h"
 
 namespace metac {
 namespace {
@@ -25,44 +26,46 @@ Json node(const ProjectOptions& options, int index) {
   return row;
 }
 
-Json kernel(const KernelSource& source, const ProjectOptions& options, const std::string& file) {
+// A number, null where only a run knows it; an expression where open dims decide it (dims as symbols[k] is n<k>).
+Json amount(Expr e) {
+  if (!e) return nullptr;
+  return e.if_int() ? Json(e.as_int()) : Json(to_string(e));
+}
+
+Json kernel(const KernelSource& source, const KernelWork& work, const ProjectOptions& options, const std::string& file) {
   Json nodes = Json::array();
   for (int index : source.nodes) nodes.push_back(node(options, index));
   Json row = {{"name", source.name}, {"file", file}, {"nodes", nodes}, {"schedule", source.schedule}};
-  if (source.flops > 0) row["flops"] = source.flops;
-  if (source.bytes > 0) row["bytes"] = source.bytes;
+  row["launches"] = work.launches ? Json(*work.launches) : Json(nullptr);
+  row["flops"] = amount(work.work.operations);
+  row["bytes"] = amount(work.work.bytes);
   if (!source.libraries.empty()) row["libraries"] = source.libraries;
   return row;
-}
-
-Json contraction(const ContractionWork& work, const ProjectOptions& options) {
-  Json nodes = Json::array();
-  for (int index : work.nodes) nodes.push_back(node(options, index));
-  return {{"nodes", nodes}, {"operations", work.operations}, {"bytes", work.bytes}};
 }
 
 // What is said of every program.
 Json about(const LibraryProgram& program, const ProjectOptions& options, const std::vector<std::string>& kernel_files, int64_t weight_bytes) {
   const CompiledModel& model = *program.model;
-  Json kernels = Json::array(), contractions = Json::array();
-  for (size_t k = 0; k < model.run.kernels.size(); ++k) kernels.push_back(kernel(model.run.kernels[k], options, kernel_files[k]));
-  for (const ContractionWork& work : model.run.contractions) contractions.push_back(contraction(work, options));
+  Json kernels = Json::array();
+  const std::vector<KernelWork> works = kernel_works(model, model.run);
+  for (size_t k = 0; k < model.run.kernels.size(); ++k) kernels.push_back(kernel(model.run.kernels[k], works[k], options, kernel_files[k]));
+  const bool planned = is_planned_ahead(model.run);
+  const auto if_planned = [&](int64_t bytes) { return planned ? Json(bytes) : Json(nullptr); };
   return {{"inputs", ports(model.run.inputs)},
           {"outputs", ports(model.run.outputs)},
           {"memory",
-           {{"arena_bytes", model.run.arena_bytes},
-            {"live_set_bytes", model.run.live_set_bytes},
+           {{"arena_bytes", if_planned(model.run.arena_bytes)},
+            {"live_set_bytes", if_planned(model.run.live_set_bytes)},
             {"results_in_place", model.run.results_in_place},
-            {"scratch_bytes_per_worker", most_scratch_bytes(model.run)},
+            {"scratch_bytes_per_worker", has_known_scratch(model.run) ? Json(most_scratch_bytes(model.run)) : Json(nullptr)},
             {"weight_bytes", weight_bytes},
-            {"run_bytes", run_bytes(model.run)},
+            {"run_bytes", if_planned(run_bytes(model.run))},
             {"budget_bytes", model.memory_budget},
             {"copied_bytes", copied_bytes(model.run)},
             {"recomputed_values", model.recomputed_values},
             {"recomputed_seconds", model.recomputed_seconds}}},
-          {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}}},
+          {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}, {"assumed", model.assumed}}},
           {"kernels", kernels},
-          {"contractions", contractions},
           {"routines", model.run.routines},
           {"steps", model.run.steps.size()},
           {"report", model.report}};
@@ -98,7 +101,6 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
       {"weights_sha256", weights_hash},
       {"weights_embedded", options.embed_weights},
       {"kernels", first["kernels"]},
-      {"contractions", first["contractions"]},
       {"routines", first["routines"]},
       {"steps", first["steps"]},
       {"parameters", parameters},

@@ -74,6 +74,8 @@ class Tables {
     }, 6);
     if (!p_.loads.empty()) comment("before step (-1: stays), weight, at this offset in the window");
     table("Load", "loads", p_.loads.size(), [&](size_t i) { return concat("{", p_.loads[i].step, ", ", p_.loads[i].buffer, ", ", p_.loads[i].offset, "}"); }, 6);
+    comment("operations of sums of products, bytes read and written; -1: not known");
+    table("StepWork", "work", p_.work_extents.size(), [&](size_t i) { return concat("{", extent_row(p_.work_extents[i].operations), ", ", extent_row(p_.work_extents[i].bytes), "}"); }, 6);
     text_ += "}  // namespace\n\n";
     program();
     return text_;
@@ -144,7 +146,7 @@ class Tables {
     text_ += concat("    ", p_.kernels.empty() ? "nullptr" : table_name("kernel_names"), ",\n");
     text_ += pair("routines", p_.routines.size()) + pair("attributes", p_.attributes.size()) + pair("messages", p_.messages.size());
     text_ += concat("    ", p_.arena_bytes, ",  // bytes of the arena that are planned ahead\n    ", p_.weight_bytes, ",  // bytes of weights\n") + pair("exchanges", p_.exchanges.size()) + pair("loads", p_.loads.size());
-    text_ += concat("    ", p_.window_bytes, ",  // bytes of weights on the device, where not all are\n};\n");
+    text_ += concat("    ", p_.window_bytes, ",  // bytes of weights on the device, where not all are\n    ", p_.work_extents.empty() ? "nullptr" : table_name("work"), ",\n};\n");
   }
 
   const CompiledProgram& p_;

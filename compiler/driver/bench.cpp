@@ -49,16 +49,25 @@ BenchResult bench_model(const Options& o) {
   result.times.ready_ms = ready - begin;
   result.times.first_ms = first - ready;
   const CompiledProgram& compiled = program.compiled();
-  result.memory = {compiled.arena_bytes, compiled.live_set_bytes, compiled.weight_bytes, 0};
-  result.contractions = compiled.contractions;
-  for (const KernelSource& kernel : compiled.kernels) result.kernels[kernel.name] = {{}, kernel.flops, kernel.bytes};
+  program.start_profile();
+  program.run_only(ordered);
+  result.steps = program.profile();
+  result.memory.arena = program.arena_bytes();
+  if (is_planned_ahead(compiled)) result.memory.least = compiled.live_set_bytes;
+  result.memory.held = program.held_bytes();
+  result.memory.weights = compiled.weight_bytes;
   if (!o.profile) return result;
   program.start_profile();
-  int runs = 0;
-  for (double end = now_ms() + 500 * o.seconds; runs < 10 || (now_ms() < end && runs < 100'000); ++runs)
+  std::vector<double> profiled;
+  for (double start = now_ms(), end = start + 500 * o.seconds; profiled.size() < 10 || (start < end && profiled.size() < 100'000);) {
     program.run_only(ordered);
-  for (const StepProfile& step : program.profile())
-    if (step.runs > 0) result.profile.push_back({step.what, step.runs, step.ns});
+    double stop = now_ms();
+    profiled.push_back(stop - start);
+    start = stop;
+  }
+  result.profile = program.profile();
+  result.profiled_runs = static_cast<int64_t>(profiled.size());
+  result.profiled_ms = summarise_times(std::move(profiled)).median_ms;
   return result;
 }
 

@@ -78,29 +78,32 @@ int print_stages(const Options& o, const Model& model, const LibraryOptions& lib
 }
 
 void report_budget(const Options& o, const LibraryReport& r) {
-  std::printf("memory budget: %s of %s; %lld values are made a second time, %s of work by the model\n", show_bytes(r.run_bytes).c_str(), show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
+  std::printf("memory budget: %s%s of %s; %lld values are made a second time, %s of work by the model\n", show_bytes(r.run_bytes).c_str(), r.planned_ahead ? "" : " and what the shapes of a run ask for", show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
               static_cast<long long>(r.recomputed_values), show_seconds(r.recomputed_seconds).c_str());
   if (r.copied_bytes > 0) std::printf("memory budget: a run copies %s of weights from the host\n", show_bytes(r.copied_bytes).c_str());
 }
 
+std::string working_memory(const LibraryReport& r) {
+  return r.planned_ahead ? concat(show_bytes(r.arena_bytes), " (live-set bound ", show_bytes(r.live_set_bytes), ")") : "by the shapes of a run";
+}
+
 void report(const Options& o, const LibraryReport& r, const TrainingReport* training) {
+  const auto if_planned = [&](int64_t bytes) { return r.planned_ahead ? nlohmann::ordered_json(bytes) : nlohmann::ordered_json(nullptr); };
   if (o.json) {
-    nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"programs", r.programs}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", r.arena_bytes},
-                                   {"live_set_bytes", r.live_set_bytes}, {"weight_bytes", r.weight_bytes}, {"run_bytes", r.run_bytes},
+    nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"programs", r.programs}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", if_planned(r.arena_bytes)},
+                                   {"live_set_bytes", if_planned(r.live_set_bytes)}, {"weight_bytes", r.weight_bytes}, {"run_bytes", if_planned(r.run_bytes)},
                                    {"seconds", {{"lower", r.lower_seconds}, {"compile", r.compile_seconds}, {"prepare", r.prepare_seconds}, {"build", r.build_seconds}}}};
     if (training) rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes}, {"step_bytes", training->step.run_bytes}, {"recomputed_values", training->step.recomputed_values}, {"state_bytes", training->state_bytes}, {"notes", training->notes}};
     std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return;
   }
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
-  std::printf("%s: %zu kernels, weights %s, working memory %s (live-set bound %s)\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(),
-              show_bytes(r.arena_bytes).c_str(), show_bytes(r.live_set_bytes).c_str());
+  std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
   if (!o.memory_budget.empty()) report_budget(o, training ? training->step : r);
   if (training) {
-    std::printf("training: a step is %zu kernels, working memory %s (live-set bound %s), states %s\n", training->step.kernels, show_bytes(training->step.arena_bytes).c_str(),
-                show_bytes(training->step.live_set_bytes).c_str(), show_bytes(training->state_bytes).c_str());
+    std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels, working_memory(training->step).c_str(), show_bytes(training->state_bytes).c_str());
     for (const LibraryReport& step : training->further)
-      std::printf("training: a further step is %zu kernels, working memory %s (live-set bound %s)\n", step.kernels, show_bytes(step.arena_bytes).c_str(), show_bytes(step.live_set_bytes).c_str());
+      std::printf("training: a further step is %zu kernels, working memory %s\n", step.kernels, working_memory(step).c_str());
     for (const std::string& note : training->notes) std::printf("training: %s\n", note.c_str());
     if (!o.no_build) std::printf("training program: %s/bin/%s_train\n", o.output.c_str(), r.name.c_str());
   }

@@ -3,12 +3,14 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "compiler/kernel/counts.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/inspect_page.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
+#include "compiler/driver/work_text.h"
 #include "frontends/read_model.h"
 
 namespace metac {
@@ -19,25 +21,32 @@ struct Options : ModelOptions {
   std::string html;
 };
 
-nlohmann::ordered_json kernels_of(const CompiledProgram& program, const Model& model) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const KernelSource& kernel : program.kernels) {
+struct KernelRows {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::string text;
+  Expr operations = 0;  // of a run; empty: not known
+};
+
+KernelRows kernels_of(const CompiledModel& compiled, const CompiledProgram& program, const Model& model) {
+  KernelRows rows;
+  const std::vector<KernelWork> works = kernel_works(compiled, program);
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    const KernelSource& kernel = program.kernels[k];
+    const KernelWork& work = works[k];
     std::vector<std::string> nodes;
     for (int node : kernel.nodes)
       if (node >= 0 && node < static_cast<int>(model.graph.nodes.size())) nodes.push_back(describe(model.graph.nodes[node], node));
-    rows.push_back({{"name", kernel.name}, {"flops", kernel.flops}, {"bytes", kernel.bytes}, {"nodes", nodes}, {"schedule", kernel.schedule}});
+    const nlohmann::ordered_json launches = work.launches ? nlohmann::ordered_json(*work.launches) : nlohmann::ordered_json(nullptr);
+    rows.json.push_back({{"name", kernel.name}, {"launches", launches}, {"flops", work_json(work.work.operations, program)}, {"bytes", work_json(work.work.bytes, program)}, {"nodes", nodes}, {"schedule", kernel.schedule}});
+    rows.text += "  " + kernel.name;
+    if (!work.launches) rows.text += "  as often as the data say";
+    else if (*work.launches != 1) rows.text += concat("  ", *work.launches, " times");
+    if (!work.work.operations || !work.work.operations.is_int(0)) rows.text += "  " + work_text(work.work.operations, program, show_operations);
+    rows.text += "  " + work_text(work.work.bytes, program, [](double bytes) { return show_bytes(static_cast<int64_t>(bytes)); }) + "\n";
+    for (const std::string& node : nodes) rows.text += "      " + node + "\n";
+    rows.operations = plus(rows.operations, work.work.operations);
   }
   return rows;
-}
-
-void print_kernels(const nlohmann::ordered_json& rows) {
-  for (const auto& row : rows) {
-    std::printf("  %s", row["name"].get<std::string>().c_str());
-    if (row["flops"].get<double>() > 0) std::printf("  %.3g MFLOP", row["flops"].get<double>() * 1e-6);
-    if (row["bytes"].get<double>() > 0) std::printf("  %s", show_bytes(row["bytes"].get<int64_t>()).c_str());
-    std::printf("\n");
-    for (const auto& node : row["nodes"]) std::printf("      %s\n", node.get<std::string>().c_str());
-  }
 }
 
 int run(const Options& o) {
@@ -45,18 +54,23 @@ int run(const Options& o) {
   require_compilable(model);
   std::unique_ptr<Graph> graph = lower_model(model, o.lower());
   CompiledModel compiled = compile_graph(*graph, o.compile());
+  const KernelRows kernels = kernels_of(compiled, compiled.run, model), prepare = kernels_of(compiled, compiled.prepare, model);
+  const bool planned = is_planned_ahead(compiled.run);
+  const auto if_planned = [&](int64_t bytes) { return planned ? nlohmann::ordered_json(bytes) : nlohmann::ordered_json(nullptr); };
   nlohmann::ordered_json report = {{"model", o.model},
                                    {"nodes", model.graph.nodes.size()},
-                                   {"kernels", kernels_of(compiled.run, model)},
-                                   {"prepare_kernels", kernels_of(compiled.prepare, model)},
+                                   {"kernels", kernels.json},
+                                   {"prepare_kernels", prepare.json},
                                    {"steps", compiled.run.steps.size()},
-                                   {"arena_bytes", compiled.run.arena_bytes},
-                                   {"live_set_bytes", compiled.run.live_set_bytes},
+                                   {"flops", work_json(kernels.operations, compiled.run)},
+                                   {"arena_bytes", if_planned(compiled.run.arena_bytes)},
+                                   {"live_set_bytes", if_planned(compiled.run.live_set_bytes)},
                                    {"results_in_place", compiled.run.results_in_place},
-                                   {"scratch_bytes_per_worker", most_scratch_bytes(compiled.run)},
+                                   {"scratch_bytes_per_worker", has_known_scratch(compiled.run) ? nlohmann::ordered_json(most_scratch_bytes(compiled.run)) : nlohmann::ordered_json(nullptr)},
                                    {"weight_bytes", compiled.run.weight_bytes},
                                    {"fusion_cost_bytes", compiled.fusion_cost_bytes},
                                    {"unfused_cost_bytes", compiled.unfused_cost_bytes},
+                                   {"assumed", compiled.assumed},
                                    {"report", compiled.report}};
   if (!o.html.empty()) {
     write_file(o.html, inspect_page(o.model, compiled, model));
@@ -74,16 +88,13 @@ int run(const Options& o) {
       for (size_t i = 0; i < port.dims.size(); ++i) std::printf("%s%s", i ? ", " : "", port.dims[i].c_str());
       std::printf("]\n");
     }
-  std::printf("memory: arena %s (live-set bound %s; %lld results take the place of an operand), scratch %s a worker, weights %s\n",
-              show_bytes(compiled.run.arena_bytes).c_str(), show_bytes(compiled.run.live_set_bytes).c_str(),
-              static_cast<long long>(compiled.run.results_in_place), show_bytes(most_scratch_bytes(compiled.run)).c_str(),
-              show_bytes(compiled.run.weight_bytes).c_str());
-  std::printf("fusion: %s on edges between kernels; every operator on its own: %s\n", show_bytes(compiled.fusion_cost_bytes).c_str(),
-              show_bytes(compiled.unfused_cost_bytes).c_str());
-  std::printf("kernels of a run:\n");
-  print_kernels(report["kernels"]);
-  std::printf("kernels that prepare the parameters, once:\n");
-  print_kernels(report["prepare_kernels"]);
+  std::printf("memory: arena %s (%s%lld results take the place of an operand), scratch %s a worker, weights %s\n", arena_text(compiled.run).c_str(),
+              planned ? concat("live-set bound ", show_bytes(compiled.run.live_set_bytes), "; ").c_str() : "--shape and --dim fix sizes; ",
+              static_cast<long long>(compiled.run.results_in_place), scratch_text(compiled.run).c_str(), show_bytes(compiled.run.weight_bytes).c_str());
+  std::printf("fusion: %s on edges between kernels; every operator on its own: %s%s\n", show_bytes(compiled.fusion_cost_bytes).c_str(),
+              show_bytes(compiled.unfused_cost_bytes).c_str(), compiled.assumed.empty() ? "" : concat(" (for ", compiled.assumed, ")").c_str());
+  std::printf("contractions: %s\n", work_text(kernels.operations, compiled.run, show_operations).c_str());
+  std::printf("kernels of a run:\n%skernels that prepare the parameters, once:\n%s", kernels.text.c_str(), prepare.text.c_str());
   for (const std::string& line : compiled.report) std::printf("%s\n", line.c_str());
   return exit_good;
 }

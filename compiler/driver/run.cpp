@@ -1,4 +1,5 @@
 // metac run: a model at once, in any shape, through the in-process compiler.
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -27,20 +28,37 @@ nlohmann::ordered_json summary_of(const Tensor& tensor) {
   nlohmann::ordered_json row = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
   int64_t count = tensor.dtype == DType::string ? 0 : tensor.element_count();
   if (count == 0) return row;
-  double low = number_at(tensor, 0), high = low, sum = 0;
+  // Least and greatest of the numbers among them, as positions: integers are told to the last bit.
+  int64_t low = -1, high = -1, nan = 0;
+  double sum = 0;
+  const bool whole = !is_float(tensor.dtype) && tensor.dtype != DType::u64;
+  const auto less = [&](int64_t a, int64_t b) { return whole ? integer_at(tensor, a) < integer_at(tensor, b) : number_at(tensor, a) < number_at(tensor, b); };
   for (int64_t i = 0; i < count; ++i) {
-    double value = number_at(tensor, i);
-    low = std::min(low, value), high = std::max(high, value), sum += value;
+    const double value = number_at(tensor, i);
+    sum += value;
+    if (std::isnan(value)) {
+      ++nan;
+      continue;
+    }
+    if (low < 0 || less(i, low)) low = i;
+    if (high < 0 || less(high, i)) high = i;
   }
-  row["min"] = low, row["max"] = high, row["mean"] = sum / static_cast<double>(count);
+  const auto told = [&](int64_t at) { return at < 0 ? nlohmann::ordered_json(nullptr) : whole ? nlohmann::ordered_json(integer_at(tensor, at)) : nlohmann::ordered_json(number_at(tensor, at)); };
+  row["min"] = told(low), row["max"] = told(high), row["mean"] = sum / static_cast<double>(count);
+  if (nan > 0) row["nan"] = nan;
   return row;
 }
 
 void print_summary(const std::string& name, const Tensor& tensor, const std::string& file) {
   nlohmann::ordered_json row = summary_of(tensor);
   std::printf("%s: %s %s", quoted(name).c_str(), row["dtype"].get<std::string>().c_str(), to_string(tensor.shape).c_str());
-  if (row.contains("min"))
-    std::printf(", min %.6g, max %.6g, mean %.6g", row["min"].get<double>(), row["max"].get<double>(), row["mean"].get<double>());
+  const auto told = [&](const char* key) {
+    char text[32] = "-";
+    if (!row[key].is_null()) std::snprintf(text, sizeof text, "%.6g", row[key].get<double>());
+    return row[key].is_number_integer() ? std::to_string(row[key].get<int64_t>()) : std::string(text);
+  };
+  if (row.contains("min")) std::printf(", min %s, max %s, mean %.6g", told("min").c_str(), told("max").c_str(), row["mean"].get<double>());
+  if (row.contains("nan")) std::printf(", %lld NaN", row["nan"].get<long long>());
   if (tensor.dtype != DType::string && tensor.element_count() <= 8) {
     std::printf(" [");
     for (int64_t i = 0; i < tensor.element_count(); ++i) std::printf("%s%.7g", i ? ", " : "", number_at(tensor, i));

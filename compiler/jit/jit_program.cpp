@@ -20,6 +20,9 @@ struct JitProgram::Context {
   virtual int64_t output_dim(int32_t output, int32_t axis) const = 0;
   virtual const void* output_data(int32_t output) const = 0;
   virtual void profile(rt::StepTime* times) = 0;
+  virtual int64_t arena_bytes() const = 0;
+  virtual int64_t held_bytes() const = 0;
+  virtual const char* step_name(int32_t step) const = 0;
   std::vector<rt::StepTime> times;
 };
 
@@ -65,6 +68,9 @@ class ContextOn : public Base {
   int64_t output_dim(int32_t output, int32_t axis) const override { return executor_.output_dim(output, axis); }
   const void* output_data(int32_t output) const override { return executor_.output_data(output); }
   void profile(rt::StepTime* times) override { executor_.profile(times); }
+  int64_t arena_bytes() const override { return executor_.arena_bytes(); }
+  int64_t held_bytes() const override { return executor_.held_bytes(); }
+  const char* step_name(int32_t step) const override { return rt::step_name(*executor_.program(), step); }
 
  protected:
   rt::ExecutorOn<Device> executor_;
@@ -137,20 +143,20 @@ std::vector<Tensor> JitProgram::run(const std::vector<Tensor>& inputs) {
 }
 
 void JitProgram::start_profile() {
-  context_->times.assign(compiled_->steps.size(), rt::StepTime{0, 0});
+  context_->times.assign(compiled_->steps.size(), rt::StepTime{});
   context_->profile(context_->times.data());
 }
 
 void JitProgram::stop_profile() { context_->profile(nullptr); }
 
+int64_t JitProgram::arena_bytes() const { return context_->arena_bytes(); }
+int64_t JitProgram::held_bytes() const { return context_->held_bytes(); }
+
 std::vector<StepProfile> JitProgram::profile() const {
   std::vector<StepProfile> rows;
   for (size_t i = 0; i < context_->times.size(); ++i) {
-    const rt::Step& step = compiled_->steps[i];
-    std::string what = "bookkeeping";
-    if (step.kind == rt::StepKind::launch) what = compiled_->kernels.at(step.kernel).name;
-    if (step.kind == rt::StepKind::external) what = compiled_->routines.at(step.kernel);
-    rows.push_back({std::move(what), context_->times[i].runs, context_->times[i].ns});
+    const rt::StepTime& time = context_->times[i];
+    rows.push_back({context_->step_name(static_cast<int32_t>(i)), time.runs, time.ns, time.operations, time.bytes});
   }
   return rows;
 }

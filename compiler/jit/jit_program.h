@@ -13,9 +13,11 @@ namespace metac {
 // A block of memory, 64-byte aligned.
 using WeightsBlock = std::shared_ptr<const std::byte>;
 
+// rt::StepTime with a name.
 struct StepProfile {
-  std::string what;  // the kernel's or routine's name
+  std::string what;  // the kernel's or routine's name, else the step's kind
   int64_t runs = 0, ns = 0;
+  double operations = 0, bytes = 0;
 };
 
 class JitProgram {
@@ -34,6 +36,9 @@ class JitProgram {
   void start_profile();  // from zero
   void stop_profile();   // what was measured is kept
   std::vector<StepProfile> profile() const;  // by step, in program order, since start_profile()
+  // Working memory after a run: the arena as planned for its shapes, with what workers have for slices of a batch; all that is held for values.
+  int64_t arena_bytes() const;
+  int64_t held_bytes() const;
   const CompiledProgram& compiled() const { return *compiled_; }
 
  private:

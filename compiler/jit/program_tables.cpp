@@ -57,6 +57,7 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   t.exchanges = p.exchanges.data(), t.exchange_count = count(p.exchanges);
   t.loads = p.loads.data(), t.load_count = count(p.loads);
   t.window_bytes = p.window_bytes;
+  t.work = p.work_extents.empty() ? nullptr : p.work_extents.data();
 }
 
 }  // namespace metac

@@ -235,8 +235,6 @@ class ContractionLowering {
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
     kernel_.cost = std::max(1.0, steps * tile_cycles(shape, tiles.points, plan_.vectors, lanes_) / 3.0 * tiles.serial);
-    kernel_.flops = 2 * steps * (body_->fn == Fn::dot_i16 ? 2 : body_->fn == Fn::mul ? 1 : 4);
-    for (const Loop& l : kept_) kernel_.flops *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
   }
 
   const Definition& d_;

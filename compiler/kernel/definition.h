@@ -29,6 +29,7 @@ struct Definition {
   std::vector<Expr> conditions;      // scatter form: all must hold
   std::vector<Expr> out_index;       // per axis of `out`: a bijection of the kept axes (gather form)
   Expr epilogue;                     // of out's dtype; empty without a reduction
+  Expr products;                     // summed in one element, where a point of the domain has several (words of integers); empty: one a point
   std::vector<int> nodes;            // model nodes that are in it, ascending
 
   int kept() const { return static_cast<int>(domain.size()) - reduced; }

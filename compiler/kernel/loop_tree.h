@@ -179,7 +179,6 @@ struct Kernel {
   std::shared_ptr<Kernel> finish;   // GPU: what follows sums that a library has left in the result's memory; its arguments are among these
   std::shared_ptr<Kernel> beside;   // GPU: starts behind this one, unless a library has done its work too (library_beside.h); its arguments are among these
   double cost = 1;              // estimated ns of one parallel iteration
-  double flops = 0, bytes = 0;
 
   int argument(Var* var, const Layout& layout, bool written);   // index, added if new
 };

@@ -92,8 +92,6 @@ Kernel GpuAttention::run() {
   if (!description().empty()) kernel_.schedule.push_back(description());
   declare();
   build();
-  kernel_.flops = 2.0 * static_cast<double>(depth_ + width_);
-  for (size_t k = 0; k <= shared; ++k) kernel_.flops *= scores.domain[k].if_int() ? static_cast<double>(scores.domain[k].as_int()) : 0;
   return std::move(kernel_);
 }
 

@@ -212,10 +212,6 @@ class GpuContraction : private StageLowering {
     kernel_.root.children = {clear(d)};
     sum_up();
     store();
-    double work = 2;
-    for (const auto* loops : {&stage_.kept, &stage_.reduced})
-      for (const Loop& l : *loops) work *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 0;
-    kernel_.flops = work;
   }
 
   // How a side's part of a tile lies in shared memory, so that what threads read and write together is in different banks.

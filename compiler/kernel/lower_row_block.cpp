@@ -356,7 +356,6 @@ class RowBlockLowering {
     }
     double blocks = 1;
     for (const Loop& l : kernel_.root.loops) blocks *= typical(l.extent);
-    kernel_.flops = flops;
     kernel_.cost = std::max(1.0, flops / std::max(1.0, blocks) / 50);
   }
 

@@ -367,9 +367,6 @@ class WinogradLowering {
   }
 
   void estimate() {
-    double points = 1;
-    for (int k = 0; k < d_.kept(); ++k) points *= d_.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(extent(k)) : 0;
-    kernel_.flops = 2 * points * 9 * static_cast<double>(taps_ * channels_);  // as the convolution is stated
     double products = static_cast<double>(size_ * size_) * tiles_ * static_cast<double>(taps_ * channels_) * static_cast<double>(lane_block_.extent.as_int() * block_);
     kernel_.cost = std::max(1.0, products / (2 * lanes_) / 2.5);
   }

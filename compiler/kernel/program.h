@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/tensor.h"
+#include "compiler/kernel/work.h"
 #include "runtime/program.h"
 
 namespace metac {
@@ -20,9 +21,8 @@ struct KernelSource {
   std::string text;                  // a head comment and the definition: extern "C" void k017_...(void* const* b, const
                                      // int64_t* s, void* scratch, int64_t begin, int64_t end) { ... }
                                      // includes nothing; needs "device/prelude.h" (runtime/device/) before it
-  std::vector<int> nodes;            // indices of the model nodes it implements
+  std::vector<int> nodes;            // indices of the model nodes that all its launches implement, ascending
   std::vector<std::string> schedule; // the transforms applied, for the manifest and for people
-  double flops = 0, bytes = 0;       // of one launch (compiler/kernel/work.h); 0 where a dim is open
   std::string subject;               // a contraction: of decisions about it (compiler/passes/choices.h)
   std::vector<std::string> libraries; // of the vendor, asked first, in this order: "cublasLt", "cudnn"
 };
@@ -43,12 +43,6 @@ struct CompiledPort {
   int overwrites = -1;               // an output: the input whose memory a caller may give it; -1: they must be apart
 };
 
-// A contraction as the graph states it, whatever algorithm computes it.
-struct ContractionWork {
-  std::vector<int> nodes;            // indices of the model nodes in it
-  double operations = 0, bytes = 0;  // compiler/kernel/work.h
-};
-
 struct CompiledProgram {
   std::vector<rt::Buffer> buffers;
   std::vector<rt::Extent> extents;
@@ -63,7 +57,8 @@ struct CompiledProgram {
   std::vector<int32_t> symbol_ids;
   std::vector<CompiledPort> inputs, outputs;
   std::vector<KernelSource> kernels;
-  std::vector<ContractionWork> contractions;  // at the top level, of static dims; those in loops run as often as the data says
+  std::vector<Work> work;                  // one per step: of doing it once
+  std::vector<rt::StepWork> work_extents;  // the same, to be evaluated while running
   std::vector<std::string> routines;
   std::vector<std::vector<RoutineCallAttribute>> attributes;
   std::vector<std::string> messages;
@@ -74,6 +69,20 @@ struct CompiledProgram {
   int64_t live_set_bytes = 0;              // the lower bound that the arena is reported against
   int64_t results_in_place = 0;            // results that took the memory of an operand
 };
+
+// Is the arena planned ahead? Where an input's dims or the data decide the size of a value, a run plans.
+inline bool is_planned_ahead(const CompiledProgram& program) {
+  for (const rt::Buffer& b : program.buffers)
+    if (b.kind == rt::BufferKind::arena && b.bytes.length != 0) return false;
+  return true;
+}
+
+// Does a run decide the scratch memory of no step?
+inline bool has_known_scratch(const CompiledProgram& program) {
+  for (const rt::Step& s : program.steps)
+    if (s.kind == rt::StepKind::launch && s.scratch_bytes.length != 0) return false;
+  return true;
+}
 
 // What one worker needs at most beside the arena, in the steps where that is known.
 inline int64_t most_scratch_bytes(const CompiledProgram& program) {
@@ -103,6 +112,7 @@ struct CompiledModel {
   // Bytes on edges between kernels and host steps of a run (compiler/passes/fusion_cost.h): of the fusion chosen, and were
   // every operator a kernel.
   int64_t fusion_cost_bytes = 0, unfused_cost_bytes = 0;
+  std::string assumed;                   // what open dims were taken for in them: "batch = 1, height = 224"; empty: there are none
   // Under a budget of memory: values that are made a second time, and what that costs by the model of compiler/passes/recompute.cpp.
   int64_t memory_budget = 0;         // 0: none
   int64_t recomputed_values = 0;

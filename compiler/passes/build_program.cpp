@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/passes/gather_alike.h"
+#include "compiler/passes/kernel_names.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
@@ -18,11 +19,10 @@ namespace {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph), context_(lowering_context(graph_, *request.layouts, *request.options, request.target)) {}
+  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph), context_(lowering_context(graph_, *request.layouts, *request.options, request.target)), names_(graph_.ops) {}
 
   CompiledProgram run() {
     collect_symbols();
-    collect_op_types(graph_.ops);
     collect_kept(graph_.ops);
     for (const ProgramInput& out : r_.outputs) kept_.insert(out.var->id);
     add_views(*r_.top);
@@ -36,7 +36,7 @@ class ProgramBuilder {
     for (size_t k = 0; k < graph_.symbols.size(); ++k)
       if (graph_.symbols[k].from_input) bound.insert(static_cast<int>(k));
     emit_region(*r_.top, bound, [&] {
-      for (auto [from, to] : output_copies_) copy(buffer_of(from), to);
+      for (auto [from, to] : output_copies_) copy(from, to);
     });
     program_.top_level_steps = static_cast<int32_t>(program_.steps.size());
     while (!pending_.empty()) {
@@ -44,6 +44,7 @@ class ProgramBuilder {
       pending_.erase(pending_.begin());
       next();
     }
+    for (const Work& work : program_.work) program_.work_extents.push_back({extent_if_known(work.operations), extent_if_known(work.bytes)});
     place_exchanges(program_, exchanged_);
     plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;
@@ -58,13 +59,6 @@ class ProgramBuilder {
       const Shape& shape = r_.inputs[k].var->shape();
       for (size_t d = 0; d < shape.size(); ++d)
         if (shape[d]->kind == ExprKind::symbol) program_.sources.push_back({shape[d]->id, static_cast<int32_t>(k), static_cast<int32_t>(d)});
-    }
-  }
-
-  void collect_op_types(const std::vector<Op*>& ops) {
-    for (const Op* op : ops) {
-      if (op->origin.node >= 0) op_types_.emplace(op->origin.node, op->origin.op_type);
-      for (const Region& region : op->regions) collect_op_types(region.ops);
     }
   }
 
@@ -86,6 +80,17 @@ class ProgramBuilder {
     rt::Extent out{start, static_cast<int32_t>(static_cast<int64_t>(program_.code.size()) - start)};
     extents_[e.node()] = out;
     return out;
+  }
+
+  // -1: not known.
+  rt::Extent extent_if_known(Expr e) {
+    const size_t size = program_.code.size();
+    try {
+      if (e) return extent(e);
+    } catch (const CompileError&) {
+      program_.code.resize(size);
+    }
+    return {-1, 0};
   }
 
   void emit_code(Expr e) {
@@ -188,10 +193,14 @@ class ProgramBuilder {
     program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
     program_.steps.push_back(s);
     program_.step_comments.push_back(std::move(comment));
+    program_.work.emplace_back();
     return program_.steps.back();
   }
 
-  void copy(int from, int to) { step(rt::StepKind::copy, {from, to}, "copy"); }
+  void copy(const Var* from, int to) {
+    step(rt::StepKind::copy, {buffer_of(from), to}, "copy");
+    program_.work.back() = moving_work({from, from});
+  }
 
   void assign(int symbol, Expr value) {
     rt::Step& s = step(rt::StepKind::assign, {}, "n" + std::to_string(symbol) + " = " + to_string(value));
@@ -263,6 +272,7 @@ class ProgramBuilder {
       if (!a.written || !a.layout.has_halo()) continue;
       Kernel clear = zero_halo(a.var, a.layout);
       launch(clear, Group());
+      program_.work.back() = halo_work(a.var, a.layout);
     }
     launch(kernel, group);
   }
@@ -276,24 +286,22 @@ class ProgramBuilder {
   }
 
   void launch(Kernel& kernel, const Group& group, const std::vector<FlatKernel>& members = {}) {
-    kernel.name = kernel_name(kernel);
-    describe(kernel, members.empty() ? group : Group());
-    Work work = kernel_work(group.stages, group.internal, context_.var);
-    kernel.flops = work.operations;
-    kernel.bytes = work.bytes;
+    kernel.name = names_.name_of(kernel, r_.kernel_prefix, program_.kernels.size());
+    names_.describe(kernel, members.empty() ? group : Group());
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
     const KernelPrinting printing{&graph_.symbols, r_.options->cpu.vector_bytes, r_.options->external.tf32};
     KernelSource source = members.empty() ? print_kernel(kernel, printing) : print_members(kernel, members, printing);
     source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
     auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
-    std::string name = source.name;
     if (fresh) program_.kernels.push_back(std::move(source));
-    else name = program_.kernels[static_cast<size_t>(found->second)].name;
+    else names_.add_nodes(program_.kernels[static_cast<size_t>(found->second)], kernel.nodes);
+    const std::string name = program_.kernels[static_cast<size_t>(found->second)].name;
     std::vector<int> operands;
     for (const KernelArgument& a : kernel.arguments) operands.push_back(buffer_of(a.var));
     for (const KernelArgument& a : kernel.arguments)
       if (a.written && a.var->exchanged >= 0) exchanged_[a.var->exchanged] = {buffer_of(a.var), static_cast<int>(program_.steps.size())};
     rt::Step& s = step(rt::StepKind::launch, operands, name);
+    program_.work.back() = kernel_work(group.stages, group.internal, context_.var);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
     const Kernel& written = members.empty() ? kernel : members[0].kernel;
@@ -303,39 +311,6 @@ class ProgramBuilder {
     rt::Extent tasks = extent(parallel_extent(kernel)), scratch = extent(scratch_bytes(kernel));
     program_.steps.back().parallel = tasks;
     program_.steps.back().scratch_bytes = scratch;
-  }
-
-  // k017_conv_add_relu: our number and the operators' names, as far as they are plain words.
-  std::string kernel_name(const Kernel& kernel) {
-    char number[24];
-    std::snprintf(number, sizeof number, "%s%03zu", r_.kernel_prefix.c_str(), program_.kernels.size());
-    std::string name = number;
-    std::vector<std::string> words;
-    for (int node : kernel.nodes) {
-      auto found = op_types_.find(node);
-      if (found == op_types_.end()) continue;
-      std::string word;
-      for (char c : found->second)
-        if (std::isalnum(static_cast<unsigned char>(c))) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      if (word.empty() || word.size() > 24 || std::count(words.begin(), words.end(), word)) continue;
-      if (words.size() < 4) words.push_back(word);
-    }
-    if (kernel.nodes.empty()) words = {kernel.schedule.empty() ? "kernel" : "halo"};
-    for (const std::string& word : words) name += "_" + word;
-    return name;
-  }
-
-  void describe(Kernel& kernel, const Group& group) {
-    std::string nodes;
-    for (int node : kernel.nodes) nodes += (nodes.empty() ? "" : ", ") + std::to_string(node) + " " + op_types_[node].substr(0, 24);
-    for (char& c : nodes)
-      if (!std::isalnum(static_cast<unsigned char>(c)) && c != ',' && c != ' ') c = '_';
-    kernel.comments.push_back(kernel.name + ": model nodes " + (nodes.empty() ? "none" : nodes));
-    if (group.stages.empty()) return;
-    if (group.contraction) kernel.comments.push_back("a contraction in a register tile; what follows it is its epilogue");
-    if (group.beside) kernel.comments.push_back(concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call"));
-    else if (group.stages.size() > 1) kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ", group.internal.size(), " values never leave the row"));
-    else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load) kernel.comments.push_back("fused: what follows the reduction is its epilogue");
   }
 
   void emit_host_step(const Op& op, std::set<int>& bound) {
@@ -365,6 +340,9 @@ class ProgramBuilder {
     rt::Step& s = step(rt::StepKind::launch, operands, name);
     s.kernel = static_cast<int32_t>(program_.kernels.size());
     s.parallel = {1, 0};
+    std::vector<const Var*> moved(op.inputs.begin(), op.inputs.end());
+    moved.push_back(op.outputs[0]);
+    program_.work.back() = {Expr(), moving_work(moved).bytes};
     program_.kernels.push_back(print_code(op, name, graph_.symbols));
   }
 
@@ -376,6 +354,9 @@ class ProgramBuilder {
     int routine = static_cast<int>(known - program_.routines.begin());
     if (known == program_.routines.end()) program_.routines.push_back(op.routine);
     rt::Step& s = step(rt::StepKind::external, operands, op.routine);
+    std::vector<const Var*> moved(op.inputs.begin(), op.inputs.end());
+    moved.insert(moved.end(), op.outputs.begin(), op.outputs.end());
+    program_.work.back() = moving_work(moved);
     s.inputs = static_cast<int32_t>(op.inputs.size());
     s.kernel = routine;
     s.symbol = static_cast<int32_t>(program_.symbol_ids.size());
@@ -413,7 +394,7 @@ class ProgramBuilder {
               Expr dim = op.outputs[k]->shape()[d];
               if (dim->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), dim->id)) assign(dim->id, region.results[k]->shape()[d]);
             }
-          for (size_t k = 0; k < op.outputs.size(); ++k) copy(buffer_of(region.results[k]), outputs[k]);
+          for (size_t k = 0; k < op.outputs.size(); ++k) copy(region.results[k], outputs[k]);
         });
         rt::Step& s = program_.steps[index];
         (side == 0 ? s.then_begin : s.else_begin) = begin;
@@ -468,13 +449,13 @@ class ProgramBuilder {
   const ProgramRequest& r_;
   const Graph& graph_;
   LoweringContext context_;
+  KernelNames names_;
   CompiledProgram program_;
   std::map<int, int> buffers_;
   std::map<int, Var*> views_;
   std::map<const ExprNode*, rt::Extent> extents_;
   std::map<int, MadeExchange> exchanged_;   // by number
   std::map<std::string, int> kernel_ids_;
-  std::map<int, std::string> op_types_;
   std::vector<std::pair<Var*, int>> output_copies_;
   std::vector<std::function<void()>> pending_;
   std::set<size_t> checked_;

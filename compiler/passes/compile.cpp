@@ -5,7 +5,6 @@
 
 #include "compiler/kernel/library_gradient.h"
 #include "compiler/kernel/lower_gpu.h"
-#include "compiler/kernel/work.h"
 #include "compiler/passes/build_program.h"
 #include "compiler/passes/channels_last.h"
 #include "compiler/passes/choose_layouts.h"
@@ -93,7 +92,6 @@ class Compilation {
     split_prepare(top_, true);
     for (auto& [unused, region] : regions_) split_prepare(region, false);
     count_fusion_cost();
-    count_contractions();
   }
   void integer_products() {
     if (options_.target == Target::cuda) return;
@@ -284,14 +282,8 @@ class Compilation {
     auto var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
     model_.fusion_cost_bytes = fusion_cost(top_, graph_.symbols, var);
     for (auto& [unused, region] : regions_) model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
-  }
-
-  // Before layouts and algorithms are chosen: the operations that the model asks for.
-  void count_contractions() {
-    auto var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
-    for (const Item& item : top_.items)
-      for (const Definition& d : item.group.stages)
-        if (Work work = contraction_work(d, var); work.operations > 0) contractions_.push_back({d.nodes, work.operations, work.bytes});
+    for (size_t k = 0; k < graph_.symbols.size(); ++k)
+      if (graph_.symbols[k].from_input) model_.assumed += concat(model_.assumed.empty() ? "" : ", ", graph_.symbols[k].name, " = ", hinted_value(symbol(static_cast<int>(k)), graph_.symbols));
   }
 
   // Kernels that depend on constants alone move to `prepare`.
@@ -411,7 +403,6 @@ class Compilation {
     run.next_values = options_.next_values;
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = metac::build_program(run);
-    model_.run.contractions = std::move(contractions_);
 
     static const std::map<const Region*, FusedRegion> no_regions;
     ProgramRequest prepare;
@@ -444,7 +435,6 @@ class Compilation {
   std::vector<ProgramInput> prepare_outputs_;
   std::map<int, int64_t> offsets_;
   int64_t weight_bytes_ = 0;
-  std::vector<ContractionWork> contractions_;
   CompiledModel model_;
 };
 

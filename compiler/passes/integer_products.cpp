@@ -182,6 +182,8 @@ class IntegerProducts {
     d.epilogue = rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
 
     int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
+    d.products = 1;
+    for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) d.products = d.products * d.domain[k];
     std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
     by_words[static_cast<size_t>(word)] = axis(word) * Expr(elements);
     Expr read = substitute_axes(load(stored->id, DType::i32, a.operand.load->args), by_words);

@@ -116,7 +116,8 @@ class Reader {
         if (operand >= 0 && !std::count(value.operands.begin(), value.operands.end(), operand)) value.operands.push_back(operand);
       });
     const Work work = kernel_work(stages, group.internal, [this](int id) { return var(id); });
-    value.cost = work.operations * seconds_per_operation + work.bytes * seconds_per_byte + seconds_per_kernel;
+    auto typical = [&](Expr e) { return e ? static_cast<double>(hinted_value(e, graph_.symbols)) : 0.0; };
+    value.cost = typical(work.operations) * seconds_per_operation + typical(work.bytes) * seconds_per_byte + seconds_per_kernel;
     if (group.stages.size() > 1 || d.scatter) return;
     auto note_place = [&](Expr e) {
       if (!e) return;

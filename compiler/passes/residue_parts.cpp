@@ -162,6 +162,8 @@ std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Exp
 Definition part_of(const Definition& d, const ResiduePart& part, const std::vector<Symbol>& symbols) {
   Definition p = d;
   p.domain = part.domain;
+  for (size_t k = static_cast<size_t>(d.kept()); bool(d.products) && k < d.domain.size() && !part.no_taps; ++k)
+    p.products = floor_div(p.products * part.domain[k], d.domain[k]);
   p.body = substitute_axes(d.body, part.at);
   p.epilogue = substitute_axes(d.epilogue, part.at);
   for (Expr& e : p.out_index) e = substitute_axes(e, part.at);
@@ -172,6 +174,7 @@ Definition part_of(const Definition& d, const ResiduePart& part, const std::vect
     p.domain.resize(static_cast<size_t>(d.kept()));
     p.reduced = 0;
     p.reduce.reset();
+    p.products = Expr();
   }
   simplify(p, symbols);
   return p;

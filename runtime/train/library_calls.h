@@ -1,5 +1,5 @@
 // METAC_TRAIN_LIBRARY(net_step, NET_STEP) makes the functions of a Library (train_tables.h) out of the C interface in net_step.h, in the
-// namespace net_step_calls: create, run, find_non_finite, profile, profile_row, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
+// namespace net_step_calls: create, run, find_non_finite, profile, profile_row, profile_work, destroy, last_error. All shapes are static, so a call is the addresses of its tensors.
 // METAC_TRAIN_INFERENCE(net) does the same for an Inference, in net_calls.
 #pragma once
 #include <vector>
@@ -65,6 +65,9 @@ int32_t average_exchanged(const Exchanger& exchanger, const Value* values, int32
   }                                                                                                                           \
   inline const char* profile_row(const void* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {                   \
     return name##_profile_row(static_cast<const name##_context*>(context), index, runs, nanoseconds);                         \
+  }                                                                                                                           \
+  inline int32_t profile_work(const void* context, int32_t index, double* operations, double* bytes) {                        \
+    return static_cast<int32_t>(name##_profile_work(static_cast<const name##_context*>(context), index, operations, bytes));  \
   }                                                                                                                           \
   inline void destroy(void* context) { name##_destroy(static_cast<name##_context*>(context)); }                               \
   inline const char* last_error(const void* context) { return name##_last_error(static_cast<const name##_context*>(context)); }\

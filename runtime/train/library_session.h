@@ -111,7 +111,11 @@ class LibrarySession {
     return report;
   }
 
-  struct KernelTime { std::string name; int64_t runs, nanoseconds; };
+  struct KernelTime {
+    std::string name;
+    int64_t runs, nanoseconds;
+    double operations, bytes;  // of all runs; -1: not known
+  };
   void profile() {
     if (library_.profile == nullptr || library_.profile(context_, 1) != 0) fail(library_.name, " cannot measure its kernels");
   }
@@ -120,10 +124,14 @@ class LibrarySession {
     std::map<std::string, KernelTime> by_name;
     int64_t runs = 0, nanoseconds = 0;
     for (int32_t k = 0; const char* name = library_.profile_row(context_, k, &runs, &nanoseconds); ++k) {
-      if (runs == 0 || std::strcmp(name, "branch") == 0 || std::strcmp(name, "loop") == 0) continue;
-      KernelTime& row = by_name.emplace(name, KernelTime{name, 0, 0}).first->second;
+      if (runs == 0) continue;
+      double operations = -1, bytes = -1;
+      if (library_.profile_work != nullptr) library_.profile_work(context_, k, &operations, &bytes);
+      KernelTime& row = by_name.emplace(name, KernelTime{name, 0, 0, 0, 0}).first->second;
       row.runs += runs;
       row.nanoseconds += nanoseconds;
+      row.operations = row.operations < 0 || operations < 0 ? -1 : row.operations + operations;
+      row.bytes = row.bytes < 0 || bytes < 0 ? -1 : row.bytes + bytes;
     }
     std::vector<KernelTime> rows;
     for (const auto& entry : by_name) rows.push_back(entry.second);

@@ -10,21 +10,16 @@ namespace metac::train {
 struct ProfiledKernel {
   std::string name;
   int64_t runs, nanoseconds;
-  double operations, bytes;  // of all runs; 0: not known
+  double operations, bytes;  // of all runs; -1: not known
 };
 
 inline ProfiledKernel profiled_kernel(const Library& library, const LibrarySession::KernelTime& time, bool with_library) {
-  ProfiledKernel row{with_library ? text_of(library.name, " ", time.name) : time.name, time.runs, time.nanoseconds, 0, 0};
-  for (int32_t k = 0; k < library.work_count; ++k)
-    if (time.name == library.work[k].name) {
-      row.operations = library.work[k].operations * static_cast<double>(time.runs);
-      row.bytes = library.work[k].bytes * static_cast<double>(time.runs);
-    }
-  return row;
+  return {with_library ? text_of(library.name, " ", time.name) : time.name, time.runs, time.nanoseconds, time.operations, time.bytes};
 }
 
 // "of bound": the time that its operations or its bytes take at the least, whichever is longer, as a part of the time it took. Over 100 %: what it
-// reads was in a cache, or its algorithm needs fewer operations (minimal filtering). Without a peak (kernels of a GPU) that column is empty.
+// reads was in a cache, or its algorithm needs fewer operations (minimal filtering). Without a peak (kernels of a GPU) that column is empty. "-": it sums no
+// products, moves nothing, or that is not known.
 inline std::string profile_text(std::vector<ProfiledKernel> rows, int64_t steps, const std::optional<MachinePeak>& peak) {
   std::stable_sort(rows.begin(), rows.end(), [](const ProfiledKernel& a, const ProfiledKernel& b) { return a.nanoseconds > b.nanoseconds; });
   double total = 1;
@@ -39,10 +34,17 @@ inline std::string profile_text(std::vector<ProfiledKernel> rows, int64_t steps,
   text += line;
   for (const ProfiledKernel& row : rows) {
     const double seconds = 1e-9 * static_cast<double>(std::max<int64_t>(1, row.nanoseconds));
+    const auto rate = [&](double amount) {
+      char number[24] = "-";
+      if (amount > 0) std::snprintf(number, sizeof number, "%.1f", amount / seconds * 1e-9);
+      return std::string(number);
+    };
+    const double bound = peak ? std::max(row.operations / peak->operations, row.bytes / peak->bytes) / seconds : 0;
     char share[16] = "";
-    if (peak) std::snprintf(share, sizeof share, "%.0f%%", 100 * std::max(row.operations / peak->operations, row.bytes / peak->bytes) / seconds);
-    std::snprintf(line, sizeof line, "%10.3f %5.1f%% %9lld %9.1f %8.1f %8s  ", 1e3 * seconds / static_cast<double>(std::max<int64_t>(1, steps)), 100.0 * static_cast<double>(row.nanoseconds) / total,
-                  static_cast<long long>(row.runs), row.operations / seconds * 1e-9, row.bytes / seconds * 1e-9, share);
+    if (bound > 0) std::snprintf(share, sizeof share, "%.0f%%", 100 * bound);
+    else if (peak) std::snprintf(share, sizeof share, "-");
+    std::snprintf(line, sizeof line, "%10.3f %5.1f%% %9lld %9s %8s %8s  ", 1e3 * seconds / static_cast<double>(std::max<int64_t>(1, steps)), 100.0 * static_cast<double>(row.nanoseconds) / total,
+                  static_cast<long long>(row.runs), rate(row.operations).c_str(), rate(row.bytes).c_str(), share);
     text += line + row.name + "\n";
   }
   return text;

@@ -51,12 +51,6 @@ struct Exchanger {
   int32_t (*average)(void* user, const ExchangedValue* values, int32_t count, void* stream);
 };
 
-// What one launch of a kernel has to do at least, as the compiler counts it.
-struct KernelWork {
-  const char* name;
-  double operations, bytes;  // of float32 and others; read and written, every value once
-};
-
 // The C interface of a generated library, through METAC_TRAIN_LIBRARY of library_calls.h. Status 0 is good.
 struct Library {
   const char* name;
@@ -67,15 +61,15 @@ struct Library {
   // Runs again and looks at what every kernel wrote: sets `report` to the first one that made NaN or Inf out of finite values, ""
   // if none did. May be null.
   int32_t (*find_non_finite)(void* context, void* const* inputs, void* const* outputs, char* report, int64_t report_bytes);
-  // From now on the time of each kernel is measured; a row by number, its name or null beyond the last. Both may be null.
+  // From now on the time of each kernel is measured; a row by number, its name or null beyond the last; what it did (operations of sums of products, bytes
+  // read and written, -1: not known). All may be null.
   int32_t (*profile)(void* context, int32_t enable);
   const char* (*profile_row)(const void* context, int32_t index, int64_t* runs, int64_t* nanoseconds);
+  int32_t (*profile_work)(const void* context, int32_t index, double* operations, double* bytes);
   const Port* inputs;
   int32_t input_count;
   const Port* outputs;
   int32_t output_count;
-  const KernelWork* work = nullptr;  // for profiles, a row a kernel
-  int32_t work_count = 0;
   int32_t (*exchange)(void* context, const Exchanger* exchanger) = nullptr;  // from the next run on; null: the step has no gradients to exchange
 };
 

@@ -151,6 +151,7 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   }
   const Status status = callable.executor.run(callable.inputs.data(), input_count, views, output_count, detached);
   callable.arena_bytes.store(callable.executor.arena_bytes(), std::memory_order_relaxed);
+  callable.held_bytes.store(callable.executor.held_bytes(), std::memory_order_relaxed);
   if (status != Status::ok) {
     context.failure = callable.executor.failure();
     return false;
@@ -208,22 +209,6 @@ bool refit(@name@_context& context, const FunctionProgram& function, const void*
   return true;
 }
 
-const char* step_name(const Program& program, int32_t index) {
-  const Step& step = program.steps[index];
-  switch (step.kind) {
-    case StepKind::launch: return program.kernel_names[step.kernel];
-    case StepKind::external: return program.routines[step.kernel];
-    case StepKind::bind: return "bind";
-    case StepKind::check: return "check";
-    case StepKind::branch: return "branch";
-    case StepKind::loop: return "loop";
-    case StepKind::copy: return "copy";
-    case StepKind::assign: return "assign";
-    case StepKind::repeat: return "repeat";
-  }
-  return "step";
-}
-
 // Checks the parameters and takes memory for a weights block, of which the first `cleared` bytes are zero but for the constants; nullptr: the
 // failure says why. `values`: what prepare programs read by number, the parameters and the constants.
 char* begin_block(@name@_context& context, const void* const* parameters, int32_t count, int64_t cleared, Block& block, Array<const void*>& values) {
@@ -242,6 +227,19 @@ char* begin_block(@name@_context& context, const void* const* parameters, int32_
     values[count + i] = value;
   }
   return bytes;
+}
+
+// Row `index` of the profile: the step's name; nullptr beyond the last.
+const char* profiled_step(const @name@_context* context, int32_t index, StepTime* time) {
+  if (context == nullptr || index < 0) return nullptr;
+  for (int32_t p = 0; p < program_count; ++p) {  // those that are measured, one after another
+    const StepTime* const times = context->programs[p].measured.load(std::memory_order_acquire);
+    if (times == nullptr) continue;
+    const Program& program = *context->variant->programs[p].run;
+    if (index < program.step_count) return *time = times[index].now(), step_name(program, index);
+    index -= program.step_count;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -384,6 +382,12 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
     for (const Callable& callable : context->programs) bytes += callable.arena_bytes.load(std::memory_order_relaxed);
   return bytes;
 }
+int64_t @name@_held_bytes(const @name@_context* context) {
+  int64_t bytes = 0;
+  if (context != nullptr)
+    for (const Callable& callable : context->programs) bytes += callable.held_bytes.load(std::memory_order_relaxed);
+  return bytes;
+}
 
 @name@_status @name@_profile(@name@_context* context, int32_t enable) {
   return use(context, [&](@name@_context& held) {
@@ -400,21 +404,19 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
 }
 
 const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds) {
-  if (context == nullptr || index < 0) return nullptr;
-  for (int32_t p = 0; p < program_count; ++p) {  // those that are measured, one after another
-    const StepTime* const times = context->programs[p].measured.load(std::memory_order_acquire);
-    if (times == nullptr) continue;
-    const Program& program = *context->variant->programs[p].run;
-    if (index >= program.step_count) {
-      index -= program.step_count;
-      continue;
-    }
-    const StepTime time = times[index].now();
-    if (runs != nullptr) *runs = time.runs;
-    if (nanoseconds != nullptr) *nanoseconds = time.ns;
-    return step_name(program, index);
-  }
-  return nullptr;
+  StepTime time;
+  const char* const name = profiled_step(context, index, &time);
+  if (name != nullptr && runs != nullptr) *runs = time.runs;
+  if (name != nullptr && nanoseconds != nullptr) *nanoseconds = time.ns;
+  return name;
+}
+
+@name@_status @name@_profile_work(const @name@_context* context, int32_t index, double* operations, double* bytes) {
+  StepTime time;
+  if (profiled_step(context, index, &time) == nullptr) return @NAME@_INVALID_ARGUMENT;
+  if (operations != nullptr) *operations = time.operations;
+  if (bytes != nullptr) *bytes = time.bytes;
+  return @NAME@_OK;
 }
 
 }  // extern "C"

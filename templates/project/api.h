@@ -145,14 +145,20 @@ typedef struct @name@_options {
  * options->weights, in any program. The context stays as it is; the file is there whole or not at all. */
 @NAME@_API @name@_status @name@_write_weights(@name@_context* context, const void* const* parameters, int32_t count, const char* path);
 
-/* Working memory: what is planned ahead (open dims excluded), and what the context held after its last run. */
+/* Working memory: what is planned ahead (values of open dims excluded), and the arenas as planned for the last run's shapes. */
 @NAME@_API int64_t @name@_static_arena_bytes(void);
 @NAME@_API int64_t @name@_arena_bytes(const @name@_context* context);
+/* All memory that the context holds for values: arenas, scratch, values whose size the data decide, outputs that callers gave none for. */
+@NAME@_API int64_t @name@_held_bytes(const @name@_context* context);
 
 /* Time per step, measured from the first call with enable != 0. A row: the kernel's name, how often, nanoseconds in all;
- * NULL beyond the last. Rows may be read while another thread runs the context. */
+ * NULL beyond the last. What a branch or loop does is in the rows of its steps. Slices of a batch that workers do side by side
+ * share the time that all of them took. Rows may be read while another thread runs the context. */
 @NAME@_API @name@_status @name@_profile(@name@_context* context, int32_t enable);
 @NAME@_API const char* @name@_profile_row(const @name@_context* context, int32_t index, int64_t* runs, int64_t* nanoseconds);
+/* What the step of that row has done meanwhile, at the shapes it had: operations of sums of products (a multiply-add is two; other
+ * work counts none), bytes read and written, each element once a launch. -1: not known. INVALID_ARGUMENT beyond the last. */
+@NAME@_API @name@_status @name@_profile_work(const @name@_context* context, int32_t index, double* operations, double* bytes);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@ struct Callable {
   bool made = false;
   // What other threads may ask for while one runs: the times once they are measured, and the memory after the last call.
   std::atomic<const StepTime*> measured{nullptr};
-  std::atomic<int64_t> arena_bytes{0};
+  std::atomic<int64_t> arena_bytes{0}, held_bytes{0};  // after the last run
 };
 
 struct @name@_context {

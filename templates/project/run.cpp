@@ -174,10 +174,15 @@ void summarise(const @name@_port* port, const @name@_tensor& tensor) {
   std::printf("%s  %s %s", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(tensor.dims, tensor.rank).c_str());
   const bool half = type_of(port) == ScalarType::f16 || type_of(port) == ScalarType::bf16;
   if (count > 0 && !half) {
-    int64_t greatest = 0;
-    for (int64_t i = 1; i < count; ++i)
-      if (number_at(type_of(port), tensor.data, i) > number_at(type_of(port), tensor.data, greatest)) greatest = i;
-    std::printf("  greatest %.6g at %lld  first", number_at(type_of(port), tensor.data, greatest), static_cast<long long>(greatest));
+    int64_t greatest = -1, nan = 0;  // of the numbers among them
+    for (int64_t i = 0; i < count; ++i) {
+      const double x = number_at(type_of(port), tensor.data, i);
+      if (x != x) ++nan;
+      else if (greatest < 0 || x > number_at(type_of(port), tensor.data, greatest)) greatest = i;
+    }
+    if (greatest >= 0) std::printf("  greatest %.6g at %lld", number_at(type_of(port), tensor.data, greatest), static_cast<long long>(greatest));
+    if (nan > 0) std::printf("  %lld NaN", static_cast<long long>(nan));
+    std::printf("  first");
     for (int64_t i = 0; i < count && i < 5; ++i) std::printf(" %.6g", number_at(type_of(port), tensor.data, i));
   }
   std::printf("\n");
@@ -191,7 +196,10 @@ void print_info() {
     std::printf("output %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
   std::printf("code for");
   for (int i = 0; const char* cpu = @name@_cpu(i); ++i) std::printf("%s %s", i > 0 ? "," : "", cpu);
-  std::printf("\nworking memory planned ahead: %lld bytes\n", static_cast<long long>(@name@_static_arena_bytes()));
+  bool open = false;
+  for (int i = 0; const @name@_port* port = @name@_input(i); ++i)
+    for (int32_t d = 0; d < port->rank; ++d) open = open || port->dims[d] < 0;
+  std::printf("\nworking memory planned ahead: %lld bytes%s\n", static_cast<long long>(@name@_static_arena_bytes()), open ? ", and what the shapes of a run ask for" : "");
 }
 
 struct Times {
@@ -199,39 +207,44 @@ struct Times {
   double ready = 0, first = 0;        // ms from the start to the first run, and of it
 };
 
-bool bench(@name@_context* context, const std::vector<@name@_tensor>& inputs, std::vector<@name@_tensor>& outputs, double seconds, Times* times) {
+double percentile(const std::vector<double>& runs, size_t percent) { return runs[std::min(runs.size() - 1, runs.size() * percent / 100)]; }
+
+// At least `least` runs, and for so long.
+bool time_runs(@name@_context* context, const std::vector<@name@_tensor>& inputs, std::vector<@name@_tensor>& outputs, size_t least, double seconds, std::vector<double>* runs) {
   const int64_t begin = now_ns();
   const bool terminal = isatty(2) != 0;
   int64_t told = begin;
-  while (times->runs.size() < 5 || (static_cast<double>(now_ns() - begin) < seconds * 1e9 && times->runs.size() < 1000000)) {
+  while (runs->size() < least || (static_cast<double>(now_ns() - begin) < seconds * 1e9 && runs->size() < 1000000)) {
     for (@name@_tensor& output : outputs) output = @name@_tensor();
     const int64_t start = now_ns();
     if (@name@_run(context, inputs.data(), @NAME@_INPUTS, outputs.data(), @NAME@_OUTPUTS) != @NAME@_OK) return false;
     const int64_t end = now_ns();
-    times->runs.push_back(static_cast<double>(end - start) * 1e-6);
+    runs->push_back(static_cast<double>(end - start) * 1e-6);
     if (terminal && end - told > 500000000) {
       told = end;
-      std::fprintf(stderr, "\r%zu runs, %.0f of %.0f s", times->runs.size(), static_cast<double>(end - begin) * 1e-9, seconds);
+      std::fprintf(stderr, "\r%zu runs, %.0f of %.0f s", runs->size(), static_cast<double>(end - begin) * 1e-9, seconds);
     }
   }
   if (terminal) std::fprintf(stderr, "\r%*s\r", 40, "");
-  std::sort(times->runs.begin(), times->runs.end());
+  std::sort(runs->begin(), runs->end());
   return true;
 }
 
-double percentile(const Times& times, size_t percent) { return times.runs[std::min(times.runs.size() - 1, times.runs.size() * percent / 100)]; }
+struct ProfileRow { std::string name; int64_t runs, ns; double operations, bytes; };
 
-struct ProfileRow { std::string name; int64_t runs, ns; };
-
-// The steps that ran, those of one name together, the longest first; what branches and loops do is in the steps below them.
+// The steps that ran, those of one name together, the longest first.
 std::vector<ProfileRow> profile_rows(const @name@_context* context) {
   std::map<std::string, ProfileRow> by_name;
   int64_t runs = 0, ns = 0;
   for (int i = 0; const char* name = @name@_profile_row(context, i, &runs, &ns); ++i) {
-    if (runs == 0 || std::strcmp(name, "branch") == 0 || std::strcmp(name, "loop") == 0) continue;
-    ProfileRow& row = by_name.emplace(name, ProfileRow{name, 0, 0}).first->second;
+    if (runs == 0) continue;
+    double operations = -1, bytes = -1;
+    @name@_profile_work(context, i, &operations, &bytes);
+    ProfileRow& row = by_name.emplace(name, ProfileRow{name, 0, 0, 0, 0}).first->second;
     row.runs += runs;
     row.ns += ns;
+    row.operations = row.operations < 0 || operations < 0 ? -1 : row.operations + operations;
+    row.bytes = row.bytes < 0 || bytes < 0 ? -1 : row.bytes + bytes;
   }
   std::vector<ProfileRow> rows;
   for (const auto& entry : by_name) rows.push_back(entry.second);
@@ -239,34 +252,65 @@ std::vector<ProfileRow> profile_rows(const @name@_context* context) {
   return rows;
 }
 
-void print_times(const Times& times) {
-  std::printf("min %.3f ms  median %.3f ms  p90 %.3f ms  p99 %.3f ms  (%zu runs; ready in %.1f ms, first run %.3f ms)\n", times.runs.front(), percentile(times, 50),
-              percentile(times, 90), percentile(times, 99), times.runs.size(), times.ready, times.first);
+// Of runs that are profiled, which are other runs than those timed: what the first did, and all of them.
+struct Profile {
+  std::vector<ProfileRow> first, all;
+  std::vector<double> runs;           // ms, ascending
+};
+
+bool profile_runs(@name@_context* context, const std::vector<@name@_tensor>& inputs, std::vector<@name@_tensor>& outputs, double seconds, Profile* profile) {
+  if (@name@_profile(context, 1) != @NAME@_OK || !time_runs(context, inputs, outputs, 1, 0, &profile->runs)) return false;
+  profile->first = profile->all = profile_rows(context);
+  if (seconds > 0 && !time_runs(context, inputs, outputs, 10, seconds, &profile->runs)) return false;
+  profile->all = profile_rows(context);
+  return @name@_profile(context, 0) == @NAME@_OK;
 }
 
-void print_profile(const @name@_context* context) {
-  const std::vector<ProfileRow> rows = profile_rows(context);
-  int64_t total = 1;
-  for (const ProfileRow& row : rows) total += row.ns;
-  std::printf("%10s %6s %8s  step\n", "us/run", "share", "runs");
-  for (const ProfileRow& row : rows)
-    std::printf("%10.1f %5.1f%% %8lld  %s\n", static_cast<double>(row.ns) * 1e-3 / static_cast<double>(row.runs),
-                100.0 * static_cast<double>(row.ns) / static_cast<double>(total), static_cast<long long>(row.runs), row.name.c_str());
+void print_times(const Times& times) {
+  std::printf("min %.3f ms  median %.3f ms  p90 %.3f ms  p99 %.3f ms  (%zu runs; ready in %.1f ms, first run %.3f ms)\n", times.runs.front(), percentile(times.runs, 50),
+              percentile(times.runs, 90), percentile(times.runs, 99), times.runs.size(), times.ready, times.first);
+}
+
+// "-" for what is not known or nothing.
+std::string rate_text(double amount, int64_t ns) {
+  char text[32] = "-";
+  if (amount > 0 && ns > 0) std::snprintf(text, sizeof text, "%.1f", amount / static_cast<double>(ns));
+  return text;
+}
+
+void print_profile(const Profile& profile) {
+  const double runs = static_cast<double>(profile.runs.size());
+  int64_t total = 0;
+  for (const ProfileRow& row : profile.all) total += row.ns;
+  std::printf("profile of %zu runs: median %.3f ms, steps %.3f ms in the mean\n%10s %6s %8s %8s %8s  step\n", profile.runs.size(), percentile(profile.runs, 50),
+              static_cast<double>(total) * 1e-6 / runs, "us/run", "share", "launches", "GFLOP/s", "GB/s");
+  for (const ProfileRow& row : profile.all)
+    std::printf("%10.1f %5.1f%% %8.4g %8s %8s  %s\n", static_cast<double>(row.ns) * 1e-3 / runs, 100.0 * static_cast<double>(row.ns) / static_cast<double>(std::max<int64_t>(1, total)),
+                static_cast<double>(row.runs) / runs, rate_text(row.operations, row.ns).c_str(), rate_text(row.bytes, row.ns).c_str(), row.name.c_str());
 }
 
 // Names of steps are the compiler's words: letters, digits and underscores.
-void print_json(const Times& times, const @name@_context* context, bool profile) {
+void print_rows(const char* key, const std::vector<ProfileRow>& rows) {
+  std::printf("\"%s\": [", key);
+  const char* comma = "";
+  for (const ProfileRow& row : rows) {
+    std::printf("%s{\"name\": \"%s\", \"runs\": %lld, \"ns\": %lld, \"operations\": %.17g, \"bytes\": %.17g}", comma, row.name.c_str(), static_cast<long long>(row.runs), static_cast<long long>(row.ns),
+                row.operations, row.bytes);
+    comma = ", ";
+  }
+  std::printf("]");
+}
+
+void print_json(const Times& times, const @name@_context* context, const Profile& profile, bool with_profile) {
   rusage usage = rusage();
   getrusage(RUSAGE_SELF, &usage);
   std::printf("{\"cpu\": \"%s\", \"runs\": %zu, \"min_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, \"ready_ms\": %.6f, \"first_ms\": %.6f, "
-              "\"peak_resident_bytes\": %lld, \"profile\": [", @name@_cpu_of(context), times.runs.size(), times.runs.front(), percentile(times, 50), percentile(times, 90), percentile(times, 99),
-              times.ready, times.first, static_cast<long long>(usage.ru_maxrss) * 1024);
-  const char* comma = "";
-  for (const ProfileRow& row : profile ? profile_rows(context) : std::vector<ProfileRow>()) {
-    std::printf("%s{\"name\": \"%s\", \"runs\": %lld, \"ns\": %lld}", comma, row.name.c_str(), static_cast<long long>(row.runs), static_cast<long long>(row.ns));
-    comma = ", ";
-  }
-  std::printf("]}\n");
+              "\"peak_resident_bytes\": %lld, \"arena_bytes\": %lld, \"held_bytes\": %lld, ", @name@_cpu_of(context), times.runs.size(), times.runs.front(), percentile(times.runs, 50), percentile(times.runs, 90),
+              percentile(times.runs, 99), times.ready, times.first, static_cast<long long>(usage.ru_maxrss) * 1024, static_cast<long long>(@name@_arena_bytes(context)), static_cast<long long>(@name@_held_bytes(context)));
+  print_rows("steps", profile.first);
+  std::printf(", \"profiled_runs\": %zu, \"profiled_median_ms\": %.6f, ", profile.runs.size(), percentile(profile.runs, 50));
+  print_rows("profile", with_profile ? profile.all : std::vector<ProfileRow>());
+  std::printf("}\n");
 }
 
 bool parse(int count, char** values, Arguments* arguments, std::string* error) {
@@ -343,12 +387,13 @@ int run(const Arguments& arguments, @name@_context** context) {
     error = write_npy(arguments.output_dir + "/" + output_file(arguments.numbered ? "" : port->name, i), type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
     if (!error.empty()) return fault(error);
   }
-  if (arguments.profile && @name@_profile(*context, 1) != @NAME@_OK) return fault(@name@_last_error(*context));
   const bool timed = arguments.bench || arguments.profile || arguments.json;
-  if (timed && !bench(*context, inputs, outputs, arguments.seconds, &times)) return fault(@name@_last_error(*context));
-  if (arguments.json) return print_json(times, *context, arguments.profile), 0;
+  if (timed && !time_runs(*context, inputs, outputs, 5, arguments.seconds, &times.runs)) return fault(@name@_last_error(*context));
+  Profile profile;
+  if ((arguments.profile || arguments.json) && !profile_runs(*context, inputs, outputs, arguments.profile ? arguments.seconds / 2 : 0, &profile)) return fault(@name@_last_error(*context));
+  if (arguments.json) return print_json(times, *context, profile, arguments.profile), 0;
   if (timed) print_times(times);
-  if (arguments.profile) print_profile(*context);
+  if (arguments.profile) print_profile(profile);
   return 0;
 }
 

@@ -167,7 +167,7 @@ void compile(Case& c, const Options& options) {
     compile.external = {options.external, options.external, options.tf32};
     c.compiled = compile_graph(*graph, compile);
     double work = 0;
-    for (const KernelSource& kernel : c.compiled.run.kernels) work += kernel.flops;
+    for (const Work& step : c.compiled.run.work) work += bool(step.operations) && step.operations.if_int() ? static_cast<double>(step.operations.as_int()) : 0;
     if (work > 1e8) fail("too large for the stand-in");
     if (options.order > 0 && draws(c.compiled.run)) fail("a derivative by what scales random numbers is itself one random number");
   };

@@ -146,8 +146,8 @@ struct Model {
     tables.name = "fake", tables.version = "metac test", tables.program = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     tables.loss = "cross-entropy", tables.optimiser = "SGD with momentum";
     tables.fields = fields, tables.field_count = 2, tables.states = states, tables.state_count = 8, tables.metrics = metrics, tables.metric_count = 1;
-    tables.step = ports({"fake_step", create, accumulate == 3 ? step<3> : step<1>, destroy, last_error, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}, step_inputs, step_outputs);
-    tables.evaluate = ports({"fake_eval", create, score, destroy, last_error, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}, evaluate_inputs, evaluate_outputs);
+    tables.step = ports({"fake_step", create, accumulate == 3 ? step<3> : step<1>, destroy, last_error, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}, step_inputs, step_outputs);
+    tables.evaluate = ports({"fake_eval", create, score, destroy, last_error, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}, evaluate_inputs, evaluate_outputs);
     tables.settings = {4, batch, accumulate, 7, 0, 3, 2, 1, NonFinite::stop, 0, 0, 0, 0, 0, false};
     tables.schedule = {ScheduleKind::cosine, 0.2, 0.01, 0.02, 5, false, 0, 0, nullptr, 0};
     tables.data = {DataFormat::npz, "data.npz", "more.npz", 0, true, false, sources};

@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/kernel/evaluate_graph.h"
+#include "compiler/kernel/program_work.h"
 #include "compiler/passes/compile.h"
 #include "tests/unit/ramp.h"
 
@@ -20,6 +23,31 @@ Var* weights(Graph& g, int64_t from, int64_t to) { return g.add_constant(ramp({f
 
 // A product, which is a kernel of its own.
 Var* layer(Graph& g, Var* x, int64_t to) { return map(g, Fn::tanh, matmul(g, x, weights(g, x->shape().back().as_int(), to))); }
+
+// A profiled run takes the same way, counts every slice, and its steps' times are no more than its own.
+void expect_profile_of_the_same(const CompiledModel& model, JitProgram& plain, JitProgram& profiled, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+  profiled.start_profile();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<Tensor> found = profiled.run(inputs);
+  const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
+  for (size_t t = 0; t < found.size(); ++t) EXPECT_EQ(std::memcmp(found[t].bytes.get(), expected[t].bytes.get(), found[t].byte_count()), 0) << "a profiled run answers otherwise";
+  EXPECT_EQ(profiled.arena_bytes(), plain.arena_bytes()) << "workers had no slices of their own";
+  const std::vector<std::optional<int64_t>> counts = step_counts(model, model.run);
+  const std::vector<StepProfile> steps = profiled.profile();
+  ASSERT_EQ(steps.size(), counts.size());
+  double operations = 0, stated = 0;
+  int64_t all = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool launch = model.run.steps[i].kind == rt::StepKind::launch;
+    EXPECT_TRUE(!launch || counts[i] == steps[i].runs) << "step " << i << ": " << steps[i].runs;
+    operations += steps[i].operations;
+    all += steps[i].ns;
+  }
+  for (const KernelWork& kernel : kernel_works(model, model.run)) stated += static_cast<double>(kernel.work.operations.as_int());
+  EXPECT_EQ(operations, stated);
+  EXPECT_GT(operations, 0);
+  EXPECT_LE(all, ns);
+}
 
 struct Outcome {
   int64_t repeats = 0, arena_bytes = 0;
@@ -46,6 +74,11 @@ Outcome expect_reference(Graph& g) {
       for (int64_t k = 0; k < found[t].element_count(); ++k) EXPECT_EQ(number_at(found[t], k), number_at(by_one[t], k)) << threads << " threads, element " << k;
     for (size_t t = 0; t < found.size(); ++t)
       for (int64_t k = 0; k < found[t].element_count(); ++k) EXPECT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-4) << "element " << k;
+  }
+  for (int threads : {1, 2}) {
+    JitProgram plain(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads), profiled(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads);
+    plain.run(inputs);
+    expect_profile_of_the_same(model, plain, profiled, inputs, by_one);
   }
   return outcome;
 }

@@ -7,7 +7,9 @@
 
 #include "compiler/api/bench_report.h"
 #include "compiler/ir/builders.h"
+#include "compiler/ir/expr.h"
 #include "compiler/jit/cpu_target.h"
+#include "compiler/kernel/program_work.h"
 #include "compiler/passes/compile.h"
 
 namespace metac {
@@ -24,10 +26,20 @@ CompiledModel compiled(Graph& g, Fusion fusion = Fusion::best) {
   return compile_graph(g, options);
 }
 
-double total_operations(const CompiledModel& model) {
-  double sum = 0;
-  for (const ContractionWork& work : model.run.contractions) sum += work.operations;
+// Of all launches of a run.
+Work total(const CompiledModel& model) {
+  Work sum;
+  for (const KernelWork& kernel : kernel_works(model, model.run)) {
+    sum.operations = bool(sum.operations) && bool(kernel.work.operations) ? sum.operations + kernel.work.operations : Expr();
+    sum.bytes = bool(sum.bytes) && bool(kernel.work.bytes) ? sum.bytes + kernel.work.bytes : Expr();
+  }
   return sum;
+}
+
+// -1: not a number.
+int64_t total_operations(const CompiledModel& model) {
+  const Expr sum = total(model).operations;
+  return bool(sum) && sum.if_int() ? sum.as_int() : -1;
 }
 
 TEST(Work, OfAMatrixProductWithItsEpilogue) {
@@ -36,14 +48,9 @@ TEST(Work, OfAMatrixProductWithItsEpilogue) {
     Var *a = input(g, "a", {30, 40}), *b = input(g, "b", {40, 50}), *c = input(g, "c", {50});
     g.outputs = {map(g, Fn::neg, map(g, Fn::add, matmul(g, a, b), c))};
     CompiledModel model = compiled(g, fusion);
-    ASSERT_EQ(model.run.contractions.size(), 1u);
-    EXPECT_EQ(model.run.contractions[0].operations, 2 * 30 * 40 * 50);
-    EXPECT_EQ(model.run.contractions[0].bytes, 4 * (30 * 40 + 40 * 50 + 30 * 50));
+    EXPECT_EQ(total_operations(model), 2 * 30 * 40 * 50);
     if (fusion != Fusion::best) continue;
-    double operations = 0, bytes = 0;
-    for (const KernelSource& kernel : model.run.kernels) operations += kernel.flops, bytes = std::max(bytes, kernel.bytes);
-    EXPECT_EQ(operations, 2 * 30 * 40 * 50);
-    EXPECT_EQ(bytes, 4 * (30 * 40 + 40 * 50 + 30 * 50 + 50));  // and the bias
+    EXPECT_EQ(total(model).bytes, Expr(4 * (30 * 40 + 40 * 50 + 30 * 50 + 50)));  // the bias too
   }
 }
 
@@ -53,9 +60,7 @@ TEST(Work, AStridedReadTakesWhatItReaches) {
   Var* every_third = g.reindex({x}, {8, 20}, {axis(0), axis(1) * Expr(3)});
   g.outputs = {matmul(g, transpose(g, w, {1, 0}), every_third)};
   CompiledModel model = compiled(g);
-  ASSERT_EQ(model.run.contractions.size(), 1u);
-  EXPECT_EQ(model.run.contractions[0].operations, 2 * 16 * 8 * 20);
-  EXPECT_EQ(model.run.contractions[0].bytes, 4 * (8 * 20 + 8 * 16 + 16 * 20));
+  EXPECT_EQ(total_operations(model), 2 * 16 * 8 * 20);
 }
 
 TEST(Work, SumsOfSquaresAndElementwiseAreNoContractions) {
@@ -64,11 +69,8 @@ TEST(Work, SumsOfSquaresAndElementwiseAreNoContractions) {
   Var* squares = metac::reduce(g, map(g, Fn::mul, x, x), {1}, Reduce::add, true);
   g.outputs = {map(g, Fn::mul, x, squares)};
   CompiledModel model = compiled(g);
-  EXPECT_TRUE(model.run.contractions.empty());
-  for (const KernelSource& kernel : model.run.kernels) {
-    EXPECT_EQ(kernel.flops, 0);
-    EXPECT_GE(kernel.bytes, 4 * 64 * 64);
-  }
+  EXPECT_EQ(total_operations(model), 0);
+  for (const KernelWork& kernel : kernel_works(model, model.run)) EXPECT_GE(kernel.work.bytes.as_int(), 4 * 64 * 64);
 }
 
 TEST(Work, ProductsOfPartsOfOneVar) {  // queries and keys that one projection made
@@ -79,11 +81,45 @@ TEST(Work, ProductsOfPartsOfOneVar) {  // queries and keys that one projection m
   EXPECT_EQ(total_operations(compiled(g)), 2 * 40 * 40 * 16);
 }
 
-TEST(Work, OpenDimsCountNothing) {
+TEST(Work, OfOpenDimsIsAnExpression) {
   Graph g;
   int n = g.add_symbol({.name = "n", .min = 1, .max = 1 << 20, .from_input = true});
   g.outputs = {matmul(g, input(g, "a", {symbol(n), 16}), input(g, "b", {16, 16}))};
+  const Work work = total(compiled(g));
+  EXPECT_EQ(work.operations, symbol(n) * Expr(2 * 16 * 16));
+  EXPECT_EQ(share_of(work.operations, symbol(n) * Expr(4 * 16 * 16)), 0.5);
+  EXPECT_EQ(share_of(work.operations, Expr(7)), std::nullopt);
+}
+
+TEST(Work, OfAKernelIsThatOfAllItsLaunches) {  // squares of matrices: one kernel, several launches
+  Graph g;
+  Var* x = input(g, "x", {48, 48});
+  for (int k = 0; k < 3; ++k) x = matmul(g, x, x);
+  g.outputs = {x};
+  const CompiledModel model = compiled(g);
+  EXPECT_EQ(total_operations(model), 3 * 2 * 48 * 48 * 48);
+  int64_t launches = 0;
+  for (const KernelWork& kernel : kernel_works(model, model.run)) launches += kernel.work.operations.is_int(0) ? 0 : *kernel.launches;
+  EXPECT_EQ(launches, 3);
+}
+
+TEST(Work, AFactorThatDoesNotChangeAlongTheSumIsNoContraction) {  // a mean of scaled channels
+  Graph g;
+  Var *x = input(g, "x", {8, 49}), *scale = input(g, "scale", {8, 1});
+  g.outputs = {metac::reduce(g, map(g, Fn::mul, x, scale), {1}, Reduce::add, false)};
   EXPECT_EQ(total_operations(compiled(g)), 0);
+}
+
+TEST(Work, BeyondSixtyFourBitsIsNotKnown) {
+  Definition d;
+  Graph g;
+  d.out = g.make_var(Type{TypeKind::tensor, DType::f32, {Expr(int64_t{1} << 40), Expr(int64_t{1} << 40)}});
+  d.domain = d.out->shape();
+  d.out_index = {axis(0), axis(1)};
+  d.body = float_constant(1, DType::f32);
+  const Work work = kernel_work({d}, {}, [&](int id) { return g.vars()[static_cast<size_t>(id)].get(); });
+  EXPECT_TRUE(work.operations.is_int(0));
+  EXPECT_FALSE(work.bytes);
 }
 
 TEST(BenchReport, TheBoundIsTheSlowerLimitOfEachContraction) {
@@ -92,9 +128,10 @@ TEST(BenchReport, TheBoundIsTheSlowerLimitOfEachContraction) {
   EXPECT_EQ(result.times.median_ms, 3);
   EXPECT_EQ(result.times.min_ms, 1);
   EXPECT_EQ(result.times.p99_ms, 5);
-  result.contractions = {{{}, 100e6, 1e6}, {{}, 1e6, 20e6}};  // 1 ms of arithmetic; 2 ms of traffic
-  result.kernels = {{"k", {{}, 50e6, 1e3}}};
-  result.profile = {{"k", 2, 1'500'000}, {"k", 1, 500'000}};
+  result.steps = {{"a", 1, 0, 100e6, 1e6}, {"b", 1, 0, 1e6, 20e6}, {"moves", 1, 0, 0, 50e6}};  // 1 ms of arithmetic; 2 ms of traffic
+  result.profile = {{"k", 2, 1'500'000, 100e6, 2e3}, {"k", 1, 500'000, 50e6, 1e3}};
+  result.profiled_runs = 1;
+  result.profiled_ms = 3.3;
   MachinePeak peak{1, 100, 10};
   nlohmann::ordered_json report = bench_report(result, &peak);
   EXPECT_DOUBLE_EQ(report["bound_ms"].get<double>(), 3);
@@ -106,6 +143,10 @@ TEST(BenchReport, TheBoundIsTheSlowerLimitOfEachContraction) {
   EXPECT_DOUBLE_EQ(report["profile"][0]["bound_share"].get<double>(), 0.75);
   EXPECT_NE(bench_text(report).find("100% of it reached"), std::string::npos);
   EXPECT_FALSE(bench_report(result, nullptr).contains("bound_ms"));
+  result.steps.push_back({"code", 1, 0, -1, 5});  // not known is not nothing
+  report = bench_report(result, &peak);
+  EXPECT_TRUE(report["operations"].is_null() && report["gflops"].is_null() && report["bound_ms"].is_null());
+  EXPECT_NE(bench_text(report).find("is not known"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+// Operations and bytes that depend on open dims, for people and as JSON.
+#pragma once
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "compiler/kernel/program_work.h"
+
+namespace metac {
+
+// By `unit` where it is a number; "231.2 MFLOP x batch", "3.0 KiB + 1.5 KiB x batch" where it is a short sum over dims; "-" where
+// it is not known, "by the dims" where it is too long.
+std::string work_text(Expr amount, const CompiledProgram& program, const std::function<std::string(double)>& unit);
+// A number, an expression over the names of dims, or null: not known.
+nlohmann::ordered_json work_json(Expr amount, const CompiledProgram& program);
+
+std::string show_operations(double operations);  // "4.1 GFLOP"
+// "6.9 MiB", or that a run decides it.
+std::string arena_text(const CompiledProgram& program);
+std::string scratch_text(const CompiledProgram& program);  // of a worker
+
+}  // namespace metac
