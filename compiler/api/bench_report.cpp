@@ -116,9 +116,13 @@ Json bench_report(const BenchResult& result, const MachinePeak* peak) {
 namespace {
 
 // "-" for what is not known or nothing.
-std::string show_rate(const Json& from, const char* key, const char* form, double factor = 1) {
-  const bool any = from.contains(key) && !from.at(key).is_null() && from.at(key).get<double>() > 0;
-  return any ? format(form, factor * from.at(key).get<double>()) : "-";
+std::string show_rate(const Json& from, const char* key) {
+  const double rate = from.at(key).is_null() ? 0 : from.at(key).get<double>();
+  return rate > 0 ? format(rate < 0.1 ? "%.1g" : "%.1f", rate) : "-";
+}
+std::string show_share(const Json& from, const char* key) {
+  const double share = !from.contains(key) || from.at(key).is_null() ? 0 : from.at(key).get<double>();
+  return share > 0 ? format("%.0f%%", 100 * share) : "-";
 }
 
 std::string profile_text(const Json& r) {
@@ -130,7 +134,7 @@ std::string profile_text(const Json& r) {
   text += format("%7s %10s %9s %9s %8s %8s  %s\n", "share", "a run", "launches", "GFLOP/s", "GB/s", "of bound", "kernel");
   for (const Json& row : r.at("profile"))
     text += format("%6.1f%% %10s %9.4g %9s %8s %8s  %s\n", 100 * row.at("share").get<double>(), show_ms(row.at("ns").get<double>() / runs * 1e-6).c_str(), row.at("launches").get<double>() / runs,
-                   show_rate(row, "gflops", "%.1f").c_str(), show_rate(row, "gbytes_per_second", "%.1f").c_str(), show_rate(row, "bound_share", "%.0f%%", 100).c_str(),
+                   show_rate(row, "gflops").c_str(), show_rate(row, "gbytes_per_second").c_str(), show_share(row, "bound_share").c_str(),
                    row.at("kernel").get<std::string>().substr(0, 200).c_str());
   return text;
 }

@@ -36,7 +36,8 @@ inline std::string profile_text(std::vector<ProfiledKernel> rows, int64_t steps,
     const double seconds = 1e-9 * static_cast<double>(std::max<int64_t>(1, row.nanoseconds));
     const auto rate = [&](double amount) {
       char number[24] = "-";
-      if (amount > 0) std::snprintf(number, sizeof number, "%.1f", amount / seconds * 1e-9);
+      const double giga = amount / seconds * 1e-9;
+      if (amount > 0) std::snprintf(number, sizeof number, giga < 0.1 ? "%.1g" : "%.1f", giga);
       return std::string(number);
     };
     const double bound = peak ? std::max(row.operations / peak->operations, row.bytes / peak->bytes) / seconds : 0;

@@ -274,7 +274,8 @@ void print_times(const Times& times) {
 // "-" for what is not known or nothing.
 std::string rate_text(double amount, int64_t ns) {
   char text[32] = "-";
-  if (amount > 0 && ns > 0) std::snprintf(text, sizeof text, "%.1f", amount / static_cast<double>(ns));
+  const double rate = ns > 0 ? amount / static_cast<double>(ns) : 0;
+  if (rate > 0) std::snprintf(text, sizeof text, rate < 0.1 ? "%.1g" : "%.1f", rate);
   return text;
 }
 
