@@ -105,11 +105,12 @@ class ExecutorOn {
   // The arena as it was planned for the last shapes, and what workers have beside it for slices.
   int64_t arena_bytes() const { return planned_bytes_ + slices_.capacity(); }
   // All memory that it holds for values: the arena, scratch, values whose size the data decide, and outputs that the caller gave none for.
-  int64_t held_bytes() const;
+  int64_t held_bytes() const {
+    return arena_.capacity() + slices_.capacity() + scratch_.capacity() + staging_.capacity() + window_.capacity() + routine_memory_.capacity() + owned_bytes_;
+  }
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
-  StepTime* profiled() const { return times_; }
   // From now on every run exchanges what the program says; null: no more.
   void exchange(const Exchanger* exchanger);
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
@@ -198,6 +199,7 @@ class ExecutorOn {
   Array<int64_t> capacity_;               // per buffer: bytes behind data_, late buffers only
   Array<void*> operand_data_;             // per operand: what a launch is given
   Array<Memory> owned_;                   // late buffers and outputs of the context, per buffer; on a GPU inputs too
+  int64_t owned_bytes_ = 0;               // of all of them
   struct LastStep {
     int32_t buffer, step;
   };

@@ -82,6 +82,7 @@ void ExecutorOn<Device>::give_back(int32_t step) {
   for (int32_t k = 0; k < passing_count_ && last_steps_[k].step < step; ++k) {
     const int32_t buffer = last_steps_[k].buffer;
     if (data_[buffer] == nullptr) continue;
+    owned_bytes_ -= owned_[buffer].capacity();
     Here::give_back(*device_, owned_[buffer]);
     data_[buffer] = nullptr;
     capacity_[buffer] = 0;
@@ -167,9 +168,11 @@ bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
     capacity_[buffer] = given.bytes;
     return true;
   }
+  const int64_t before = owned_[buffer].capacity();
   int64_t size = 0;  // kernels may read one vector beyond the last element
   if (bytes < 0 || __builtin_add_overflow(bytes, alignment, &size) || !(b.late ? Here::reserve(*device_, owned_[buffer], size, keep) : owned_[buffer].reserve(size, keep)))
     return no_memory(bytes, b.kind == BufferKind::output ? "an output" : "a value whose size the data decides");
+  owned_bytes_ += owned_[buffer].capacity() - before;
   data_[buffer] = owned_[buffer].data();
   capacity_[buffer] = owned_[buffer].capacity() - alignment;
   return true;

@@ -45,7 +45,9 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
     if constexpr (Here::separate) {
       if (!known) return false;
       if (!Here::in_place(inputs[i].data)) {
+        const int64_t before = owned_[buffer].capacity();
         if (!owned_[buffer].reserve(bytes)) return no_memory(bytes, "an input on the device");
+        owned_bytes_ += owned_[buffer].capacity() - before;
         data_[buffer] = owned_[buffer].data();
         if (bytes > 0 && !Here::take_input(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;
       }
@@ -108,13 +110,6 @@ void ExecutorOn<Device>::note(int32_t i, int64_t runs, int64_t ns) {
   };
   const StepWork unknown{{-1, 0}, {-1, 0}}, &work = program_->work == nullptr ? unknown : program_->work[i];
   times_[i].add(runs, ns, all(work.operations), all(work.bytes));
-}
-
-template <class Device>
-int64_t ExecutorOn<Device>::held_bytes() const {
-  int64_t bytes = arena_.capacity() + slices_.capacity() + scratch_.capacity() + staging_.capacity() + window_.capacity() + routine_memory_.capacity();
-  for (int64_t i = 0; i < owned_.size(); ++i) bytes += owned_[i].capacity();
-  return bytes;
 }
 
 template <class Device>
