@@ -243,7 +243,8 @@ class Generator {
         for (const Function* g : by_result_[f.from[hole]]) {
           for (int constants = 0; constants < (f.from.size() > 1 ? 3 : 1); ++constants) {  // what stands beside g: variables, zero, another constant
             const bool always = constants == 1 && is_folded(f, f.from[hole]) && is_folded(*g, g->from.back());
-            if (always || random_() % static_cast<uint64_t>(share_) == 0) add(make(f, hole, with_leaves(*g), constants), only, &all);
+            if (always) add(make(f, hole, with_leaves(*g, 0), zeros), only, &all);
+            else if (random_() % static_cast<uint64_t>(share_) == 0) add(make(f, hole, with_leaves(*g), constants), only, &all);
           }
           for (int k = 0; k < 2; ++k) {
             if (random_() % static_cast<uint64_t>(share_) == 0) add(triple(f, hole, *g), only, &all);
@@ -255,6 +256,7 @@ class Generator {
   }
 
  private:
+  static constexpr int zeros = 3;  // and nothing else
   Node leaf(DType t, int constants) {
     Node n{.dtype = t};
     if (constants > 0 && !is_bool(t)) {
@@ -264,15 +266,16 @@ class Generator {
         return all;
       }();
       n.leaf = 2;
-      n.constant = constants == 1 ? (random_() % 4 ? 0 : specials.at(t)[1]) : specials.at(t)[random_() % specials.at(t).size()];
+      n.constant = constants == zeros ? 0 : constants == 1 ? (random_() % 4 ? 0 : specials.at(t)[1]) : specials.at(t)[random_() % specials.at(t).size()];
     } else {
       n.leaf = static_cast<int>(random_() % 2);
     }
     return n;
   }
-  Node with_leaves(const Function& g) {
+  // One constant in `in` leaves; 0: none.
+  Node with_leaves(const Function& g, uint64_t in = 4) {
     Node n{.function = &g, .dtype = g.to};
-    for (DType t : g.from) n.arguments.push_back(leaf(t, random_() % 4 == 0 ? 1 + static_cast<int>(random_() % 2) : 0));
+    for (DType t : g.from) n.arguments.push_back(leaf(t, in && random_() % in == 0 ? 1 + static_cast<int>(random_() % 2) : 0));
     return n;
   }
   Node make(const Function& f, size_t hole, Node inner, int constants) {
