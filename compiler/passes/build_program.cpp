@@ -331,6 +331,7 @@ class ProgramBuilder {
     rt::Step& s = step(rt::StepKind::launch, operands, name);
     s.kernel = static_cast<int32_t>(program_.kernels.size());
     s.parallel = {1, 0};
+    s.element = int64_t{1} << std::min<size_t>(op.inputs.size(), 62);  // what it writes
     std::vector<const Var*> moved(op.inputs.begin(), op.inputs.end());
     moved.push_back(op.outputs[0]);
     program_.work.back() = {Expr(), moving_work(moved).bytes};

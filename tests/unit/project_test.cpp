@@ -41,6 +41,7 @@ CompiledModel small_model(const std::string& input = "x", const std::string& out
   step.parallel = {0, 1};
   step.symbol = step.else_begin = -1;
   p.steps = {step};
+  p.work.resize(1);
   p.step_comments = {"k000_add"};
   p.top_level_steps = 1;
   p.sources = {{0, 0, 0}};

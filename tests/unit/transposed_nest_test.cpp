@@ -64,7 +64,7 @@ TEST(TransposedNest, EverySizeOfASide) {
 TEST(TransposedNest, OpenSides) {
   for (const char* cpu : cpus) {
     Graph g;
-    Expr a = symbol(g.add_symbol({"a", 1, 1000})), b = symbol(g.add_symbol({"b", 1, 1000}));
+    Expr a = symbol(g.add_symbol({.name = "a", .max = 1000, .from_input = true})), b = symbol(g.add_symbol({.name = "b", .max = 1000, .from_input = true}));
     g.outputs = {transposed_sum(g, 2, a, b)};
     std::vector<std::vector<Tensor>> inputs;
     for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {16, 16}, {1, 40}, {40, 1}, {17, 31}, {7, 9}, {48, 64}}) inputs.push_back(sides(rows, columns));
