@@ -14,11 +14,11 @@ class ProgramVerifier {
     at_start_ = bound_;
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const rt::Buffer& buffer = p_.buffers[b];
-      written_[b] = buffer.kind == rt::BufferKind::input || buffer.kind == rt::BufferKind::weight;
+      written_[b] = buffer.kind == rt::BufferKind::input || buffer.kind == rt::BufferKind::weight || is_nothing(b);
       if (!buffer.late) check_extent(buffer.bytes, at_start_, -1, "the size of a buffer that is placed before the run");
     }
     steps(0, p_.top_level_steps);
-    for (const CompiledPort& out : p_.outputs) METAC_ASSERT(written_[root(out.buffer)], "output ", quoted(out.name), " is never written");
+    for (const CompiledPort& out : p_.outputs) METAC_ASSERT(is_nothing(static_cast<size_t>(out.buffer)) || written_[root(out.buffer)], "output ", quoted(out.name), " is never written");
   }
 
  private:
@@ -26,6 +26,9 @@ class ProgramVerifier {
     while (p_.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = p_.buffers[static_cast<size_t>(buffer)].index;
     return static_cast<size_t>(buffer);
   }
+
+  // What has no elements has no step that writes it.
+  bool is_nothing(size_t buffer) const { return p_.buffers[buffer].bytes.length == 0 && p_.buffers[buffer].bytes.value == 0; }
 
   std::string name_of(int step) const { return step < 0 ? "the program" : concat("step ", step, " (", p_.step_comments[static_cast<size_t>(step)], ")"); }
 
@@ -46,7 +49,7 @@ class ProgramVerifier {
     const int buffer = p_.operands[static_cast<size_t>(operand)];
     if (buffer < 0) return;
     check_sizes(buffer, step);
-    METAC_ASSERT(written_[root(buffer)], name_of(step), " reads buffer ", buffer, " before anything writes it");
+    METAC_ASSERT(is_nothing(static_cast<size_t>(buffer)) || written_[root(buffer)], name_of(step), " reads buffer ", buffer, " before anything writes it");
   }
 
   void write(int operand, int step) {

@@ -472,7 +472,7 @@ def pool(g, op):
     if op == "MaxPool" and g.float not in (np.float32, np.float64):
         raise Unfit  # ONNX Runtime has no kernel, and ONNX's reference gives another answer than it in float32 in a quarter of 400 samples
     spatial = g.int(1, 2)
-    x = g.fresh([g.dim(1, 2), g.dim(1, 18 if g.large else 3), *[g.dim(4, 8) for _ in range(spatial)]], g.float)
+    x = g.fresh([g.dim(1, 2), g.dim(1, 18 if g.large else 3), *[g.int(4, 8) for _ in range(spatial)]], g.float)
     kernel = [g.int(2, 3) for _ in range(spatial)]
     attributes = {"ceil_mode": g.int(0, 1)} if op != "LpPool" else {}
     if op == "AveragePool":
