@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
     digits_destroy(context);
     return 1;
   }
-  digits_tensor input = {image, sizeof image, 4, {1, 1, 8, 8}};
-  digits_tensor output = {probabilities, sizeof probabilities, 0, {0}};
+  digits_tensor input = {.data = image, .bytes = sizeof image, .rank = 4, .dims = {1, 1, 8, 8}};
+  digits_tensor output = {.data = probabilities, .bytes = sizeof probabilities};
   digits_status status = digits_run(context, &input, 1, &output, 1);
   if (status != DIGITS_OK) fprintf(stderr, "%s\n", digits_last_error(context));
   digits_destroy(context);
