@@ -94,6 +94,9 @@ Expr from_digits(Linear form) {
 }
 
 // Empty where coefficients pass 64 bits.
+// Sixty squares of squares have 2^60 factors: from here on a product is not taken apart.
+constexpr size_t most_factors = 32;
+
 Expr multiply(Expr a, Expr b) {
   Linear x = linear_form(a), y = linear_form(b), out;
   if (x.terms.empty()) std::swap(x, y);
@@ -110,7 +113,7 @@ Expr multiply(Expr a, Expr b) {
     for (auto& [q, cq] : y.terms) {
       std::vector<Expr> factors = factors_of(p), more = factors_of(q);
       factors.insert(factors.end(), more.begin(), more.end());
-      if (!add_product(out, monomial_of(factors), cp, cq)) return {};
+      if (factors.size() > most_factors || !add_product(out, monomial_of(factors), cp, cq)) return {};
     }
   return from_linear(out);
 }

@@ -67,14 +67,10 @@ class Fuser {
   void put_moves_in(size_t k) {
     const std::map<int, Expr> moves = std::exchange(candidates_[k].moves, {});
     Definition& d = candidates_[k].d;
-    const std::function<Expr(Expr)> put = [&](Expr e) {
-      return rewrite(e, [&](Expr n) -> Expr {
-        if (n->kind != ExprKind::load) return {};
+    const auto put = [&](Expr e) {
+      return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& at) {
         const auto found = moves.find(n->id);
-        if (found == moves.end()) return {};
-        std::vector<Expr> at;
-        for (Expr a : n->args) at.push_back(put(a));
-        return substitute_axes(found->second, at);
+        return found == moves.end() ? Expr() : substitute_axes(found->second, at);
       });
     };
     d.body = put(d.body);
