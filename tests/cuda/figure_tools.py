@@ -74,6 +74,7 @@ def make_weights(file, count, dtype="float32"):
     numbers = np.random.default_rng(1).standard_normal(-(-count // size), np.float32) * np.float32(0.02)
     block = ((numbers.view(np.uint32) >> 16).astype(np.uint16) if size == 2 else numbers).tobytes()[:count]
     head[88:152] = hashlib.sha256(block).hexdigest().encode()
+    head[152:160] = bytes(8)   # no checksums of pieces: the hash is looked at
     part = pathlib.Path(f"{file}.{os.getpid()}")   # another process may make it too
     with open(part, "wb") as out:
         out.write(bytes(head).ljust(HEAD, b"\0"))
