@@ -48,6 +48,10 @@ class ProgramBuilder {
       pending_.erase(pending_.begin());
       next();
     }
+    for (auto& [kernel, nodes] : more_nodes_) {
+      std::sort(nodes.begin(), nodes.end());
+      names_.add_nodes(program_.kernels[static_cast<size_t>(kernel)], nodes);
+    }
     for (const Work& work : program_.work) program_.work_extents.push_back({extent_if_known(work.operations), extent_if_known(work.bytes)});
     place_exchanges(program_, exchanged_);
     verify_program(program_);
@@ -285,7 +289,7 @@ class ProgramBuilder {
     source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
     auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
     if (fresh) program_.kernels.push_back(std::move(source));
-    else names_.add_nodes(program_.kernels[static_cast<size_t>(found->second)], kernel.nodes);
+    else more_nodes_[found->second].insert(more_nodes_[found->second].end(), kernel.nodes.begin(), kernel.nodes.end());
     const std::string name = program_.kernels[static_cast<size_t>(found->second)].name;
     std::vector<int> operands;
     for (const KernelArgument& a : kernel.arguments) operands.push_back(buffer_of(a.var));
@@ -449,6 +453,7 @@ class ProgramBuilder {
   const Graph& graph_;
   LoweringContext context_;
   KernelNames names_;
+  std::map<int, std::vector<int>> more_nodes_;   // of later launches of a kernel: its head names them once all are known
   CompiledProgram program_;
   std::map<int, int> buffers_;
   std::map<int, Var*> views_;

@@ -198,7 +198,7 @@ at_run_time("H106", "constant_of_shape_negative", "ConstantOfShape", i64(-1), pa
 at_run_time("H107", "tile_billion_cubed", "Tile", np.ones((2, 2, 2), np.float32), i64(10**9, 10**9, 10**9), pattern="overflow")
 at_run_time("H108", "tile_negative", "Tile", f32(1, 2), i64(-2), pattern="-2")
 at_run_time("H109", "range_step_0", "Range", np.array(0), np.array(5), np.array(0), pattern="delta is 0")
-at_run_time("H110", "range_to_1e18", "Range", np.array(0), np.array(10**18), np.array(1), pattern="bytes")
+at_run_time("H110", "range_to_1e18", "Range", np.array(0), np.array(10**18), np.array(1), pattern="length of the range")
 at_run_time("H111", "pad_2_to_62", "Pad", f32(1, 2), i64(BIG, BIG), pattern=str(BIG))
 at_run_time("H112", "pad_to_negative_size", "Pad", f32(1, 2), i64(-2, -2), pattern="-[28]")
 at_run_time("H118", "one_hot_depth_negative", "OneHot", i64(1), np.array(-5), f32(0, 1), pattern="-5", kind=FLOAT)
