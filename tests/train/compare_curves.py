@@ -138,7 +138,7 @@ def run(name, arguments, folder):
         if exact:
             text += f" (to float64 {differences(ours, exact)[update - 1]:.1e}, PyTorch's {differences(theirs, exact)[update - 1]:.1e})"
         texts.append(text)
-    good = max(difference) <= LIMIT_64 if arguments.dtype == "float64" else all(difference[u - 1] <= limit for u, limit in LIMITS.items() if u <= len(difference))
+    good = np.max(difference) <= LIMIT_64 if arguments.dtype == "float64" else all(difference[u - 1] <= limit for u, limit in LIMITS.items() if u <= len(difference))
     return good, f"loss {ours[0]:.4f} to {ours[-1]:.4f}; relative difference at " + ", ".join(texts) + f"; {ours_seconds:.1f} s, PyTorch {theirs_seconds:.1f} s"
 
 
