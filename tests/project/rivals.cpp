@@ -154,6 +154,15 @@ std::map<std::string, Use> all_uses() {
     for (int row = 0; const char* name = rival_profile_row(context, row, &runs, &ns); ++row) expect(name[0] != 0 && runs >= 0 && ns >= 0, "a row of the profile");
     return true;
   };
+  uses["profile_work"] = [](rival_context* context, int) {
+    double operations = 0, bytes = 0;
+    for (int row = 0; rival_profile_work(context, row, &operations, &bytes) == RIVAL_OK; ++row) expect(operations >= -1 && bytes >= -1, "the work of a row");
+    return RIVAL_OK;
+  };
+  uses["held_bytes"] = [](rival_context* context, int) {
+    expect(rival_held_bytes(context) >= 0, "held_bytes");
+    return RIVAL_OK;
+  };
   uses["arena_bytes"] = [](rival_context* context, int) {
     expect(rival_arena_bytes(context) >= 0, "arena_bytes");
     return true;
