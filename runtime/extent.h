@@ -16,7 +16,19 @@ inline WideExtent floor_div_extent(WideExtent a, WideExtent b) {
     const int64_t x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
     return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
   }
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+  // Bit by bit: rare, and compilers call libgcc to divide 128 bits, which libraries do without.
+  __extension__ typedef unsigned __int128 Magnitude;
+  const bool negative = (a < 0) != (b < 0);
+  const Magnitude dividend = a < 0 ? -static_cast<Magnitude>(a) : static_cast<Magnitude>(a), divisor = b < 0 ? -static_cast<Magnitude>(b) : static_cast<Magnitude>(b);
+  Magnitude quotient = 0, rest = 0;
+  for (int bit = 127; bit >= 0; --bit) {
+    rest = rest << 1 | (dividend >> bit & 1);
+    if (rest < divisor) continue;
+    rest -= divisor;
+    quotient |= Magnitude{1} << bit;
+  }
+  const WideExtent whole = static_cast<WideExtent>(quotient);
+  return negative ? -whole - (rest != 0 ? 1 : 0) : whole;
 }
 
 constexpr int deepest_extent = 256;  // values at once; the compiler makes no code that has more
