@@ -1,5 +1,5 @@
-// The folder in which a user's processes leave each other what is costly to find again: compiled kernels (compiler/jit), and which
-// algorithms of a GPU's libraries were the fastest (cuda/algorithm_file.h).
+// The folder in which a user's processes leave each other what is costly to find again: compiled kernels (compiler/jit), and
+// which algorithms of a GPU's libraries were the fastest (cuda/algorithm_file.h).
 #pragma once
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// METAC_CACHE_DIR, else XDG_CACHE_HOME/metac, else HOME/.cache/metac; made with mode 0700 where it is missing. Refused (false, and
-// why): a relative path, a symbolic link, another user's directory, one that group or others can write to.
+// METAC_CACHE_DIR, else XDG_CACHE_HOME/metac, else HOME/.cache/metac; made with mode 0700 where it is missing. Refused
+// (false, and why): a relative path, a symbolic link, another user's directory, one that group or others can write to.
 inline bool find_cache_directory(char (&path)[PATH_MAX], Failure& failure) {
   const char* from = nullptr;
   path[0] = 0;
@@ -22,8 +22,11 @@ inline bool find_cache_directory(char (&path)[PATH_MAX], Failure& failure) {
     const char* const value = secure_getenv(name);
     if (value == nullptr || value[0] == 0) continue;
     from = name;
-    const char* const rest = std::strcmp(name, "HOME") == 0 ? "/.cache/metac" : std::strcmp(name, "XDG_CACHE_HOME") == 0 ? "/metac" : "";
-    if (snprintf(path, sizeof path, "%s%s", value, rest) >= static_cast<int>(sizeof path)) return failure.set(Status::io, "%s is too long a path", from);
+    const char* const rest = std::strcmp(name, "HOME") == 0             ? "/.cache/metac"
+                             : std::strcmp(name, "XDG_CACHE_HOME") == 0 ? "/metac"
+                                                                        : "";
+    if (snprintf(path, sizeof path, "%s%s", value, rest) >= static_cast<int>(sizeof path))
+      return failure.set(Status::io, "%s is too long a path", from);
     break;
   }
   if (from == nullptr) return failure.set(Status::io, "neither METAC_CACHE_DIR nor HOME is set");
@@ -41,14 +44,16 @@ inline bool find_cache_directory(char (&path)[PATH_MAX], Failure& failure) {
       if (!good) return failure.set(Status::io, "cannot make cache dir %s: %s", path, std::strerror(errno));
       if (end == nullptr) break;
     }
-    if (stat(path, &status) != 0) return failure.set(Status::io, "cannot make cache dir %s: %s", path, std::strerror(errno == ENOENT ? EACCES : errno));
+    if (stat(path, &status) != 0)
+      return failure.set(Status::io, "cannot make cache dir %s: %s", path, std::strerror(errno == ENOENT ? EACCES : errno));
     if (lstat(path, &status) != 0) return failure.set(Status::io, "cannot use cache dir %s: %s", path, std::strerror(errno));
   }
   const char* const advice = "; set METAC_CACHE_DIR";
   if (S_ISLNK(status.st_mode)) return failure.set(Status::io, "cache dir %s is a symbolic link%s", path, advice);
   if (!S_ISDIR(status.st_mode)) return failure.set(Status::io, "cache dir %s is not a directory%s", path, advice);
   if (status.st_uid != geteuid()) return failure.set(Status::io, "cache dir %s belongs to another user%s", path, advice);
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return failure.set(Status::io, "cache dir %s is writable by others%s", path, advice);
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return failure.set(Status::io, "cache dir %s is writable by others%s", path, advice);
   return true;
 }
 

@@ -2,8 +2,8 @@
 // one context: it owns all that changes while running (symbols, arena, scratch, late buffers); the tables and the weights
 // are shared and constant. Not for two threads at once; two Executors of one Program are independent.
 //
-// Memory is taken at the first run of a shape and kept: a second run with the same shapes allocates nothing, routines and loops included. Where data decide
-// how large a value is, a run takes more if its values are larger than any before.
+// Memory is taken at the first run of a shape and kept: a second run with the same shapes allocates nothing, routines and
+// loops included. Where data decide how large a value is, a run takes more if its values are larger than any before.
 #pragma once
 #include "executor_lanes.h"
 #include "extent.h"
@@ -29,8 +29,9 @@ struct OutputView {
   int64_t bytes;
 };
 
-// What a profile says of a step: how often it was done, how long that took in all, less what steps in its branches and body took, and what it did
-// (StepWork, with the symbols that it had); -1: not known. Written by the thread that runs; others may read meanwhile.
+// What a profile says of a step: how often it was done, how long that took in all, less what steps in its branches and body
+// took, and what it did (StepWork, with the symbols that it had); -1: not known. Written by the thread that runs; others may
+// read meanwhile.
 struct StepTime {
   int64_t runs, ns;
   double operations, bytes;
@@ -42,14 +43,17 @@ struct StepTime {
     return value;
   }
   template <class T>
-  static void write(T& field, T value) { __atomic_store(&field, &value, __ATOMIC_RELAXED); }
+  static void write(T& field, T value) {
+    __atomic_store(&field, &value, __ATOMIC_RELAXED);
+  }
 
   StepTime now() const { return {read(runs), read(ns), read(operations), read(bytes)}; }
 };
 
-// Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there, `bytes` in all
-// (whatever lies between rows of a layout included); it averages in place, and `wait` returns when that is done. False: it failed, the run ends.
-// On a GPU `average` takes their place: it puts the averaging of values, in place, onto a stream, behind what is there.
+// Who exchanges a program's values with other processes (Program::exchanges). `begin` is told that value `index` is there,
+// `bytes` in all (whatever lies between rows of a layout included); it averages in place, and `wait` returns when that is
+// done. False: it failed, the run ends. On a GPU `average` takes their place: it puts the averaging of values, in place,
+// onto a stream, behind what is there.
 struct ExchangedValue {
   void* data;
   ScalarType dtype;
@@ -76,7 +80,8 @@ class ExecutorOn {
 
   // `weights`: the weights block, program.weight_bytes long; may be replaced by set_weights. `routines`: what the program's
   // external steps name. All must outlive the executor. The weights are where the device reads them.
-  Status create(const Program& program, const void* weights, Device* device, const RoutineEntry* routines, int32_t routine_count);
+  Status create(const Program& program, const void* weights, Device* device, const RoutineEntry* routines,
+                int32_t routine_count);
   void set_weights(const void* weights) {
     weights_ = weights;
     window_filled_ = false;
@@ -86,7 +91,8 @@ class ExecutorOn {
   Status bind_shapes(const InputView* inputs, int32_t count);
   // `detached` (on a GPU): outputs without memory of the caller's stay on the device, and the run is waited for only where
   // an output is the host's memory.
-  Status run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count, bool detached = false);
+  Status run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count,
+             bool detached = false);
 
   // Dim `axis` of output `i`; -1 where only a run decides it and there has been none yet.
   int64_t output_dim(int32_t i, int32_t axis) const;
@@ -97,9 +103,11 @@ class ExecutorOn {
   const Program* program() const { return program_; }
   // The arena as it was planned for the last shapes, and what workers have beside it for slices.
   int64_t arena_bytes() const { return planned_bytes_ + slices_.capacity(); }
-  // All memory that it holds for values: the arena, scratch, values whose size the data decide, and outputs that the caller gave none for.
+  // All memory that it holds for values: the arena, scratch, values whose size the data decide, and outputs that the caller
+  // gave none for.
   int64_t held_bytes() const {
-    return arena_.capacity() + slices_.capacity() + scratch_.capacity() + staging_.capacity() + window_.capacity() + routine_memory_.capacity() + owned_bytes_;
+    return arena_.capacity() + slices_.capacity() + scratch_.capacity() + staging_.capacity() + window_.capacity() +
+           routine_memory_.capacity() + owned_bytes_;
   }
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
@@ -116,7 +124,9 @@ class ExecutorOn {
   using Here = Place<Device>;
   using Memory = typename Here::Memory;
 
-  bool internal(const char* what) { return failure_.set(Status::internal, "the program's tables contradict themselves: %s", what); }
+  bool internal(const char* what) {
+    return failure_.set(Status::internal, "the program's tables contradict themselves: %s", what);
+  }
   bool no_memory(int64_t bytes, const char* what) {
     return failure_.set(Status::out_of_memory, "no memory for %lld bytes of %s", static_cast<long long>(bytes), what);
   }
@@ -196,36 +206,36 @@ class ExecutorOn {
   struct LastStep {
     int32_t buffer, step;
   };
-  Array<LastStep> last_steps_;            // on a GPU, of late values, in the order of the steps,
-  int32_t passing_count_ = 0;             // so many
+  Array<LastStep> last_steps_;  // on a GPU, of late values, in the order of the steps,
+  int32_t passing_count_ = 0;   // so many
   Array<Placement> placements_;
   Array<int32_t> order_;
-  Array<void*> result_data_;              // per output
-  Array<char> in_place_;                  // per output: the caller gave memory that kernels write where it is
+  Array<void*> result_data_;  // per output
+  Array<char> in_place_;      // per output: the caller gave memory that kernels write where it is
   struct Chain {
-    int32_t end, end_time;                // its `repeat`: which step, and when (Buffer::first_step)
+    int32_t end, end_time;  // its `repeat`: which step, and when (Buffer::first_step)
   };
-  Array<Chain> chains_;                   // per step: the chain that begins here whose slices workers may take; none: zeros
-  Memory slices_;                         // of the workers, for such chains
-  Memory arena_, scratch_, staging_, window_;   // window_: of weights that the device does not all hold
-  bool window_filled_ = false;            // with those that stay
+  Array<Chain> chains_;  // per step: the chain that begins here whose slices workers may take; none: zeros
+  Memory slices_;        // of the workers, for such chains
+  Memory arena_, scratch_, staging_, window_;  // window_: of weights that the device does not all hold
+  bool window_filled_ = false;                 // with those that stay
   int32_t next_load_ = 0, next_arrival_ = 0;
   Array<typename Here::HostMemory> host_results_;  // on a GPU, per output: where the caller gave no memory
-  Array<Block> host_operands_;            // on a GPU, per operand of the external step in progress
+  Array<Block> host_operands_;                     // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0, draws_ = 0;
   bool planned_ = false, detached_ = false, repeatable_ = false;
   static constexpr int32_t recording_count = Here::records ? 4 : 1;
   Recording<typename Here::Graph> recordings_[recording_count];
   int32_t next_recording_ = 0;
-  LanePlan lanes_;                        // while recording_: which step waits for which
+  LanePlan lanes_;  // while recording_: which step waits for which
   Array<Span> spans_;
   bool recording_ = false;
   std::atomic<bool> running_{false};
   StepTime* times_ = nullptr;
-  int64_t nested_ns_ = 0;                 // of a profiled run: that steps within the one in progress took
+  int64_t nested_ns_ = 0;  // of a profiled run: that steps within the one in progress took
   NonFiniteWatch* watch_ = nullptr;
   const Exchanger* exchanger_ = nullptr;
-  Array<ExchangedValue> exchanged_;       // on a GPU: per exchange
+  Array<ExchangedValue> exchanged_;  // on a GPU: per exchange
   Failure failure_;
   const OutputView* outputs_ = nullptr;   // of the run in progress
   Array<int64_t> appended_;               // per operand: bytes of a loop's stacked outputs so far, from its first operand on

@@ -11,14 +11,15 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
   weights_ = weights;
   device_ = device;
   failure_.clear();
-  const bool memory = symbols_.allocate(program.symbol_count) && planned_for_.allocate(program.symbol_count) &&
-                      bound_.allocate(program.symbol_count) && roots_.allocate(program.buffer_count) &&
-                      data_.allocate(program.buffer_count) && capacity_.allocate(program.buffer_count) &&
-                      operand_data_.allocate(program.operand_count) && owned_.allocate(program.buffer_count) &&
-                      placements_.allocate(program.buffer_count) && order_.allocate(2 * int64_t{program.buffer_count}) &&
-                      result_data_.allocate(program.output_count) && in_place_.allocate(program.output_count) && routines_.allocate(program.routine_count) &&
-                      appended_.allocate(program.operand_count) && take_routine_arguments() &&
-                      (!Here::separate || (host_results_.allocate(program.output_count) && host_operands_.allocate(program.operand_count)));
+  const bool memory =
+      symbols_.allocate(program.symbol_count) && planned_for_.allocate(program.symbol_count) &&
+      bound_.allocate(program.symbol_count) && roots_.allocate(program.buffer_count) &&
+      data_.allocate(program.buffer_count) && capacity_.allocate(program.buffer_count) &&
+      operand_data_.allocate(program.operand_count) && owned_.allocate(program.buffer_count) &&
+      placements_.allocate(program.buffer_count) && order_.allocate(2 * int64_t{program.buffer_count}) &&
+      result_data_.allocate(program.output_count) && in_place_.allocate(program.output_count) &&
+      routines_.allocate(program.routine_count) && appended_.allocate(program.operand_count) && take_routine_arguments() &&
+      (!Here::separate || (host_results_.allocate(program.output_count) && host_operands_.allocate(program.operand_count)));
   if (!memory) return no_memory(0, "bookkeeping"), failure_.status;
   for (int32_t i = 0; i < program.buffer_count; ++i) {
     int32_t at = i;
@@ -70,7 +71,8 @@ bool ExecutorOn<Device>::find_last_steps() {
     const int32_t begin = time;
     time += times_of(i, i + 1);
     for (int32_t b = 0; b < p.buffer_count; ++b)
-      if (p.buffers[b].late && p.buffers[b].kind == BufferKind::arena && p.buffers[b].last_step >= begin && p.buffers[b].last_step < time && !handed_out(b))
+      if (p.buffers[b].late && p.buffers[b].kind == BufferKind::arena && p.buffers[b].last_step >= begin &&
+          p.buffers[b].last_step < time && !handed_out(b))
         last_steps_[passing_count_++] = {b, i};
   }
   return true;
@@ -95,9 +97,11 @@ bool ExecutorOn<Device>::bind_symbol(int32_t symbol, int64_t value, const char* 
   const SymbolInfo& info = program_->symbols[symbol];
   const long long v = value, low = info.min, high = info.max, divisor = info.divisor;
   if (value < info.min || value > info.max)
-    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", where, info.name, v, low, high);
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", where, info.name, v, low,
+                        high);
   if (info.divisor > 1 && value % info.divisor != 0)
-    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld", where, info.name, v, divisor);
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld", where, info.name, v,
+                        divisor);
   symbols_[symbol] = value;
   bound_[symbol] = 1;
   return true;
@@ -106,14 +110,17 @@ bool ExecutorOn<Device>::bind_symbol(int32_t symbol, int64_t value, const char* 
 template <class Device>
 bool ExecutorOn<Device>::bind_inputs(const InputView* inputs, int32_t count) {
   const Program& p = *program_;
-  if (count != p.input_count) return failure_.set(Status::invalid_argument, "%d inputs given, the model has %d", count, p.input_count);
+  if (count != p.input_count)
+    return failure_.set(Status::invalid_argument, "%d inputs given, the model has %d", count, p.input_count);
   for (int32_t i = 0; i < count; ++i) {
     const Buffer& buffer = p.buffers[p.inputs[i].buffer];
     if (inputs[i].rank != buffer.rank)
-      return failure_.set(Status::invalid_argument, "input \"%s\": %d dims given, expected %d", p.inputs[i].name, inputs[i].rank, buffer.rank);
+      return failure_.set(Status::invalid_argument, "input \"%s\": %d dims given, expected %d", p.inputs[i].name,
+                          inputs[i].rank, buffer.rank);
     for (int32_t axis = 0; axis < buffer.rank; ++axis)
       if (inputs[i].dims[axis] < 0)
-        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld", p.inputs[i].name, axis, static_cast<long long>(inputs[i].dims[axis]));
+        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld", p.inputs[i].name, axis,
+                            static_cast<long long>(inputs[i].dims[axis]));
   }
   std::memset(bound_.data(), 0, static_cast<size_t>(p.symbol_count));
   for (int32_t k = 0; k < p.source_count; ++k) {
@@ -125,7 +132,8 @@ bool ExecutorOn<Device>::bind_inputs(const InputView* inputs, int32_t count) {
       if (!bind_symbol(source.symbol, value, where)) return false;
     } else if (symbols_[source.symbol] != value) {
       return failure_.set(Status::invalid_argument, "%s is %lld, but \"%s\" is %lld by an earlier input", where,
-                          static_cast<long long>(value), p.symbols[source.symbol].name, static_cast<long long>(symbols_[source.symbol]));
+                          static_cast<long long>(value), p.symbols[source.symbol].name,
+                          static_cast<long long>(symbols_[source.symbol]));
     }
   }
   return check_dims(inputs);
@@ -163,14 +171,16 @@ bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
     const OutputView& given = outputs_[b.index];
     if (bytes > given.bytes)
       return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
-                          program_->outputs[b.index].name, static_cast<long long>(bytes), static_cast<long long>(given.bytes));
+                          program_->outputs[b.index].name, static_cast<long long>(bytes),
+                          static_cast<long long>(given.bytes));
     data_[buffer] = given.data;
     capacity_[buffer] = given.bytes;
     return true;
   }
   const int64_t before = owned_[buffer].capacity();
   int64_t size = 0;  // kernels may read one vector beyond the last element
-  if (bytes < 0 || __builtin_add_overflow(bytes, alignment, &size) || !(b.late ? Here::reserve(*device_, owned_[buffer], size, keep) : owned_[buffer].reserve(size, keep)))
+  if (bytes < 0 || __builtin_add_overflow(bytes, alignment, &size) ||
+      !(b.late ? Here::reserve(*device_, owned_[buffer], size, keep) : owned_[buffer].reserve(size, keep)))
     return no_memory(bytes, b.kind == BufferKind::output ? "an output" : "a value whose size the data decides");
   owned_bytes_ += owned_[buffer].capacity() - before;
   data_[buffer] = owned_[buffer].data();
@@ -183,7 +193,8 @@ template <class Device>
 bool ExecutorOn<Device>::plan_arena() {
   const Program& p = *program_;
   bool same = planned_;
-  for (int32_t k = 0; same && k < p.source_count; ++k) same = planned_for_[p.sources[k].symbol] == symbols_[p.sources[k].symbol];
+  for (int32_t k = 0; same && k < p.source_count; ++k)
+    same = planned_for_[p.sources[k].symbol] == symbols_[p.sources[k].symbol];
   if (same) return true;
   planned_ = false;
   int32_t count = 0;
@@ -193,7 +204,8 @@ bool ExecutorOn<Device>::plan_arena() {
     Placement& item = placements_[count++];
     if (!value_of(b.bytes, &item.bytes)) return false;
     if (item.bytes < 0 || item.bytes > most_bytes)
-      return failure_.set(Status::invalid_argument, "the input shapes ask for a value of %lld bytes", static_cast<long long>(item.bytes));
+      return failure_.set(Status::invalid_argument, "the input shapes ask for a value of %lld bytes",
+                          static_cast<long long>(item.bytes));
     if (item.bytes > 0) item.bytes += alignment;
     item.first_step = b.first_step;
     item.last_step = b.last_step;
@@ -219,7 +231,8 @@ template <class Device>
 bool ExecutorOn<Device>::place_outputs(const OutputView* outputs) {
   const Program& p = *program_;
   outputs_ = outputs;
-  for (int32_t i = 0; i < p.output_count; ++i) in_place_[i] = outputs != nullptr && outputs[i].data != nullptr && Here::in_place(outputs[i].data);
+  for (int32_t i = 0; i < p.output_count; ++i)
+    in_place_[i] = outputs != nullptr && outputs[i].data != nullptr && Here::in_place(outputs[i].data);
   for (int32_t i = 0; i < p.buffer_count; ++i) {
     const Buffer& b = p.buffers[i];
     if (b.kind == BufferKind::output) {
@@ -238,7 +251,8 @@ bool ExecutorOn<Device>::place_buffers() {
   const Program& p = *program_;
   if (!plan_arena()) return false;
   for (int32_t i = 0; i < p.buffer_count; ++i)
-    if (p.buffers[i].kind == BufferKind::weight) data_[i] = const_cast<char*>(static_cast<const char*>(weights_)) + p.buffers[i].offset;
+    if (p.buffers[i].kind == BufferKind::weight)
+      data_[i] = const_cast<char*>(static_cast<const char*>(weights_)) + p.buffers[i].offset;
   for (int32_t k = 0; k < p.operand_count; ++k) {
     const int32_t operand = p.operands[k];
     operand_data_[k] = operand < 0 ? nullptr : data_[root(operand)];

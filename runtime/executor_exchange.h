@@ -1,9 +1,9 @@
-// Executor, a run of one of several processes that train together: values are exchanged as soon as they are there, while steps go on, and
-// waited for where they are needed.
+// Executor, a run of one of several processes that train together: values are exchanged as soon as they are there, while
+// steps go on, and waited for where they are needed.
 //
-// On a GPU steps and exchanges are put onto streams. Values are handed over some at once, before the first of them is read. While a run is
-// recorded the exchanges have a lane of their own: they go on beside the steps, and who touches such a value waits for it, as
-// for any step (executor_lanes.h). Runs step by step do one after the other.
+// On a GPU steps and exchanges are put onto streams. Values are handed over some at once, before the first of them is read.
+// While a run is recorded the exchanges have a lane of their own: they go on beside the steps, and who touches such a value
+// waits for it, as for any step (executor_lanes.h). Runs step by step do one after the other.
 #pragma once
 #include "executor.h"
 
@@ -12,7 +12,9 @@ namespace METAC_RUNTIME_NAMESPACE {
 template <class Device>
 bool ExecutorOn<Device>::run_exchanging() {
   const Program& p = *program_;
-  const auto failed = [&] { return failure_.ok() ? failure_.set(Status::internal, "what processes exchange did not arrive") : false; };
+  const auto failed = [&] {
+    return failure_.ok() ? failure_.set(Status::internal, "what processes exchange did not arrive") : false;
+  };
   int32_t begun = 0, border = 0;  // steps [border, ...) are to run
   const auto wait_for = [&](int32_t step) {
     for (int32_t e = 0; e < begun; ++e)
@@ -32,18 +34,20 @@ bool ExecutorOn<Device>::run_exchanging() {
       const Exchange& e = p.exchanges[begun];
       int64_t bytes = 0;
       if (!bytes_of(e.buffer, &bytes)) return false;
-      if (!exchanger_->begin(exchanger_->user, e.index, data_[root(e.buffer)], p.buffers[e.buffer].dtype, bytes)) return failed();
+      if (!exchanger_->begin(exchanger_->user, e.index, data_[root(e.buffer)], p.buffers[e.buffer].dtype, bytes))
+        return failed();
     }
   }
   return wait_for(p.top_level_steps) || failed();
 }
 
-constexpr int64_t exchanged_at_once = int64_t{8} << 20;   // bytes, on a GPU: one start of NCCL's kernel
+constexpr int64_t exchanged_at_once = int64_t{8} << 20;  // bytes, on a GPU: one start of NCCL's kernel
 
 template <class Device>
 bool ExecutorOn<Device>::run_exchanging_on_device() {
   const Program& p = *program_;
-  int32_t handed = 0, made = 0, border = 0;  // exchanges [handed, made) are there and wait for others; steps [border, ...) are to run
+  int32_t handed = 0, made = 0,
+          border = 0;  // exchanges [handed, made) are there and wait for others; steps [border, ...) are to run
   int64_t bytes = 0;
   const auto least_needed = [&] {
     int32_t least = p.top_level_steps;
@@ -101,8 +105,10 @@ void ExecutorOn<Device>::exchange(const Exchanger* exchanger) {
 template <class Device>
 bool ExecutorOn<Device>::run_top() {
   if (exchanger_ != nullptr) {
-    if constexpr (Here::records) return run_exchanging_on_device();
-    else if constexpr (!Here::separate) return run_exchanging();
+    if constexpr (Here::records)
+      return run_exchanging_on_device();
+    else if constexpr (!Here::separate)
+      return run_exchanging();
   }
   return run_steps(0, program_->top_level_steps);
 }

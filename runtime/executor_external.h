@@ -13,7 +13,8 @@ bool ExecutorOn<Device>::take_routine_arguments() {
     const Step& step = p.steps[i];
     if (step.kind != StepKind::external) continue;
     int64_t own = step.symbol_count;
-    for (int32_t k = step.first; k < step.first + step.count; ++k) own += p.operands[k] < 0 ? 0 : p.buffers[p.operands[k]].rank;
+    for (int32_t k = step.first; k < step.first + step.count; ++k)
+      own += p.operands[k] < 0 ? 0 : p.buffers[p.operands[k]].rank;
     if (step.count > tensors) tensors = step.count;
     if (own > numbers) numbers = own;
   }

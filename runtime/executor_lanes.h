@@ -1,6 +1,7 @@
-// Which steps of a recorded run wait for which. A step that touches no memory that an earlier one writes, and writes none that
-// an earlier one touches, need not wait for it: the two are put on different lanes (streams of a GPU), and what is recorded is a
-// graph whose branches run side by side. Told from addresses alone, so what shares memory in the arena stays in order.
+// Which steps of a recorded run wait for which. A step that touches no memory that an earlier one writes, and writes none
+// that an earlier one touches, need not wait for it: the two are put on different lanes (streams of a GPU), and what is
+// recorded is a graph whose branches run side by side. Told from addresses alone, so what shares memory in the arena stays
+// in order.
 #pragma once
 #include "memory.h"
 
@@ -13,8 +14,9 @@ struct Span {
 
 class LanePlan {
  public:
-  static constexpr int32_t most_lanes = 3;                                     // of steps;
-  static constexpr int32_t exchange_lane = most_lanes, all_lanes = most_lanes + 1;   // what processes exchange has one of its own
+  static constexpr int32_t most_lanes = 3;  // of steps;
+  static constexpr int32_t exchange_lane = most_lanes,
+                           all_lanes = most_lanes + 1;  // what processes exchange has one of its own
 
   // False: no memory.
   bool start() {
@@ -26,7 +28,8 @@ class LanePlan {
     return (works_.size() > 0 || works_.allocate(most_works)) && (spans_.size() > 0 || spans_.allocate(most_spans));
   }
 
-  // The lane of the next step; `waits` (of all_lanes): the lanes whose work so far must be done before it. forced: it is this one.
+  // The lane of the next step; `waits` (of all_lanes): the lanes whose work so far must be done before it. forced: it is
+  // this one.
   int32_t place(const Span* spans, int32_t count, bool* waits, int32_t forced = -1) {
     for (int32_t b = 0; b < all_lanes; ++b) waits[b] = false;
     if (work_count_ == most_works || span_count_ + count > most_spans) return join(waits, forced < 0 ? 0 : forced);
@@ -79,8 +82,8 @@ class LanePlan {
     }
   }
 
-  // All that has been is forgotten: everything waits for it. The step itself is remembered by no addresses, so the one behind
-  // it waits too.
+  // All that has been is forgotten: everything waits for it. The step itself is remembered by no addresses, so the one
+  // behind it waits too.
   int32_t join(bool* waits, int32_t lane) {
     for (int32_t b = 0; b < all_lanes; ++b) waits[b] = b != lane && last_[b] >= 0;
     start();
@@ -94,7 +97,7 @@ class LanePlan {
   Array<Work> works_;
   Array<Span> spans_;
   int32_t work_count_ = 0, span_count_ = 0;
-  int64_t last_[all_lanes], seen_[all_lanes][all_lanes];   // numbers of works: of each lane; of each lane in each other
+  int64_t last_[all_lanes], seen_[all_lanes][all_lanes];  // numbers of works: of each lane; of each lane in each other
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

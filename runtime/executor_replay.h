@@ -7,23 +7,28 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// A program's steps for certain memory, of which a device keeps a few: callers that change between two buffers repeat, and so do those with two such pairs (the
-// states of two networks of which one is trained more often than the other).
+// A program's steps for certain memory, of which a device keeps a few: callers that change between two buffers repeat, and
+// so do those with two such pairs (the states of two networks of which one is trained more often than the other).
 template <class Graph>
 struct Recording {
-  Array<void*> data;         // per buffer
-  Array<int64_t> symbols;    // per source
+  Array<void*> data;       // per buffer
+  Array<int64_t> symbols;  // per source
   void* scratch = nullptr;
-  bool used = false;         // a run with these has been; `graph` is made at the second
+  bool used = false;  // a run with these has been; `graph` is made at the second
   Graph graph;
 };
 
 template <class Device>
 bool ExecutorOn<Device>::is_repeatable() const {
-  for (int32_t i = 0; i < program_->top_level_steps; ++i)
-    switch (program_->steps[i].kind) {
-      case StepKind::launch: case StepKind::copy: case StepKind::assign: case StepKind::repeat: case StepKind::check: break;
-      default: return false;
+  for (int32_t i = 0; i < program_->top_level_steps; ++i) switch (program_->steps[i].kind) {
+      case StepKind::launch:
+      case StepKind::copy:
+      case StepKind::assign:
+      case StepKind::repeat:
+      case StepKind::check:
+        break;
+      default:
+        return false;
     }
   for (int32_t i = 0; i < program_->buffer_count; ++i)
     if (program_->buffers[i].late) return false;
@@ -90,7 +95,8 @@ bool ExecutorOn<Device>::run_repeatable() {
   };
   const size_t bytes = static_cast<size_t>(p.buffer_count) * sizeof(void*);
   for (auto& r : recordings_) {
-    if (!r.used || r.scratch != scratch_.data() || std::memcmp(r.data.data(), data_.data(), bytes) != 0 || !same_symbols(r)) continue;
+    if (!r.used || r.scratch != scratch_.data() || std::memcmp(r.data.data(), data_.data(), bytes) != 0 || !same_symbols(r))
+      continue;
     if (r.graph.made()) return Here::replay(*device_, r.graph, failure_);
     if (record(r.graph)) return Here::replay(*device_, r.graph, failure_);
     repeatable_ = false;  // this driver does not: step by step from now on

@@ -5,7 +5,8 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 template <class Device>
-Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count, bool detached) {
+Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, const OutputView* outputs, int32_t output_count,
+                               bool detached) {
   if (running_.exchange(true, std::memory_order_acquire)) return Status::busy;  // failure_ belongs to the other thread
   failure_.clear();
   detached_ = detached;
@@ -102,7 +103,8 @@ template <class Device>
 void ExecutorOn<Device>::note(int32_t i, int64_t runs, int64_t ns) {
   const Step& step = program_->steps[i];
   int64_t iterations = 1;
-  const bool idle = step.kind == StepKind::launch && evaluate(*program_, step.parallel, symbols_.data(), &iterations) && iterations <= 0;
+  const bool idle =
+      step.kind == StepKind::launch && evaluate(*program_, step.parallel, symbols_.data(), &iterations) && iterations <= 0;
   const auto add = [&](double& sum, const Extent& extent) {
     int64_t value = 0;
     const bool known = sum >= 0 && evaluate(*program_, extent, symbols_.data(), &value) && value >= 0;
@@ -120,17 +122,24 @@ void ExecutorOn<Device>::note(int32_t i, int64_t runs, int64_t ns) {
 template <class Device>
 bool ExecutorOn<Device>::run_step(const Step& step) {
   switch (step.kind) {
-    case StepKind::launch: return launch(step);
-    case StepKind::bind: return bind(step);
-    case StepKind::external: return external(step);
-    case StepKind::check: return check(step);
-    case StepKind::branch: return branch(step);
-    case StepKind::loop: return loop(step);
+    case StepKind::launch:
+      return launch(step);
+    case StepKind::bind:
+      return bind(step);
+    case StepKind::external:
+      return external(step);
+    case StepKind::check:
+      return check(step);
+    case StepKind::branch:
+      return branch(step);
+    case StepKind::loop:
+      return loop(step);
     case StepKind::copy:
       if constexpr (Here::records)
         if (recording_ && !take_lane(step, 0)) return false;
       return copy(program_->operands[step.first], program_->operands[step.first + 1]);
-    case StepKind::repeat: return true;  // run_steps goes back by itself
+    case StepKind::repeat:
+      return true;  // run_steps goes back by itself
     case StepKind::assign: {
       int64_t value = 0;
       if (!value_of(step.parallel, &value)) return false;
@@ -181,21 +190,44 @@ bool ExecutorOn<Device>::launch(const Step& step) {
   if (all > 0 && !scratch_.reserve(all)) return no_memory(all, "scratch memory");
   if constexpr (Here::records)
     if (recording_ && !take_lane(step, all)) return false;
-  LaunchRequest request{program_->kernels[step.kernel], &operand_data_[step.first], symbols_.data(), iterations, step.cost, static_cast<char*>(scratch_.data()), scratch_bytes};
+  LaunchRequest request{program_->kernels[step.kernel],
+                        &operand_data_[step.first],
+                        symbols_.data(),
+                        iterations,
+                        step.cost,
+                        static_cast<char*>(scratch_.data()),
+                        scratch_bytes};
   return Here::launch(*device_, request, failure_);
 }
 
 // An integer element of a buffer.
 inline bool read_integer(ScalarType type, const void* data, int64_t element, int64_t* value) {
   switch (type) {
-    case ScalarType::i64: case ScalarType::u64: *value = static_cast<const int64_t*>(data)[element]; return true;
-    case ScalarType::i32: *value = static_cast<const int32_t*>(data)[element]; return true;
-    case ScalarType::u32: *value = static_cast<const uint32_t*>(data)[element]; return true;
-    case ScalarType::i16: *value = static_cast<const int16_t*>(data)[element]; return true;
-    case ScalarType::u16: *value = static_cast<const uint16_t*>(data)[element]; return true;
-    case ScalarType::i8: *value = static_cast<const int8_t*>(data)[element]; return true;
-    case ScalarType::u8: case ScalarType::boolean: *value = static_cast<const uint8_t*>(data)[element]; return true;
-    default: return false;
+    case ScalarType::i64:
+    case ScalarType::u64:
+      *value = static_cast<const int64_t*>(data)[element];
+      return true;
+    case ScalarType::i32:
+      *value = static_cast<const int32_t*>(data)[element];
+      return true;
+    case ScalarType::u32:
+      *value = static_cast<const uint32_t*>(data)[element];
+      return true;
+    case ScalarType::i16:
+      *value = static_cast<const int16_t*>(data)[element];
+      return true;
+    case ScalarType::u16:
+      *value = static_cast<const uint16_t*>(data)[element];
+      return true;
+    case ScalarType::i8:
+      *value = static_cast<const int8_t*>(data)[element];
+      return true;
+    case ScalarType::u8:
+    case ScalarType::boolean:
+      *value = static_cast<const uint8_t*>(data)[element];
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -218,7 +250,8 @@ bool ExecutorOn<Device>::read_value(int32_t buffer, int64_t element, int64_t* va
 template <class Device>
 bool ExecutorOn<Device>::bind(const Step& step) {
   int64_t value = 0;
-  if (!read_value(program_->operands[step.first], step.element, &value, "a symbol read from a value that is no integer")) return false;
+  if (!read_value(program_->operands[step.first], step.element, &value, "a symbol read from a value that is no integer"))
+    return false;
   return bind_symbol(step.symbol, value, "a value computed by the model");
 }
 
@@ -236,7 +269,8 @@ bool ExecutorOn<Device>::check(const Step& step) {
     const Instruction& instruction = program_->code[step.parallel.value + k];
     if (instruction.code != Code::symbol || told[instruction.value]) continue;
     told[instruction.value] = 1;
-    failure_.append("%s\"%s\" is %lld", separator, program_->symbols[instruction.value].name, static_cast<long long>(symbols_[instruction.value]));
+    failure_.append("%s\"%s\" is %lld", separator, program_->symbols[instruction.value].name,
+                    static_cast<long long>(symbols_[instruction.value]));
     separator = ", ";
   }
   if (separator[0] == ',') failure_.append(")");
@@ -311,7 +345,8 @@ bool ExecutorOn<Device>::append(int32_t value, int32_t stacked, int64_t iteratio
     const int64_t room = callers || iteration == 0 ? after : after * 2;
     if (!reserve(owner, room, *used)) return false;
   }
-  if (bytes > 0 && !Here::copy(*device_, static_cast<char*>(data_[owner]) + *used, data_[root(value)], bytes, failure_)) return false;
+  if (bytes > 0 && !Here::copy(*device_, static_cast<char*>(data_[owner]) + *used, data_[root(value)], bytes, failure_))
+    return false;
   *used = after;
   return true;
 }
@@ -345,7 +380,8 @@ bool ExecutorOn<Device>::loop(const Step& step) {
   if (step.else_begin >= 0 && !bind_symbol(step.else_begin, iteration, "a loop")) return false;
   for (int32_t i = 0; i < k; ++i) {  // a loop without iterations leaves empty outputs, which still need an address
     void* data = nullptr;
-    if (program_->buffers[root(stacked[i])].late && data_[root(stacked[i])] == nullptr && !ready(stacked[i], &data)) return false;
+    if (program_->buffers[root(stacked[i])].late && data_[root(stacked[i])] == nullptr && !ready(stacked[i], &data))
+      return false;
   }
   return carry(step, param, final);
 }
@@ -364,8 +400,9 @@ bool ExecutorOn<Device>::deliver(const OutputView* outputs) {
     const int64_t bytes = output_bytes(i);
     if (bytes < 0) return internal("the size of an output");
     if (given && bytes > outputs[i].bytes)
-      return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld", program_->outputs[i].name,
-                          static_cast<long long>(bytes), static_cast<long long>(outputs[i].bytes));
+      return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
+                          program_->outputs[i].name, static_cast<long long>(bytes),
+                          static_cast<long long>(outputs[i].bytes));
     if constexpr (Here::separate) {
       if (!given && !host_results_[i].reserve(bytes)) return no_memory(bytes, "an output");
       result_data_[i] = given ? outputs[i].data : host_results_[i].data();

@@ -1,7 +1,8 @@
-// Executor, slices of a batch (StepKind::repeat) side by side. Where a chain of launches is repeated for each slice, a worker takes whole slices through
-// all of it: what it has written is still in its own cache when it reads it, and workers wait for each other once a chain instead of once a launch. What
-// begins and ends within the chain, each worker has in memory of its own (the first: in the arena). Bits do not depend on who computes a slice.
-// In a run that is profiled each worker times its kernels; the time of the whole chain is shared out among them as those times are.
+// Executor, slices of a batch (StepKind::repeat) side by side. Where a chain of launches is repeated for each slice, a
+// worker takes whole slices through all of it: what it has written is still in its own cache when it reads it, and workers
+// wait for each other once a chain instead of once a launch. What begins and ends within the chain, each worker has in
+// memory of its own (the first: in the arena). Bits do not depend on who computes a slice. In a run that is profiled each
+// worker times its kernels; the time of the whole chain is shared out among them as those times are.
 #pragma once
 #include "executor.h"
 
@@ -21,7 +22,8 @@ bool ExecutorOn<Device>::find_chains() {
     for (int32_t i = repeat.then_begin; i < end && plain; ++i) {
       const Step& s = p.steps[i];
       plain = s.kind == StepKind::launch && s.inputs == 0 && s.parallel.length == 0 && s.scratch_bytes.length == 0;
-      for (int32_t k = s.first; k < s.first + s.count && plain; ++k) plain = p.operands[k] < 0 || !p.buffers[root(p.operands[k])].late;
+      for (int32_t k = s.first; k < s.first + s.count && plain; ++k)
+        plain = p.operands[k] < 0 || !p.buffers[root(p.operands[k])].late;
     }
     if (plain) chains_[repeat.then_begin] = {end, end_time};  // launches alone: each counts once
   }
@@ -32,22 +34,23 @@ bool ExecutorOn<Device>::find_chains() {
 struct SliceWorker {
   void** operands;
   int64_t* symbols;
-  int64_t* times;    // per step of the chain: ns
+  int64_t* times;  // per step of the chain: ns
   char* scratch;
 };
 
 struct SliceChain {
   const Program* program;
   const Step *first, *repeat;
-  char* memory;                                     // of all workers
+  char* memory;                                               // of all workers
   int64_t symbols_at, times_at, scratch_at, bytes_of_worker;  // behind a worker's operands; with its scratch
-  int64_t bytes_of_values;                          // what begins and ends within the chain, of one worker
+  int64_t bytes_of_values;                                    // what begins and ends within the chain, of one worker
   int32_t first_operand;
   bool timed;
 
   SliceWorker worker(int32_t k) const {
     char* own = memory + k * bytes_of_worker;
-    return {reinterpret_cast<void**>(own), reinterpret_cast<int64_t*>(own + symbols_at), reinterpret_cast<int64_t*>(own + times_at), own + scratch_at};
+    return {reinterpret_cast<void**>(own), reinterpret_cast<int64_t*>(own + symbols_at),
+            reinterpret_cast<int64_t*>(own + times_at), own + scratch_at};
   }
 
   // Of all workers but the first, behind what they all have.
@@ -61,15 +64,17 @@ struct SliceChain {
       w.symbols[c.repeat->symbol] = slice;
       for (const Step* s = c.first; s != c.repeat; ++s) {
         const int64_t start = c.timed ? now_ns() : 0;
-        if (s->parallel.value > 0) c.program->kernels[s->kernel](w.operands + (s->first - c.first_operand), w.symbols, w.scratch, 0, s->parallel.value);
+        if (s->parallel.value > 0)
+          c.program->kernels[s->kernel](w.operands + (s->first - c.first_operand), w.symbols, w.scratch, 0,
+                                        s->parallel.value);
         if (c.timed) w.times[s - c.first] += now_ns() - start;
       }
     }
   }
 };
 
-// Does the chain that begins at this step for all slices. False: failed, or it is to be done step by step, because too many workers would have no
-// slice or as much memory again as the arena's would not do.
+// Does the chain that begins at this step for all slices. False: failed, or it is to be done step by step, because too many
+// workers would have no slice or as much memory again as the arena's would not do.
 template <class Device>
 bool ExecutorOn<Device>::run_slices(int32_t begin) {
   const Program& p = *program_;
@@ -122,7 +127,8 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
     const SliceWorker worker = chain.worker(w);
     std::memcpy(worker.symbols, symbols_.data(), static_cast<size_t>(p.symbol_count) * sizeof(int64_t));
     std::memset(worker.times, 0, static_cast<size_t>(end - begin) * sizeof(int64_t));
-    std::memcpy(worker.operands, &operand_data_[first_operand], static_cast<size_t>(last_operand - first_operand) * sizeof(void*));
+    std::memcpy(worker.operands, &operand_data_[first_operand],
+                static_cast<size_t>(last_operand - first_operand) * sizeof(void*));
     for (int32_t k = first_operand; k < last_operand && w > 0; ++k)
       if (p.operands[k] >= 0 && is_own(root(p.operands[k])))
         worker.operands[k - first_operand] = chain.values(w, workers) + (static_cast<char*>(operand_data_[k]) - low);
@@ -139,7 +145,8 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   };
   double sum = 0;
   for (int32_t i = begin; i < end; ++i) sum += of_all(i);
-  for (int32_t i = begin; i < end; ++i) note(i, count, sum > 0 ? static_cast<int64_t>(static_cast<double>(ns) * of_all(i) / sum) : 0);
+  for (int32_t i = begin; i < end; ++i)
+    note(i, count, sum > 0 ? static_cast<int64_t>(static_cast<double>(ns) * of_all(i) / sum) : 0);
   nested_ns_ += ns;
   return true;
 }

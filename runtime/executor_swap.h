@@ -1,6 +1,7 @@
-// Executor, weights that do not all fit onto a GPU (Program::loads). They lie in page-locked memory of the host; a window on the card holds
-// those that stay and a ring through which the others pass. Before a step is started, what the one behind it reads is put onto the stream: in a
-// recorded run the copy is a branch of its own, which waits only for the steps that read what it overwrites (executor_lanes.h).
+// Executor, weights that do not all fit onto a GPU (Program::loads). They lie in page-locked memory of the host; a window on
+// the card holds those that stay and a ring through which the others pass. Before a step is started, what the one behind it
+// reads is put onto the stream: in a recorded run the copy is a branch of its own, which waits only for the steps that read
+// what it overwrites (executor_lanes.h).
 #pragma once
 #include "executor.h"
 
@@ -30,7 +31,8 @@ void ExecutorOn<Device>::place_operands(int32_t begin, int32_t end) {
     const Step& s = program_->steps[i];
     for (int32_t k = s.first; k < s.first + s.count; ++k) {
       const int32_t operand = program_->operands[k];
-      if (operand >= 0 && program_->buffers[root(operand)].kind == BufferKind::weight) operand_data_[k] = data_[root(operand)];
+      if (operand >= 0 && program_->buffers[root(operand)].kind == BufferKind::weight)
+        operand_data_[k] = data_[root(operand)];
     }
     if (s.kind == StepKind::branch || s.kind == StepKind::loop) place_operands(s.then_begin, s.then_end);
     if (s.kind == StepKind::branch) place_operands(s.else_begin, s.else_end);
@@ -60,7 +62,8 @@ bool ExecutorOn<Device>::swap_in(int32_t step) {
     }
     if (!load(l)) return false;
   }
-  for (; next_arrival_ < p.load_count && p.loads[next_arrival_].step <= step; ++next_arrival_) data_[p.loads[next_arrival_].buffer] = window_at(p.loads[next_arrival_]);
+  for (; next_arrival_ < p.load_count && p.loads[next_arrival_].step <= step; ++next_arrival_)
+    data_[p.loads[next_arrival_].buffer] = window_at(p.loads[next_arrival_]);
   return true;
 }
 

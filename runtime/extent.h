@@ -1,6 +1,6 @@
-// The value of an Extent (dims, byte counts, loop counts, conditions) for given symbols. It is computed in 128 bits, so that what is
-// computed on the way (a sum that is not chosen, a term before another one is taken from it) may pass 64; a result that does is an
-// error. Division by zero gives zero.
+// The value of an Extent (dims, byte counts, loop counts, conditions) for given symbols. It is computed in 128 bits, so that
+// what is computed on the way (a sum that is not chosen, a term before another one is taken from it) may pass 64; a result
+// that does is an error. Division by zero gives zero.
 #pragma once
 #include "program.h"
 
@@ -19,7 +19,8 @@ inline WideExtent floor_div_extent(WideExtent a, WideExtent b) {
   // Bit by bit: rare, and compilers call libgcc to divide 128 bits, which libraries do without.
   __extension__ typedef unsigned __int128 Magnitude;
   const bool negative = (a < 0) != (b < 0);
-  const Magnitude dividend = a < 0 ? -static_cast<Magnitude>(a) : static_cast<Magnitude>(a), divisor = b < 0 ? -static_cast<Magnitude>(b) : static_cast<Magnitude>(b);
+  const Magnitude dividend = a < 0 ? -static_cast<Magnitude>(a) : static_cast<Magnitude>(a),
+                  divisor = b < 0 ? -static_cast<Magnitude>(b) : static_cast<Magnitude>(b);
   Magnitude quotient = 0, rest = 0;
   for (int bit = 127; bit >= 0; --bit) {
     rest = rest << 1 | (dividend >> bit & 1);
@@ -75,23 +76,49 @@ inline bool evaluate(const Program& program, const Extent& extent, const int64_t
     const WideExtent b = stack[--depth], a = stack[depth - 1];
     WideExtent r = 0;
     switch (code) {
-      case Code::add: r = a + b; break;
-      case Code::sub: r = a - b; break;
+      case Code::add:
+        r = a + b;
+        break;
+      case Code::sub:
+        r = a - b;
+        break;
       case Code::mul:
-        overflow |= !(fits_64_bits(a) && fits_64_bits(b)) && a != 0 && b != 0 && b != 1 && b != -1;  // a product of three large ones
+        overflow |=
+            !(fits_64_bits(a) && fits_64_bits(b)) && a != 0 && b != 0 && b != 1 && b != -1;  // a product of three large ones
         if (!overflow) r = a * b;
         break;
-      case Code::floor_div: r = floor_div_extent(a, b); break;
-      case Code::floor_mod: r = b == 0 ? 0 : a - floor_div_extent(a, b) * b; break;
-      case Code::min: r = a < b ? a : b; break;
-      case Code::max: r = a < b ? b : a; break;
-      case Code::lt: r = a < b; break;
-      case Code::le: r = a <= b; break;
-      case Code::eq: r = a == b; break;
-      case Code::ne: r = a != b; break;
-      case Code::logical_and: r = a != 0 && b != 0; break;
-      case Code::logical_or: r = a != 0 || b != 0; break;
-      default: return false;
+      case Code::floor_div:
+        r = floor_div_extent(a, b);
+        break;
+      case Code::floor_mod:
+        r = b == 0 ? 0 : a - floor_div_extent(a, b) * b;
+        break;
+      case Code::min:
+        r = a < b ? a : b;
+        break;
+      case Code::max:
+        r = a < b ? b : a;
+        break;
+      case Code::lt:
+        r = a < b;
+        break;
+      case Code::le:
+        r = a <= b;
+        break;
+      case Code::eq:
+        r = a == b;
+        break;
+      case Code::ne:
+        r = a != b;
+        break;
+      case Code::logical_and:
+        r = a != 0 && b != 0;
+        break;
+      case Code::logical_or:
+        r = a != 0 || b != 0;
+        break;
+      default:
+        return false;
     }
     stack[depth - 1] = r;
   }

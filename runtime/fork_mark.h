@@ -1,4 +1,5 @@
-// Tells the child of a fork() from the process that made something: threads, locks and devices of the parent are not there in the child.
+// Tells the child of a fork() from the process that made something: threads, locks and devices of the parent are not there
+// in the child.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,7 +4,8 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// Calls work(state); false: it threw. Of a generated library it is the one function that is compiled with exceptions (guarded_call.cpp).
+// Calls work(state); false: it threw. Of a generated library it is the one function that is compiled with exceptions
+// (guarded_call.cpp).
 bool call_guarded(void (*work)(void* state), void* state);
 
 template <class Work>

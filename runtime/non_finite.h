@@ -30,17 +30,22 @@ NonFiniteCount search_non_finite(const void* data, int64_t count, Bits exponent,
 // Up to the first NaN, at the speed of memory. Types without NaN have none.
 inline NonFiniteCount search_non_finite(ScalarType type, const void* data, int64_t count) {
   switch (type) {
-    case ScalarType::f32: return search_non_finite<uint32_t>(data, count, 0x7f800000u, 0x007fffffu);
-    case ScalarType::f64: return search_non_finite<uint64_t>(data, count, 0x7ff0000000000000u, 0x000fffffffffffffu);
-    case ScalarType::f16: return search_non_finite<uint16_t>(data, count, 0x7c00, 0x03ff);
-    case ScalarType::bf16: return search_non_finite<uint16_t>(data, count, 0x7f80, 0x007f);
-    default: return {};
+    case ScalarType::f32:
+      return search_non_finite<uint32_t>(data, count, 0x7f800000u, 0x007fffffu);
+    case ScalarType::f64:
+      return search_non_finite<uint64_t>(data, count, 0x7ff0000000000000u, 0x000fffffffffffffu);
+    case ScalarType::f16:
+      return search_non_finite<uint16_t>(data, count, 0x7c00, 0x03ff);
+    case ScalarType::bf16:
+      return search_non_finite<uint16_t>(data, count, 0x7f80, 0x007f);
+    default:
+      return {};
   }
 }
 
 // What an executor that is told to notes of the steps of one run. Infinities may be meant (masks); NaN rarely is.
 struct NonFiniteWatch {
-  Array<char> touched;                                // per buffer
+  Array<char> touched;  // per buffer
   int32_t first_nan_step = -1, first_infinity_step = -1;
 };
 

@@ -19,7 +19,24 @@ namespace METAC_RUNTIME_NAMESPACE {
 using KernelFunction = void (*)(void* const* buffers, const int64_t* symbols, void* scratch, int64_t begin, int64_t end);
 
 // An integer expression over symbols in postfix code; dims, byte counts, loop counts.
-enum class Code : int32_t { constant, symbol, add, sub, mul, floor_div, floor_mod, min, max, lt, le, eq, ne, logical_and, logical_or, logical_not, select,
+enum class Code : int32_t {
+  constant,
+  symbol,
+  add,
+  sub,
+  mul,
+  floor_div,
+  floor_mod,
+  min,
+  max,
+  lt,
+  le,
+  eq,
+  ne,
+  logical_and,
+  logical_or,
+  logical_not,
+  select,
   keep,  // what is on the stack, one more value than was kept before, stays there: it is used several times
   kept,  // the value that was kept as number `value`
 };
@@ -33,42 +50,58 @@ struct Extent {
   int32_t length;
 };
 
-enum class ScalarType : int32_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean, string };  // = metac::DType
+enum class ScalarType : int32_t {
+  f32,
+  f64,
+  f16,
+  bf16,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  string
+};  // = metac::DType
 
 enum class BufferKind : int32_t {
-  input,      // the caller's; index = position among the inputs
-  output,     // the caller's or the context's; index = position among the outputs
-  weight,     // at `offset` in the weights block (prepared parameters and constants), 64-byte aligned
-  arena,      // at `offset` in the arena, or placed by the planner when sizes depend on symbols
-  view,       // the same memory as buffer `index`, other dims
+  input,   // the caller's; index = position among the inputs
+  output,  // the caller's or the context's; index = position among the outputs
+  weight,  // at `offset` in the weights block (prepared parameters and constants), 64-byte aligned
+  arena,   // at `offset` in the arena, or placed by the planner when sizes depend on symbols
+  view,    // the same memory as buffer `index`, other dims
 };
 
 struct Buffer {
   BufferKind kind;
   ScalarType dtype;
   int32_t rank;
-  int32_t index;          // input/output position; view: buffer id
-  int64_t offset;         // weight; arena: static offset or -1 (planned at run time)
-  int32_t first_dim;      // dims are Program::extents[first_dim .. first_dim + rank)
-  Extent bytes;           // size of the storage (packed layouts: more than the dims' product)
+  int32_t index;                  // input/output position; view: buffer id
+  int64_t offset;                 // weight; arena: static offset or -1 (planned at run time)
+  int32_t first_dim;              // dims are Program::extents[first_dim .. first_dim + rank)
+  Extent bytes;                   // size of the storage (packed layouts: more than the dims' product)
   int32_t first_step, last_step;  // lifetime in the numbering of all steps, nested ones included
-  bool late;              // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
+  bool late;  // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
 };
 
 enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign, repeat };
 
 struct Step {
   StepKind kind;
-  int32_t first, count;   // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
-  int32_t inputs;         // external: how many of the operands are inputs; launch of a kernel of several members: how many are of each, else 0
-  int32_t kernel;         // launch: kernel id; external: routine id
-  Extent parallel;        // launch: iterations of the parallel loop; check: the condition; assign: the value; repeat: how often
-  Extent scratch_bytes;   // launch: per worker
-  int64_t cost;           // launch: estimated ns of one iteration (decides how many threads are worth waking)
-  int32_t symbol;         // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
-  int32_t symbol_count;   // external
-  // bind: element of operand 0. check: index of its message. external: index of its attributes. launch: bit k is set where operand k is
-  // written, bit 62 where one from the 62nd on is; of several members: operand k of each.
+  int32_t first, count;  // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
+  int32_t inputs;   // external: how many of the operands are inputs; launch of a kernel of several members: how many are of
+                    // each, else 0
+  int32_t kernel;   // launch: kernel id; external: routine id
+  Extent parallel;  // launch: iterations of the parallel loop; check: the condition; assign: the value; repeat: how often
+  Extent scratch_bytes;  // launch: per worker
+  int64_t cost;          // launch: estimated ns of one iteration (decides how many threads are worth waking)
+  int32_t symbol;        // bind: symbol to set. external: first of the symbols it sets (Program::symbol_ids)
+  int32_t symbol_count;  // external
+  // bind: element of operand 0. check: index of its message. external: index of its attributes. launch: bit k is set where
+  // operand k is written, bit 62 where one from the 62nd on is; of several members: operand k of each.
   int64_t element;
   // branch: operands {condition}; the steps [then_begin, then_end) or [else_begin, else_end) follow in the table.
   // loop: operands {trip count or -1, condition or -1, n carried initial, n carried param, n carried next, n carried final,
@@ -77,78 +110,125 @@ struct Step {
   //       iterations done, or -1.
   // copy: operands {from, to}.
   // assign: the symbol `symbol` becomes the value of `parallel` (dims that a branch or an iteration decides).
-  // repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands before it in the same
-  // list. carried = 1: or workers take a slice each, with memory of their own for what begins and ends between the two steps.
+  // repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands before it in the
+  // same list. carried = 1: or workers take a slice each, with memory of their own for what begins and ends between the two
+  // steps.
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };
 
 struct SymbolInfo {
-  const char* name;       // for messages; made of our own words or escaped
+  const char* name;  // for messages; made of our own words or escaped
   int64_t min, max, divisor;
 };
 
-struct Port {             // a model input or output
-  const char* name;       // the model's name, escaped as a C string
+struct Port {        // a model input or output
+  const char* name;  // the model's name, escaped as a C string
   int32_t buffer;
 };
 
 // Where an input symbol comes from: dim `axis` of input `input`.
-struct SymbolSource { int32_t symbol, input, axis; };
+struct SymbolSource {
+  int32_t symbol, input, axis;
+};
 
 // An attribute of an external routine.
-struct RoutineAttribute { const char* name; int64_t integer; double real; const char* string; const int64_t* integers; int32_t count; };
-struct RoutineAttributes { const RoutineAttribute* first; int32_t count; };
+struct RoutineAttribute {
+  const char* name;
+  int64_t integer;
+  double real;
+  const char* string;
+  const int64_t* integers;
+  int32_t count;
+};
+struct RoutineAttributes {
+  const RoutineAttribute* first;
+  int32_t count;
+};
 
-// What doing a step once takes, for profiles (compiler/kernel/work.h): operations of sums of products, bytes read and written. -1: not known.
-struct StepWork { Extent operations, bytes; };
+// What doing a step once takes, for profiles (compiler/kernel/work.h): operations of sums of products, bytes read and
+// written. -1: not known.
+struct StepWork {
+  Extent operations, bytes;
+};
 
-// A value that processes which train together average, in place and in whatever layout it lies: it is there behind step `ready` of the
-// top level, and nothing reads it before step `needed` of the top level (top_level_steps: nothing at all does).
-struct Exchange { int32_t index, buffer, ready, needed; };
+// A value that processes which train together average, in place and in whatever layout it lies: it is there behind step
+// `ready` of the top level, and nothing reads it before step `needed` of the top level (top_level_steps: nothing at all
+// does).
+struct Exchange {
+  int32_t index, buffer, ready, needed;
+};
 
-// On a GPU that does not hold all weights: before step `step` of the top level weight `buffer` is copied to `offset` in the window; -1: it stays
-// there from the first run on. What step k reads may be copied while step k - 1 runs.
-struct Load { int32_t step, buffer; int64_t offset; };
+// On a GPU that does not hold all weights: before step `step` of the top level weight `buffer` is copied to `offset` in the
+// window; -1: it stays there from the first run on. What step k reads may be copied while step k - 1 runs.
+struct Load {
+  int32_t step, buffer;
+  int64_t offset;
+};
 
 struct Program {
-  const Buffer* buffers;             int32_t buffer_count;
-  const Extent* extents;             int32_t extent_count;
-  const Instruction* code;           int32_t code_count;
-  const int32_t* operands;           int32_t operand_count;
-  const Step* steps;                 int32_t step_count;   // nested steps stand behind the top level's
-  int32_t top_level_steps;           // steps [0, top_level_steps) are the top level
-  const SymbolInfo* symbols;         int32_t symbol_count;
-  const SymbolSource* sources;       int32_t source_count; // every input dim that is not a constant
-  const int32_t* symbol_ids;         int32_t symbol_id_count;
-  const Port* inputs;                int32_t input_count;
-  const Port* outputs;               int32_t output_count;
-  const KernelFunction* kernels;     int32_t kernel_count;
+  const Buffer* buffers;
+  int32_t buffer_count;
+  const Extent* extents;
+  int32_t extent_count;
+  const Instruction* code;
+  int32_t code_count;
+  const int32_t* operands;
+  int32_t operand_count;
+  const Step* steps;
+  int32_t step_count;       // nested steps stand behind the top level's
+  int32_t top_level_steps;  // steps [0, top_level_steps) are the top level
+  const SymbolInfo* symbols;
+  int32_t symbol_count;
+  const SymbolSource* sources;
+  int32_t source_count;  // every input dim that is not a constant
+  const int32_t* symbol_ids;
+  int32_t symbol_id_count;
+  const Port* inputs;
+  int32_t input_count;
+  const Port* outputs;
+  int32_t output_count;
+  const KernelFunction* kernels;
+  int32_t kernel_count;
   const char* const* kernel_names;
-  const char* const* routines;       int32_t routine_count; // names of external routines, looked up in runtime/routines.h
-  const RoutineAttributes* attributes; int32_t attributes_count;
-  const char* const* messages;       int32_t message_count;
-  int64_t arena_bytes;               // the statically planned part
+  const char* const* routines;
+  int32_t routine_count;  // names of external routines, looked up in runtime/routines.h
+  const RoutineAttributes* attributes;
+  int32_t attributes_count;
+  const char* const* messages;
+  int32_t message_count;
+  int64_t arena_bytes;  // the statically planned part
   int64_t weight_bytes;
-  const Exchange* exchanges;         int32_t exchange_count;  // ordered by `ready`
-  const Load* loads;                 int32_t load_count;      // ordered by `step`; none: the device holds all weights
-  int64_t window_bytes;              // of the device for weights, where there are loads
-  const StepWork* work;              // one per step; null: not known
+  const Exchange* exchanges;
+  int32_t exchange_count;  // ordered by `ready`
+  const Load* loads;
+  int32_t load_count;    // ordered by `step`; none: the device holds all weights
+  int64_t window_bytes;  // of the device for weights, where there are loads
+  const StepWork* work;  // one per step; null: not known
 };
 
 // What profiles and messages call a step: its kernel or routine, else its kind.
 inline const char* step_name(const Program& program, int32_t index) {
   const Step& step = program.steps[index];
   switch (step.kind) {
-    case StepKind::launch: return program.kernel_names[step.kernel];
-    case StepKind::external: return program.routines[step.kernel];
-    case StepKind::bind: return "bind";
-    case StepKind::check: return "check";
-    case StepKind::branch: return "branch";
-    case StepKind::loop: return "loop";
-    case StepKind::copy: return "copy";
-    case StepKind::assign: return "assign";
-    case StepKind::repeat: return "repeat";
+    case StepKind::launch:
+      return program.kernel_names[step.kernel];
+    case StepKind::external:
+      return program.routines[step.kernel];
+    case StepKind::bind:
+      return "bind";
+    case StepKind::check:
+      return "check";
+    case StepKind::branch:
+      return "branch";
+    case StepKind::loop:
+      return "loop";
+    case StepKind::copy:
+      return "copy";
+    case StepKind::assign:
+      return "assign";
+    case StepKind::repeat:
+      return "repeat";
   }
   return "step";
 }

@@ -14,7 +14,9 @@ struct RoutineTensor {
   int64_t count;  // of elements
 
   template <typename T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 struct RoutineCall {
@@ -23,11 +25,11 @@ struct RoutineCall {
   RoutineTensor* outputs;  // data is valid after prepare_outputs()
   int32_t output_count;
   RoutineAttributes attributes;
-  int64_t* symbols;        // to set before prepare_outputs(), where the step binds any
+  int64_t* symbols;  // to set before prepare_outputs(), where the step binds any
   int32_t symbol_count;
   Failure* failure;
-  int64_t* draws;          // of this context so far; draw_number counts them
-  Block* memory;           // of the context, for the routine's own work: what one call has taken the next one finds
+  int64_t* draws;  // of this context so far; draw_number counts them
+  Block* memory;   // of the context, for the routine's own work: what one call has taken the next one finds
   void* executor;
   bool (*prepare)(RoutineCall& call);
 

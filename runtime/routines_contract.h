@@ -18,8 +18,8 @@
 //
 // unique(x) -> values, indices, inverse, counts
 //     attributes axis, sorted. Slices of x along the axis are compared as a whole (rank 1: single elements).
-//     symbols[0] = n, the number of distinct slices. values: x's shape with n along the axis; indices, counts: int64 [n]: the
-//     first position of each and how often it occurs; inverse: int64 [extent of the axis]: for each slice its position
+//     symbols[0] = n, the number of distinct slices. values: x's shape with n along the axis; indices, counts: int64 [n]:
+//     the first position of each and how often it occurs; inverse: int64 [extent of the axis]: for each slice its position
 //     among the values. sorted = 1: ascending, slices lexicographically; 0: in the order of first occurrence.
 //     NaN equals NaN and is greatest. dtypes: all numeric and bool.
 //

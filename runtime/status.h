@@ -14,16 +14,23 @@ enum class Status : int32_t {
   invalid_argument = 1,  // a shape, dtype, count or pointer that the caller gave
   requirement = 2,       // a condition on the data that the model states
   out_of_memory = 3,
-  unsupported = 4,       // this build or machine cannot do it
-  io = 5,                // a file is missing, unreadable or damaged
-  busy = 6,              // the context is running in another thread
-  internal = 7,          // the tables contradict themselves: a bug of ours
-  callback = 8,          // a function that the caller gave threw an exception
+  unsupported = 4,  // this build or machine cannot do it
+  io = 5,           // a file is missing, unreadable or damaged
+  busy = 6,         // the context is running in another thread
+  internal = 7,     // the tables contradict themselves: a bug of ours
+  callback = 8,     // a function that the caller gave threw an exception
 };
 
 inline const char* name_of(Status status) {
-  static const char* const names[] = {"ok", "invalid argument", "requirement violated", "out of memory", "unsupported",
-                                      "input/output error", "context busy", "internal error", "the caller's function failed"};
+  static const char* const names[] = {"ok",
+                                      "invalid argument",
+                                      "requirement violated",
+                                      "out of memory",
+                                      "unsupported",
+                                      "input/output error",
+                                      "context busy",
+                                      "internal error",
+                                      "the caller's function failed"};
   const int32_t i = static_cast<int32_t>(status);
   return i >= 0 && i < 9 ? names[i] : "unknown status";
 }

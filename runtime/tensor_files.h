@@ -1,6 +1,6 @@
-// Tensors in files, for the command-line programs: .npy and .npz (NumPy; compressed ones where the program brings a decoder) and .pb
-// (ONNX's TensorProto).
-// Every count and offset of a file is checked before it is used. Errors are messages, empty where all went well.
+// Tensors in files, for the command-line programs: .npy and .npz (NumPy; compressed ones where the program brings a decoder)
+// and .pb (ONNX's TensorProto). Every count and offset of a file is checked before it is used. Errors are messages, empty
+// where all went well.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -20,14 +20,17 @@ struct FileTensor {
   std::vector<char> bytes;
 };
 
-inline int64_t bytes_of_dims(ScalarType type, const std::vector<int64_t>& dims) { return bytes_of_dims(type, dims.data(), static_cast<int32_t>(dims.size())); }
+inline int64_t bytes_of_dims(ScalarType type, const std::vector<int64_t>& dims) {
+  return bytes_of_dims(type, dims.data(), static_cast<int32_t>(dims.size()));
+}
 
 inline std::string read_whole(const std::string& path, std::vector<char>* content) {
   FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) return "cannot open " + path;
   char piece[1 << 16];
   content->clear();
-  for (size_t got; (got = std::fread(piece, 1, sizeof(piece), file)) > 0;) content->insert(content->end(), piece, piece + got);
+  for (size_t got; (got = std::fread(piece, 1, sizeof(piece), file)) > 0;)
+    content->insert(content->end(), piece, piece + got);
   const bool bad = std::ferror(file) != 0;
   std::fclose(file);
   return bad ? "cannot read " + path : "";
@@ -35,7 +38,8 @@ inline std::string read_whole(const std::string& path, std::vector<char>* conten
 
 // ---- .npy ----
 inline const char* npy_code(ScalarType type) {  // NumPy has no bfloat16: its bits
-  static const char* const codes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "|b1", "|O"};
+  static const char* const codes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4",
+                                      "<i8", "|u1", "<u2", "<u4", "<u8", "|b1", "|O"};
   return codes[static_cast<int32_t>(type)];
 }
 
@@ -46,7 +50,8 @@ inline std::string parse_npy_header(const char* data, size_t size, FileTensor* t
   const bool wide = u[6] >= 2;
   const size_t start = wide ? 12 : 10;
   if (size < start) return "the .npy header is cut short";
-  const size_t length = wide ? u[8] | u[9] << 8 | u[10] << 16 | static_cast<size_t>(u[11]) << 24 : static_cast<size_t>(u[8] | u[9] << 8);
+  const size_t length =
+      wide ? u[8] | u[9] << 8 | u[10] << 16 | static_cast<size_t>(u[11]) << 24 : static_cast<size_t>(u[8] | u[9] << 8);
   if (length > size - start) return "the .npy header is cut short";
   const std::string header(data + start, length);
   auto after = [&](const char* key) {
@@ -58,7 +63,8 @@ inline std::string parse_npy_header(const char* data, size_t size, FileTensor* t
   const size_t quote = descr.find('\''), end_quote = descr.find('\'', quote + 1);
   if (quote == std::string::npos || end_quote == std::string::npos) return "the .npy header has no element type";
   std::string code = descr.substr(quote + 1, end_quote - quote - 1);
-  if (!code.empty() && (code[0] == '=' || (code[0] == '<' && code.size() == 3 && code[2] == '1'))) code[0] = code[2] == '1' ? '|' : '<';
+  if (!code.empty() && (code[0] == '=' || (code[0] == '<' && code.size() == 3 && code[2] == '1')))
+    code[0] = code[2] == '1' ? '|' : '<';
   bool known = false;
   for (int32_t k = 0; k < static_cast<int32_t>(ScalarType::string); ++k) {
     if (code != npy_code(static_cast<ScalarType>(k))) continue;
@@ -82,7 +88,8 @@ inline std::string parse_npy_header(const char* data, size_t size, FileTensor* t
   }
   const int64_t bytes = bytes_of_dims(tensor->dtype, tensor->dims);
   if (bytes < 0 || static_cast<uint64_t>(bytes) > size - start - length)
-    return "the .npy file has " + std::to_string(size - start - length) + " bytes of data, its shape needs " + std::to_string(bytes);
+    return "the .npy file has " + std::to_string(size - start - length) + " bytes of data, its shape needs " +
+           std::to_string(bytes);
   *begin = start + length;
   return "";
 }
@@ -108,12 +115,13 @@ inline std::string npy_header(ScalarType dtype, const int64_t* dims, int32_t ran
   return header + text;
 }
 
-inline std::string write_npy(const std::string& path, ScalarType dtype, const int64_t* dims, int32_t rank, const void* data, int64_t bytes) {
+inline std::string write_npy(const std::string& path, ScalarType dtype, const int64_t* dims, int32_t rank, const void* data,
+                             int64_t bytes) {
   const std::string header = npy_header(dtype, dims, rank);
   WholeFile file;
   Failure failure;
-  const bool good = file.open(path.c_str(), failure) && file.write(header.data(), header.size(), failure) && file.write(data, static_cast<size_t>(bytes), failure) &&
-                    file.commit(failure, false);
+  const bool good = file.open(path.c_str(), failure) && file.write(header.data(), header.size(), failure) &&
+                    file.write(data, static_cast<size_t>(bytes), failure) && file.commit(failure, false);
   return good ? "" : failure.message;
 }
 

@@ -39,11 +39,16 @@ class ProtoReader {
     return inner;
   }
   void skip(uint64_t wire) {
-    if (wire == 0) varint();
-    else if (wire == 1) fixed(8);
-    else if (wire == 2) block();
-    else if (wire == 5) fixed(4);
-    else good_ = false;
+    if (wire == 0)
+      varint();
+    else if (wire == 1)
+      fixed(8);
+    else if (wire == 2)
+      block();
+    else if (wire == 5)
+      fixed(4);
+    else
+      good_ = false;
   }
   const char* data() const { return at_; }
   size_t size() const { return static_cast<size_t>(end_ - at_); }
@@ -74,11 +79,23 @@ inline std::string parse_tensor_proto(const std::vector<char>& content, FileTens
   while (in.more()) {
     const uint64_t key = in.varint(), wire = key & 7;
     switch (key >> 3) {
-      case 1: repeated(wire, 0, [&](uint64_t v) { tensor->dims.push_back(static_cast<int64_t>(v)); }); break;
-      case 2: type = in.varint(); break;
-      case 4: repeated(wire, 4, [&](uint64_t v) { values.push_back(v); }); break;
-      case 5: case 7: case 11: repeated(wire, 0, [&](uint64_t v) { values.push_back(v); }); break;
-      case 10: repeated(wire, 8, [&](uint64_t v) { values.push_back(v); }); break;
+      case 1:
+        repeated(wire, 0, [&](uint64_t v) { tensor->dims.push_back(static_cast<int64_t>(v)); });
+        break;
+      case 2:
+        type = in.varint();
+        break;
+      case 4:
+        repeated(wire, 4, [&](uint64_t v) { values.push_back(v); });
+        break;
+      case 5:
+      case 7:
+      case 11:
+        repeated(wire, 0, [&](uint64_t v) { values.push_back(v); });
+        break;
+      case 10:
+        repeated(wire, 8, [&](uint64_t v) { values.push_back(v); });
+        break;
       case 9: {
         if (wire != 2) return "the tensor file is damaged";
         const ProtoReader bytes = in.block();
@@ -86,11 +103,13 @@ inline std::string parse_tensor_proto(const std::vector<char>& content, FileTens
         raw = true;
         break;
       }
-      default: in.skip(wire);
+      default:
+        in.skip(wire);
     }
   }
   if (!in.good()) return "the tensor file is damaged";
-  if (!dtype_of_onnx(type, &tensor->dtype)) return "element type " + std::to_string(type) + " of a tensor file is not supported";
+  if (!dtype_of_onnx(type, &tensor->dtype))
+    return "element type " + std::to_string(type) + " of a tensor file is not supported";
   const int64_t bytes = bytes_of_dims(tensor->dtype, tensor->dims);
   if (bytes < 0) return "the tensor file's dims overflow";
   if (!raw) {  // little-endian: the low bytes of each value are the element
@@ -99,7 +118,8 @@ inline std::string parse_tensor_proto(const std::vector<char>& content, FileTens
     for (size_t i = 0; i < values.size(); ++i) std::memcpy(tensor->bytes.data() + i * size, &values[i], size);
   }
   if (tensor->bytes.size() != static_cast<size_t>(bytes))
-    return "the tensor file has " + std::to_string(tensor->bytes.size()) + " bytes, its shape needs " + std::to_string(bytes);
+    return "the tensor file has " + std::to_string(tensor->bytes.size()) + " bytes, its shape needs " +
+           std::to_string(bytes);
   return "";
 }
 

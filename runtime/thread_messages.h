@@ -1,4 +1,5 @@
-// The message of each thread's last failed call on a context: everybody reads that of his own calls, whatever others do meanwhile.
+// The message of each thread's last failed call on a context: everybody reads that of his own calls, whatever others do
+// meanwhile.
 #pragma once
 #include <pthread.h>
 
@@ -11,7 +12,8 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// A list that only grows, by one message for each thread that ever had a failure. A message is touched by its own thread alone.
+// A list that only grows, by one message for each thread that ever had a failure. A message is touched by its own thread
+// alone.
 class ThreadMessages {
  public:
   ThreadMessages() = default;

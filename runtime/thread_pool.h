@@ -2,10 +2,10 @@
 // nothing is global.
 //
 // A launch is cut into one contiguous part per worker, so that a worker meets the same rows launch after launch, and each
-// part into chunks, every one half of what is left; a worker that has finished its part takes chunks from the others. Who computes an iteration
-// never changes its bits. The caller is worker 0. Workers wait for the next launch spinning, but at most 50 us; then they
-// sleep. A worker that has not woken up by the time the work is done is taken off the launch again: small launches
-// never wait for a sleeper.
+// part into chunks, every one half of what is left; a worker that has finished its part takes chunks from the others. Who
+// computes an iteration never changes its bits. The caller is worker 0. Workers wait for the next launch spinning, but at
+// most 50 us; then they sleep. A worker that has not woken up by the time the work is done is taken off the launch again:
+// small launches never wait for a sleeper.
 //
 // In the child of a fork() the threads are not there: the first launch that wants them starts others.
 #pragma once
@@ -24,8 +24,9 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 // The caller's own pool: runs task(state, 0) ... task(state, count - 1), each once, in any order and on any threads, and
-// returns when all are done. Tasks do not wait for each other. A pool that does otherwise costs time, not answers: what it left out the
-// caller's thread does, what comes twice or too late finds nothing to do. Only a task that runs after the pool's end is lost.
+// returns when all are done. Tasks do not wait for each other. A pool that does otherwise costs time, not answers: what it
+// left out the caller's thread does, what comes twice or too late finds nothing to do. Only a task that runs after the
+// pool's end is lost.
 using ParallelFunction = void (*)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
 // Work on iterations [begin, end) as worker `worker`, which names its scratch memory.
@@ -47,8 +48,8 @@ class ThreadPool {
  public:
   static constexpr int32_t most_workers = 256;
   static constexpr int64_t spin_ns = 50000;
-  static constexpr int64_t alone_ns = 20000;  // less work than this stays on the caller
-  static constexpr int64_t share_ns = 10000;  // a worker is woken for no less
+  static constexpr int64_t alone_ns = 20000;                              // less work than this stays on the caller
+  static constexpr int64_t share_ns = 10000;                              // a worker is woken for no less
   static constexpr int64_t awake_alone_ns = 8000, awake_share_ns = 4000;  // the same where the workers are spinning
 
   ThreadPool() = default;
@@ -56,8 +57,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   ~ThreadPool() { stop(); }
 
-  // `workers` counts the caller; 0: as many as there are CPUs to use. Fewer run where the system refuses threads. `pin`: worker k
-  // stays on the k-th usable CPU. False: out of memory.
+  // `workers` counts the caller; 0: as many as there are CPUs to use. Fewer run where the system refuses threads. `pin`:
+  // worker k stays on the k-th usable CPU. False: out of memory.
   bool start(int32_t workers, bool pin = false) {
     stop();
     if (workers <= 0) workers = usable_cpus();
@@ -175,7 +176,8 @@ class ThreadPool {
     std::atomic<bool> open{false};   // and whether there is any
     Part* parts = nullptr;
 
-    // Iterations to take of the `left` ones of a part: half of them, so that no more than the least chunk is left to wait for.
+    // Iterations to take of the `left` ones of a part: half of them, so that no more than the least chunk is left to wait
+    // for.
     int64_t next_chunk(int64_t left) const {
       if (!stealing || left <= least_chunk) return left;
       return left / 2 > least_chunk ? left / 2 : least_chunk;
@@ -246,11 +248,14 @@ class ThreadPool {
     fork_.set();
     workers_ = 1;
     for (int32_t i = 0; i < allocated_; ++i) {
-      Slot* const slot = new (&slots_[i]) Slot;  // slots are memory and nothing else: what a parent's thread left in one is overwritten
+      Slot* const slot =
+          new (&slots_[i]) Slot;  // slots are memory and nothing else: what a parent's thread left in one is overwritten
       slot->pool = this;
       slot->index = i;
     }
-    while (workers_ < workers && pthread_create(&slots_[workers_].thread, nullptr, &ThreadPool::work, &slots_[workers_]) == 0) ++workers_;
+    while (workers_ < workers &&
+           pthread_create(&slots_[workers_].thread, nullptr, &ThreadPool::work, &slots_[workers_]) == 0)
+      ++workers_;
     if (pinned_) pin_workers();
   }
 

@@ -1,5 +1,5 @@
-// How many threads are worth starting: the CPUs that the process may run on, or as many as the CPU time that control groups (containers,
-// service managers) grant it would keep busy, whichever are fewer.
+// How many threads are worth starting: the CPUs that the process may run on, or as many as the CPU time that control groups
+// (containers, service managers) grant it would keep busy, whichever are fewer.
 #pragma once
 #include <sched.h>
 
@@ -40,12 +40,14 @@ inline int64_t cpus_of_group(const char* root, const char* group, int version) {
   return quota / period + (quota % period != 0);
 }
 
-// The least that any group from `group` (absolute, below one of the places where a hierarchy is mounted) up to the root grants; 0: no quota.
-// A container may see its host's path while its own group is mounted as the root: levels that are not there are passed over.
+// The least that any group from `group` (absolute, below one of the places where a hierarchy is mounted) up to the root
+// grants; 0: no quota. A container may see its host's path while its own group is mounted as the root: levels that are not
+// there are passed over.
 inline int64_t cpus_of_hierarchy(const char* root, const char* mount, const char* group, int version) {
   char path[1536];
   int64_t least = 0;
-  if (std::snprintf(path, sizeof path, "%s%s", mount, group) >= static_cast<int>(sizeof path)) std::snprintf(path, sizeof path, "%s", mount);
+  if (std::snprintf(path, sizeof path, "%s%s", mount, group) >= static_cast<int>(sizeof path))
+    std::snprintf(path, sizeof path, "%s", mount);
   for (size_t top = std::strlen(mount);;) {
     size_t length = std::strlen(path);
     while (length > top && path[length - 1] == '/') path[--length] = 0;
@@ -56,7 +58,8 @@ inline int64_t cpus_of_hierarchy(const char* root, const char* mount, const char
   }
 }
 
-// What the control groups of this process grant in CPUs; 0: all. `root` stands before every path that is read: a folder in tests.
+// What the control groups of this process grant in CPUs; 0: all. `root` stands before every path that is read: a folder in
+// tests.
 inline int64_t granted_cpus(const char* root = "") {
   char path[64 + 4096];
   if (std::snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= static_cast<int>(sizeof path)) return 0;
@@ -77,7 +80,8 @@ inline int64_t granted_cpus(const char* root = "") {
       cpu = std::strncmp(name, "cpu", 3) == 0 && (name[3] == 0 || name[3] == ',');
     }
     if (!unified && !cpu) continue;
-    static const char* const first_mounts[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpuacct,cpu"};
+    static const char* const first_mounts[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct",
+                                               "/sys/fs/cgroup/cpuacct,cpu"};
     static const char* const second_mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
     const char* const* const mounts = unified ? second_mounts : first_mounts;
     for (int k = 0; k < (unified ? 2 : 3); ++k) {

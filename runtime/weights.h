@@ -1,4 +1,5 @@
-// The weights block of a generated library: a mapped file, a copy of one, or the bytes that --embed-weights put into the library.
+// The weights block of a generated library: a mapped file, a copy of one, or the bytes that --embed-weights put into the
+// library.
 #pragma once
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -19,8 +20,8 @@ class Weights {
   ~Weights() { close(); }
 
   const void* block() const { return block_; }
-  // Before they are opened. copied: into memory of this process's own, which nothing that happens to the file touches, instead of pages that all
-  // processes share. unchecked: damage is not looked for.
+  // Before they are opened. copied: into memory of this process's own, which nothing that happens to the file touches,
+  // instead of pages that all processes share. unchecked: damage is not looked for.
   void choose(bool copied, bool unchecked) {
     copied_ = copied;
     unchecked_ = unchecked;
@@ -33,7 +34,8 @@ class Weights {
     if (header->bytes != bytes || std::memcmp(header->layout, layout, sizeof(header->layout)) != 0)
       return failure.set(Status::io, "%s holds the weights of another model or another compilation", path);
     if (size - weights_offset < bytes)
-      return failure.set(Status::io, "%s is cut short: %lld bytes, expected %lld", path, static_cast<long long>(size), static_cast<long long>(weights_offset + bytes));
+      return failure.set(Status::io, "%s is cut short: %lld bytes, expected %lld", path, static_cast<long long>(size),
+                         static_cast<long long>(weights_offset + bytes));
     block_ = static_cast<const char*>(file) + weights_offset;
     bytes_ = bytes;
     std::snprintf(path_, sizeof path_, "%s", path);
@@ -69,8 +71,8 @@ class Weights {
     return check(map, size, bytes, layout, path, failure);
   }
 
-  // Bytes of the block that every run reads: page tables filled at once cost half of what the faults of the first run would, and all threads
-  // fill them, and look for damage. False: there is some.
+  // Bytes of the block that every run reads: page tables filled at once cost half of what the faults of the first run would,
+  // and all threads fill them, and look for damage. False: there is some.
   bool ready(int64_t from, int64_t bytes, ThreadPool& pool, Failure& failure) const {
     if (bytes <= 0 || (mapped_ == nullptr && sums_ == nullptr)) return true;
     const int64_t piece = piece_of(bytes_);
@@ -100,8 +102,10 @@ class Weights {
       std::snprintf(folder, sizeof(folder), "%s", about.dli_fname);
     }
     char* slash = std::strrchr(folder, '/');
-    if (slash == nullptr) std::snprintf(folder, sizeof(folder), ".");
-    else *slash = 0;
+    if (slash == nullptr)
+      std::snprintf(folder, sizeof(folder), ".");
+    else
+      *slash = 0;
     const char* const places[] = {"", "/..", "/../share/", "/../../share/"};
     for (const char* place : places) {
       const bool shared = std::strstr(place, "share") != nullptr;
@@ -135,20 +139,23 @@ class Weights {
     int64_t bytes_of(int64_t k) const { return block_bytes - k * piece < piece ? block_bytes - k * piece : piece; }
 
     static void work(void* state, int32_t, int64_t begin, int64_t end) {
-      constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
+      constexpr int populate_read =
+          22;  // MADV_POPULATE_READ of Linux 5.14, which older headers lack and older systems refuse
       Range& range = *static_cast<Range*>(state);
       for (int64_t k = range.first + begin; k < range.first + end; ++k) {
         char* const from = const_cast<char*>(range.block) + k * range.piece;
         const int64_t bytes = range.bytes_of(k);
         // EFAULT: the end of the file is not where it was, and reading would end the process.
-        if (range.populates && madvise(from, static_cast<size_t>(bytes), populate_read) != 0 && errno == EFAULT) range.shrank = true;
+        if (range.populates && madvise(from, static_cast<size_t>(bytes), populate_read) != 0 && errno == EFAULT)
+          range.shrank = true;
         if (range.sums != nullptr && !range.shrank && checksum_of(from, bytes) != range.sums[k]) range.damaged = k;
       }
     }
   };
 
   bool copy(int file, int64_t size, const char* path, Failure& failure) {
-    if (!own_.reserve(size)) return failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(size));
+    if (!own_.reserve(size))
+      return failure.set(Status::out_of_memory, "no memory for %lld bytes of weights", static_cast<long long>(size));
     for (int64_t done = 0; done < size;) {
       const ssize_t n = pread(file, static_cast<char*>(own_.data()) + done, static_cast<size_t>(size - done), done);
       if (n < 0 && errno == EINTR) continue;
@@ -166,7 +173,8 @@ class Weights {
     return std::memcmp(content, header.content, sizeof content) == 0 || damaged(0, bytes_, failure);
   }
   bool damaged(int64_t from, int64_t bytes, Failure& failure) const {
-    return failure.set(Status::io, "%.300s is damaged: bytes %lld to %lld are not what was written", path_, static_cast<long long>(weights_offset + from),
+    return failure.set(Status::io, "%.300s is damaged: bytes %lld to %lld are not what was written", path_,
+                       static_cast<long long>(weights_offset + from),
                        static_cast<long long>(weights_offset + from + bytes - 1));
   }
 
@@ -176,7 +184,7 @@ class Weights {
   size_t mapped_bytes_ = 0;
   const char* block_ = nullptr;
   int64_t bytes_ = 0;
-  const uint64_t* sums_ = nullptr;    // null: not checked piece by piece
+  const uint64_t* sums_ = nullptr;  // null: not checked piece by piece
   char path_[512] = "";
 };
 

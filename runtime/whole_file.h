@@ -1,5 +1,5 @@
-// A file that is there whole or not at all: written beside its name under one that nobody can know before, and renamed. Whoever opens the
-// file finds the old content or the new one; where writing fails, nothing is left behind.
+// A file that is there whole or not at all: written beside its name under one that nobody can know before, and renamed.
+// Whoever opens the file finds the old content or the new one; where writing fails, nothing is left behind.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
@@ -21,17 +21,21 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
   ~WholeFile() { forget(); }
 
-  // A fresh file in the folder of `path`: never one that is there already, nor what a link there points to. It gets its name from commit().
+  // A fresh file in the folder of `path`: never one that is there already, nor what a link there points to. It gets its name
+  // from commit().
   bool open(const char* path, Failure& failure) {
     forget();
     const char* const slash = std::strrchr(path, '/');
     const int folder = slash == nullptr ? 0 : static_cast<int>(slash + 1 - path);
-    if (std::strlen(path) >= sizeof path_) return failure.set(Status::io, "cannot write %.200s...: the path is too long", path);
+    if (std::strlen(path) >= sizeof path_)
+      return failure.set(Status::io, "cannot write %.200s...: the path is too long", path);
     std::memcpy(path_, path, std::strlen(path) + 1);
     for (int attempt = 0; file_ < 0 && attempt < 100; ++attempt) {
       uint64_t number = 0;
-      if (getrandom(&number, sizeof number, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof number)) number = reinterpret_cast<uintptr_t>(this) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(getpid() + attempt);
-      std::snprintf(temporary_, sizeof temporary_, "%.*s.%.100s.%016llx.tmp", folder, path, path + folder, static_cast<unsigned long long>(number));
+      if (getrandom(&number, sizeof number, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof number))
+        number = reinterpret_cast<uintptr_t>(this) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(getpid() + attempt);
+      std::snprintf(temporary_, sizeof temporary_, "%.*s.%.100s.%016llx.tmp", folder, path, path + folder,
+                    static_cast<unsigned long long>(number));
       file_ = ::open(temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
       if (file_ < 0 && errno != EEXIST) break;
     }

@@ -29,14 +29,16 @@ BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest)
                   number("first_ms")};
   const nlohmann::json& memory = manifest.at("memory");
   result.memory.arena = run.at("arena_bytes").get<int64_t>();
-  if (const nlohmann::json& least = memory.at("live_set_bytes"); !least.is_null()) result.memory.least = least.get<int64_t>();
+  if (const nlohmann::json& least = memory.at("live_set_bytes"); !least.is_null())
+    result.memory.least = least.get<int64_t>();
   result.memory.held = run.at("held_bytes").get<int64_t>();
   result.memory.weights = memory.at("weight_bytes").get<int64_t>();
   result.memory.peak_resident = run.at("peak_resident_bytes").get<int64_t>();
   const auto rows = [&](const char* key) {
     std::vector<StepProfile> steps;
     for (const auto& row : run.at(key))
-      steps.push_back({row.at("name").get<std::string>(), row.at("runs").get<int64_t>(), row.at("ns").get<int64_t>(), row.at("operations").get<double>(), row.at("bytes").get<double>()});
+      steps.push_back({row.at("name").get<std::string>(), row.at("runs").get<int64_t>(), row.at("ns").get<int64_t>(),
+                       row.at("operations").get<double>(), row.at("bytes").get<double>()});
     return steps;
   };
   result.steps = rows("steps");

@@ -98,7 +98,11 @@ Json bench_report(const BenchResult& result, const MachinePeak* peak) {
                  {"first_ms", t.first_ms},
                  {"operations", known(operations)},
                  {"gflops", known(operations < 0 ? -1 : operations / t.median_ms * 1e-6)},
-                 {"memory", {{"arena_bytes", m.arena}, {"live_set_bytes", m.least ? Json(*m.least) : Json(nullptr)}, {"held_bytes", m.held}, {"weight_bytes", m.weights}}}};
+                 {"memory",
+                  {{"arena_bytes", m.arena},
+                   {"live_set_bytes", m.least ? Json(*m.least) : Json(nullptr)},
+                   {"held_bytes", m.held},
+                   {"weight_bytes", m.weights}}}};
   if (m.peak_resident > 0) report["memory"]["peak_resident_bytes"] = m.peak_resident;
   if (peak) {
     report["peak"] = {{"threads", peak->threads}, {"gflops", peak->gflops}, {"gbytes_per_second", peak->gbytes_per_second}};
@@ -126,16 +130,19 @@ std::string show_share(const Json& from, const char* key) {
 }
 
 std::string profile_text(const Json& r) {
-  const double runs = r.at("profiled_runs").get<double>(), plain = r.at("median_ms").get<double>(), profiled = r.at("profiled_ms").get<double>();
+  const double runs = r.at("profiled_runs").get<double>(), plain = r.at("median_ms").get<double>(),
+               profiled = r.at("profiled_ms").get<double>();
   double ns = 0;
   for (const Json& row : r.at("profile")) ns += row.at("ns").get<double>();
-  std::string text = format("\nprofile of %.0f runs: median %s a run, %+.1f%% of the runs above; its steps take %s in the mean\n", runs, show_ms(profiled).c_str(),
-                            100 * (profiled / plain - 1), show_ms(ns / runs * 1e-6).c_str());
+  std::string text =
+      format("\nprofile of %.0f runs: median %s a run, %+.1f%% of the runs above; its steps take %s in the mean\n", runs,
+             show_ms(profiled).c_str(), 100 * (profiled / plain - 1), show_ms(ns / runs * 1e-6).c_str());
   text += format("%7s %10s %9s %9s %8s %8s  %s\n", "share", "a run", "launches", "GFLOP/s", "GB/s", "of bound", "kernel");
   for (const Json& row : r.at("profile"))
-    text += format("%6.1f%% %10s %9.4g %9s %8s %8s  %s\n", 100 * row.at("share").get<double>(), show_ms(row.at("ns").get<double>() / runs * 1e-6).c_str(), row.at("launches").get<double>() / runs,
-                   show_rate(row, "gflops").c_str(), show_rate(row, "gbytes_per_second").c_str(), show_share(row, "bound_share").c_str(),
-                   row.at("kernel").get<std::string>().substr(0, 200).c_str());
+    text += format("%6.1f%% %10s %9.4g %9s %8s %8s  %s\n", 100 * row.at("share").get<double>(),
+                   show_ms(row.at("ns").get<double>() / runs * 1e-6).c_str(), row.at("launches").get<double>() / runs,
+                   show_rate(row, "gflops").c_str(), show_rate(row, "gbytes_per_second").c_str(),
+                   show_share(row, "bound_share").c_str(), row.at("kernel").get<std::string>().substr(0, 200).c_str());
   return text;
 }
 
@@ -150,13 +157,16 @@ std::string bench_text(const Json& r) {
           ms("ready_ms") + ", first run " + ms("first_ms") + ")\n";
   const Json& memory = r.at("memory");
   text += "memory: " + show_mib(memory.at("weight_bytes")) + " of weights, arena " + show_mib(memory.at("arena_bytes"));
-  if (!memory.at("live_set_bytes").is_null()) text += " (at least " + show_mib(memory.at("live_set_bytes")) + " live at once)";
+  if (!memory.at("live_set_bytes").is_null())
+    text += " (at least " + show_mib(memory.at("live_set_bytes")) + " live at once)";
   text += "; with scratch and results " + show_mib(memory.at("held_bytes"));
   if (memory.contains("peak_resident_bytes"))
     text += "; " + show_mib(memory.at("peak_resident_bytes")) + " resident at most";
   text += "\n";
   const bool known = !r.at("operations").is_null(), any = known && number(r, "operations") > 0;
-  if (any) text += format("contractions: %.3f billion operations, %.1f GFLOP/s\n", number(r, "operations") * 1e-9, number(r, "gflops"));
+  if (any)
+    text +=
+        format("contractions: %.3f billion operations, %.1f GFLOP/s\n", number(r, "operations") * 1e-9, number(r, "gflops"));
   if (!known) text += "contractions: how many operations is not known (the model has code of its own)\n";
   if (r.contains("peak")) {
     const Json& peak = r.at("peak");

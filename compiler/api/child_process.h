@@ -6,10 +6,10 @@
 namespace metac {
 
 struct ProcessResult {
-  int status = 0;       // the exit status; -1 where it did not exit by itself
-  int signal = 0;       // that ended it
+  int status = 0;  // the exit status; -1 where it did not exit by itself
+  int signal = 0;  // that ended it
   bool timed_out = false;
-  std::string output;   // standard output and error, at most the last MiB
+  std::string output;  // standard output and error, at most the last MiB
   bool good() const { return status == 0 && signal == 0 && !timed_out; }
 };
 

@@ -15,9 +15,11 @@ int64_t ordered(int64_t bits, int64_t sign_bit) { return bits & sign_bit ? -(bit
 
 int64_t position(const Tensor& t, int64_t i) {
   switch (t.dtype) {
-    case DType::f32: return ordered(t.data<uint32_t>()[i], int64_t{1} << 31);
+    case DType::f32:
+      return ordered(t.data<uint32_t>()[i], int64_t{1} << 31);
     case DType::f16:
-    case DType::bf16: return ordered(t.data<uint16_t>()[i], 1 << 15);
+    case DType::bf16:
+      return ordered(t.data<uint16_t>()[i], 1 << 15);
     default: {
       int64_t bits = t.data<int64_t>()[i];
       return bits < 0 ? -(bits & INT64_MAX) : bits;
@@ -50,7 +52,8 @@ Comparison compare_floats(const Tensor& got, const Tensor& expected, Tolerance t
     } else {
       double difference = std::fabs(a - b);
       int64_t ulp = ulps_between(got, expected, i);
-      good = difference <= tolerance.atol + tolerance.rtol * std::fabs(b) && (tolerance.max_ulp < 0 || ulp <= tolerance.max_ulp);
+      good = difference <= tolerance.atol + tolerance.rtol * std::fabs(b) &&
+             (tolerance.max_ulp < 0 || ulp <= tolerance.max_ulp);
       double relative = difference == 0 ? 0 : difference / std::max(std::fabs(b), 1e-300);
       result.max_ulp = std::max(result.max_ulp, ulp);
       result.max_abs = std::max(result.max_abs, difference);
@@ -60,8 +63,8 @@ Comparison compare_floats(const Tensor& got, const Tensor& expected, Tolerance t
   }
   if (wrong) {
     result.good = false;
-    result.detail = concat(wrong, " of ", count, " elements differ; the first, element ", first_wrong, ", is ", number_at(got, first_wrong),
-                           ", expected ", number_at(expected, first_wrong));
+    result.detail = concat(wrong, " of ", count, " elements differ; the first, element ", first_wrong, ", is ",
+                           number_at(got, first_wrong), ", expected ", number_at(expected, first_wrong));
   }
   return result;
 }
@@ -78,8 +81,8 @@ Comparison compare_integers(const Tensor& got, const Tensor& expected) {
   }
   if (wrong) {
     result.good = false;
-    result.detail = concat(wrong, " of ", count, " elements differ; the first, element ", first_wrong, ", is ", integer_at(got, first_wrong),
-                           ", expected ", integer_at(expected, first_wrong));
+    result.detail = concat(wrong, " of ", count, " elements differ; the first, element ", first_wrong, ", is ",
+                           integer_at(got, first_wrong), ", expected ", integer_at(expected, first_wrong));
   }
   return result;
 }
@@ -105,7 +108,8 @@ Moments moments_of(const Tensor& t) {
 // Empty: the same.
 std::string type_difference(const Tensor& got, const Tensor& expected) {
   if (got.dtype != expected.dtype) return concat("is ", name_of(got.dtype), ", expected ", name_of(expected.dtype));
-  if (got.shape != expected.shape) return concat("has shape ", to_string(got.shape), ", expected ", to_string(expected.shape));
+  if (got.shape != expected.shape)
+    return concat("has shape ", to_string(got.shape), ", expected ", to_string(expected.shape));
   return "";
 }
 

@@ -129,7 +129,8 @@ class LibraryCompiler {
     report_.copied_bytes = copied_bytes(first);
     report_.overwrites.assign(first.outputs.size(), true);
     for (const auto& made : made_)
-      for (size_t k = 0; k < first.outputs.size(); ++k) report_.overwrites[k] = report_.overwrites[k] && made->model.run.outputs[k].overwrites >= 0;
+      for (size_t k = 0; k < first.outputs.size(); ++k)
+        report_.overwrites[k] = report_.overwrites[k] && made->model.run.outputs[k].overwrites >= 0;
     report_.recomputed_values = made_[0]->model.recomputed_values;
     report_.recomputed_seconds = made_[0]->model.recomputed_seconds;
     for (std::string_view piece : project.weights) report_.weight_bytes += static_cast<int64_t>(piece.size());
@@ -140,18 +141,22 @@ class LibraryCompiler {
  private:
   static std::vector<RawParameter> parameters_of(const std::vector<LibraryProgram>& programs) {
     std::vector<RawParameter> parameters;
-    for (const auto& [program, input] : plan_library_weights(programs).parameters) parameters.push_back(programs[program].model->parameters[input]);
+    for (const auto& [program, input] : plan_library_weights(programs).parameters)
+      parameters.push_back(programs[program].model->parameters[input]);
     return parameters;
   }
 
-  // Where one program copies weights in while it runs, the host keeps them: the others have them copied too, those that stay and no more.
+  // Where one program copies weights in while it runs, the host keeps them: the others have them copied too, those that stay
+  // and no more.
   void swap_everywhere() {
-    const bool any = std::any_of(made_.begin(), made_.end(), [](const auto& made) { return !made->model.run.loads.empty(); });
+    const bool any =
+        std::any_of(made_.begin(), made_.end(), [](const auto& made) { return !made->model.run.loads.empty(); });
     for (const auto& made : made_)
       if (any && made->model.run.loads.empty()) plan_swaps(made->model.run, o_.compile.memory_budget);
   }
 
-  // Layouts and blocks that do not fit together take what the choice under a budget does not see: then it is made again with a margin.
+  // Layouts and blocks that do not fit together take what the choice under a budget does not see: then it is made again with
+  // a margin.
   CompiledModel compile(CompileOptions options, std::optional<Derivative> derivative, const LowerOptions& lower) {
     int64_t least = INT64_MAX;
     for (int attempt = 0;; ++attempt) {
@@ -177,14 +182,17 @@ class LibraryCompiler {
         if (plan_swaps(model.run, options.memory_budget)) return model;
       }
       if (last)
-        fail("the memory budget of ", options.memory_budget, " bytes cannot be met: ", derivative ? concat(name_of(*derivative), " takes") : std::string("a run takes"), " ", least, " bytes at least (",
-             bytes - model.run.arena_bytes, " of them inputs, outputs and weights)");
-      options.budget_margin += static_cast<double>(bytes - options.memory_budget) / static_cast<double>(options.memory_budget) + 0.002;
+        fail("the memory budget of ", options.memory_budget,
+             " bytes cannot be met: ", derivative ? concat(name_of(*derivative), " takes") : std::string("a run takes"), " ",
+             least, " bytes at least (", bytes - model.run.arena_bytes, " of them inputs, outputs and weights)");
+      options.budget_margin +=
+          static_cast<double>(bytes - options.memory_budget) / static_cast<double>(options.memory_budget) + 0.002;
     }
   }
 
   // `dims`: fixed for this program.
-  std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative, const std::map<std::string, int64_t>& dims) {
+  std::unique_ptr<Made> make(const CpuTarget& cpu, std::optional<Derivative> derivative,
+                             const std::map<std::string, int64_t>& dims) {
     LowerOptions lower = o_.lower;
     for (const auto& [name, value] : dims) lower.dims[name] = {.name = name, .min = value, .max = value};
     CompileOptions options = o_.compile;
@@ -205,9 +213,12 @@ class LibraryCompiler {
     if (o_.tuning.empty()) return;
     bool any = false;
     for (const auto& made : made_) any |= full_name(made->program.cpu) == tuned_cpu_;
-    if (!any) fail("--tune-from: it was measured with code for ", tuned_cpu_, ", and this is for ", full_name(made_[0]->program.cpu), " (--cpu)");
+    if (!any)
+      fail("--tune-from: it was measured with code for ", tuned_cpu_, ", and this is for ", full_name(made_[0]->program.cpu),
+           " (--cpu)");
     const std::vector<std::string> refused = choices_.refused();
-    if (!refused.empty()) fail("--tune-from: there is no such choice in this compilation (another model, shape or version?): ", refused[0]);
+    if (!refused.empty())
+      fail("--tune-from: there is no such choice in this compilation (another model, shape or version?): ", refused[0]);
   }
 
   ProjectOptions project_options() const {
@@ -217,7 +228,10 @@ class LibraryCompiler {
     project.cuda = o_.cuda;
     project.embed_weights = o_.embed_weights;
     project.model_hash = model_.sha256;
-    if (o_.gradient) project.value_kinds = *o_.gradient == Wrt::inputs ? "inputs" : *o_.gradient == Wrt::parameters ? "parameters" : "inputs and parameters";
+    if (o_.gradient)
+      project.value_kinds = *o_.gradient == Wrt::inputs       ? "inputs"
+                            : *o_.gradient == Wrt::parameters ? "parameters"
+                                                              : "inputs and parameters";
     project.recorded = o_.recorded;
     if (!o_.tuning.empty()) project.recorded["tuning_sha256"] = sha256_hex(o_.tuning);
     for (const Node& node : model_.graph.nodes) project.nodes.push_back({node.name, node.op_type});

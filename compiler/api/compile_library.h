@@ -17,24 +17,24 @@ namespace metac {
 
 struct LibraryOptions {
   CompileOptions compile;
-  std::vector<CpuTarget> cpus;     // code for each, chosen at run time; empty: for compile.cpu alone
-  std::string tuning;              // the text of a NAME.tune.json (compiler/api/tune.h); empty: none
-  std::optional<Wrt> gradient;     // --grad: derivatives beside the model, and by what
+  std::vector<CpuTarget> cpus;  // code for each, chosen at run time; empty: for compile.cpu alone
+  std::string tuning;           // the text of a NAME.tune.json (compiler/api/tune.h); empty: none
+  std::optional<Wrt> gradient;  // --grad: derivatives beside the model, and by what
   std::vector<Derivative> derivatives = {Derivative::vjp, Derivative::jvp, Derivative::hvp};  // which of them, each once
   LowerOptions lower;
   // Dims by name: a program for each combination beside the one for all shapes, which leaves them open.
   std::map<std::string, std::vector<int64_t>> specialisations;
-  CudaTarget cuda;                 // where compile.target is cuda
-  std::string name;                // of the library; empty: from the model's file name
+  CudaTarget cuda;   // where compile.target is cuda
+  std::string name;  // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
-  std::string compiler;            // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
-  int jobs = 0;                    // compilers at once; 0: one per CPU
-  double seconds = 600;            // that any one compiler may take
+  std::string compiler;  // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
+  int jobs = 0;          // compilers at once; 0: one per CPU
+  double seconds = 600;  // that any one compiler may take
   std::map<std::string, std::string> recorded;  // options, for the manifest
   std::function<void(int done, int all)> progress;
-  bool archive_only = false;       // the static library alone
-  // Adds what else belongs into the folder, before it appears; `parameters`: the library's, in order. Those that are no initialisers
-  // of the model have no name.
+  bool archive_only = false;  // the static library alone
+  // Adds what else belongs into the folder, before it appears; `parameters`: the library's, in order. Those that are no
+  // initialisers of the model have no name.
   std::function<void(const std::string& folder, const std::vector<RawParameter>& parameters)> finish;
 };
 
@@ -43,16 +43,17 @@ struct LibraryReport {
   std::string name;
   size_t programs = 0;
   size_t kernels = 0, steps = 0;
-  size_t exchanges = 0;        // values that processes which train together average
-  bool draws = false;  // random numbers: two contexts' answers agree, two runs' do not
+  size_t exchanges = 0;  // values that processes which train together average
+  bool draws = false;    // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
-  bool planned_ahead = true;                   // else arena_bytes, live_set_bytes and run_bytes lack what a run plans
-  int64_t run_bytes = 0;                       // arena, weights, inputs and outputs of the first program
-  std::vector<bool> overwrites;                // by output: in all programs it may have the memory of its input of CompileOptions::next_values
-  int64_t copied_bytes = 0;                    // under a memory budget, on a GPU: of weights, in every run of the first program
-  int64_t recomputed_values = 0;               // under a memory budget: made a second time
-  double recomputed_seconds = 0;               // what that costs by the model
-  std::vector<std::string> cuda_flags;         // for a GPU: the architectures, as nvcc is told
+  bool planned_ahead = true;  // else arena_bytes, live_set_bytes and run_bytes lack what a run plans
+  int64_t run_bytes = 0;      // arena, weights, inputs and outputs of the first program
+  std::vector<bool>
+      overwrites;            // by output: in all programs it may have the memory of its input of CompileOptions::next_values
+  int64_t copied_bytes = 0;  // under a memory budget, on a GPU: of weights, in every run of the first program
+  int64_t recomputed_values = 0;        // under a memory budget: made a second time
+  double recomputed_seconds = 0;        // what that costs by the model
+  std::vector<std::string> cuda_flags;  // for a GPU: the architectures, as nvcc is told
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

@@ -7,24 +7,24 @@
 #include <map>
 
 #include "compiler/api/child_process.h"
+#include "compiler/api/session.h"
 #include "compiler/api/train_tables_text.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
-#include "compiler/api/session.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/object_cache.h"
+#include "compiler/ops/body_parameters.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
-#include "compiler/ops/body_parameters.h"
 #include "compiler/train/exported_parameters.h"
 #include "compiler/train/inference_form.h"
 #include "compiler/train/model_algorithm.h"
 #include "compiler/train/step_program.h"
-#include "frontends/read_model.h"
 #include "frontends/onnx/onnx.h"
+#include "frontends/read_model.h"
 #include "runtime/train/crc32.h"
 
 namespace metac {
@@ -49,7 +49,8 @@ class InitialFile {
 
 class TrainingCompiler {
  public:
-  TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options) : model_(model), recipe_(recipe), options_(options) {
+  TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
+      : model_(model), recipe_(recipe), options_(options) {
     files_.on_gpu = options.compile.target == Target::cuda;
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
@@ -61,7 +62,9 @@ class TrainingCompiler {
     LibraryOptions inference = options_;
     inference.name = files_.name;
     inference.compile.memory_budget = 0;  // a budget is the step's
-    inference.finish = [&](const std::string& staged, const std::vector<RawParameter>& parameters) { add_training(staged, parameters); };
+    inference.finish = [&](const std::string& staged, const std::vector<RawParameter>& parameters) {
+      add_training(staged, parameters);
+    };
     report_.inference = compile_library(training_.network, folder, inference);
     return report_;
   }
@@ -70,13 +73,15 @@ class TrainingCompiler {
   void add_training(const std::string& staged, const std::vector<RawParameter>& parameters) {
     folder_ = staged + "/train";
     std::filesystem::create_directories(folder_);
-    for (const TrainingState& state : training_.states) report_.state_bytes += static_cast<int64_t>(state.initial.byte_count());
+    for (const TrainingState& state : training_.states)
+      report_.state_bytes += static_cast<int64_t>(state.initial.byte_count());
     report_.step = compile_part(training_.step, "step", training_.step_inputs, training_.step_outputs);
     files_.step_bytes = report_.step.run_bytes;
     files_.memory_budget = options_.compile.memory_budget;
     files_.recomputed = report_.step.recomputed_values;
     for (size_t k = 0; k < training_.further.size(); ++k) {
-      report_.further.push_back(compile_part(training_.further[k].model, further_name(k), training_.further[k].inputs, training_.further[k].outputs));
+      report_.further.push_back(compile_part(training_.further[k].model, further_name(k), training_.further[k].inputs,
+                                             training_.further[k].outputs));
       files_.step_bytes = std::max(files_.step_bytes, report_.further.back().run_bytes);
       files_.recomputed += report_.further.back().recomputed_values;
     }
@@ -96,12 +101,15 @@ class TrainingCompiler {
     return all;
   }
 
-  LibraryReport compile_part(Model model, const std::string& part, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) {
+  LibraryReport compile_part(Model model, const std::string& part, const std::vector<TrainingPort>& inputs,
+                             const std::vector<TrainingPort>& outputs) {
     LibraryOptions options = options_;
     if (keeps_states_once())
       for (size_t o = 0; o < outputs.size(); ++o)
         for (size_t i = 0; i < inputs.size(); ++i)
-          if (outputs[o].source == train::Source::state && inputs[i].source == train::Source::state && inputs[i].index == outputs[o].index) options.compile.next_values.push_back({o, i});
+          if (outputs[o].source == train::Source::state && inputs[i].source == train::Source::state &&
+              inputs[i].index == outputs[o].index)
+            options.compile.next_values.push_back({o, i});
     options.name = files_.name + "_" + part;
     options.lower = {};
     options.lower.max_tensor_bytes = options_.lower.max_tensor_bytes;
@@ -116,7 +124,9 @@ class TrainingCompiler {
   }
 
   // Large states are overwritten by their next values, where a bad step ends the run: nobody needs what was before it.
-  bool keeps_states_once() const { return report_.state_bytes > train::most_bytes_kept_twice && !recipe_.skip_non_finite && !files_.on_gpu; }
+  bool keeps_states_once() const {
+    return report_.state_bytes > train::most_bytes_kept_twice && !recipe_.skip_non_finite && !files_.on_gpu;
+  }
 
   void write_values(const std::vector<RawParameter>& parameters) {
     InitialFile initial;
@@ -132,7 +142,8 @@ class TrainingCompiler {
       if (found != state_of.end())
         files_.parameters.push_back({found->second, 0, 0});
       else
-        files_.parameters.push_back({-1, initial.add(parameter.tensor), static_cast<int64_t>(parameter.tensor.byte_count())});
+        files_.parameters.push_back(
+            {-1, initial.add(parameter.tensor), static_cast<int64_t>(parameter.tensor.byte_count())});
     }
     files_.initial_bytes = static_cast<int64_t>(initial.bytes().size());
     files_.initial_crc = train::crc32(initial.bytes().data(), initial.bytes().size());
@@ -156,13 +167,18 @@ class TrainingCompiler {
   void write_template() {
     std::string bytes = to_onnx_bytes(training_.network);
     if (recipe_.algorithm)
-      for (const TrainingInfo& info : read_training_info(read_file(model_.path).view(), model_.path)) bytes = add_training_info(bytes, info);
+      for (const TrainingInfo& info : read_training_info(read_file(model_.path).view(), model_.path))
+        bytes = add_training_info(bytes, info);
     const std::vector<int64_t> offsets = raw_data_offsets(bytes);
-    METAC_ASSERT(offsets.size() == training_.network.graph.initializers.size(), "the template has ", offsets.size(), " initialisers");
+    METAC_ASSERT(offsets.size() == training_.network.graph.initializers.size(), "the template has ", offsets.size(),
+                 " initialisers");
     for (const TrainingState& state : training_.states) {
-      const int64_t offset = state.initializer >= 0 && state.role != train::StateRole::frozen ? offsets[static_cast<size_t>(state.initializer)] : -1;
+      const int64_t offset = state.initializer >= 0 && state.role != train::StateRole::frozen
+                                 ? offsets[static_cast<size_t>(state.initializer)]
+                                 : -1;
       if (offset >= 0 && !recipe_.algorithm)  // an algorithm may begin elsewhere
-        METAC_ASSERT(std::memcmp(bytes.data() + offset, state.initial.bytes.get(), state.initial.byte_count()) == 0, "the template has other bytes for ", quoted(state.name));
+        METAC_ASSERT(std::memcmp(bytes.data() + offset, state.initial.bytes.get(), state.initial.byte_count()) == 0,
+                     "the template has other bytes for ", quoted(state.name));
       files_.onnx_offsets.push_back(offset);
     }
     write_file(folder_ + "/" + files_.name + ".onnx", bytes);
@@ -172,8 +188,11 @@ class TrainingCompiler {
     std::filesystem::create_directories(folder_ + "/src/runtime/train/third_party");
     if (files_.on_gpu) std::filesystem::create_directories(folder_ + "/src/runtime/cuda");
     for (const auto& [path, text] : embedded_files())
-      if (path.rfind("runtime/train/", 0) == 0 || (files_.on_gpu && path == "runtime/cuda/state_memory.h") || (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos)) write_file(folder_ + "/src/" + path, text);
-    std::map<std::string, std::string> values = {{"name", files_.name}, {"version", METAC_VERSION}, {"folders", ""}, {"libraries", ""}};
+      if (path.rfind("runtime/train/", 0) == 0 || (files_.on_gpu && path == "runtime/cuda/state_memory.h") ||
+          (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos))
+        write_file(folder_ + "/src/" + path, text);
+    std::map<std::string, std::string> values = {
+        {"name", files_.name}, {"version", METAC_VERSION}, {"folders", ""}, {"libraries", ""}};
     for (const std::string& part : parts()) {
       values["folders"] += "add_subdirectory(" + part + " EXCLUDE_FROM_ALL)\n";
       values["libraries"] += files_.name + "_" + part + "_static ";
@@ -185,10 +204,15 @@ class TrainingCompiler {
     values["states"] = files_.on_gpu ? " src/train_states.cu" : "";
     values["architectures"] = "";
     for (int a : options_.cuda.architectures)
-      if (files_.on_gpu) values["architectures"] += concat(values["architectures"].empty() ? "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES \"" : ";", a);
+      if (files_.on_gpu)
+        values["architectures"] += concat(values["architectures"].empty()
+                                              ? "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES \""
+                                              : ";",
+                                          a);
     if (files_.on_gpu) {
       values["architectures"] += "\")\nendif()\n";
-      write_file(folder_ + "/src/train_states.cu", fill_template("templates/project/train_states.cu", {{"name", files_.name}}));
+      write_file(folder_ + "/src/train_states.cu",
+                 fill_template("templates/project/train_states.cu", {{"name", files_.name}}));
     }
     write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/CMakeLists_train.txt", values));
     write_file(folder_ + "/src/train_tables.cpp", train_tables_text(training_, recipe_, files_));
@@ -196,13 +220,18 @@ class TrainingCompiler {
 
   void build_program(const std::string& staged) {
     std::string compiler;
-    for (const std::string& name : options_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{options_.compiler})
+    for (const std::string& name : options_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"}
+                                                             : std::vector<std::string>{options_.compiler})
       if (compiler.empty()) compiler = find_program(name);
     METAC_ASSERT(!compiler.empty(), "the library was built without a compiler");
-    const std::vector<std::string> flags = {"-std=c++17", "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Isrc", "-frandom-seed=train", "-c"};
-    // The trainer is the same text in every project: its object file is kept, and made again where compiler or text are others.
+    const std::vector<std::string> flags = {"-std=c++17",          "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Isrc",
+                                            "-frandom-seed=train", "-c"};
+    // The trainer is the same text in every project: its object file is kept, and made again where compiler or text are
+    // others.
     Sha256 key;
-    key.update_part(compiler).update_part(run({compiler, "--version"}, folder_, "the compiler's version")).update_part(main_);
+    key.update_part(compiler)
+        .update_part(run({compiler, "--version"}, folder_, "the compiler's version"))
+        .update_part(main_);
     for (const std::string& f : flags) key.update_part(f);
     for (const auto& [path, text] : embedded_files())
       if (path.rfind("runtime/", 0) == 0) key.update_part(path).update_part(text);
@@ -225,7 +254,7 @@ class TrainingCompiler {
       nvcc.insert(nvcc.end(), {"-Isrc", "-c", "src/train_states.cu", "-o", "train_states.o"});
       run(nvcc, folder_, "compiling train_states.cu of the training program");
       argv.push_back("train_states.o");
-      std::vector<std::string> vendors;   // what the three libraries may call; the linker takes what they do call
+      std::vector<std::string> vendors;  // what the three libraries may call; the linker takes what they do call
       if (options_.compile.external.cublas) vendors.push_back("cublasLt");
       if (options_.compile.external.cudnn) vendors.push_back("cudnn");
       const std::vector<std::string> linked = toolkit.link_flags(vendors);
@@ -234,7 +263,8 @@ class TrainingCompiler {
     }
     argv.insert(argv.end(), {"-Wl,--build-id=none", "-pthread", "-ldl", "-lm"});
     run(argv, folder_, "linking the training program");
-    if (!std::filesystem::exists(staged + "/bin/" + n + "_train")) fail(compiler, " ended well and wrote no training program");
+    if (!std::filesystem::exists(staged + "/bin/" + n + "_train"))
+      fail(compiler, " ended well and wrote no training program");
     for (const char* object : {"/train.o", "/train_tables.o", "/train_states.o"}) std::filesystem::remove(folder_ + object);
   }
 
@@ -246,7 +276,12 @@ class TrainingCompiler {
 
   std::string run(const std::vector<std::string>& argv, const std::string& folder, const std::string& what) const {
     ProcessResult result = run_process(argv, folder, options_.seconds);
-    if (!result.good()) fail(what, ": ", argv[0], result.timed_out ? " took too long" : concat(" failed (status ", result.status, result.signal ? concat(", signal ", result.signal) : "", ")"), "\n", result.output.substr(0, 2000));
+    if (!result.good())
+      fail(what, ": ", argv[0],
+           result.timed_out
+               ? " took too long"
+               : concat(" failed (status ", result.status, result.signal ? concat(", signal ", result.signal) : "", ")"),
+           "\n", result.output.substr(0, 2000));
     return result.output;
   }
 
@@ -286,9 +321,13 @@ Model network_to_train(const Model& model, const Recipe& recipe, std::vector<std
 TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
   require_compilable(model);  // what follows relies on its structure
   if (recipe.algorithm) {
-    if (model.path.ends_with(".json")) throw CompileError({recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
+    if (model.path.ends_with(".json"))
+      throw CompileError(
+          {recipe.algorithm->place, "", "a JSON model has no training algorithm; it takes a loss and an optimizer"});
     const std::vector<TrainingInfo> infos = read_training_info(read_file(model.path).view(), model.path);
-    if (infos.size() != 1) throw CompileError({recipe.algorithm->place, "", concat("the model has ", infos.size(), " training algorithms, one is wanted")});
+    if (infos.size() != 1)
+      throw CompileError(
+          {recipe.algorithm->place, "", concat("the model has ", infos.size(), " training algorithms, one is wanted")});
     TrainingModel training = training_model_of_algorithm(model, infos[0], recipe, lower, run_once);
     training.network = model;
     return training;
@@ -312,7 +351,8 @@ TrainingModel training_model(const Model& model, const Recipe& recipe, const Low
   return training;
 }
 
-TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options) {
+TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder,
+                                const LibraryOptions& options) {
   try {
     return TrainingCompiler(model, recipe, options).run(folder);
   } catch (CompileError& error) {

@@ -1,4 +1,5 @@
-// A model and a recipe to a folder that holds the inference library and a training program: what `metac compile --train` does.
+// A model and a recipe to a folder that holds the inference library and a training program: what `metac compile --train`
+// does.
 //
 //   DIR/                 as compile_library makes it
 //   DIR/bin/NAME_train   the program
@@ -26,6 +27,7 @@ struct TrainingReport {
 TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower);
 
 // Throws CompileError naming the model's file or the recipe's line. The folder appears whole or not at all.
-TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder, const LibraryOptions& options);
+TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder,
+                                const LibraryOptions& options);
 
 }  // namespace metac

@@ -21,7 +21,8 @@ KernelSource fma_kernel(int lanes) {
   text += "extern \"C\" void peak_fma(void* const* b, const int64_t*, void*, int64_t begin, int64_t end) {\n";
   text += concat("  ", v, " m = broadcast<", v, ">(0.999f), a[", chains, "];\n");
   text += concat("  for (int k = 0; k < ", chains, "; ++k) a[k] = broadcast<", v, ">(1.0f + k);\n");
-  text += concat("  for (int64_t i = begin; i < end; ++i)\n    for (int k = 0; k < ", chains, "; ++k) a[k] = fma(a[k], m, m);\n");
+  text += concat("  for (int64_t i = begin; i < end; ++i)\n    for (int k = 0; k < ", chains,
+                 "; ++k) a[k] = fma(a[k], m, m);\n");
   text += concat("  for (int k = 1; k < ", chains, "; ++k) a[0] = a[0] + a[k];\n");
   text += "  store(static_cast<float*>(b[0]), a[0]);\n}\n";
   return {"peak_fma", text, {}, {}};

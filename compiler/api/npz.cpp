@@ -123,6 +123,8 @@ class Archive {
 
 }  // namespace
 
-std::map<std::string, Tensor> read_npz(std::string_view bytes, const std::string& path) { return Archive(bytes, path).read(); }
+std::map<std::string, Tensor> read_npz(std::string_view bytes, const std::string& path) {
+  return Archive(bytes, path).read();
+}
 
 }  // namespace metac

@@ -22,8 +22,8 @@ std::string temporary_folder() {
 
 }  // namespace
 
-Library::Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds,
-                 const std::string& compiler)
+Library::Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options,
+                 double seconds, const std::string& compiler)
     : folder_(temporary_folder()), guard_(std::make_unique<TemporaryGuard>(folder_)) {
   Model model = read_model(model_path);
   LibraryOptions library;
@@ -53,11 +53,13 @@ std::vector<std::pair<std::string, Tensor>> Library::run(const std::map<std::str
     argv.insert(argv.end(), {"--input", file});
   }
   ProcessResult result = run_process(argv);
-  if (!result.good()) fail("the compiled library failed (status ", result.status, ", signal ", result.signal, "): ", result.output);
+  if (!result.good())
+    fail("the compiled library failed (status ", result.status, ", signal ", result.signal, "): ", result.output);
   std::vector<std::pair<std::string, Tensor>> outputs;
   for (size_t i = 0; i < output_names_.size(); ++i) {
     Tensor tensor = read_npy(concat(folder_, "/output_", i, ".npy"));
-    if (output_dtypes_[i] == DType::bf16 && tensor.dtype == DType::u16) tensor.dtype = DType::bf16;  // .npy has no name for it
+    if (output_dtypes_[i] == DType::bf16 && tensor.dtype == DType::u16)
+      tensor.dtype = DType::bf16;  // .npy has no name for it
     outputs.emplace_back(output_names_[i], std::move(tensor));
   }
   return outputs;

@@ -15,8 +15,8 @@ class TemporaryGuard;
 class Library {
  public:
   // Compiles for these inputs, relying on their shapes or as much as options.most_known says. Throws CompileError.
-  Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options, double seconds,
-          const std::string& compiler = "");
+  Library(const std::string& model_path, const std::map<std::string, Tensor>& inputs, const SessionOptions& options,
+          double seconds, const std::string& compiler = "");
   ~Library();
   bool draws() const { return draws_; }  // random numbers
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);

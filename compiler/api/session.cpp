@@ -32,7 +32,8 @@ std::string describe_type(const ValueType& type) {
 void check_input(const Model& model, const Value& input, const Tensor& tensor) {
   auto refuse = [&] {
     throw CompileError({model.path, "input " + quoted(input.name),
-                        concat("the model wants ", describe_type(input.type), ", given is ", name_of(tensor.dtype), " ", to_string(tensor.shape))});
+                        concat("the model wants ", describe_type(input.type), ", given is ", name_of(tensor.dtype), " ",
+                               to_string(tensor.shape))});
   };
   if (input.type.dtype && *input.type.dtype != tensor.dtype) refuse();
   if (!input.type.shape) return;
@@ -77,16 +78,20 @@ LowerOptions relying_on(LowerOptions base, const Model& model, const std::map<st
     auto given = inputs.find(input.name);
     if (given == inputs.end()) continue;
     const Tensor& tensor = given->second;
-    base.input_shapes[input.name] = has_known_shape(tensor, known) ? tensor.shape : std::vector<int64_t>(tensor.shape.size(), -1);
+    base.input_shapes[input.name] =
+        has_known_shape(tensor, known) ? tensor.shape : std::vector<int64_t>(tensor.shape.size(), -1);
     if (has_known_value(tensor, known)) base.input_values[input.name] = tensor;
     // An open dim is at least 1, unless somebody says otherwise.
     for (size_t k = 0; known < Known::shapes && !has_known_shape(tensor, known) && k < tensor.shape.size(); ++k)
-      if (tensor.shape[k] == 0) base.dims[open_dim_name(i, k)] = {.name = open_dim_name(i, k), .min = 0, .max = 1'000'000'000};
+      if (tensor.shape[k] == 0)
+        base.dims[open_dim_name(i, k)] = {.name = open_dim_name(i, k), .min = 0, .max = 1'000'000'000};
   }
   return base;
 }
 
-bool draws(const CompiledProgram& program) { return std::count(program.routines.begin(), program.routines.end(), "draw_number") > 0; }
+bool draws(const CompiledProgram& program) {
+  return std::count(program.routines.begin(), program.routines.end(), "draw_number") > 0;
+}
 
 std::vector<Value> free_inputs(const Model& model) {
   // Before IR 4 every initialiser had to be listed among the inputs too.
@@ -107,10 +112,13 @@ void require_compilable(const Model& model) {
     if (shown.file == model.path) shown.file.clear();
     text += (text.empty() ? "" : "\n  ") + shown.text();
   }
-  throw CompileError({model.path, "", findings.size() == 1 ? text : concat("cannot be compiled, for ", findings.size(), " reasons:\n  ", text)});
+  throw CompileError(
+      {model.path, "",
+       findings.size() == 1 ? text : concat("cannot be compiled, for ", findings.size(), " reasons:\n  ", text)});
 }
 
-Session::Session(Model model, SessionOptions options) : model_(std::move(model)), options_(std::move(options)), known_(options_.least_known) {
+Session::Session(Model model, SessionOptions options)
+    : model_(std::move(model)), options_(std::move(options)), known_(options_.least_known) {
   if (known_ < Known::shapes) open_all_dims(model_);
   require_compilable(model_);
 }
@@ -127,8 +135,9 @@ std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tens
     WeightsBlock weights = run_prepare(*compiled, options_.compile.cpu);
     compiled->parameters.clear();  // prepared: the raw ones are not needed any more
     double prepared = seconds();
-    auto program = std::make_unique<JitProgram>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run), std::move(weights),
-                                                options_.compile.cpu, options_.threads, JitOptions{.target = options_.compile.target});
+    auto program =
+        std::make_unique<JitProgram>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run), std::move(weights),
+                                     options_.compile.cpu, options_.threads, JitOptions{.target = options_.compile.target});
     times_ = {lowered - begin, made - lowered, seconds() - prepared, prepared - made};
     return program;
   } catch (CompileError& error) {
@@ -146,12 +155,14 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
     if (found != given.end())
       check_input(model_, input, found->second);
     else if (!otherwise)
-      throw CompileError({model_.path, "", concat("input ", quoted(input.name), " (", describe_type(input.type), ") is missing")});
+      throw CompileError(
+          {model_.path, "", concat("input ", quoted(input.name), " (", describe_type(input.type), ") is missing")});
   }
   for (const auto& [name, unused] : given) {
     auto same = [&, &name = name](const Value& input) { return input.name == name; };
     if (std::none_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), same))
-      throw CompileError({model_.path, "", concat("there is no input ", quoted(name), "; the inputs are ", joined_names(wanted))});
+      throw CompileError(
+          {model_.path, "", concat("there is no input ", quoted(name), "; the inputs are ", joined_names(wanted))});
   }
   JitProgram* program = nullptr;
   try {
@@ -159,8 +170,11 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
   } catch (const CompileError& first) {
     // Some refusals are only for want of values that are at hand. If none helps, the first reason is the one to tell.
     for (Known more : {Known::lengths, Known::small_integers, Known::small_inputs}) {
-      auto helps = [&](const auto& input) { return has_known_value(input.second, more) || (known_ < Known::shapes && has_known_shape(input.second, more)); };
-      if (more <= known_ || more > options_.most_known || program || std::none_of(given.begin(), given.end(), helps)) continue;
+      auto helps = [&](const auto& input) {
+        return has_known_value(input.second, more) || (known_ < Known::shapes && has_known_shape(input.second, more));
+      };
+      if (more <= known_ || more > options_.most_known || program || std::none_of(given.begin(), given.end(), helps))
+        continue;
       try {
         program = &find_or_make(given, more);
         known_ = more;
@@ -182,7 +196,8 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
 JitProgram& Session::find_or_make(const std::map<std::string, Tensor>& given, Known known) {
   std::string key;
   for (const auto& [name, tensor] : given) {
-    key += quoted(name) + " " + (has_known_shape(tensor, known) ? to_string(tensor.shape) : std::to_string(tensor.shape.size())) + "\n";
+    key += quoted(name) + " " +
+           (has_known_shape(tensor, known) ? to_string(tensor.shape) : std::to_string(tensor.shape.size())) + "\n";
     if (has_known_value(tensor, known)) key.append(reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count());
   }
   auto [entry, fresh] = programs_.try_emplace(key);
@@ -215,7 +230,9 @@ std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::str
   } catch (const CompileError& first) {
     // A shape input's -1 or 0 has a meaning that only a program which knows the value can give it.
     auto helps = [](const auto& input) { return has_known_value(input.second, Known::small_integers); };
-    if (known_ >= Known::small_integers || options_.most_known < Known::small_integers || std::none_of(inputs.begin(), inputs.end(), helps)) throw;
+    if (known_ >= Known::small_integers || options_.most_known < Known::small_integers ||
+        std::none_of(inputs.begin(), inputs.end(), helps))
+      throw;
     const Known before = known_;
     known_ = Known::small_integers;
     try {
@@ -226,7 +243,8 @@ std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::str
     }
   }
   std::vector<std::pair<std::string, Tensor>> outputs;
-  for (size_t i = 0; i < tensors.size(); ++i) outputs.emplace_back(made_by->compiled().outputs[i].name, std::move(tensors[i]));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    outputs.emplace_back(made_by->compiled().outputs[i].name, std::move(tensors[i]));
   return outputs;
 }
 

@@ -22,9 +22,9 @@ enum class Known {
 };
 
 struct SessionOptions {
-  CompileOptions compile;   // compile.cpu must be one that runs here
-  LowerOptions lower;       // its input_shapes are overridden by the shapes of what is run
-  int threads = 0;          // 0: one per usable CPU
+  CompileOptions compile;  // compile.cpu must be one that runs here
+  LowerOptions lower;      // its input_shapes are overridden by the shapes of what is run
+  int threads = 0;         // 0: one per usable CPU
   // Axes, shapes and scales that come as inputs can decide a rank or a branch: where the least does not do, more is relied
   // on, up to the most. Below `shapes`, the shapes that the model declares are forgotten.
   Known least_known = Known::shapes, most_known = Known::small_inputs;
@@ -60,7 +60,7 @@ class Session {
 
   Model model_;
   SessionOptions options_;
-  Known known_;  // the least that has worked so far
+  Known known_;                                                  // the least that has worked so far
   std::map<std::string, std::unique_ptr<JitProgram>> programs_;  // by the shapes and values relied on, as text
   SpecialisationTimes times_;
 };

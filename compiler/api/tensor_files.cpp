@@ -18,7 +18,8 @@ Tensor read_tensor(const std::string& path, const std::string& name) {
   std::map<std::string, Tensor> arrays = read_npz(read_file(path).view(), path);
   auto found = arrays.find(name);
   if (found == arrays.end() && arrays.size() == 1) found = arrays.begin();
-  if (found == arrays.end()) throw CompileError({path, "", concat("holds ", arrays.size(), " arrays and none is called ", quoted(name))});
+  if (found == arrays.end())
+    throw CompileError({path, "", concat("holds ", arrays.size(), " arrays and none is called ", quoted(name))});
   return found->second;
 }
 
@@ -51,7 +52,8 @@ void fill(std::byte* data, int64_t count, F next) {
 Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, uint64_t seed) {
   std::optional<int64_t> bytes = static_cast<int64_t>(size_of(dtype));
   for (int64_t d : shape) bytes = bytes ? checked_mul(*bytes, d) : bytes;
-  if (!bytes || *bytes > int64_t{1} << 40) fail("a random tensor of shape ", to_string(shape), " would be larger than 1 TiB");
+  if (!bytes || *bytes > int64_t{1} << 40)
+    fail("a random tensor of shape ", to_string(shape), " would be larger than 1 TiB");
   std::byte* data = nullptr;
   Tensor tensor = make_tensor(dtype, shape, &data);
   int64_t n = tensor.element_count();
@@ -59,18 +61,37 @@ Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, uint64_t se
   auto normal = [&] { return g.normal(); };
   auto small = [&] { return g.next() % 100; };
   switch (dtype) {
-    case DType::f32: fill<float>(data, n, normal); break;
-    case DType::f64: fill<double>(data, n, normal); break;
-    case DType::f16: fill<uint16_t>(data, n, [&] { return float_to_half(static_cast<float>(g.normal())); }); break;
-    case DType::bf16: fill<uint16_t>(data, n, [&] { return float_to_bfloat16(static_cast<float>(g.normal())); }); break;
-    case DType::boolean: fill<uint8_t>(data, n, [&] { return g.next() & 1; }); break;
-    case DType::string: fail("random strings cannot be made");
+    case DType::f32:
+      fill<float>(data, n, normal);
+      break;
+    case DType::f64:
+      fill<double>(data, n, normal);
+      break;
+    case DType::f16:
+      fill<uint16_t>(data, n, [&] { return float_to_half(static_cast<float>(g.normal())); });
+      break;
+    case DType::bf16:
+      fill<uint16_t>(data, n, [&] { return float_to_bfloat16(static_cast<float>(g.normal())); });
+      break;
+    case DType::boolean:
+      fill<uint8_t>(data, n, [&] { return g.next() & 1; });
+      break;
+    case DType::string:
+      fail("random strings cannot be made");
     default:
       switch (size_of(dtype)) {
-        case 1: fill<uint8_t>(data, n, small); break;
-        case 2: fill<uint16_t>(data, n, small); break;
-        case 4: fill<uint32_t>(data, n, small); break;
-        default: fill<uint64_t>(data, n, small); break;
+        case 1:
+          fill<uint8_t>(data, n, small);
+          break;
+        case 2:
+          fill<uint16_t>(data, n, small);
+          break;
+        case 4:
+          fill<uint32_t>(data, n, small);
+          break;
+        default:
+          fill<uint64_t>(data, n, small);
+          break;
       }
   }
   return tensor;
@@ -79,7 +100,8 @@ Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, uint64_t se
 std::string output_file_name(const std::string& output, size_t index, std::map<std::string, int>& taken) {
   std::string name;
   for (char c : output.substr(0, 100)) {
-    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == ':' || (c == '.' && !name.empty());
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                 c == ':' || (c == '.' && !name.empty());
     name += plain ? c : '_';
   }
   if (name.empty() || taken[name]++ > 0) name += "_" + std::to_string(index);

@@ -33,7 +33,8 @@ std::string upper_case(const std::string& text) {
 const char* flag(bool value) { return value ? "true" : "false"; }
 
 const char* scalar_type(DType dtype) {
-  static const char* const names[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "boolean", "string"};
+  static const char* const names[] = {"f32", "f64", "f16", "bf16", "i8",  "i16",     "i32",
+                                      "i64", "u8",  "u16", "u32",  "u64", "boolean", "string"};
   return names[static_cast<int>(dtype)];
 }
 
@@ -54,7 +55,9 @@ const char* aggregate_name(train::Aggregate aggregate) {
 
 // "ScalarType::f32, 2, {3, 4}"
 std::string type_text(DType dtype, const std::vector<int64_t>& shape) {
-  if (shape.size() > static_cast<size_t>(train::most_dims)) fail("a tensor of shape ", to_string(shape), " has more than ", train::most_dims, " axes, the most a training program takes");
+  if (shape.size() > static_cast<size_t>(train::most_dims))
+    fail("a tensor of shape ", to_string(shape), " has more than ", train::most_dims,
+         " axes, the most a training program takes");
   std::string text = concat("ScalarType::", scalar_type(dtype), ", ", shape.size(), ", {");
   for (size_t k = 0; k < shape.size(); ++k) text += concat(k ? ", " : "", shape[k]);
   return text + "}";
@@ -75,10 +78,14 @@ class Writer {
     text_ += "#include \"../../include/" + name + ".h\"\n";
     for (const std::string& part : parts) text_ += "#include \"../" + part + "/include/" + name + "_" + part + ".h\"\n";
     text_ += "#include \"runtime/train/library_calls.h\"\n\n";
-    for (const std::string& part : parts) text_ += "METAC_TRAIN_LIBRARY(" + name + "_" + part + ", " + upper + "_" + upper_case(part) + ")\n";
+    for (const std::string& part : parts)
+      text_ += "METAC_TRAIN_LIBRARY(" + name + "_" + part + ", " + upper + "_" + upper_case(part) + ")\n";
     for (const auto& [part, about] : f_.parts)
-      if (about.exchanges) text_ += concat(f_.on_gpu ? "METAC_TRAIN_EXCHANGE_ON_DEVICE(" : "METAC_TRAIN_EXCHANGE(", name, "_", part, ")\n");
-    text_ += "METAC_TRAIN_INFERENCE(" + name + ")\n\n" + (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") + "namespace {\n\nusing namespace metac::train;\n\n";
+      if (about.exchanges)
+        text_ += concat(f_.on_gpu ? "METAC_TRAIN_EXCHANGE_ON_DEVICE(" : "METAC_TRAIN_EXCHANGE(", name, "_", part, ")\n");
+    text_ += "METAC_TRAIN_INFERENCE(" + name + ")\n\n" +
+             (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") +
+             "namespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();
     write_metrics();
@@ -86,7 +93,8 @@ class Writer {
     write_ports("step_outputs", t_.step.graph.outputs, t_.step_outputs, true, f_.parts.at("step").overwrites);
     for (size_t k = 0; k < t_.further.size(); ++k) {
       write_ports(further_name(k) + "_inputs", t_.further[k].model.graph.inputs, t_.further[k].inputs, true);
-      write_ports(further_name(k) + "_outputs", t_.further[k].model.graph.outputs, t_.further[k].outputs, true, f_.parts.at(further_name(k)).overwrites);
+      write_ports(further_name(k) + "_outputs", t_.further[k].model.graph.outputs, t_.further[k].outputs, true,
+                  f_.parts.at(further_name(k)).overwrites);
     }
     if (t_.has_evaluation) write_ports("evaluate_inputs", t_.evaluate.graph.inputs, t_.evaluate_inputs, false);
     if (t_.has_evaluation) write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
@@ -94,7 +102,9 @@ class Writer {
     write_parameters();
     text_ += list("milestones", r_.schedule.milestones);
     text_ += "const FurtherStep further_steps[] = {\n";
-    for (size_t k = 0; k < t_.further.size(); ++k) text_ += concat("    {", library(further_name(k), t_.further[k].inputs, t_.further[k].outputs), ", ", t_.further[k].every, "},\n");
+    for (size_t k = 0; k < t_.further.size(); ++k)
+      text_ += concat("    {", library(further_name(k), t_.further[k].inputs, t_.further[k].outputs), ", ",
+                      t_.further[k].every, "},\n");
     text_ += "    {{}, 1},  // the end\n};\n";
     text_ += "\n}  // namespace\n\n";
     write_tables();
@@ -104,7 +114,8 @@ class Writer {
  private:
   void write_fields() {
     text_ += "const Field fields[] = {\n";
-    for (const TrainingField& f : t_.fields) text_ += "    {" + c_string(f.name) + ", " + type_text(f.dtype, f.shape) + "},\n";
+    for (const TrainingField& f : t_.fields)
+      text_ += "    {" + c_string(f.name) + ", " + type_text(f.dtype, f.shape) + "},\n";
     text_ += "};\n\n";
   }
 
@@ -112,19 +123,24 @@ class Writer {
     text_ += "const State states[] = {\n";
     for (size_t k = 0; k < t_.states.size(); ++k) {
       const TrainingState& s = t_.states[k];
-      text_ += concat("    {", c_string(s.name), ", ", type_text(s.initial.dtype, s.initial.shape), ", StateRole::", role_name(s.role), ", ", s.partner, ", ", f_.offsets[k], ", ", f_.onnx_offsets[k], "},\n");
+      text_ +=
+          concat("    {", c_string(s.name), ", ", type_text(s.initial.dtype, s.initial.shape),
+                 ", StateRole::", role_name(s.role), ", ", s.partner, ", ", f_.offsets[k], ", ", f_.onnx_offsets[k], "},\n");
     }
     text_ += "};\n\n";
   }
 
   void write_metrics() {
     text_ += "const Metric metrics[] = {\n";
-    for (const TrainingMetric& m : t_.metrics) text_ += concat("    {", c_string(m.name), ", Aggregate::", aggregate_name(m.aggregate), ", ", flag(m.greater_is_better), "},\n");
+    for (const TrainingMetric& m : t_.metrics)
+      text_ += concat("    {", c_string(m.name), ", Aggregate::", aggregate_name(m.aggregate), ", ",
+                      flag(m.greater_is_better), "},\n");
     if (t_.metrics.empty()) text_ += "    {\"\", Aggregate::mean, false},  // none\n";
     text_ += "};\n\n";
   }
 
-  void write_ports(const std::string& array, const std::vector<Value>& values, const std::vector<TrainingPort>& ports, bool step, const std::vector<bool>& overwrites = {}) {
+  void write_ports(const std::string& array, const std::vector<Value>& values, const std::vector<TrainingPort>& ports,
+                   bool step, const std::vector<bool>& overwrites = {}) {
     text_ += "const Port " + array + "[] = {\n";
     for (size_t k = 0; k < ports.size(); ++k) {
       DType dtype = DType::f32;
@@ -136,11 +152,17 @@ class Writer {
           shape = {r_.batch};
           shape.insert(shape.end(), t_.fields[index].shape.begin(), t_.fields[index].shape.end());
           break;
-        case train::Source::learning_rate: dtype = values[k].type.dtype.value_or(DType::f64); break;
+        case train::Source::learning_rate:
+          dtype = values[k].type.dtype.value_or(DType::f64);
+          break;
         case train::Source::step:
         case train::Source::call:
-        case train::Source::seed: dtype = DType::i64; break;
-        case train::Source::apply: dtype = DType::boolean; break;
+        case train::Source::seed:
+          dtype = DType::i64;
+          break;
+        case train::Source::apply:
+          dtype = DType::boolean;
+          break;
         case train::Source::state:
           dtype = t_.states[index].initial.dtype;
           shape = t_.states[index].initial.shape;
@@ -151,7 +173,9 @@ class Writer {
           if (!step) shape = {r_.batch};
           break;
       }
-      text_ += concat("    {", c_string(values[k].name), ", ", type_text(dtype, shape), ", Source::", source_name(ports[k].source), ", ", index, k < overwrites.size() && overwrites[k] ? ", true" : "", "},\n");
+      text_ += concat("    {", c_string(values[k].name), ", ", type_text(dtype, shape),
+                      ", Source::", source_name(ports[k].source), ", ", index,
+                      k < overwrites.size() && overwrites[k] ? ", true" : "", "},\n");
     }
     text_ += "};\n\n";
   }
@@ -160,10 +184,14 @@ class Writer {
   std::string usual_source(const TrainingField& field) const {
     const bool is_picture = field.shape.size() == 3 && is_float(field.dtype);
     switch (r_.data.format) {
-      case train::DataFormat::cifar10: return is_picture ? "image" : "label";
-      case train::DataFormat::cifar100: return is_picture ? "image" : "fine";
-      case train::DataFormat::images: return is_picture ? "image" : "class";
-      default: return field.name;
+      case train::DataFormat::cifar10:
+        return is_picture ? "image" : "label";
+      case train::DataFormat::cifar100:
+        return is_picture ? "image" : "fine";
+      case train::DataFormat::images:
+        return is_picture ? "image" : "class";
+      default:
+        return field.name;
     }
   }
 
@@ -174,7 +202,9 @@ class Writer {
       if (!std::count(names.begin(), names.end(), f.name)) {
         std::string all;
         for (const std::string& n : names) all += (all.empty() ? "" : ", ") + quoted(n);
-        throw CompileError({f.place, "", concat("the samples have no field ", quoted(f.name), "; they have ", all, suggestion(f.name, names))});
+        throw CompileError(
+            {f.place, "",
+             concat("the samples have no field ", quoted(f.name), "; they have ", all, suggestion(f.name, names))});
       }
     std::string rows;
     for (size_t k = 0; k < t_.fields.size(); ++k) {
@@ -183,23 +213,33 @@ class Writer {
       from.from = usual_source(field);
       for (const FieldRecipe& f : r_.data.fields)
         if (f.name == field.name) from = f;
-      if (!from.mean.empty() && from.mean.size() != 1 && (field.shape.empty() || static_cast<int64_t>(from.mean.size()) != field.shape[0]))
-        throw CompileError({from.place, "", concat("\"mean\" and \"deviation\" have ", from.mean.size(), " values; the first axis of the field ", quoted(field.name), " of shape ", to_string(field.shape), " has others")});
+      if (!from.mean.empty() && from.mean.size() != 1 &&
+          (field.shape.empty() || static_cast<int64_t>(from.mean.size()) != field.shape[0]))
+        throw CompileError(
+            {from.place, "",
+             concat("\"mean\" and \"deviation\" have ", from.mean.size(), " values; the first axis of the field ",
+                    quoted(field.name), " of shape ", to_string(field.shape), " has others")});
       text_ += list(concat("mean_", k), from.mean) + list(concat("deviation_", k), from.deviation);
-      rows += concat("    {", c_string(from.from), ", ", number(from.scale), ", mean_", k, ", deviation_", k, ", ", from.mean.size(), ", ", flag(from.channels_last), ", ", flag(from.flip), ", ", from.crop_padding, "},\n");
+      rows +=
+          concat("    {", c_string(from.from), ", ", number(from.scale), ", mean_", k, ", deviation_", k, ", ",
+                 from.mean.size(), ", ", flag(from.channels_last), ", ", flag(from.flip), ", ", from.crop_padding, "},\n");
     }
     text_ += "const FieldSource field_sources[] = {\n" + rows + "};\n\n";
   }
 
   void write_parameters() {
     text_ += "const ExportParameter parameters[] = {\n";
-    for (const TrainingFiles::Export& p : f_.parameters) text_ += concat("    {", p.state, ", ", p.offset, ", ", p.bytes, "},\n");
+    for (const TrainingFiles::Export& p : f_.parameters)
+      text_ += concat("    {", p.state, ", ", p.offset, ", ", p.bytes, "},\n");
     text_ += "    {-1, 0, 0},\n};\n\n";
   }
 
-  std::string library(const std::string& which, const std::vector<TrainingPort>& inputs, const std::vector<TrainingPort>& outputs) const {
+  std::string library(const std::string& which, const std::vector<TrainingPort>& inputs,
+                      const std::vector<TrainingPort>& outputs) const {
     const std::string name = f_.name + "_" + which, calls = name + "_calls::";
-    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls, "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", calls, "profile_work, ", which, "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(),
+    return concat("{\"", name, "\", ", calls, "create, ", calls, "run, ", calls, "destroy, ", calls, "last_error, ", calls,
+                  "find_non_finite, ", calls, "profile, ", calls, "profile_row, ", calls, "profile_work, ", which,
+                  "_inputs, ", inputs.size(), ", ", which, "_outputs, ", outputs.size(),
                   f_.parts.at(which).exchanges ? concat(", ", calls, "exchange") : "", "}");
   }
 
@@ -213,21 +253,33 @@ class Writer {
     for (size_t k = 0; k < t_.metrics.size(); ++k)
       if (t_.metrics[k].name == r_.watch) watched = static_cast<int>(k);
     text_ += "extern const TrainTables train_tables;\nconst TrainTables train_tables = {\n";
-    text_ += concat("    ", c_string(name), ", \"metac \" ", c_string(METAC_VERSION), ", ", c_string(f_.program), ", ", c_string(t_.loss), ", ", c_string(t_.optimiser), ",\n");
-    text_ += concat("    fields, ", t_.fields.size(), ", states, ", t_.states.size(), ", metrics, ", t_.metrics.size(), ",\n");
+    text_ += concat("    ", c_string(name), ", \"metac \" ", c_string(METAC_VERSION), ", ", c_string(f_.program), ", ",
+                    c_string(t_.loss), ", ", c_string(t_.optimiser), ",\n");
+    text_ +=
+        concat("    fields, ", t_.fields.size(), ", states, ", t_.states.size(), ", metrics, ", t_.metrics.size(), ",\n");
     text_ += "    " + library("step", t_.step_inputs, t_.step_outputs) + ",\n    " +
              (t_.has_evaluation ? library("evaluate", t_.evaluate_inputs, t_.evaluate_outputs) : "{}") + ",\n";
-    text_ += concat("    {", r_.epochs, ", ", r_.batch, ", ", r_.accumulate, ", ", r_.seed, ", ", r_.checkpoint_every, ", ", r_.checkpoints_kept, ", ", r_.log_every, ", ", r_.evaluate_every, ", NonFinite::",
-                    r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, ", ", f_.step_bytes, ", ", f_.memory_budget, ", ", f_.recomputed, ", ", flag(t_.evaluates_batches), "},\n");
-    text_ += concat("    {ScheduleKind::", kinds[static_cast<int>(s.kind)], ", ", number(r_.optimiser["learning_rate"]), ", ", number(s.final_rate), ", ", number(s.initial_rate), ", ", number(s.warmup), ", ",
-                    flag(s.in_epochs), ", ", number(s.period), ", ", number(s.gamma), ", milestones, ", s.milestones.size(), "},\n");
-    text_ += concat("    {DataFormat::", formats[static_cast<int>(r_.data.format)], ", ", c_string(path), ", ", validation.empty() ? "nullptr" : c_string(validation), ", ", number(r_.data.validation_split), ", ",
+    text_ += concat("    {", r_.epochs, ", ", r_.batch, ", ", r_.accumulate, ", ", r_.seed, ", ", r_.checkpoint_every, ", ",
+                    r_.checkpoints_kept, ", ", r_.log_every, ", ", r_.evaluate_every,
+                    ", NonFinite::", r_.skip_non_finite ? "skip" : "stop", ", ", r_.patience, ", ", watched, ", ",
+                    f_.step_bytes, ", ", f_.memory_budget, ", ", f_.recomputed, ", ", flag(t_.evaluates_batches), "},\n");
+    text_ +=
+        concat("    {ScheduleKind::", kinds[static_cast<int>(s.kind)], ", ", number(r_.optimiser["learning_rate"]), ", ",
+               number(s.final_rate), ", ", number(s.initial_rate), ", ", number(s.warmup), ", ", flag(s.in_epochs), ", ",
+               number(s.period), ", ", number(s.gamma), ", milestones, ", s.milestones.size(), "},\n");
+    text_ += concat("    {DataFormat::", formats[static_cast<int>(r_.data.format)], ", ", c_string(path), ", ",
+                    validation.empty() ? "nullptr" : c_string(validation), ", ", number(r_.data.validation_split), ", ",
                     flag(r_.data.shuffle), ", ", flag(r_.data.drop_last), ", field_sources},\n");
-    text_ += concat("    \"../train\", \"initial.bin\", ", f_.initial_bytes, ", ", f_.initial_crc, "u, ", f_.has_template ? c_string(name + ".onnx") : "nullptr", ",\n");
-    if (f_.parameters.empty()) text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n";
-    else text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name, "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
+    text_ += concat("    \"../train\", \"initial.bin\", ", f_.initial_bytes, ", ", f_.initial_crc, "u, ",
+                    f_.has_template ? c_string(name + ".onnx") : "nullptr", ",\n");
+    if (f_.parameters.empty())
+      text_ += "    {nullptr, nullptr, nullptr, nullptr, nullptr, parameters, 0},\n";
+    else
+      text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name,
+                      "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
     text_ += f_.on_gpu ? "    &train_state_memory,\n" : "    nullptr,\n";
-    text_ += concat("    further_steps, ", t_.further.size(), ",\n    ", t_.alone.empty() ? "nullptr" : c_string(t_.alone), ", ", flag(t_.exchanges_sums), ",\n};\n");
+    text_ += concat("    further_steps, ", t_.further.size(), ",\n    ", t_.alone.empty() ? "nullptr" : c_string(t_.alone),
+                    ", ", flag(t_.exchanges_sums), ",\n};\n");
   }
 
   const TrainingModel& t_;
@@ -240,6 +292,8 @@ class Writer {
 
 std::string further_name(size_t index) { return concat("step", index + 2); }
 
-std::string train_tables_text(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files) { return Writer(model, recipe, files).run(); }
+std::string train_tables_text(const TrainingModel& model, const Recipe& recipe, const TrainingFiles& files) {
+  return Writer(model, recipe, files).run();
+}
 
 }  // namespace metac

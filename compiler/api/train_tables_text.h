@@ -12,27 +12,27 @@ namespace metac {
 
 // What a compiled library of the program says of itself.
 struct TrainingPart {
-  bool exchanges = false;                          // it exchanges gradients
-  std::vector<bool> overwrites;                    // by output: it may take the place of the state that it is the next value of
+  bool exchanges = false;        // it exchanges gradients
+  std::vector<bool> overwrites;  // by output: it may take the place of the state that it is the next value of
 };
 
 // Where things went that the tables speak of.
 struct TrainingFiles {
-  std::string name;                        // of the inference library
-  std::string program;                     // 64 hexadecimal digits
-  std::vector<int64_t> offsets;            // by state, in initial.bin
-  std::vector<int64_t> onnx_offsets;       // by state, in the template; -1
+  std::string name;                   // of the inference library
+  std::string program;                // 64 hexadecimal digits
+  std::vector<int64_t> offsets;       // by state, in initial.bin
+  std::vector<int64_t> onnx_offsets;  // by state, in the template; -1
   struct Export {
     int state;
     int64_t offset, bytes;
   };
-  std::vector<Export> parameters;          // of the inference library, in its order
+  std::vector<Export> parameters;  // of the inference library, in its order
   int64_t initial_bytes = 0;
   uint32_t initial_crc = 0;
   bool has_template = true;
-  std::map<std::string, TrainingPart> parts;   // "step", "step2", ..., "evaluate"
-  bool on_gpu = false;                     // states live where train_states.cu says
-  int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;   // as in train::Settings
+  std::map<std::string, TrainingPart> parts;                  // "step", "step2", ..., "evaluate"
+  bool on_gpu = false;                                        // states live where train_states.cu says
+  int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;  // as in train::Settings
 };
 
 // The library of a step behind the first one, counted from 0: "step2", "step3", ...

@@ -40,7 +40,9 @@ class Trial {
     std::unique_ptr<Graph> graph = lower_model(model, options.lower);
     std::mt19937 random(1);
     for (const Var* in : graph->inputs) {
-      if (!is_static(in->shape())) fail("input ", quoted(in->name), " has the shape ", to_string(in->shape()), ": --tune measures, and needs every dim; give --shape or --dim");
+      if (!is_static(in->shape()))
+        fail("input ", quoted(in->name), " has the shape ", to_string(in->shape()),
+             ": --tune measures, and needs every dim; give --shape or --dim");
       inputs_.push_back(random_tensor(in->dtype(), static_shape(in->shape()), random));
     }
     CompiledModel compiled = compile_graph(*graph, compile);
@@ -68,7 +70,8 @@ class Trial {
       program_->run_only(inputs_);
       std::map<std::string, double> sums;
       for (const StepProfile& row : program_->profile())
-        if (auto found = subjects_.find(row.what); found != subjects_.end() && !found->second.empty()) sums[found->second] += static_cast<double>(row.ns);
+        if (auto found = subjects_.find(row.what); found != subjects_.end() && !found->second.empty())
+          sums[found->second] += static_cast<double>(row.ns);
       for (const auto& [subject, ns] : sums) least(times_[subject], ns);
       program_->stop_profile();
     }
@@ -171,8 +174,12 @@ class Tuner {
       row["tuned_us"] = std::round(tuned->time_of(subject) * 1e-2) / 10;
       rows.push_back(row);
     }
-    Json text = {{"metac", METAC_VERSION},      {"cpu", full_name(o_.session.compile.cpu)}, {"threads", o_.session.threads},
-                 {"model_sha256", model_.sha256}, {"model_ms", tuning_.model_ms},             {"tuned_ms", tuning_.tuned_ms},
+    Json text = {{"metac", METAC_VERSION},
+                 {"cpu", full_name(o_.session.compile.cpu)},
+                 {"threads", o_.session.threads},
+                 {"model_sha256", model_.sha256},
+                 {"model_ms", tuning_.model_ms},
+                 {"tuned_ms", tuning_.tuned_ms},
                  {"choices", rows}};
     tuning_.text = text.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
   }
@@ -207,7 +214,8 @@ Choices read_tuning(const std::string& text, std::string* cpu) {
     const Json file = Json::parse(text);
     *cpu = file.at("cpu").get<std::string>();
     for (const Json& row : file.at("choices"))
-      for (const auto& [kind, value] : row.at("take").items()) choices.take(row.at("subject").get<std::string>(), kind, value.get<std::string>());
+      for (const auto& [kind, value] : row.at("take").items())
+        choices.take(row.at("subject").get<std::string>(), kind, value.get<std::string>());
   } catch (const Json::exception& error) {
     fail("is no file that `metac compile --tune` wrote: ", error.what());
   }

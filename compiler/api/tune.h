@@ -12,13 +12,13 @@
 namespace metac {
 
 struct TuneOptions {
-  SessionOptions session;      // of one CPU that runs here
-  double seconds = 1;          // that the runs of a candidate take, and those that it is compared with
+  SessionOptions session;  // of one CPU that runs here
+  double seconds = 1;      // that the runs of a candidate take, and those that it is compared with
   std::function<void(const std::string& what, int round)> progress;
 };
 
 struct Tuning {
-  std::string text;            // NAME.tune.json
+  std::string text;  // NAME.tune.json
   size_t rounds = 0, offered = 0, taken = 0;
   double model_ms = 0, tuned_ms = 0;  // of one run
 };

@@ -47,18 +47,23 @@ void describe_model(const Model& model, CaseResult& result) {
   result.op = model.graph.nodes.size() == 1 ? model.graph.nodes[0].op_type : "several";
   for (const std::vector<Value>* values : {&model.graph.inputs, &model.graph.outputs})
     for (const Value& value : *values)
-      if (result.dtype.empty()) result.dtype = value.type.containers.size() != 1 ? "several" : value.type.dtype ? std::string(name_of(*value.type.dtype)) : "other";
+      if (result.dtype.empty())
+        result.dtype = value.type.containers.size() != 1 ? "several"
+                       : value.type.dtype                ? std::string(name_of(*value.type.dtype))
+                                                         : "other";
 }
 
 // Operators whose sums cancel ask for more than the default (OpSchema::atol).
 Tolerance tolerance_for(const Model& model, Tolerance tolerance) {
   for (const Node& node : model.graph.nodes)
-    if (const OpSchema* schema = find_operator(node.domain, node.op_type)) tolerance.atol = std::max(tolerance.atol, schema->atol);
+    if (const OpSchema* schema = find_operator(node.domain, node.op_type))
+      tolerance.atol = std::max(tolerance.atol, schema->atol);
   return tolerance;
 }
 
 // Compares and adds to the result; false where it is decided.
-bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected, const Tolerance& tolerance, bool drawn) {
+bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected,
+                    const Tolerance& tolerance, bool drawn) {
   Comparison comparison = drawn ? compare_distributions(got, expected) : compare(got, expected, tolerance);
   result.max_ulp = std::max(result.max_ulp, comparison.max_ulp);
   result.max_rel = std::max(result.max_rel, comparison.max_rel);
@@ -99,7 +104,8 @@ class Answerer {
 // Derivatives at the inputs of each data set; a model file, or a case without any, at random ones.
 void verify_gradients(const std::string& path, const VerifyOptions& options, CaseResult& result) {
   const bool is_folder = fs::is_directory(path);
-  const Model model = read_model(is_folder ? path + (fs::exists(path + "/model.onnx") ? "/model.onnx" : "/model.json") : path);
+  const Model model =
+      read_model(is_folder ? path + (fs::exists(path + "/model.onnx") ? "/model.onnx" : "/model.json") : path);
   std::vector<std::string> sets = is_folder ? data_sets(path) : std::vector<std::string>();
   if (sets.empty()) sets.push_back("");
   result.status = CaseStatus::skipped;
@@ -149,7 +155,9 @@ void verify_data_set(Answerer& answerer, const std::string& folder, const Verify
   Outputs outputs = answerer.run(inputs);
   if (outputs.size() < expected.size()) fail(expected.size(), " outputs expected, ", outputs.size(), " given");
   for (size_t i = 0; i < expected.size(); ++i)
-    if (!add_comparison(result, outputs[i].first, outputs[i].second, expected[i], tolerance_for(answerer.model(), options.tolerance), answerer.draws())) return;
+    if (!add_comparison(result, outputs[i].first, outputs[i].second, expected[i],
+                        tolerance_for(answerer.model(), options.tolerance), answerer.draws()))
+      return;
 }
 
 }  // namespace
@@ -158,7 +166,9 @@ std::string_view name_of(CaseStatus status) {
   return status == CaseStatus::passed ? "passed" : status == CaseStatus::failed ? "failed" : "skipped";
 }
 
-bool is_case(const std::string& folder) { return fs::is_regular_file(folder + "/model.onnx") || fs::is_regular_file(folder + "/model.json"); }
+bool is_case(const std::string& folder) {
+  return fs::is_regular_file(folder + "/model.onnx") || fs::is_regular_file(folder + "/model.json");
+}
 
 std::vector<std::string> find_cases(const std::string& root) {
   std::vector<std::string> cases;
@@ -224,7 +234,9 @@ CaseResult verify_against(const std::string& model, const std::string& npz, cons
     auto expected = arrays.find(name);
     if (expected == arrays.end()) continue;
     ++compared;
-    if (!add_comparison(result, name, tensor, expected->second, tolerance_for(answerer.model(), options.tolerance), answerer.draws())) return result;
+    if (!add_comparison(result, name, tensor, expected->second, tolerance_for(answerer.model(), options.tolerance),
+                        answerer.draws()))
+      return result;
   }
   if (compared == 0) throw CompileError({npz, "", concat("holds no output of the model under its name")});
   return result;

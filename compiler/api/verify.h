@@ -14,8 +14,8 @@ std::string_view name_of(CaseStatus status);
 struct CaseResult {
   std::string path;
   CaseStatus status = CaseStatus::failed;
-  std::string detail;      // one line: why it failed or was skipped
-  std::string op, dtype;   // of a model of one node and of its first tensor ("Conv", "float32"); else "several"
+  std::string detail;     // one line: why it failed or was skipped
+  std::string op, dtype;  // of a model of one node and of its first tensor ("Conv", "float32"); else "several"
   int64_t max_ulp = 0;
   double max_rel = 0;
 };

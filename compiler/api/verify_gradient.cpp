@@ -60,12 +60,14 @@ class Check {
     const size_t inputs = graph_.inputs.size();
     for (Var* v : wrt_) directions_.push_back(graph_.add_input("direction_" + v->name, v->type));
     std::vector<Var*> levels = {loss};
-    for (int order = 1; order <= options_.order; ++order) levels.push_back(along_directions(gradient(graph_, levels.back(), wrt_)));
+    for (int order = 1; order <= options_.order; ++order)
+      levels.push_back(along_directions(gradient(graph_, levels.back(), wrt_)));
     Var* tangent = jvp(graph_, {loss}, wrt_, directions_)[0];
     graph_.outputs = levels;
     graph_.outputs.push_back(tangent);
     GraphEvaluator evaluator(graph_);
-    for (int attempt = 0, done = 0; done < options_.directions && attempt < 4 * options_.directions && result_.passed; ++attempt) {
+    for (int attempt = 0, done = 0; done < options_.directions && attempt < 4 * options_.directions && result_.passed;
+         ++attempt) {
       std::vector<Tensor> point;
       for (size_t k = 0; k < inputs; ++k) point.push_back(value_of(graph_.inputs[k], attempt));
       std::vector<Tensor> along;
@@ -154,7 +156,9 @@ class Check {
     return std::min(extent, s.max);
   }
 
-  size_t position(const Var* var) const { return std::find(graph_.inputs.begin(), graph_.inputs.end(), var) - graph_.inputs.begin(); }
+  size_t position(const Var* var) const {
+    return std::find(graph_.inputs.begin(), graph_.inputs.end(), var) - graph_.inputs.begin();
+  }
 
   static Tensor moved(const Tensor& from, const Tensor& along, double step) {
     std::vector<double> values(from.element_count());
@@ -162,7 +166,8 @@ class Check {
     return make_tensor<double>(DType::f64, from.shape, values);
   }
 
-  std::vector<double> evaluate_at(GraphEvaluator& evaluator, const std::vector<Tensor>& point, const std::vector<Tensor>& along, double step) {
+  std::vector<double> evaluate_at(GraphEvaluator& evaluator, const std::vector<Tensor>& point,
+                                  const std::vector<Tensor>& along, double step) {
     std::vector<Tensor> inputs = point;
     for (size_t k = 0; k < wrt_.size(); ++k) inputs[position(wrt_[k])] = moved(point[position(wrt_[k])], along[k], step);
     inputs.insert(inputs.end(), along.begin(), along.end());
@@ -200,7 +205,8 @@ class Check {
     if (!(error <= result_.max_error)) result_.max_error = error;
     if (close(exact, other)) return;
     result_.passed = false;
-    if (result_.detail.empty()) result_.detail = concat("the derivative of order ", order, " is ", exact, ", by ", what, " ", other);
+    if (result_.detail.empty())
+      result_.detail = concat("the derivative of order ", order, " is ", exact, ", by ", what, " ", other);
   }
 
   Graph& graph_;
@@ -225,7 +231,8 @@ void widen_floats(Graph& graph) {
   widen_ops(graph.ops);
 }
 
-GradientCheck verify_gradient(Graph& graph, const std::map<std::string, Tensor>& inputs, const GradientCheckOptions& options) {
+GradientCheck verify_gradient(Graph& graph, const std::map<std::string, Tensor>& inputs,
+                              const GradientCheckOptions& options) {
   return Check(graph, inputs, options).run();
 }
 

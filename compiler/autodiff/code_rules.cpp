@@ -14,7 +14,8 @@ namespace {
 
 }  // namespace
 
-std::vector<Var*> code_gradients(Graph& graph, const Op& op, Var* adjoint, const std::function<bool(const Var*)>& is_active) {
+std::vector<Var*> code_gradients(Graph& graph, const Op& op, Var* adjoint,
+                                 const std::function<bool(const Var*)>& is_active) {
   const CodeBody body = code_of(op);
   std::vector<Var*> out(op.inputs.size(), nullptr);
   for (size_t k = 0; k < op.inputs.size(); ++k) {
@@ -36,7 +37,9 @@ std::vector<Var*> code_gradients(Graph& graph, const Op& op, Var* adjoint, const
 
 Var* code_tangent(Graph& graph, const Op& op, const std::vector<Var*>& tangents) {
   const CodeBody body = code_of(op);
-  if (body.tangent.empty()) refuse(op, "its C++ has no derivative in forward mode: \"tangent\" is not given; --derivatives vjp makes gradients alone");
+  if (body.tangent.empty())
+    refuse(op,
+           "its C++ has no derivative in forward mode: \"tangent\" is not given; --derivatives vjp makes gradients alone");
   CodeBody forward;
   forward.source = body.tangent;
   forward.operands = body.operands;

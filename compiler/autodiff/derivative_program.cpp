@@ -13,14 +13,18 @@ class Differentiation {
  public:
   Differentiation(Graph& graph, Wrt wrt) : graph_(graph) {
     for (size_t k = 0; k < graph.outputs.size(); ++k)
-      if (is_float(graph.outputs[k]->dtype())) outputs_.push_back({graph.outputs[k], k < graph.output_names.size() ? graph.output_names[k] : graph.outputs[k]->name});
+      if (is_float(graph.outputs[k]->dtype()))
+        outputs_.push_back(
+            {graph.outputs[k], k < graph.output_names.size() ? graph.output_names[k] : graph.outputs[k]->name});
     if (wrt != Wrt::parameters)
       for (Var* in : graph.inputs)
         if (is_float(in->dtype())) values_.push_back(in);
     if (wrt != Wrt::inputs) add_parameters();
     if (outputs_.empty()) fail("no output is a floating-point tensor: there is nothing to differentiate");
     if (values_.empty())
-      fail(wrt == Wrt::inputs ? "no input" : wrt == Wrt::parameters ? "no parameter that an output depends on" : "no input or parameter",
+      fail(wrt == Wrt::inputs       ? "no input"
+           : wrt == Wrt::parameters ? "no parameter that an output depends on"
+                                    : "no input or parameter",
            " is a floating-point tensor: there is nothing to differentiate by");
   }
 
@@ -40,7 +44,8 @@ class Differentiation {
       graph_.outputs.clear();
       graph_.output_names.clear();
     }
-    for (size_t k = 0; k < gradients.size(); ++k) add_output(gradients[k], (derivative == Derivative::hvp ? "product of " : "gradient of ") + values_[k]->name);
+    for (size_t k = 0; k < gradients.size(); ++k)
+      add_output(gradients[k], (derivative == Derivative::hvp ? "product of " : "gradient of ") + values_[k]->name);
   }
 
  private:
@@ -60,15 +65,19 @@ class Differentiation {
       for (const Var* read : reads_of(op).vars) needed.insert(read);
     }
     for (const auto& var : graph_.vars())
-      if (var->is_parameter && var->constant && is_float(var->dtype()) && needed.count(var.get())) values_.push_back(var.get());
+      if (var->is_parameter && var->constant && is_float(var->dtype()) && needed.count(var.get()))
+        values_.push_back(var.get());
   }
 
   std::vector<Var*> add_cotangents() {
     std::vector<Var*> made;
     for (const Output& out : outputs_) {
       for (Expr dim : out.var->shape())
-        if (any_of(dim, [&](Expr n) { return n->kind == ExprKind::symbol && !graph_.symbols[static_cast<size_t>(n->id)].from_input; }))
-          fail("the shape of output ", quoted(out.name), " is ", to_string(out.var->shape()), ", which only a run decides: it can have no cotangent");
+        if (any_of(dim, [&](Expr n) {
+              return n->kind == ExprKind::symbol && !graph_.symbols[static_cast<size_t>(n->id)].from_input;
+            }))
+          fail("the shape of output ", quoted(out.name), " is ", to_string(out.var->shape()),
+               ", which only a run decides: it can have no cotangent");
       made.push_back(graph_.add_input("cotangent of " + out.name, out.var->type));
     }
     return made;

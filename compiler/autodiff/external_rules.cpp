@@ -7,15 +7,16 @@
 namespace metac {
 namespace {
 
-// (values, indices) = routine(x, ...): values[..., i, ...] = x[..., indices[..., i, ...], ...] along the attribute "axis"; whole
-// slices of x where indices have one axis: values[..., i, ...] = x[..., indices[i], ...].
+// (values, indices) = routine(x, ...): values[..., i, ...] = x[..., indices[..., i, ...], ...] along the attribute "axis";
+// whole slices of x where indices have one axis: values[..., i, ...] = x[..., indices[i], ...].
 std::vector<Expr> picked_indices(const Op& op, int index_operand) {
   const Var *x = op.inputs[0], *at = op.outputs[1];
   int64_t place = -1;
   if (auto found = op.attributes.find("axis"); found != op.attributes.end()) place = std::get<int64_t>(found->second);
   const int along = check_axis(place, x->rank());
   std::vector<Expr> indices = identity_indices(x->rank());
-  const std::vector<Expr> place_of_index = at->rank() == x->rank() ? identity_indices(x->rank()) : std::vector<Expr>{axis(along)};
+  const std::vector<Expr> place_of_index =
+      at->rank() == x->rank() ? identity_indices(x->rank()) : std::vector<Expr>{axis(along)};
   indices[along] = cast(load(index_operand, at->dtype(), place_of_index), DType::i64);
   return indices;
 }
@@ -23,7 +24,9 @@ std::vector<Expr> picked_indices(const Op& op, int index_operand) {
 ExternalGradient selection() {
   return {[](Graph& g, const Op& op, const std::vector<Var*>& adjoints) {
             std::vector<Var*> out(op.inputs.size(), nullptr);
-            if (adjoints[0]) out[0] = g.reindex_reduce({adjoints[0], op.outputs[1]}, op.inputs[0]->shape(), picked_indices(op, 1), Reduce::add);
+            if (adjoints[0])
+              out[0] =
+                  g.reindex_reduce({adjoints[0], op.outputs[1]}, op.inputs[0]->shape(), picked_indices(op, 1), Reduce::add);
             return out;
           },
           [](Graph& g, const Op& op, const std::vector<Var*>& tangents) {
@@ -36,7 +39,8 @@ ExternalGradient selection() {
 }  // namespace
 
 const ExternalGradient* find_external_gradient(const std::string& routine) {
-  static const std::map<std::string, ExternalGradient> table = {{"top_k", selection()}, {"sort", selection()}, {"unique", selection()}};
+  static const std::map<std::string, ExternalGradient> table = {
+      {"top_k", selection()}, {"sort", selection()}, {"unique", selection()}};
   auto found = table.find(routine);
   return found == table.end() ? nullptr : &found->second;
 }

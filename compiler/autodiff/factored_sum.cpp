@@ -15,7 +15,8 @@ Expr product(Expr a, Expr b) { return !a ? b : !b ? a : a * b; }
 
 class Factoring {
  public:
-  Factoring(const Shape& domain, const std::vector<int>& kept, std::vector<Var*>& operands) : domain_(domain), kept_(kept), operands_(operands) {}
+  Factoring(const Shape& domain, const std::vector<int>& kept, std::vector<Var*>& operands)
+      : domain_(domain), kept_(kept), operands_(operands) {}
 
   // A load of what repeats a smaller value along the sum becomes a load of that value.
   Expr seen_through(Expr body) {
@@ -37,14 +38,20 @@ class Factoring {
   bool is_deviation(Expr e) const {
     if (e->kind != ExprKind::call || e->fn != Fn::sub) return false;
     const Expr x = e->args[0], m = e->args[1];
-    if (x->kind != ExprKind::load || x->args != identity_indices(static_cast<int>(domain_.size())) || m->kind != ExprKind::load || !is_constant_along(m)) return false;
+    if (x->kind != ExprKind::load || x->args != identity_indices(static_cast<int>(domain_.size())) ||
+        m->kind != ExprKind::load || !is_constant_along(m))
+      return false;
     const Op* mean = operands_[static_cast<size_t>(m->id)]->producer;
     if (!mean || mean->kind != OpKind::elementwise || mean->inputs.size() != 1 || mean->bodies.size() != 1) return false;
     const Expr body = mean->bodies[0];
-    if (body->kind != ExprKind::call || body->fn != Fn::div || body->args[0]->kind != ExprKind::load || body->args[1]->kind != ExprKind::float_constant) return false;
+    if (body->kind != ExprKind::call || body->fn != Fn::div || body->args[0]->kind != ExprKind::load ||
+        body->args[1]->kind != ExprKind::float_constant)
+      return false;
     if (body->args[0]->args != identity_indices(mean->outputs[0]->rank())) return false;
     const Op* sum = mean->inputs[0]->producer;
-    if (!sum || sum->kind != OpKind::reindex_reduce || sum->reduce != Reduce::add || sum->inputs.size() != 1 || !sum->conditions.empty()) return false;
+    if (!sum || sum->kind != OpKind::reindex_reduce || sum->reduce != Reduce::add || sum->inputs.size() != 1 ||
+        !sum->conditions.empty())
+      return false;
     if (sum->inputs[0] != operands_[static_cast<size_t>(x->id)] || sum->indices != m->args) return false;
     double count = 1;
     for (int k = 0; k < static_cast<int>(domain_.size()); ++k) {
@@ -81,7 +88,8 @@ class Factoring {
         const Factors a = of(e->args[0]);
         return {(a.factor ? a.factor : one(e)) / e->args[1], a.rest};
       }
-      default: return {{}, e};
+      default:
+        return {{}, e};
     }
   }
 
@@ -96,7 +104,8 @@ class Factoring {
   std::vector<Var*>& operands_;
 };
 
-// The axes of its result, ascending, along which the Reindex does not repeat its operand; nothing where it does something else.
+// The axes of its result, ascending, along which the Reindex does not repeat its operand; nothing where it does something
+// else.
 std::optional<std::vector<int>> axes_kept(const Op& repeat) {
   if (repeat.inputs.size() != 1 || !repeat.conditions.empty()) return std::nullopt;
   std::vector<int> axes;
@@ -114,7 +123,8 @@ std::optional<FactoredSum> factor_sum(const Var& adjoint, const Op& repeat) {
   const auto kept = axes_kept(repeat);
   const Op* made = adjoint.producer;
   if (!kept || !made || made->kind != OpKind::elementwise || made->outputs.size() != 1) return std::nullopt;
-  if (adjoint.dtype() != DType::f32 && adjoint.dtype() != DType::f64) return std::nullopt;  // a narrow type may overflow where the products did not
+  if (adjoint.dtype() != DType::f32 && adjoint.dtype() != DType::f64)
+    return std::nullopt;  // a narrow type may overflow where the products did not
   FactoredSum out{made->inputs, {}, {}, false};
   Factoring factoring(adjoint.shape(), *kept, out.operands);
   const Factors factors = factoring.of(factoring.seen_through(made->bodies[0]));
@@ -123,7 +133,8 @@ std::optional<FactoredSum> factor_sum(const Var& adjoint, const Op& repeat) {
   if (!out.zero && !factors.factor) return std::nullopt;
   std::vector<Expr> back(adjoint.shape().size(), Expr(0));
   for (size_t k = 0; k < repeat.indices.size(); ++k)
-    if (repeat.indices[k]->kind == ExprKind::axis) back[static_cast<size_t>(repeat.indices[k]->id)] = axis(static_cast<int>(k));
+    if (repeat.indices[k]->kind == ExprKind::axis)
+      back[static_cast<size_t>(repeat.indices[k]->id)] = axis(static_cast<int>(k));
   out.factor = factors.factor ? substitute_axes(factors.factor, back) : Expr();
   out.rest = factors.rest;
   return out;

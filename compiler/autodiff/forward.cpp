@@ -44,14 +44,20 @@ class Forward {
 
   void visit(Op& op) {
     switch (op.kind) {
-      case OpKind::elementwise: return elementwise(op);
+      case OpKind::elementwise:
+        return elementwise(op);
       case OpKind::reindex:
-        if (Var* t = tangent(op.inputs[0])) put(op.outputs[0], trimmed_reindex(graph_, t, op, op.outputs[0]->shape(), op.indices));
+        if (Var* t = tangent(op.inputs[0]))
+          put(op.outputs[0], trimmed_reindex(graph_, t, op, op.outputs[0]->shape(), op.indices));
         return;
-      case OpKind::reindex_reduce: return reindex_reduce(op);
-      case OpKind::if_: return if_(op);
-      case OpKind::loop: return loop(op);
-      case OpKind::bind: return;
+      case OpKind::reindex_reduce:
+        return reindex_reduce(op);
+      case OpKind::if_:
+        return if_(op);
+      case OpKind::loop:
+        return loop(op);
+      case OpKind::bind:
+        return;
       case OpKind::code: {
         std::vector<Var*> given;
         for (const Var* v : op.inputs) given.push_back(tangent(v));
@@ -84,15 +90,18 @@ class Forward {
   // Is the element the same along an axis that has several?
   static bool leaves_an_axis_out(const std::vector<Expr>& indices, const Shape& shape) {
     for (size_t k = 0; k < shape.size(); ++k)
-      if (!shape[k].is_int(1) && std::none_of(indices.begin(), indices.end(), [&](Expr e) { return any_of(e, [&](Expr x) { return x == axis(static_cast<int>(k)); }); })) return true;
+      if (!shape[k].is_int(1) && std::none_of(indices.begin(), indices.end(), [&](Expr e) {
+            return any_of(e, [&](Expr x) { return x == axis(static_cast<int>(k)); });
+          }))
+        return true;
     return false;
   }
   static bool repeats(const Var* var, const Shape& shape) {
     return var->producer && var->producer->kind == OpKind::reindex && leaves_an_axis_out(var->producer->indices, shape);
   }
 
-  // The tangent of a product whose factors are spread over the axes of a sum (a contraction) is two such products. Summed apart,
-  // each is a contraction again; summed together they are none.
+  // The tangent of a product whose factors are spread over the axes of a sum (a contraction) is two such products. Summed
+  // apart, each is a contraction again; summed together they are none.
   std::vector<Var*> products_apart(Var* tangent) {
     const Op* made = tangent->producer;
     if (!made || made->kind != OpKind::elementwise || made->bodies.size() != 1) return {tangent};
@@ -102,7 +111,8 @@ class Forward {
     for (Expr term : body->args) {
       bool spread = false;
       metac::visit(term, [&](Expr n) {
-        if (n->kind == ExprKind::load) spread |= leaves_an_axis_out(n->args, tangent->shape()) || repeats(made->inputs[n->id], tangent->shape());
+        if (n->kind == ExprKind::load)
+          spread |= leaves_an_axis_out(n->args, tangent->shape()) || repeats(made->inputs[n->id], tangent->shape());
       });
       if (!spread || term->kind != ExprKind::call || term->fn != Fn::mul) return {tangent};
       parts.push_back(trimmed_elementwise(graph_, made->inputs, tangent->shape(), term));
@@ -179,7 +189,8 @@ class Forward {
     graph_.close_region();
     Op* result = graph_.loop(op.inputs[0], op.inputs[1], initial, std::move(both));
     for (size_t r = 0; r < real.size(); ++r) put(op.outputs[real[r]], result->outputs[carried + r]);
-    for (size_t r = 0; r < real_rows.size(); ++r) put(op.outputs[carried + real_rows[r]], result->outputs[carried + real.size() + r]);
+    for (size_t r = 0; r < real_rows.size(); ++r)
+      put(op.outputs[carried + real_rows[r]], result->outputs[carried + real.size() + r]);
   }
 
   Graph& graph_;
@@ -202,11 +213,13 @@ std::vector<Op*> ops_before(const std::vector<Op*>& ops, const std::vector<Var*>
 
 }  // namespace
 
-std::vector<Var*> jvp(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& wrt, const std::vector<Var*>& tangents) {
+std::vector<Var*> jvp(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& wrt,
+                      const std::vector<Var*>& tangents) {
   METAC_ASSERT(wrt.size() == tangents.size());
   for (const auto* list : {&outputs, &wrt})
     for (const Var* v : *list)
-      if (!is_float(v->dtype())) fail("a derivative needs floating-point tensors, ", quoted(v->name), " is ", name_of(v->dtype()));
+      if (!is_float(v->dtype()))
+        fail("a derivative needs floating-point tensors, ", quoted(v->name), " is ", name_of(v->dtype()));
   Forward forward(graph);
   for (size_t k = 0; k < wrt.size(); ++k) forward.set(wrt[k], tangents[k]);
   forward.walk(ops_before(graph.open_ops(), outputs));

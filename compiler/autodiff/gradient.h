@@ -16,10 +16,14 @@ namespace metac {
 // rank 0 or one element. Vars marked stop_grad pass nothing on. New ops are appended to the graph (its top level, or
 // the open region, which must hold the ops in question). Throws CompileError where wrt or an output is not of a
 // floating-point dtype or something on the way has no derivative.
-std::vector<Var*> gradient(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& seeds, const std::vector<Var*>& wrt);
-inline std::vector<Var*> gradient(Graph& graph, Var* output, const std::vector<Var*>& wrt) { return gradient(graph, {output}, {nullptr}, wrt); }
+std::vector<Var*> gradient(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& seeds,
+                           const std::vector<Var*>& wrt);
+inline std::vector<Var*> gradient(Graph& graph, Var* output, const std::vector<Var*>& wrt) {
+  return gradient(graph, {output}, {nullptr}, wrt);
+}
 
 // Forward mode: the directional derivatives of `outputs` along `tangents` (shapes and dtypes of wrt).
-std::vector<Var*> jvp(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& wrt, const std::vector<Var*>& tangents);
+std::vector<Var*> jvp(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& wrt,
+                      const std::vector<Var*>& tangents);
 
 }  // namespace metac

@@ -50,13 +50,15 @@ std::vector<Var*> trim(const std::vector<Var*>& operands, size_t kept, std::vect
       out.push_back(operands[k]);
     }
   }
-  for (Expr* e : exprs) *e = rewrite_loads(*e, [&](Expr n, const std::vector<Expr>& indices) { return load(number[n->id], n->dtype, indices); });
+  for (Expr* e : exprs)
+    *e = rewrite_loads(*e, [&](Expr n, const std::vector<Expr>& indices) { return load(number[n->id], n->dtype, indices); });
   return out;
 }
 
 // Where every element of `from` goes to a place of its own in `to`, and all places are taken: the index of the element that
 // comes to a place. Axes in another order or left out (Transpose, Squeeze), and other dims over the same memory (Reshape).
-std::optional<std::vector<Expr>> inverse_of(const std::vector<Expr>& at, const Shape& from, const Shape& to, const std::vector<Symbol>& symbols) {
+std::optional<std::vector<Expr>> inverse_of(const std::vector<Expr>& at, const Shape& from, const Shape& to,
+                                            const std::vector<Symbol>& symbols) {
   std::vector<Expr> back(from.size());
   bool in_order = true;
   for (size_t k = 0; k < at.size() && in_order; ++k) {
@@ -116,12 +118,14 @@ Var* trimmed_reduce(Graph& graph, Var* first, const Op& op, const Shape& shape, 
   std::vector<Expr> at = indices, conditions = op.conditions;
   std::vector<Var*> used = trim(with_first(first, op), 1, pointers(at, conditions));
   if (used.size() == 1 && conditions.empty())
-    if (auto back = inverse_of(at, first->shape(), shape, graph.symbols)) return graph.reindex(std::move(used), shape, *back);
+    if (auto back = inverse_of(at, first->shape(), shape, graph.symbols))
+      return graph.reindex(std::move(used), shape, *back);
   return graph.reindex_reduce(std::move(used), shape, at, Reduce::add, conditions);
 }
 
 // ---- the walk ----
-Reverse::Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt) : graph_(graph), ops_(ops), count_(ops.size()) {
+Reverse::Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt)
+    : graph_(graph), ops_(ops), count_(ops.size()) {
   active_.insert(wrt.begin(), wrt.end());
   for (const Op* op : ops) {
     const std::vector<Var*> read = reads_of(*op).vars;
@@ -137,14 +141,16 @@ static bool is_polynomial(const Op& op) {
   bool only = true;
   for (Expr body : op.bodies)
     metac::visit(body, [&](Expr e) {
-      if (e->kind == ExprKind::call) only &= e->fn == Fn::add || e->fn == Fn::sub || e->fn == Fn::mul || e->fn == Fn::neg || e->fn == Fn::select || e->fn == Fn::max || e->fn == Fn::min;
+      if (e->kind == ExprKind::call)
+        only &= e->fn == Fn::add || e->fn == Fn::sub || e->fn == Fn::mul || e->fn == Fn::neg || e->fn == Fn::select ||
+                e->fn == Fn::max || e->fn == Fn::min;
     });
   return only;
 }
 
-// A value of which Where takes some elements may be NaN in the others (a softmax of a row of which nothing is left). Then the
-// derivatives of what it is made of are NaN there as well, and NaN times the adjoint 0 is no 0: those terms are left out. As far
-// back as the next product of two values.
+// A value of which Where takes some elements may be NaN in the others (a softmax of a row of which nothing is left). Then
+// the derivatives of what it is made of are NaN there as well, and NaN times the adjoint 0 is no 0: those terms are left
+// out. As far back as the next product of two values.
 void Reverse::find_what_may_be_nan() {
   for (size_t k = count_; k-- > 0;) {
     const Op& op = *ops_[k];
@@ -161,9 +167,13 @@ void Reverse::find_what_may_be_nan() {
             if ((!pieces || asks) && is_active(op.inputs[id])) may_be_nan_.insert(op.inputs[id]);
           }
         });
-    if (may_be_nan_.empty() || std::none_of(op.outputs.begin(), op.outputs.end(), [&](const Var* v) { return may_be_nan_.contains(v); })) continue;
-    const bool product = op.kind == OpKind::elementwise && op.bodies[0]->kind == ExprKind::call && op.bodies[0]->fn == Fn::mul && op.inputs.size() > 1;
-    if (product || (op.kind != OpKind::elementwise && op.kind != OpKind::reindex && op.kind != OpKind::reindex_reduce)) continue;
+    if (may_be_nan_.empty() ||
+        std::none_of(op.outputs.begin(), op.outputs.end(), [&](const Var* v) { return may_be_nan_.contains(v); }))
+      continue;
+    const bool product = op.kind == OpKind::elementwise && op.bodies[0]->kind == ExprKind::call &&
+                         op.bodies[0]->fn == Fn::mul && op.inputs.size() > 1;
+    if (product || (op.kind != OpKind::elementwise && op.kind != OpKind::reindex && op.kind != OpKind::reindex_reduce))
+      continue;
     for (const Var* v : op.inputs)
       if (is_active(v)) may_be_nan_.insert(v);
   }
@@ -196,14 +206,21 @@ void Reverse::walk() {
 
 void Reverse::visit(Op& op) {
   switch (op.kind) {
-    case OpKind::elementwise: return elementwise(op);
-    case OpKind::reindex: return reindex(op);
-    case OpKind::reindex_reduce: return reindex_reduce(op);
-    case OpKind::if_: return if_(op);
-    case OpKind::loop: return loop(op);
-    case OpKind::bind: return;
+    case OpKind::elementwise:
+      return elementwise(op);
+    case OpKind::reindex:
+      return reindex(op);
+    case OpKind::reindex_reduce:
+      return reindex_reduce(op);
+    case OpKind::if_:
+      return if_(op);
+    case OpKind::loop:
+      return loop(op);
+    case OpKind::bind:
+      return;
     case OpKind::code: {
-      const std::vector<Var*> contributions = code_gradients(graph_, op, adjoint(op.outputs[0]), [this](const Var* v) { return is_active(v); });
+      const std::vector<Var*> contributions =
+          code_gradients(graph_, op, adjoint(op.outputs[0]), [this](const Var* v) { return is_active(v); });
       for (size_t k = 0; k < contributions.size(); ++k) add_adjoint(op.inputs[k], contributions[k]);
       return;
     }
@@ -267,7 +284,8 @@ void Reverse::reindex(Op& op) {
   if (!factored) return add_adjoint(op.inputs[0], trimmed_reduce(graph_, given, op, op.inputs[0]->shape(), op.indices));
   if (factored->zero) return;
   std::vector<Var*> operands = factored->operands;
-  operands.push_back(trimmed_reduce(graph_, trimmed_elementwise(graph_, operands, given->shape(), factored->rest), op, op.inputs[0]->shape(), op.indices));
+  operands.push_back(trimmed_reduce(graph_, trimmed_elementwise(graph_, operands, given->shape(), factored->rest), op,
+                                    op.inputs[0]->shape(), op.indices));
   const Expr sum = identity_load(static_cast<int>(operands.size()) - 1, operands.back());
   add_adjoint(op.inputs[0], trimmed_elementwise(graph_, operands, op.inputs[0]->shape(), factored->factor * sum));
 }
@@ -276,12 +294,16 @@ void Reverse::reindex_reduce(Op& op) {
   if (!is_active(op.inputs[0])) return;
   Var* given = adjoint(op.outputs[0]);
   switch (op.reduce) {
-    case Reduce::add: return add_adjoint(op.inputs[0], trimmed_reindex(graph_, given, op, op.inputs[0]->shape(), op.indices));
+    case Reduce::add:
+      return add_adjoint(op.inputs[0], trimmed_reindex(graph_, given, op, op.inputs[0]->shape(), op.indices));
     case Reduce::min:
-    case Reduce::max: return extremum(op, given);
-    case Reduce::mul: return product(op, given);
+    case Reduce::max:
+      return extremum(op, given);
+    case Reduce::mul:
+      return product(op, given);
     case Reduce::logical_and:
-    case Reduce::logical_or: return;
+    case Reduce::logical_or:
+      return;
   }
 }
 
@@ -308,46 +330,59 @@ Attained attained(Graph& graph, const Op& op) {
   return {mask, graph.elementwise({hits}, y->shape(), at_least_one)};
 }
 
-// The product over the others by division; where zeros are among the factors, the product of the rest times the other zeros. How many
-// zeros a product has decides the formula, so that its derivatives are right as well: with Z the sum of the zero factors and Q that
-// of their squares (values 0, derivatives not), the product of two of them is (Z^2 - Q) / 2, and what is left of n zeros without
-// x itself is that of Z - x and Q - x^2. Three zeros and more have a derivative of the third order at the earliest.
+// The product over the others by division; where zeros are among the factors, the product of the rest times the other zeros.
+// How many zeros a product has decides the formula, so that its derivatives are right as well: with Z the sum of the zero
+// factors and Q that of their squares (values 0, derivatives not), the product of two of them is (Z^2 - Q) / 2, and what is
+// left of n zeros without x itself is that of Z - x and Q - x^2. Three zeros and more have a derivative of the third order
+// at the earliest.
 Var* product_of_others(Graph& graph, const Op& op) {
   Var *x = op.inputs[0], *y = op.outputs[0];
   const Expr one = constant_of(x->dtype(), 1), none = constant_of(x->dtype(), 0), value = identity_load(0, x);
   const Expr is_zero = equal(value, none);
   const auto per_element = [&](Expr body) { return graph.elementwise({x}, x->shape(), body); };
-  const auto summed = [&](Var* v) { return trimmed_reindex(graph, trimmed_reduce(graph, v, op, y->shape(), op.indices), op, x->shape(), op.indices); };
+  const auto summed = [&](Var* v) {
+    return trimmed_reindex(graph, trimmed_reduce(graph, v, op, y->shape(), op.indices), op, x->shape(), op.indices);
+  };
   Var* factors = per_element(select(is_zero, one, value));
   std::vector<Expr> indices = op.indices, conditions = op.conditions;
   std::vector<Var*> operands = trim(with_first(factors, op), 1, pointers(indices, conditions));
   Var* product = graph.reindex_reduce(operands, y->shape(), indices, Reduce::mul, conditions, op.accumulator);
-  const std::vector<Var*> read = {x, trimmed_reindex(graph, product, op, x->shape(), op.indices), summed(per_element(cast(is_zero, x->dtype()))),
-                                  summed(per_element(select(is_zero, value, none))), summed(per_element(select(is_zero, value * value, none)))};
-  const Expr rest = identity_load(1, read[1]), count = identity_load(2, read[2]), zeros = identity_load(3, read[3]), squares = identity_load(4, read[4]);
-  const auto of_two = [&](Expr sum, Expr sum_of_squares) { return (sum * sum - sum_of_squares) * constant_of(x->dtype(), 0.5); };
+  const std::vector<Var*> read = {
+      x, trimmed_reindex(graph, product, op, x->shape(), op.indices), summed(per_element(cast(is_zero, x->dtype()))),
+      summed(per_element(select(is_zero, value, none))), summed(per_element(select(is_zero, value * value, none)))};
+  const Expr rest = identity_load(1, read[1]), count = identity_load(2, read[2]), zeros = identity_load(3, read[3]),
+             squares = identity_load(4, read[4]);
+  const auto of_two = [&](Expr sum, Expr sum_of_squares) {
+    return (sum * sum - sum_of_squares) * constant_of(x->dtype(), 0.5);
+  };
   const auto by_count = [&](std::vector<Expr> cases) {  // for 0, 1, ... zeros; else 0
     Expr body = none;
-    for (size_t k = cases.size(); k-- > 0;) body = select(equal(count, constant_of(x->dtype(), static_cast<double>(k))), cases[k], body);
+    for (size_t k = cases.size(); k-- > 0;)
+      body = select(equal(count, constant_of(x->dtype(), static_cast<double>(k))), cases[k], body);
     return body;
   };
-  const Expr of_a_zero = by_count({none, rest, rest * (zeros - value), rest * of_two(zeros - value, squares - value * value)});
+  const Expr of_a_zero =
+      by_count({none, rest, rest * (zeros - value), rest * of_two(zeros - value, squares - value * value)});
   const Expr left = rest / select(is_zero, one, value);
   const Expr of_another = by_count({left, left * zeros, left * of_two(zeros, squares)});
   return graph.elementwise(read, x->shape(), select(is_zero, of_a_zero, of_another));
 }
 
 // ---- the entry ----
-std::vector<Var*> gradient(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& seeds, const std::vector<Var*>& wrt) {
+std::vector<Var*> gradient(Graph& graph, const std::vector<Var*>& outputs, const std::vector<Var*>& seeds,
+                           const std::vector<Var*>& wrt) {
   METAC_ASSERT(outputs.size() == seeds.size());
   for (const auto* list : {&outputs, &wrt})
     for (const Var* v : *list)
-      if (!is_float(v->dtype())) fail("a gradient needs floating-point tensors, ", quoted(v->name), " is ", name_of(v->dtype()));
+      if (!is_float(v->dtype()))
+        fail("a gradient needs floating-point tensors, ", quoted(v->name), " is ", name_of(v->dtype()));
   Reverse reverse(graph, graph.open_ops(), wrt);
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (!seeds[k] && !element_count(outputs[k]->shape()).is_int(1))
-      fail("the gradient of a tensor of shape ", to_string(outputs[k]->shape()), " needs a seed; only one number can do without");
-    reverse.add_adjoint(outputs[k], seeds[k] ? seeds[k] : fill(graph, outputs[k]->shape(), constant_of(outputs[k]->dtype(), 1)));
+      fail("the gradient of a tensor of shape ", to_string(outputs[k]->shape()),
+           " needs a seed; only one number can do without");
+    reverse.add_adjoint(outputs[k],
+                        seeds[k] ? seeds[k] : fill(graph, outputs[k]->shape(), constant_of(outputs[k]->dtype(), 1)));
   }
   reverse.walk();
   std::vector<Var*> out;

@@ -14,8 +14,8 @@ class Reverse {
   Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt);
 
   bool is_active(const Var* var) const { return active_.contains(var); }  // depends on wrt, floating point
-  void add_adjoint(Var* var, Var* adjoint);  // sums; ignored where var is not active
-  Var* adjoint(Var* var);                    // null: zero
+  void add_adjoint(Var* var, Var* adjoint);                               // sums; ignored where var is not active
+  Var* adjoint(Var* var);                                                 // null: zero
   void walk();
 
   Graph& graph() { return graph_; }

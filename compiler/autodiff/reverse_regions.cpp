@@ -5,9 +5,9 @@
 //
 // Loop: the forward Loop gets stacked outputs that save its carried values at the start of every iteration. A reverse
 // Loop runs over them from the last to the first: it computes the iteration again from the saved values, walks it
-// backwards, and carries the adjoints of the carried values and the sums for what the body captured. A captured value of which
-// every iteration reads one row of its own (the inputs of a Scan, the gates of an LSTM) has no sum: the rows' adjoints are stacked.
-// Everything is an ordinary Loop again, so the next order needs no further rule.
+// backwards, and carries the adjoints of the carried values and the sums for what the body captured. A captured value of
+// which every iteration reads one row of its own (the inputs of a Scan, the gates of an LSTM) has no sum: the rows' adjoints
+// are stacked. Everything is an ordinary Loop again, so the next order needs no further rule.
 #include <algorithm>
 #include <optional>
 
@@ -28,7 +28,8 @@ Var* row_of(Graph& graph, Var* stacked, Expr at) {
   return graph.reindex({stacked}, shape, indices);
 }
 
-// How a loop's body reads a captured value: each iteration the row `offset + iteration` or `offset - iteration` along an axis.
+// How a loop's body reads a captured value: each iteration the row `offset + iteration` or `offset - iteration` along an
+// axis.
 struct RowRead {
   Var* row = nullptr;
   int along = 0;
@@ -45,11 +46,15 @@ std::optional<RowRead> row_read(const Op& op, const Var* from, int iteration) {
       ++next;
       continue;
     }
-    if (read.along >= 0 || op.indices[k]->has_load || any_of(op.indices[k], [](Expr n) { return n->kind == ExprKind::axis; })) return {};
+    if (read.along >= 0 || op.indices[k]->has_load ||
+        any_of(op.indices[k], [](Expr n) { return n->kind == ExprKind::axis; }))
+      return {};
     read.along = static_cast<int>(k);
   }
   if (read.along < 0 || next != op.outputs[0]->rank()) return {};
-  auto depends = [&](Expr e) { return any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && n->id == iteration; }); };
+  auto depends = [&](Expr e) {
+    return any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && n->id == iteration; });
+  };
   Expr at = op.indices[static_cast<size_t>(read.along)];
   read.backward = depends(at - symbol(iteration));
   read.offset = read.backward ? at + symbol(iteration) : at - symbol(iteration);
@@ -73,7 +78,8 @@ std::vector<RowRead> rows_read(const Region& body, const Var* from) {
 // `stacked` has the adjoint of the row that each iteration read, the last iteration's first.
 Var* unstacked(Graph& graph, const RowRead& read, const Var* of, Var* stacked, Expr trips) {
   std::vector<Expr> indices = identity_indices(of->rank());
-  Expr place = indices[static_cast<size_t>(read.along)], iteration = read.backward ? read.offset - place : place - read.offset;
+  Expr place = indices[static_cast<size_t>(read.along)],
+       iteration = read.backward ? read.offset - place : place - read.offset;
   indices.erase(indices.begin() + read.along);
   indices.insert(indices.begin(), trips - Expr(1) - iteration);
   return graph.reindex({stacked}, of->shape(), indices, {Expr(0) <= iteration, iteration < trips});
@@ -192,15 +198,18 @@ void Reverse::loop(Op& op) {
   back.results = {nullptr};
   for (size_t k = 0; k < wrt.size(); ++k) {
     Var* sum = inner.adjoint(wrt[k]);
-    if (k < real.size() || k >= summed) back.results.push_back(sum ? sum : zeros_like(graph_, wrt[k]));
-    else back.results.push_back(sum ? sum_of(graph_, {back.params[k], sum}) : back.params[k]);
+    if (k < real.size() || k >= summed)
+      back.results.push_back(sum ? sum : zeros_like(graph_, wrt[k]));
+    else
+      back.results.push_back(sum ? sum_of(graph_, {back.params[k], sum}) : back.params[k]);
   }
   graph_.close_region();
   Op* result = graph_.loop(count, nullptr, initial, std::move(back));
   for (size_t r = 0; r < real.size(); ++r) add_adjoint(op.inputs[2 + real[r]], result->outputs[r]);
   for (size_t k = 0; k < captured.size(); ++k) add_adjoint(captured[k], result->outputs[real.size() + k]);
   for (size_t k = 0; k < by_rows.size(); ++k)
-    add_adjoint(by_rows[k].first, unstacked(graph_, by_rows[k].second, by_rows[k].first, result->outputs[summed + k], trips));
+    add_adjoint(by_rows[k].first,
+                unstacked(graph_, by_rows[k].second, by_rows[k].first, result->outputs[summed + k], trips));
 }
 
 }  // namespace metac

@@ -24,7 +24,9 @@ Expr extremum(const std::vector<Expr>& args, int k, Expr wins, Expr adjoint) {
 // d times a slope that is infinite where `steep` holds: 0 for a d of 0, so that what does not move there contributes nothing
 // rather than NaN. The condition holds d as well, because the product is linear in d everywhere else: a slope of 0 would be
 // seen by derivatives by d.
-Expr unless_still(Expr d, Expr steep, Expr product) { return select(logical_and(steep, equal(d, zero(d))), zero(product), product); }
+Expr unless_still(Expr d, Expr steep, Expr product) {
+  return select(logical_and(steep, equal(d, zero(d))), zero(product), product);
+}
 
 }  // namespace
 
@@ -32,33 +34,60 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
   const Expr a = args[0], b = args.size() > 1 ? args[1] : Expr(), d = adjoint;
   const auto one = [&] { return real(1, a); };
   switch (fn) {
-    case Fn::neg: return -d;
-    case Fn::abs: return d * apply(Fn::sign, a);
-    case Fn::sqrt: return unless_still(d, equal(value, zero(value)), d * real(0.5, a) / value);
-    case Fn::exp: return d * value;
-    case Fn::log: return d / a;
-    case Fn::sin: return d * apply(Fn::cos, a);
-    case Fn::cos: return -(d * apply(Fn::sin, a));
-    case Fn::tan: return d * (one() + square(value));
-    case Fn::asin: return unless_still(d, equal(square(a), one()), d / apply(Fn::sqrt, one() - square(a)));
-    case Fn::acos: return unless_still(d, equal(square(a), one()), -(d / apply(Fn::sqrt, one() - square(a))));
-    case Fn::atan: return d / (one() + square(a));
-    case Fn::sinh: return d * apply(Fn::cosh, a);
-    case Fn::cosh: return d * apply(Fn::sinh, a);
-    case Fn::tanh: return d * (one() - square(value));
-    case Fn::asinh: return d / apply(Fn::sqrt, square(a) + one());
-    case Fn::acosh: return unless_still(d, equal(a, one()), d / (apply(Fn::sqrt, a - one()) * apply(Fn::sqrt, a + one())));
-    case Fn::atanh: return d / (one() - square(a));
-    case Fn::erf: return d * (real(2 * std::numbers::inv_sqrtpi, a) * apply(Fn::exp, -square(a)));
-    case Fn::sigmoid: return d * (value * (one() - value));
-    case Fn::expm1: return d * (value + one());
-    case Fn::log1p: return d / (one() + a);
-    case Fn::add: return d;
-    case Fn::sub: return k == 0 ? d : -d;
-    case Fn::mul: return d * args[1 - k];
-    case Fn::div: return k == 0 ? d / b : -(d * value / b);
-    case Fn::floor_mod: return k == 0 ? d : -(d * call(Fn::floor_div, {a, b}));
-    case Fn::trunc_mod: return k == 0 ? d : -(d * apply(Fn::trunc, a / b));
+    case Fn::neg:
+      return -d;
+    case Fn::abs:
+      return d * apply(Fn::sign, a);
+    case Fn::sqrt:
+      return unless_still(d, equal(value, zero(value)), d * real(0.5, a) / value);
+    case Fn::exp:
+      return d * value;
+    case Fn::log:
+      return d / a;
+    case Fn::sin:
+      return d * apply(Fn::cos, a);
+    case Fn::cos:
+      return -(d * apply(Fn::sin, a));
+    case Fn::tan:
+      return d * (one() + square(value));
+    case Fn::asin:
+      return unless_still(d, equal(square(a), one()), d / apply(Fn::sqrt, one() - square(a)));
+    case Fn::acos:
+      return unless_still(d, equal(square(a), one()), -(d / apply(Fn::sqrt, one() - square(a))));
+    case Fn::atan:
+      return d / (one() + square(a));
+    case Fn::sinh:
+      return d * apply(Fn::cosh, a);
+    case Fn::cosh:
+      return d * apply(Fn::sinh, a);
+    case Fn::tanh:
+      return d * (one() - square(value));
+    case Fn::asinh:
+      return d / apply(Fn::sqrt, square(a) + one());
+    case Fn::acosh:
+      return unless_still(d, equal(a, one()), d / (apply(Fn::sqrt, a - one()) * apply(Fn::sqrt, a + one())));
+    case Fn::atanh:
+      return d / (one() - square(a));
+    case Fn::erf:
+      return d * (real(2 * std::numbers::inv_sqrtpi, a) * apply(Fn::exp, -square(a)));
+    case Fn::sigmoid:
+      return d * (value * (one() - value));
+    case Fn::expm1:
+      return d * (value + one());
+    case Fn::log1p:
+      return d / (one() + a);
+    case Fn::add:
+      return d;
+    case Fn::sub:
+      return k == 0 ? d : -d;
+    case Fn::mul:
+      return d * args[1 - k];
+    case Fn::div:
+      return k == 0 ? d / b : -(d * value / b);
+    case Fn::floor_mod:
+      return k == 0 ? d : -(d * call(Fn::floor_div, {a, b}));
+    case Fn::trunc_mod:
+      return k == 0 ? d : -(d * apply(Fn::trunc, a / b));
     case Fn::pow: {
       if (k == 0 && b->kind == ExprKind::float_constant) {
         if (b->float_value == 0) return {};
@@ -78,13 +107,37 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
       return k == 0 ? d * b / norm : -(d * a / norm);
     }
     // Beyond a constant is where the result is: Relu's operand need not be kept for it.
-    case Fn::max: return extremum(args, k, args[1 - k] < (args[1 - k].is_constant() ? value : args[k]), d);
-    case Fn::min: return extremum(args, k, (args[1 - k].is_constant() ? value : args[k]) < args[1 - k], d);
-    case Fn::select: return k == 1 ? select(a, d, zero(d)) : k == 2 ? select(a, zero(d), d) : Expr();
-    case Fn::sign: case Fn::floor: case Fn::ceil: case Fn::trunc: case Fn::rint: case Fn::floor_div:
-    case Fn::is_nan: case Fn::is_inf: case Fn::logical_not: case Fn::bit_not: case Fn::lt: case Fn::le: case Fn::eq:
-    case Fn::ne: case Fn::logical_and: case Fn::logical_or: case Fn::logical_xor: case Fn::bit_and: case Fn::bit_or:
-    case Fn::bit_xor: case Fn::shift_left: case Fn::shift_right: case Fn::dot_u8s8: case Fn::dot_s8u8: case Fn::dot_i16:
+    case Fn::max:
+      return extremum(args, k, args[1 - k] < (args[1 - k].is_constant() ? value : args[k]), d);
+    case Fn::min:
+      return extremum(args, k, (args[1 - k].is_constant() ? value : args[k]) < args[1 - k], d);
+    case Fn::select:
+      return k == 1 ? select(a, d, zero(d)) : k == 2 ? select(a, zero(d), d) : Expr();
+    case Fn::sign:
+    case Fn::floor:
+    case Fn::ceil:
+    case Fn::trunc:
+    case Fn::rint:
+    case Fn::floor_div:
+    case Fn::is_nan:
+    case Fn::is_inf:
+    case Fn::logical_not:
+    case Fn::bit_not:
+    case Fn::lt:
+    case Fn::le:
+    case Fn::eq:
+    case Fn::ne:
+    case Fn::logical_and:
+    case Fn::logical_or:
+    case Fn::logical_xor:
+    case Fn::bit_and:
+    case Fn::bit_or:
+    case Fn::bit_xor:
+    case Fn::shift_left:
+    case Fn::shift_right:
+    case Fn::dot_u8s8:
+    case Fn::dot_s8u8:
+    case Fn::dot_i16:
       return {};
   }
   return {};
@@ -100,9 +153,12 @@ struct Guarded {
 };
 
 void accumulate(Guarded& into, const Guarded& more) {
-  if (!into.value) into = more;
-  else if (into.condition == more.condition) into.value = into.value + more.value;
-  else into = {into.plain() + more.plain(), Expr()};
+  if (!into.value)
+    into = more;
+  else if (into.condition == more.condition)
+    into.value = into.value + more.value;
+  else
+    into = {into.plain() + more.plain(), Expr()};
 }
 
 Guarded narrowed(const Guarded& outer, Expr condition) {
@@ -132,7 +188,8 @@ std::vector<std::pair<Expr, Expr>> adjoints_of_loads(const std::vector<Expr>& bo
     if (e->kind == ExprKind::load) {
       out.emplace_back(e, adjoint.plain());
     } else if (e->kind == ExprKind::cast) {
-      if (is_float(e->args[0]->dtype)) accumulate(adjoint_of[e->args[0]], {cast(adjoint.value, e->args[0]->dtype), adjoint.condition});
+      if (is_float(e->args[0]->dtype))
+        accumulate(adjoint_of[e->args[0]], {cast(adjoint.value, e->args[0]->dtype), adjoint.condition});
     } else if (e->kind == ExprKind::call && e->fn == Fn::select) {
       accumulate(adjoint_of[e->args[1]], narrowed(adjoint, e->args[0]));
       accumulate(adjoint_of[e->args[2]], narrowed(adjoint, logical_not(e->args[0])));

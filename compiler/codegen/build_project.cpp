@@ -25,7 +25,8 @@ bool is_our_output(const std::string& folder) {
   if (!fs::is_directory(folder)) return false;
   // Folders without a file in them (build systems make them in advance) have nothing to lose.
   bool files = false;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) files |= !entry.is_directory() || entry.is_symlink();
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
+    files |= !entry.is_directory() || entry.is_symlink();
   if (!files) return true;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".json" || !entry.is_regular_file()) continue;
@@ -37,7 +38,8 @@ bool is_our_output(const std::string& folder) {
 
 class Builder {
  public:
-  Builder(const Project& project, const std::string& target, const std::string& folder, const BuildTools& tools, const BuildOptions& options)
+  Builder(const Project& project, const std::string& target, const std::string& folder, const BuildTools& tools,
+          const BuildOptions& options)
       : p_(project), target_(target), folder_(folder), tools_(tools), o_(options) {}
 
   void run() {
@@ -50,7 +52,8 @@ class Builder {
 
  private:
   void find_compiler() {
-    std::vector<std::string> tried = o_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{o_.compiler};
+    std::vector<std::string> tried =
+        o_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{o_.compiler};
     for (const std::string& name : tried) {
       compiler_ = tools_.find(name);
       if (!compiler_.empty()) break;
@@ -58,10 +61,12 @@ class Builder {
     if (compiler_.empty()) {
       std::string names;
       for (const std::string& name : tried) names += (names.empty() ? "" : ", ") + name;
-      fail("no C++ compiler found (looked for ", names, " on PATH); install g++ or clang, or write the sources alone with --no-build");
+      fail("no C++ compiler found (looked for ", names,
+           " on PATH); install g++ or clang, or write the sources alone with --no-build");
     }
     archiver_ = tools_.find("ar");
-    if (archiver_.empty()) fail("the archiver 'ar' was not found on PATH; install binutils, or write the sources alone with --no-build");
+    if (archiver_.empty())
+      fail("the archiver 'ar' was not found on PATH; install binutils, or write the sources alone with --no-build");
     ToolResult version = tools_.run({compiler_, "--version"}, folder_, 60);
     check(version, compiler_ + " --version", compiler_);
     identity_ = compiler_ + "\n" + version.output;
@@ -79,7 +84,9 @@ class Builder {
   // ---- compiling ----
   bool is_kernel_file(const std::string& source) const { return source.find("kernels_") != std::string::npos; }
 
-  static bool is_cuda_file(const std::string& source) { return source.size() > 3 && source.compare(source.size() - 3, 3, ".cu") == 0; }
+  static bool is_cuda_file(const std::string& source) {
+    return source.size() > 3 && source.compare(source.size() - 3, 3, ".cu") == 0;
+  }
 
   std::vector<std::string> flags(const std::string& source) const {
     if (is_cuda_file(source)) {
@@ -87,11 +94,14 @@ class Builder {
       cuda.push_back("-Isrc");
       return cuda;
     }
-    std::vector<std::string> argv = is_kernel_file(source) ? kernel_flags(p_.kernel_cpus.at(source), clang_version_) : host_flags("-O1", clang_version_);
+    std::vector<std::string> argv =
+        is_kernel_file(source) ? kernel_flags(p_.kernel_cpus.at(source), clang_version_) : host_flags("-O1", clang_version_);
     argv.insert(argv.end(), {"-DNDEBUG", "-Isrc", "-Wall", "-Wextra", "-frandom-seed=" + source});
-    if (on_gpu() && (source == "src/api.cpp" || source.rfind("src/library_", 0) == 0)) argv.push_back("-isystem" + toolkit_.folder + "/include");
+    if (on_gpu() && (source == "src/api.cpp" || source.rfind("src/library_", 0) == 0))
+      argv.push_back("-isystem" + toolkit_.folder + "/include");
     if (source == "src/guarded_call.cpp") argv.push_back("-fexceptions");
-    if (source == "src/library_cudnn.cpp" && !toolkit_.has("cudnn")) argv.push_back("-DMETAC_NO_CUDNN");  // one that lies elsewhere would not be linked
+    if (source == "src/library_cudnn.cpp" && !toolkit_.has("cudnn"))
+      argv.push_back("-DMETAC_NO_CUDNN");  // one that lies elsewhere would not be linked
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
       for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -102,7 +112,9 @@ class Builder {
 
   bool on_gpu() const { return !p_.cuda_flags.empty(); }
 
-  bool in_process(const std::string& source) const { return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_cuda_file(source); }
+  bool in_process(const std::string& source) const {
+    return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_cuda_file(source);
+  }
 
   std::vector<std::string> compile_all() {
     std::vector<std::string> sources = p_.sources, objects;
@@ -111,7 +123,8 @@ class Builder {
     // The longest first: the last one to end is then a short one.
     std::vector<size_t> order(sources.size());
     for (size_t k = 0; k < order.size(); ++k) order[k] = k;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weight(sources[a]) > weight(sources[b]); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return weight(sources[a]) > weight(sources[b]); });
     std::atomic<size_t> next{0}, done{0};
     std::mutex mutex;
     std::exception_ptr error;
@@ -146,12 +159,17 @@ class Builder {
   // All that decides an object file: the compiler, its flags, the source and what it may include.
   std::string key_of(const std::string& source, const std::vector<std::string>& argv) const {
     Sha256 hash;
-    if (in_process(source)) return hash.update_part("in process").update_part(tools_.kernel_compiler(p_.kernel_cpus.at(source))).update_part(p_.files.at(source)).hex();
+    if (in_process(source))
+      return hash.update_part("in process")
+          .update_part(tools_.kernel_compiler(p_.kernel_cpus.at(source)))
+          .update_part(p_.files.at(source))
+          .hex();
     hash.update_part(identity_);
     for (const std::string& a : argv) hash.update_part(a);
     for (const auto& [path, text] : p_.files) {
       bool header = path.rfind("src/runtime/", 0) == 0 || path == "src/program.h" || path.rfind("include/", 0) == 0;
-      if (is_kernel_file(source) && path.rfind("src/runtime/device/", 0) != 0 && path.rfind("src/runtime/cuda/", 0) != 0) header = false;
+      if (is_kernel_file(source) && path.rfind("src/runtime/device/", 0) != 0 && path.rfind("src/runtime/cuda/", 0) != 0)
+        header = false;
       if (header || path == source) hash.update_part(path).update_part(text);
     }
     return hash.hex();
@@ -182,8 +200,16 @@ class Builder {
     if (o_.archive_only) return make_archive(archive, objects);
     std::string program = objects.back();
     objects.pop_back();
-    std::vector<std::string> argv = {compiler_, "-shared", "-o", shared, "-Wl,-soname,lib" + p_.name + ".so", "-Wl,--version-script=src/exports.map",
-                                     "-Wl,--no-undefined", "-Wl,--as-needed", "-Wl,--build-id=none", "-s"};
+    std::vector<std::string> argv = {compiler_,
+                                     "-shared",
+                                     "-o",
+                                     shared,
+                                     "-Wl,-soname,lib" + p_.name + ".so",
+                                     "-Wl,--version-script=src/exports.map",
+                                     "-Wl,--no-undefined",
+                                     "-Wl,--as-needed",
+                                     "-Wl,--build-id=none",
+                                     "-s"};
     argv.insert(argv.end(), objects.begin(), objects.end());
     std::vector<std::string> libraries = {"-pthread", "-ldl", "-lm"};
     if (on_gpu()) {
@@ -209,12 +235,13 @@ class Builder {
   void check_made(const std::string& tool, const std::string& what, const std::string& file) const {
     std::ifstream in(folder_ + "/" + file, std::ios::binary);
     char head[4] = {};
-    if (!in.read(head, sizeof head) || std::memcmp(head, "\177ELF", sizeof head) != 0) fail(tool, " ended well on ", what, " but wrote no object file");
+    if (!in.read(head, sizeof head) || std::memcmp(head, "\177ELF", sizeof head) != 0)
+      fail(tool, " ended well on ", what, " but wrote no object file");
   }
 
   void check(const ToolResult& result, const std::string& what, const std::string& tool) const {
     if (result.status == 0 && result.signal == 0 && !result.timed_out) return;
-    std::string how = result.timed_out ? concat("was stopped after ", static_cast<int>(o_.seconds), " s")
+    std::string how = result.timed_out     ? concat("was stopped after ", static_cast<int>(o_.seconds), " s")
                       : result.signal == 9 ? std::string("failed (signal 9, probably out of memory)")
                       : result.signal != 0 ? concat("failed (signal ", result.signal, ")")
                                            : concat("failed (status ", result.status, ")");
@@ -240,8 +267,15 @@ class Builder {
 bool CudaToolkit::has(const std::string& vendor) const { return fs::exists(folder + "/include/" + vendor + ".h"); }
 
 // Device code and its host part; CMakeLists_cuda.txt says the same.
-std::vector<std::string> CudaToolkit::compile_flags(const std::string& host_compiler, const std::vector<std::string>& architectures) const {
-  std::vector<std::string> argv = {"-ccbin=" + host_compiler, "-std=c++17", "-O3", "--fmad=false", "--diag-suppress=177", "-DNDEBUG", "-Xcompiler=-fPIC,-fvisibility=hidden"};
+std::vector<std::string> CudaToolkit::compile_flags(const std::string& host_compiler,
+                                                    const std::vector<std::string>& architectures) const {
+  std::vector<std::string> argv = {"-ccbin=" + host_compiler,
+                                   "-std=c++17",
+                                   "-O3",
+                                   "--fmad=false",
+                                   "--diag-suppress=177",
+                                   "-DNDEBUG",
+                                   "-Xcompiler=-fPIC,-fvisibility=hidden"};
   argv.insert(argv.end(), architectures.begin(), architectures.end());
   return argv;
 }
@@ -259,7 +293,9 @@ CudaToolkit find_cuda_toolkit(const std::function<std::string(const std::string&
   toolkit.nvcc = find("nvcc");
   for (const char* usual : {"/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"})
     if (toolkit.nvcc.empty() && fs::exists(usual)) toolkit.nvcc = usual;
-  if (toolkit.nvcc.empty()) fail("no nvcc found on PATH or in /usr/local/cuda; install the CUDA toolkit, or write the sources alone with --no-build");
+  if (toolkit.nvcc.empty())
+    fail(
+        "no nvcc found on PATH or in /usr/local/cuda; install the CUDA toolkit, or write the sources alone with --no-build");
   toolkit.folder = fs::canonical(toolkit.nvcc).parent_path().parent_path();
   return toolkit;
 }

@@ -1,8 +1,8 @@
 // A Project as a folder on disk, built. The folder appears whole, or not at all.
 //
-// Kernels are compiled by the compiler that the JIT uses (docs/decisions/library_kernels.md), the interface and the tables by the
-// system's C++ compiler, which links too. It is driven directly: cmake's checks of the compiler alone take longer than building a
-// small model. The generated CMakeLists.txt builds everything with cmake (tests/project builds both ways).
+// Kernels are compiled by the compiler that the JIT uses (docs/decisions/library_kernels.md), the interface and the tables
+// by the system's C++ compiler, which links too. It is driven directly: cmake's checks of the compiler alone take longer
+// than building a small model. The generated CMakeLists.txt builds everything with cmake (tests/project builds both ways).
 #pragma once
 #include <functional>
 #include <string>
@@ -14,10 +14,10 @@ namespace metac {
 
 // How a program that was run ended.
 struct ToolResult {
-  int status = 0;          // exit status; -1 where it did not exit by itself
+  int status = 0;  // exit status; -1 where it did not exit by itself
   int signal = 0;
   bool timed_out = false;
-  std::string output;      // of both its outputs
+  std::string output;  // of both its outputs
 };
 
 // What building needs from outside this layer.
@@ -30,17 +30,18 @@ struct BuildTools {
   std::function<std::string(const std::string& text, const CpuTarget& cpu)> compile_kernels;
   std::function<std::string(const CpuTarget& cpu)> kernel_compiler;
   // An object file by the hash of all that decides it, kept between builds; both may be empty.
-  std::function<std::string(const std::string& key)> cached;    // "" where there is none
+  std::function<std::string(const std::string& key)> cached;  // "" where there is none
   std::function<void(const std::string& key, const std::string& object)> keep;
 };
 
 struct BuildOptions {
-  bool build = true;                // false: sources alone
-  std::string compiler;             // of everything. Empty: compile_kernels for kernels; c++, g++ or clang++, whichever is there first, for the rest
-  int jobs = 0;                     // compilers at once; 0: one per CPU
-  double seconds = 600;             // that any one of them may take
+  bool build = true;     // false: sources alone
+  std::string compiler;  // of everything. Empty: compile_kernels for kernels; c++, g++ or clang++, whichever is there first,
+                         // for the rest
+  int jobs = 0;          // compilers at once; 0: one per CPU
+  double seconds = 600;  // that any one of them may take
   std::function<void(int done, int all)> progress;
-  bool archive_only = false;        // lib/libNAME.a alone: no shared library, no program
+  bool archive_only = false;                              // lib/libNAME.a alone: no shared library, no program
   std::function<void(const std::string& folder)> finish;  // adds what else belongs into the folder, before it appears
 };
 
@@ -50,13 +51,16 @@ struct CudaToolkit {
 
   bool has(const std::string& vendor) const;  // that library of the vendor's?
   // What nvcc is told (where the sources lie: with -I), and what a program with libraries of the vendor is linked with.
-  std::vector<std::string> compile_flags(const std::string& host_compiler, const std::vector<std::string>& architectures) const;
+  std::vector<std::string> compile_flags(const std::string& host_compiler,
+                                         const std::vector<std::string>& architectures) const;
   std::vector<std::string> link_flags(const std::vector<std::string>& vendors) const;
 };
 CudaToolkit find_cuda_toolkit(const std::function<std::string(const std::string& program)>& find);
 
-// Writes (and builds) `project` as the folder `target`, replacing what an earlier compilation left there. Throws CompileError:
-// something else stands there, no space, no compiler (or, for a GPU, no CUDA toolkit), a compiler that fails, crashes or hangs (with the path of its log).
-void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options = {});
+// Writes (and builds) `project` as the folder `target`, replacing what an earlier compilation left there. Throws
+// CompileError: something else stands there, no space, no compiler (or, for a GPU, no CUDA toolkit), a compiler that fails,
+// crashes or hangs (with the path of its log).
+void build_project(const Project& project, const std::string& target, const BuildTools& tools,
+                   const BuildOptions& options = {});
 
 }  // namespace metac

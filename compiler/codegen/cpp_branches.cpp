@@ -7,7 +7,9 @@
 
 namespace metac {
 
-bool is_branch(Expr e) { return e->kind == ExprKind::call && e->fn == Fn::select && (e->args[1]->has_load || e->args[2]->has_load); }
+bool is_branch(Expr e) {
+  return e->kind == ExprKind::call && e->fn == Fn::select && (e->args[1]->has_load || e->args[2]->has_load);
+}
 
 // The branches that stand in the same scope as a value.
 static void visit_scope(Expr e, NodeSet& seen, std::vector<Expr>& branches) {

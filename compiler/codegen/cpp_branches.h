@@ -1,4 +1,5 @@
-// Values whose text would grow without end: what two branches share is written in both, and its own branches in each of those.
+// Values whose text would grow without end: what two branches share is written in both, and its own branches in each of
+// those.
 #pragma once
 #include <vector>
 

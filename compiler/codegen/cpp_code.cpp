@@ -1,7 +1,6 @@
-#include "compiler/codegen/cpp_kernel.h"
-
 #include <set>
 
+#include "compiler/codegen/cpp_kernel.h"
 #include "compiler/codegen/cpp_text.h"
 #include "compiler/ir/code_op.h"
 #include "compiler/ir/reads.h"
@@ -17,7 +16,8 @@ KernelSource print_code(const Op& op, const std::string& name, const std::vector
   kernel.name = name;
   if (op.origin.node >= 0) kernel.nodes.push_back(op.origin.node);
   const Bounds bounds(symbols, {});
-  std::string text = concat("// ", name, ": model node ", op.origin.node, "\nextern \"C\" void ", name, "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n");
+  std::string text = concat("// ", name, ": model node ", op.origin.node, "\nextern \"C\" void ", name,
+                            "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n");
   text += "  (void)b, (void)s, (void)scratch, (void)begin, (void)end;\n";
   std::set<int> used;
   std::string names;

@@ -13,7 +13,8 @@ class CudaPrinter : private ValuePrinter {
 
   std::string run() {
     if (kernel_.finish) print_part(*kernel_.finish, "_finish", "what follows the sums where a library has computed them");
-    if (kernel_.beside) print_part(*kernel_.beside, "_beside", "what a library may do in the call that does the kernel below");
+    if (kernel_.beside)
+      print_part(*kernel_.beside, "_beside", "what a library may do in the call that does the kernel below");
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
     symbols_ = used_symbols();
@@ -47,19 +48,30 @@ class CudaPrinter : private ValuePrinter {
         if (n->dtype == DType::i64 && (n->kind == ExprKind::load || n->has_load)) fits = false;
         if (n->kind != ExprKind::call || n->args[0]->dtype != DType::i64) return;
         switch (n->fn) {
-          case Fn::add: case Fn::sub: case Fn::mul: case Fn::lt: case Fn::le: case Fn::eq: case Fn::ne: return;
-          case Fn::floor_div: case Fn::floor_mod:
+          case Fn::add:
+          case Fn::sub:
+          case Fn::mul:
+          case Fn::lt:
+          case Fn::le:
+          case Fn::eq:
+          case Fn::ne:
+            return;
+          case Fn::floor_div:
+          case Fn::floor_mod:
             fits = fits && bounds_.interval(n->args[0]).low >= 0 && bounds_.interval(n->args[1]).low > 0;
             return;
-          default: fits = false;
+          default:
+            fits = false;
         }
       });
     };
     auto bounded = [&](Expr size, int64_t times) {
       size = size * Expr(times);
       if (bounds_.interval(size).high < most) return;
-      if (size.if_int() || any_of(size, [](Expr n) { return n->kind == ExprKind::axis; })) fits = false;
-      else if (std::find(small_.begin(), small_.end(), size) == small_.end()) small_.push_back(size);
+      if (size.if_int() || any_of(size, [](Expr n) { return n->kind == ExprKind::axis; }))
+        fits = false;
+      else if (std::find(small_.begin(), small_.end(), size) == small_.end())
+        small_.push_back(size);
     };
     bounded(parallel_extent(kernel_), kernel_.block);
     for (const KernelArgument& a : kernel_.arguments) bounded(element_count(a.var->shape()), 1);
@@ -83,8 +95,9 @@ class CudaPrinter : private ValuePrinter {
     text_ += concat("static __global__ void __launch_bounds__(", kernel_.block, ") device_", kernel_.name, "(\n");
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
       const KernelArgument& a = kernel_.arguments[k];
-      text_ += concat("    ", a.written ? "" : "const ", cpp_name(a.var->dtype()), a.shares_memory ? "* " : "* __restrict__ ", argument_name(static_cast<int>(k)), ",  // v", a.var->id, " ",
-                      name_of(a.var->dtype()), to_string(a.var->shape()), "\n");
+      text_ += concat("    ", a.written ? "" : "const ", cpp_name(a.var->dtype()),
+                      a.shares_memory ? "* " : "* __restrict__ ", argument_name(static_cast<int>(k)), ",  // v", a.var->id,
+                      " ", name_of(a.var->dtype()), to_string(a.var->shape()), "\n");
     }
     text_ += "    ";
     for (int id : symbols_) text_ += concat(small_.empty() ? "int64_t" : index_, " n", id, ", ");
@@ -118,13 +131,16 @@ class CudaPrinter : private ValuePrinter {
     for (size_t k = lines.size(); k-- > 0;) line(lines[k]);
   }
 
-  std::string factor_text(Expr e) { return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")"; }
+  std::string factor_text(Expr e) {
+    return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")";
+  }
 
   void print_scratch() {
     METAC_ASSERT(!grid_ || kernel_.scratch.empty(), "scratch is a block's");
     Expr offset = 0;
     for (const Local& l : kernel_.scratch) {
-      line(concat(cpp_name(l.dtype), "* t", l.id, " = (", cpp_name(l.dtype), "*)(scratch + int64_t(block) * scratch_bytes + ", index_text(offset), ");"));
+      line(concat(cpp_name(l.dtype), "* t", l.id, " = (", cpp_name(l.dtype),
+                  "*)(scratch + int64_t(block) * scratch_bytes + ", index_text(offset), ");"));
       offset = offset + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
     }
   }
@@ -142,12 +158,14 @@ class CudaPrinter : private ValuePrinter {
   void start_part(const Kernel& part, const char* word) {
     std::string arguments;
     for (const KernelArgument& a : part.arguments) {
-      auto found = std::find_if(kernel_.arguments.begin(), kernel_.arguments.end(), [&](const KernelArgument& mine) { return mine.var == a.var; });
+      auto found = std::find_if(kernel_.arguments.begin(), kernel_.arguments.end(),
+                                [&](const KernelArgument& mine) { return mine.var == a.var; });
       METAC_ASSERT(found != kernel_.arguments.end(), "a part reads what its kernel does not");
       arguments += concat("b[", found - kernel_.arguments.begin(), "], ");
     }
     arguments.resize(arguments.size() - 2);
-    line(concat("{ void* const rest[] = {", arguments, "}; ", kernel_.name, word, "(rest, s, launch, 0, ", index_text(parallel_extent(part)), "); }"));
+    line(concat("{ void* const rest[] = {", arguments, "}; ", kernel_.name, word, "(rest, s, launch, 0, ",
+                index_text(parallel_extent(part)), "); }"));
   }
 
   // What is left to do where a library has done as much as is said.
@@ -163,10 +181,11 @@ class CudaPrinter : private ValuePrinter {
 
   void print_start() {
     scopes_.assign(1, Scope{});  // what the device's side has named is not here
-    text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
+    text_ += "extern \"C\" void " + kernel_.name +
+             "(void* const* b, const int64_t* s, void* launch, int64_t, int64_t blocks) {\n";
     std::string arguments;
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) arguments += concat("(void*)&b[", k, "], ");
-    std::set<int> named;   // symbols that this side computes with
+    std::set<int> named;  // symbols that this side computes with
     for (const LibraryProduct& p : kernel_.products) visit_sizes(p, [&](Expr e) { add_symbols(e, named); });
     if (kernel_.convolution) visit_sizes(*kernel_.convolution, [&](Expr e) { add_symbols(e, named); });
     for (const auto& part : {kernel_.finish, kernel_.beside})
@@ -194,7 +213,9 @@ class CudaPrinter : private ValuePrinter {
     }
     line(concat("void* arguments[] = {", arguments, "&blocks};"));
     if (symbols_.empty() && named.empty()) line("(void)s;");
-    auto start = [&](const std::string& type) { return concat("start(device_", kernel_.name, type, ", blocks, ", kernel_.block, ", arguments, launch);"); };
+    auto start = [&](const std::string& type) {
+      return concat("start(device_", kernel_.name, type, ", blocks, ", kernel_.block, ", arguments, launch);");
+    };
     if (small_.empty()) {
       line(start(""));
     } else {
@@ -212,7 +233,8 @@ class CudaPrinter : private ValuePrinter {
   static void visit_sizes(const LibraryProduct& p, const std::function<void(Expr)>& f) {
     for (Expr e : {p.batch, p.rows, p.columns, p.steps}) f(e);
     for (const LibraryMatrix* m : {&p.a, &p.b, &p.result, &p.residual, &p.aux})
-      if (m->argument >= 0) for (Expr e : {m->offset, m->batch, m->leading}) f(e);
+      if (m->argument >= 0)
+        for (Expr e : {m->offset, m->batch, m->leading}) f(e);
     if (p.bias >= 0) f(p.bias_offset);
   }
 
@@ -227,37 +249,49 @@ class CudaPrinter : private ValuePrinter {
     // One spatial axis is the second of two.
     if (c.windows.size() == 1) windows = "{1, 1, 1, 1, 1, 0}, ";
     for (const LibraryWindow& w : c.windows)
-      windows += concat("{", index_text(w.size), ", ", index_text(w.window), ", ", index_text(w.out), ", ", w.stride, ", ", w.dilation, ", ", w.before, "}, ");
+      windows += concat("{", index_text(w.size), ", ", index_text(w.window), ", ", index_text(w.out), ", ", w.stride, ", ",
+                        w.dilation, ", ", w.before, "}, ");
     windows.resize(windows.size() - 2);
     auto address = [&](int argument) { return argument < 0 ? std::string("nullptr") : concat("b[", argument, "]"); };
-    line("// A convolution with an epilogue: a library is asked first. Of each spatial axis: size, window, result, stride, dilation, zeros before.");
+    line(
+        "// A convolution with an epilogue: a library is asked first. Of each spatial axis: size, window, result, stride, "
+        "dilation, zeros before.");
     const char* const kinds[] = {"convolution_forward", "convolution_data_gradient", "convolution_weights_gradient"};
-    line(concat("const Convolution convolution = {", kinds[static_cast<size_t>(c.kind)], ", ", static_cast<int>(c.dtype), " /* ", name_of(c.dtype), " */, ", std::max<size_t>(2, c.windows.size()), ", ", index_text(c.images), ", ",
-                index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ", c.relu ? "relu_activation" : "no_activation", ", ",
-                options_.tf32 ? 1 : 0, ", ", c.channels_last ? 1 : 0, "};"));
-    line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", ", address(c.bias), ", ", address(c.residual), ", ", address(c.result), "};"));
+    line(concat("const Convolution convolution = {", kinds[static_cast<size_t>(c.kind)], ", ", static_cast<int>(c.dtype),
+                " /* ", name_of(c.dtype), " */, ", std::max<size_t>(2, c.windows.size()), ", ", index_text(c.images), ", ",
+                index_text(c.channels), ", ", index_text(c.features), ", ", c.groups, ", {", windows, "}, ",
+                c.relu ? "relu_activation" : "no_activation", ", ", options_.tf32 ? 1 : 0, ", ", c.channels_last ? 1 : 0,
+                "};"));
+    line(concat("const ConvolutionOperands filtered = {", address(c.data), ", ", address(c.weights), ", ", address(c.bias),
+                ", ", address(c.residual), ", ", address(c.result), "};"));
     if_done("convolve(convolution, filtered, launch)", c.sums_only, false);
   }
 
   // A vendor library is asked first, for less and less.
   void print_product(const LibraryProduct& p, int64_t number) {
     auto matrix = [&](const LibraryMatrix& m) {
-      return m.argument < 0 ? std::string("{0, 0, 0}") : concat("{", index_text(m.batch), ", ", index_text(m.leading), ", ", m.by_column ? 1 : 0, "}");
+      return m.argument < 0 ? std::string("{0, 0, 0}")
+                            : concat("{", index_text(m.batch), ", ", index_text(m.leading), ", ", m.by_column ? 1 : 0, "}");
     };
     auto address = [&](int argument, Expr offset) {
       if (argument < 0) return std::string("nullptr");
-      return offset.is_int(0) ? concat("b[", argument, "]") : concat("(", cpp_name(p.dtype), "*)b[", argument, "] + ", index_text(offset));
+      return offset.is_int(0) ? concat("b[", argument, "]")
+                              : concat("(", cpp_name(p.dtype), "*)b[", argument, "] + ", index_text(offset));
     };
     char scale[40];
     std::snprintf(scale, sizeof scale, "%.17g", p.scale);
     const char* const activations[] = {"no_activation", "relu_activation", "gelu_tanh_activation", "gelu_tanh_gradient"};
     const char* const gradients[] = {"no_bias_gradient", "bias_gradient_of_rows", "bias_gradient_of_columns"};
     const std::string name = number > 0 ? std::to_string(number + 1) : "";
-    line(number > 0 ? "// The product with less beside it." : "// A matrix product with an epilogue: a library is asked first.");
-    line(concat("const MatrixProduct product", name, " = {", static_cast<int>(p.dtype), " /* ", name_of(p.dtype), " */, ", index_text(p.batch), ", ", index_text(p.rows), ", ", index_text(p.columns), ", ",
-                index_text(p.steps), ", ", matrix(p.a), ", ", matrix(p.b), ", ", matrix(p.result), ", ", matrix(p.residual), ", ", matrix(p.aux), ", ", scale, ", ",
-                activations[static_cast<size_t>(p.activation)], ", ", gradients[static_cast<size_t>(p.bias_gradient)], ", ", options_.tf32 ? 1 : 0, "};"));
-    line(concat("const MatrixOperands operands", name, " = {", address(p.a.argument, p.a.offset), ", ", address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
+    line(number > 0 ? "// The product with less beside it."
+                    : "// A matrix product with an epilogue: a library is asked first.");
+    line(concat("const MatrixProduct product", name, " = {", static_cast<int>(p.dtype), " /* ", name_of(p.dtype), " */, ",
+                index_text(p.batch), ", ", index_text(p.rows), ", ", index_text(p.columns), ", ", index_text(p.steps), ", ",
+                matrix(p.a), ", ", matrix(p.b), ", ", matrix(p.result), ", ", matrix(p.residual), ", ", matrix(p.aux), ", ",
+                scale, ", ", activations[static_cast<size_t>(p.activation)], ", ",
+                gradients[static_cast<size_t>(p.bias_gradient)], ", ", options_.tf32 ? 1 : 0, "};"));
+    line(concat("const MatrixOperands operands", name, " = {", address(p.a.argument, p.a.offset), ", ",
+                address(p.b.argument, p.b.offset), ", ", address(p.bias, p.bias_offset), ", ",
                 address(p.residual.argument, p.residual.offset), ", ", address(p.result.argument, p.result.offset), ", ",
                 address(p.aux.argument, p.aux.offset), ", ", address(p.sums, 0), "};"));
     if_done(concat("multiply(product", name, ", operands", name, ", launch)"), p.sums_only, p.with_beside);
@@ -272,7 +306,8 @@ class CudaPrinter : private ValuePrinter {
     if (node.guard) close();
     if (node.combined_in >= 0) {
       std::string name = concat("t", node.lane_reduced);
-      line(concat(name, " = block_", name_of(*node.assigns[0].update), "<", kernel_.block, ">(", name, ", t", node.combined_in, ");"));
+      line(concat(name, " = block_", name_of(*node.assigns[0].update), "<", kernel_.block, ">(", name, ", t",
+                  node.combined_in, ");"));
     }
     if (node.copies_done) line("wait_for_copies();");
     if (node.barrier) line("__syncthreads();");
@@ -325,35 +360,47 @@ class CudaPrinter : private ValuePrinter {
       line(concat("const ", index_, " ", flat, " = threadIdx.x;"));
       if (!one) print_indices(loops, flat);
     } else {
-      // Loads of several iterations are on their way at once where loops are unrolled: of as many as each thread has, where that is the same for all.
+      // Loads of several iterations are on their way at once where loops are unrolled: of as many as each thread has, where
+      // that is the same for all.
       const bool even = all.if_int() && all.as_int() % kernel_.block == 0;
-      if (even && all.as_int() <= 8 * kernel_.block) line("#pragma unroll");
-      else if (node.combined_in >= 0) line("#pragma unroll 4");
+      if (even && all.as_int() <= 8 * kernel_.block)
+        line("#pragma unroll");
+      else if (node.combined_in >= 0)
+        line("#pragma unroll 4");
       const std::string turn = concat("turn", loops[0].axis);
       if (even) open(concat("for (int ", turn, " = 0; ", turn, " < ", all.as_int() / kernel_.block, "; ++", turn, ") {"));
-      if (even) line(concat("const ", index_, " ", flat, " = ", turn, " * ", kernel_.block, " + threadIdx.x;"));
-      else open(concat("for (", index_, " ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat, " += ", kernel_.block, ") {"));
+      if (even)
+        line(concat("const ", index_, " ", flat, " = ", turn, " * ", kernel_.block, " + threadIdx.x;"));
+      else
+        open(concat("for (", index_, " ", flat, " = threadIdx.x; ", flat, " < ", index_text(all), "; ", flat,
+                    " += ", kernel_.block, ") {"));
       if (!one) print_indices(loops, flat);
     }
     print_loops(node, k);
     close();
   }
 
-  // Neighbouring elements that one thread does: each load that steps by one is one wide access, and so is the store where there is one; the
-  // elements wait in registers. lower_gpu says that the places are aligned and that nothing is loaded under a condition.
+  // Neighbouring elements that one thread does: each load that steps by one is one wide access, and so is the store where
+  // there is one; the elements wait in registers. lower_gpu says that the places are aligned and that nothing is loaded
+  // under a condition.
   void print_packs(const LoopNode& node, const Loop& loop) {
     METAC_ASSERT(node.assigns.size() == 1 && node.children.empty() && loop.extent.if_int(), "a pack of several statements");
     const Assign& a = node.assigns[0];
     const int64_t width = loop.extent.as_int();
-    auto first = [&](Expr offset) { return rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop.axis ? Expr(0) : Expr(); }); };
+    auto first = [&](Expr offset) {
+      return rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop.axis ? Expr(0) : Expr(); });
+    };
     auto declare = [&](DType dtype) {
       const int id = next_pack_++;
-      line(concat("alignas(", width * static_cast<int64_t>(size_of(dtype)), ") ", cpp_name(dtype), " t", id, "[", width, "];"));
+      line(concat("alignas(", width * static_cast<int64_t>(size_of(dtype)), ") ", cpp_name(dtype), " t", id, "[", width,
+                  "];"));
       return id;
     };
     std::map<const ExprNode*, Expr> packs;
     visit(a.value, [&](Expr n) {
-      if (n->kind != ExprKind::load || n->args.size() != 1 || packs.count(n.node()) || !stride_of(n->args[0], loop.axis).is_int(1)) return;
+      if (n->kind != ExprKind::load || n->args.size() != 1 || packs.count(n.node()) ||
+          !stride_of(n->args[0], loop.axis).is_int(1))
+        return;
       const int id = declare(n->dtype);
       line(concat("load_pack<", width, ">(t", id, ", ", memory_name(n->id), " + ", index_text(first(n->args[0])), ");"));
       packs[n.node()] = load(first_local + id, n->dtype, {axis(loop.axis)});
@@ -373,7 +420,9 @@ class CudaPrinter : private ValuePrinter {
       print_assign({a.target, {}, value, a.update});
     }
     close();
-    if (a.offset) line(concat("store_pack<", width, ">(", memory_name(a.target), " + ", index_text(first(a.offset)), ", t", result, ");"));
+    if (a.offset)
+      line(concat("store_pack<", width, ">(", memory_name(a.target), " + ", index_text(first(a.offset)), ", t", result,
+                  ");"));
   }
 
   // Of an argument or a local array.
@@ -383,7 +432,8 @@ class CudaPrinter : private ValuePrinter {
     for (const Local& local : node.locals) {
       std::string count = local.count ? "[" + index_text(local.count) + "]" : "";
       // Tiles are copied and read in words of up to 16 bytes.
-      line(concat(local.shared ? bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype), " t", local.id, count, ";"));
+      line(concat(local.shared ? bool(local.count) ? "alignas(16) __shared__ " : "__shared__ " : "", cpp_name(local.dtype),
+                  " t", local.id, count, ";"));
     }
     if (node.tensor) print_tensor(*node.tensor);
     if (node.exchange) line(concat("tensor_rows_of_four<", node.exchange->parts, ">(t", node.exchange->sums, ");"));
@@ -396,8 +446,12 @@ class CudaPrinter : private ValuePrinter {
       const std::string first = bool(tile.first) && !tile.first.is_int(0) ? " + " + index_text(tile.first) : "";
       return concat(tile.across ? "Across<" : "Lengthwise<", tile.stride, ">{t", tile.local, first, "}");
     };
-    if (t.rows_in_registers) line(concat("tensor_multiply_sums<Tensor_", t.kind, ", ", t.across, ", ", t.words, ">(t", t.sums, ", t", t.rows.local, ", ", tile(t.columns), ");"));
-    else line(concat("tensor_multiply<Tensor_", t.kind, ", ", t.warps_across, ", ", t.down, ", ", t.across, ", ", t.words, ">(t", t.sums, ", ", tile(t.rows), ", ", tile(t.columns), ");"));
+    if (t.rows_in_registers)
+      line(concat("tensor_multiply_sums<Tensor_", t.kind, ", ", t.across, ", ", t.words, ">(t", t.sums, ", t", t.rows.local,
+                  ", ", tile(t.columns), ");"));
+    else
+      line(concat("tensor_multiply<Tensor_", t.kind, ", ", t.warps_across, ", ", t.down, ", ", t.across, ", ", t.words,
+                  ">(t", t.sums, ", ", tile(t.rows), ", ", tile(t.columns), ");"));
   }
 
   void print_copy(const Assign& a) {
@@ -406,7 +460,8 @@ class CudaPrinter : private ValuePrinter {
     METAC_ASSERT(from->kind == ExprKind::load && a.target >= first_local, "what is copied lies in memory");
     count_uses(a.value);
     const std::string inside = may_be_outside ? without_parentheses(value_text(a.value->args[0])) : "true";
-    line(concat("start_copy<", a.copied, ">(t", a.target - first_local, " + ", value_text(a.offset), ", ", argument_name(from->id), " + ", value_text(from->args[0]), ", ", inside, ");"));
+    line(concat("start_copy<", a.copied, ">(t", a.target - first_local, " + ", value_text(a.offset), ", ",
+                argument_name(from->id), " + ", value_text(from->args[0]), ", ", inside, ");"));
   }
 
   void print_assign(const Assign& a) {
@@ -415,15 +470,16 @@ class CudaPrinter : private ValuePrinter {
     name_branches(a.value);
     std::string place = a.target >= first_local ? concat("t", a.target - first_local) : argument_name(a.target);
     if (a.offset) place += "[" + value_text(a.offset) + "]";
-    if (a.neighbours > 0) return line(concat(place, " = neighbours_", name_of(*a.update), "<", a.neighbours, ">(", place, ");"));
+    if (a.neighbours > 0)
+      return line(concat(place, " = neighbours_", name_of(*a.update), "<", a.neighbours, ">(", place, ");"));
     line(concat(place, " = ", a.update ? update_text(*a.update, place, a.value, false) : value_text(a.value), ";"));
   }
 
   std::set<int> symbols_, read_;
   bool grid_ = false;
-  int next_pack_ = 100000;      // locals of packs: numbers that no other local has
-  std::string index_;           // the type of indices
-  std::vector<Expr> small_;     // sizes over symbols that decide it
+  int next_pack_ = 100000;   // locals of packs: numbers that no other local has
+  std::string index_;        // the type of indices
+  std::vector<Expr> small_;  // sizes over symbols that decide it
 };
 
 }  // namespace

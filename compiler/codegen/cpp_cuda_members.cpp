@@ -6,7 +6,8 @@ namespace {
 // Prints over the first member, whose arguments stand for those of each.
 class MembersPrinter : private ValuePrinter {
  public:
-  MembersPrinter(const Kernel& all, const std::vector<FlatKernel>& members, const KernelPrinting& options) : ValuePrinter(members[0].kernel, options), all_(all), members_(members), pack_(members[0].pack) {}
+  MembersPrinter(const Kernel& all, const std::vector<FlatKernel>& members, const KernelPrinting& options)
+      : ValuePrinter(members[0].kernel, options), all_(all), members_(members), pack_(members[0].pack) {}
 
   std::string run() {
     for (const std::string& comment : all_.comments) text_ += "// " + comment + "\n";
@@ -22,7 +23,8 @@ class MembersPrinter : private ValuePrinter {
   const std::vector<Assign>& assigns() const { return kernel_.root.children[0].assigns; }
 
   void print_device() {
-    text_ += concat("static __global__ void __launch_bounds__(", kernel_.block, ") device_", all_.name, "(\n    const __grid_constant__ ", type(), " all, int64_t blocks) {\n");
+    text_ += concat("static __global__ void __launch_bounds__(", kernel_.block, ") device_", all_.name,
+                    "(\n    const __grid_constant__ ", type(), " all, int64_t blocks) {\n");
     depth_ = 1;
     line("const int block = static_cast<int>(block_index());");
     line("if (block >= blocks) return;");
@@ -30,9 +32,11 @@ class MembersPrinter : private ValuePrinter {
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
       const KernelArgument& a = kernel_.arguments[k];
       const std::string pointer = concat(a.written ? "" : "const ", cpp_name(a.var->dtype()), "*");
-      line(concat(pointer, " const __restrict__ ", argument_name(static_cast<int>(k)), " = static_cast<", pointer, ">(all.data[member][", k, "]);"));
+      line(concat(pointer, " const __restrict__ ", argument_name(static_cast<int>(k)), " = static_cast<", pointer,
+                  ">(all.data[member][", k, "]);"));
     }
-    line(concat("const int at = ((block - all.first_block[member]) * ", kernel_.block, " + static_cast<int>(threadIdx.x))", pack_ > 1 ? concat(" * ", pack_) : "", ";"));
+    line(concat("const int at = ((block - all.first_block[member]) * ", kernel_.block, " + static_cast<int>(threadIdx.x))",
+                pack_ > 1 ? concat(" * ", pack_) : "", ";"));
     if (pack_ > 1) {
       open(concat("if (at + ", pack_, " <= count) {"));
       print_packs();
@@ -51,15 +55,17 @@ class MembersPrinter : private ValuePrinter {
     text_ += "}\n";
   }
 
-  // Every value is read and written once, 16 bytes or less at a time; what an assignment makes the next one has in registers.
+  // Every value is read and written once, 16 bytes or less at a time; what an assignment makes the next one has in
+  // registers.
   void print_packs() {
-    std::map<int, Expr> packs;   // argument -> its elements in registers
+    std::map<int, Expr> packs;  // argument -> its elements in registers
     auto declare = [&](int argument) {
       const DType dtype = kernel_.arguments[static_cast<size_t>(argument)].var->dtype();
-      line(concat("alignas(", pack_ * static_cast<int64_t>(size_of(dtype)), ") ", cpp_name(dtype), " t", argument, "[", pack_, "];"));
+      line(concat("alignas(", pack_ * static_cast<int64_t>(size_of(dtype)), ") ", cpp_name(dtype), " t", argument, "[",
+                  pack_, "];"));
       packs[argument] = load(first_local + argument, dtype, {axis(0)});
     };
-    std::vector<Expr> values;    // over the place in the pack and that in the whole
+    std::vector<Expr> values;  // over the place in the pack and that in the whole
     constexpr int place = 1;
     bool by_place = false;
     for (const Assign& a : assigns()) {
@@ -86,7 +92,8 @@ class MembersPrinter : private ValuePrinter {
       scopes_.pop_back();
     }
     close();
-    for (const Assign& a : assigns()) line(concat("store_pack<", pack_, ">(", argument_name(a.target), " + at, t", a.target, ");"));
+    for (const Assign& a : assigns())
+      line(concat("store_pack<", pack_, ">(", argument_name(a.target), " + at, t", a.target, ");"));
   }
 
   void print_start() {
@@ -98,10 +105,12 @@ class MembersPrinter : private ValuePrinter {
       firsts += concat(firsts.empty() ? "" : ", ", blocks);
       blocks += member.blocks();
     }
-    text_ += "extern \"C\" void " + all_.name + "(void* const* b, const int64_t*, void* launch, int64_t, int64_t blocks) {\n";
+    text_ +=
+        "extern \"C\" void " + all_.name + "(void* const* b, const int64_t*, void* launch, int64_t, int64_t blocks) {\n";
     depth_ = 1;
     line(concat(type(), " all = {{", counts, "}, {", firsts, "}, {}};"));
-    line(concat("for (int k = 0; k < ", members_.size() * arguments, "; ++k) all.data[k / ", arguments, "][k % ", arguments, "] = b[k];"));
+    line(concat("for (int k = 0; k < ", members_.size() * arguments, "; ++k) all.data[k / ", arguments, "][k % ", arguments,
+                "] = b[k];"));
     line("void* arguments[] = {&all, &blocks};");
     line(concat("start(device_", all_.name, ", blocks, ", kernel_.block, ", arguments, launch);"));
     text_ += "}\n";

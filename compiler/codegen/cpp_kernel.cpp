@@ -27,7 +27,8 @@ class KernelPrinter : private ValuePrinter {
   std::string run() {
     for (const std::string& line : kernel_.comments) text_ += "// " + line + "\n";
     for (const std::string& line : kernel_.schedule) text_ += "// schedule: " + line + "\n";
-    text_ += "extern \"C\" void " + kernel_.name + "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n";
+    text_ += "extern \"C\" void " + kernel_.name +
+             "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n";
     depth_ = 1;
     print_arguments();
     print_symbols();
@@ -49,7 +50,6 @@ class KernelPrinter : private ValuePrinter {
   }
 
  private:
-
   // ---- head ----
   void print_arguments() {
     for (size_t k = 0; k < kernel_.arguments.size(); ++k) {
@@ -61,7 +61,8 @@ class KernelPrinter : private ValuePrinter {
         for (int k : a.layout.order) comment += concat(" ", k);
       }
       if (a.layout.has_halo()) comment += ", with a halo of zeros";
-      line(concat(a.written ? "" : "const ", type, a.shares_memory ? "* " : "* __restrict__ ", argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
+      line(concat(a.written ? "" : "const ", type, a.shares_memory ? "* " : "* __restrict__ ",
+                  argument_name(static_cast<int>(k)), " = (", a.written ? "" : "const ", type, "*)b[", k, "];", comment));
     }
   }
 
@@ -81,16 +82,18 @@ class KernelPrinter : private ValuePrinter {
     }
   }
 
-  // Where the first iteration stands in the flattened loops. The others count on from there: a division by each extent costs more than
-  // a short sum.
+  // Where the first iteration stands in the flattened loops. The others count on from there: a division by each extent costs
+  // more than a short sum.
   void print_first(const std::vector<Loop>& loops) {
-    if (std::any_of(loops.begin(), loops.end(), [](const Loop& l) { return !l.extent.if_int(); })) line("if (begin >= end) return;");  // an extent may be 0
+    if (std::any_of(loops.begin(), loops.end(), [](const Loop& l) { return !l.extent.if_int(); }))
+      line("if (begin >= end) return;");  // an extent may be 0
     Expr inner = 1;
     std::vector<std::string> lines;
     for (size_t k = loops.size(); k-- > 0;) {
       std::string value = inner.is_int(1) ? "begin" : "begin / " + factor_text(inner);
       if (k > 0) value = (inner.is_int(1) ? value : "(" + value + ")") + " % " + factor_text(loops[k].extent);
-      lines.push_back(loops[k].extent.is_int(1) ? concat("const int64_t i", loops[k].axis, " = 0;") : concat("int64_t i", loops[k].axis, " = ", value, ";"));
+      lines.push_back(loops[k].extent.is_int(1) ? concat("const int64_t i", loops[k].axis, " = 0;")
+                                                : concat("int64_t i", loops[k].axis, " = ", value, ";"));
       inner = inner * loops[k].extent;
     }
     for (size_t k = lines.size(); k-- > 0;) line(lines[k]);
@@ -101,19 +104,23 @@ class KernelPrinter : private ValuePrinter {
     for (size_t k = 0; k < loops.size(); ++k) {
       if (loops[k].extent.is_int(1)) continue;
       const std::string i = concat("i", loops[k].axis);
-      text = text.empty() ? concat("++", i, ";") : concat("if (++", i, " == ", factor_text(loops[k].extent), ") { ", i, " = 0; ", text, " }");
+      text = text.empty() ? concat("++", i, ";")
+                          : concat("if (++", i, " == ", factor_text(loops[k].extent), ") { ", i, " = 0; ", text, " }");
     }
     if (!text.empty()) line(text);
   }
 
-  std::string factor_text(Expr e) { return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")"; }
+  std::string factor_text(Expr e) {
+    return e.if_int() || e->kind == ExprKind::symbol ? index_text(e) : "(" + index_text(e) + ")";
+  }
 
   // ---- tree ----
   void print_node(const LoopNode& node) {
     scopes_.emplace_back();
     const bool guarded = bool(node.guard);
     // Loops that run once open no block, and a neighbour may have locals of the same names.
-    const bool once = !guarded && !node.locals.empty() && !node.loops.empty() && std::all_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return l.extent.is_int(1); });
+    const bool once = !guarded && !node.locals.empty() && !node.loops.empty() &&
+                      std::all_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return l.extent.is_int(1); });
     if (!node.comment.empty()) line("// " + node.comment);
     if (guarded) line("if (" + without_parentheses(value_text(node.guard)) + ") {");
     if (once) line("{");
@@ -132,7 +139,8 @@ class KernelPrinter : private ValuePrinter {
     std::string i = concat("i", loop.axis);
     if (loop.kind == LoopKind::vector && is_register_tile(node, k)) return print_register_tile(node, k);
     switch (loop.kind) {
-      case LoopKind::vector: return print_vector_loop(node, k);
+      case LoopKind::vector:
+        return print_vector_loop(node, k);
       case LoopKind::unrolled: {
         int64_t extent = loop.extent.as_int();
         for (int64_t n = 0; n < extent; ++n) {
@@ -166,8 +174,11 @@ class KernelPrinter : private ValuePrinter {
   // One vector of lanes over printed-out loops: all statements stand in one scope, so that what they share (a vector of
   // weights, a broadcast element) is loaded once.
   bool is_register_tile(const LoopNode& node, size_t k) const {
-    if (node.lane_reduced >= 0 || !node.children.empty() || !node.locals.empty() || !node.loops[k].extent.is_int(options_.vector_bytes / 4)) return false;
-    return std::all_of(node.loops.begin() + static_cast<int64_t>(k) + 1, node.loops.end(), [](const Loop& l) { return l.kind == LoopKind::unrolled; });
+    if (node.lane_reduced >= 0 || !node.children.empty() || !node.locals.empty() ||
+        !node.loops[k].extent.is_int(options_.vector_bytes / 4))
+      return false;
+    return std::all_of(node.loops.begin() + static_cast<int64_t>(k) + 1, node.loops.end(),
+                       [](const Loop& l) { return l.kind == LoopKind::unrolled; });
   }
 
   void print_register_tile(const LoopNode& node, size_t k) {
@@ -217,14 +228,18 @@ class KernelPrinter : private ValuePrinter {
       METAC_ASSERT(vector_axis_ < 0, "nested vector loops");
       if (node.lane_reduced >= 0) {
         lanes = concat("lanes", node.lane_reduced);
-        line(concat(vector_type(local_dtype(node.lane_reduced), width), " ", lanes, " = ", broadcast_text(constant_text(identity_of(*node.assigns.back().update, local_dtype(node.lane_reduced))), local_dtype(node.lane_reduced), width), ";"));
+        line(concat(vector_type(local_dtype(node.lane_reduced), width), " ", lanes, " = ",
+                    broadcast_text(constant_text(identity_of(*node.assigns.back().update, local_dtype(node.lane_reduced))),
+                                   local_dtype(node.lane_reduced), width),
+                    ";"));
       }
       const std::string from = waits_for_itself(node) ? print_lanes_side_by_side(node, k, width, lanes) : "0";
       if (!whole && !again) line(concat("int64_t ", i, " = ", from, ";"));
       if (extent && *extent == width) {
         line(concat("{ const int64_t ", i, " = 0;"));
       } else if (whole || again) {
-        line(concat("for (int64_t ", i, " = ", from, "; ", i, " < ", *extent - *extent % width, "; ", i, " += ", width, ") {"));
+        line(concat("for (int64_t ", i, " = ", from, "; ", i, " < ", *extent - *extent % width, "; ", i, " += ", width,
+                    ") {"));
       } else {
         line(concat("for (; ", i, " + ", width, " <= ", index_text(loop.extent), "; ", i, " += ", width, ") {"));
       }
@@ -246,7 +261,10 @@ class KernelPrinter : private ValuePrinter {
     }
     if (!lanes.empty()) {
       Reduce reduce = *node.assigns.back().update;
-      line(concat("t", node.lane_reduced, " = ", combine_text(reduce, concat("t", node.lane_reduced), concat("reduce_", name_of(reduce), "(", lanes, ")"), local_dtype(node.lane_reduced), false), ";"));
+      line(concat("t", node.lane_reduced, " = ",
+                  combine_text(reduce, concat("t", node.lane_reduced), concat("reduce_", name_of(reduce), "(", lanes, ")"),
+                               local_dtype(node.lane_reduced), false),
+                  ";"));
     }
   }
 
@@ -256,7 +274,8 @@ class KernelPrinter : private ValuePrinter {
     const int64_t* extent = node.loops[0].extent.if_int();
     int parts = 0;
     visit(node.assigns[0].value, [&](Expr) { ++parts; });
-    return parts <= 24 && !calls_elementary(node.assigns[0].value) && (!extent || *extent >= 2 * chains * options_.vector_bytes / 4);
+    return parts <= 24 && !calls_elementary(node.assigns[0].value) &&
+           (!extent || *extent >= 2 * chains * options_.vector_bytes / 4);
   }
 
   // The most of a reduction in lanes, by several vectors that come together in `lanes`; says where the rest begins.
@@ -266,7 +285,8 @@ class KernelPrinter : private ValuePrinter {
     const DType dtype = local_dtype(node.lane_reduced);
     const int64_t* extent = loop.extent.if_int();
     const int step = chains * width;
-    const std::string end = extent ? std::to_string(*extent / step * step) : concat("e", loop.axis), at = concat("v", loop.axis);
+    const std::string end = extent ? std::to_string(*extent / step * step) : concat("e", loop.axis),
+                      at = concat("v", loop.axis);
     if (!extent) line(concat("const int64_t ", end, " = ", factor_text(loop.extent), " / ", step, " * ", step, ";"));
     std::vector<std::string> names = {lanes};
     for (int n = 1; n < chains; ++n) {
@@ -281,7 +301,8 @@ class KernelPrinter : private ValuePrinter {
     }
     --depth_;
     line("}");
-    const std::string low = combine_text(reduce, names[0], names[1], dtype, true), high = combine_text(reduce, names[2], names[3], dtype, true);
+    const std::string low = combine_text(reduce, names[0], names[1], dtype, true),
+                      high = combine_text(reduce, names[2], names[3], dtype, true);
     line(concat(lanes, " = ", combine_text(reduce, "(" + low + ")", "(" + high + ")", dtype, true), ";"));
     return end;
   }
@@ -307,7 +328,9 @@ class KernelPrinter : private ValuePrinter {
 
   // Has an iteration that is done twice the same result: does nothing read what the node leaves in memory?
   bool may_be_done_again(const LoopNode& node) const {
-    if (node.lane_reduced >= 0 || std::any_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return bool(l.active); })) return false;
+    if (node.lane_reduced >= 0 ||
+        std::any_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return bool(l.active); }))
+      return false;
     std::set<int> stored, read;
     bool refused = false;
     const std::function<void(const LoopNode&)> look = [&](const LoopNode& n) {
@@ -315,7 +338,8 @@ class KernelPrinter : private ValuePrinter {
       for (const Assign& a : n.assigns) {
         if (bool(a.offset)) {
           stored.insert(a.target);
-          refused = refused || bool(a.update) || (a.target < first_local && kernel_.arguments[static_cast<size_t>(a.target)].shares_memory);
+          refused = refused || bool(a.update) ||
+                    (a.target < first_local && kernel_.arguments[static_cast<size_t>(a.target)].shares_memory);
         }
         visit(a.value, [&](Expr e) {
           if (e->kind == ExprKind::load) read.insert(e->id);
@@ -350,10 +374,12 @@ class KernelPrinter : private ValuePrinter {
         line(concat(info(local.dtype).cpp_name, " t", local.id, ";"));
       }
     }
-    for (const Prefetch& f : node.prefetches) line(concat("prefetch(", argument_name(f.argument), " + ", without_parentheses(value_text(f.offset)), ");"));
+    for (const Prefetch& f : node.prefetches)
+      line(concat("prefetch(", argument_name(f.argument), " + ", without_parentheses(value_text(f.offset)), ");"));
     if (node.transposed >= 0) {
       std::string names;
-      for (int n = 0; n < register_lanes_.at(node.transposed); ++n) names += concat(n ? ", " : "", "t", node.transposed, "_", n);
+      for (int n = 0; n < register_lanes_.at(node.transposed); ++n)
+        names += concat(n ? ", " : "", "t", node.transposed, "_", n);
       line(concat("transpose(", names, ");"));
     }
     for (const Assign& a : node.assigns) print_assign(a);
@@ -376,7 +402,8 @@ class KernelPrinter : private ValuePrinter {
     }
     bool scalar_local = a.target >= first_local && !a.offset;
     int local = a.target - first_local;
-    bool vector_target = scalar_local ? vector_locals_.count(local) > 0 : vector_axis_ >= 0 && uses_axis(a.offset, vector_axis_);
+    bool vector_target =
+        scalar_local ? vector_locals_.count(local) > 0 : vector_axis_ >= 0 && uses_axis(a.offset, vector_axis_);
     if (scalar_local && local == lane_local_) {  // the lanes of a reduction
       line(concat(lane_target_, " = ", update_text(*a.update, lane_target_, a.value, true), ";"));
       return;
@@ -384,7 +411,9 @@ class KernelPrinter : private ValuePrinter {
     DType dtype = a.value->dtype;
     if (scalar_local) {
       std::string name = concat("t", local);
-      std::string value = a.update ? update_text(*a.update, name, a.value, vector_target) : vector_target ? as_vector(a.value) : value_text(a.value);
+      std::string value = a.update        ? update_text(*a.update, name, a.value, vector_target)
+                          : vector_target ? as_vector(a.value)
+                                          : value_text(a.value);
       line(concat(name, " = ", value, ";"));
       return;
     }
@@ -397,11 +426,13 @@ class KernelPrinter : private ValuePrinter {
     }
     METAC_ASSERT(!a.update, "vector update of memory");
     (void)dtype;
-    if (active_) line(concat("store_first(", base, " + ", at, ", ", as_vector(a.value), ", ", index_text(active_), ");"));
-    else line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
+    if (active_)
+      line(concat("store_first(", base, " + ", at, ", ", as_vector(a.value), ", ", index_text(active_), ");"));
+    else
+      line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
   }
 
-  static constexpr int chains = 4;   // vectors side by side of a reduction in lanes: an addition takes about four cycles
+  static constexpr int chains = 4;  // vectors side by side of a reduction in lanes: an addition takes about four cycles
   int lane_local_ = -1;
   std::string lane_target_;
 };
@@ -410,7 +441,8 @@ class KernelPrinter : private ValuePrinter {
 
 Expr scratch_bytes(const Kernel& kernel) {
   Expr bytes = 0;
-  for (const Local& l : kernel.scratch) bytes = bytes + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
+  for (const Local& l : kernel.scratch)
+    bytes = bytes + ceil_div(l.count * Expr(static_cast<int64_t>(size_of(l.dtype))), 64) * Expr(64);
   return bytes;
 }
 

@@ -22,8 +22,10 @@ std::string constant_text(Expr e) {
   double v = e->float_value;
   bool narrow = e->dtype != DType::f64;
   std::string text;
-  if (std::isnan(v)) text = narrow ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
-  else if (std::isinf(v)) text = concat(v < 0 ? "-" : "", narrow ? "__builtin_inff()" : "__builtin_inf()");
+  if (std::isnan(v))
+    text = narrow ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+  else if (std::isinf(v))
+    text = concat(v < 0 ? "-" : "", narrow ? "__builtin_inff()" : "__builtin_inf()");
   else {
     char buffer[40];
     std::snprintf(buffer, sizeof buffer, narrow ? "%.9g" : "%.17g", v);
@@ -56,35 +58,48 @@ class IndexText {
     Expr a = e->args[0], b = e->args.size() > 1 ? e->args[1] : Expr();
     switch (e->fn) {
       case Fn::add: {
-        if (b.if_int() && b.as_int() < 0 && b.as_int() != INT64_MIN) return wrap(print(a, 1) + " - " + std::to_string(-b.as_int()), 1);
-        if (b->kind == ExprKind::call && b->fn == Fn::mul && b->args[1].is_int(-1)) return wrap(print(a, 1) + " - " + print(b->args[0], 2), 1);
+        if (b.if_int() && b.as_int() < 0 && b.as_int() != INT64_MIN)
+          return wrap(print(a, 1) + " - " + std::to_string(-b.as_int()), 1);
+        if (b->kind == ExprKind::call && b->fn == Fn::mul && b->args[1].is_int(-1))
+          return wrap(print(a, 1) + " - " + print(b->args[0], 2), 1);
         return wrap(print(a, 1) + " + " + print(b, 1), 1);
       }
-      case Fn::sub: return wrap(print(a, 1) + " - " + print(b, 2), 1);
+      case Fn::sub:
+        return wrap(print(a, 1) + " - " + print(b, 2), 1);
       case Fn::mul:
         if (b.is_int(-1)) return wrap("-" + print(a, 3), 2);
         return wrap(print(a, 2) + " * " + print(b, 3), 2);
       case Fn::floor_div:
       case Fn::floor_mod:
-        if (bounds_.interval(a).low >= 0 && bounds_.interval(b).low > 0) return wrap(print(a, 2) + (e->fn == Fn::floor_div ? " / " : " % ") + print(b, 3), 2);
+        if (bounds_.interval(a).low >= 0 && bounds_.interval(b).low > 0)
+          return wrap(print(a, 2) + (e->fn == Fn::floor_div ? " / " : " % ") + print(b, 3), 2);
         break;
       case Fn::select: {
         // Of two literals the result would be an int.
         const bool literals = b.if_int() && e->args[2].if_int() && b->dtype == DType::i64;
-        return "(" + print(a, 0) + " ? " + (literals ? concat("int64_t(", print(b, 0), ")") : print(b, 0)) + " : " + print(e->args[2], 0) + ")";
+        return "(" + print(a, 0) + " ? " + (literals ? concat("int64_t(", print(b, 0), ")") : print(b, 0)) + " : " +
+               print(e->args[2], 0) + ")";
       }
-      case Fn::lt: return wrap(print(a, 1) + " < " + print(b, 1), 0);
-      case Fn::le: return wrap(print(a, 1) + " <= " + print(b, 1), 0);
-      case Fn::eq: return wrap(print(a, 1) + " == " + print(b, 1), 0);
-      case Fn::ne: return wrap(print(a, 1) + " != " + print(b, 1), 0);
-      case Fn::logical_and: return "(" + print(a, 1) + " && " + print(b, 1) + ")";
-      case Fn::logical_or: return "(" + print(a, 1) + " || " + print(b, 1) + ")";
-      default: break;
+      case Fn::lt:
+        return wrap(print(a, 1) + " < " + print(b, 1), 0);
+      case Fn::le:
+        return wrap(print(a, 1) + " <= " + print(b, 1), 0);
+      case Fn::eq:
+        return wrap(print(a, 1) + " == " + print(b, 1), 0);
+      case Fn::ne:
+        return wrap(print(a, 1) + " != " + print(b, 1), 0);
+      case Fn::logical_and:
+        return "(" + print(a, 1) + " && " + print(b, 1) + ")";
+      case Fn::logical_or:
+        return "(" + print(a, 1) + " || " + print(b, 1) + ")";
+      default:
+        break;
     }
     std::string text = std::string(name_of(e->fn)) + "(";
     for (size_t k = 0; k < e->args.size(); ++k) {
       const int64_t* value = e->args[k].if_int();
-      text += (k ? ", " : "") + (value && e->args[k]->dtype == DType::i64 ? concat("int64_t(", print(e->args[k], 0), ")") : print(e->args[k], 0));
+      text += (k ? ", " : "") + (value && e->args[k]->dtype == DType::i64 ? concat("int64_t(", print(e->args[k], 0), ")")
+                                                                          : print(e->args[k], 0));
     }
     return text + ")";
   }
@@ -93,13 +108,22 @@ class IndexText {
     if (named_ && !e->args.empty())
       if (const std::string* name = named_(e)) return *name;
     switch (e->kind) {
-      case ExprKind::int_constant: return e->dtype == DType::i64 ? (e->int_value < 0 && outer > 0 ? "(" + integer_text(e->int_value) + ")" : integer_text(e->int_value)) : constant_text(e);
-      case ExprKind::float_constant: return constant_text(e);
-      case ExprKind::axis: return concat("i", e->id);
-      case ExprKind::symbol: return concat("n", e->id);
-      case ExprKind::cast: return concat("cast_to<", info(e->dtype).cpp_name, ">(", print(e->args[0], 0), ")");
-      case ExprKind::call: return print_call(e, outer);
-      case ExprKind::load: break;
+      case ExprKind::int_constant:
+        return e->dtype == DType::i64
+                   ? (e->int_value < 0 && outer > 0 ? "(" + integer_text(e->int_value) + ")" : integer_text(e->int_value))
+                   : constant_text(e);
+      case ExprKind::float_constant:
+        return constant_text(e);
+      case ExprKind::axis:
+        return concat("i", e->id);
+      case ExprKind::symbol:
+        return concat("n", e->id);
+      case ExprKind::cast:
+        return concat("cast_to<", info(e->dtype).cpp_name, ">(", print(e->args[0], 0), ")");
+      case ExprKind::call:
+        return print_call(e, outer);
+      case ExprKind::load:
+        break;
     }
     METAC_ASSERT(false, to_string(e));
     return "";
@@ -112,7 +136,9 @@ class IndexText {
 
 }  // namespace
 
-std::string index_expression_text(Expr e, const Bounds& bounds, const NodeNames& named) { return IndexText(bounds, named).print(e, 0); }
+std::string index_expression_text(Expr e, const Bounds& bounds, const NodeNames& named) {
+  return IndexText(bounds, named).print(e, 0);
+}
 
 std::string without_parentheses(const std::string& condition) {
   if (condition.empty() || condition.front() != '(') return condition;

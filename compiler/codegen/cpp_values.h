@@ -61,7 +61,9 @@ class ValuePrinter {
     auto found = vector_memo_.find({e.node(), vector_axis_});
     if (found != vector_memo_.end()) return found->second;
     bool vector = any_of(e, [&](Expr n) {
-      return (n->kind == ExprKind::axis && n->id == vector_axis_) || (n->kind == ExprKind::load && n->id >= first_local && n->args.empty() && vector_locals_.count(n->id - first_local));
+      return (n->kind == ExprKind::axis && n->id == vector_axis_) ||
+             (n->kind == ExprKind::load && n->id >= first_local && n->args.empty() &&
+              vector_locals_.count(n->id - first_local));
     });
     // Offsets are scalars: the axis stands for lane 0 there.
     if (e->dtype == DType::i64 && !e->has_load) vector = false;
@@ -103,15 +105,16 @@ class ValuePrinter {
     });
   }
 
-  // A chain of selects each of which reads the one before in both its branches would be written 2^n times: what such values share is a
-  // function that makes it when it is asked for the first time.
+  // A chain of selects each of which reads the one before in both its branches would be written 2^n times: what such values
+  // share is a function that makes it when it is asked for the first time.
   void name_branches(Expr e) {
     constexpr int64_t most = 512;
     if (written_branches(e) <= most) return;
     for (Expr n : shared_branches(e)) {
       if (known(n)) continue;
       const int number = next_name_++;
-      line(concat(is_vector(n) ? vector_type(n->dtype, width_) : std::string(info(n->dtype).cpp_name), " value", number, " = {};"));
+      line(concat(is_vector(n) ? vector_type(n->dtype, width_) : std::string(info(n->dtype).cpp_name), " value", number,
+                  " = {};"));
       line(concat("bool made", number, " = false;"));
       line(concat("const auto x", number, " = [&]() __attribute__((noinline)) {"));
       ++depth_;
@@ -157,7 +160,8 @@ class ValuePrinter {
     if (!e->has_load && e->dtype == DType::i64) return index_text(e);
     if (const std::string* name = known(e)) return *name;
     std::string text = make_text(e);
-    bool scalar_local_load = e->kind == ExprKind::load && (e->args.empty() || (e->id >= first_local && register_lanes_.count(e->id - first_local)));
+    bool scalar_local_load = e->kind == ExprKind::load &&
+                             (e->args.empty() || (e->id >= first_local && register_lanes_.count(e->id - first_local)));
     if (!scalar_local_load && (uses_[e.node()] > 1 || text.size() > 90)) {
       std::string name = concat("x", next_name_++);
       line(concat("const auto ", name, " = ", text, ";"));
@@ -171,19 +175,25 @@ class ValuePrinter {
     switch (e->kind) {
       case ExprKind::load: {
         if (e->args.empty()) return concat("t", e->id - first_local);
-        if (e->id >= first_local && register_lanes_.count(e->id - first_local)) return register_name(e->id - first_local, e->args[0]);
+        if (e->id >= first_local && register_lanes_.count(e->id - first_local))
+          return register_name(e->id - first_local, e->args[0]);
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
-        if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype) return words_text(e, base);
+        if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype)
+          return words_text(e, base);
         const Expr step = is_vector(e) ? stride_of(e->args[0], vector_axis_) : Expr();
-        if (bool(step) && step.if_int() && step.as_int() > 1) return concat("load_strided<", vector_type(e->dtype, width_), ", ", step.as_int(), ">(", base, " + ", address_text(e->args[0]), ")");
+        if (bool(step) && step.if_int() && step.as_int() > 1)
+          return concat("load_strided<", vector_type(e->dtype, width_), ", ", step.as_int(), ">(", base, " + ",
+                        address_text(e->args[0]), ")");
         if (is_vector(e) && in_tile_)
           if (std::string text = shuffled_load(e, base); !text.empty()) return text;
         std::string at = address_text(e->args[0]);
         bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
-        if (is_vector(e) && partial) return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
+        if (is_vector(e) && partial)
+          return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
         if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
         if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
-        // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step, and has no registers for sums.
+        // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step,
+        // and has no registers for sums.
         if (in_tile_) return "*(" + base + " + " + at + ")";
         return base + "[" + at + "]";
       }
@@ -193,8 +203,11 @@ class ValuePrinter {
         if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
         return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
       }
-      case ExprKind::call: return call_text(e);
-      default: METAC_ASSERT(false, to_string(e)); return "";
+      case ExprKind::call:
+        return call_text(e);
+      default:
+        METAC_ASSERT(false, to_string(e));
+        return "";
     }
   }
 
@@ -206,8 +219,11 @@ class ValuePrinter {
     Expr most = least->args[0];
     if (most->kind != ExprKind::call || most->fn != Fn::max || most->args[1]->kind != ExprKind::float_constant) return "";
     double low = most->args[1]->float_value, high = least->args[1]->float_value;
-    if (!(low >= static_cast<double>(min_value(e->dtype)) && high <= static_cast<double>(max_value(e->dtype)) && low <= high)) return "";
-    return concat("clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(most->args[0]), ", ", constant_text(most->args[1]), ", ", constant_text(least->args[1]), ")");
+    if (!(low >= static_cast<double>(min_value(e->dtype)) && high <= static_cast<double>(max_value(e->dtype)) &&
+          low <= high))
+      return "";
+    return concat("clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(most->args[0]), ", ",
+                  constant_text(most->args[1]), ", ", constant_text(least->args[1]), ")");
   }
 
   // A word of narrower elements.
@@ -252,7 +268,8 @@ class ValuePrinter {
     Expr first = lane_zero(e->args[0]);
     std::vector<int64_t> offsets;
     for (int lane = 0; lane < width_; ++lane) {
-      Expr here = rewrite(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
+      Expr here = rewrite(e->args[0],
+                          [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
       Expr gap = simplify(here - first, bounds_);
       METAC_ASSERT(gap.if_int() && gap.as_int() >= 0 && gap.as_int() < width_, "lanes of ", to_string(e));
       offsets.push_back(gap.as_int());
@@ -276,9 +293,11 @@ class ValuePrinter {
   // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.
   std::string select_text(Expr e, bool vector) {
     Expr condition = e->args[0], yes = e->args[1], no = e->args[2];
-    if (vector && is_vector(condition)) return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
+    if (vector && is_vector(condition))
+      return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
     if (!yes->has_load && !no->has_load) {
-      return concat("(", value_text(condition), " ? ", vector ? as_vector(yes) : value_text(yes), " : ", vector ? as_vector(no) : value_text(no), ")");
+      return concat("(", value_text(condition), " ? ", vector ? as_vector(yes) : value_text(yes), " : ",
+                    vector ? as_vector(no) : value_text(no), ")");
     }
     std::string name = concat("x", next_name_++), test = value_text(condition);
     line(concat(vector ? vector_type(e->dtype, width_) : std::string(info(e->dtype).cpp_name), " ", name, ";"));
@@ -302,12 +321,15 @@ class ValuePrinter {
   // ---- assignments ----
   std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
     if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
-      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]),
+                  b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
       return concat("fma(", a, ", ", b, ", ", target, ")");
     }
-    bool words = value->kind == ExprKind::call && (value->fn == Fn::dot_u8s8 || value->fn == Fn::dot_s8u8 || value->fn == Fn::dot_i16);
+    bool words = value->kind == ExprKind::call &&
+                 (value->fn == Fn::dot_u8s8 || value->fn == Fn::dot_s8u8 || value->fn == Fn::dot_i16);
     if (reduce == Reduce::add && words) {
-      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]), b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]),
+                  b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
       return concat(name_of(value->fn), "(", a, ", ", b, ", ", target, ")");
     }
     return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
@@ -317,12 +339,18 @@ class ValuePrinter {
     bool infix = has_operators(dtype);
     (void)vector;
     switch (reduce) {
-      case Reduce::add: return infix ? a + " + " + b : "add(" + a + ", " + b + ")";
-      case Reduce::mul: return infix ? a + " * " + b : "mul(" + a + ", " + b + ")";
-      case Reduce::min: return "min(" + a + ", " + b + ")";
-      case Reduce::max: return "max(" + a + ", " + b + ")";
-      case Reduce::logical_and: return a + " && " + b;
-      case Reduce::logical_or: return a + " || " + b;
+      case Reduce::add:
+        return infix ? a + " + " + b : "add(" + a + ", " + b + ")";
+      case Reduce::mul:
+        return infix ? a + " * " + b : "mul(" + a + ", " + b + ")";
+      case Reduce::min:
+        return "min(" + a + ", " + b + ")";
+      case Reduce::max:
+        return "max(" + a + ", " + b + ")";
+      case Reduce::logical_and:
+        return a + " && " + b;
+      case Reduce::logical_or:
+        return a + " || " + b;
     }
     return "";
   }

@@ -33,8 +33,17 @@ int clang_version(const std::string& answer) {
 }
 
 std::vector<std::string> host_flags(const std::string& level, int clang) {
-  std::vector<std::string> flags = {"-std=c++17", "-fPIC", level, "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fvisibility-inlines-hidden"};
-  if (clang >= 17) flags.push_back("-fdenormal-fp-math=dynamic");  // as in compiler/jit/clang_compiler.cpp; older ones do not know it
+  std::vector<std::string> flags = {"-std=c++17",
+                                    "-fPIC",
+                                    level,
+                                    "-ffp-contract=off",
+                                    "-fno-math-errno",
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fvisibility=hidden",
+                                    "-fvisibility-inlines-hidden"};
+  if (clang >= 17)
+    flags.push_back("-fdenormal-fp-math=dynamic");  // as in compiler/jit/clang_compiler.cpp; older ones do not know it
   return flags;
 }
 

@@ -15,7 +15,9 @@ std::string fill_template(const std::string& path, const std::map<std::string, s
   std::string result;
   for (size_t at = 0; at < text.size();) {
     size_t open = text.find('@', at);
-    size_t close = open == std::string::npos ? open : text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", open + 1);
+    size_t close = open == std::string::npos
+                       ? open
+                       : text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", open + 1);
     if (close == std::string::npos) {
       result += text.substr(at);
       break;
@@ -41,7 +43,9 @@ std::string fill_template(const std::string& path, const std::map<std::string, s
 std::string c_string(const std::string& text) {
   std::string result = "\"";
   for (unsigned char c : text) {
-    bool plain = std::isalnum(c) || (c != 0 && std::string_view(" _./:-,;+*=()[]{}<>!#$%&'|~^@`").find(static_cast<char>(c)) != std::string_view::npos);
+    bool plain =
+        std::isalnum(c) ||
+        (c != 0 && std::string_view(" _./:-,;+*=()[]{}<>!#$%&'|~^@`").find(static_cast<char>(c)) != std::string_view::npos);
     if (plain) {
       result += static_cast<char>(c);
     } else {
@@ -56,7 +60,10 @@ std::string c_string(const std::string& text) {
 std::string comment_text(const std::string& text) {
   std::string result;
   for (char c : text.substr(0, 160))
-    result += std::isalnum(static_cast<unsigned char>(c)) || std::string_view(" _./:-,;+*=()[]<>!").find(c) != std::string_view::npos ? c : '_';
+    result += std::isalnum(static_cast<unsigned char>(c)) ||
+                      std::string_view(" _./:-,;+*=()[]<>!").find(c) != std::string_view::npos
+                  ? c
+                  : '_';
   // Neither kind of comment may end early.
   for (size_t at; (at = result.find("*/")) != std::string::npos;) result.replace(at, 2, "* ");
   return result;
@@ -64,7 +71,9 @@ std::string comment_text(const std::string& text) {
 
 std::string comment_name(const std::string& name, const std::string& otherwise) {
   bool plain = !name.empty() && name.size() <= 80;
-  for (char c : name) plain = plain && (std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_./:-").find(c) != std::string_view::npos);
+  for (char c : name)
+    plain = plain &&
+            (std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_./:-").find(c) != std::string_view::npos);
   return plain ? name : otherwise;
 }
 

@@ -10,8 +10,8 @@ namespace metac {
 std::string fill_template(const std::string& path, const std::map<std::string, std::string>& values);
 
 // Model text in generated files.
-std::string c_string(const std::string& text);        // a C++ string literal: octal escapes for all but plain characters
-std::string comment_text(const std::string& text);    // our own remarks for a // comment: everything unusual becomes '_'
+std::string c_string(const std::string& text);      // a C++ string literal: octal escapes for all but plain characters
+std::string comment_text(const std::string& text);  // our own remarks for a // comment: everything unusual becomes '_'
 // A name for a comment where it matches [A-Za-z0-9_./:-]{1,80}, else `otherwise`.
 std::string comment_name(const std::string& name, const std::string& otherwise);
 

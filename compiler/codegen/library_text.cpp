@@ -28,19 +28,23 @@ std::string conditions_text(const LibraryProgram& program, const CompiledProgram
 }
 
 // "input_ports", "vjp_input_ports".
-std::string port_table(const LibraryProgram& program, const char* which) { return (is_run(program) ? "" : program.function + "_") + which; }
+std::string port_table(const LibraryProgram& program, const char* which) {
+  return (is_run(program) ? "" : program.function + "_") + which;
+}
 
 // What this machine lacks, asked by compiler builtins that take literals alone.
 std::string lacking_text(const CpuTarget& cpu) {
   std::string text = concat("const char* lacking_", tag_of(cpu), "() {\n#if defined(__x86_64__)\n  __builtin_cpu_init();\n");
-  for (const std::string& feature : needed_features(cpu)) text += concat("  if (!__builtin_cpu_supports(\"", feature, "\")) return \"", feature, "\";\n");
+  for (const std::string& feature : needed_features(cpu))
+    text += concat("  if (!__builtin_cpu_supports(\"", feature, "\")) return \"", feature, "\";\n");
   return text + "#endif\n  return nullptr;\n}\n";
 }
 
 std::string function_row(const ProgramPlace& place, const LibraryWeights& weights, size_t p) {
   const ProgramWeights& own = weights.programs[p];
-  return concat("    {&", place.scope, "run_program, &", place.scope, "prepare_program, ", has_all_parameters(weights, p) ? "nullptr" : place.scope + "parameter_numbers",
-                ", ", place.scope, "weight_sources, ", own.sources.size(), ", ", own.from, ", ", own.bytes, "},\n");
+  return concat("    {&", place.scope, "run_program, &", place.scope, "prepare_program, ",
+                has_all_parameters(weights, p) ? "nullptr" : place.scope + "parameter_numbers", ", ", place.scope,
+                "weight_sources, ", own.sources.size(), ", ", own.from, ", ", own.bytes, "},\n");
 }
 
 }  // namespace
@@ -76,7 +80,8 @@ std::vector<ProgramPlace> places_of(const std::vector<LibraryProgram>& programs,
   return places;
 }
 
-std::string program_declarations(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights) {
+std::string program_declarations(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places,
+                                 const LibraryWeights& weights) {
   std::string text;
   for (size_t p = 0; p < programs.size(); ++p) {
     const std::string& scope = places[p].scope;
@@ -89,7 +94,8 @@ std::string program_declarations(const std::vector<LibraryProgram>& programs, co
   return text;
 }
 
-std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places, const LibraryWeights& weights, const std::string& name) {
+std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places,
+                          const LibraryWeights& weights, const std::string& name) {
   std::string ports, functions, conditions, choices, text, variants;
   const size_t count = programs_of_a_cpu(programs);
   int condition_rows = 0;
@@ -105,8 +111,10 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
     }
     ++general;
     const CompiledProgram& run = p.model->run;
-    ports += ports_text(port_rows(run, run.inputs), port_table(p, "input_ports"), name) + "\n" + ports_text(port_rows(run, run.outputs), port_table(p, "output_ports"), name) + "\n";
-    functions += concat("    {\"", p.function, "\", ", port_table(p, "input_ports"), ", ", run.inputs.size(), ", ", port_table(p, "output_ports"), ", ", run.outputs.size(), "},\n");
+    ports += ports_text(port_rows(run, run.inputs), port_table(p, "input_ports"), name) + "\n" +
+             ports_text(port_rows(run, run.outputs), port_table(p, "output_ports"), name) + "\n";
+    functions += concat("    {\"", p.function, "\", ", port_table(p, "input_ports"), ", ", run.inputs.size(), ", ",
+                        port_table(p, "output_ports"), ", ", run.outputs.size(), "},\n");
   }
   if (choices.empty()) choices = "    {0, 0, 0, 0},  // none\n", conditions = "    {0, 0, 0},  // none\n";
   METAC_ASSERT(count > 0 && programs.size() % count == 0 && is_run(programs[0]), "the programs of a library");
@@ -114,17 +122,21 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
     const std::string tag = tag_of(programs[p].cpu);
     text += lacking_text(programs[p].cpu) + concat("const FunctionProgram functions_", tag, "[] = {\n");
     for (size_t k = p; k < p + count; ++k) {
-      METAC_ASSERT(programs[k].function == programs[k - p].function && full_name(programs[k].cpu) == full_name(programs[p].cpu), "the programs of a library");
+      METAC_ASSERT(
+          programs[k].function == programs[k - p].function && full_name(programs[k].cpu) == full_name(programs[p].cpu),
+          "the programs of a library");
       text += function_row(places[k], weights, k);
     }
     text += "};\n";
     variants += concat("    {\"", full_name(programs[p].cpu), "\", &lacking_", tag, ", functions_", tag, "},\n");
   }
-  return ports + "const FunctionPorts function_ports[] = {\n" + functions + "};\nconst DimCondition dim_conditions[] = {\n" + conditions +
-         "};\nconst Specialisation specialisations[] = {\n" + choices + "};\n\nnamespace {\n" + text + "}  // namespace\nconst Variant variants[] = {\n" + variants + "};\n";
+  return ports + "const FunctionPorts function_ports[] = {\n" + functions + "};\nconst DimCondition dim_conditions[] = {\n" +
+         conditions + "};\nconst Specialisation specialisations[] = {\n" + choices + "};\n\nnamespace {\n" + text +
+         "}  // namespace\nconst Variant variants[] = {\n" + variants + "};\n";
 }
 
-std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights, const std::string& name) {
+std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights,
+                            const std::string& name) {
   std::vector<PortRow> rows;
   std::string constants;
   auto add = [&](const std::pair<size_t, size_t>& place) {
@@ -135,7 +147,8 @@ std::string parameters_text(const std::vector<LibraryProgram>& programs, const L
   for (size_t k = 0; k < weights.constants.size(); ++k) {
     const auto& [program, index] = weights.constants[k];
     add({program, index});
-    constants += concat("    {", weights.constant_offsets[k], ", ", programs[program].model->parameters[index].tensor.byte_count(), "},\n");
+    constants += concat("    {", weights.constant_offsets[k], ", ",
+                        programs[program].model->parameters[index].tensor.byte_count(), "},\n");
   }
   if (constants.empty()) constants = "    {0, 0},  // none\n";
   return ports_text(rows, "parameter_ports", name) + "const Constant constants[] = {\n" + constants + "};\n";

@@ -16,7 +16,8 @@ constexpr int64_t piece_alignment = 4096, alignment = 64;
 bool same(const RawParameter& a, const RawParameter& b) {
   if (a.name != b.name || a.tensor.dtype != b.tensor.dtype || a.tensor.shape != b.tensor.shape) return false;
   const size_t bytes = a.tensor.byte_count();
-  return a.tensor.bytes.get() == b.tensor.bytes.get() || bytes == 0 || std::memcmp(a.tensor.bytes.get(), b.tensor.bytes.get(), bytes) == 0;
+  return a.tensor.bytes.get() == b.tensor.bytes.get() || bytes == 0 ||
+         std::memcmp(a.tensor.bytes.get(), b.tensor.bytes.get(), bytes) == 0;
 }
 
 class Plan {
@@ -35,7 +36,8 @@ class Plan {
       library_.bytes = at_;
       return std::move(library_);
     }
-    for (size_t p = 0; p < programs_.size(); ++p) recipes_.push_back(prepare_recipes(model(p), library_.programs[p].parameters));
+    for (size_t p = 0; p < programs_.size(); ++p)
+      recipes_.push_back(prepare_recipes(model(p), library_.programs[p].parameters));
     find_common();
     for (size_t p = 0; p < programs_.size(); ++p) place(p, true);
     add_constants();
@@ -63,7 +65,9 @@ class Plan {
       const RawParameter& parameter = model(p).parameters[k];
       if (parameter.name.empty() == parameters) continue;
       std::vector<size_t>& candidates = by_name_[parameter.name];
-      auto is_it = [&](size_t c) { return known[c].first != p && !taken.count(c) && same(model(known[c].first).parameters[known[c].second], parameter); };
+      auto is_it = [&](size_t c) {
+        return known[c].first != p && !taken.count(c) && same(model(known[c].first).parameters[known[c].second], parameter);
+      };
       auto found = std::find_if(candidates.begin(), candidates.end(), is_it);
       const size_t position = found == candidates.end() ? known.size() : *found;
       if (position == known.size()) {
@@ -106,14 +110,18 @@ class Plan {
   }
 
   std::string_view bytes_of(size_t p, const WeightSource& source) const {
-    const std::string_view own(reinterpret_cast<const char*>(programs_[p].weights), static_cast<size_t>(model(p).run.weight_bytes));
+    const std::string_view own(reinterpret_cast<const char*>(programs_[p].weights),
+                               static_cast<size_t>(model(p).run.weight_bytes));
     METAC_ASSERT(source.offset + source.bytes <= static_cast<int64_t>(own.size()), "weights table");
     return own.substr(static_cast<size_t>(source.offset), static_cast<size_t>(source.bytes));
   }
 
-  // By what places of several programs may be one: a raw parameter, or what code for the same CPU prepares in the same way. Empty: none.
+  // By what places of several programs may be one: a raw parameter, or what code for the same CPU prepares in the same way.
+  // Empty: none.
   std::string name_of_content(size_t p, const WeightSource& source) const {
-    if (source.parameter >= 0) return concat("parameter ", library_.programs[p].parameters.at(static_cast<size_t>(source.parameter)), " of ", source.bytes);
+    if (source.parameter >= 0)
+      return concat("parameter ", library_.programs[p].parameters.at(static_cast<size_t>(source.parameter)), " of ",
+                    source.bytes);
     const size_t output = static_cast<size_t>(source.prepare_output);
     const std::string recipe = output < recipes_[p].size() ? recipes_[p][output] : "";
     return recipe.empty() ? recipe : concat(full_name(programs_[p].cpu), " ", recipe, " of ", source.bytes);
@@ -172,9 +180,9 @@ class Plan {
   const std::vector<LibraryProgram>& programs_;
   LibraryWeights library_;
   std::map<std::string, std::vector<size_t>> by_name_;  // positions among parameters; of "" among constants
-  std::vector<std::vector<std::string>> recipes_;      // per program
-  std::set<std::string> common_;                       // names of prepared contents that several programs have
-  std::map<std::string, int64_t> shared_;              // by name of content -> offset
+  std::vector<std::vector<std::string>> recipes_;       // per program
+  std::set<std::string> common_;                        // names of prepared contents that several programs have
+  std::map<std::string, int64_t> shared_;               // by name of content -> offset
   int64_t at_ = 0;
 };
 

@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 
 Json ports(const std::vector<CompiledPort>& ports) {
   Json list = Json::array();
-  for (const CompiledPort& port : ports) list.push_back({{"name", port.name}, {"dtype", name_of(port.dtype)}, {"dims", port.dims}});
+  for (const CompiledPort& port : ports)
+    list.push_back({{"name", port.name}, {"dtype", name_of(port.dtype)}, {"dims", port.dims}});
   return list;
 }
 
@@ -44,11 +45,13 @@ Json kernel(const KernelSource& source, const KernelWork& work, const ProjectOpt
 }
 
 // What is said of every program.
-Json about(const LibraryProgram& program, const ProjectOptions& options, const std::vector<std::string>& kernel_files, int64_t weight_bytes) {
+Json about(const LibraryProgram& program, const ProjectOptions& options, const std::vector<std::string>& kernel_files,
+           int64_t weight_bytes) {
   const CompiledModel& model = *program.model;
   Json kernels = Json::array();
   const std::vector<KernelWork> works = kernel_works(model, model.run);
-  for (size_t k = 0; k < model.run.kernels.size(); ++k) kernels.push_back(kernel(model.run.kernels[k], works[k], options, kernel_files[k]));
+  for (size_t k = 0; k < model.run.kernels.size(); ++k)
+    kernels.push_back(kernel(model.run.kernels[k], works[k], options, kernel_files[k]));
   const bool planned = is_planned_ahead(model.run);
   const auto if_planned = [&](int64_t bytes) { return planned ? Json(bytes) : Json(nullptr); };
   return {{"inputs", ports(model.run.inputs)},
@@ -64,7 +67,10 @@ Json about(const LibraryProgram& program, const ProjectOptions& options, const s
             {"copied_bytes", copied_bytes(model.run)},
             {"recomputed_values", model.recomputed_values},
             {"recomputed_seconds", model.recomputed_seconds}}},
-          {"fusion", {{"cost_bytes", model.fusion_cost_bytes}, {"unfused_cost_bytes", model.unfused_cost_bytes}, {"assumed", model.assumed}}},
+          {"fusion",
+           {{"cost_bytes", model.fusion_cost_bytes},
+            {"unfused_cost_bytes", model.unfused_cost_bytes},
+            {"assumed", model.assumed}}},
           {"kernels", kernels},
           {"routines", model.run.routines},
           {"steps", model.run.steps.size()},
@@ -73,8 +79,9 @@ Json about(const LibraryProgram& program, const ProjectOptions& options, const s
 
 }  // namespace
 
-std::string manifest_text(const std::vector<LibraryProgram>& programs, const ProjectOptions& options, const std::vector<std::vector<std::string>>& kernel_files,
-                          const LibraryWeights& weights, const std::string& weights_hash) {
+std::string manifest_text(const std::vector<LibraryProgram>& programs, const ProjectOptions& options,
+                          const std::vector<std::vector<std::string>>& kernel_files, const LibraryWeights& weights,
+                          const std::string& weights_hash) {
   const CompiledProgram& run = programs[0].model->run;
   Json symbols = Json::array(), parameters = Json::array();
   for (const auto& symbol : run.symbols) {
@@ -84,7 +91,8 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
   }
   for (const auto& [program, index] : weights.parameters) {
     const RawParameter& parameter = programs[program].model->parameters[index];
-    parameters.push_back({{"name", parameter.name}, {"dtype", name_of(parameter.tensor.dtype)}, {"dims", parameter.tensor.shape}});
+    parameters.push_back(
+        {{"name", parameter.name}, {"dtype", name_of(parameter.tensor.dtype)}, {"dims", parameter.tensor.shape}});
   }
   Json first = about(programs[0], options, kernel_files[0], run.weight_bytes);
   Json manifest = {
@@ -120,8 +128,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
   if (options.target == Target::cuda) {
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)
-      for (const KernelSource& k : p.model->run.kernels)
-        libraries.insert(k.libraries.begin(), k.libraries.end());
+      for (const KernelSource& k : p.model->run.kernels) libraries.insert(k.libraries.begin(), k.libraries.end());
     manifest["cuda_architectures"] = options.cuda.architectures;
     manifest["libraries"] = libraries;
   }

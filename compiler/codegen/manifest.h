@@ -7,9 +7,11 @@
 
 namespace metac {
 
-// `kernel_files[p][k]`: the source that holds kernel k of program p. `weights_hash`: SHA-256 of the weights block. The manifest
-// is about the first program (net_run on the CPU to be preferred); the others, where there are any, stand under "programs".
-std::string manifest_text(const std::vector<LibraryProgram>& programs, const ProjectOptions& options, const std::vector<std::vector<std::string>>& kernel_files,
-                          const LibraryWeights& weights, const std::string& weights_hash);
+// `kernel_files[p][k]`: the source that holds kernel k of program p. `weights_hash`: SHA-256 of the weights block. The
+// manifest is about the first program (net_run on the CPU to be preferred); the others, where there are any, stand under
+// "programs".
+std::string manifest_text(const std::vector<LibraryProgram>& programs, const ProjectOptions& options,
+                          const std::vector<std::vector<std::string>>& kernel_files, const LibraryWeights& weights,
+                          const std::string& weights_hash);
 
 }  // namespace metac

@@ -16,7 +16,8 @@ std::string what_it_computes(const KernelSource& kernel) {
     if (first >= end || kernel.text.compare(first, 2, "//") != 0) text.append(kernel.text, at, end - at) += '\n';
     at = end + 1;
   }
-  for (size_t at = text.find(kernel.name); at != std::string::npos; at = text.find(kernel.name, at)) text.erase(at, kernel.name.size());
+  for (size_t at = text.find(kernel.name); at != std::string::npos; at = text.find(kernel.name, at))
+    text.erase(at, kernel.name.size());
   return text;
 }
 
@@ -26,11 +27,13 @@ std::vector<std::string> prepare_recipes(const CompiledModel& model, const std::
   const CompiledProgram& p = model.prepare;
   std::vector<std::string> none(p.outputs.size());
   auto memory = [&](int buffer) {  // whose memory it is
-    while (p.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = p.buffers[static_cast<size_t>(buffer)].index;
+    while (p.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view)
+      buffer = p.buffers[static_cast<size_t>(buffer)].index;
     return buffer;
   };
   std::vector<std::string> made(p.buffers.size());  // what stands in a buffer now
-  for (size_t k = 0; k < p.inputs.size(); ++k) made[static_cast<size_t>(p.inputs[k].buffer)] = concat("parameter ", parameters.at(k));
+  for (size_t k = 0; k < p.inputs.size(); ++k)
+    made[static_cast<size_t>(p.inputs[k].buffer)] = concat("parameter ", parameters.at(k));
   for (const rt::Step& step : p.steps) {
     if (step.kind != rt::StepKind::launch || step.parallel.length != 0) return none;
     std::string launch = concat(what_it_computes(p.kernels[static_cast<size_t>(step.kernel)]), "\n", step.parallel.value);
@@ -42,7 +45,8 @@ std::vector<std::string> prepare_recipes(const CompiledModel& model, const std::
     for (int32_t k = 0; k < step.count; ++k) {
       const int buffer = memory(p.operands[static_cast<size_t>(step.first + k)]);
       if (p.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::weight) return none;
-      if (p.buffers[static_cast<size_t>(buffer)].kind != rt::BufferKind::input) made[static_cast<size_t>(buffer)] = sha256_hex(concat(launch, "\noperand ", k));
+      if (p.buffers[static_cast<size_t>(buffer)].kind != rt::BufferKind::input)
+        made[static_cast<size_t>(buffer)] = sha256_hex(concat(launch, "\noperand ", k));
     }
   }
   std::vector<std::string> recipes;

@@ -1,4 +1,5 @@
-// How a program's prepared weights come about, as text: what two programs compute in the same way is the same for all parameters.
+// How a program's prepared weights come about, as text: what two programs compute in the same way is the same for all
+// parameters.
 #pragma once
 #include <string>
 #include <vector>

@@ -18,10 +18,10 @@ std::vector<int64_t> constant_dims(const CompiledProgram& program, const Compile
 
 // What the C interface says of a port.
 struct PortRow {
-  std::string name;                     // untrusted
+  std::string name;  // untrusted
   DType dtype = DType::f32;
-  std::vector<int64_t> dims;            // -1: open
-  std::vector<std::string> dim_names;   // one per dim
+  std::vector<int64_t> dims;           // -1: open
+  std::vector<std::string> dim_names;  // one per dim
 };
 std::vector<PortRow> port_rows(const CompiledProgram& program, const std::vector<CompiledPort>& ports);
 // A table of them: `const PREFIX_port TABLE[] = {...};`

@@ -20,8 +20,8 @@ namespace metac {
 namespace {
 
 // Kernels share a translation unit up to this many bytes of text: few enough units that headers do not cost, enough of
-// them that two cores are busy to the end. Of nvcc an empty unit takes 1.6 s, as much as 45 KB of kernels (two architectures).
-// Fixed, because the sources may not depend on the machine.
+// them that two cores are busy to the end. Of nvcc an empty unit takes 1.6 s, as much as 45 KB of kernels (two
+// architectures). Fixed, because the sources may not depend on the machine.
 constexpr size_t unit_bytes = 40000, cuda_unit_bytes = 120000, most_units = 24;
 
 std::string upper(std::string text) {
@@ -40,8 +40,13 @@ std::vector<std::string> flags_of(const CudaTarget& cuda) {
 class Writer {
  public:
   Writer(const std::vector<LibraryProgram>& programs, const ProjectOptions& options)
-      : programs_(programs), run_(programs[0].model->run), o_(options), name_(options.name), namespace_(options.name + "_runtime"),
-        weights_(plan_library_weights(programs)), places_(places_of(programs, namespace_)) {
+      : programs_(programs),
+        run_(programs[0].model->run),
+        o_(options),
+        name_(options.name),
+        namespace_(options.name + "_runtime"),
+        weights_(plan_library_weights(programs)),
+        places_(places_of(programs, namespace_)) {
     project_.name = name_;
     project_.weights = weights_.block;
     project_.embed_weights = o_.embed_weights;
@@ -82,7 +87,8 @@ class Writer {
 
   void copy_runtime() {
     for (const auto& [path, text] : embedded_files()) {
-      if (path.rfind("runtime/", 0) != 0 || path.rfind("runtime/train/", 0) == 0 || path == "runtime/routines_contract.h") continue;
+      if (path.rfind("runtime/", 0) != 0 || path.rfind("runtime/train/", 0) == 0 || path == "runtime/routines_contract.h")
+        continue;
       if ((path.rfind("runtime/cuda/", 0) == 0 || path == "runtime/cache_directory.h") && !on_gpu()) continue;
       project_.files["src/" + path] = text;
     }
@@ -101,11 +107,16 @@ class Writer {
     auto close = [&](size_t end) {
       if (body.empty()) return;
       std::string path = concat(stem, "_", unit++, cuda ? ".cu" : ".cpp");
-      std::string text = concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
-                                ". What kernel text may use is explained in runtime/", cuda ? "cuda" : "device", "/prelude.h.\n");
-      text += "#define METAC_RUNTIME_NAMESPACE " + places_[p].device + (cuda ? "\n#include \"runtime/cuda/prelude.h\"\n\n" : "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
-              "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic ignored \"-Wunused-variable\"\n\n");
-      project_.files[path] = text + "namespace " + places_[p].kernels + " {\n\n" + body + "}  // namespace " + places_[p].kernels + "\n";
+      std::string text =
+          concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
+                 ". What kernel text may use is explained in runtime/", cuda ? "cuda" : "device", "/prelude.h.\n");
+      text += "#define METAC_RUNTIME_NAMESPACE " + places_[p].device +
+              (cuda ? "\n#include \"runtime/cuda/prelude.h\"\n\n"
+                    : "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
+                      "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic "
+                      "ignored \"-Wunused-variable\"\n\n");
+      project_.files[path] =
+          text + "namespace " + places_[p].kernels + " {\n\n" + body + "}  // namespace " + places_[p].kernels + "\n";
       project_.sources.push_back(path);
       if (!cuda) project_.kernel_cpus[path] = programs_[p].cpu;
       for (size_t k = first; k < end; ++k) files.push_back(path);
@@ -130,7 +141,8 @@ class Writer {
 
   static std::string declarations(const CompiledProgram& program) {
     std::string text;
-    for (const KernelSource& k : program.kernels) text += "void " + k.name + "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end);\n";
+    for (const KernelSource& k : program.kernels)
+      text += "void " + k.name + "(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end);\n";
     return text.empty() ? "" : text + "\n";
   }
 
@@ -138,11 +150,16 @@ class Writer {
     const CompiledModel& model = *programs_[p].model;
     const ProgramPlace& place = places_[p];
     const bool only = programs_.size() == 1;
-    const std::string label = place.stem.empty() ? "" : concat(programs_[p].specialisation ? concat("s", programs_[p].specialisation, ".") : std::string(), programs_[p].function, ".");
+    const std::string label =
+        place.stem.empty()
+            ? ""
+            : concat(programs_[p].specialisation ? concat("s", programs_[p].specialisation, ".") : std::string(),
+                     programs_[p].function, ".");
     std::string run = program_text(only ? model.run : with_weights_moved(model.run, weights_, p), "run_program", label);
     std::string prepare = program_text(model.prepare, "prepare_program", label);
     std::string sources = "const WeightSource weight_sources[] = {\n";
-    for (const WeightSource& w : weights_.programs[p].sources) sources += concat("    {", w.parameter, ", ", w.prepare_output, ", ", w.offset, ", ", w.bytes, "},\n");
+    for (const WeightSource& w : weights_.programs[p].sources)
+      sources += concat("    {", w.parameter, ", ", w.prepare_output, ", ", w.offset, ", ", w.bytes, "},\n");
     if (weights_.programs[p].sources.empty()) sources += "    {-1, -1, 0, 0},  // none\n";
     sources += "};\n";
     if (!has_all_parameters(weights_, p)) {
@@ -155,18 +172,25 @@ class Writer {
     std::string of = programs_[p].function == "run" ? "the model" : name_ + "_" + programs_[p].function;
     if (programs_[p].specialisation > 0) of += concat(", specialisation ", programs_[p].specialisation);
     if (!place.scope.empty()) of += " for " + full_name(programs_[p].cpu);
-    write_unit(p, "program", of + " as tables for runtime/executor.h", only ? routine_includes() : "", declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
-    write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "", declarations(model.prepare),
+    write_unit(p, "program", of + " as tables for runtime/executor.h", only ? routine_includes() : "",
+               declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
+    write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "",
+               declarations(model.prepare),
                prepare + "\n" + sources + (only ? "\n" + no_arrays() + parameters_text(programs_, weights_, name_) : ""));
   }
 
-  void write_unit(size_t p, const std::string& what, const std::string& remark, const std::string& includes, const std::string& kernels, const std::string& body) {
+  void write_unit(size_t p, const std::string& what, const std::string& remark, const std::string& includes,
+                  const std::string& kernels, const std::string& body) {
     const ProgramPlace& place = places_[p];
     const std::string path = place.folder + place.stem + what + ".cpp", name = place.tables;
     std::string text = "// " + name_ + ": " + remark + ".\n#include \"program.h\"\n" + includes + "\n";
-    if (place.kernels == name) text += "namespace " + name + " {\n\n" + kernels;
-    else text += (kernels.empty() ? "" : "namespace " + place.kernels + " {\n\n" + kernels + "}  // namespace " + place.kernels + "\n\n") + "namespace " + name + " {\n\n" +
-                 (kernels.empty() ? "" : "using namespace " + place.kernels + ";\n\n");
+    if (place.kernels == name)
+      text += "namespace " + name + " {\n\n" + kernels;
+    else
+      text += (kernels.empty()
+                   ? ""
+                   : "namespace " + place.kernels + " {\n\n" + kernels + "}  // namespace " + place.kernels + "\n\n") +
+              "namespace " + name + " {\n\n" + (kernels.empty() ? "" : "using namespace " + place.kernels + ";\n\n");
     project_.files[path] = text + body + "\n}  // namespace " + name + "\n";
     project_.sources.push_back(path);
   }
@@ -175,20 +199,22 @@ class Writer {
   void write_libraries() {
     std::set<std::string> names;
     for (const LibraryProgram& p : programs_)
-      for (const KernelSource& k : p.model->run.kernels)
-        names.insert(k.libraries.begin(), k.libraries.end());
+      for (const KernelSource& k : p.model->run.kernels) names.insert(k.libraries.begin(), k.libraries.end());
     project_.libraries.assign(names.begin(), names.end());
     for (const std::string& library : names) {
       const std::string path = concat("src/library_", library, ".cpp");
-      project_.files[path] = fill_template(concat("templates/project/library_", library, ".cpp"), {{"name", name_}, {"namespace", places_[0].device}});
+      project_.files[path] = fill_template(concat("templates/project/library_", library, ".cpp"),
+                                           {{"name", name_}, {"namespace", places_[0].device}});
       project_.sources.push_back(path);
     }
   }
 
   // What programs share, where there are several.
   void write_library() {
-    project_.files["src/library.cpp"] = "// " + name_ + ": the programs of this library, and what they share.\n#include \"program.h\"\n" + routine_includes() + "\nnamespace " + namespace_ +
-                                        " {\n\n" + no_arrays() + library_text() + "\n" + parameters_text(programs_, weights_, name_) + "\n}  // namespace " + namespace_ + "\n";
+    project_.files["src/library.cpp"] =
+        "// " + name_ + ": the programs of this library, and what they share.\n#include \"program.h\"\n" +
+        routine_includes() + "\nnamespace " + namespace_ + " {\n\n" + no_arrays() + library_text() + "\n" +
+        parameters_text(programs_, weights_, name_) + "\n}  // namespace " + namespace_ + "\n";
     project_.sources.push_back("src/library.cpp");
   }
 
@@ -196,17 +222,20 @@ class Writer {
     for (int64_t offset : weights_.constant_offsets) layout_.update_part(std::to_string(offset));
     layout_hash_ = layout_.hex();
     return variants_text(programs_, places_, weights_, name_) + "\n" + routine_table() +
-           "\n// Which programs a weights block belongs to.\nconst char weights_layout[] = " + c_string(layout_hash_) + ";\n";
+           "\n// Which programs a weights block belongs to.\nconst char weights_layout[] = " + c_string(layout_hash_) +
+           ";\n";
   }
 
   static std::string no_arrays() {
-    return "[[maybe_unused]] static const int64_t no_dims[] = {1}, no_strides[] = {1};\n[[maybe_unused]] static const char* const no_dim_names[] = {\"\"};\n\n";
+    return "[[maybe_unused]] static const int64_t no_dims[] = {1}, no_strides[] = {1};\n[[maybe_unused]] static const char* "
+           "const no_dim_names[] = {\"\"};\n\n";
   }
 
   std::set<std::string> routines() const {
     std::set<std::string> names;
     for (const LibraryProgram& p : programs_)
-      for (const CompiledProgram* part : {&p.model->run, &p.model->prepare}) names.insert(part->routines.begin(), part->routines.end());
+      for (const CompiledProgram* part : {&p.model->run, &p.model->prepare})
+        names.insert(part->routines.begin(), part->routines.end());
     return names;
   }
   std::string routine_includes() const {
@@ -251,7 +280,8 @@ class Writer {
         const CompiledPort& port = (*ports)[i];
         std::string dims;
         for (const std::string& d : port.dims) dims += (dims.empty() ? "" : " x ") + comment_name(d, "?");
-        text += concat(" * ", what, " ", i, ": ", comment_name(port.name, "(see its name)"), ", ", metac::name_of(port.dtype), " ", dims.empty() ? "scalar" : dims, "\n");
+        text += concat(" * ", what, " ", i, ": ", comment_name(port.name, "(see its name)"), ", ",
+                       metac::name_of(port.dtype), " ", dims.empty() ? "scalar" : dims, "\n");
       }
     }
     if (!text.empty()) text.pop_back();
@@ -263,27 +293,33 @@ class Writer {
     auto options = [](const std::string& files, const CpuTarget& cpu) {
       std::string flags;
       for (const std::string& f : compiler_flags(cpu)) flags += ";" + f;
-      return "if(" + files + ")\n  set_source_files_properties(${" + files + "} PROPERTIES COMPILE_OPTIONS \"-O3" + flags + "\")\nendif()";
+      return "if(" + files + ")\n  set_source_files_properties(${" + files + "} PROPERTIES COMPILE_OPTIONS \"-O3" + flags +
+             "\")\nendif()";
     };
     if (per_cpu == programs_.size()) return options("kernels", programs_[0].cpu);
     std::string text;
     for (size_t p = 0; p < programs_.size(); p += per_cpu) {
       const std::string files = "kernels_" + tag_of(programs_[p].cpu);
-      text += concat(p ? "\n" : "", "set(", files, " ${kernels})\nlist(FILTER ", files, " INCLUDE REGEX \"^", places_[p].folder, "\")\n", options(files, programs_[p].cpu));
+      text += concat(p ? "\n" : "", "set(", files, " ${kernels})\nlist(FILTER ", files, " INCLUDE REGEX \"^",
+                     places_[p].folder, "\")\n", options(files, programs_[p].cpu));
     }
     return text;
   }
 
   // What --grad adds to the interface: a piece for each function, in the pieces that all share.
   void fill_derivatives(size_t per_cpu) {
-    static const std::map<std::string, std::string> tables = {{"vjp", "inputs, a cotangent for every floating-point output  ->  outputs, the gradient for every value"},
-                                                              {"jvp", "inputs, a tangent for every value  ->  outputs, the tangent of every floating-point output"},
-                                                              {"hvp", "inputs, cotangents, tangents  ->  the Hessian of <cotangents, outputs> times the tangents, for every value"}};
+    static const std::map<std::string, std::string> tables = {
+        {"vjp", "inputs, a cotangent for every floating-point output  ->  outputs, the gradient for every value"},
+        {"jvp", "inputs, a tangent for every value  ->  outputs, the tangent of every floating-point output"},
+        {"hvp",
+         "inputs, cotangents, tangents  ->  the Hessian of <cotangents, outputs> times the tangents, for every value"}};
     struct Kind {
       const char *value, *shared, *piece;
       std::string pieces;
     };
-    Kind kinds[] = {{"derivative_declarations", "api_grad.h", "derivative.h", ""}, {"derivative_members", "api_grad.hpp", "derivative.hpp", ""}, {"derivative_functions", "", "derivative.cpp", ""},
+    Kind kinds[] = {{"derivative_declarations", "api_grad.h", "derivative.h", ""},
+                    {"derivative_members", "api_grad.hpp", "derivative.hpp", ""},
+                    {"derivative_functions", "", "derivative.cpp", ""},
                     {"derivative_methods", "python_grad.py", "", ""}};
     std::string names, table, functions;
     std::map<std::string, std::string> values = values_;
@@ -297,7 +333,9 @@ class Writer {
       values["FUNCTION"] = upper(function);
       values["derivative_input_count"] = std::to_string(run.inputs.size());
       values["derivative_output_count"] = std::to_string(run.outputs.size());
-      for (Kind& kind : kinds) kind.pieces += fill_template(concat("templates/project/", *kind.piece ? kind.piece : concat("python_", function, ".py")), values);
+      for (Kind& kind : kinds)
+        kind.pieces += fill_template(
+            concat("templates/project/", *kind.piece ? kind.piece : concat("python_", function, ".py")), values);
     }
     values_["further_functions"] = functions;
     values["value_kinds"] = o_.value_kinds;
@@ -305,7 +343,9 @@ class Writer {
     values["derivative_table"] = table;
     for (Kind& kind : kinds) {
       values["derivatives"] = kind.pieces;
-      values_[kind.value] = names.empty() ? "" : *kind.shared ? fill_template(concat("templates/project/", kind.shared), values) : kind.pieces;
+      values_[kind.value] = names.empty()  ? ""
+                            : *kind.shared ? fill_template(concat("templates/project/", kind.shared), values)
+                                           : kind.pieces;
     }
   }
 
@@ -313,15 +353,19 @@ class Writer {
   void fill_exchange() {
     const size_t count = programs_[0].model->run.exchanges.size();
     values_["exchange_count"] = std::to_string(count);
-    for (const auto& [value, from] : {std::pair{"exchange_declarations", on_gpu() ? "api_exchange_cuda.h" : "api_exchange.h"}, std::pair{"exchange_functions", on_gpu() ? "api_exchange_cuda.cpp" : "api_exchange.cpp"},
-                                      std::pair{"exchange_members", "api_exchange_members.cpp"}})
+    for (const auto& [value, from] :
+         {std::pair{"exchange_declarations", on_gpu() ? "api_exchange_cuda.h" : "api_exchange.h"},
+          std::pair{"exchange_functions", on_gpu() ? "api_exchange_cuda.cpp" : "api_exchange.cpp"},
+          std::pair{"exchange_members", "api_exchange_members.cpp"}})
       values_[value] = count == 0 ? "" : fill_template(concat("templates/project/", from), values_);
   }
 
   // What a library for a GPU adds to the interface.
   void fill_device() {
-    for (const auto& [value, from] : {std::pair{"device_declarations", "api_cuda.h"}, std::pair{"device_members", "api_cuda.hpp"}, std::pair{"device_functions", "api_cuda.cpp"},
-                                      std::pair{"device_class", "python_cuda.py"}, std::pair{"device_signatures", "python_cuda_signatures.py"}})
+    for (const auto& [value, from] :
+         {std::pair{"device_declarations", "api_cuda.h"}, std::pair{"device_members", "api_cuda.hpp"},
+          std::pair{"device_functions", "api_cuda.cpp"}, std::pair{"device_class", "python_cuda.py"},
+          std::pair{"device_signatures", "python_cuda_signatures.py"}})
       values_[value] = on_gpu() ? fill_template(concat("templates/project/", from), values_) : "";
   }
 
@@ -332,7 +376,9 @@ class Writer {
         for (const rt::Buffer& b : part->buffers) most_rank = std::max(most_rank, static_cast<size_t>(b.rank));
     auto of_first_cpu = [&](const LibraryProgram& p) { return full_name(p.cpu) == full_name(programs_[0].cpu); };
     const size_t per_cpu = std::count_if(programs_.begin(), programs_.end(), of_first_cpu);
-    const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) { return of_first_cpu(p) && p.specialisation == 0; });
+    const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) {
+      return of_first_cpu(p) && p.specialisation == 0;
+    });
     values_["name"] = name_;
     values_["NAME"] = upper(name_);
     values_["namespace"] = namespace_;
@@ -359,10 +405,12 @@ class Writer {
     values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
     values_["vendor_libraries"] = "";
     for (const std::string& library : project_.libraries) {
-      const bool by_cmake = library != "cudnn";   // CMake knows no target of it: the project's files look for it
-      values_["static_libraries"] += by_cmake ? concat(";$<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : ";${CUDNN_LIBRARY}";
+      const bool by_cmake = library != "cudnn";  // CMake knows no target of it: the project's files look for it
+      values_["static_libraries"] +=
+          by_cmake ? concat(";$<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : ";${CUDNN_LIBRARY}";
       values_["vendor_libraries"] += by_cmake ? concat(" $<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : " ${cudnn}";
-      if (!by_cmake) values_["find_packages"] += "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)";
+      if (!by_cmake)
+        values_["find_packages"] += "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)";
     }
     values_["cuda_architectures"] = architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
@@ -370,18 +418,19 @@ class Writer {
     fill_exchange();
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
-    for (const auto& [path, from] : std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
-                                                                        {"include/" + name_ + ".h", "api.h"},
-                                                                        {"include/" + name_ + ".hpp", "api.hpp"},
-                                                                        {"src/api.cpp", "api.cpp"},
-                                                                        {"src/context.h", "context.h"},
-                                                                        {"src/guarded_call.cpp", "guarded_call.cpp"},
-                                                                        {"src/program.h", "program_header.h"},
-                                                                        {"src/run.cpp", "run.cpp"},
-                                                                        {"src/exports.map", "exports.map"},
-                                                                        {package + "-config.cmake", "config.cmake"},
-                                                                        {package + "-config-version.cmake", "config_version.cmake"},
-                                                                        {"python/" + name_ + "/__init__.py", "python_module.py"}})
+    for (const auto& [path, from] :
+         std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
+                                            {"include/" + name_ + ".h", "api.h"},
+                                            {"include/" + name_ + ".hpp", "api.hpp"},
+                                            {"src/api.cpp", "api.cpp"},
+                                            {"src/context.h", "context.h"},
+                                            {"src/guarded_call.cpp", "guarded_call.cpp"},
+                                            {"src/program.h", "program_header.h"},
+                                            {"src/run.cpp", "run.cpp"},
+                                            {"src/exports.map", "exports.map"},
+                                            {package + "-config.cmake", "config.cmake"},
+                                            {package + "-config-version.cmake", "config_version.cmake"},
+                                            {"python/" + name_ + "/__init__.py", "python_module.py"}})
       project_.files[path] = fill_template("templates/project/" + from, values_);
   }
 
@@ -400,28 +449,39 @@ class Writer {
 
 void check_project_name(const std::string& name) {
   static const std::set<std::string> reserved = {
-      "alignas", "alignof", "and", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class", "compl", "const", "constexpr",
-      "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend",
-      "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "nullptr", "operator", "or", "private", "protected",
-      "public", "register", "requires", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try",
-      "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "concept", "import",
-      "std", "metac", "metac_runtime", "main", "c", "m", "dl", "pthread", "rt", "stdc", "unix", "linux", "i386", "None", "test", "install", "all", "clean", "help"};
+      "alignas",  "alignof",  "and",      "asm",     "auto",    "bitand",        "bitor",   "bool",
+      "break",    "case",     "catch",    "char",    "class",   "compl",         "const",   "constexpr",
+      "continue", "decltype", "default",  "delete",  "do",      "double",        "else",    "enum",
+      "explicit", "export",   "extern",   "false",   "float",   "for",           "friend",  "goto",
+      "if",       "inline",   "int",      "long",    "mutable", "namespace",     "new",     "noexcept",
+      "not",      "nullptr",  "operator", "or",      "private", "protected",     "public",  "register",
+      "requires", "return",   "short",    "signed",  "sizeof",  "static",        "struct",  "switch",
+      "template", "this",     "throw",    "true",    "try",     "typedef",       "typeid",  "typename",
+      "union",    "unsigned", "using",    "virtual", "void",    "volatile",      "wchar_t", "while",
+      "xor",      "concept",  "import",   "std",     "metac",   "metac_runtime", "main",    "c",
+      "m",        "dl",       "pthread",  "rt",      "stdc",    "unix",          "linux",   "i386",
+      "None",     "test",     "install",  "all",     "clean",   "help"};
   bool good = !name.empty() && name.size() <= 64 && !std::isdigit(static_cast<unsigned char>(name[0])) && name[0] != '_';
   for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
   if (!good || name.find("__") != std::string::npos)
-    fail("the name ", quoted(name), " is no identifier: letters, digits and single underscores, a letter first, at most 64 (--name)");
-  if (reserved.count(name)) fail("the name ", quoted(name), " is taken by the language or the system; choose another (--name)");
+    fail("the name ", quoted(name),
+         " is no identifier: letters, digits and single underscores, a letter first, at most 64 (--name)");
+  if (reserved.count(name))
+    fail("the name ", quoted(name), " is taken by the language or the system; choose another (--name)");
 }
 
 std::string project_name_for(const std::string& file_name) {
   std::string stem = file_name.substr(0, file_name.rfind('.')), name;
   for (char c : stem) {
-    if (std::isalnum(static_cast<unsigned char>(c))) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!name.empty() && name.back() != '_') name += '_';
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   name = name.substr(0, 64);
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = name.empty() ? "model" : "model_" + name.substr(0, 50);
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])))
+    name = name.empty() ? "model" : "model_" + name.substr(0, 50);
   try {
     check_project_name(name);
   } catch (const CompileError&) {
@@ -433,7 +493,8 @@ std::string project_name_for(const std::string& file_name) {
 Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options) {
   check_project_name(options.name);
   METAC_ASSERT(!programs.empty(), "a library without a program");
-  for (const LibraryProgram& p : programs) METAC_ASSERT(p.weights || p.model->run.weight_bytes == 0, "a project without its weights block");
+  for (const LibraryProgram& p : programs)
+    METAC_ASSERT(p.weights || p.model->run.weight_bytes == 0, "a project without its weights block");
   return Writer(programs, options).run();
 }
 

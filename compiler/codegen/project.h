@@ -22,32 +22,32 @@ struct LibraryProgram {
   const CompiledModel* model = nullptr;
   const std::byte* weights = nullptr;  // the weights block as run_prepare lays it out, run.weight_bytes bytes
   CpuTarget cpu;
-  std::string function = "run";        // then "vjp", "jvp" and "hvp", or nothing
-  int specialisation = 0;              // 0: for all shapes; else one of those for certain dims (--dim batch=1,8), counted from 1
+  std::string function = "run";  // then "vjp", "jvp" and "hvp", or nothing
+  int specialisation = 0;        // 0: for all shapes; else one of those for certain dims (--dim batch=1,8), counted from 1
   std::map<std::string, int64_t> dims;  // that it is for
 };
 
 struct ProjectOptions {
-  std::string name;                   // of the library and the prefix of its functions; a C identifier
+  std::string name;  // of the library and the prefix of its functions; a C identifier
   Target target = Target::cpu;
-  CpuTarget cpu;                      // of write_project's only program; with a GPU too: the host's part
+  CpuTarget cpu;  // of write_project's only program; with a GPU too: the host's part
   CudaTarget cuda;
   bool embed_weights = false;
-  std::string model_hash;             // SHA-256 of the model's file
-  std::vector<NodeLabel> nodes;       // by node index
-  std::string value_kinds;            // what derivatives are by, for people: "inputs and parameters"
+  std::string model_hash;                       // SHA-256 of the model's file
+  std::vector<NodeLabel> nodes;                 // by node index
+  std::string value_kinds;                      // what derivatives are by, for people: "inputs and parameters"
   std::map<std::string, std::string> recorded;  // options for the manifest: "shape x" -> "1x3x224x224"
 };
 
 struct Project {
   std::string name;
-  std::map<std::string, std::string> files;  // relative path -> content; all text
-  std::string weights_header;                // NAME.weights is this header and then the weights block,
-  std::vector<std::string_view> weights;     // whose pieces are the programs'
-  std::vector<std::string> sources;          // what the library is compiled from, kernels first
+  std::map<std::string, std::string> files;      // relative path -> content; all text
+  std::string weights_header;                    // NAME.weights is this header and then the weights block,
+  std::vector<std::string_view> weights;         // whose pieces are the programs'
+  std::vector<std::string> sources;              // what the library is compiled from, kernels first
   std::map<std::string, CpuTarget> kernel_cpus;  // of each kernel source: what it is compiled for
-  std::vector<std::string> cuda_flags;       // of .cu sources, and that there are any: what machine code nvcc makes
-  std::vector<std::string> libraries;        // of the vendor that they call: "cublasLt", "cudnn"
+  std::vector<std::string> cuda_flags;           // of .cu sources, and that there are any: what machine code nvcc makes
+  std::vector<std::string> libraries;            // of the vendor that they call: "cublasLt", "cudnn"
   bool embed_weights = false;
 };
 
@@ -57,9 +57,9 @@ void check_project_name(const std::string& name);
 // "Model v2.onnx" -> "model_v2": a usable name out of a file's name.
 std::string project_name_for(const std::string& file_name);
 
-// All programs of a library: for every CPU, for every specialisation, "run" and, with derivatives, "vjp", "jvp", "hvp"; the CPU to be
-// preferred first, and of a CPU's programs those for all shapes.
-// They share one list of parameters and one weights file. Models and weights must outlive the Project.
+// All programs of a library: for every CPU, for every specialisation, "run" and, with derivatives, "vjp", "jvp", "hvp"; the
+// CPU to be preferred first, and of a CPU's programs those for all shapes. They share one list of parameters and one weights
+// file. Models and weights must outlive the Project.
 Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options);
 // The library of one program, for options.cpu.
 Project write_project(const CompiledModel& model, const std::byte* weights, const ProjectOptions& options);

@@ -59,7 +59,8 @@ BenchResult bench_model(const Options& o) {
   if (!o.profile) return result;
   program.start_profile();
   std::vector<double> profiled;
-  for (double start = now_ms(), end = start + 500 * o.seconds; profiled.size() < 10 || (start < end && profiled.size() < 100'000);) {
+  for (double start = now_ms(), end = start + 500 * o.seconds;
+       profiled.size() < 10 || (start < end && profiled.size() < 100'000);) {
     program.run_only(ordered);
     double stop = now_ms();
     profiled.push_back(stop - start);

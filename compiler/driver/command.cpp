@@ -10,13 +10,15 @@ std::string not_available(const std::string& name, const std::string& why) {
 }  // namespace
 
 void add_unavailable_option(CLI::App& command, const std::string& name, const std::string& why) {
-  command.add_option_function<std::vector<std::string>>(
-             name, [=](const std::vector<std::string>&) { throw UsageError(not_available(name, why)); }, "(not available yet)")
+  command
+      .add_option_function<std::vector<std::string>>(
+          name, [=](const std::vector<std::string>&) { throw UsageError(not_available(name, why)); }, "(not available yet)")
       ->group("Not available in this build yet");
 }
 
 void add_unavailable_flag(CLI::App& command, const std::string& name, const std::string& why) {
-  command.add_flag_function(name, [=](int64_t) { throw UsageError(not_available(name, why)); }, "(not available yet)")
+  command.add_flag_function(
+             name, [=](int64_t) { throw UsageError(not_available(name, why)); }, "(not available yet)")
       ->group("Not available in this build yet");
 }
 

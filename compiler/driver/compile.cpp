@@ -14,16 +14,17 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/ops/body_parameters.h"
+#include "compiler/passes/pass_list.h"
 #include "compiler/support/file_system.h"
 #include "compiler/train/inference_form.h"
-#include "compiler/passes/pass_list.h"
 #include "frontends/read_model.h"
 
 namespace metac {
 namespace {
 
 struct Options : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad, train, tune_from, memory_budget;
+  std::string output, name, target = "cpu", architectures, external, tf32 = "off", emit = "project", print_after, compiler,
+                            grad, train, tune_from, memory_budget;
   std::vector<std::string> derivatives;
   bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
@@ -42,7 +43,10 @@ void print_nodes(const Model& model) {
 }
 
 std::map<std::string, std::string> recorded(const Options& o) {
-  std::map<std::string, std::string> rows = {{"fusion", o.fusion}, {"external", o.target == "cpu" ? "none" : o.external.empty() ? "auto" : o.external}};
+  std::map<std::string, std::string> rows = {{"fusion", o.fusion},
+                                             {"external", o.target == "cpu"    ? "none"
+                                                          : o.external.empty() ? "auto"
+                                                                               : o.external}};
   auto joined = [](const std::vector<std::string>& texts) {
     std::string all;
     for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
@@ -58,10 +62,13 @@ std::map<std::string, std::string> recorded(const Options& o) {
 }
 
 std::vector<Derivative> derivatives_of(const Options& o) {
-  if (!o.derivatives.empty() && o.grad.empty()) throw UsageError("--derivatives says which of the functions of --grad to make: give --grad too");
+  if (!o.derivatives.empty() && o.grad.empty())
+    throw UsageError("--derivatives says which of the functions of --grad to make: give --grad too");
   std::vector<Derivative> chosen;
   for (Derivative derivative : {Derivative::vjp, Derivative::jvp, Derivative::hvp})
-    if (o.derivatives.empty() || std::find(o.derivatives.begin(), o.derivatives.end(), name_of(derivative)) != o.derivatives.end()) chosen.push_back(derivative);
+    if (o.derivatives.empty() ||
+        std::find(o.derivatives.begin(), o.derivatives.end(), name_of(derivative)) != o.derivatives.end())
+      chosen.push_back(derivative);
   return chosen;
 }
 
@@ -78,40 +85,65 @@ int print_stages(const Options& o, const Model& model, const LibraryOptions& lib
 }
 
 void report_budget(const Options& o, const LibraryReport& r) {
-  std::printf("memory budget: %s%s of %s; %lld values are made a second time, %s of work by the model\n", show_bytes(r.run_bytes).c_str(), r.planned_ahead ? "" : " and what the shapes of a run ask for", show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
+  std::printf("memory budget: %s%s of %s; %lld values are made a second time, %s of work by the model\n",
+              show_bytes(r.run_bytes).c_str(), r.planned_ahead ? "" : " and what the shapes of a run ask for",
+              show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
               static_cast<long long>(r.recomputed_values), show_seconds(r.recomputed_seconds).c_str());
-  if (r.copied_bytes > 0) std::printf("memory budget: a run copies %s of weights from the host\n", show_bytes(r.copied_bytes).c_str());
+  if (r.copied_bytes > 0)
+    std::printf("memory budget: a run copies %s of weights from the host\n", show_bytes(r.copied_bytes).c_str());
 }
 
 std::string working_memory(const LibraryReport& r) {
-  return r.planned_ahead ? concat(show_bytes(r.arena_bytes), " (live-set bound ", show_bytes(r.live_set_bytes), ")") : "by the shapes of a run";
+  return r.planned_ahead ? concat(show_bytes(r.arena_bytes), " (live-set bound ", show_bytes(r.live_set_bytes), ")")
+                         : "by the shapes of a run";
 }
 
 void report(const Options& o, const LibraryReport& r, const TrainingReport* training) {
-  const auto if_planned = [&](int64_t bytes) { return r.planned_ahead ? nlohmann::ordered_json(bytes) : nlohmann::ordered_json(nullptr); };
+  const auto if_planned = [&](int64_t bytes) {
+    return r.planned_ahead ? nlohmann::ordered_json(bytes) : nlohmann::ordered_json(nullptr);
+  };
   if (o.json) {
-    nlohmann::ordered_json rows = {{"name", r.name}, {"folder", o.output}, {"programs", r.programs}, {"kernels", r.kernels}, {"steps", r.steps}, {"arena_bytes", if_planned(r.arena_bytes)},
-                                   {"live_set_bytes", if_planned(r.live_set_bytes)}, {"weight_bytes", r.weight_bytes}, {"run_bytes", if_planned(r.run_bytes)},
-                                   {"seconds", {{"lower", r.lower_seconds}, {"compile", r.compile_seconds}, {"prepare", r.prepare_seconds}, {"build", r.build_seconds}}}};
-    if (training) rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes}, {"step_bytes", training->step.run_bytes}, {"recomputed_values", training->step.recomputed_values}, {"state_bytes", training->state_bytes}, {"notes", training->notes}};
+    nlohmann::ordered_json rows = {{"name", r.name},
+                                   {"folder", o.output},
+                                   {"programs", r.programs},
+                                   {"kernels", r.kernels},
+                                   {"steps", r.steps},
+                                   {"arena_bytes", if_planned(r.arena_bytes)},
+                                   {"live_set_bytes", if_planned(r.live_set_bytes)},
+                                   {"weight_bytes", r.weight_bytes},
+                                   {"run_bytes", if_planned(r.run_bytes)},
+                                   {"seconds",
+                                    {{"lower", r.lower_seconds},
+                                     {"compile", r.compile_seconds},
+                                     {"prepare", r.prepare_seconds},
+                                     {"build", r.build_seconds}}}};
+    if (training)
+      rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes},
+                       {"step_bytes", training->step.run_bytes}, {"recomputed_values", training->step.recomputed_values},
+                       {"state_bytes", training->state_bytes},   {"notes", training->notes}};
     std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return;
   }
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
-  std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels, show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
+  std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels,
+              show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
   if (!o.memory_budget.empty()) report_budget(o, training ? training->step : r);
   if (training) {
-    std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels, working_memory(training->step).c_str(), show_bytes(training->state_bytes).c_str());
+    std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels,
+                working_memory(training->step).c_str(), show_bytes(training->state_bytes).c_str());
     for (const LibraryReport& step : training->further)
-      std::printf("training: a further step is %zu kernels, working memory %s\n", step.kernels, working_memory(step).c_str());
+      std::printf("training: a further step is %zu kernels, working memory %s\n", step.kernels,
+                  working_memory(step).c_str());
     for (const std::string& note : training->notes) std::printf("training: %s\n", note.c_str());
     if (!o.no_build) std::printf("training program: %s/bin/%s_train\n", o.output.c_str(), r.name.c_str());
   }
   std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
               show_seconds(r.lower_seconds + r.compile_seconds + r.prepare_seconds + r.build_seconds).c_str());
   if (o.times)
-    std::printf("lowered in %s, compiled in %s, parameters prepared in %s, written%s in %s\n", show_seconds(r.lower_seconds).c_str(),
-                show_seconds(r.compile_seconds).c_str(), show_seconds(r.prepare_seconds).c_str(), o.no_build ? "" : " and built", show_seconds(r.build_seconds).c_str());
+    std::printf("lowered in %s, compiled in %s, parameters prepared in %s, written%s in %s\n",
+                show_seconds(r.lower_seconds).c_str(), show_seconds(r.compile_seconds).c_str(),
+                show_seconds(r.prepare_seconds).c_str(), o.no_build ? "" : " and built",
+                show_seconds(r.build_seconds).c_str());
 }
 
 // "80,90": compute capabilities times ten, ascending.
@@ -124,7 +156,8 @@ std::vector<int> cuda_architectures(const std::string& text) {
     at = end + 1;
     bool digits = !word.empty() && word.size() <= 3 && word.find_first_not_of("0123456789") == std::string::npos;
     int number = digits ? std::stoi(word) : 0;
-    if (number < 80 || (!numbers.empty() && number <= numbers.back())) throw UsageError("--cuda-arch " + text + ": expected ascending numbers from 80 on, such as 80,90");
+    if (number < 80 || (!numbers.empty() && number <= numbers.back()))
+      throw UsageError("--cuda-arch " + text + ": expected ascending numbers from 80 on, such as 80,90");
     numbers.push_back(number);
   }
   return numbers;
@@ -134,7 +167,8 @@ std::vector<int> cuda_architectures(const std::string& text) {
 ExternalLibraries external_libraries(const Options& o) {
   ExternalLibraries libraries;
   const bool gpu = o.target == "cuda";
-  if (!gpu && (o.external == "cublas" || o.external == "cudnn")) throw UsageError("--external " + o.external + " is for --target cuda");
+  if (!gpu && (o.external == "cublas" || o.external == "cudnn"))
+    throw UsageError("--external " + o.external + " is for --target cuda");
   if (!gpu && o.tf32 != "off") throw UsageError("--tf32 is for --target cuda");
   const bool all = gpu && (o.external.empty() || o.external == "auto");
   libraries.cublas = all || o.external == "cublas";
@@ -148,12 +182,15 @@ std::string tuned(const Options& o, const Model& model) {
   TuneOptions options;
   options.session = o.session();
   const bool terminal = isatty(2) != 0 && !o.json;
-  if (terminal) options.progress = [](const std::string& what, int round) { std::fprintf(stderr, "\r\033[Ktuning, round %d: %s", round + 1, what.c_str()); };
+  if (terminal)
+    options.progress = [](const std::string& what, int round) {
+      std::fprintf(stderr, "\r\033[Ktuning, round %d: %s", round + 1, what.c_str());
+    };
   const Tuning tuning = tune(model, options);
   if (terminal) std::fprintf(stderr, "\r\033[K");
   if (!o.json)
-    std::printf("tuned in %zu rounds: %zu of %zu other candidates are faster; %s to %s a run\n", tuning.rounds, tuning.taken, tuning.offered,
-                show_seconds(tuning.model_ms * 1e-3).c_str(), show_seconds(tuning.tuned_ms * 1e-3).c_str());
+    std::printf("tuned in %zu rounds: %zu of %zu other candidates are faster; %s to %s a run\n", tuning.rounds, tuning.taken,
+                tuning.offered, show_seconds(tuning.model_ms * 1e-3).c_str(), show_seconds(tuning.tuned_ms * 1e-3).c_str());
   return tuning.text;
 }
 
@@ -166,11 +203,18 @@ void warn_of_training_form(const Model& model) {
     return nodes.size() > 3 ? concat(text, " and ", nodes.size() - 3, " more") : text;
   };
   std::string what;
-  if (!form.normalised.empty()) what = concat(form.normalised.size(), " BatchNormalization nodes normalise by the batch that they are given (", listed(form.normalised), ")");
-  if (!form.dropped.empty()) what += concat(what.empty() ? "" : ", ", form.dropped.size(), " Dropout nodes drop at random (", listed(form.dropped), ")");
+  if (!form.normalised.empty())
+    what = concat(form.normalised.size(), " BatchNormalization nodes normalise by the batch that they are given (",
+                  listed(form.normalised), ")");
+  if (!form.dropped.empty())
+    what +=
+        concat(what.empty() ? "" : ", ", form.dropped.size(), " Dropout nodes drop at random (", listed(form.dropped), ")");
   if (!what.empty())
-    std::fprintf(stderr, "metac: warning: %s was exported for training, and so is the library: %s. For inference export it after model.eval(), or compile it with --train, whose library is for inference (docs/exporting_from_pytorch.md)\n",
-                 model.path.c_str(), what.c_str());
+    std::fprintf(
+        stderr,
+        "metac: warning: %s was exported for training, and so is the library: %s. For inference export it after "
+        "model.eval(), or compile it with --train, whose library is for inference (docs/exporting_from_pytorch.md)\n",
+        model.path.c_str(), what.c_str());
 }
 
 int run(const Options& o) {
@@ -205,8 +249,10 @@ int run(const Options& o) {
     return exit_good;
   }
   library.derivatives = derivatives_of(o);
-  if (!o.grad.empty()) library.gradient = o.grad == "inputs" ? Wrt::inputs : o.grad == "parameters" ? Wrt::parameters : Wrt::all;
-  if (o.tune && !o.tune_from.empty()) throw UsageError("--tune measures, --tune-from takes what was measured: give one of them");
+  if (!o.grad.empty())
+    library.gradient = o.grad == "inputs" ? Wrt::inputs : o.grad == "parameters" ? Wrt::parameters : Wrt::all;
+  if (o.tune && !o.tune_from.empty())
+    throw UsageError("--tune measures, --tune-from takes what was measured: give one of them");
   if (o.tune) library.tuning = tuned(o, model);
   if (!o.tune_from.empty()) library.tuning = std::string(read_file(o.tune_from, 64 << 20).view());
   library.name = o.name;
@@ -219,7 +265,10 @@ int run(const Options& o) {
   if (o.train.empty()) warn_of_training_form(model);
   if (!o.train.empty()) library.recorded["train"] = file_name(o.train);
   const bool terminal = isatty(2) != 0 && !o.json;
-  if (terminal) library.progress = [](int done, int all) { std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : ""); };
+  if (terminal)
+    library.progress = [](int done, int all) {
+      std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : "");
+    };
   if (!o.train.empty()) {
     const TrainingReport training = compile_training(model, recipe, o.output, library);
     report(o, training.inference, &training);
@@ -233,42 +282,85 @@ int run(const Options& o) {
 
 void add_compile_command(CLI::App& app, int* status) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compile", "compile a model to a library: C, C++, Python and CMake, no dependencies");
+  CLI::App* command =
+      app.add_subcommand("compile", "compile a model to a library: C, C++, Python and CMake, no dependencies");
   add_model_argument(*command, *o);
-  command->add_option("-o,--output", o->output, "the folder to write; an earlier compilation there is replaced")->type_name("DIR");
-  command->add_option("--name", o->name, "of the library and the prefix of its functions; default: from the model's file name");
+  command->add_option("-o,--output", o->output, "the folder to write; an earlier compilation there is replaced")
+      ->type_name("DIR");
+  command->add_option("--name", o->name,
+                      "of the library and the prefix of its functions; default: from the model's file name");
   add_shape_options(*command, *o);
   add_compile_options(*command, *o);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");
-  command->add_option("--cxx", o->compiler, "the C++ compiler of everything; default: kernels by metac itself, the rest by the first of c++, g++, clang++ on PATH")->type_name("PROGRAM");
-  command->add_option("--jobs", o->jobs, "compilers at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
-  command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  command->add_option("--cuda-arch", o->architectures, "GPU architectures to make machine code for, with PTX of the last; default: 80,90")->type_name("80,90,...");
-  command->add_option("--external", o->external, "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), cudnn (convolutions), or auto (all of them; the default there)")
+  command
+      ->add_option("--cxx", o->compiler,
+                   "the C++ compiler of everything; default: kernels by metac itself, the rest by the first of c++, g++, "
+                   "clang++ on PATH")
+      ->type_name("PROGRAM");
+  command->add_option("--jobs", o->jobs, "compilers at once; 0: one per CPU")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command
+      ->add_option("--cuda-arch", o->architectures,
+                   "GPU architectures to make machine code for, with PTX of the last; default: 80,90")
+      ->type_name("80,90,...");
+  command
+      ->add_option("--external", o->external,
+                   "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), cudnn "
+                   "(convolutions), or auto (all of them; the default there)")
       ->check(CLI::IsMember({"none", "auto", "cublas", "cudnn"}));
-  command->add_option("--tf32", o->tf32, "on: products, of vendor libraries and generated kernels, may round float32 operands to 10 bits of mantissa")->check(CLI::IsMember({"on", "off"}))->capture_default_str();
-  command->add_option("--train", o->train, "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")->type_name("RECIPE.json");
+  command
+      ->add_option(
+          "--tf32", o->tf32,
+          "on: products, of vendor libraries and generated kernels, may round float32 operands to 10 bits of mantissa")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  command
+      ->add_option("--train", o->train,
+                   "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")
+      ->type_name("RECIPE.json");
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
       ->capture_default_str();
   std::vector<std::string> passes;
   for (const PassEntry& pass : pass_list()) passes.emplace_back(pass.name);
-  command->add_option("--print-after", o->print_after, "print the program after this pass")->check(CLI::IsMember(passes))->type_name("PASS");
+  command->add_option("--print-after", o->print_after, "print the program after this pass")
+      ->check(CLI::IsMember(passes))
+      ->type_name("PASS");
   command->add_flag("--time-passes", o->times, "say how long each part took");
   command->add_flag("--json", o->json, "the summary as JSON");
-  command->add_flag("--grad{all}", o->grad, "derivatives too (NAME_vjp, NAME_jvp, NAME_hvp), by all floating-point inputs and parameters, or by --grad=inputs or --grad=parameters alone")
+  command
+      ->add_flag("--grad{all}", o->grad,
+                 "derivatives too (NAME_vjp, NAME_jvp, NAME_hvp), by all floating-point inputs and parameters, or by "
+                 "--grad=inputs or --grad=parameters alone")
       ->check(CLI::IsMember({"inputs", "parameters", "all"}));
-  command->add_option("--derivatives", o->derivatives, "with --grad: which of vjp, jvp and hvp, separated by commas; all, if none is named. Each has kernels and prepared weights of its own")
+  command
+      ->add_option("--derivatives", o->derivatives,
+                   "with --grad: which of vjp, jvp and hvp, separated by commas; all, if none is named. Each has kernels "
+                   "and prepared weights of its own")
       ->check(CLI::IsMember({"vjp", "jvp", "hvp"}))
       ->delimiter(',')
       ->type_name("LIST");
-  command->add_flag("--tune", o->tune, "measure schedules on this machine, take the fastest and write them to NAME.tune.json; needs every dim");
-  command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")->type_name("FILE");
+  command->add_flag("--tune", o->tune,
+                    "measure schedules on this machine, take the fastest and write them to NAME.tune.json; needs every dim");
+  command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")
+      ->type_name("FILE");
   add_threads_option(*command, *o);
-  for (const char* name : {"--jit", "--locked"}) add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
-  command->add_option("--memory-budget", o->memory_budget, "what a run (with --train: a step) may take, inputs, outputs and weights included: values are made again where keeping them would not fit; for a GPU, weights are copied in while it runs where that does not suffice")->type_name("BYTES");
+  for (const char* name : {"--jit", "--locked"})
+    add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
+  command
+      ->add_option(
+          "--memory-budget", o->memory_budget,
+          "what a run (with --train: a step) may take, inputs, outputs and weights included: values are made again where "
+          "keeping them would not fit; for a GPU, weights are copied in while it runs where that does not suffice")
+      ->type_name("BYTES");
   for (const char* name : {"--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
   command->callback([=] { *status = run(*o); });

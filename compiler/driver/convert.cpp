@@ -1,9 +1,10 @@
 // metac convert: ONNX to the JSON IR and back, without loss.
+#include "frontends/convert.h"
+
 #include <cstdio>
 #include <memory>
 
 #include "compiler/driver/command.h"
-#include "frontends/convert.h"
 
 namespace metac {
 

@@ -21,7 +21,8 @@ std::map<std::string, std::string> sources_of(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
     std::string name = it->path().filename();
-    if (it.depth() == 0 && it->is_directory() && (name == "lib" || name == "bin" || name == "build")) it.disable_recursion_pending();
+    if (it.depth() == 0 && it->is_directory() && (name == "lib" || name == "bin" || name == "build"))
+      it.disable_recursion_pending();
     std::string extension = it->path().extension();
     static const std::set<std::string> text = {".cpp", ".cu", ".h", ".hpp", ".txt", ".cmake", ".py", ".json"};
     if (it->is_regular_file() && !it->is_symlink() && text.count(extension))
@@ -41,7 +42,8 @@ int run(const std::string& a, const std::string& b, bool json) {
     if (!fs::is_directory(folder)) throw CompileError({folder, "", "is not a folder"});
   std::string name_a = name_in_manifest(a), name_b = name_in_manifest(b);
   std::map<std::string, std::string> left = sources_of(a), right = sources_of(b);
-  nlohmann::ordered_json added = nlohmann::ordered_json::array(), removed = added, changed = added, sizes = nlohmann::ordered_json::object();
+  nlohmann::ordered_json added = nlohmann::ordered_json::array(), removed = added, changed = added,
+                         sizes = nlohmann::ordered_json::object();
   for (const auto& [path, text] : left)
     if (!right.count(path))
       removed.push_back(path);
@@ -59,15 +61,23 @@ int run(const std::string& a, const std::string& b, bool json) {
   }
   bool same = added.empty() && removed.empty() && changed.empty() && !binary_changed;
   if (json) {
-    std::cout << nlohmann::ordered_json{{"same", same}, {"added", added}, {"removed", removed}, {"changed", changed}, {"bytes", sizes}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    std::cout << nlohmann::ordered_json{{"same", same},
+                                        {"added", added},
+                                        {"removed", removed},
+                                        {"changed", changed},
+                                        {"bytes", sizes}}
+                     .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+              << "\n";
   } else {
     for (const auto& path : removed) std::printf("- %s\n", path.get<std::string>().c_str());
     for (const auto& path : added) std::printf("+ %s\n", path.get<std::string>().c_str());
     for (const auto& path : changed) std::printf("! %s\n", path.get<std::string>().c_str());
     for (const auto& [path, pair] : sizes.items())
       if (pair[0] != pair[1])
-        std::printf("  %s: %s -> %s\n", path.c_str(), show_bytes(pair[0].get<int64_t>()).c_str(), show_bytes(pair[1].get<int64_t>()).c_str());
-    std::printf(same ? "no difference\n" : "%zu removed, %zu added, %zu changed\n", removed.size(), added.size(), changed.size());
+        std::printf("  %s: %s -> %s\n", path.c_str(), show_bytes(pair[0].get<int64_t>()).c_str(),
+                    show_bytes(pair[1].get<int64_t>()).c_str());
+    std::printf(same ? "no difference\n" : "%zu removed, %zu added, %zu changed\n", removed.size(), added.size(),
+                changed.size());
   }
   return same ? exit_good : exit_difference;
 }

@@ -83,13 +83,18 @@ Section kernels(const CompiledModel& compiled, const CompiledProgram& program, c
     for (int node : kernel.nodes)
       if (node >= 0 && node < static_cast<int>(model.graph.nodes.size()))
         nodes += "<li>" + escaped(describe(model.graph.nodes[static_cast<size_t>(node)], node)) + "</li>";
-    const std::string width = fixed(most > 0 ? 100 * shares[k].value_or(0) / most : 0, 1), share = shares[k] ? fixed(100 * *shares[k], 1) + " %" : "-";
+    const std::string width = fixed(most > 0 ? 100 * shares[k].value_or(0) / most : 0, 1),
+                      share = shares[k] ? fixed(100 * *shares[k], 1) + " %" : "-";
     const Work& work = works[k].work;
     const bool none = bool(work.operations) && work.operations.is_int(0);
-    section.rows += "<tr><td><details><summary>" + escaped(kernel.name) + "</summary><pre>" + escaped(kernel.text) + "</pre></details></td><td class=\"number\">" +
-                    (works[k].launches ? std::to_string(*works[k].launches) : "-") + "</td><td class=\"share\"><div class=\"bar\" style=\"width:" + width + "%\"></div>" + share +
-                    "</td><td class=\"number\">" + (none ? "" : escaped(work_text(work.operations, program, show_operations))) + "</td><td class=\"number\">" +
-                    escaped(work_text(work.bytes, program, [](double amount) { return show_bytes(static_cast<int64_t>(amount)); })) + "</td><td><ul>" + nodes + "</ul></td></tr>\n";
+    section.rows +=
+        "<tr><td><details><summary>" + escaped(kernel.name) + "</summary><pre>" + escaped(kernel.text) +
+        "</pre></details></td><td class=\"number\">" + (works[k].launches ? std::to_string(*works[k].launches) : "-") +
+        "</td><td class=\"share\"><div class=\"bar\" style=\"width:" + width + "%\"></div>" + share +
+        "</td><td class=\"number\">" + (none ? "" : escaped(work_text(work.operations, program, show_operations))) +
+        "</td><td class=\"number\">" +
+        escaped(work_text(work.bytes, program, [](double amount) { return show_bytes(static_cast<int64_t>(amount)); })) +
+        "</td><td><ul>" + nodes + "</ul></td></tr>\n";
   }
   return section;
 }
@@ -100,8 +105,7 @@ std::string memory(const CompiledProgram& program) {
   static constexpr const char* colours[] = {"#2a7ae2", "#5aa9e6", "#7fc8a9", "#f4a259", "#c98bdb", "#e07a5f"};
   int32_t last = 0;
   for (const rt::Buffer& b : program.buffers) last = std::max(last, b.last_step);
-  double steps = last + 1.0,
-         bytes = std::max<double>(1, static_cast<double>(program.arena_bytes));
+  double steps = last + 1.0, bytes = std::max<double>(1, static_cast<double>(program.arena_bytes));
   std::string out = concat("<svg viewBox=\"0 0 ", width, " ", height, "\" role=\"img\" aria-label=\"memory over time\">\n");
   for (size_t k = 0; k < program.buffers.size(); ++k) {
     const rt::Buffer& b = program.buffers[k];
@@ -129,7 +133,8 @@ std::string inspect_page(const std::string& title, const CompiledModel& compiled
                       fact(show_bytes(run.weight_bytes), "weights") + fact(arena_text(run), "arena") +
                       fact(show_bytes(compiled.fusion_cost_bytes), "between kernels" + assumed) +
                       fact(show_bytes(compiled.unfused_cost_bytes), "between single operators" + assumed);
-  if (!of_run.operations || !of_run.operations.is_int(0)) facts += fact(escaped(work_text(of_run.operations, run, show_operations)), "in contractions");
+  if (!of_run.operations || !of_run.operations.is_int(0))
+    facts += fact(escaped(work_text(of_run.operations, run, show_operations)), "in contractions");
   const bool open = !is_planned_ahead(run);
   std::string note = std::to_string(run.results_in_place) + " results take the place of an operand.";
   if (!open) note = "This order of steps needs at least " + show_bytes(run.live_set_bytes) + "; " + note;

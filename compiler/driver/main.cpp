@@ -78,7 +78,8 @@ void ensure_stack() {
   pthread_attr_t attributes;
   size_t size = 0;
   if (pthread_getattr_default_np(&attributes) != 0) return;
-  if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < wanted && pthread_attr_setstacksize(&attributes, wanted) == 0)
+  if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < wanted &&
+      pthread_attr_setstacksize(&attributes, wanted) == 0)
     pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
 }
@@ -89,7 +90,8 @@ void ensure_stack() {
 int main(int argc, char** argv) {
   using namespace metac;
   std::set_new_handler(nullptr);
-  mallopt(M_MXFAST, 0);  // a graph is millions of small blocks: glibc's fast bins would be merged and filled again at every large one
+  mallopt(M_MXFAST,
+          0);  // a graph is millions of small blocks: glibc's fast bins would be merged and filled again at every large one
   ensure_stack();
   try {
     watch_for_interrupts();
@@ -107,7 +109,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "metac: %s\n", error.what());
     return exit_fault;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "metac: internal error: %s\nThis is a bug in metac; please report it with the model.\n", error.what());
+    std::fprintf(stderr, "metac: internal error: %s\nThis is a bug in metac; please report it with the model.\n",
+                 error.what());
     return exit_our_bug;
   }
 }

@@ -15,10 +15,11 @@ const Value* find_input(const std::vector<Value>& inputs, const std::string& nam
   return nullptr;
 }
 
-Tensor random_input(const Model& model, const Value& input, uint64_t seed, const std::map<std::string, std::vector<int64_t>>& shapes,
-                    const std::map<std::string, int64_t>& sizes) {
+Tensor random_input(const Model& model, const Value& input, uint64_t seed,
+                    const std::map<std::string, std::vector<int64_t>>& shapes, const std::map<std::string, int64_t>& sizes) {
   if (!input.type.dtype || input.type.containers != std::vector<std::string>{"tensor"})
-    throw CompileError({model.path, "input " + quoted(input.name), "has no type that random values can be made for; give it with --input"});
+    throw CompileError(
+        {model.path, "input " + quoted(input.name), "has no type that random values can be made for; give it with --input"});
   std::vector<int64_t> shape;
   if (auto given = shapes.find(input.name); given != shapes.end())
     shape = given->second;
@@ -35,8 +36,8 @@ Tensor random_input(const Model& model, const Value& input, uint64_t seed, const
 
 }  // namespace
 
-std::map<std::string, Tensor> gather_inputs(const Model& model, const std::vector<std::string>& given, const std::vector<std::string>& shapes,
-                                            const std::vector<std::string>& dims) {
+std::map<std::string, Tensor> gather_inputs(const Model& model, const std::vector<std::string>& given,
+                                            const std::vector<std::string>& shapes, const std::vector<std::string>& dims) {
   std::vector<Value> inputs = free_inputs(model);
   std::map<std::string, Tensor> result;
   std::map<std::string, int64_t> sizes;
@@ -44,13 +45,15 @@ std::map<std::string, Tensor> gather_inputs(const Model& model, const std::vecto
 
   for (const std::string& text : given) {
     size_t at = text.rfind('=');
-    if (at == std::string::npos) throw UsageError(concat("--input ", quoted(text), ": expected NAME=file.npy or NAME=random"));
+    if (at == std::string::npos)
+      throw UsageError(concat("--input ", quoted(text), ": expected NAME=file.npy or NAME=random"));
     std::string name = text.substr(0, at), source = text.substr(at + 1);
     const Value* input = find_input(model.graph.inputs, name);
     if (!input) {
       std::string names;
       for (const Value& each : inputs) names += (names.empty() ? "" : ", ") + quoted(each.name);
-      throw CompileError({model.path, "", concat("there is no input ", quoted(name), "; the inputs are ", names.empty() ? "none" : names)});
+      throw CompileError(
+          {model.path, "", concat("there is no input ", quoted(name), "; the inputs are ", names.empty() ? "none" : names)});
     }
     if (source == "random") continue;
     Tensor tensor = read_tensor(source, name);

@@ -56,26 +56,45 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 }
 
 void add_shape_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' leaves a dim open")->take_all()->type_name("NAME=SHAPE");
-  command.add_option("--dim", options.dims, "an open dim by its name: NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its range (and divisor); compile: NAME=1,8,32 makes fast code for each of these and some for all others")
+  command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' leaves a dim open")
+      ->take_all()
+      ->type_name("NAME=SHAPE");
+  command
+      .add_option("--dim", options.dims,
+                  "an open dim by its name: NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its range (and divisor); "
+                  "compile: NAME=1,8,32 makes fast code for each of these and some for all others")
       ->take_all()
       ->type_name("NAME=VALUES");
 }
 
 void add_compile_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--cpu", options.cpu, "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni; compile takes a list, of which the library runs the best that it can")->capture_default_str();
-  command.add_option("--fusion", options.fusion, "what becomes one kernel: the Jittor paper's labelling (paper) or greedy algorithm, or best, which goes beyond")
+  command
+      .add_option("--cpu", options.cpu,
+                  "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni; compile takes a list, of "
+                  "which the library runs the best that it can")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--fusion", options.fusion,
+          "what becomes one kernel: the Jittor paper's labelling (paper) or greedy algorithm, or best, which goes beyond")
       ->check(CLI::IsMember({"paper", "greedy", "best"}))
       ->capture_default_str();
-  command.add_option("--winograd", options.winograd, "the largest M of minimal filtering F(MxM, 3x3) for convolutions: fewer products, larger rounding errors; 0: none")
+  command
+      .add_option(
+          "--winograd", options.winograd,
+          "the largest M of minimal filtering F(MxM, 3x3) for convolutions: fewer products, larger rounding errors; 0: none")
       ->check(CLI::IsMember({0, 2, 4, 6}))
       ->capture_default_str();
-  command.add_option("--max-tensor-bytes", options.max_tensor_bytes, "refuse models with a larger tensor (default 64G)")->type_name("BYTES");
-  command.add_flag("--allow-code", options.allow_code, "compile and run the C++ that a JSON document holds (operator code): for documents that you trust");
+  command.add_option("--max-tensor-bytes", options.max_tensor_bytes, "refuse models with a larger tensor (default 64G)")
+      ->type_name("BYTES");
+  command.add_flag("--allow-code", options.allow_code,
+                   "compile and run the C++ that a JSON document holds (operator code): for documents that you trust");
 }
 
 void add_threads_option(CLI::App& command, ModelOptions& options) {
-  command.add_option("--threads", options.threads, "threads of a run; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
+  command.add_option("--threads", options.threads, "threads of a run; 0: one per CPU")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
 }
 
 }  // namespace metac

@@ -19,10 +19,11 @@ struct ModelOptions {
 
   // Throws UsageError or CompileError.
   LowerOptions lower() const;
-  LowerOptions lower(std::map<std::string, std::vector<int64_t>>* lists) const;  // --dim NAME=1,8,32 into `lists`; null: refused
-  std::vector<CpuTarget> cpus() const;           // of the list that --cpu is
+  LowerOptions lower(
+      std::map<std::string, std::vector<int64_t>>* lists) const;  // --dim NAME=1,8,32 into `lists`; null: refused
+  std::vector<CpuTarget> cpus() const;                            // of the list that --cpu is
   CompileOptions compile_for(const CpuTarget& cpu) const;
-  CompileOptions compile() const;                // where --cpu names one
+  CompileOptions compile() const;  // where --cpu names one
   SessionOptions session() const;
 };
 

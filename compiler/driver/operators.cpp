@@ -44,15 +44,22 @@ std::map<std::string, Count> measured(const std::string& path) {
 
 // The page docs/operators.md.
 void print_markdown(const std::map<std::string, Count>& counts) {
-  std::printf("# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what `metac verify CASES --recursive --json` wrote on\n"
-              "ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases are those of one node alone; operators expanded into others are not counted.\n\n"
-              "| operator | domain | changed in opsets | inputs | outputs | cases passed |\n|---|---|---|---|---|---|\n");
-  auto range = [](int low, int high) { return low == high ? std::to_string(low) : std::to_string(low) + (high < 0 ? " or more" : " to " + std::to_string(high)); };
+  std::printf(
+      "# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what `metac "
+      "verify CASES --recursive --json` wrote on\n"
+      "ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases are those of one node alone; operators expanded "
+      "into others are not counted.\n\n"
+      "| operator | domain | changed in opsets | inputs | outputs | cases passed |\n|---|---|---|---|---|---|\n");
+  auto range = [](int low, int high) {
+    return low == high ? std::to_string(low) : std::to_string(low) + (high < 0 ? " or more" : " to " + std::to_string(high));
+  };
   for (const OpSchema* op : all_operators()) {
     const auto found = op->domain.empty() || op->domain.rfind("ai.onnx", 0) == 0 ? counts.find(op->name) : counts.end();
-    const std::string cases = found == counts.end() ? "" : std::to_string(found->second.passed) + " of " + std::to_string(found->second.all);
-    std::printf("| %s | %s | %s | %s | %s | %s |\n", op->name.c_str(), op->domain.empty() ? "ai.onnx" : op->domain.c_str(), joined(op->since).c_str(),
-                range(op->min_inputs, op->max_inputs).c_str(), range(op->min_outputs, op->max_outputs).c_str(), cases.c_str());
+    const std::string cases =
+        found == counts.end() ? "" : std::to_string(found->second.passed) + " of " + std::to_string(found->second.all);
+    std::printf("| %s | %s | %s | %s | %s | %s |\n", op->name.c_str(), op->domain.empty() ? "ai.onnx" : op->domain.c_str(),
+                joined(op->since).c_str(), range(op->min_inputs, op->max_inputs).c_str(),
+                range(op->min_outputs, op->max_outputs).c_str(), cases.c_str());
   }
 }
 
@@ -73,7 +80,8 @@ int run(bool json) {
                       {"max_outputs", op->max_outputs},
                       {"not_yet", missing}});
     } else {
-      std::printf("%-28s %-22s %-22s %s\n", op->name.c_str(), domain.c_str(), joined(op->since).c_str(), joined(op->not_yet).c_str());
+      std::printf("%-28s %-22s %-22s %s\n", op->name.c_str(), domain.c_str(), joined(op->since).c_str(),
+                  joined(op->not_yet).c_str());
     }
   }
   if (json)
@@ -91,7 +99,10 @@ void add_operators_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("operators", "the operators this build knows");
   command->add_flag("--json", *json, "the table as JSON");
   command->add_flag("--markdown", *markdown, "the table as a page, docs/operators.md");
-  command->add_option("--measured", *report, "with --markdown: how many cases pass, as `metac verify --recursive --json` found it")->type_name("FILE.json");
+  command
+      ->add_option("--measured", *report,
+                   "with --markdown: how many cases pass, as `metac verify --recursive --json` found it")
+      ->type_name("FILE.json");
   command->callback([=] {
     if (*markdown) print_markdown(measured(*report));
     *status = *markdown ? exit_good : run(*json);

@@ -12,7 +12,8 @@
 namespace metac {
 namespace {
 
-std::pair<std::string, std::string> split_at_equals(const std::string& option, const std::string& text, const char* example) {
+std::pair<std::string, std::string> split_at_equals(const std::string& option, const std::string& text,
+                                                    const char* example) {
   size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0) throw UsageError(concat(option, " ", quoted(text), ": expected ", example));
   return {text.substr(0, at), text.substr(at + 1)};
@@ -83,7 +84,8 @@ static std::vector<int64_t> parse_list(const std::string& text, const std::strin
   for (size_t begin = 0; begin <= values.size();) {
     const size_t end = std::min(values.find(',', begin), values.size());
     list.push_back(parse_count("--dim", text, std::string_view(values).substr(begin, end - begin)));
-    if (std::count(list.begin(), list.end(), list.back()) > 1) throw UsageError(concat("--dim ", quoted(text), ": ", list.back(), " is there twice"));
+    if (std::count(list.begin(), list.end(), list.back()) > 1)
+      throw UsageError(concat("--dim ", quoted(text), ": ", list.back(), " is there twice"));
     begin = end + 1;
   }
   return list;
@@ -96,7 +98,10 @@ std::map<std::string, Symbol> parse_dims(const std::vector<std::string>& texts, 
     auto [name, value] = split_at_equals("--dim", text, "NAME=8, NAME=1,8,32, NAME=1..64 or NAME=8..64@8");
     if (!named.insert(name).second) throw UsageError(concat("--dim names ", quoted(name), " twice"));
     if (value.find(',') != std::string::npos) {
-      if (!lists) throw UsageError(concat("--dim ", quoted(text), ": several specialisations are for `metac compile` of inference libraries; give one value or a range (NAME=1..64)"));
+      if (!lists)
+        throw UsageError(concat("--dim ", quoted(text),
+                                ": several specialisations are for `metac compile` of inference libraries; give one value "
+                                "or a range (NAME=1..64)"));
       (*lists)[name] = parse_list(text, value);
       continue;
     }

@@ -32,7 +32,9 @@ nlohmann::ordered_json summary_of(const Tensor& tensor) {
   int64_t low = -1, high = -1, nan = 0;
   double sum = 0;
   const bool whole = !is_float(tensor.dtype) && tensor.dtype != DType::u64;
-  const auto less = [&](int64_t a, int64_t b) { return whole ? integer_at(tensor, a) < integer_at(tensor, b) : number_at(tensor, a) < number_at(tensor, b); };
+  const auto less = [&](int64_t a, int64_t b) {
+    return whole ? integer_at(tensor, a) < integer_at(tensor, b) : number_at(tensor, a) < number_at(tensor, b);
+  };
   for (int64_t i = 0; i < count; ++i) {
     const double value = number_at(tensor, i);
     sum += value;
@@ -43,7 +45,11 @@ nlohmann::ordered_json summary_of(const Tensor& tensor) {
     if (low < 0 || less(i, low)) low = i;
     if (high < 0 || less(high, i)) high = i;
   }
-  const auto told = [&](int64_t at) { return at < 0 ? nlohmann::ordered_json(nullptr) : whole ? nlohmann::ordered_json(integer_at(tensor, at)) : nlohmann::ordered_json(number_at(tensor, at)); };
+  const auto told = [&](int64_t at) {
+    return at < 0  ? nlohmann::ordered_json(nullptr)
+           : whole ? nlohmann::ordered_json(integer_at(tensor, at))
+                   : nlohmann::ordered_json(number_at(tensor, at));
+  };
   row["min"] = told(low), row["max"] = told(high), row["mean"] = sum / static_cast<double>(count);
   if (nan > 0) row["nan"] = nan;
   return row;
@@ -57,7 +63,8 @@ void print_summary(const std::string& name, const Tensor& tensor, const std::str
     if (!row[key].is_null()) std::snprintf(text, sizeof text, "%.6g", row[key].get<double>());
     return row[key].is_number_integer() ? std::to_string(row[key].get<int64_t>()) : std::string(text);
   };
-  if (row.contains("min")) std::printf(", min %s, max %s, mean %.6g", told("min").c_str(), told("max").c_str(), row["mean"].get<double>());
+  if (row.contains("min"))
+    std::printf(", min %s, max %s, mean %.6g", told("min").c_str(), told("max").c_str(), row["mean"].get<double>());
   if (row.contains("nan")) std::printf(", %lld NaN", row["nan"].get<long long>());
   if (tensor.dtype != DType::string && tensor.element_count() <= 8) {
     std::printf(" [");
@@ -97,13 +104,17 @@ int run(const Options& o) {
       print_summary(name, tensor, file);
     }
   }
-  if (o.json) std::cout << nlohmann::ordered_json{{"outputs", report}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  if (o.json)
+    std::cout << nlohmann::ordered_json{{"outputs", report}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+              << "\n";
   if (o.times) {
     const SpecialisationTimes& t = session.times();
-    std::fprintf(stderr, "lowered in %s, compiled in %s, parameters prepared in %s, kernels made in %s (cache: %lld hits, %lld misses)\n",
-                 show_seconds(t.lower).c_str(), show_seconds(t.compile).c_str(), show_seconds(t.prepare).c_str(),
-                 show_seconds(t.kernels).c_str(), static_cast<long long>(ObjectCache::of_user().statistics().hits),
-                 static_cast<long long>(ObjectCache::of_user().statistics().misses));
+    std::fprintf(
+        stderr,
+        "lowered in %s, compiled in %s, parameters prepared in %s, kernels made in %s (cache: %lld hits, %lld misses)\n",
+        show_seconds(t.lower).c_str(), show_seconds(t.compile).c_str(), show_seconds(t.prepare).c_str(),
+        show_seconds(t.kernels).c_str(), static_cast<long long>(ObjectCache::of_user().statistics().hits),
+        static_cast<long long>(ObjectCache::of_user().statistics().misses));
   }
   return exit_good;
 }
@@ -114,11 +125,14 @@ void add_run_command(CLI::App& app, int* status) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "run a model now, in any shape: the in-process compiler makes its kernels");
   add_model_argument(*command, *o);
-  command->add_option("--input", o->inputs, "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; not given: random")
+  command
+      ->add_option("--input", o->inputs,
+                   "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; not given: random")
       ->take_all()
       ->type_name("NAME=FILE");
   command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
-  command->add_option("--target", o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU")->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--target", o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   add_shape_options(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);

@@ -1,4 +1,6 @@
 // metac verify: known answers. Cases run in forked workers, so that a crash is that case's failure and nothing else.
+#include "compiler/api/verify.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -6,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "compiler/api/verify.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/worker_pool.h"
@@ -26,7 +27,8 @@ struct Options : ModelOptions {
 };
 
 nlohmann::ordered_json row_of(const CaseResult& r) {
-  return {{"path", r.path}, {"status", name_of(r.status)}, {"operator", r.op}, {"dtype", r.dtype}, {"max_ulp", r.max_ulp}, {"max_rel", r.max_rel}, {"detail", r.detail}};
+  return {{"path", r.path},       {"status", name_of(r.status)}, {"operator", r.op},  {"dtype", r.dtype},
+          {"max_ulp", r.max_ulp}, {"max_rel", r.max_rel},        {"detail", r.detail}};
 }
 
 CaseResult result_of(const nlohmann::json& row) {
@@ -59,7 +61,8 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const O
       r.detail = answer.problem;
     }
     if (!o.json && (r.status != CaseStatus::passed || !o.quiet))
-      std::printf("%-7s %s%s%s\n", std::string(name_of(r.status)).c_str(), r.path.c_str(), r.detail.empty() ? "" : ": ", r.detail.c_str());
+      std::printf("%-7s %s%s%s\n", std::string(name_of(r.status)).c_str(), r.path.c_str(), r.detail.empty() ? "" : ": ",
+                  r.detail.c_str());
   };
   if (!o.aot && cases.size() > 1) precompiled_prelude(options.session.compile.cpu);  // once, not in every worker
   int jobs = o.jobs ? o.jobs : metac_runtime::usable_cpus();
@@ -83,9 +86,11 @@ void print_table(const std::vector<CaseResult>& results) {
       row.max_ulp = std::max(row.max_ulp, r.max_ulp);
       row.max_rel = std::max(row.max_rel, r.max_rel);
     }
-    std::printf("\n%-32s %8s %8s %8s %12s %10s\n", by_operator ? "operator" : "type", "passed", "failed", "skipped", "max ULP", "max rel.");
+    std::printf("\n%-32s %8s %8s %8s %12s %10s\n", by_operator ? "operator" : "type", "passed", "failed", "skipped",
+                "max ULP", "max rel.");
     for (const auto& [name, row] : rows)
-      std::printf("%-32s %8lld %8lld %8lld %12lld %10.2g\n", name.empty() ? "?" : name.c_str(), static_cast<long long>(row.count[0]), static_cast<long long>(row.count[1]),
+      std::printf("%-32s %8lld %8lld %8lld %12lld %10.2g\n", name.empty() ? "?" : name.c_str(),
+                  static_cast<long long>(row.count[0]), static_cast<long long>(row.count[1]),
                   static_cast<long long>(row.count[2]), static_cast<long long>(row.max_ulp), row.max_rel);
   }
   std::printf("\n");
@@ -99,7 +104,8 @@ int report(const std::vector<CaseResult>& results, const Options& o) {
     rows.push_back(row_of(r));
   }
   if (!o.json && o.recursive) print_table(results);
-  if (o.json) std::cout << dump({{"cases", rows}, {"passed", count[0]}, {"failed", count[1]}, {"skipped", count[2]}}, 1) << "\n";
+  if (o.json)
+    std::cout << dump({{"cases", rows}, {"passed", count[0]}, {"failed", count[1]}, {"skipped", count[2]}}, 1) << "\n";
   std::fprintf(o.json ? stderr : stdout, "%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(count[0]),
                static_cast<long long>(count[1]), static_cast<long long>(count[2]));
   return count[1] ? exit_difference : exit_good;
@@ -128,15 +134,18 @@ int run(const Options& o) {
       cases = find_cases(o.model);
     else if (is_case(o.model))
       cases = {o.model};
-    if (cases.empty()) fail(quoted(o.model), " holds no case (a folder with model.onnx and test_data_set_*)", o.recursive ? "" : "; --recursive looks below it");
+    if (cases.empty())
+      fail(quoted(o.model), " holds no case (a folder with model.onnx and test_data_set_*)",
+           o.recursive ? "" : "; --recursive looks below it");
     return report(run_cases(cases, o, options), o);
   }
   if (o.gradient) return report(run_cases({o.model}, o, options), o);
   if (o.against.empty()) throw UsageError("verify wants a case folder, or a model with --against FILE.npz or --grad");
   CaseResult result = verify_against(o.model, o.against, options);
   if (!o.json)
-    std::printf("%-7s %s: largest difference %lld ULP, %.3g relative%s%s\n", std::string(name_of(result.status)).c_str(), result.path.c_str(),
-                static_cast<long long>(result.max_ulp), result.max_rel, result.detail.empty() ? "" : "; ", result.detail.c_str());
+    std::printf("%-7s %s: largest difference %lld ULP, %.3g relative%s%s\n", std::string(name_of(result.status)).c_str(),
+                result.path.c_str(), static_cast<long long>(result.max_ulp), result.max_rel,
+                result.detail.empty() ? "" : "; ", result.detail.c_str());
   return report({result}, o);
 }
 
@@ -144,18 +153,30 @@ int run(const Options& o) {
 
 void add_verify_command(CLI::App& app, int* status) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("verify", "compare with known answers: ONNX test-case folders, or a model and a .npz file");
-  command->add_option("path", o->model, "a case folder (model.onnx, test_data_set_*), a folder of them, or a model")->required()->type_name("CASE_DIR|MODEL");
+  CLI::App* command =
+      app.add_subcommand("verify", "compare with known answers: ONNX test-case folders, or a model and a .npz file");
+  command->add_option("path", o->model, "a case folder (model.onnx, test_data_set_*), a folder of them, or a model")
+      ->required()
+      ->type_name("CASE_DIR|MODEL");
   command->add_flag("--recursive", o->recursive, "all cases below the folder");
   command->add_option("--against", o->against, "a model's inputs and expected outputs, by name")->type_name("FILE.npz");
   command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
-  command->add_option("--known", o->known, "what code may rely on: ranks alone (and the lengths of integer vectors), shapes, as libraries do, or values of small inputs too where it must")
+  command
+      ->add_option("--known", o->known,
+                   "what code may rely on: ranks alone (and the lengths of integer vectors), shapes, as libraries do, or "
+                   "values of small inputs too where it must")
       ->check(CLI::IsMember({"ranks", "shapes", "values"}))
       ->capture_default_str();
-  command->add_option("--target", o->target, "with --aot: cpu, or cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  command->add_option("--cxx", o->compiler, "with --aot: the C++ compiler of everything; default as in metac compile")->type_name("PROGRAM");
+  command->add_option("--target", o->target, "with --aot: cpu, or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--cxx", o->compiler, "with --aot: the C++ compiler of everything; default as in metac compile")
+      ->type_name("PROGRAM");
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();
-  command->add_option("--atol", o->tolerance.atol, "absolute tolerance; operators whose sums cancel (DFT, STFT) have 1e-6 at least")->capture_default_str();
+  command
+      ->add_option("--atol", o->tolerance.atol,
+                   "absolute tolerance; operators whose sums cancel (DFT, STFT) have 1e-6 at least")
+      ->capture_default_str();
   command->add_option("--max-ulp", o->tolerance.max_ulp, "floats may be at most this many units in the last place apart");
   command->add_option("--jobs", o->jobs, "cases at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
   command->add_option("--timeout", o->timeout, "seconds for one case")->check(CLI::PositiveNumber)->capture_default_str();
@@ -163,7 +184,8 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--json", o->json, "the results as JSON");
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
-  command->add_flag("--grad", o->gradient, "derivatives against central differences in float64, at the case's inputs or random ones");
+  command->add_flag("--grad", o->gradient,
+                    "derivatives against central differences in float64, at the case's inputs or random ones");
   command->add_option("--order", o->order, "with --grad: up to which order")->check(CLI::Range(1, 4))->capture_default_str();
   command->callback([=] { *status = run(*o); });
 }

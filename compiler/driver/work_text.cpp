@@ -17,9 +17,12 @@ std::string with_names(Expr e, const CompiledProgram& program) {
     size_t end = k + 1;
     while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
     const bool starts = k == 0 || !(std::isalnum(static_cast<unsigned char>(text[k - 1])) || text[k - 1] == '_');
-    const size_t id = text[k] == 'n' && starts && end > k + 1 && end - k < 9 ? std::stoul(text.substr(k + 1, end - k - 1)) : program.symbols.size();
-    if (id < program.symbols.size()) out += program.symbols[id].name;
-    else out += text.substr(k, end - k);
+    const size_t id = text[k] == 'n' && starts && end > k + 1 && end - k < 9 ? std::stoul(text.substr(k + 1, end - k - 1))
+                                                                             : program.symbols.size();
+    if (id < program.symbols.size())
+      out += program.symbols[id].name;
+    else
+      out += text.substr(k, end - k);
     k = end;
   }
   return out;
@@ -32,7 +35,8 @@ std::string work_text(Expr amount, const CompiledProgram& program, const std::fu
   const Linear form = linear_form(amount);
   if (form.terms.size() > 2) return "by the dims";
   std::string text = form.constant != 0 || form.terms.empty() ? unit(static_cast<double>(form.constant)) : "";
-  for (const auto& [dims, factor] : form.terms) text += (text.empty() ? "" : " + ") + unit(static_cast<double>(factor)) + " x " + with_names(dims, program);
+  for (const auto& [dims, factor] : form.terms)
+    text += (text.empty() ? "" : " + ") + unit(static_cast<double>(factor)) + " x " + with_names(dims, program);
   return text.size() > 80 ? "by the dims" : text;
 }
 
@@ -54,7 +58,8 @@ std::string arena_text(const CompiledProgram& program) {
 }
 
 std::string scratch_text(const CompiledProgram& program) {
-  return has_known_scratch(program) ? show_bytes(most_scratch_bytes(program)) : concat(show_bytes(most_scratch_bytes(program)), " or more, by the shapes of a run,");
+  return has_known_scratch(program) ? show_bytes(most_scratch_bytes(program))
+                                    : concat(show_bytes(most_scratch_bytes(program)), " or more, by the shapes of a run,");
 }
 
 }  // namespace metac

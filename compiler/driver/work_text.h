@@ -8,8 +8,8 @@
 
 namespace metac {
 
-// By `unit` where it is a number; "231.2 MFLOP x batch", "3.0 KiB + 1.5 KiB x batch" where it is a short sum over dims; "-" where
-// it is not known, "by the dims" where it is too long.
+// By `unit` where it is a number; "231.2 MFLOP x batch", "3.0 KiB + 1.5 KiB x batch" where it is a short sum over dims; "-"
+// where it is not known, "by the dims" where it is too long.
 std::string work_text(Expr amount, const CompiledProgram& program, const std::function<std::string(double)>& unit);
 // A number, an expression over the names of dims, or null: not known.
 nlohmann::ordered_json work_json(Expr amount, const CompiledProgram& program);

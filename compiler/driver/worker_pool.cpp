@@ -79,7 +79,8 @@ WorkerAnswer finish(int pipe, Worker& worker, double seconds) {
   if (worker.late) return {"", concat("no end after ", seconds, " s")};
   if (WIFSIGNALED(status)) return {"", concat("crashed (signal ", WTERMSIG(status), ", ", strsignal(WTERMSIG(status)), ")")};
   if (WEXITSTATUS(status) == exit_our_bug) return {"", "internal error of metac; its message is above"};
-  if (WEXITSTATUS(status) != 0 || worker.text.empty()) return {"", concat("ended with status ", WEXITSTATUS(status), " and no answer")};
+  if (WEXITSTATUS(status) != 0 || worker.text.empty())
+    return {"", concat("ended with status ", WEXITSTATUS(status), " and no answer")};
   return {std::move(worker.text), ""};
 }
 

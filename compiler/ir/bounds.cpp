@@ -28,9 +28,12 @@ Interval Bounds::interval(Expr e) const {
       if (found == extents_.end()) return range_of(DType::i64);
       return {0, std::max(interval(found->second).high - 1, End(0))};
     }
-    case ExprKind::symbol: return e->id < static_cast<int>(symbols_.size()) ? symbols_[static_cast<size_t>(e->id)] : range_of(DType::i64);
-    case ExprKind::load: return range_of(e->dtype);
-    default: break;
+    case ExprKind::symbol:
+      return e->id < static_cast<int>(symbols_.size()) ? symbols_[static_cast<size_t>(e->id)] : range_of(DType::i64);
+    case ExprKind::load:
+      return range_of(e->dtype);
+    default:
+      break;
   }
   if (!memory_.intervals) memory_.intervals.emplace();
   if (const Interval* known = memory_.intervals->find(e.node())) return *known;
@@ -56,29 +59,48 @@ Interval Bounds::interval_of_call(Expr e) const {
     const Interval a = interval(e->args[0]), b = interval(e->args.back());
     const bool apart = a.high < b.low || b.high < a.low;
     switch (e->fn) {
-      case Fn::lt: return {a.high < b.low, a.low < b.high};
-      case Fn::le: return {a.high <= b.low, a.low <= b.high};
-      case Fn::eq: return {0, !apart};
-      case Fn::ne: return {apart, 1};
-      default: return whole;
+      case Fn::lt:
+        return {a.high < b.low, a.low < b.high};
+      case Fn::le:
+        return {a.high <= b.low, a.low <= b.high};
+      case Fn::eq:
+        return {0, !apart};
+      case Fn::ne:
+        return {apart, 1};
+      default:
+        return whole;
     }
   }
   auto argument = [&](size_t k) { return interval(e->args[k]); };
   switch (e->fn) {
-    case Fn::neg: return -argument(0);
-    case Fn::abs: return abs(argument(0));
-    case Fn::sign: return is_signed(e->dtype) ? Interval{-1, 1} : Interval{0, 1};
-    case Fn::add: return argument(0) + argument(1);
-    case Fn::sub: return argument(0) - argument(1);
-    case Fn::mul: return argument(0) * argument(1);
-    case Fn::div: return trunc_div(argument(0), argument(1));
-    case Fn::floor_div: return floor_div(argument(0), argument(1));
-    case Fn::floor_mod: return floor_mod(argument(0), argument(1));
-    case Fn::trunc_mod: return trunc_mod(argument(0), argument(1));
-    case Fn::min: return min(argument(0), argument(1));
-    case Fn::max: return max(argument(0), argument(1));
-    case Fn::select: return either(argument(1), argument(2));
-    default: return whole;
+    case Fn::neg:
+      return -argument(0);
+    case Fn::abs:
+      return abs(argument(0));
+    case Fn::sign:
+      return is_signed(e->dtype) ? Interval{-1, 1} : Interval{0, 1};
+    case Fn::add:
+      return argument(0) + argument(1);
+    case Fn::sub:
+      return argument(0) - argument(1);
+    case Fn::mul:
+      return argument(0) * argument(1);
+    case Fn::div:
+      return trunc_div(argument(0), argument(1));
+    case Fn::floor_div:
+      return floor_div(argument(0), argument(1));
+    case Fn::floor_mod:
+      return floor_mod(argument(0), argument(1));
+    case Fn::trunc_mod:
+      return trunc_mod(argument(0), argument(1));
+    case Fn::min:
+      return min(argument(0), argument(1));
+    case Fn::max:
+      return max(argument(0), argument(1));
+    case Fn::select:
+      return either(argument(1), argument(2));
+    default:
+      return whole;
   }
 }
 
@@ -106,8 +128,10 @@ bool Bounds::is_at_least(Expr e, int64_t least) const {
     if (!linear && monomial->kind == ExprKind::call && monomial->fn == Fn::mul) {
       linear = true;
       visit(monomial, [&](Expr n) {
-        if (n->kind == ExprKind::symbol) linear &= interval(n).low >= 0;
-        else linear &= n == the_axis || (n->kind == ExprKind::call && n->fn == Fn::mul);
+        if (n->kind == ExprKind::symbol)
+          linear &= interval(n).low >= 0;
+        else
+          linear &= n == the_axis || (n->kind == ExprKind::call && n->fn == Fn::mul);
       });
     }
     if (!linear) continue;
@@ -152,7 +176,8 @@ bool Bounds::proves(Expr c) const {
 
 bool Bounds::decide(Expr c) const {
   if (c->args[0]->dtype != DType::i64) {
-    if (c->fn != Fn::logical_not || c->args[0]->kind != ExprKind::call || c->args[0]->args[0]->dtype != DType::i64) return false;
+    if (c->fn != Fn::logical_not || c->args[0]->kind != ExprKind::call || c->args[0]->args[0]->dtype != DType::i64)
+      return false;
     const Expr inner = c->args[0];
     if (inner->fn == Fn::lt) return proves_at_least(inner->args[0], inner->args[1]);
     return inner->fn == Fn::le && proves_less(inner->args[1], inner->args[0]);
@@ -160,10 +185,14 @@ bool Bounds::decide(Expr c) const {
   if (c->args.size() != 2) return false;
   const Expr a = c->args[0], b = c->args[1];
   switch (c->fn) {
-    case Fn::lt: return proves_less(a, b);
-    case Fn::le: return proves_at_least(b, a);
-    case Fn::ne: return proves_less(a, b) || proves_less(b, a);
-    default: return false;
+    case Fn::lt:
+      return proves_less(a, b);
+    case Fn::le:
+      return proves_at_least(b, a);
+    case Fn::ne:
+      return proves_less(a, b) || proves_less(b, a);
+    default:
+      return false;
   }
 }
 
@@ -218,7 +247,8 @@ static Expr decide(Expr e, const Bounds& bounds, Simplified& known) {
       if (!index(0) || !bounds.proves(not_equal(e->args[0], e->args[1]))) return e;
       return bool_constant(e->fn == Fn::ne);
     }
-    default: return e;
+    default:
+      return e;
   }
 }
 
@@ -232,13 +262,16 @@ std::vector<Expr> simplify(const std::vector<Expr>& es, const Bounds& bounds, Si
   // What is rebuilt step by step, a chain of selects for one, is looked at again from each step.
   auto decide_once = [&](Expr e) {
     auto found = known.decided.find(e.node());
-    return found != known.decided.end() ? found->second : known.decided.emplace(e.node(), decide(e, bounds, known)).first->second;
+    return found != known.decided.end() ? found->second
+                                        : known.decided.emplace(e.node(), decide(e, bounds, known)).first->second;
   };
   // Every node below is decided to be what it is: no walk need go in again.
   auto settle = [&](Expr e) {
     auto found = known.decided.find(e.node());
     if (found == known.decided.end() || found->second != e) return;
-    if (std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return a->args.empty() || known.settled.count(a.node()); })) known.settled.insert(e.node());
+    if (std::all_of(e->args.begin(), e->args.end(),
+                    [&](Expr a) { return a->args.empty() || known.settled.count(a.node()); }))
+      known.settled.insert(e.node());
   };
   std::function<Expr(Expr)> walk = [&](Expr e) -> Expr {
     if (auto found = done.find(e.node()); found != done.end()) return found->second;

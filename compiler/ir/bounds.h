@@ -14,7 +14,8 @@
 namespace metac {
 
 // Two kinds of expressions, told apart by ExprNode::has_load and the dtype:
-//   index arithmetic  int64 without loads. It is assumed not to overflow (the evaluator of extents, runtime/extent.h, checks it),
+//   index arithmetic  int64 without loads. It is assumed not to overflow (the evaluator of extents, runtime/extent.h, checks
+//   it),
 //                     so its values are those of whole numbers, and differences of any two are taken as such.
 //   data              all else. It wraps around: what a function yields is known only while that fits into the dtype.
 class Bounds {
@@ -24,10 +25,10 @@ class Bounds {
   void set_axis(int id, Expr extent);
   const std::map<int, Expr>& extents() const { return extents_; }
 
-  Interval interval(Expr e) const;               // of an integer or bool expression; of floats: nothing
-  bool proves(Expr condition) const;             // true for every value allowed
-  bool proves_less(Expr a, Expr b) const;        // a < b for int64, symbolically where need be
-  bool proves_at_least(Expr a, Expr b) const;    // a >= b
+  Interval interval(Expr e) const;             // of an integer or bool expression; of floats: nothing
+  bool proves(Expr condition) const;           // true for every value allowed
+  bool proves_less(Expr a, Expr b) const;      // a < b for int64, symbolically where need be
+  bool proves_at_least(Expr a, Expr b) const;  // a >= b
 
  private:
   // What was found out so far, each expression once. A copy finds out anew: it is made to be changed.

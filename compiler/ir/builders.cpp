@@ -27,7 +27,8 @@ static Dim broadcast_dims(Graph& g, Dim a, Dim b) {
     return a.if_int() ? a : b.if_int() ? b : a;
   }
   Expr one = Expr(1);
-  g.require(logical_or(equal(a, b), logical_or(equal(a, one), equal(b, one))), concat("dims ", to_string(a), " and ", to_string(b), " must broadcast"));
+  g.require(logical_or(equal(a, b), logical_or(equal(a, one), equal(b, one))),
+            concat("dims ", to_string(a), " and ", to_string(b), " must broadcast"));
   if (a_wide) return a;
   if (b_wide) return b;
   return select(equal(a, one), b, a);
@@ -40,7 +41,8 @@ Shape broadcast_shapes(Graph& g, const std::vector<Shape>& shapes) {
   for (size_t k = 0; k < rank; ++k) {
     std::vector<Dim> dims;  // the different ones
     for (const Shape& s : shapes)
-      if (size_t shift = rank - s.size(); k >= shift && std::find(dims.begin(), dims.end(), s[k - shift]) == dims.end()) dims.push_back(s[k - shift]);
+      if (size_t shift = rank - s.size(); k >= shift && std::find(dims.begin(), dims.end(), s[k - shift]) == dims.end())
+        dims.push_back(s[k - shift]);
     // In pairs, then pairs of pairs: what is said of one after the other doubles with every open dim.
     for (; dims.size() > 1; dims.resize((dims.size() + 1) / 2))
       for (size_t i = 0; i < dims.size(); i += 2) {
@@ -49,7 +51,8 @@ Shape broadcast_shapes(Graph& g, const std::vector<Shape>& shapes) {
         } catch (const CompileError&) {
           std::string all;
           for (const Shape& t : shapes) all += (all.empty() ? "" : " and ") + to_string(t);
-          fail("shapes ", all, " do not broadcast: ", to_string(dims[i]), " against ", to_string(dims[i + 1]), " in axis ", k);
+          fail("shapes ", all, " do not broadcast: ", to_string(dims[i]), " against ", to_string(dims[i + 1]), " in axis ",
+               k);
         }
       }
     if (!dims.empty()) out[k] = dims[0];
@@ -74,7 +77,8 @@ Var* broadcast_to(Graph& g, Var* x, const Shape& shape) {
     const Dim from = x->shape()[k], to = shape[k + shift];
     broadcast_dims(g, from, to);
     if (from != to && (to.is_int(1) || to->kind == ExprKind::symbol))
-      g.require(logical_or(equal(from, to), equal(from, Expr(1))), concat("cannot broadcast ", to_string(x->shape()), " to ", to_string(shape)));
+      g.require(logical_or(equal(from, to), equal(from, Expr(1))),
+                concat("cannot broadcast ", to_string(x->shape()), " to ", to_string(shape)));
     indices.push_back(broadcast_index(g, x->shape()[k], shape[k + shift], axis(k + shift)));
   }
   return g.reindex({x}, shape, indices);
@@ -84,7 +88,8 @@ Var* broadcast_axes(Graph& g, Var* x, const Shape& shape, const std::vector<int>
   std::vector<Expr> indices;
   for (int k = 0; k < static_cast<int>(shape.size()); ++k)
     if (std::find(axes.begin(), axes.end(), k) == axes.end()) indices.push_back(axis(k));
-  if (static_cast<int>(indices.size()) != x->rank()) fail("broadcast of ", to_string(x->shape()), " to ", to_string(shape), " names ", axes.size(), " new axes");
+  if (static_cast<int>(indices.size()) != x->rank())
+    fail("broadcast of ", to_string(x->shape()), " to ", to_string(shape), " names ", axes.size(), " new axes");
   return g.reindex({x}, shape, indices);
 }
 
@@ -214,19 +219,25 @@ Var* concat(Graph& g, const std::vector<Var*>& parts, int the_axis) {
   Expr total = 0;
   std::vector<Expr> starts;
   for (Var* part : parts) {
-    if (part->rank() != parts[0]->rank()) fail("concat of ", to_string(parts[0]->shape()), " and ", to_string(part->shape()), ": ranks differ");
+    if (part->rank() != parts[0]->rank())
+      fail("concat of ", to_string(parts[0]->shape()), " and ", to_string(part->shape()), ": ranks differ");
     for (int k = 0; k < part->rank(); ++k)
-      if (k != the_axis) g.require(equal(shape[k], part->shape()[k]), concat("concat of ", to_string(shape), " and ", to_string(part->shape()), " along axis ", the_axis, ": axis ", k, " differs"));
+      if (k != the_axis)
+        g.require(equal(shape[k], part->shape()[k]),
+                  concat("concat of ", to_string(shape), " and ", to_string(part->shape()), " along axis ", the_axis,
+                         ": axis ", k, " differs"));
     starts.push_back(total);
     total = total + part->shape()[the_axis];
   }
   shape[the_axis] = total;
-  // Each part is spread over the whole with a condition, and selects pick the right one: a chain of the few, of many a tree of chains.
+  // Each part is spread over the whole with a condition, and selects pick the right one: a chain of the few, of many a tree
+  // of chains.
   std::vector<Var*> spread;
   for (size_t p = 0; p < parts.size(); ++p) {
     std::vector<Expr> indices = identity_indices(parts[p]->rank());
     indices[the_axis] = axis(the_axis) - starts[p];
-    spread.push_back(g.reindex({parts[p]}, shape, indices, {Expr(0) <= indices[the_axis], indices[the_axis] < parts[p]->shape()[the_axis]}));
+    spread.push_back(g.reindex({parts[p]}, shape, indices,
+                               {Expr(0) <= indices[the_axis], indices[the_axis] < parts[p]->shape()[the_axis]}));
   }
   int rank = static_cast<int>(shape.size());
   DType dtype = parts[0]->dtype();
@@ -256,7 +267,8 @@ Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {
   // Out-of-range run-time indices are clamped: no read outside the tensor, whatever the data says.
   index = select(index < Expr(0), index + extent, index);
   if (!indices->constant) index = max(min(index, extent - Expr(1)), Expr(0));
-  for (int k = 0; k < x->rank(); ++k) from.push_back(k < the_axis ? axis(k) : k == the_axis ? index : axis(k + indices->rank() - 1));
+  for (int k = 0; k < x->rank(); ++k)
+    from.push_back(k < the_axis ? axis(k) : k == the_axis ? index : axis(k + indices->rank() - 1));
   return g.reindex({x, indices}, shape, from);
 }
 
@@ -280,7 +292,8 @@ Var* mean(Graph& g, Var* x, const std::vector<int>& axes, bool keepdims) {
   Expr count = 1;
   for (int k : axes) count = count * x->shape()[k];
   Var* sum = reduce(g, x, axes, Reduce::add, keepdims);
-  Expr n = is_float(x->dtype()) && count.if_int() ? float_constant(static_cast<double>(count.as_int()), x->dtype()) : cast(count, x->dtype());
+  Expr n = is_float(x->dtype()) && count.if_int() ? float_constant(static_cast<double>(count.as_int()), x->dtype())
+                                                  : cast(count, x->dtype());
   return elementwise(g, {sum}, [&](const std::vector<Expr>& v) { return v[0] / n; });
 }
 
@@ -308,7 +321,9 @@ Var* map(Graph& g, Fn fn, Var* x) {
   return elementwise(g, {x}, [&](const std::vector<Expr>& v) { return call(fn, {v[0]}); });
 }
 static void check_same_dtype(Fn fn, Var* a, Var* b) {
-  if (a->dtype() != b->dtype()) fail(name_of(fn), " of ", name_of(a->dtype()), " ", to_string(a->shape()), " and ", name_of(b->dtype()), " ", to_string(b->shape()), ": the dtypes differ");
+  if (a->dtype() != b->dtype())
+    fail(name_of(fn), " of ", name_of(a->dtype()), " ", to_string(a->shape()), " and ", name_of(b->dtype()), " ",
+         to_string(b->shape()), ": the dtypes differ");
 }
 Var* map(Graph& g, Fn fn, Var* a, Var* b) {
   check_same_dtype(fn, a, b);
@@ -328,10 +343,18 @@ Var* scalar(Graph& g, DType dtype, double value) {
   std::byte* data = nullptr;
   Tensor tensor = make_tensor(dtype, {}, &data);
   switch (dtype) {
-    case DType::f32: *reinterpret_cast<float*>(data) = static_cast<float>(value); break;
-    case DType::f64: *reinterpret_cast<double*>(data) = value; break;
-    case DType::f16: *reinterpret_cast<uint16_t*>(data) = float_to_half(static_cast<float>(value)); break;
-    case DType::bf16: *reinterpret_cast<uint16_t*>(data) = float_to_bfloat16(static_cast<float>(value)); break;
+    case DType::f32:
+      *reinterpret_cast<float*>(data) = static_cast<float>(value);
+      break;
+    case DType::f64:
+      *reinterpret_cast<double*>(data) = value;
+      break;
+    case DType::f16:
+      *reinterpret_cast<uint16_t*>(data) = float_to_half(static_cast<float>(value));
+      break;
+    case DType::bf16:
+      *reinterpret_cast<uint16_t*>(data) = float_to_bfloat16(static_cast<float>(value));
+      break;
     default: {
       int64_t whole = static_cast<int64_t>(value);
       for (size_t k = 0; k < size_of(dtype); ++k) data[k] = static_cast<std::byte>(static_cast<uint64_t>(whole) >> (8 * k));
@@ -349,7 +372,9 @@ Var* vector_of(Graph& g, const std::vector<Expr>& values, DType dtype) {
   }
   // select(i == 0, v0, select(i == 1, v1, ...)): an element-wise operator over symbols.
   Expr body = constant_of(dtype, 0);
-  for (size_t k = values.size(); k-- > 0;) body = k + 1 == values.size() ? cast(values[k], dtype) : select(equal(axis(0), Expr(static_cast<int64_t>(k))), cast(values[k], dtype), body);
+  for (size_t k = values.size(); k-- > 0;)
+    body = k + 1 == values.size() ? cast(values[k], dtype)
+                                  : select(equal(axis(0), Expr(static_cast<int64_t>(k))), cast(values[k], dtype), body);
   Var* out = g.elementwise({}, {Dim(static_cast<int64_t>(values.size()))}, body);
   std::vector<Expr> elements;
   for (Expr e : values) elements.push_back(cast(e, dtype));
@@ -361,7 +386,9 @@ std::vector<Expr> elements_of(Graph& g, Var* x, std::string_view what) {
   if (x->rank() > 1) fail(what, " must have rank 0 or 1, not shape ", to_string(x->shape()));
   if (!is_integer(x->dtype())) fail(what, " must be integers, not ", name_of(x->dtype()));
   Expr count = element_count(x->shape());
-  if (!count.if_int()) fail(what, " has an unknown number of elements (shape ", to_string(x->shape()), "), which decides a rank; give the model static shapes");
+  if (!count.if_int())
+    fail(what, " has an unknown number of elements (shape ", to_string(x->shape()),
+         "), which decides a rank; give the model static shapes");
   std::vector<Expr> out;
   for (int64_t k = 0; k < count.as_int(); ++k) out.push_back(g.element(x, k, concat(what, "_", k)));
   return out;
@@ -369,21 +396,25 @@ std::vector<Expr> elements_of(Graph& g, Var* x, std::string_view what) {
 
 // ---- contractions ----
 Var* matmul(Graph& g, Var* a, Var* b, std::optional<DType> accumulator) {
-  if (a->rank() == 0 || b->rank() == 0) fail("matmul of ", to_string(a->shape()), " and ", to_string(b->shape()), ": operands must have rank 1 or more");
+  if (a->rank() == 0 || b->rank() == 0)
+    fail("matmul of ", to_string(a->shape()), " and ", to_string(b->shape()), ": operands must have rank 1 or more");
   bool left_vector = a->rank() == 1, right_vector = b->rank() == 1;
   if (left_vector) a = unsqueeze(g, a, {0});
   if (right_vector) b = unsqueeze(g, b, {1});
   Dim m = a->shape()[a->rank() - 2], k = a->shape()[a->rank() - 1], n = b->shape()[b->rank() - 1];
   Dim other = b->shape()[b->rank() - 2];
-  g.require(equal(k, other), concat("matmul of ", to_string(a->shape()), " and ", to_string(b->shape()), ": ", to_string(k), " columns against ", to_string(other), " rows"));
-  Shape batch = broadcast_shapes(g, {Shape(a->shape().begin(), a->shape().end() - 2), Shape(b->shape().begin(), b->shape().end() - 2)});
+  g.require(equal(k, other), concat("matmul of ", to_string(a->shape()), " and ", to_string(b->shape()), ": ", to_string(k),
+                                    " columns against ", to_string(other), " rows"));
+  Shape batch = broadcast_shapes(
+      g, {Shape(a->shape().begin(), a->shape().end() - 2), Shape(b->shape().begin(), b->shape().end() - 2)});
   int r = static_cast<int>(batch.size());
   Shape domain = batch;
   domain.insert(domain.end(), {m, n, k});
   auto spread = [&](Var* x, int row, int column) {
     std::vector<Expr> indices;
     int own = x->rank() - 2;
-    for (int d = 0; d < own; ++d) indices.push_back(broadcast_index(g, x->shape()[d], batch[r - own + d], axis(r - own + d)));
+    for (int d = 0; d < own; ++d)
+      indices.push_back(broadcast_index(g, x->shape()[d], batch[r - own + d], axis(r - own + d)));
     indices.push_back(axis(row));
     indices.push_back(axis(column));
     return g.reindex({x}, domain, indices);

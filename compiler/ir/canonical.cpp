@@ -1,9 +1,9 @@
 // The canonicalising constructors of Expr. An int64 expression without loads is kept as
 //     constant + sum of coefficient * monomial,   monomial = product of atoms,
 // atoms and monomials in a structural order (axes, symbols, then by content hash), so equal dims are equal pointers.
-// Index arithmetic is assumed not to overflow and not to divide by 0; where a coefficient would pass 64 bits all the same, the two
-// sides stay apart in a call of their own, which linear_form() takes for an atom. Expressions that contain loads are data and only
-// fold constants, which wrap around.
+// Index arithmetic is assumed not to overflow and not to divide by 0; where a coefficient would pass 64 bits all the same,
+// the two sides stay apart in a call of their own, which linear_form() takes for an atom. Expressions that contain loads are
+// data and only fold constants, which wrap around.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -41,7 +41,9 @@ Expr monomial_of(std::vector<Expr> factors) {
 }
 
 // What follows returns false where a number would pass 64 bits; the form is of no use then.
-[[nodiscard]] bool add_constant(Linear& form, int64_t value) { return !__builtin_add_overflow(form.constant, value, &form.constant); }
+[[nodiscard]] bool add_constant(Linear& form, int64_t value) {
+  return !__builtin_add_overflow(form.constant, value, &form.constant);
+}
 
 [[nodiscard]] bool add_term(Linear& form, Expr atom, int64_t coefficient) {
   if (coefficient == 0) return true;
@@ -64,7 +66,8 @@ Expr monomial_of(std::vector<Expr> factors) {
 [[nodiscard]] bool accumulate(Linear& into, const Linear& form, int64_t factor) {
   const auto constant = checked_mul(form.constant, factor);
   if (!constant || !add_constant(into, *constant)) return false;
-  return std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) { return add_product(into, term.first, term.second, factor); });
+  return std::all_of(form.terms.begin(), form.terms.end(),
+                     [&](const auto& term) { return add_product(into, term.first, term.second, factor); });
 }
 
 Expr index_floor_div(Expr a, Expr b);
@@ -179,7 +182,8 @@ Expr index_floor_div(Expr a, Expr b) {
     if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1) {
       Expr inner = rest.terms[0].first;
       if (is_call(inner, Fn::floor_div) && inner->args[1].if_int() && *inner->args[1].if_int() > 0)
-        if (auto product = checked_mul(*inner->args[1].if_int(), *b.if_int())) return whole + index_floor_div(inner->args[0], *product);
+        if (auto product = checked_mul(*inner->args[1].if_int(), *b.if_int()))
+          return whole + index_floor_div(inner->args[0], *product);
     }
   }
   return whole + raw_call(Fn::floor_div, {from_linear(rest), b}, DType::i64);
@@ -222,28 +226,50 @@ Expr fold_float(Fn fn, const std::vector<Expr>& args) {
   auto real = [&](double x) { return float_constant(x, dtype); };
   double a = v(0), b = args.size() > 1 ? v(1) : 0;
   switch (fn) {
-    case Fn::neg: return real(-a);
-    case Fn::abs: return real(std::fabs(a));
-    case Fn::sqrt: return real(std::sqrt(a));
-    case Fn::exp: return real(std::exp(a));
-    case Fn::log: return real(std::log(a));
-    case Fn::floor: return real(std::floor(a));
-    case Fn::ceil: return real(std::ceil(a));
-    case Fn::trunc: return real(std::trunc(a));
-    case Fn::rint: return real(std::nearbyint(a));
-    case Fn::add: return real(a + b);
-    case Fn::sub: return real(a - b);
-    case Fn::mul: return real(a * b);
-    case Fn::div: return real(a / b);
-    case Fn::min: return real(a != a || b != b ? NAN : std::fmin(a, b));
-    case Fn::max: return real(a != a || b != b ? NAN : std::fmax(a, b));
-    case Fn::lt: return bool_constant(a < b);
-    case Fn::le: return bool_constant(a <= b);
-    case Fn::eq: return bool_constant(a == b);
-    case Fn::ne: return bool_constant(a != b);
-    case Fn::is_nan: return bool_constant(a != a);
-    case Fn::is_inf: return bool_constant(std::isinf(a));
-    default: return {};
+    case Fn::neg:
+      return real(-a);
+    case Fn::abs:
+      return real(std::fabs(a));
+    case Fn::sqrt:
+      return real(std::sqrt(a));
+    case Fn::exp:
+      return real(std::exp(a));
+    case Fn::log:
+      return real(std::log(a));
+    case Fn::floor:
+      return real(std::floor(a));
+    case Fn::ceil:
+      return real(std::ceil(a));
+    case Fn::trunc:
+      return real(std::trunc(a));
+    case Fn::rint:
+      return real(std::nearbyint(a));
+    case Fn::add:
+      return real(a + b);
+    case Fn::sub:
+      return real(a - b);
+    case Fn::mul:
+      return real(a * b);
+    case Fn::div:
+      return real(a / b);
+    case Fn::min:
+      return real(a != a || b != b ? NAN : std::fmin(a, b));
+    case Fn::max:
+      return real(a != a || b != b ? NAN : std::fmax(a, b));
+    case Fn::lt:
+      return bool_constant(a < b);
+    case Fn::le:
+      return bool_constant(a <= b);
+    case Fn::eq:
+      return bool_constant(a == b);
+    case Fn::ne:
+      return bool_constant(a != b);
+    case Fn::is_nan:
+      return bool_constant(a != a);
+    case Fn::is_inf:
+      return bool_constant(std::isinf(a));
+    default:
+      return {};
   }
 }
 
@@ -254,29 +280,48 @@ Expr fold_int(Fn fn, const std::vector<Expr>& args) {
   auto whole = [&](uint64_t x) { return int_constant(static_cast<int64_t>(x), dtype); };
   bool is_u64 = dtype == DType::u64;
   switch (fn) {
-    case Fn::neg: return whole(0 - u(a));
-    case Fn::abs: return whole(is_u64 || a >= 0 ? u(a) : 0 - u(a));
-    case Fn::sign: return whole(is_u64 ? a != 0 : u((a > 0) - (a < 0)));
-    case Fn::add: return whole(u(a) + u(b));
-    case Fn::sub: return whole(u(a) - u(b));
-    case Fn::mul: return whole(u(a) * u(b));
+    case Fn::neg:
+      return whole(0 - u(a));
+    case Fn::abs:
+      return whole(is_u64 || a >= 0 ? u(a) : 0 - u(a));
+    case Fn::sign:
+      return whole(is_u64 ? a != 0 : u((a > 0) - (a < 0)));
+    case Fn::add:
+      return whole(u(a) + u(b));
+    case Fn::sub:
+      return whole(u(a) - u(b));
+    case Fn::mul:
+      return whole(u(a) * u(b));
     case Fn::div:
       if (b == 0) return whole(0);
       if (is_u64) return whole(u(a) / u(b));
       return b == -1 ? whole(0 - u(a)) : whole(u(a / b));
-    case Fn::floor_div: return b == 0 ? whole(0) : is_u64 ? whole(u(a) / u(b)) : whole(u(floor_div(a, b)));
-    case Fn::floor_mod: return b == 0 ? whole(0) : is_u64 ? whole(u(a) % u(b)) : whole(u(floor_mod(a, b)));
-    case Fn::min: return whole(is_u64 ? std::min(u(a), u(b)) : u(std::min(a, b)));
-    case Fn::max: return whole(is_u64 ? std::max(u(a), u(b)) : u(std::max(a, b)));
-    case Fn::lt: return bool_constant(is_u64 ? u(a) < u(b) : a < b);
-    case Fn::le: return bool_constant(is_u64 ? u(a) <= u(b) : a <= b);
-    case Fn::eq: return bool_constant(a == b);
-    case Fn::ne: return bool_constant(a != b);
-    case Fn::logical_not: return bool_constant(!a);
-    case Fn::logical_and: return bool_constant(a && b);
-    case Fn::logical_or: return bool_constant(a || b);
-    case Fn::logical_xor: return bool_constant(!a != !b);
-    default: return {};
+    case Fn::floor_div:
+      return b == 0 ? whole(0) : is_u64 ? whole(u(a) / u(b)) : whole(u(floor_div(a, b)));
+    case Fn::floor_mod:
+      return b == 0 ? whole(0) : is_u64 ? whole(u(a) % u(b)) : whole(u(floor_mod(a, b)));
+    case Fn::min:
+      return whole(is_u64 ? std::min(u(a), u(b)) : u(std::min(a, b)));
+    case Fn::max:
+      return whole(is_u64 ? std::max(u(a), u(b)) : u(std::max(a, b)));
+    case Fn::lt:
+      return bool_constant(is_u64 ? u(a) < u(b) : a < b);
+    case Fn::le:
+      return bool_constant(is_u64 ? u(a) <= u(b) : a <= b);
+    case Fn::eq:
+      return bool_constant(a == b);
+    case Fn::ne:
+      return bool_constant(a != b);
+    case Fn::logical_not:
+      return bool_constant(!a);
+    case Fn::logical_and:
+      return bool_constant(a && b);
+    case Fn::logical_or:
+      return bool_constant(a || b);
+    case Fn::logical_xor:
+      return bool_constant(!a != !b);
+    default:
+      return {};
   }
 }
 
@@ -288,15 +333,20 @@ bool all_constants(const std::vector<Expr>& args, ExprKind kind) {
 Expr call_index(Fn fn, const std::vector<Expr>& args) {
   Linear sum;
   switch (fn) {
-    case Fn::neg: return accumulate(sum, linear_form(args[0]), -1) ? from_linear(sum) : raw_call(Fn::sub, {0, args[0]}, DType::i64);
+    case Fn::neg:
+      return accumulate(sum, linear_form(args[0]), -1) ? from_linear(sum) : raw_call(Fn::sub, {0, args[0]}, DType::i64);
     case Fn::add:
     case Fn::sub:
       sum = linear_form(args[0]);
       return accumulate(sum, linear_form(args[1]), fn == Fn::add ? 1 : -1) ? from_digits(std::move(sum)) : Expr();
-    case Fn::mul: return multiply(args[0], args[1]);
-    case Fn::floor_div: return index_floor_div(args[0], args[1]);
-    case Fn::floor_mod: return index_floor_mod(args[0], args[1]);
-    default: break;
+    case Fn::mul:
+      return multiply(args[0], args[1]);
+    case Fn::floor_div:
+      return index_floor_div(args[0], args[1]);
+    case Fn::floor_mod:
+      return index_floor_mod(args[0], args[1]);
+    default:
+      break;
   }
   if (fn != Fn::min && fn != Fn::max && fn != Fn::lt && fn != Fn::le && fn != Fn::eq && fn != Fn::ne) return {};
   const auto gap = difference(args[0], args[1]);
@@ -305,10 +355,14 @@ Expr call_index(Fn fn, const std::vector<Expr>& args) {
     case Fn::max:
       if (gap) return (*gap >= 0) == (fn == Fn::min) ? args[0] : args[1];
       return before(args[1], args[0]) ? raw_call(fn, {args[1], args[0]}, DType::i64) : Expr();
-    case Fn::lt: return gap ? bool_constant(*gap > 0) : Expr();
-    case Fn::le: return gap ? bool_constant(*gap >= 0) : Expr();
-    case Fn::eq: return gap ? bool_constant(*gap == 0) : Expr();
-    default: return gap ? bool_constant(*gap != 0) : Expr();
+    case Fn::lt:
+      return gap ? bool_constant(*gap > 0) : Expr();
+    case Fn::le:
+      return gap ? bool_constant(*gap >= 0) : Expr();
+    case Fn::eq:
+      return gap ? bool_constant(*gap == 0) : Expr();
+    default:
+      return gap ? bool_constant(*gap != 0) : Expr();
   }
 }
 
@@ -325,10 +379,12 @@ Expr call_logical(Fn fn, const std::vector<Expr>& args) {
 
 }  // namespace
 
-// A canonical sum leans left: each right operand is one term, later in order than the last one of the left operand, and only the
-// last of all may be a constant. Any other sum is two that could not be combined: an atom.
+// A canonical sum leans left: each right operand is one term, later in order than the last one of the left operand, and only
+// the last of all may be a constant. Any other sum is two that could not be combined: an atom.
 Linear linear_form(Expr e) {
-  auto atom_of = [](Expr term) { return is_call(term, Fn::mul) && is_index(term) && term->args[1].if_int() ? term->args[0] : term; };
+  auto atom_of = [](Expr term) {
+    return is_call(term, Fn::mul) && is_index(term) && term->args[1].if_int() ? term->args[0] : term;
+  };
   auto is_sum = [&](Expr s) {
     if (!is_call(s, Fn::add) || !is_index(s) || is_call(s->args[1], Fn::add)) return false;
     Expr last = is_call(s->args[0], Fn::add) ? s->args[0]->args[1] : s->args[0];
@@ -337,8 +393,10 @@ Linear linear_form(Expr e) {
   };
   Linear out;
   auto prepend = [&](Expr term) {
-    if (const int64_t* value = term.if_int()) out.constant = *value;
-    else out.terms.push_back({atom_of(term), atom_of(term) == term ? 1 : term->args[1].as_int()});
+    if (const int64_t* value = term.if_int())
+      out.constant = *value;
+    else
+      out.terms.push_back({atom_of(term), atom_of(term) == term ? 1 : term->args[1].as_int()});
   };
   for (; is_sum(e); e = e->args[0]) prepend(e->args[1]);
   prepend(e);
@@ -394,8 +452,11 @@ Expr cast(Expr value, DType dtype) {
   if (value->dtype == dtype) return value;
   if (value->kind == ExprKind::int_constant) {
     if (!is_float(dtype)) return int_constant(value->int_value, dtype);
-    double v = value->dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(value->int_value)) : static_cast<double>(value->int_value);
-    if (dtype == DType::f32) v = value->dtype == DType::u64 ? static_cast<float>(static_cast<uint64_t>(value->int_value)) : static_cast<float>(value->int_value);
+    double v = value->dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(value->int_value))
+                                          : static_cast<double>(value->int_value);
+    if (dtype == DType::f32)
+      v = value->dtype == DType::u64 ? static_cast<float>(static_cast<uint64_t>(value->int_value))
+                                     : static_cast<float>(value->int_value);
     return float_constant(v, dtype);
   }
   if (value->kind == ExprKind::float_constant) {
@@ -411,12 +472,18 @@ Expr cast(Expr value, DType dtype) {
 static bool folds(Fn fn, const std::vector<Expr>& args) {
   const int64_t a = args[0]->int_value, b = args.back()->int_value;
   switch (fn) {
-    case Fn::neg: return a != INT64_MIN;
-    case Fn::add: return checked_add(a, b).has_value();
-    case Fn::sub: return checked_sub(a, b).has_value();
-    case Fn::mul: return checked_mul(a, b).has_value();
-    case Fn::floor_div: return a != INT64_MIN || b != -1;
-    default: return true;
+    case Fn::neg:
+      return a != INT64_MIN;
+    case Fn::add:
+      return checked_add(a, b).has_value();
+    case Fn::sub:
+      return checked_sub(a, b).has_value();
+    case Fn::mul:
+      return checked_mul(a, b).has_value();
+    case Fn::floor_div:
+      return a != INT64_MIN || b != -1;
+    default:
+      return true;
   }
 }
 

@@ -5,13 +5,13 @@
 namespace metac {
 
 static constexpr DTypeInfo table[] = {
-    {DType::f32, "float32", "float", 4, true, true},        {DType::f64, "float64", "double", 8, true, true},
-    {DType::f16, "float16", "float16", 2, true, true},      {DType::bf16, "bfloat16", "bfloat16", 2, true, true},
-    {DType::i8, "int8", "int8_t", 1, false, true},          {DType::i16, "int16", "int16_t", 2, false, true},
-    {DType::i32, "int32", "int32_t", 4, false, true},       {DType::i64, "int64", "int64_t", 8, false, true},
-    {DType::u8, "uint8", "uint8_t", 1, false, false},       {DType::u16, "uint16", "uint16_t", 2, false, false},
-    {DType::u32, "uint32", "uint32_t", 4, false, false},    {DType::u64, "uint64", "uint64_t", 8, false, false},
-    {DType::boolean, "bool", "bool", 1, false, false},      {DType::string, "string", "", 0, false, false},
+    {DType::f32, "float32", "float", 4, true, true},     {DType::f64, "float64", "double", 8, true, true},
+    {DType::f16, "float16", "float16", 2, true, true},   {DType::bf16, "bfloat16", "bfloat16", 2, true, true},
+    {DType::i8, "int8", "int8_t", 1, false, true},       {DType::i16, "int16", "int16_t", 2, false, true},
+    {DType::i32, "int32", "int32_t", 4, false, true},    {DType::i64, "int64", "int64_t", 8, false, true},
+    {DType::u8, "uint8", "uint8_t", 1, false, false},    {DType::u16, "uint16", "uint16_t", 2, false, false},
+    {DType::u32, "uint32", "uint32_t", 4, false, false}, {DType::u64, "uint64", "uint64_t", 8, false, false},
+    {DType::boolean, "bool", "bool", 1, false, false},   {DType::string, "string", "", 0, false, false},
 };
 
 const DTypeInfo& info(DType dtype) { return table[static_cast<size_t>(dtype)]; }

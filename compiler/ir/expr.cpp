@@ -1,14 +1,14 @@
 #include "compiler/ir/expr.h"
-#include "compiler/ir/expr_raw.h"
 
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
-#include "compiler/ir/walks.h"
+#include "compiler/ir/expr_raw.h"
 #include "compiler/ir/node_table.h"
 #include "compiler/ir/tensor.h"
+#include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -33,8 +33,16 @@ std::string_view name_of(Fn fn) {
 
 bool yields_bool(Fn fn) {
   switch (fn) {
-    case Fn::lt: case Fn::le: case Fn::eq: case Fn::ne: case Fn::is_nan: case Fn::is_inf:
-    case Fn::logical_not: case Fn::logical_and: case Fn::logical_or: case Fn::logical_xor:
+    case Fn::lt:
+    case Fn::le:
+    case Fn::eq:
+    case Fn::ne:
+    case Fn::is_nan:
+    case Fn::is_inf:
+    case Fn::logical_not:
+    case Fn::logical_and:
+    case Fn::logical_or:
+    case Fn::logical_xor:
       return true;
     default:
       return false;
@@ -57,8 +65,8 @@ uint64_t bits_of(double v) {
 }
 
 bool same(const ExprNode& a, const ExprNode& b) {
-  return a.hash == b.hash && a.kind == b.kind && a.fn == b.fn && a.dtype == b.dtype && a.id == b.id && a.int_value == b.int_value &&
-         bits_of(a.float_value) == bits_of(b.float_value) && a.args == b.args;
+  return a.hash == b.hash && a.kind == b.kind && a.fn == b.fn && a.dtype == b.dtype && a.id == b.id &&
+         a.int_value == b.int_value && bits_of(a.float_value) == bits_of(b.float_value) && a.args == b.args;
 }
 
 // Open addressing with the hashes beside the pointers: a lookup touches one line of the table and the node that it finds.
@@ -101,7 +109,7 @@ class InternTable {
 
   std::mutex mutex_;
   std::deque<ExprNode> nodes_;
-  std::vector<Slot> slots_ = std::vector<Slot>(1 << 12);   // a power of two, at most half of them taken
+  std::vector<Slot> slots_ = std::vector<Slot>(1 << 12);  // a power of two, at most half of them taken
 };
 InternTable& intern_table() {
   static InternTable* table = new InternTable;  // never destroyed: Exprs may live in other statics
@@ -111,7 +119,8 @@ InternTable& intern_table() {
 }  // namespace
 
 static Expr intern(ExprNode node) {
-  uint64_t h = mix(static_cast<uint64_t>(node.kind) * 131 + static_cast<uint64_t>(node.fn), static_cast<uint64_t>(node.dtype));
+  uint64_t h =
+      mix(static_cast<uint64_t>(node.kind) * 131 + static_cast<uint64_t>(node.fn), static_cast<uint64_t>(node.dtype));
   h = mix(mix(mix(h, static_cast<uint64_t>(node.int_value)), bits_of(node.float_value)), static_cast<uint64_t>(node.id));
   node.has_load = node.kind == ExprKind::load;
   for (Expr a : node.args) {
@@ -132,14 +141,29 @@ Expr int_constant(int64_t value, DType dtype) {
   METAC_ASSERT(!is_float(dtype));
   // Wrap to the dtype, so that equal values are one node.
   switch (dtype) {
-    case DType::i8: value = static_cast<int8_t>(value); break;
-    case DType::i16: value = static_cast<int16_t>(value); break;
-    case DType::i32: value = static_cast<int32_t>(value); break;
-    case DType::u8: value = static_cast<uint8_t>(value); break;
-    case DType::u16: value = static_cast<uint16_t>(value); break;
-    case DType::u32: value = static_cast<uint32_t>(value); break;
-    case DType::boolean: value = value != 0; break;
-    default: break;
+    case DType::i8:
+      value = static_cast<int8_t>(value);
+      break;
+    case DType::i16:
+      value = static_cast<int16_t>(value);
+      break;
+    case DType::i32:
+      value = static_cast<int32_t>(value);
+      break;
+    case DType::u8:
+      value = static_cast<uint8_t>(value);
+      break;
+    case DType::u16:
+      value = static_cast<uint16_t>(value);
+      break;
+    case DType::u32:
+      value = static_cast<uint32_t>(value);
+      break;
+    case DType::boolean:
+      value = value != 0;
+      break;
+    default:
+      break;
   }
   ExprNode node = make_node(ExprKind::int_constant, dtype);
   node.int_value = value;
@@ -295,10 +319,29 @@ bool any_of(Expr e, const std::function<bool(Expr)>& predicate) {
 
 bool is_elementary(Fn fn) {
   switch (fn) {
-    case Fn::exp: case Fn::expm1: case Fn::log: case Fn::log1p: case Fn::pow: case Fn::erf: case Fn::sigmoid:
-    case Fn::sin: case Fn::cos: case Fn::tan: case Fn::asin: case Fn::acos: case Fn::atan: case Fn::atan2:
-    case Fn::sinh: case Fn::cosh: case Fn::tanh: case Fn::asinh: case Fn::acosh: case Fn::atanh: return true;
-    default: return false;
+    case Fn::exp:
+    case Fn::expm1:
+    case Fn::log:
+    case Fn::log1p:
+    case Fn::pow:
+    case Fn::erf:
+    case Fn::sigmoid:
+    case Fn::sin:
+    case Fn::cos:
+    case Fn::tan:
+    case Fn::asin:
+    case Fn::acos:
+    case Fn::atan:
+    case Fn::atan2:
+    case Fn::sinh:
+    case Fn::cosh:
+    case Fn::tanh:
+    case Fn::asinh:
+    case Fn::acosh:
+    case Fn::atanh:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -338,12 +381,24 @@ static std::string to_string(Expr e, int outer, const Names& names) {
     return text;
   };
   switch (e->kind) {
-    case ExprKind::int_constant: out = is_bool(e->dtype) ? (e->int_value ? "true" : "false") : std::to_string(e->int_value); break;
-    case ExprKind::float_constant: out = concat(e->float_value) + (e->dtype == DType::f32 ? "f" : ""); break;
-    case ExprKind::axis: out = "i" + std::to_string(e->id); break;
-    case ExprKind::symbol: out = "n" + std::to_string(e->id); break;
-    case ExprKind::load: out = "@" + std::to_string(e->id) + "(" + list(e->args) + ")"; break;
-    case ExprKind::cast: out = std::string(name_of(e->dtype)) + "(" + to_string(e->args[0], 0, names) + ")"; break;
+    case ExprKind::int_constant:
+      out = is_bool(e->dtype) ? (e->int_value ? "true" : "false") : std::to_string(e->int_value);
+      break;
+    case ExprKind::float_constant:
+      out = concat(e->float_value) + (e->dtype == DType::f32 ? "f" : "");
+      break;
+    case ExprKind::axis:
+      out = "i" + std::to_string(e->id);
+      break;
+    case ExprKind::symbol:
+      out = "n" + std::to_string(e->id);
+      break;
+    case ExprKind::load:
+      out = "@" + std::to_string(e->id) + "(" + list(e->args) + ")";
+      break;
+    case ExprKind::cast:
+      out = std::string(name_of(e->dtype)) + "(" + to_string(e->args[0], 0, names) + ")";
+      break;
     case ExprKind::call: {
       int p = precedence(e);
       if (p == 9) {

@@ -53,10 +53,10 @@ class Expr {
   bool operator==(const Expr& other) const { return node_ == other.node_; }  // structural equality, by interning
   bool operator!=(const Expr& other) const { return node_ != other.node_; }
 
-  bool is_constant() const;            // int, bool or float constant
-  bool is_int(int64_t value) const;    // is this the integer (or bool) constant `value`?
-  const int64_t* if_int() const;       // the integer constant, or null
-  int64_t as_int() const;              // asserts that it is one
+  bool is_constant() const;          // int, bool or float constant
+  bool is_int(int64_t value) const;  // is this the integer (or bool) constant `value`?
+  const int64_t* if_int() const;     // the integer constant, or null
+  int64_t as_int() const;            // asserts that it is one
 
  private:
   const ExprNode* node_ = nullptr;
@@ -64,14 +64,14 @@ class Expr {
 
 struct ExprNode {
   ExprKind kind;
-  Fn fn;             // call only
+  Fn fn;  // call only
   DType dtype;
-  uint64_t serial;   // creation number: a deterministic order for canonical sums within one compilation
-  uint64_t hash;     // structural
-  int64_t int_value; // int_constant
+  uint64_t serial;    // creation number: a deterministic order for canonical sums within one compilation
+  uint64_t hash;      // structural
+  int64_t int_value;  // int_constant
   double float_value;
-  int id;            // axis, symbol, load
-  bool has_load;     // somewhere below (then index algebra that ignores overflow does not apply)
+  int id;         // axis, symbol, load
+  bool has_load;  // somewhere below (then index algebra that ignores overflow does not apply)
   std::vector<Expr> args;
 };
 
@@ -85,8 +85,8 @@ Expr symbol(int id);
 Expr load(int operand, DType dtype, std::vector<Expr> indices);
 Expr call(Fn fn, std::vector<Expr> args);
 Expr cast(Expr value, DType dtype);
-// A call, cast or load with other arguments. Index arithmetic stays that of whole numbers where all of them are constants now and
-// folding would wrap around, as it does for data.
+// A call, cast or load with other arguments. Index arithmetic stays that of whole numbers where all of them are constants
+// now and folding would wrap around, as it does for data.
 Expr with_arguments(Expr e, std::vector<Expr> args);
 
 Expr operator+(Expr a, Expr b);
@@ -114,7 +114,8 @@ Expr max(Expr a, Expr b);
 Expr select(Expr condition, Expr then, Expr otherwise);
 
 // ---- walks ----
-// Rebuilds bottom-up (so canonicalisation runs again); `f` may return a replacement for a node, or an empty Expr to rebuild it.
+// Rebuilds bottom-up (so canonicalisation runs again); `f` may return a replacement for a node, or an empty Expr to rebuild
+// it.
 Expr rewrite(Expr e, const std::function<Expr(Expr)>& f);
 std::vector<Expr> rewrite(const std::vector<Expr>& es, const std::function<Expr(Expr)>& f);
 // axis(k) -> values[k] for k < values.size() where values[k] is not empty; other axes stay.

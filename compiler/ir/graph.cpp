@@ -11,7 +11,8 @@
 namespace metac {
 
 std::string_view name_of(OpKind kind) {
-  static constexpr std::string_view names[] = {"elementwise", "reindex", "reindex_reduce", "external", "code", "bind", "if", "loop"};
+  static constexpr std::string_view names[] = {"elementwise", "reindex", "reindex_reduce", "external", "code", "bind",
+                                               "if",          "loop"};
   return names[static_cast<int>(kind)];
 }
 
@@ -23,12 +24,19 @@ std::string_view name_of(Reduce reduce) {
 Expr identity_of(Reduce reduce, DType dtype) {
   double infinity = std::numeric_limits<double>::infinity();
   switch (reduce) {
-    case Reduce::add: return constant_of(dtype, 0);
-    case Reduce::mul: return constant_of(dtype, 1);
-    case Reduce::min: return is_float(dtype) ? float_constant(infinity, dtype) : int_constant(dtype == DType::u64 ? -1 : max_value(dtype), dtype);
-    case Reduce::max: return is_float(dtype) ? float_constant(-infinity, dtype) : int_constant(min_value(dtype), dtype);
-    case Reduce::logical_and: return bool_constant(true);
-    case Reduce::logical_or: return bool_constant(false);
+    case Reduce::add:
+      return constant_of(dtype, 0);
+    case Reduce::mul:
+      return constant_of(dtype, 1);
+    case Reduce::min:
+      return is_float(dtype) ? float_constant(infinity, dtype)
+                             : int_constant(dtype == DType::u64 ? -1 : max_value(dtype), dtype);
+    case Reduce::max:
+      return is_float(dtype) ? float_constant(-infinity, dtype) : int_constant(min_value(dtype), dtype);
+    case Reduce::logical_and:
+      return bool_constant(true);
+    case Reduce::logical_or:
+      return bool_constant(false);
   }
   return {};
 }
@@ -133,7 +141,8 @@ Var* Graph::add_constant(Tensor tensor, std::string name, bool is_parameter) {
   if (count <= 64 && is_numeric(tensor.dtype)) {
     std::vector<Expr> elements;
     for (int64_t i = 0; i < count; ++i)
-      elements.push_back(is_float(tensor.dtype) ? float_constant(number_at(tensor, i), tensor.dtype) : int_constant(integer_at(tensor, i), tensor.dtype));
+      elements.push_back(is_float(tensor.dtype) ? float_constant(number_at(tensor, i), tensor.dtype)
+                                                : int_constant(integer_at(tensor, i), tensor.dtype));
     var->elements = std::move(elements);
   }
   var->constant = std::move(tensor);
@@ -160,8 +169,10 @@ static void check_loads(const std::vector<Var*>& operands, const std::vector<Exp
     visit(e, [&](Expr n) {
       if (n->kind != ExprKind::load) return;
       METAC_ASSERT(n->id >= 0 && n->id < static_cast<int>(operands.size()), "load of operand ", n->id);
-      METAC_ASSERT(operands[n->id]->rank() == static_cast<int>(n->args.size()), "load of rank ", n->args.size(), " from ", to_string(operands[n->id]->shape()));
-      METAC_ASSERT(operands[n->id]->dtype() == n->dtype, "load as ", name_of(n->dtype), " of ", name_of(operands[n->id]->dtype()));
+      METAC_ASSERT(operands[n->id]->rank() == static_cast<int>(n->args.size()), "load of rank ", n->args.size(), " from ",
+                   to_string(operands[n->id]->shape()));
+      METAC_ASSERT(operands[n->id]->dtype() == n->dtype, "load as ", name_of(n->dtype), " of ",
+                   name_of(operands[n->id]->dtype()));
     });
 }
 
@@ -180,7 +191,8 @@ Var* Graph::elementwise(std::vector<Var*> operands, Expr body) {
   return elementwise(std::move(operands), std::move(shape), body);
 }
 
-Var* Graph::reindex(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, std::vector<Expr> conditions, Expr fill) {
+Var* Graph::reindex(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, std::vector<Expr> conditions,
+                    Expr fill) {
   METAC_ASSERT(static_cast<int>(indices.size()) == operands[0]->rank());
   check_loads(operands, indices);
   check_loads(operands, conditions);
@@ -194,13 +206,14 @@ Var* Graph::reindex(std::vector<Var*> operands, Shape shape, std::vector<Expr> i
   op->indices = std::move(indices);
   op->conditions = std::move(kept);
   op->fill = fill ? fill : dtype == DType::string ? Expr(0) : constant_of(dtype, 0);
-  METAC_ASSERT(dtype == DType::string || op->fill->dtype == dtype, "fill of ", name_of(op->fill->dtype), " for ", name_of(dtype));
+  METAC_ASSERT(dtype == DType::string || op->fill->dtype == dtype, "fill of ", name_of(op->fill->dtype), " for ",
+               name_of(dtype));
   infer_elements(op);
   return op->outputs[0];
 }
 
-Var* Graph::reindex_reduce(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, Reduce reduce, std::vector<Expr> conditions,
-                           std::optional<DType> accumulator) {
+Var* Graph::reindex_reduce(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, Reduce reduce,
+                           std::vector<Expr> conditions, std::optional<DType> accumulator) {
   METAC_ASSERT(indices.size() == shape.size());
   check_loads(operands, indices);
   check_loads(operands, conditions);
@@ -266,8 +279,8 @@ Op* Graph::if_(Var* condition, Region then_region, Region else_region) {
   for (size_t k = 0; k < then_region.results.size(); ++k) {
     Var *a = then_region.results[k], *b = else_region.results[k];
     if (a->dtype() != b->dtype() || a->rank() != b->rank())
-      fail("output ", k, " is ", name_of(a->dtype()), " ", to_string(a->shape()), " in then_branch and ", name_of(b->dtype()), " ",
-           to_string(b->shape()), " in else_branch; dtype and rank must agree");
+      fail("output ", k, " is ", name_of(a->dtype()), " ", to_string(a->shape()), " in then_branch and ",
+           name_of(b->dtype()), " ", to_string(b->shape()), " in else_branch; dtype and rank must agree");
     Type type = a->type;
     for (int d = 0; d < a->rank(); ++d) {
       if (a->shape()[d] == b->shape()[d]) continue;
@@ -391,25 +404,33 @@ void Graph::infer_elements(Op* op) {
       bool known = true, skip = false;
       for (Expr c : op->conditions) {
         Expr value = evaluate(c, position);
-        if (!bool(value) || !value.if_int()) known = false;
-        else skip |= value.is_int(0);
+        if (!bool(value) || !value.if_int())
+          known = false;
+        else
+          skip |= value.is_int(0);
       }
       for (size_t k = 0; k < dims.size() && known; ++k) {
         Expr index = evaluate(op->indices[k], position);
-        if (!bool(index) || !index.if_int()) known = false;
-        else if (*index.if_int() < 0 || *index.if_int() >= dims[k]) skip = true;
-        else at = at * dims[k] + *index.if_int();
+        if (!bool(index) || !index.if_int())
+          known = false;
+        else if (*index.if_int() < 0 || *index.if_int() >= dims[k])
+          skip = true;
+        else
+          at = at * dims[k] + *index.if_int();
       }
       if (!known) return;
       if (skip) continue;
       Expr value = (*op->inputs[0]->elements)[j];
-      if (!bool(value) || !bool(elements[at])) elements[at] = Expr();
-      else elements[at] = combine(op->reduce, elements[at], value);
+      if (!bool(value) || !bool(elements[at]))
+        elements[at] = Expr();
+      else
+        elements[at] = combine(op->reduce, elements[at], value);
     }
   } else {
     return;
   }
-  if (std::any_of(elements.begin(), elements.end(), [](Expr e) { return bool(e); }) || count == 0) out->elements = std::move(elements);
+  if (std::any_of(elements.begin(), elements.end(), [](Expr e) { return bool(e); }) || count == 0)
+    out->elements = std::move(elements);
 }
 
 }  // namespace metac

@@ -38,20 +38,20 @@ struct Type {
 // A symbol: an integer known only at run time. Inputs' open dims are symbols; so is every count and every integer that
 // a Bind op or an External op reads out of data.
 struct Symbol {
-  std::string name;                  // display only ("batch"); never printed into generated code
+  std::string name;  // display only ("batch"); never printed into generated code
   int64_t min = 0, max = int64_t{1} << 40;
-  int64_t divisor = 1;               // the value is a multiple of this
-  int64_t hint = 0;                  // a typical value, 0: unknown
-  bool from_input = false;           // fixed by the shapes of the model's inputs (else: bound while running)
+  int64_t divisor = 1;      // the value is a multiple of this
+  int64_t hint = 0;         // a typical value, 0: unknown
+  bool from_input = false;  // fixed by the shapes of the model's inputs (else: bound while running)
 };
 
 struct Op;
 
 // Where in the model something came from; names are untrusted text.
 struct Origin {
-  int node = -1;         // index of the model node, -1: none
-  std::string name;      // the node's name or, without one, its first output
-  std::string op_type;   // "Conv"
+  int node = -1;        // index of the model node, -1: none
+  std::string name;     // the node's name or, without one, its first output
+  std::string op_type;  // "Conv"
 };
 
 struct Var {
@@ -60,13 +60,14 @@ struct Var {
   std::string name;        // the model's name of the value; untrusted, may be empty
   Op* producer = nullptr;  // null for inputs and constants
   int output_index = 0;
-  bool is_input = false;     // a graph input
-  bool is_parameter = false; // a constant that may be refitted (initialiser of the model)
+  bool is_input = false;      // a graph input
+  bool is_parameter = false;  // a constant that may be refitted (initialiser of the model)
   bool stop_grad = false, stop_fuse = false;
-  int exchanged = -1;        // its number among the values that processes training together average while a run goes on; -1: it is none
-  std::optional<Tensor> constant;            // initialiser or folded value (weights are Vars with this)
-  std::optional<std::vector<Expr>> elements; // <= 64 elements: the value of each as an Expr over symbols (integers and
-                                             // bool) or a constant (floats too); an empty Expr: not known
+  int exchanged =
+      -1;  // its number among the values that processes training together average while a run goes on; -1: it is none
+  std::optional<Tensor> constant;             // initialiser or folded value (weights are Vars with this)
+  std::optional<std::vector<Expr>> elements;  // <= 64 elements: the value of each as an Expr over symbols (integers and
+                                              // bool) or a constant (floats too); an empty Expr: not known
   const Shape& shape() const { return type.shape; }
   DType dtype() const { return type.dtype; }
   int rank() const { return static_cast<int>(type.shape.size()); }
@@ -77,11 +78,12 @@ std::string_view name_of(OpKind kind);
 
 enum class Reduce : uint8_t { add, mul, min, max, logical_and, logical_or };
 std::string_view name_of(Reduce reduce);
-Expr identity_of(Reduce reduce, DType dtype);          // 0, 1, +inf or the greatest integer, ...
+Expr identity_of(Reduce reduce, DType dtype);  // 0, 1, +inf or the greatest integer, ...
 Expr combine(Reduce reduce, Expr a, Expr b);
 
 // Attributes of External ops (and of model nodes).
-using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
+using AttributeValue =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 
 // A body of If or Loop: ops of the same Graph in order. It may use Vars of the surrounding scopes directly.
 struct Region {
@@ -104,9 +106,9 @@ struct Op {
   Reduce reduce = Reduce::add;   // reindex_reduce
   DType accumulator = DType::f32;
 
-  std::string routine;           // external: name in the runtime's table ("top_k"), code: the function's name
+  std::string routine;  // external: name in the runtime's table ("top_k"), code: the function's name
   std::map<std::string, AttributeValue> attributes;
-  std::string source;            // code: the user's C++ (printed verbatim; never model text of an ONNX file)
+  std::string source;  // code: the user's C++ (printed verbatim; never model text of an ONNX file)
 
   // bind: inputs[0] element `element` becomes the value of symbols[0]. external: symbols the routine binds (counts).
   std::vector<int> symbols;
@@ -138,13 +140,15 @@ class Graph {
 
   Var* elementwise(std::vector<Var*> operands, Expr body);  // operands and body over `operands[0]`'s shape
   Var* elementwise(std::vector<Var*> operands, Shape shape, Expr body);
-  Var* reindex(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, std::vector<Expr> conditions = {}, Expr fill = {});
+  Var* reindex(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, std::vector<Expr> conditions = {},
+               Expr fill = {});
   Var* reindex_reduce(std::vector<Var*> operands, Shape shape, std::vector<Expr> indices, Reduce reduce,
                       std::vector<Expr> conditions = {}, std::optional<DType> accumulator = {});
   std::vector<Var*> external(std::string routine, std::vector<Var*> inputs, std::vector<Type> outputs,
                              std::map<std::string, AttributeValue> attributes = {}, std::vector<int> symbols = {});
   // The integer element `index` of a Var as an Expr: from `elements` when known, else a fresh symbol bound at run time.
-  Expr element(Var* var, int64_t index, const std::string& symbol_name = "value", int64_t min = INT64_MIN, int64_t max = INT64_MAX);
+  Expr element(Var* var, int64_t index, const std::string& symbol_name = "value", int64_t min = INT64_MIN,
+               int64_t max = INT64_MAX);
   // Ops created while a region is open go into it. A region closes in reverse order of opening.
   void open_region(Region* region);
   std::vector<Op*>& open_ops() { return open_.empty() ? ops : open_.back()->ops; }  // where new ops go
@@ -156,7 +160,7 @@ class Graph {
   void set_origin(Origin origin) { origin_ = std::move(origin); }
   const Origin& origin() const { return origin_; }
 
-  std::vector<Op*> ops;                 // top level, a valid execution order
+  std::vector<Op*> ops;  // top level, a valid execution order
   std::vector<Var*> inputs, outputs;
   std::vector<std::string> output_names;
   std::vector<Symbol> symbols;
@@ -165,7 +169,7 @@ class Graph {
 
   // For passes: raw creation without checks or folding.
   Var* make_var(Type type, std::string name = "");
-  Op* make_op(OpKind kind, std::vector<Var*> inputs, std::vector<Type> output_types);  // appended to the open region
+  Op* make_op(OpKind kind, std::vector<Var*> inputs, std::vector<Type> output_types);      // appended to the open region
   Op* detached_op(OpKind kind, std::vector<Var*> inputs, std::vector<Type> output_types);  // not appended anywhere
 
  private:
@@ -183,8 +187,8 @@ bool is_static(const Shape& shape);
 std::vector<int64_t> static_shape(const Shape& shape);  // asserts is_static
 Shape shape_of(const std::vector<int64_t>& dims);
 std::string to_string(const Shape& shape);
-std::vector<Expr> identity_indices(int rank);            // axis(0), axis(1), ...
-Expr linear_index(const Shape& shape, const std::vector<Expr>& indices);              // row-major
+std::vector<Expr> identity_indices(int rank);                             // axis(0), axis(1), ...
+Expr linear_index(const Shape& shape, const std::vector<Expr>& indices);  // row-major
 std::vector<Expr> unravel_index(const Shape& shape, Expr linear);
 
 // The meta-operator program as text (--emit meta); deterministic.

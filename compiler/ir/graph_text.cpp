@@ -27,7 +27,8 @@ std::string type_text(const Var* var) { return std::string(metac::name_of(var->d
 void print(std::ostream& out, const std::vector<Op*>& ops, int depth) {
   for (const Op* op : ops) {
     out << std::string(2 * depth, ' ');
-    for (size_t k = 0; k < op->outputs.size(); ++k) out << (k ? ", " : "") << name_of(op->outputs[k]) << ": " << type_text(op->outputs[k]);
+    for (size_t k = 0; k < op->outputs.size(); ++k)
+      out << (k ? ", " : "") << name_of(op->outputs[k]) << ": " << type_text(op->outputs[k]);
     out << (op->outputs.empty() ? "" : " = ") << metac::name_of(op->kind);
     if (op->kind == OpKind::reindex_reduce) out << "." << metac::name_of(op->reduce);
     if (!op->routine.empty()) out << " " << op->routine;
@@ -59,7 +60,8 @@ void verify_ops(const std::vector<Op*>& ops) {
       visit(body, [&](Expr n) {
         if (n->kind != ExprKind::load) return;
         METAC_ASSERT(n->id < static_cast<int>(op->inputs.size()));
-        METAC_ASSERT(static_cast<int>(n->args.size()) == op->inputs[n->id]->rank() && n->dtype == op->inputs[n->id]->dtype(), to_string(n));
+        METAC_ASSERT(static_cast<int>(n->args.size()) == op->inputs[n->id]->rank() && n->dtype == op->inputs[n->id]->dtype(),
+                     to_string(n));
       });
     for (const Var* var : op->outputs) METAC_ASSERT(var->producer == op);
     for (const Region& region : op->regions) verify_ops(region.ops);
@@ -74,7 +76,8 @@ std::string to_string(const Graph& graph) {
     const Symbol& s = graph.symbols[k];
     out << "symbol n" << k << " " << quoted(s.name) << " in [" << s.min << ", " << s.max << "]\n";
   }
-  for (const Var* var : graph.inputs) out << "input " << name_of(var) << ": " << type_text(var) << " " << quoted(var->name) << "\n";
+  for (const Var* var : graph.inputs)
+    out << "input " << name_of(var) << ": " << type_text(var) << " " << quoted(var->name) << "\n";
   print(out, graph.ops, 0);
   for (const Requirement& r : graph.requirements) out << "require " << to_string(r.condition) << "\n";
   out << "output " << list(graph.outputs) << "\n";

@@ -1,5 +1,5 @@
-// Ranges of integers. The values are numbers, of whatever integer dtype: an end is exact far beyond 64 bits, so that no sum, product
-// or negation of ends can wrap, and what lies further away is an infinity of its own.
+// Ranges of integers. The values are numbers, of whatever integer dtype: an end is exact far beyond 64 bits, so that no sum,
+// product or negation of ends can wrap, and what lies further away is an infinity of its own.
 #pragma once
 #include <algorithm>
 #include <compare>
@@ -49,7 +49,8 @@ struct Interval {
 // All values of an integer dtype or bool, uint64 included.
 Interval range_of(DType dtype);
 
-// What the functions of these names yield for arguments in the ranges, as numbers: before anything wraps around. Quotients by 0 are 0.
+// What the functions of these names yield for arguments in the ranges, as numbers: before anything wraps around. Quotients
+// by 0 are 0.
 Interval operator-(Interval a);
 Interval operator+(Interval a, Interval b);
 Interval operator-(Interval a, Interval b);

@@ -11,8 +11,8 @@
 
 namespace metac {
 
-// What a walk over an expression keeps for each node it has met: an open-addressing table that begins on the stack. Most expressions
-// have a dozen nodes and are walked many times, so that a table which allocates would cost more than the walk.
+// What a walk over an expression keeps for each node it has met: an open-addressing table that begins on the stack. Most
+// expressions have a dozen nodes and are walked many times, so that a table which allocates would cost more than the walk.
 template <class Value>
 class NodeTable {
  public:

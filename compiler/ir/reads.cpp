@@ -48,7 +48,8 @@ class Collector {
 
   Reads take() const {
     Reads reads;
-    std::set_difference(symbols_.begin(), symbols_.end(), made_symbols_.begin(), made_symbols_.end(), std::back_inserter(reads.symbols));
+    std::set_difference(symbols_.begin(), symbols_.end(), made_symbols_.begin(), made_symbols_.end(),
+                        std::back_inserter(reads.symbols));
     for (Var* v : vars_)
       if (!made_.contains(v)) reads.vars.push_back(v);
     return reads;
@@ -83,7 +84,11 @@ class OrderVerifier {
     ops(graph.ops);
     for (const Var* out : graph.outputs) {
       METAC_ASSERT(made_[static_cast<size_t>(out->id)], "output v", out->id, " is made by no op");
-      for (Expr d : out->shape()) visit_symbols(d, [&](int id) { METAC_ASSERT(bound_[static_cast<size_t>(id)], "the shape of output v", out->id, " has n", id, ", which nothing binds"); });
+      for (Expr d : out->shape())
+        visit_symbols(d, [&](int id) {
+          METAC_ASSERT(bound_[static_cast<size_t>(id)], "the shape of output v", out->id, " has n", id,
+                       ", which nothing binds");
+        });
     }
   }
 
@@ -94,8 +99,12 @@ class OrderVerifier {
       own.own(*op);
       const Reads reads = own.take();
       const auto is_own = [&](int id) { return std::find(op->symbols.begin(), op->symbols.end(), id) != op->symbols.end(); };
-      for (const Var* v : reads.vars) METAC_ASSERT(made_[static_cast<size_t>(v->id)], "op ", op->id, " (", name_of(op->kind), ") reads v", v->id, " before it is made");
-      for (int id : reads.symbols) METAC_ASSERT(bound_[static_cast<size_t>(id)] || is_own(id), "op ", op->id, " (", name_of(op->kind), ") reads n", id, " before it is bound");
+      for (const Var* v : reads.vars)
+        METAC_ASSERT(made_[static_cast<size_t>(v->id)], "op ", op->id, " (", name_of(op->kind), ") reads v", v->id,
+                     " before it is made");
+      for (int id : reads.symbols)
+        METAC_ASSERT(bound_[static_cast<size_t>(id)] || is_own(id), "op ", op->id, " (", name_of(op->kind), ") reads n", id,
+                     " before it is bound");
       for (const Region& r : op->regions) region(*op, r);
       for (int id : op->symbols) bound_[static_cast<size_t>(id)] = true;
       for (const Var* out : op->outputs) made_[static_cast<size_t>(out->id)] = true;
@@ -111,15 +120,21 @@ class OrderVerifier {
       for (Expr d : param->shape())  // dims that iterations change
         visit_symbols(d, [&](int id) {
           const bool moves = std::find(op.symbols.begin(), op.symbols.end(), id) != op.symbols.end();
-          METAC_ASSERT(bound_[static_cast<size_t>(id)] || moves, "the shape of parameter v", param->id, " has n", id, ", which nothing binds");
+          METAC_ASSERT(bound_[static_cast<size_t>(id)] || moves, "the shape of parameter v", param->id, " has n", id,
+                       ", which nothing binds");
           bound_[static_cast<size_t>(id)] = true;
         });
     }
     ops(r.ops);
     for (const Var* result : r.results) {
       if (!result) continue;
-      METAC_ASSERT(made_[static_cast<size_t>(result->id)], "result v", result->id, " of a region of op ", op.id, " is not made there");
-      for (Expr d : result->shape()) visit_symbols(d, [&](int id) { METAC_ASSERT(bound_[static_cast<size_t>(id)], "the shape of result v", result->id, " has n", id, ", which nothing binds"); });
+      METAC_ASSERT(made_[static_cast<size_t>(result->id)], "result v", result->id, " of a region of op ", op.id,
+                   " is not made there");
+      for (Expr d : result->shape())
+        visit_symbols(d, [&](int id) {
+          METAC_ASSERT(bound_[static_cast<size_t>(id)], "the shape of result v", result->id, " has n", id,
+                       ", which nothing binds");
+        });
     }
     made_ = made;
     bound_ = bound;
@@ -147,11 +162,13 @@ static std::set<int> changing_symbols(const Region& body, const std::vector<Var*
   for (const Op* op : body.ops) changing.insert(op->symbols.begin(), op->symbols.end());
   for (size_t k = 0; k < body.params.size(); ++k)
     for (int d = 0; d < body.params[k]->rank(); ++d)
-      if (const Dim dim = body.params[k]->shape()[d]; dim->kind == ExprKind::symbol && dim != initial[k]->shape()[d]) changing.insert(dim->id);
+      if (const Dim dim = body.params[k]->shape()[d]; dim->kind == ExprKind::symbol && dim != initial[k]->shape()[d])
+        changing.insert(dim->id);
   return changing;
 }
 
-Type stacked_type(Graph& graph, const Region& body, const std::vector<Var*>& initial, Type row, Expr trips, std::vector<int>& fresh) {
+Type stacked_type(Graph& graph, const Region& body, const std::vector<Var*>& initial, Type row, Expr trips,
+                  std::vector<int>& fresh) {
   const std::set<int> changing = changing_symbols(body, initial);
   for (Dim& d : row.shape) {
     bool changes = false;

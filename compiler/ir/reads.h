@@ -1,5 +1,5 @@
-// What an op reads: Vars, and symbols wherever they stand. Whoever moves, orders, repeats or removes ops asks here, so that nobody forgets
-// the indices of a slice whose start is only known while running.
+// What an op reads: Vars, and symbols wherever they stand. Whoever moves, orders, repeats or removes ops asks here, so that
+// nobody forgets the indices of a slice whose start is only known while running.
 #pragma once
 #include <functional>
 #include <vector>
@@ -9,24 +9,28 @@
 namespace metac {
 
 struct Reads {
-  std::vector<Var*> vars;    // by id
-  // Of bodies, indices, conditions and fills, and of the shapes of what is read and made; ascending. Those that the op gives their values are
-  // not among them.
+  std::vector<Var*> vars;  // by id
+  // Of bodies, indices, conditions and fills, and of the shapes of what is read and made; ascending. Those that the op gives
+  // their values are not among them.
   std::vector<int> symbols;
 };
 
-Reads reads_of(const Op& op);          // with all that its regions take from around them
-Reads reads_of(const Region& region);  // what it takes from around it: not its parameters, nor the symbol that counts iterations
+Reads reads_of(const Op& op);  // with all that its regions take from around them
+Reads reads_of(
+    const Region& region);  // what it takes from around it: not its parameters, nor the symbol that counts iterations
 
 // Calls f for every symbol in `e`, which may be empty.
 void visit_symbols(Expr e, const std::function<void(int)>& f);
 bool has_symbol(Expr e);
 
-// The type of what a loop stacks, a row per iteration. What changes from iteration to iteration (the count, dims of what is carried, what the
-// body binds) has no meaning behind the loop: such a dim of the rows has a symbol of its own, which the Op binds and `fresh` gets.
-Type stacked_type(Graph& graph, const Region& body, const std::vector<Var*>& initial, Type row, Expr trips, std::vector<int>& fresh);
+// The type of what a loop stacks, a row per iteration. What changes from iteration to iteration (the count, dims of what is
+// carried, what the body binds) has no meaning behind the loop: such a dim of the rows has a symbol of its own, which the Op
+// binds and `fresh` gets.
+Type stacked_type(Graph& graph, const Region& body, const std::vector<Var*>& initial, Type row, Expr trips,
+                  std::vector<int>& fresh);
 
-// Aborts with METAC_ASSERT where an op reads a Var that no op before it makes, or a symbol that has no value yet (graph_text.cpp: verify).
+// Aborts with METAC_ASSERT where an op reads a Var that no op before it makes, or a symbol that has no value yet
+// (graph_text.cpp: verify).
 void verify_order(const Graph& graph);
 
 }  // namespace metac

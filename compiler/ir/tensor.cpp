@@ -34,34 +34,52 @@ Tensor make_tensor(DType dtype, std::vector<int64_t> shape, std::byte** data) {
 
 double number_at(const Tensor& t, int64_t i) {
   switch (t.dtype) {
-    case DType::f32: return t.data<float>()[i];
-    case DType::f64: return t.data<double>()[i];
-    case DType::f16: return half_to_float(t.data<uint16_t>()[i]);
-    case DType::bf16: return bfloat16_to_float(t.data<uint16_t>()[i]);
-    case DType::u64: return static_cast<double>(t.data<uint64_t>()[i]);
-    default: return static_cast<double>(integer_at(t, i));
+    case DType::f32:
+      return t.data<float>()[i];
+    case DType::f64:
+      return t.data<double>()[i];
+    case DType::f16:
+      return half_to_float(t.data<uint16_t>()[i]);
+    case DType::bf16:
+      return bfloat16_to_float(t.data<uint16_t>()[i]);
+    case DType::u64:
+      return static_cast<double>(t.data<uint64_t>()[i]);
+    default:
+      return static_cast<double>(integer_at(t, i));
   }
 }
 
 int64_t integer_at(const Tensor& t, int64_t i) {
   switch (t.dtype) {
-    case DType::i8: return t.data<int8_t>()[i];
-    case DType::i16: return t.data<int16_t>()[i];
-    case DType::i32: return t.data<int32_t>()[i];
-    case DType::i64: return t.data<int64_t>()[i];
-    case DType::u8: return t.data<uint8_t>()[i];
-    case DType::u16: return t.data<uint16_t>()[i];
-    case DType::u32: return t.data<uint32_t>()[i];
-    case DType::u64: return static_cast<int64_t>(t.data<uint64_t>()[i]);
-    case DType::boolean: return t.data<uint8_t>()[i] != 0;
-    default: return static_cast<int64_t>(number_at(t, i));
+    case DType::i8:
+      return t.data<int8_t>()[i];
+    case DType::i16:
+      return t.data<int16_t>()[i];
+    case DType::i32:
+      return t.data<int32_t>()[i];
+    case DType::i64:
+      return t.data<int64_t>()[i];
+    case DType::u8:
+      return t.data<uint8_t>()[i];
+    case DType::u16:
+      return t.data<uint16_t>()[i];
+    case DType::u32:
+      return t.data<uint32_t>()[i];
+    case DType::u64:
+      return static_cast<int64_t>(t.data<uint64_t>()[i]);
+    case DType::boolean:
+      return t.data<uint8_t>()[i] != 0;
+    default:
+      return static_cast<int64_t>(number_at(t, i));
   }
 }
 
 float half_to_float(uint16_t bits) {
   uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 1023, out;
-  if (exponent == 31) out = sign | 0x7f800000u | (mantissa << 13);
-  else if (exponent != 0) out = sign | ((exponent + 112) << 23) | (mantissa << 13);
+  if (exponent == 31)
+    out = sign | 0x7f800000u | (mantissa << 13);
+  else if (exponent != 0)
+    out = sign | ((exponent + 112) << 23) | (mantissa << 13);
   else {
     float value = static_cast<float>(mantissa) * 0x1p-24f;
     std::memcpy(&out, &value, 4);

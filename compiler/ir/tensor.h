@@ -20,7 +20,9 @@ struct Tensor {
   int64_t element_count() const;  // asserts that the product fits
   size_t byte_count() const { return static_cast<size_t>(element_count()) * size_of(dtype); }
   template <typename T>
-  const T* data() const { return reinterpret_cast<const T*>(bytes.get()); }
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes.get());
+  }
 };
 
 // A tensor of that type with writable, zeroed memory returned through `data`.

@@ -1,23 +1,26 @@
-// More walks over expressions than visit, any_of and rewrite of expr.h. All of them meet every distinct node once: sixty squares of squares have
-// sixty nodes and 2^60 paths, so that nothing may call itself for the arguments of a node without remembering what it has seen
-// (tests/tools/check_walks.py).
+// More walks over expressions than visit, any_of and rewrite of expr.h. All of them meet every distinct node once: sixty
+// squares of squares have sixty nodes and 2^60 paths, so that nothing may call itself for the arguments of a node without
+// remembering what it has seen (tests/tools/check_walks.py).
 #pragma once
 #include "compiler/ir/expr.h"
 #include "compiler/ir/node_table.h"
 
 namespace metac {
 
-// Rebuilds with the arguments first: `f` gets a node and its rebuilt arguments, and returns what stands for it, or an empty Expr to rebuild it.
+// Rebuilds with the arguments first: `f` gets a node and its rebuilt arguments, and returns what stands for it, or an empty
+// Expr to rebuild it.
 using RewriteUp = std::function<Expr(Expr node, const std::vector<Expr>& args)>;
 Expr rewrite_up(Expr e, const RewriteUp& f);
-// The same where only loads change; what loads nothing is not looked into. The indices of a load may load: they are rebuilt once, with the rest.
+// The same where only loads change; what loads nothing is not looked into. The indices of a load may load: they are rebuilt
+// once, with the rest.
 Expr rewrite_loads(Expr e, const RewriteUp& f);
 std::vector<Expr> rewrite_loads(const std::vector<Expr>& es, const RewriteUp& f);
 
 // How many nodes its text has when what is shared is written each time; at most INT64_MAX.
 int64_t written_nodes(Expr e);
 
-// Asks a question whose answer follows from those for the arguments; `answer(node, of)` asks `of(argument)` where it wants to know.
+// Asks a question whose answer follows from those for the arguments; `answer(node, of)` asks `of(argument)` where it wants
+// to know.
 //   const int depth = answer_once<int>(e, [](Expr n, const auto& of) {
 //     int most = 0;
 //     for (Expr a : n->args) most = std::max(most, of(a));

@@ -5,8 +5,8 @@
 #include <clang/CodeGen/CodeGenAction.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/CompilerInvocation.h>
-#include <clang/Frontend/TextDiagnosticPrinter.h>
 #include <clang/Frontend/FrontendActions.h>
+#include <clang/Frontend/TextDiagnosticPrinter.h>
 #include <clang/Lex/Preprocessor.h>
 #include <clang/Lex/PreprocessorOptions.h>
 #include <clang/Serialization/ASTWriter.h>
@@ -34,18 +34,40 @@ namespace metac {
 
 std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
   std::vector<std::string> arguments = {
-      "-triple", "x86_64-unknown-linux-gnu", "-target-cpu", cpu.name,
-      "-x", "c++", "-std=c++17", "-w", "-emit-obj", "-O3",
-      "-vectorize-loops", "-vectorize-slp",
-      "-mrelocation-model", "pic", "-pic-level", "2",
-      "-ffp-contract=off",      // bits must not depend on what an optimiser finds to contract
-      "-fdenormal-fp-math=dynamic,dynamic",  // not so, but LLVM 17 to 19 join two tests of a class of floats only where denormals are
-                                             // denormals, and take |x| > 0 for x > 0 on the way: Relu(Abs(x)) was 0 for x < 0
-      "-mframe-pointer=none", "-fno-rtti", "-nostdsysteminc", "-nobuiltininc",
-      "-fvisibility=hidden",    // of a library, kernels are no part of its interface
-      "-I", "/metac", "-I", "/metac/runtime",
-      "-disable-llvm-verifier", "-discard-value-names",  // as every release of a compiler: they check and name for people
-      "-ferror-limit", "5", "-fmessage-length=0",
+      "-triple",
+      "x86_64-unknown-linux-gnu",
+      "-target-cpu",
+      cpu.name,
+      "-x",
+      "c++",
+      "-std=c++17",
+      "-w",
+      "-emit-obj",
+      "-O3",
+      "-vectorize-loops",
+      "-vectorize-slp",
+      "-mrelocation-model",
+      "pic",
+      "-pic-level",
+      "2",
+      "-ffp-contract=off",                   // bits must not depend on what an optimiser finds to contract
+      "-fdenormal-fp-math=dynamic,dynamic",  // not so, but LLVM 17 to 19 join two tests of a class of floats only where
+                                             // denormals are denormals, and take |x| > 0 for x > 0 on the way: Relu(Abs(x))
+                                             // was 0 for x < 0
+      "-mframe-pointer=none",
+      "-fno-rtti",
+      "-nostdsysteminc",
+      "-nobuiltininc",
+      "-fvisibility=hidden",  // of a library, kernels are no part of its interface
+      "-I",
+      "/metac",
+      "-I",
+      "/metac/runtime",
+      "-disable-llvm-verifier",
+      "-discard-value-names",  // as every release of a compiler: they check and name for people
+      "-ferror-limit",
+      "5",
+      "-fmessage-length=0",
   };
   if (cpu.has_vnni) arguments.insert(arguments.end(), {"-target-feature", "+avx512vnni"});
   if (cpu.vector_bytes == 64) arguments.push_back("-mprefer-vector-width=512");
@@ -86,30 +108,39 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> virtual_files(const std:
   files->setCurrentWorkingDirectory("/metac");
   files->addFile("/metac/kernels.cpp", 0, llvm::MemoryBuffer::getMemBuffer(source));
   for (const DeviceHeader& header : device_headers())
-    files->addFile("/metac/runtime/" + std::string(header.name), 0, llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text)));
+    files->addFile("/metac/runtime/" + std::string(header.name), 0,
+                   llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text)));
   return files;
 }
 
 // A compiler of one text with what it needs around it.
 class Compilation {
  public:
-  Compilation(std::string source, const CpuTarget& cpu) : source_(std::move(source)), files_(virtual_files(source_)), arguments_(compile_arguments(cpu)) {
+  Compilation(std::string source, const CpuTarget& cpu)
+      : source_(std::move(source)), files_(virtual_files(source_)), arguments_(compile_arguments(cpu)) {
     compiler_->createDiagnostics(new clang::TextDiagnosticPrinter(message_stream_, new clang::DiagnosticOptions), true);
   }
 
   clang::CompilerInstance& compiler() { return *compiler_; }
   llvm::LLVMContext& context() { return *context_; }
   std::string messages() { return message_stream_.str(); }
-  void add(std::initializer_list<const char*> arguments) { arguments_.insert(arguments_.end(), arguments.begin(), arguments.end()); }
-  void replace(const char* argument, const char* by) { std::replace(arguments_.begin(), arguments_.end(), std::string(argument), std::string(by)); }
-  void add_file(const char* path, const std::string& bytes) { files_->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(bytes, "", false)); }
+  void add(std::initializer_list<const char*> arguments) {
+    arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
+  }
+  void replace(const char* argument, const char* by) {
+    std::replace(arguments_.begin(), arguments_.end(), std::string(argument), std::string(by));
+  }
+  void add_file(const char* path, const std::string& bytes) {
+    files_->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(bytes, "", false));
+  }
 
   template <typename Action>
   bool run(std::unique_ptr<Action> action) {
     arguments_.push_back("kernels.cpp");
     std::vector<const char*> pointers;
     for (const std::string& argument : arguments_) pointers.push_back(argument.c_str());
-    const bool good = clang::CompilerInvocation::CreateFromArgs(compiler_->getInvocation(), pointers, compiler_->getDiagnostics(), "metac");
+    const bool good = clang::CompilerInvocation::CreateFromArgs(compiler_->getInvocation(), pointers,
+                                                                compiler_->getDiagnostics(), "metac");
     compiler_->getFrontendOpts().DisableFree = false;
     compiler_->setVerboseOutputStream(llvm::nulls());  // "1 error generated."
     compiler_->createFileManager(files_);
@@ -137,7 +168,8 @@ class KeepTree : public clang::ASTFrontendAction {
   explicit KeepTree(std::shared_ptr<clang::PCHBuffer> tree) : tree_(std::move(tree)) {}
   clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
   std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
-    return std::make_unique<clang::PCHGenerator>(compiler.getPreprocessor(), compiler.getModuleCache(), "", "", tree_, compiler.getFrontendOpts().ModuleFileExtensions);
+    return std::make_unique<clang::PCHGenerator>(compiler.getPreprocessor(), compiler.getModuleCache(), "", "", tree_,
+                                                 compiler.getFrontendOpts().ModuleFileExtensions);
   }
 
  private:
@@ -152,7 +184,8 @@ std::string compile_prelude(const CpuTarget& cpu) {
   compilation.replace("-emit-obj", "-emit-pch");
   compilation.add({"-fpch-instantiate-templates"});
   auto tree = std::make_shared<clang::PCHBuffer>();
-  if (!compilation.run(std::make_unique<KeepTree>(tree)) || !tree->IsComplete) throw KernelCompileError("the device headers do not compile: " + compilation.messages());
+  if (!compilation.run(std::make_unique<KeepTree>(tree)) || !tree->IsComplete)
+    throw KernelCompileError("the device headers do not compile: " + compilation.messages());
   return std::string(tree->Data.begin(), tree->Data.end());
 }
 
@@ -162,12 +195,14 @@ std::string compile_object(const std::string& source, const CpuTarget& cpu) {
   Compilation compilation(has_prelude ? source.substr(std::strlen(prelude_line) - 1) : source, cpu);
   if (has_prelude) {
     compilation.add_file("/metac/prelude.pch", precompiled_prelude(cpu));
-    compilation.add({"-include-pch", "/metac/prelude.pch", "-fno-validate-pch"});  // its files are those of this process: its key says so
+    compilation.add({"-include-pch", "/metac/prelude.pch",
+                     "-fno-validate-pch"});  // its files are those of this process: its key says so
   }
   llvm::SmallVector<char, 0> object;
   compilation.compiler().setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
   const bool good = compilation.run(std::make_unique<clang::EmitObjAction>(&compilation.context())) && !object.empty();
-  if (!good && source.find(users_code_mark) != std::string::npos) fail("the C++ of an operator code does not compile: ", compilation.messages());
+  if (!good && source.find(users_code_mark) != std::string::npos)
+    fail("the C++ of an operator code does not compile: ", compilation.messages());
   if (!good) throw KernelCompileError("a generated kernel does not compile: " + compilation.messages());
   return std::string(object.begin(), object.end());
 }

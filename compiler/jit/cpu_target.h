@@ -14,8 +14,8 @@ CpuTarget cpu_target(const std::string& name);
 // Can this machine run code for `cpu`? Answered by what the machine has, not by how wide its vectors are.
 bool runs_here(const CpuTarget& cpu);
 
-// The same of a machine that answers `has` for the names of features and levels that __builtin_cpu_supports knows, and the best
-// target of such a machine.
+// The same of a machine that answers `has` for the names of features and levels that __builtin_cpu_supports knows, and the
+// best target of such a machine.
 typedef std::function<bool(const std::string& feature)> CpuFeatures;
 bool runs_on(const CpuFeatures& has, const CpuTarget& cpu);
 CpuTarget best_cpu(const CpuFeatures& has);

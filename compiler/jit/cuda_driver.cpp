@@ -122,10 +122,12 @@ std::string runtime_compiler_version() {
   return concat(major, ".", minor);
 }
 
-RuntimeCompiled compile_at_run_time(const std::string& source, const std::vector<std::string>& options, const std::vector<std::string>& names) {
+RuntimeCompiled compile_at_run_time(const std::string& source, const std::vector<std::string>& options,
+                                    const std::vector<std::string>& names) {
   const RuntimeCompiler& c = runtime_compiler();
   void* program = nullptr;
-  if (const int status = c.create(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr); status != 0) fail("NVIDIA's run-time compiler: ", c.error_text(status));
+  if (const int status = c.create(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr); status != 0)
+    fail("NVIDIA's run-time compiler: ", c.error_text(status));
   struct Program {
     const RuntimeCompiler& compiler;
     void* program;

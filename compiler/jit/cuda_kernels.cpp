@@ -35,7 +35,7 @@ void add_flat(const std::string& path, std::set<std::string>& seen, std::string&
   auto found = embedded_files().find(path);
   METAC_ASSERT(found != embedded_files().end(), "no header ", path);
   std::istringstream lines(found->second);
-  bool host_only = false;   // between #ifndef __CUDACC_RTC__ and #endif: only prelude.h has such lines
+  bool host_only = false;  // between #ifndef __CUDACC_RTC__ and #endif: only prelude.h has such lines
   for (std::string line; std::getline(lines, line);) {
     if (line == "#ifndef __CUDACC_RTC__") host_only = true;
     const size_t quote = line.rfind("#include \"", 0) == 0 ? line.find('"') : std::string::npos;
@@ -123,13 +123,16 @@ CudaKernels::CudaKernels(const std::vector<KernelSource>& kernels, const CpuTarg
   if (kernels.empty()) return;
   ObjectCache& cache = options.cache ? *options.cache : ObjectCache::of_user();
   const CudaKernelText text = split_cuda_text(kernels);
-  const std::vector<std::string> words = {concat("--gpu-architecture=sm_", device.capability), "--std=c++17", "--fmad=false", "-w"};
+  const std::vector<std::string> words = {concat("--gpu-architecture=sm_", device.capability), "--std=c++17", "--fmad=false",
+                                          "-w"};
   const std::string module = device_module_text(text);
   std::vector<std::string> names;
   for (const std::string& kernel : text.kernels) names.push_back(space + "::" + kernel);
-  std::string key = concat("cuda, metac " METAC_VERSION ", compiler ", runtime_compiler_version(), ", driver ", device.version, "\n");
+  std::string key =
+      concat("cuda, metac " METAC_VERSION ", compiler ", runtime_compiler_version(), ", driver ", device.version, "\n");
   for (const std::string& word : words) key += word + "\n";
-  const RuntimeCompiled made = unpack(cache.get_or_make(key + module, [&] { return pack(compile_at_run_time(module, words, names)); }));
+  const RuntimeCompiled made =
+      unpack(cache.get_or_make(key + module, [&] { return pack(compile_at_run_time(module, words, names)); }));
   const CudaDriver& driver = *device.driver;
   auto check = [&](int status, const char* what) {
     if (status != 0) fail("CUDA: ", what, ": ", driver.text_of(status));
@@ -142,7 +145,8 @@ CudaKernels::CudaKernels(const std::vector<KernelSource>& kernels, const CpuTarg
   }
 
   const std::string host = host_prelude + text_of_members() + text.host;
-  code_ = std::make_unique<LinkedCode>(std::vector<std::string>{cache.get_or_make(compiler_identity(cpu) + host, [&] { return compile_object(host, cpu); })});
+  code_ = std::make_unique<LinkedCode>(
+      std::vector<std::string>{cache.get_or_make(compiler_identity(cpu) + host, [&] { return compile_object(host, cpu); })});
   std::vector<std::string> sides;
   for (const KernelSource& kernel : kernels) sides.push_back(kernel.name);
   for (void* address : code_->addresses(sides)) functions_.push_back(reinterpret_cast<rt::KernelFunction>(address));

@@ -1,5 +1,6 @@
-// The kernels of one program for a GPU, made in this process: what runs on the device by NVIDIA's run-time compiler, what starts it by
-// Clang. Both are kept in the kernel cache, the first by its text, options, architecture, and the versions of compiler and driver.
+// The kernels of one program for a GPU, made in this process: what runs on the device by NVIDIA's run-time compiler, what
+// starts it by Clang. Both are kept in the kernel cache, the first by its text, options, architecture, and the versions of
+// compiler and driver.
 #pragma once
 #include <map>
 #include <memory>
@@ -12,7 +13,7 @@ namespace metac {
 
 struct CudaKernelText {
   std::string device, host;
-  std::vector<std::string> kernels;   // what the host's side starts: "device_k007_add<int>"
+  std::vector<std::string> kernels;  // what the host's side starts: "device_k007_add<int>"
 };
 
 // Takes the text of printed CUDA kernels (codegen/cpp_cuda.h) apart.

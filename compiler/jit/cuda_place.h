@@ -1,5 +1,5 @@
-// A GPU as the place of a program of the JIT, by the driver alone. Everything happens in order on the default stream; nothing is recorded: a
-// program here runs once or a few times. Generated libraries have runtime/cuda/place.h.
+// A GPU as the place of a program of the JIT, by the driver alone. Everything happens in order on the default stream;
+// nothing is recorded: a program here runs once or a few times. Generated libraries have runtime/cuda/place.h.
 #pragma once
 #include <map>
 #include <string>
@@ -57,11 +57,13 @@ class DriverBlock {
 
 class DriverDevice {
  public:
-  explicit DriverDevice(std::map<std::string, void*> functions) : driver(*metac::cuda_device().driver), functions_(std::move(functions)) {}
+  explicit DriverDevice(std::map<std::string, void*> functions)
+      : driver(*metac::cuda_device().driver), functions_(std::move(functions)) {}
 
   bool good(int status, const char* what, Failure& failure) const {
     constexpr int out_of_memory = 2;
-    return status == 0 || failure.set(status == out_of_memory ? Status::out_of_memory : Status::unsupported, "CUDA: %s: %s", what, driver.text_of(status).c_str());
+    return status == 0 || failure.set(status == out_of_memory ? Status::out_of_memory : Status::unsupported, "CUDA: %s: %s",
+                                      what, driver.text_of(status).c_str());
   }
   void* function(const char* name) const {
     auto found = functions_.find(name);
@@ -71,7 +73,7 @@ class DriverDevice {
   const metac::CudaDriver& driver;
 
  private:
-  std::map<std::string, void*> functions_;   // by the name that the host's side has
+  std::map<std::string, void*> functions_;  // by the name that the host's side has
 };
 
 template <>
@@ -82,20 +84,34 @@ struct Place<DriverDevice> {
   struct Graph {};
 
   static bool reserve(DriverDevice&, Memory& block, int64_t bytes, int64_t keep) { return block.reserve(bytes, keep); }
-  static bool enter(DriverDevice& device, Failure& failure) { return device.good(device.driver.set_context(metac::cuda_device().context), "choosing the device", failure); }
-  static bool wait(DriverDevice& device, Failure& failure) { return device.good(device.driver.synchronize(), "running the kernels", failure); }
+  static bool enter(DriverDevice& device, Failure& failure) {
+    return device.good(device.driver.set_context(metac::cuda_device().context), "choosing the device", failure);
+  }
+  static bool wait(DriverDevice& device, Failure& failure) {
+    return device.good(device.driver.synchronize(), "running the kernels", failure);
+  }
   static bool leave(DriverDevice& device, Failure& failure) { return wait(device, failure); }
   static bool in_place(const void*) { return false; }
   static int64_t scratch_parts(DriverDevice&, int64_t blocks) { return blocks; }
   static bool copy(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
-    return device.good(device.driver.copy(reinterpret_cast<metac::CudaAddress>(to), reinterpret_cast<metac::CudaAddress>(from), static_cast<size_t>(bytes)), "copying", failure);
+    return device.good(device.driver.copy(reinterpret_cast<metac::CudaAddress>(to),
+                                          reinterpret_cast<metac::CudaAddress>(from), static_cast<size_t>(bytes)),
+                       "copying", failure);
   }
   static bool begin_inputs(DriverDevice&, int64_t, Failure&) { return true; }
-  static bool take_input(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) { return copy(device, to, from, bytes, failure); }
+  static bool take_input(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return copy(device, to, from, bytes, failure);
+  }
   static bool end_inputs(DriverDevice&, Failure&) { return true; }
-  static bool to_device(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) { return copy(device, to, from, bytes, failure); }
-  static bool hand_out(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) { return wait(device, failure) && copy(device, to, from, bytes, failure); }
-  static bool to_host(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) { return hand_out(device, to, from, bytes, failure); }
+  static bool to_device(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return copy(device, to, from, bytes, failure);
+  }
+  static bool hand_out(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return wait(device, failure) && copy(device, to, from, bytes, failure);
+  }
+  static bool to_host(DriverDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    return hand_out(device, to, from, bytes, failure);
+  }
   static bool launch(DriverDevice& device, LaunchRequest& r, Failure& failure) {
     DriverLaunch launch{&start, r.scratch, r.scratch_bytes, &device, 0};
     r.kernel(r.buffers, r.symbols, &launch, 0, r.iterations);
@@ -113,7 +129,9 @@ struct Place<DriverDevice> {
       launch->status = invalid_value;
       return;
     }
-    launch->status = launch->device->driver.launch(function, static_cast<unsigned>(rows > 1 ? most : blocks), static_cast<unsigned>(rows), 1, static_cast<unsigned>(threads), 1, 1, 0, nullptr, arguments, nullptr);
+    launch->status =
+        launch->device->driver.launch(function, static_cast<unsigned>(rows > 1 ? most : blocks), static_cast<unsigned>(rows),
+                                      1, static_cast<unsigned>(threads), 1, 1, 0, nullptr, arguments, nullptr);
   }
 };
 

@@ -62,7 +62,8 @@ template <class Base, class Device>
 class ContextOn : public Base {
  public:
   rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) override {
-    return executor_.run(inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size()));
+    return executor_.run(inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
+                         static_cast<int32_t>(outputs.size()));
   }
   const rt::Failure& failure() const override { return executor_.failure(); }
   int64_t output_dim(int32_t output, int32_t axis) const override { return executor_.output_dim(output, axis); }
@@ -95,7 +96,9 @@ class JitProgram::OnCpu : public ContextOn<JitProgram::Context, rt::ThreadPool> 
 class JitProgram::OnGpu : public ContextOn<JitProgram::Context, rt::DriverDevice> {
  public:
   OnGpu(const CompiledProgram& compiled, const void* weights, const CpuTarget& cpu, const JitOptions& options)
-      : kernels_(compiled.kernels, cpu, options), tables_(compiled, kernels_.functions()), device_(kernels_.device_functions()) {
+      : kernels_(compiled.kernels, cpu, options),
+        tables_(compiled, kernels_.functions()),
+        device_(kernels_.device_functions()) {
     const int64_t bytes = compiled.weight_bytes;
     if (bytes > 0) {
       if (!weights_.reserve(bytes)) fail("no memory on the device for ", bytes, " bytes of weights");
@@ -112,11 +115,13 @@ class JitProgram::OnGpu : public ContextOn<JitProgram::Context, rt::DriverDevice
   rt::DriverBlock weights_;
 };
 
-JitProgram::JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu, int threads,
-                       const JitOptions& options)
+JitProgram::JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu,
+                       int threads, const JitOptions& options)
     : compiled_(std::move(compiled)), weights_(std::move(weights)) {
-  if (options.target == Target::cuda) context_ = std::make_unique<OnGpu>(*compiled_, weights_.get(), cpu, options);
-  else context_ = std::make_unique<OnCpu>(*compiled_, weights_.get(), cpu, threads, options);
+  if (options.target == Target::cuda)
+    context_ = std::make_unique<OnGpu>(*compiled_, weights_.get(), cpu, options);
+  else
+    context_ = std::make_unique<OnCpu>(*compiled_, weights_.get(), cpu, threads, options);
 }
 
 JitProgram::~JitProgram() = default;
@@ -163,7 +168,8 @@ std::vector<StepProfile> JitProgram::profile() const {
 
 WeightsBlock run_prepare(const CompiledModel& model, const CpuTarget& cpu, const JitOptions& options) {
   int64_t size = model.run.weight_bytes;
-  for (const WeightSource& source : model.weights) METAC_ASSERT(source.offset >= 0 && source.offset + source.bytes <= size, "weights table");
+  for (const WeightSource& source : model.weights)
+    METAC_ASSERT(source.offset >= 0 && source.offset + source.bytes <= size, "weights table");
   if (size == 0) return nullptr;
   auto block = std::make_shared<rt::Block>();
   if (!block->reserve(size)) fail("no memory for ", size, " bytes of weights");
@@ -192,7 +198,9 @@ WeightsBlock run_prepare(const CompiledModel& model, const CpuTarget& cpu, const
     if (!pool.start(options.threads)) fail("no memory for threads");
     create(executor, tables, nullptr, pool);
     std::vector<rt::InputView> views = views_of(model.prepare, inputs);
-    check(executor.run(views.data(), static_cast<int32_t>(views.size()), outputs.data(), static_cast<int32_t>(outputs.size())), executor.failure());
+    check(
+        executor.run(views.data(), static_cast<int32_t>(views.size()), outputs.data(), static_cast<int32_t>(outputs.size())),
+        executor.failure());
   }
   for (const WeightSource& source : model.weights) {
     const WeightSource* first = source.parameter >= 0 ? &source : placed.at(source.prepare_output);

@@ -33,10 +33,11 @@ class JitProgram {
   // Runs and throws the answers away: for timing.
   void run_only(const std::vector<Tensor>& inputs);
 
-  void start_profile();  // from zero
-  void stop_profile();   // what was measured is kept
+  void start_profile();                      // from zero
+  void stop_profile();                       // what was measured is kept
   std::vector<StepProfile> profile() const;  // by step, in program order, since start_profile()
-  // Working memory after a run: the arena as planned for its shapes, with what workers have for slices of a batch; all that is held for values.
+  // Working memory after a run: the arena as planned for its shapes, with what workers have for slices of a batch; all that
+  // is held for values.
   int64_t arena_bytes() const;
   int64_t held_bytes() const;
   const CompiledProgram& compiled() const { return *compiled_; }

@@ -34,11 +34,12 @@ std::unique_ptr<LLJIT> make_session() {
   builder.setJITTargetMachineBuilder(target);
   // Kernels have no constructors and throw nothing: no platform, no unwind tables to register.
   builder.setPlatformSetUp(setUpInactivePlatform);
-  builder.setObjectLinkingLayerCreator([](ExecutionSession& session, const Triple&) -> Expected<std::unique_ptr<ObjectLayer>> {
-    auto memory = jitlink::InProcessMemoryManager::Create();
-    if (!memory) return memory.takeError();
-    return std::make_unique<ObjectLinkingLayer>(session, std::move(*memory));
-  });
+  builder.setObjectLinkingLayerCreator(
+      [](ExecutionSession& session, const Triple&) -> Expected<std::unique_ptr<ObjectLayer>> {
+        auto memory = jitlink::InProcessMemoryManager::Create();
+        if (!memory) return memory.takeError();
+        return std::make_unique<ObjectLinkingLayer>(session, std::move(*memory));
+      });
   return value_of(builder.create(), "set up");
 }
 
@@ -59,7 +60,8 @@ std::vector<void*> LinkedCode::addresses(const std::vector<std::string>& names) 
   SymbolLookupSet wanted;
   for (const std::string& name : names) wanted.add(jit.mangleAndIntern(name));
   wanted.removeDuplicates();
-  SymbolMap found = value_of(jit.getExecutionSession().lookup({{&jit.getMainJITDylib(), JITDylibLookupFlags::MatchAllSymbols}}, wanted), "link");
+  SymbolMap found = value_of(
+      jit.getExecutionSession().lookup({{&jit.getMainJITDylib(), JITDylibLookupFlags::MatchAllSymbols}}, wanted), "link");
   std::vector<void*> result;
   for (const std::string& name : names) result.push_back(found.at(jit.mangleAndIntern(name)).getAddress().toPtr<void*>());
   return result;

@@ -50,7 +50,8 @@ Verdict unframe(const std::string& bytes, const std::string& key, std::string& o
   std::memcpy(&found_version, bytes.data() + 4, sizeof found_version);
   std::memcpy(sizes, bytes.data() + 8, sizeof sizes);
   if (std::memcmp(bytes.data(), magic, sizeof magic) != 0 || found_version != version) return Verdict::damaged;
-  if (sizes[0] > body.size() || sizes[1] > body.size() || head_bytes + sizes[0] + sizes[1] != body.size()) return Verdict::damaged;
+  if (sizes[0] > body.size() || sizes[1] > body.size() || head_bytes + sizes[0] + sizes[1] != body.size())
+    return Verdict::damaged;
   if (bytes.compare(head_bytes, sizes[0], key) != 0) return Verdict::other_key;
   object = bytes.substr(head_bytes + sizes[0], sizes[1]);
   return Verdict::good;
@@ -136,7 +137,8 @@ std::optional<std::string> ObjectCache::load(const std::string& key) {
       warn_once("a kernel cache entry is damaged and is compiled again; it is kept as " + path + ".bad");
       rename(path.c_str(), (path + ".bad").c_str());
       return std::nullopt;
-    case Verdict::other_key: return std::nullopt;
+    case Verdict::other_key:
+      return std::nullopt;
   }
   return std::nullopt;
 }

@@ -41,9 +41,9 @@ class ObjectCache {
   void store(const std::string& key, const std::string& object);
 
   CacheSummary summary() const;
-  int64_t limit() const;            // bytes; the least recently used entries go when it is exceeded
-  void set_limit(int64_t bytes);    // kept in the directory. Throws CompileError
-  int64_t evict(int64_t limit);     // returns the bytes freed; sweeps temporary files older than an hour
+  int64_t limit() const;          // bytes; the least recently used entries go when it is exceeded
+  void set_limit(int64_t bytes);  // kept in the directory. Throws CompileError
+  int64_t evict(int64_t limit);   // returns the bytes freed; sweeps temporary files older than an hour
   int64_t clear();
   CacheStatistics statistics() const;
 

@@ -25,7 +25,8 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
       outputs_(ports(p.outputs)),
       routines_(c_strings(p.routines)),
       messages_(c_strings(p.messages)) {
-  for (const CompiledProgram::SymbolRow& row : p.symbols) symbols_.push_back({row.name.c_str(), row.min, row.max, row.divisor});
+  for (const CompiledProgram::SymbolRow& row : p.symbols)
+    symbols_.push_back({row.name.c_str(), row.min, row.max, row.divisor});
   for (const KernelSource& kernel : p.kernels) kernel_names_.push_back(kernel.name.c_str());
   for (const auto& list : p.attributes) {
     std::vector<rt::RoutineAttribute> rows;

@@ -6,8 +6,8 @@
 // A block that stays in the second-level cache is read from memory once, and every panel once per block. With one block
 // (all points) the weights are read once; with blocks of one tile they are read for each.
 //
-// Panels may have data of their own: groups of a convolution, channels of a depthwise one. With channels last they read the same
-// runs of memory in pieces, which a block that stays in the cache makes one stream.
+// Panels may have data of their own: groups of a convolution, channels of a depthwise one. With channels last they read the
+// same runs of memory in pieces, which a block that stays in the cache makes one stream.
 #pragma once
 #include <map>
 #include <optional>
@@ -23,26 +23,27 @@ namespace metac {
 std::optional<double> distinct_elements(Expr address, const std::map<int, int64_t>& ranges);
 
 struct PointsLoop {
-  int axis = 0;         // that the loop advances
-  int64_t step = 1;     // by how many points
-  int64_t extent = 0;   // iterations; 0: not known
+  int axis = 0;        // that the loop advances
+  int64_t step = 1;    // by how many points
+  int64_t extent = 0;  // iterations; 0: not known
 };
 
 // One loop over points is cut: `inner` iterations of it are inside the panels, together with all loops further in. Where
 // `inner` does not divide the loop's extent, the last block has fewer.
 struct BlockOfPoints {
   size_t loop = 0;
-  int64_t inner = 0;    // 0: all of them
+  int64_t inner = 0;  // 0: all of them
 };
 
 struct PanelSizes {
-  int64_t panels = 1, bytes = 0;   // of one
-  int64_t resident = 0;            // how much of a panel is in the cache at once: all, or a chunk of the sum
-  std::map<int, int64_t> ranges;   // axes that run inside of a tile: the reduced ones
-  int64_t piece = 0;               // bytes of a run of memory that one panel reads; 0: every panel reads all data
+  int64_t panels = 1, bytes = 0;  // of one
+  int64_t resident = 0;           // how much of a panel is in the cache at once: all, or a chunk of the sum
+  std::map<int, int64_t> ranges;  // axes that run inside of a tile: the reduced ones
+  int64_t piece = 0;              // bytes of a run of memory that one panel reads; 0: every panel reads all data
 };
 
 // loops: from the outermost to the innermost. The block with the least traffic beyond a cache of `cache_bytes`.
-BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel, int64_t cache_bytes);
+BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel,
+                                     int64_t cache_bytes);
 
 }  // namespace metac

@@ -50,7 +50,8 @@ static std::optional<Operand> match_operand(Expr e) {
 
 bool reads_position(Expr e) {
   return answer_once<bool>(e, [](Expr n, const auto& of) {
-    return n->kind == ExprKind::axis || (n->kind != ExprKind::load && std::any_of(n->args.begin(), n->args.end(), [&](Expr a) { return of(a); }));
+    return n->kind == ExprKind::axis ||
+           (n->kind != ExprKind::load && std::any_of(n->args.begin(), n->args.end(), [&](Expr a) { return of(a); }));
   });
 }
 
@@ -81,11 +82,13 @@ std::optional<Contraction> match_sum_of_products(const Definition& d) {
 }
 
 static bool is_product(Expr e) {
-  return e->kind == ExprKind::call && (e->fn == Fn::mul || e->fn == Fn::dot_u8s8 || e->fn == Fn::dot_s8u8 || e->fn == Fn::dot_i16);
+  return e->kind == ExprKind::call &&
+         (e->fn == Fn::mul || e->fn == Fn::dot_u8s8 || e->fn == Fn::dot_s8u8 || e->fn == Fn::dot_i16);
 }
 
 std::optional<Contraction> match_products(const Definition& d) {
-  if (!d.reduce || *d.reduce != Reduce::add || d.scatter || (d.accumulator != DType::f32 && d.accumulator != DType::i32)) return std::nullopt;
+  if (!d.reduce || *d.reduce != Reduce::add || d.scatter || (d.accumulator != DType::f32 && d.accumulator != DType::i32))
+    return std::nullopt;
   std::vector<Expr> around;
   Expr product = take_conditions(d.body, around);
   if (!is_product(product)) return std::nullopt;
@@ -176,7 +179,8 @@ class ContractionLowering {
     lane_axis_ = kept_[static_cast<size_t>(plan_.lanes_axis)].axis;
     simplify_all();
     Expr step = stride_of(offset_, lane_axis_);
-    METAC_ASSERT(bool(step) && step.is_int(1), "lanes of v", d_.out->id, " step by ", step ? to_string(step) : "no constant");
+    METAC_ASSERT(bool(step) && step.is_int(1), "lanes of v", d_.out->id, " step by ",
+                 step ? to_string(step) : "no constant");
   }
 
   // The tiled axis: of the axes that the lanes' operand does not follow, the one with the smallest step in the output.
@@ -249,6 +253,8 @@ class ContractionLowering {
 
 }  // namespace
 
-Kernel lower_contraction(const Group& group, const LoweringContext& context) { return ContractionLowering(group, context).run(); }
+Kernel lower_contraction(const Group& group, const LoweringContext& context) {
+  return ContractionLowering(group, context).run();
+}
 
 }  // namespace metac

@@ -9,16 +9,16 @@
 namespace metac {
 
 struct Operand {
-  Expr load;                        // of the Var, at logical indices
-  std::vector<Expr> conditions;     // outside of which it counts as 0
-  int64_t outside = 0;              // of words: what it counts as there
-  std::vector<Expr> borders;        // conditions that hold in each part the sum is cut into (passes/residue_parts.h: border_parts)
+  Expr load;                     // of the Var, at logical indices
+  std::vector<Expr> conditions;  // outside of which it counts as 0
+  int64_t outside = 0;           // of words: what it counts as there
+  std::vector<Expr> borders;  // conditions that hold in each part the sum is cut into (passes/residue_parts.h: border_parts)
 };
 
 struct Contraction {
   Operand a, b;
-  Fn product = Fn::mul;             // or a sum of products of the words' elements (dot_u8s8, ...)
-  int word_axis = -1;               // of words: the axis that steps from one to the next, the last one
+  Fn product = Fn::mul;  // or a sum of products of the words' elements (dot_u8s8, ...)
+  int word_axis = -1;    // of words: the axis that steps from one to the next, the last one
 
   Expr body() const { return call(product, {a.load, b.load}); }
 };

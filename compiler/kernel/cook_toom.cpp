@@ -17,9 +17,10 @@ static std::vector<double> product_of_roots(const std::vector<double>& points, s
   return p;
 }
 
-// Zero and pairs of opposites, of short binary fractions, so that AT and BT are exact in float32. A rounding of a product reaches
-// the result through AT, and the larger the rows of G and BT, the larger it is: of the points with up to three binary places these
-// have the least mean of |AT|^2 |G|^2 |BT|^2, summed over the products. With 1 and 2 instead of 5/8 and 3/2 it is 2.3 times as large.
+// Zero and pairs of opposites, of short binary fractions, so that AT and BT are exact in float32. A rounding of a product
+// reaches the result through AT, and the larger the rows of G and BT, the larger it is: of the points with up to three
+// binary places these have the least mean of |AT|^2 |G|^2 |BT|^2, summed over the products. With 1 and 2 instead of 5/8 and
+// 3/2 it is 2.3 times as large.
 static std::vector<double> points_of(size_t count) {
   if (count == 3) return {0, 1, -1};
   if (count == 5) return {0, 0.625, -0.625, 1.5, -1.5};

@@ -1,5 +1,5 @@
-// Minimal filtering algorithms F(m, r) (S. Winograd, "Arithmetic complexity of computations", 1980; for convolutions A. Lavin
-// and S. Gray, arXiv:1509.09308): m outputs of a window of r taps with m + r - 1 multiplications,
+// Minimal filtering algorithms F(m, r) (S. Winograd, "Arithmetic complexity of computations", 1980; for convolutions A.
+// Lavin and S. Gray, arXiv:1509.09308): m outputs of a window of r taps with m + r - 1 multiplications,
 //
 //   y = AT [ (G g) * (BT d) ],   y: m outputs, g: r taps, d: m + r - 1 neighbours,
 //
@@ -12,9 +12,9 @@ namespace metac {
 using Matrix = std::vector<std::vector<double>>;
 
 struct CookToom {
-  Matrix at;   // m by n, n = m + r - 1
-  Matrix g;    // n by r
-  Matrix bt;   // n by n
+  Matrix at;  // m by n, n = m + r - 1
+  Matrix g;   // n by r
+  Matrix bt;  // n by n
 };
 
 // 2 <= m, 2 <= r, m + r <= 10.

@@ -11,7 +11,8 @@ namespace metac {
 namespace {
 
 Expr name_operands(Expr e, const std::vector<Var*>& operands) {
-  return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) { return load(operands[n->id]->id, n->dtype, indices); });
+  return rewrite_loads(
+      e, [&](Expr n, const std::vector<Expr>& indices) { return load(operands[n->id]->id, n->dtype, indices); });
 }
 
 Expr all_of(const std::vector<Expr>& conditions) {
@@ -33,8 +34,10 @@ Definition reduction(const Op* op) {
   bool projection = true;
   for (int k = 0; k < out->rank() && projection; ++k) {
     Expr e = op->indices[k];
-    if (e->kind == ExprKind::axis && !std::count(kept.begin(), kept.end(), e->id) && in->shape()[e->id] == out->shape()[k]) kept.push_back(e->id);
-    else projection = e.is_int(0) && out->shape()[k].is_int(1);
+    if (e->kind == ExprKind::axis && !std::count(kept.begin(), kept.end(), e->id) && in->shape()[e->id] == out->shape()[k])
+      kept.push_back(e->id);
+    else
+      projection = e.is_int(0) && out->shape()[k].is_int(1);
   }
   std::vector<int> position(in->rank(), -1);
   for (size_t k = 0; k < kept.size(); ++k) {
@@ -59,9 +62,11 @@ Definition reduction(const Op* op) {
   std::vector<Expr> renamed;
   for (int p : position) renamed.push_back(axis(p));
   d.body = cast(load(in->id, in->dtype(), renamed), d.accumulator);
-  if (!conditions.empty()) d.body = select(substitute_axes(all_of(conditions), renamed), d.body, identity_of(op->reduce, d.accumulator));
+  if (!conditions.empty())
+    d.body = select(substitute_axes(all_of(conditions), renamed), d.body, identity_of(op->reduce, d.accumulator));
   int next = 0;
-  for (int k = 0; k < out->rank(); ++k) d.out_index.push_back(op->indices[k]->kind == ExprKind::axis ? axis(next++) : Expr(0));
+  for (int k = 0; k < out->rank(); ++k)
+    d.out_index.push_back(op->indices[k]->kind == ExprKind::axis ? axis(next++) : Expr(0));
   d.epilogue = cast(load(reduced_value, d.accumulator, {}), out->dtype());
   return d;
 }

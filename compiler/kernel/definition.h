@@ -21,19 +21,19 @@ constexpr int reduced_value = -1;
 struct Definition {
   Var* out = nullptr;
   Shape domain;
-  int reduced = 0;                   // how many of the last axes are reduced
+  int reduced = 0;  // how many of the last axes are reduced
   std::optional<Reduce> reduce;
   DType accumulator = DType::f32;
   bool scatter = false;
-  Expr body;                         // of the accumulator's dtype if there is a reduction
-  std::vector<Expr> conditions;      // scatter form: all must hold
-  std::vector<Expr> out_index;       // per axis of `out`: a bijection of the kept axes (gather form)
-  Expr epilogue;                     // of out's dtype; empty without a reduction
-  Expr products;                     // summed in one element, where a point of the domain has several (words of integers); empty: one a point
-  std::vector<int> nodes;            // model nodes that are in it, ascending
+  Expr body;                     // of the accumulator's dtype if there is a reduction
+  std::vector<Expr> conditions;  // scatter form: all must hold
+  std::vector<Expr> out_index;   // per axis of `out`: a bijection of the kept axes (gather form)
+  Expr epilogue;                 // of out's dtype; empty without a reduction
+  Expr products;  // summed in one element, where a point of the domain has several (words of integers); empty: one a point
+  std::vector<int> nodes;  // model nodes that are in it, ascending
 
   int kept() const { return static_cast<int>(domain.size()) - reduced; }
-  bool is_plain() const { return !reduce && !scatter; }   // element-wise or reindex
+  bool is_plain() const { return !reduce && !scatter; }  // element-wise or reindex
 };
 
 // One Definition per output of an Elementwise, Reindex or ReindexReduce.

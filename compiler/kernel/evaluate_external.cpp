@@ -29,8 +29,8 @@ struct Host {
 };
 
 rt::RoutineTensor view_of(const Tensor& tensor, const void* data) {
-  return {const_cast<void*>(data), static_cast<rt::ScalarType>(tensor.dtype), static_cast<int32_t>(tensor.shape.size()), tensor.shape.data(),
-          tensor.element_count()};
+  return {const_cast<void*>(data), static_cast<rt::ScalarType>(tensor.dtype), static_cast<int32_t>(tensor.shape.size()),
+          tensor.shape.data(), tensor.element_count()};
 }
 
 // Exceptions do not cross the routine, which is C-like code.
@@ -73,7 +73,12 @@ bool is_external_routine(const std::string& routine) { return find_routine(routi
 std::vector<Tensor> call_external(const Op& op, const std::vector<const Tensor*>& inputs, const BindSymbols& bind) {
   const rt::RoutineEntry* routine = find_routine(op.routine);
   METAC_ASSERT(routine, "no routine ", op.routine);
-  Host host{op, bind, std::vector<int64_t>(op.symbols.size(), 0), std::vector<Tensor>(op.outputs.size()), std::vector<rt::RoutineTensor>(op.outputs.size()), {}};
+  Host host{op,
+            bind,
+            std::vector<int64_t>(op.symbols.size(), 0),
+            std::vector<Tensor>(op.outputs.size()),
+            std::vector<rt::RoutineTensor>(op.outputs.size()),
+            {}};
   std::vector<rt::RoutineTensor> given;
   for (const Tensor* t : inputs) given.push_back(t ? view_of(*t, t->bytes.get()) : rt::RoutineTensor{});
   const std::vector<rt::RoutineAttribute> attributes = attributes_of(op);

@@ -14,9 +14,12 @@ namespace {
 Scalar combine_scalars(Reduce reduce, DType dtype, Scalar a, Scalar b) {
   if (is_float(dtype)) {
     switch (reduce) {
-      case Reduce::add: return real_scalar(a.real + b.real);
-      case Reduce::mul: return real_scalar(a.real * b.real);
-      default: break;
+      case Reduce::add:
+        return real_scalar(a.real + b.real);
+      case Reduce::mul:
+        return real_scalar(a.real * b.real);
+      default:
+        break;
     }
   }
   static constexpr Fn fns[] = {Fn::add, Fn::mul, Fn::min, Fn::max, Fn::logical_and, Fn::logical_or};
@@ -61,12 +64,18 @@ class GraphEvaluator::Run {
     switch (op.kind) {
       case OpKind::elementwise:
       case OpKind::reindex:
-      case OpKind::reindex_reduce: return run_pure(op);
-      case OpKind::bind: return run_bind(op);
-      case OpKind::external: return run_external(op);
-      case OpKind::if_: return run_if(op);
-      case OpKind::loop: return run_loop(op);
-      case OpKind::code: fail("the reference evaluator does not run the C++ of the code op ", quoted(op.routine));
+      case OpKind::reindex_reduce:
+        return run_pure(op);
+      case OpKind::bind:
+        return run_bind(op);
+      case OpKind::external:
+        return run_external(op);
+      case OpKind::if_:
+        return run_if(op);
+      case OpKind::loop:
+        return run_loop(op);
+      case OpKind::code:
+        fail("the reference evaluator does not run the C++ of the code op ", quoted(op.routine));
     }
   }
 
@@ -107,7 +116,8 @@ class GraphEvaluator::Run {
     const Symbol& symbol = graph_.symbols[id];
     if (value < symbol.min || value > symbol.max)
       fail(symbol.name, " is ", value, ", which is not in ", symbol.min, "..", symbol.max);
-    if (symbol.divisor > 1 && value % symbol.divisor != 0) fail(symbol.name, " is ", value, ", which is no multiple of ", symbol.divisor);
+    if (symbol.divisor > 1 && value % symbol.divisor != 0)
+      fail(symbol.name, " is ", value, ", which is no multiple of ", symbol.divisor);
     symbols_.set(id, value);
   }
 
@@ -126,7 +136,8 @@ class GraphEvaluator::Run {
 
   void spend_bytes(DType dtype, const std::vector<int64_t>& shape) {
     const auto bytes = checked_mul(count_of(shape), static_cast<int64_t>(size_of(dtype)));
-    if (!bytes || *bytes > budget_.bytes) fail("evaluating needs a tensor of shape ", to_string(shape), ", beyond the budget of bytes");
+    if (!bytes || *bytes > budget_.bytes)
+      fail("evaluating needs a tensor of shape ", to_string(shape), ", beyond the budget of bytes");
     budget_.bytes -= *bytes;
   }
   Tensor allocate(DType dtype, const std::vector<int64_t>& shape, std::byte** data) {
@@ -153,13 +164,14 @@ class GraphEvaluator::Run {
     std::vector<std::byte*> data(op.outputs.size());
     std::vector<Tensor> results;
     for (size_t k = 0; k < op.outputs.size(); ++k) results.push_back(allocate(op.outputs[k]->dtype(), domain, &data[k]));
-    run_over(kernel.program, domain, symbols_.values.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
-      Scalar lanes[256];
-      for (size_t k = 0; k < results.size(); ++k) {
-        for (int i = 0; i < n; ++i) lanes[i] = values[k][i];
-        write_elements(results[k].dtype, lanes, n, data[k] + first * size_of(results[k].dtype));
-      }
-    });
+    run_over(kernel.program, domain, symbols_.values.data(), operands,
+             [&](int64_t first, int n, const std::vector<Lanes>& values) {
+               Scalar lanes[256];
+               for (size_t k = 0; k < results.size(); ++k) {
+                 for (int i = 0; i < n; ++i) lanes[i] = values[k][i];
+                 write_elements(results[k].dtype, lanes, n, data[k] + first * size_of(results[k].dtype));
+               }
+             });
     for (size_t k = 0; k < op.outputs.size(); ++k) values_[op.outputs[k]] = std::move(results[k]);
   }
 
@@ -173,21 +185,24 @@ class GraphEvaluator::Run {
     const Scalar start = is_float(accumulator) ? real_scalar(identity->float_value) : integer_scalar(identity->int_value);
     std::vector<Scalar> sums(static_cast<size_t>(count_of(shape)), start);
     const bool plain_sum = op.reduce == Reduce::add && is_float(accumulator) && is_float(op.inputs[0]->dtype());
-    run_over(kernel.program, domain, symbols_.values.data(), operands, [&](int64_t, int n, const std::vector<Lanes>& values) {
-      int64_t offsets[256];
-      for (int i = 0; i < n; ++i) offsets[i] = values[1][i].integer ? 0 : -1;
-      for (size_t k = 0; k < shape.size(); ++k)
-        for (int i = 0; i < n; ++i) {
-          const int64_t at = values[2 + k][i].integer;
-          offsets[i] = offsets[i] < 0 || at < 0 || at >= shape[k] ? -1 : offsets[i] * shape[k] + at;
-        }
-      for (int i = 0; i < n; ++i) {
-        if (offsets[i] < 0) continue;
-        Scalar& sum = sums[offsets[i]];
-        if (plain_sum) sum.real += values[0][i].real;
-        else sum = combine_scalars(op.reduce, accumulator, sum, convert(values[0][i], op.inputs[0]->dtype(), accumulator));
-      }
-    });
+    run_over(
+        kernel.program, domain, symbols_.values.data(), operands, [&](int64_t, int n, const std::vector<Lanes>& values) {
+          int64_t offsets[256];
+          for (int i = 0; i < n; ++i) offsets[i] = values[1][i].integer ? 0 : -1;
+          for (size_t k = 0; k < shape.size(); ++k)
+            for (int i = 0; i < n; ++i) {
+              const int64_t at = values[2 + k][i].integer;
+              offsets[i] = offsets[i] < 0 || at < 0 || at >= shape[k] ? -1 : offsets[i] * shape[k] + at;
+            }
+          for (int i = 0; i < n; ++i) {
+            if (offsets[i] < 0) continue;
+            Scalar& sum = sums[offsets[i]];
+            if (plain_sum)
+              sum.real += values[0][i].real;
+            else
+              sum = combine_scalars(op.reduce, accumulator, sum, convert(values[0][i], op.inputs[0]->dtype(), accumulator));
+          }
+        });
     if (is_float(accumulator))
       for (Scalar& s : sums) s.real = round_to(accumulator, s.real);
     for (Scalar& s : sums) s = convert(s, accumulator, dtype);
@@ -203,16 +218,17 @@ class GraphEvaluator::Run {
     result.dtype = DType::string;
     result.shape = domain;
     result.strings.resize(static_cast<size_t>(count_of(domain)));
-    run_over(kernel.program, domain, symbols_.values.data(), operands, [&](int64_t first, int n, const std::vector<Lanes>& values) {
-      for (int i = 0; i < n; ++i) {
-        int64_t offset = values[0][i].integer ? 0 : -1;
-        for (size_t k = 0; k < from.shape.size(); ++k) {
-          const int64_t at = values[1 + k][i].integer;
-          offset = offset < 0 || at < 0 || at >= from.shape[k] ? -1 : offset * from.shape[k] + at;
-        }
-        if (offset >= 0) result.strings[first + i] = from.strings[offset];
-      }
-    });
+    run_over(kernel.program, domain, symbols_.values.data(), operands,
+             [&](int64_t first, int n, const std::vector<Lanes>& values) {
+               for (int i = 0; i < n; ++i) {
+                 int64_t offset = values[0][i].integer ? 0 : -1;
+                 for (size_t k = 0; k < from.shape.size(); ++k) {
+                   const int64_t at = values[1 + k][i].integer;
+                   offset = offset < 0 || at < 0 || at >= from.shape[k] ? -1 : offset * from.shape[k] + at;
+                 }
+                 if (offset >= 0) result.strings[first + i] = from.strings[offset];
+               }
+             });
     values_[op.outputs[0]] = std::move(result);
   }
 
@@ -302,8 +318,10 @@ class GraphEvaluator::Run {
     for (const Tensor& t : rows) {
       if (t.shape != rows[0].shape)
         fail("a loop stacks values of different shapes, ", to_string(rows[0].shape), " and ", to_string(t.shape));
-      if (t.dtype == DType::string) result.strings.insert(result.strings.end(), t.strings.begin(), t.strings.end());
-      else if (t.byte_count()) std::memcpy(data, t.bytes.get(), t.byte_count());
+      if (t.dtype == DType::string)
+        result.strings.insert(result.strings.end(), t.strings.begin(), t.strings.end());
+      else if (t.byte_count())
+        std::memcpy(data, t.bytes.get(), t.byte_count());
       data += t.byte_count();
     }
     values_[&out] = std::move(result);
@@ -317,8 +335,7 @@ class GraphEvaluator::Run {
   std::unordered_map<const Var*, Tensor> values_;
 };
 
-GraphEvaluator::GraphEvaluator(const Graph& graph) : graph_(graph), compiled_(std::make_unique<CompiledGraph>(graph)) {
-}
+GraphEvaluator::GraphEvaluator(const Graph& graph) : graph_(graph), compiled_(std::make_unique<CompiledGraph>(graph)) {}
 GraphEvaluator::GraphEvaluator(const Graph& graph, std::nullptr_t) : graph_(graph) {}
 GraphEvaluator::~GraphEvaluator() = default;
 
@@ -333,12 +350,15 @@ std::vector<Tensor> GraphEvaluator::run(const std::vector<Tensor>& inputs, Budge
   return outputs;
 }
 
-std::optional<std::vector<Tensor>> GraphEvaluator::run_one(const Op& op, const std::vector<const Tensor*>& inputs, Budget& budget) {
+std::optional<std::vector<Tensor>> GraphEvaluator::run_one(const Op& op, const std::vector<const Tensor*>& inputs,
+                                                           Budget& budget) {
   const bool plain = is_pure(op) || (op.kind == OpKind::external && op.symbols.empty() && is_external_routine(op.routine));
   if (!plain) return std::nullopt;
   CompiledGraph compiled;
   Run run(graph_, compiled, budget);
-  auto known = [&](const std::vector<Expr>& list) { return std::all_of(list.begin(), list.end(), [&](Expr e) { return run.symbols().is_known(e); }); };
+  auto known = [&](const std::vector<Expr>& list) {
+    return std::all_of(list.begin(), list.end(), [&](Expr e) { return run.symbols().is_known(e); });
+  };
   for (const auto* list : {&op.bodies, &op.indices, &op.conditions})
     if (!known(*list)) return std::nullopt;
   for (const auto* vars : {&op.inputs, &op.outputs})

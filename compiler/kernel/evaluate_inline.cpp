@@ -25,7 +25,9 @@ bool is_pure(const Op& op) {
   return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
 }
 
-const Shape& domain_of(const Op& op) { return op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape(); }
+const Shape& domain_of(const Op& op) {
+  return op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape();
+}
 
 size_t node_count(Expr e) {
   size_t count = 0;
@@ -103,9 +105,12 @@ Expr CompiledGraph::expand(const Op& op, Expr e, std::unordered_map<const ExprNo
   if (!e->args.empty() || e->kind == ExprKind::load) {
     std::vector<Expr> args;
     for (Expr a : e->args) args.push_back(expand(op, a, done));
-    if (e->kind == ExprKind::call) result = call(e->fn, std::move(args));
-    else if (e->kind == ExprKind::cast) result = cast(args[0], e->dtype);
-    else result = load_of(op.inputs[e->id], std::move(args));
+    if (e->kind == ExprKind::call)
+      result = call(e->fn, std::move(args));
+    else if (e->kind == ExprKind::cast)
+      result = cast(args[0], e->dtype);
+    else
+      result = load_of(op.inputs[e->id], std::move(args));
   }
   done.emplace(e.node(), result);
   return result;

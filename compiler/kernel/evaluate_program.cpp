@@ -37,24 +37,40 @@ void with_storage(DType dtype, const F& f) {
     f(zero, [](T v) { return integer_scalar(static_cast<int64_t>(v)); }, [](Scalar s) { return static_cast<T>(s.integer); });
   };
   switch (dtype) {
-    case DType::f32: return f(float{}, [](float v) { return real_scalar(v); }, [](Scalar s) { return static_cast<float>(s.real); });
-    case DType::f64: return f(double{}, [](double v) { return real_scalar(v); }, [](Scalar s) { return s.real; });
+    case DType::f32:
+      return f(float{}, [](float v) { return real_scalar(v); }, [](Scalar s) { return static_cast<float>(s.real); });
+    case DType::f64:
+      return f(double{}, [](double v) { return real_scalar(v); }, [](Scalar s) { return s.real; });
     case DType::f16:
-      return f(uint16_t{}, [](uint16_t v) { return real_scalar(half_to_float(v)); },
-               [](Scalar s) { return float_to_half(static_cast<float>(s.real)); });
+      return f(
+          uint16_t{}, [](uint16_t v) { return real_scalar(half_to_float(v)); },
+          [](Scalar s) { return float_to_half(static_cast<float>(s.real)); });
     case DType::bf16:
-      return f(uint16_t{}, [](uint16_t v) { return real_scalar(bfloat16_to_float(v)); },
-               [](Scalar s) { return float_to_bfloat16(static_cast<float>(s.real)); });
-    case DType::i8: return whole(int8_t{});
-    case DType::i16: return whole(int16_t{});
-    case DType::i32: return whole(int32_t{});
-    case DType::i64: return whole(int64_t{});
-    case DType::u8: return whole(uint8_t{});
-    case DType::u16: return whole(uint16_t{});
-    case DType::u32: return whole(uint32_t{});
-    case DType::u64: return whole(uint64_t{});
-    case DType::boolean: return f(uint8_t{}, [](uint8_t v) { return integer_scalar(v != 0); }, [](Scalar s) { return static_cast<uint8_t>(s.integer != 0); });
-    case DType::string: METAC_ASSERT(false, "strings have no scalar value");
+      return f(
+          uint16_t{}, [](uint16_t v) { return real_scalar(bfloat16_to_float(v)); },
+          [](Scalar s) { return float_to_bfloat16(static_cast<float>(s.real)); });
+    case DType::i8:
+      return whole(int8_t{});
+    case DType::i16:
+      return whole(int16_t{});
+    case DType::i32:
+      return whole(int32_t{});
+    case DType::i64:
+      return whole(int64_t{});
+    case DType::u8:
+      return whole(uint8_t{});
+    case DType::u16:
+      return whole(uint16_t{});
+    case DType::u32:
+      return whole(uint32_t{});
+    case DType::u64:
+      return whole(uint64_t{});
+    case DType::boolean:
+      return f(
+          uint8_t{}, [](uint8_t v) { return integer_scalar(v != 0); },
+          [](Scalar s) { return static_cast<uint8_t>(s.integer != 0); });
+    case DType::string:
+      METAC_ASSERT(false, "strings have no scalar value");
   }
 }
 
@@ -111,13 +127,27 @@ class Walk {
     const ExprNode& node = *row.node;
     Scalar* out = storage_[r].data();
     switch (node.kind) {
-      case ExprKind::int_constant: out[0].integer = node.int_value; break;
-      case ExprKind::float_constant: out[0].real = node.float_value; break;
-      case ExprKind::symbol: out[0].integer = symbols_[node.id]; break;
-      case ExprKind::axis: axis_lanes(node.id, out, n); break;
-      case ExprKind::call: apply_lanes(node.fn, operand_dtype(node), arg(row, 0), arg(row, 1), arg(row, 2), out, n); break;
-      case ExprKind::cast: convert_lanes(arg(row, 0), node.args[0]->dtype, node.dtype, out, n); break;
-      case ExprKind::load: load_lanes(row, *operands_[r], out, n); break;
+      case ExprKind::int_constant:
+        out[0].integer = node.int_value;
+        break;
+      case ExprKind::float_constant:
+        out[0].real = node.float_value;
+        break;
+      case ExprKind::symbol:
+        out[0].integer = symbols_[node.id];
+        break;
+      case ExprKind::axis:
+        axis_lanes(node.id, out, n);
+        break;
+      case ExprKind::call:
+        apply_lanes(node.fn, operand_dtype(node), arg(row, 0), arg(row, 1), arg(row, 2), out, n);
+        break;
+      case ExprKind::cast:
+        convert_lanes(arg(row, 0), node.args[0]->dtype, node.dtype, out, n);
+        break;
+      case ExprKind::load:
+        load_lanes(row, *operands_[r], out, n);
+        break;
     }
   }
 

@@ -62,17 +62,27 @@ double larger(double a, double b) { return std::isnan(a) ? a : a > b ? a : b; }
 double smaller(double a, double b) { return std::isnan(a) ? a : a < b ? a : b; }
 
 bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
-#define UNARY(name, value)                                   \
-  case Fn::name:                                             \
-    for_real(t, out, n, [&](int i) { double x = a[i].real; return value; }); \
+#define UNARY(name, value)           \
+  case Fn::name:                     \
+    for_real(t, out, n, [&](int i) { \
+      double x = a[i].real;          \
+      return value;                  \
+    });                              \
     return true
-#define BINARY(name, value)                                  \
-  case Fn::name:                                             \
-    for_real(t, out, n, [&](int i) { double x = a[i].real, y = b[i].real; return value; }); \
+#define BINARY(name, value)                \
+  case Fn::name:                           \
+    for_real(t, out, n, [&](int i) {       \
+      double x = a[i].real, y = b[i].real; \
+      return value;                        \
+    });                                    \
     return true
-#define TEST(name, value)                                    \
-  case Fn::name:                                             \
-    for_bool(out, n, [&](int i) { double x = a[i].real; [[maybe_unused]] double y = b.values ? b[i].real : 0; return value; }); \
+#define TEST(name, value)                                   \
+  case Fn::name:                                            \
+    for_bool(out, n, [&](int i) {                           \
+      double x = a[i].real;                                 \
+      [[maybe_unused]] double y = b.values ? b[i].real : 0; \
+      return value;                                         \
+    });                                                     \
     return true
   switch (fn) {
     UNARY(neg, -x);
@@ -145,24 +155,35 @@ int64_t integer_power(int64_t base, int64_t exponent, bool is_unsigned) {
 template <typename A, typename B>
 int64_t dot_words(int64_t a, int64_t b) {
   int64_t sum = 0;
-  for (unsigned shift = 0; shift < 32; shift += 8 * sizeof(A)) sum += int64_t{static_cast<A>(bits(a) >> shift)} * static_cast<B>(bits(b) >> shift);
+  for (unsigned shift = 0; shift < 32; shift += 8 * sizeof(A))
+    sum += int64_t{static_cast<A>(bits(a) >> shift)} * static_cast<B>(bits(b) >> shift);
   return sum;
 }
 
 bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
   const bool u64 = t == DType::u64;
   const uint64_t width = 8 * size_of(t);
-#define UNARY(name, value)                                   \
-  case Fn::name:                                             \
-    for_integer(t, out, n, [&](int i) -> int64_t { int64_t x = a[i].integer; return value; }); \
+#define UNARY(name, value)                         \
+  case Fn::name:                                   \
+    for_integer(t, out, n, [&](int i) -> int64_t { \
+      int64_t x = a[i].integer;                    \
+      return value;                                \
+    });                                            \
     return true
-#define BINARY(name, value)                                  \
-  case Fn::name:                                             \
-    for_integer(t, out, n, [&](int i) -> int64_t { int64_t x = a[i].integer, y = b[i].integer; return value; }); \
+#define BINARY(name, value)                        \
+  case Fn::name:                                   \
+    for_integer(t, out, n, [&](int i) -> int64_t { \
+      int64_t x = a[i].integer, y = b[i].integer;  \
+      return value;                                \
+    });                                            \
     return true
-#define TEST(name, value)                                    \
-  case Fn::name:                                             \
-    for_bool(out, n, [&](int i) { int64_t x = a[i].integer; [[maybe_unused]] int64_t y = b.values ? b[i].integer : 0; return value; }); \
+#define TEST(name, value)                                       \
+  case Fn::name:                                                \
+    for_bool(out, n, [&](int i) {                               \
+      int64_t x = a[i].integer;                                 \
+      [[maybe_unused]] int64_t y = b.values ? b[i].integer : 0; \
+      return value;                                             \
+    });                                                         \
     return true
   switch (fn) {
     UNARY(neg, wrapping(0 - bits(x)));
@@ -213,23 +234,35 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
 
 double round_to(DType dtype, double value) {
   switch (dtype) {
-    case DType::f32: return static_cast<float>(value);
-    case DType::f16: return half_to_float(float_to_half(static_cast<float>(value)));
-    case DType::bf16: return bfloat16_to_float(float_to_bfloat16(static_cast<float>(value)));
-    default: return value;
+    case DType::f32:
+      return static_cast<float>(value);
+    case DType::f16:
+      return half_to_float(float_to_half(static_cast<float>(value)));
+    case DType::bf16:
+      return bfloat16_to_float(float_to_bfloat16(static_cast<float>(value)));
+    default:
+      return value;
   }
 }
 
 int64_t wrap_to(DType dtype, int64_t value) {
   switch (dtype) {
-    case DType::i8: return static_cast<int8_t>(value);
-    case DType::i16: return static_cast<int16_t>(value);
-    case DType::i32: return static_cast<int32_t>(value);
-    case DType::u8: return static_cast<uint8_t>(value);
-    case DType::u16: return static_cast<uint16_t>(value);
-    case DType::u32: return static_cast<uint32_t>(value);
-    case DType::boolean: return value != 0;
-    default: return value;
+    case DType::i8:
+      return static_cast<int8_t>(value);
+    case DType::i16:
+      return static_cast<int16_t>(value);
+    case DType::i32:
+      return static_cast<int32_t>(value);
+    case DType::u8:
+      return static_cast<uint8_t>(value);
+    case DType::u16:
+      return static_cast<uint16_t>(value);
+    case DType::u32:
+      return static_cast<uint32_t>(value);
+    case DType::boolean:
+      return value != 0;
+    default:
+      return value;
   }
 }
 
@@ -252,7 +285,8 @@ void convert_lanes(Lanes values, DType from, DType to, Scalar* out, int n) {
       }
     else  // straight to float32: rounding through double would round twice
       for (int i = 0; i < n; ++i)
-        out[i].real = round_to(to, to == DType::f64 ? static_cast<double>(values[i].integer) : static_cast<float>(values[i].integer));
+        out[i].real =
+            round_to(to, to == DType::f64 ? static_cast<double>(values[i].integer) : static_cast<float>(values[i].integer));
   } else if (is_bool(to)) {
     if (is_float(from))
       for_bool(out, n, [&](int i) { return values[i].real != 0; });
@@ -297,12 +331,24 @@ Scalar evaluate_scalar(Expr e, const int64_t* axes, const int64_t* symbols, cons
     if (node->kind == ExprKind::call || node->kind == ExprKind::cast)
       for (size_t i = 0; i < node->args.size(); ++i) args[i] = known.at(node->args[i].node());
     switch (node->kind) {
-      case ExprKind::int_constant: value.integer = node->int_value; break;
-      case ExprKind::float_constant: value.real = node->float_value; break;
-      case ExprKind::axis: value.integer = axes[node->id]; break;
-      case ExprKind::symbol: value.integer = symbols[node->id]; break;
-      case ExprKind::call: value = apply(node->fn, operand_dtype(*node.node()), args[0], args[1], args[2]); break;
-      case ExprKind::cast: value = convert(args[0], node->args[0]->dtype, node->dtype); break;
+      case ExprKind::int_constant:
+        value.integer = node->int_value;
+        break;
+      case ExprKind::float_constant:
+        value.real = node->float_value;
+        break;
+      case ExprKind::axis:
+        value.integer = axes[node->id];
+        break;
+      case ExprKind::symbol:
+        value.integer = symbols[node->id];
+        break;
+      case ExprKind::call:
+        value = apply(node->fn, operand_dtype(*node.node()), args[0], args[1], args[2]);
+        break;
+      case ExprKind::cast:
+        value = convert(args[0], node->args[0]->dtype, node->dtype);
+        break;
       case ExprKind::load: {
         METAC_ASSERT(load, "a load in an expression that is evaluated without operands");
         std::vector<int64_t> indices;

@@ -9,7 +9,7 @@
 namespace metac {
 namespace {
 
-const double slope = std::sqrt(2 / M_PI), cubic = slope * 0.044715;   // tanh's argument is slope * x + cubic * x^3
+const double slope = std::sqrt(2 / M_PI), cubic = slope * 0.044715;  // tanh's argument is slope * x + cubic * x^3
 
 Expr bare(Expr e) {
   while (e->kind == ExprKind::cast && is_float(e->dtype) && is_float(e->args[0]->dtype)) e = e->args[0];
@@ -21,11 +21,11 @@ bool is_near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b);
 // x, the hyperbolic tangent, and whatever a gradient is multiplied by.
 struct Atoms {
   Expr x, tanh;
-  std::vector<Expr> factors;   // loads
+  std::vector<Expr> factors;  // loads
 };
 // Exponents of x and of the tangent, and which factor there is: 0 for none, else its number from 1 on.
 using Monomial = std::array<int, 3>;
-using Polynomial = std::map<Monomial, double>;   // coefficients other than 0
+using Polynomial = std::map<Monomial, double>;  // coefficients other than 0
 
 // Expressions as polynomials; each part of one is looked at once, however often it occurs.
 class Expansion {
@@ -86,7 +86,9 @@ class Expansion {
 
 // Is it `times` the expected one?
 bool is_multiple(const Polynomial& p, const Polynomial& expected, double times) {
-  return p.size() == expected.size() && std::equal(p.begin(), p.end(), expected.begin(), [&](const auto& a, const auto& b) { return a.first == b.first && is_near(a.second, times * b.second); });
+  return p.size() == expected.size() && std::equal(p.begin(), p.end(), expected.begin(), [&](const auto& a, const auto& b) {
+           return a.first == b.first && is_near(a.second, times * b.second);
+         });
 }
 
 bool is_argument_of_tanh(Expr u, Expr x) {
@@ -118,9 +120,12 @@ Expr argument_of_tanh(Expr e, double& scale) {
     std::vector<Expr> parts;
     if (!factors(a, parts)) return {};
     for (Expr part : parts) {
-      if (part.is_constant()) times *= part->float_value;
-      else if (is_call(part, Fn::tanh) && !u) u = part->args[0];
-      else return {};
+      if (part.is_constant())
+        times *= part->float_value;
+      else if (is_call(part, Fn::tanh) && !u)
+        u = part->args[0];
+      else
+        return {};
     }
   }
   if (!u || one == 0 || !is_near(times, one)) return {};
@@ -146,10 +151,14 @@ Expr argument_of_gelu_tanh(Expr e) {
   for (Expr part : parts) {
     double more = 1;
     const Expr found = u ? Expr() : argument_of_tanh(part, more);
-    if (part.is_constant()) scale *= part->float_value;
-    else if (found) u = found;
-    else if (!x) x = part;
-    else return {};
+    if (part.is_constant())
+      scale *= part->float_value;
+    else if (found)
+      u = found;
+    else if (!x)
+      x = part;
+    else
+      return {};
     scale *= more;
   }
   if (!x || !u || !is_near(scale, 0.5)) return {};
@@ -158,14 +167,15 @@ Expr argument_of_gelu_tanh(Expr e) {
 
 // With t = tanh(slope * x + cubic * x^3): (1 + t) / 2 + x (1 - t^2) (slope + 3 cubic x^2) / 2.
 std::optional<GeluTanhGradient> match_gelu_tanh_gradient(Expr e) {
-  static const Polynomial gradient = {{{0, 0, 0}, 0.5},           {{0, 1, 0}, 0.5},           {{1, 0, 0}, 0.5 * slope},
-                                      {{1, 2, 0}, -0.5 * slope},  {{3, 0, 0}, 1.5 * cubic},   {{3, 2, 0}, -1.5 * cubic}};
+  static const Polynomial gradient = {{{0, 0, 0}, 0.5},          {{0, 1, 0}, 0.5},         {{1, 0, 0}, 0.5 * slope},
+                                      {{1, 2, 0}, -0.5 * slope}, {{3, 0, 0}, 1.5 * cubic}, {{3, 2, 0}, -1.5 * cubic}};
   Atoms atoms;
   std::vector<Expr> tangents, of_tangent, none;
   leaves(e, atoms.factors, tangents);
   if (tangents.size() != 1) return std::nullopt;
   leaves(tangents[0]->args[0], of_tangent, none);
-  if (of_tangent.size() != 1 || !none.empty() || !is_argument_of_tanh(tangents[0]->args[0], of_tangent[0])) return std::nullopt;
+  if (of_tangent.size() != 1 || !none.empty() || !is_argument_of_tanh(tangents[0]->args[0], of_tangent[0]))
+    return std::nullopt;
   atoms.x = of_tangent[0];
   atoms.tanh = tangents[0];
   std::erase(atoms.factors, atoms.x);

@@ -1,5 +1,5 @@
-// Gelu by its tanh approximation in whatever form a model has it: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as one operator or
-// as the products, powers and sums of an exporter.
+// Gelu by its tanh approximation in whatever form a model has it: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as one
+// operator or as the products, powers and sums of an exporter.
 #pragma once
 #include <optional>
 
@@ -7,12 +7,12 @@
 
 namespace metac {
 
-// x, or nothing where `e` is something else, gelu with the error function among it. Constants may differ from the exact ones by
-// a few roundings of float32; casts between floating-point types count as nothing.
+// x, or nothing where `e` is something else, gelu with the error function among it. Constants may differ from the exact ones
+// by a few roundings of float32; casts between floating-point types count as nothing.
 Expr argument_of_gelu_tanh(Expr e);
 
-// factor * the derivative of gelu (by its tanh approximation) at x, multiplied out or not. The factor is a sum of loads with constant
-// coefficients, x a load.
+// factor * the derivative of gelu (by its tanh approximation) at x, multiplied out or not. The factor is a sum of loads with
+// constant coefficients, x a load.
 struct GeluTanhGradient {
   Expr x, factor;
 };

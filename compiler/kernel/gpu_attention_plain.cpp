@@ -1,5 +1,6 @@
 // Attention by fused multiply-adds. A block of 16 by 16 threads has a tile of scores, a thread every 16th row and every 16th
-// column of it. The 16 threads of a row are neighbours in a warp; weights go through shared memory once, to be multiplied by v.
+// column of it. The 16 threads of a row are neighbours in a warp; weights go through shared memory once, to be multiplied by
+// v.
 #include "compiler/kernel/gpu_attention.h"
 
 namespace metac {
@@ -7,7 +8,8 @@ namespace {
 
 class PlainGpuAttention : public GpuAttention {
  public:
-  PlainGpuAttention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax) : GpuAttention(group, context, std::move(softmax), DType::f32) {}
+  PlainGpuAttention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax)
+      : GpuAttention(group, context, std::move(softmax), DType::f32) {}
 
  private:
   const std::vector<TileSize>& tile_sizes() const override {
@@ -38,15 +40,19 @@ class PlainGpuAttention : public GpuAttention {
   }
 
   // sums[...] += left(row, k) * right(k, column) over all k.
-  LoopNode multiply(int sums, int64_t others, int64_t steps, const std::function<Expr(Expr, Expr)>& left, const std::function<Expr(Expr, Expr)>& right) {
+  LoopNode multiply(int sums, int64_t others, int64_t steps, const std::function<Expr(Expr, Expr)>& left,
+                    const std::function<Expr(Expr, Expr)>& right) {
     const Share s = share(rows_of_thread(), others);
     const Loop step = fresh(Expr(steps), LoopKind::serial);
     const Expr k = axis(step.axis);
-    return node({s.threads[0], s.threads[1], step, s.rows, s.others}, {set(sums, s.at, left(s.row, k) * right(k, s.column), Reduce::add)});
+    return node({s.threads[0], s.threads[1], step, s.rows, s.others},
+                {set(sums, s.at, left(s.row, k) * right(k, s.column), Reduce::add)});
   }
   LoopNode multiply_scores() override {
     const Expr stride(factor_tile().stride);
-    return multiply(score_, columns_of_thread(tile_.columns), depth_, [&](Expr row, Expr d) { return element(q_, row * stride + d); }, [&](Expr d, Expr column) { return element(k_, column * stride + d); });
+    return multiply(
+        score_, columns_of_thread(tile_.columns), depth_, [&](Expr row, Expr d) { return element(q_, row * stride + d); },
+        [&](Expr d, Expr column) { return element(k_, column * stride + d); });
   }
   std::vector<LoopNode> share_weights() override {
     const Share s = share(rows_of_thread(), columns_of_thread(tile_.columns));
@@ -54,16 +60,19 @@ class PlainGpuAttention : public GpuAttention {
   }
   LoopNode multiply_values() override {
     const Expr stride(weight_stride()), value_stride(value_tile().stride);
-    return multiply(out_, columns_of_thread(padded_width()), tile_.columns, [&](Expr row, Expr c) { return element(weight_, row * stride + c); },
-                    [&](Expr c, Expr w) { return element(v_, c * value_stride + w); });
+    return multiply(
+        out_, columns_of_thread(padded_width()), tile_.columns,
+        [&](Expr row, Expr c) { return element(weight_, row * stride + c); },
+        [&](Expr c, Expr w) { return element(v_, c * value_stride + w); });
   }
 
-  int weight_ = 0;             // shared by the block
+  int weight_ = 0;  // shared by the block
 };
 
 }  // namespace
 
-std::unique_ptr<GpuAttention> plain_gpu_attention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax) {
+std::unique_ptr<GpuAttention> plain_gpu_attention(const Group& group, const LoweringContext& context,
+                                                  StreamedSoftmax softmax) {
   return std::make_unique<PlainGpuAttention>(group, context, std::move(softmax));
 }
 

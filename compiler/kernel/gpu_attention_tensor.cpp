@@ -1,7 +1,7 @@
-// Attention on tensor cores, where q, k and v are float16 or bfloat16 (float32 that may be rounded to TF32). Each warp has 16 rows,
-// and an instruction says which elements a thread has: two rows that are eight apart, two neighbours of every eight columns. So four
-// neighbouring threads share a row, and their weights are the left side of the second product as they stand in registers. Weights
-// are rounded as q, k and v are; their sum is of what they were before.
+// Attention on tensor cores, where q, k and v are float16 or bfloat16 (float32 that may be rounded to TF32). Each warp has
+// 16 rows, and an instruction says which elements a thread has: two rows that are eight apart, two neighbours of every eight
+// columns. So four neighbouring threads share a row, and their weights are the left side of the second product as they stand
+// in registers. Weights are rounded as q, k and v are; their sum is of what they were before.
 #include "compiler/kernel/gpu_attention.h"
 #include "compiler/kernel/wide_store.h"
 
@@ -10,7 +10,8 @@ namespace {
 
 class TensorGpuAttention : public GpuAttention {
  public:
-  TensorGpuAttention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax, const std::string& kind) : GpuAttention(group, context, softmax, softmax.row_factor->dtype), kind_(kind) {}
+  TensorGpuAttention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax, const std::string& kind)
+      : GpuAttention(group, context, softmax, softmax.row_factor->dtype), kind_(kind) {}
 
  private:
   const std::vector<TileSize>& tile_sizes() const override {
@@ -26,11 +27,15 @@ class TensorGpuAttention : public GpuAttention {
     return row_of((depth_ + whole - 1) / whole * whole);
   }
   SharedTile value_tile() const override { return row_of(padded_width()); }
-  TensorTile operand(int local, const SharedTile& tile, bool across) const { return {local, tile.stride / per_word(), across, {}}; }
+  TensorTile operand(int local, const SharedTile& tile, bool across) const {
+    return {local, tile.stride / per_word(), across, {}};
+  }
   int64_t rows_of_thread() const override { return 2; }
   int64_t columns_of_thread(int64_t columns) const override { return columns / 4; }
   int threads_of_row() const override { return 4; }
-  Expr register_of(Expr row, Expr column, int64_t) const override { return floor_div(column, 2) * Expr(4) + row * Expr(2) + floor_mod(column, 2); }
+  Expr register_of(Expr row, Expr column, int64_t) const override {
+    return floor_div(column, 2) * Expr(4) + row * Expr(2) + floor_mod(column, 2);
+  }
 
   Share share(int64_t rows, int64_t others) override {
     Share s;
@@ -61,12 +66,21 @@ class TensorGpuAttention : public GpuAttention {
   std::string description() const override { return "products on tensor cores: " + kind_; }
   LoopNode multiply_scores() override {
     LoopNode n;
-    n.tensor = TensorProduct{kind_, score_, operand(q_, factor_tile(), false), operand(k_, factor_tile(), false), 1, 1, tile_.columns / 8, factor_tile().row_size / per_word()};
+    n.tensor = TensorProduct{kind_,
+                             score_,
+                             operand(q_, factor_tile(), false),
+                             operand(k_, factor_tile(), false),
+                             1,
+                             1,
+                             tile_.columns / 8,
+                             factor_tile().row_size / per_word()};
     return n;
   }
   LoopNode multiply_values() override {
     LoopNode n;
-    n.tensor = TensorProduct{kind_, out_, {score_, 0, false, {}}, operand(v_, value_tile(), true), 1, 1, padded_width() / 8, tile_.columns / per_word(), true};
+    n.tensor = TensorProduct{kind_, out_, {score_, 0, false, {}}, operand(v_, value_tile(), true),
+                             1,     1,    padded_width() / 8,     tile_.columns / per_word(),
+                             true};
     return n;
   }
 
@@ -75,7 +89,8 @@ class TensorGpuAttention : public GpuAttention {
 
 }  // namespace
 
-std::unique_ptr<GpuAttention> tensor_gpu_attention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax, const std::string& kind) {
+std::unique_ptr<GpuAttention> tensor_gpu_attention(const Group& group, const LoweringContext& context,
+                                                   StreamedSoftmax softmax, const std::string& kind) {
   return std::make_unique<TensorGpuAttention>(group, context, std::move(softmax), kind);
 }
 

@@ -19,7 +19,8 @@ size_t loops_around(Expr condition, const std::vector<Loop>& loops) {
 
 LoopNode guard_steps(LoopNode steps, Expr identity) {
   const Expr body = steps.assigns.at(0).value;
-  if (steps.assigns.size() != 1 || body->kind != ExprKind::call || body->fn != Fn::select || body->args[2] != identity) return steps;
+  if (steps.assigns.size() != 1 || body->kind != ExprKind::call || body->fn != Fn::select || body->args[2] != identity)
+    return steps;
   std::vector<Expr> factors;
   conjuncts(body->args[0], factors);
   size_t around = 0;

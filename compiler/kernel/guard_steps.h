@@ -4,8 +4,8 @@
 
 namespace metac {
 
-// `steps` combines select(condition, value, identity) with a local. What of the condition the outer loops decide becomes a guard of the inner ones: padding
-// then costs a test for each row of a window and not for each element.
+// `steps` combines select(condition, value, identity) with a local. What of the condition the outer loops decide becomes a
+// guard of the inner ones: padding then costs a test for each row of a window and not for each element.
 LoopNode guard_steps(LoopNode steps, Expr identity);
 
 }  // namespace metac

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <unordered_map>
 
-
 namespace metac {
 namespace {
 
-constexpr int64_t most_points = 512, least_points = 64, blocks_wanted = 32;  // of a block: tables of a dozen entries a point stay in the cache, threads have work
+constexpr int64_t most_points = 512, least_points = 64,
+                  blocks_wanted = 32;  // of a block: tables of a dozen entries a point stay in the cache, threads have work
 constexpr int64_t least_channels = 4;
-constexpr int least_operations = 6;      // that the tables save for each element
+constexpr int least_operations = 6;  // that the tables save for each element
 
 class Hoisting {
  public:
-  Hoisting(Kernel& kernel, const Stage& stage, const Bounds& bounds, size_t channel) : kernel_(kernel), s_(stage), bounds_(bounds), channel_(channel) {}
+  Hoisting(Kernel& kernel, const Stage& stage, const Bounds& bounds, size_t channel)
+      : kernel_(kernel), s_(stage), bounds_(bounds), channel_(channel) {}
 
   std::optional<HoistedTables> run() {
     points_.assign(s_.kept.begin() + static_cast<int64_t>(channel_) + 1, s_.kept.end());
@@ -33,7 +34,9 @@ class Hoisting {
     if (saved_ < least_operations) return std::nullopt;
     out_.channels.kept = out_.points;
     out_.channels.kept.insert(out_.channels.kept.begin(), s_.kept[channel_]);
-    const auto in_block = [&](Expr e) { return rewrite(e, [&](Expr n) { return n == axis(points_[0].axis) ? at : Expr(); }); };
+    const auto in_block = [&](Expr e) {
+      return rewrite(e, [&](Expr n) { return n == axis(points_[0].axis) ? at : Expr(); });
+    };
     for (Expr* e : out_.channels.expressions()) *e = in_block(*e);
     for (Expr& e : out_.entries) e = in_block(e);
     return std::move(out_);
@@ -45,18 +48,23 @@ class Hoisting {
     int64_t inner = 1;
     for (size_t k = 1; k < points_.size(); ++k) inner *= points_[k].extent.as_int();
     const Loop points = points_[0];
-    const int64_t block = std::max<int64_t>(1, std::clamp(points.extent.as_int() * inner / blocks_wanted, least_points, most_points) / inner);
+    const int64_t block =
+        std::max<int64_t>(1, std::clamp(points.extent.as_int() * inner / blocks_wanted, least_points, most_points) / inner);
     block_ = Expr(block);
     if (points.extent.as_int() <= block) return axis(points.axis);
     const Loop blocks{kernel_.next_axis++, ceil_div(points.extent, block_), LoopKind::serial, {}};
     const Expr start = axis(blocks.axis) * block_;
-    out_.points[0] = {kernel_.next_axis++, points.extent.as_int() % block == 0 ? block_ : min(block_, points.extent - start), LoopKind::serial, {}};
+    out_.points[0] = {kernel_.next_axis++,
+                      points.extent.as_int() % block == 0 ? block_ : min(block_, points.extent - start),
+                      LoopKind::serial,
+                      {}};
     out_.around.push_back(blocks);
     return start + axis(out_.points[0].axis);
   }
 
   bool is_of_points(Expr e) const {
-    return !uses_axis(e, s_.kept[channel_].axis) && std::any_of(points_.begin(), points_.end(), [&](const Loop& l) { return uses_axis(e, l.axis); });
+    return !uses_axis(e, s_.kept[channel_].axis) &&
+           std::any_of(points_.begin(), points_.end(), [&](const Loop& l) { return uses_axis(e, l.axis); });
   }
 
   // Does it exist whatever conditions say?
@@ -74,18 +82,20 @@ class Hoisting {
   static int operations(Expr e) {
     int count = 0;
     visit(e, [&](Expr n) {
-      if (n->has_load && (n->kind == ExprKind::call || n->kind == ExprKind::cast)) count += n->kind == ExprKind::call && is_elementary(n->fn) ? 10 : 1;
+      if (n->has_load && (n->kind == ExprKind::call || n->kind == ExprKind::cast))
+        count += n->kind == ExprKind::call && is_elementary(n->fn) ? 10 : 1;
     });
     return count;
   }
 
-  // An address' terms: products with constants are multiplied out, as (c * height + y) * width + x has its y and x apart. Addresses do not overflow.
-  // False: there are more than anybody wants apart; what is shared is a term each time.
+  // An address' terms: products with constants are multiplied out, as (c * height + y) * width + x has its y and x apart.
+  // Addresses do not overflow. False: there are more than anybody wants apart; what is shared is a term each time.
   static bool collect_terms(Expr e, Expr factor, std::vector<Expr>& terms) {
     constexpr size_t most_terms = 64;
     if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::add)
       return std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return collect_terms(a, factor, terms); });
-    if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::mul && e->args[1].if_int()) return collect_terms(e->args[0], factor * e->args[1], terms);
+    if (e->has_load && e->kind == ExprKind::call && e->fn == Fn::mul && e->args[1].if_int())
+      return collect_terms(e->args[0], factor * e->args[1], terms);
     terms.push_back(e * factor);
     return terms.size() <= most_terms;
   }
@@ -127,7 +137,7 @@ class Hoisting {
   const Stage& s_;
   const Bounds& bounds_;
   const size_t channel_;
-  std::vector<Loop> points_;   // before they are cut
+  std::vector<Loop> points_;  // before they are cut
   HoistedTables out_;
   Expr block_, count_;
   int saved_ = 0;
@@ -137,7 +147,9 @@ class Hoisting {
 }  // namespace
 
 std::optional<HoistedTables> hoist_tables(Kernel& kernel, const Stage& stage, const Bounds& bounds) {
-  if (!stage.reduced.empty() || !std::all_of(stage.kept.begin(), stage.kept.end(), [](const Loop& l) { return bool(l.extent.if_int()); })) return std::nullopt;
+  if (!stage.reduced.empty() ||
+      !std::all_of(stage.kept.begin(), stage.kept.end(), [](const Loop& l) { return bool(l.extent.if_int()); }))
+    return std::nullopt;
   for (size_t channel = 0; channel + 1 < stage.kept.size(); ++channel)
     if (stage.kept[channel].extent.as_int() >= least_channels)
       if (auto tables = Hoisting(kernel, stage, bounds, channel).run()) return tables;

@@ -9,7 +9,7 @@
 namespace metac {
 namespace {
 
-constexpr size_t most_pieces = 12;   // while they are cut; a loop that needs more is a table and not a border
+constexpr size_t most_pieces = 12;  // while they are cut; a loop that needs more is a table and not a border
 
 // A range of the index and what a node is there; empty: it is not the same, or not linear, everywhere in the range.
 struct Zone {
@@ -20,12 +20,13 @@ struct Zone {
 struct Piece {
   Expr begin, end;
   std::vector<Expr> expressions;
-  std::set<const ExprNode*> open;   // nodes that cannot be decided in it
+  std::set<const ExprNode*> open;  // nodes that cannot be decided in it
 };
 
 class Splitting {
  public:
-  Splitting(const Loop& loop, const std::vector<Loop>& inner, const Bounds& bounds) : loop_(loop), inner_(inner), bounds_(bounds) {}
+  Splitting(const Loop& loop, const std::vector<Loop>& inner, const Bounds& bounds)
+      : loop_(loop), inner_(inner), bounds_(bounds) {}
 
   // All nodes decided or known to be open, in every piece; empty: too many pieces.
   std::vector<Piece> run(const std::vector<Expr>& expressions) const {
@@ -78,8 +79,10 @@ class Splitting {
   std::optional<LinearInIndex> linear_in_index(Expr e) const {
     LinearInIndex out;
     for (const auto& [atom, coefficient] : linear_form(e).terms) {
-      if (atom == axis(loop_.axis)) out.coefficient = coefficient;
-      else if (uses_axis(atom, loop_.axis)) return std::nullopt;
+      if (atom == axis(loop_.axis))
+        out.coefficient = coefficient;
+      else if (uses_axis(atom, loop_.axis))
+        return std::nullopt;
     }
     out.rest = e - axis(loop_.axis) * Expr(out.coefficient);
     return out;
@@ -93,7 +96,12 @@ class Splitting {
     if (node->fn == Fn::floor_mod) return periods(*difference, b.as_int(), node, piece).value_or(open);
     if (difference->coefficient == 0) return open;  // its uses of the index cancel
     if (node->fn == Fn::eq || node->fn == Fn::ne) return around_one_index(*difference, node, piece).value_or(open);
-    const Expr yes = node->fn == Fn::min ? a : node->fn == Fn::max ? b : bool_constant(true), no = node->fn == Fn::min ? b : node->fn == Fn::max ? a : bool_constant(false);
+    const Expr yes = node->fn == Fn::min   ? a
+                     : node->fn == Fn::max ? b
+                                           : bool_constant(true),
+               no = node->fn == Fn::min   ? b
+                    : node->fn == Fn::max ? a
+                                          : bool_constant(false);
     return sides(*difference, yes, no, piece).value_or(open);
   }
 
@@ -102,9 +110,11 @@ class Splitting {
     const bool inside = std::any_of(inner_.begin(), inner_.end(), [&](const Loop& l) { return uses_axis(d.rest, l.axis); });
     if (!inside && !d.rest.if_int()) {
       // The border moves with the loops outside.
-      if ((d.coefficient != 1 && d.coefficient != -1) || !piece.begin.is_int(0) || piece.end != loop_.extent) return std::nullopt;
+      if ((d.coefficient != 1 && d.coefficient != -1) || !piece.begin.is_int(0) || piece.end != loop_.extent)
+        return std::nullopt;
       const Expr border = simplify(max(min(d.coefficient > 0 ? -d.rest : d.rest + Expr(1), loop_.extent), Expr(0)), bounds_);
-      return std::vector<Zone>{{0, border, d.coefficient > 0 ? no : yes}, {border, loop_.extent, d.coefficient > 0 ? yes : no}};
+      return std::vector<Zone>{{0, border, d.coefficient > 0 ? no : yes},
+                               {border, loop_.extent, d.coefficient > 0 ? yes : no}};
     }
     const Interval rest = bounds_.interval(d.rest);
     const End step = magnitude(End(d.coefficient));
@@ -116,7 +126,8 @@ class Splitting {
 
   std::optional<std::vector<Zone>> around_one_index(const LinearInIndex& d, Expr node, const Piece& piece) const {
     const Interval rest = bounds_.interval(d.rest);
-    const End step = magnitude(End(d.coefficient)), low = d.coefficient > 0 ? -rest.high : rest.low, high = d.coefficient > 0 ? -rest.low : rest.high;
+    const End step = magnitude(End(d.coefficient)), low = d.coefficient > 0 ? -rest.high : rest.low,
+              high = d.coefficient > 0 ? -rest.low : rest.high;
     const Expr apart = bool_constant(node->fn == Fn::ne);
     return cut(piece, {floor_div(low + step - 1, step), floor_div(high, step) + 1}, {apart, Expr(), apart});
   }
@@ -136,7 +147,8 @@ class Splitting {
   }
 
   // The piece cut at these borders, which do not descend; a value for each part.
-  std::optional<std::vector<Zone>> cut(const Piece& piece, const std::vector<End>& borders, const std::vector<Expr>& values) const {
+  std::optional<std::vector<Zone>> cut(const Piece& piece, const std::vector<End>& borders,
+                                       const std::vector<Expr>& values) const {
     if (!piece.begin.if_int() || !piece.end.if_int()) return std::nullopt;
     std::vector<Zone> out;
     int64_t at = piece.begin.as_int();
@@ -156,7 +168,8 @@ class Splitting {
 
 }  // namespace
 
-std::vector<IndexPiece> split_index_set(const Loop& loop, const std::vector<Expr>& expressions, const std::vector<Loop>& inner, const Bounds& bounds, int64_t least) {
+std::vector<IndexPiece> split_index_set(const Loop& loop, const std::vector<Expr>& expressions,
+                                        const std::vector<Loop>& inner, const Bounds& bounds, int64_t least) {
   if (!loop.extent.if_int()) return {};
   std::vector<IndexPiece> out;
   int64_t in_decided = 0;
@@ -164,8 +177,10 @@ std::vector<IndexPiece> split_index_set(const Loop& loop, const std::vector<Expr
     const Expr extent = piece.end - piece.begin;
     const bool decided = piece.open.empty() && (!extent.if_int() || extent.as_int() >= least);
     if (decided) in_decided += extent.if_int() ? extent.as_int() : loop.extent.as_int();
-    if (!decided && !out.empty() && !out.back().decided) out.back().extent = out.back().extent + extent;
-    else out.push_back({piece.begin, extent, decided ? std::move(piece.expressions) : expressions, decided});
+    if (!decided && !out.empty() && !out.back().decided)
+      out.back().extent = out.back().extent + extent;
+    else
+      out.push_back({piece.begin, extent, decided ? std::move(piece.expressions) : expressions, decided});
   }
   if (out.size() < 2 || 2 * in_decided < loop.extent.as_int()) return {};
   return out;

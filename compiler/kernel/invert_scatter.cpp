@@ -23,7 +23,8 @@ struct Solve {
   int stepped = -1;        // the axis k that is cut into k0 + (s/g)*t; -1: none
   int64_t stepped_by = 0;  // its coefficient d
   Expr rest;               // index - step*axis(eliminated) - stepped_by*axis(stepped)
-  std::vector<std::pair<int, int64_t>> digits;   // axes and their factors where the index counts them out, the last one first; then nothing else is set
+  std::vector<std::pair<int, int64_t>>
+      digits;  // axes and their factors where the index counts them out, the last one first; then nothing else is set
 };
 
 class Inversion {
@@ -52,7 +53,7 @@ class Inversion {
     std::vector<std::pair<int, int64_t>> digits;
     for (auto& [atom, factor] : form.terms) {
       if (atom->kind != ExprKind::axis) return false;
-      if (d_.domain[static_cast<size_t>(atom->id)].is_int(1)) continue;   // says nothing
+      if (d_.domain[static_cast<size_t>(atom->id)].is_int(1)) continue;  // says nothing
       digits.push_back({atom->id, factor});
       for (size_t other = 0; other < d_.out_index.size(); ++other)
         if (other != k && uses_axis(d_.out_index[other], atom->id)) return false;
@@ -120,7 +121,8 @@ class Inversion {
       bool gone = false;
       Expr extent = d_.domain[static_cast<size_t>(k)];
       for (const Solve& s : solves_) {
-        gone |= s.eliminated == k || std::any_of(s.digits.begin(), s.digits.end(), [k](const auto& digit) { return digit.first == k; });
+        gone |= s.eliminated == k ||
+                std::any_of(s.digits.begin(), s.digits.end(), [k](const auto& digit) { return digit.first == k; });
         if (s.stepped == k) extent = ceil_div(extent, s.step / std::gcd(s.step, s.stepped_by));
       }
       if (gone) continue;
@@ -140,7 +142,8 @@ class Inversion {
       Expr o = axis(static_cast<int>(k));
       for (auto [id, factor] : s.digits) {
         const Expr above = floor_div(o, factor);
-        renamed_[static_cast<size_t>(id)] = id == s.digits.back().first ? above : floor_mod(above, d_.domain[static_cast<size_t>(id)]);
+        renamed_[static_cast<size_t>(id)] =
+            id == s.digits.back().first ? above : floor_mod(above, d_.domain[static_cast<size_t>(id)]);
       }
       if (!s.digits.empty()) continue;
       if (s.eliminated < 0) {
@@ -220,25 +223,31 @@ int64_t step_of(const std::vector<Expr>& indices, int axis_id) {
     if (!uses_axis(index, axis_id)) continue;
     if (step) return 0;
     any_of(index, [&](Expr n) {
-      if (n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(axis_id) && n->args[1].if_int()) step = n->args[1].as_int();
+      if (n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(axis_id) && n->args[1].if_int())
+        step = n->args[1].as_int();
       return step != 0;
     });
     // Nothing but whole steps: with them replaced, the axis is gone.
-    if (step < 2 || uses_axis(rewrite(index, [&](Expr n) { return n == floor_div(axis(axis_id), step) ? Expr(0) : Expr(); }), axis_id)) return 0;
+    if (step < 2 ||
+        uses_axis(rewrite(index, [&](Expr n) { return n == floor_div(axis(axis_id), step) ? Expr(0) : Expr(); }), axis_id))
+      return 0;
   }
   return step;
 }
 
-// An axis that counts in whole steps (i/2 of an image that was enlarged) becomes the step and, as a new last axis, the place in it.
+// An axis that counts in whole steps (i/2 of an image that was enlarged) becomes the step and, as a new last axis, the place
+// in it.
 Definition with_steps_cut(Definition d, const std::vector<Symbol>& symbols) {
   const int rank = static_cast<int>(d.domain.size());
   for (int k = 0; k < rank; ++k) {
     const int64_t step = step_of(d.out_index, k);
     if (step == 0) continue;
-    const Expr place = axis(static_cast<int>(d.domain.size())), extent = d.domain[static_cast<size_t>(k)], whole = axis(k) * Expr(step) + place;
+    const Expr place = axis(static_cast<int>(d.domain.size())), extent = d.domain[static_cast<size_t>(k)],
+               whole = axis(k) * Expr(step) + place;
     std::vector<Expr> values = identity_indices(static_cast<int>(d.domain.size()));
     values[static_cast<size_t>(k)] = whole;
-    for (Expr& index : d.out_index) index = rewrite(index, [&](Expr n) { return n == floor_div(axis(k), step) ? axis(k) : Expr(); });
+    for (Expr& index : d.out_index)
+      index = rewrite(index, [&](Expr n) { return n == floor_div(axis(k), step) ? axis(k) : Expr(); });
     for (Expr& c : d.conditions) c = substitute_axes(c, values);
     d.body = substitute_axes(d.body, values);
     d.domain[static_cast<size_t>(k)] = ceil_div(extent, step);

@@ -7,9 +7,9 @@
 //   s > 1, one k:  with u = o - c, g = gcd(s, d): g must divide u; the solutions are k = k0 + (s/g)*t and
 //                  i = floor((u - d*k0) / s) - (d/g)*t, where k0 = (inverse of d/g modulo s/g) * u/g modulo s/g.
 //                  k0 depends on the residue of u alone, so that splitting o by residue leaves no test inside.
-// An index that counts several axes out (group*channels + channel, every element of the result once) is cut into them, and nothing is summed.
-// An axis k that is there as floor(k/n) alone (an image that was enlarged by whole numbers) counts as two: k = n*o + r, where r is summed over.
-// The longest axis is eliminated so that what is summed over stays short.
+// An index that counts several axes out (group*channels + channel, every element of the result once) is cut into them, and
+// nothing is summed. An axis k that is there as floor(k/n) alone (an image that was enlarged by whole numbers) counts as
+// two: k = n*o + r, where r is summed over. The longest axis is eliminated so that what is summed over stays short.
 #pragma once
 #include "compiler/kernel/definition.h"
 

@@ -12,9 +12,9 @@ struct LaneReduction {
   Loop lane;                        // its extent is a multiple of `lanes`
   Reduce reduce = Reduce::add;
   DType accumulator = DType::f32;
-  Expr body, epilogue;              // the epilogue reads load(first_local + local)
-  int local = 0;                    // that stands for the reduced value
-  int target = 0;                   // argument or first_local + local
+  Expr body, epilogue;  // the epilogue reads load(first_local + local)
+  int local = 0;        // that stands for the reduced value
+  int target = 0;       // argument or first_local + local
   Expr offset;
   int lanes = 16;
 };

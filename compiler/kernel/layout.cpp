@@ -13,7 +13,9 @@ bool Layout::has_halo() const {
 }
 
 bool Layout::holds_halo_of(const Layout& other) const {
-  auto holds = [](const std::vector<int64_t>& mine, const std::vector<int64_t>& wanted) { return std::equal(wanted.begin(), wanted.end(), mine.begin(), std::less_equal<>()); };
+  auto holds = [](const std::vector<int64_t>& mine, const std::vector<int64_t>& wanted) {
+    return std::equal(wanted.begin(), wanted.end(), mine.begin(), std::less_equal<>());
+  };
   return !other.has_halo() || (has_halo() && fill == other.fill && holds(before, other.before) && holds(after, other.after));
 }
 

@@ -1,7 +1,8 @@
 // How the elements of a Var lie in memory: a Reindex of the value onto its storage. Plain is row-major. Other layouts
 // store the axes in another order (channels last: N, H, W, C), may surround axes with a halo of zeros (of the zero
-// point, where bytes are stored), so that padded convolutions read without conditions, and may leave a gap after each row of the innermost axis, so that rows whose
-// stride is a multiple of a page do not fall into the same cache sets. What lies in gaps is never read.
+// point, where bytes are stored), so that padded convolutions read without conditions, and may leave a gap after each row of
+// the innermost axis, so that rows whose stride is a multiple of a page do not fall into the same cache sets. What lies in
+// gaps is never read.
 #pragma once
 #include <vector>
 
@@ -16,12 +17,12 @@ struct Layout {
   int64_t fill = 0;                    // value of the halo
 
   bool has_halo() const;
-  bool holds_halo_of(const Layout& other) const;   // the same values around the data, as far out at least
+  bool holds_halo_of(const Layout& other) const;  // the same values around the data, as far out at least
   bool is_plain() const { return order.empty() && !has_halo() && gap == 0; }
   bool operator==(const Layout& other) const = default;
 };
 
-Shape storage_shape(const Shape& shape, const Layout& layout);   // in storage order, halo and gap included
+Shape storage_shape(const Shape& shape, const Layout& layout);  // in storage order, halo and gap included
 Expr storage_elements(const Shape& shape, const Layout& layout);
 // The element offset of the logical `indices`.
 Expr storage_address(const Shape& shape, const Layout& layout, const std::vector<Expr>& indices);

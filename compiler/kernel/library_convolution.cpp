@@ -15,17 +15,20 @@ bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_v
 
 class ConvolutionMatcher {
  public:
-  ConvolutionMatcher(const Definition& d, const LoweringContext& context, const std::vector<KernelArgument>& arguments) : d_(d), context_(context), arguments_(arguments) {}
+  ConvolutionMatcher(const Definition& d, const LoweringContext& context, const std::vector<KernelArgument>& arguments)
+      : d_(d), context_(context), arguments_(arguments) {}
 
   std::optional<LibraryConvolution> run() {
     c_.dtype = d_.out->dtype();
-    if (!d_.reduce || *d_.reduce != Reduce::add || d_.scatter || d_.accumulator != DType::f32 || !is_library_type(c_.dtype)) return std::nullopt;
+    if (!d_.reduce || *d_.reduce != Reduce::add || d_.scatter || d_.accumulator != DType::f32 || !is_library_type(c_.dtype))
+      return std::nullopt;
     const Expr body = without_casts(d_.body);
     if (body->kind != ExprKind::call || body->fn != Fn::mul) return std::nullopt;
     for (int first : {0, 1}) {
       c_ = LibraryConvolution{};
       c_.dtype = d_.out->dtype();
-      if (factors(body->args[static_cast<size_t>(first)], body->args[static_cast<size_t>(1 - first)])) return with_epilogue();
+      if (factors(body->args[static_cast<size_t>(first)], body->args[static_cast<size_t>(1 - first)]))
+        return with_epilogue();
     }
     return std::nullopt;
   }
@@ -107,7 +110,9 @@ class ConvolutionMatcher {
     const int rank = d_.out->rank();
     if (!is_element(data) || !is_element(weights) || rank < 3 || rank > 5 || data->id == weights->id) return false;
     const std::vector<Expr> x = data->args, w = weights->args;
-    if (static_cast<int>(x.size()) != rank || static_cast<int>(w.size()) != rank || static_cast<int>(d_.out_index.size()) != rank) return false;
+    if (static_cast<int>(x.size()) != rank || static_cast<int>(w.size()) != rank ||
+        static_cast<int>(d_.out_index.size()) != rank)
+      return false;
     const Shape &in = context_.var(data->id)->shape(), &window = context_.var(weights->id)->shape(), &out = d_.out->shape();
     for (Expr condition : conditions)
       if (!is_padding(condition, x, in)) return false;
@@ -119,7 +124,8 @@ class ConvolutionMatcher {
     int image = -1, channel = -1;
     if (!one_axis(x[0], in[0], image) || d_.out_index[0] != x[0] || !one_axis(w[1], window[1], channel)) return false;
     if (channel >= 0 && channel < d_.kept()) return false;
-    if (!groups(x[1], w[0], in[1], window[0], window[1], channel) || d_.out_index[1] != w[0] || out[1] != window[0]) return false;
+    if (!groups(x[1], w[0], in[1], window[0], window[1], channel) || d_.out_index[1] != w[0] || out[1] != window[0])
+      return false;
     std::vector<int> reduced;
     if (channel >= 0) reduced.push_back(channel);
     for (int k = 2; k < rank; ++k) {
@@ -150,7 +156,9 @@ class ConvolutionMatcher {
 
   // Channels are group * channels of a group + channel, features likewise of the same group.
   bool groups(Expr channels, Expr features, Expr all_channels, Expr all_features, Expr own_channels, int channel) {
-    if (!all_channels.if_int() || !all_features.if_int() || !own_channels.if_int() || all_channels.as_int() % own_channels.as_int() != 0) return false;
+    if (!all_channels.if_int() || !all_features.if_int() || !own_channels.if_int() ||
+        all_channels.as_int() % own_channels.as_int() != 0)
+      return false;
     c_.groups = all_channels.as_int() / own_channels.as_int();
     const auto x = affine(channels), w = affine(features);
     if (!x || !w || x->constant != 0 || w->constant != 0 || all_features.as_int() % c_.groups != 0) return false;
@@ -161,19 +169,22 @@ class ConvolutionMatcher {
       if (group >= 0 || id >= d_.kept() || factor != own_channels.as_int()) return false;
       group = id;
     }
-    if (channel >= 0 && std::none_of(x->terms.begin(), x->terms.end(), [&](const auto& t) { return t.first == channel; })) return false;
+    if (channel >= 0 && std::none_of(x->terms.begin(), x->terms.end(), [&](const auto& t) { return t.first == channel; }))
+      return false;
     if (extent(group) != Expr(c_.groups)) return false;
     for (auto [id, factor] : w->terms) {
       if (id == group && factor == own_features) continue;
       if (feature >= 0 || id >= d_.kept() || factor != 1) return false;
       feature = id;
     }
-    if (group >= 0 && std::none_of(w->terms.begin(), w->terms.end(), [&](const auto& t) { return t.first == group; })) return false;
+    if (group >= 0 && std::none_of(w->terms.begin(), w->terms.end(), [&](const auto& t) { return t.first == group; }))
+      return false;
     return extent(feature) == Expr(own_features);
   }
 
-  // relu( sum + residual + bias ), residual and relu absent or not, the terms in any order; or nothing. cuDNN has engines for these alone (9.19 for an
-  // H100: none without a bias or with two, and for a relu with an upper bound the one engine that takes everything).
+  // relu( sum + residual + bias ), residual and relu absent or not, the terms in any order; or nothing. cuDNN has engines
+  // for these alone (9.19 for an H100: none without a bias or with two, and for a relu with an upper bound the one engine
+  // that takes everything).
   bool epilogue() {
     Expr e = without_casts(d_.epilogue);
     if (e->kind == ExprKind::call && e->fn == Fn::max && (is_zero(e->args[0]) || is_zero(e->args[1]))) {
@@ -198,8 +209,10 @@ class ConvolutionMatcher {
     if (c_.bias >= 0) return false;
     size_t features = 0;
     for (size_t k = 0; k < e->args.size(); ++k) {
-      if (e->args[k] == d_.out_index[1] && shape[k] == c_.features) ++features;
-      else if (!e->args[k].is_int(0) || !shape[k].is_int(1)) return false;
+      if (e->args[k] == d_.out_index[1] && shape[k] == c_.features)
+        ++features;
+      else if (!e->args[k].is_int(0) || !shape[k].is_int(1))
+        return false;
     }
     c_.bias = place;
     return features == 1;
@@ -231,7 +244,8 @@ bool lie_alike(LibraryConvolution& c, const std::vector<KernelArgument>& argumen
   return rows || channels;
 }
 
-std::optional<LibraryConvolution> match_library_convolution(const Group& group, const LoweringContext& context, const std::vector<KernelArgument>& arguments) {
+std::optional<LibraryConvolution> match_library_convolution(const Group& group, const LoweringContext& context,
+                                                            const std::vector<KernelArgument>& arguments) {
   if (group.stages.size() != 1 || group.shared != 0) return std::nullopt;
   return ConvolutionMatcher(group.stages[0], context, arguments).run();
 }

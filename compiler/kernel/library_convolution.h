@@ -9,10 +9,11 @@
 namespace metac {
 
 // Arguments of the result are numbers of `arguments`. Nothing where the group is none of these.
-std::optional<LibraryConvolution> match_library_convolution(const Group& group, const LoweringContext& context, const std::vector<KernelArgument>& arguments);
+std::optional<LibraryConvolution> match_library_convolution(const Group& group, const LoweringContext& context,
+                                                            const std::vector<KernelArgument>& arguments);
 
-// Do its operands (numbers of `arguments`) lie as a library wants them, all row by row or all with their channels last? It is noted which. Axes that run once may
-// stand anywhere.
+// Do its operands (numbers of `arguments`) lie as a library wants them, all row by row or all with their channels last? It
+// is noted which. Axes that run once may stand anywhere.
 bool lie_alike(LibraryConvolution& c, const std::vector<KernelArgument>& arguments);
 
 }  // namespace metac

@@ -21,7 +21,8 @@ Definition finishing(const Definition& d) {
   rest.out_index = d.out_index;
   rest.nodes = d.nodes;
   const Expr sum = cast(load(d.out->id, d.out->dtype(), d.out_index), d.accumulator);
-  rest.body = rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? sum : Expr(); });
+  rest.body =
+      rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? sum : Expr(); });
   return rest;
 }
 

@@ -1,6 +1,6 @@
-// Sums that a vendor library computes and an epilogue that it does not know: the library leaves the sums in the result's memory
-// and a kernel of its own finishes them there, element by element. The one kernel that does both stays what is started where
-// the library cannot. It costs a pass over the result, so the sums must be long.
+// Sums that a vendor library computes and an epilogue that it does not know: the library leaves the sums in the result's
+// memory and a kernel of its own finishes them there, element by element. The one kernel that does both stays what is
+// started where the library cannot. It costs a pass over the result, so the sums must be long.
 #pragma once
 #include "compiler/kernel/definition.h"
 

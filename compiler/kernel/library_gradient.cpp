@@ -12,7 +12,7 @@
 namespace metac {
 namespace {
 
-constexpr int64_t most_meetings = 1 << 18;   // counted out along an axis
+constexpr int64_t most_meetings = 1 << 18;  // counted out along an axis
 
 bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
 
@@ -34,7 +34,9 @@ class GradientMatcher {
     if (body->kind != ExprKind::call || body->fn != Fn::mul) return std::nullopt;
     const Expr first = inner(body->args[0]), second = inner(body->args[1]);
     for (const Expr& e : {first, second})
-      if (e->kind != ExprKind::load || e->id < 0 || e->dtype != c_.dtype || static_cast<int>(e->args.size()) != d_.out->rank()) return std::nullopt;
+      if (e->kind != ExprKind::load || e->id < 0 || e->dtype != c_.dtype ||
+          static_cast<int>(e->args.size()) != d_.out->rank())
+        return std::nullopt;
     if (static_cast<int>(d_.out_index.size()) != d_.out->rank() || first->id == second->id) return std::nullopt;
     for (ConvolutionKind kind : {ConvolutionKind::data_gradient, ConvolutionKind::weights_gradient})
       for (bool turned : {false, true})
@@ -69,18 +71,23 @@ class GradientMatcher {
   bool match(ConvolutionKind kind, Expr result, Expr other) {
     const bool by_data = kind == ConvolutionKind::data_gradient;
     const std::vector<Expr>& written = d_.out_index;
-    const Shape &y = var_(result->id)->shape(), &o = var_(other->id)->shape(), &w = by_data ? o : d_.out->shape(), &x = by_data ? d_.out->shape() : o;
+    const Shape &y = var_(result->id)->shape(), &o = var_(other->id)->shape(), &w = by_data ? o : d_.out->shape(),
+                &x = by_data ? d_.out->shape() : o;
     const std::vector<Expr>&in = by_data ? written : other->args, &window = by_data ? other->args : written;
     int image = -1;
-    if (!one_axis(in[0], x[0], image) || result->args[0] != in[0] || y[0] != x[0] || result->args[1] != window[0] || y[1] != w[0]) return false;
+    if (!one_axis(in[0], x[0], image) || result->args[0] != in[0] || y[0] != x[0] || result->args[1] != window[0] ||
+        y[1] != w[0])
+      return false;
     c_.kind = kind;
     c_.windows.clear();
     std::vector<char> told(conditions_.size(), 0);
     std::vector<int> used = {image};
-    if (w[1] == x[1] ? !all_channels(in[1], window, w, used) : !channels_of_groups(in[1], window, x[1], w, used, told)) return false;
+    if (w[1] == x[1] ? !all_channels(in[1], window, w, used) : !channels_of_groups(in[1], window, x[1], w, used, told))
+      return false;
     for (size_t k = 2; k < y.size(); ++k) {
       int kept = -1, reduced = -1;
-      if (!one_axis(written[k], d_.out->shape()[k], kept) || !other_axis(kept, {in[k], result->args[k], window[k]}, reduced)) return false;
+      if (!one_axis(written[k], d_.out->shape()[k], kept) || !other_axis(kept, {in[k], result->args[k], window[k]}, reduced))
+        return false;
       LibraryWindow found;
       if (!window_of(kept, reduced, in[k], result->args[k], window[k], x[k], y[k], w[k], told, found)) return false;
       c_.windows.push_back(found);
@@ -114,8 +121,10 @@ class GradientMatcher {
     return std::any_of(axes.begin(), axes.end(), [&](int k) { return uses_axis(e, k); });
   }
 
-  // Channels meet the features of their group. Which axes say so, and whether conditions do, does not matter: these meetings are counted out too.
-  bool channels_of_groups(Expr data, const std::vector<Expr>& window, Expr all, const Shape& w, std::vector<int>& used, std::vector<char>& told) {
+  // Channels meet the features of their group. Which axes say so, and whether conditions do, does not matter: these meetings
+  // are counted out too.
+  bool channels_of_groups(Expr data, const std::vector<Expr>& window, Expr all, const Shape& w, std::vector<int>& used,
+                          std::vector<char>& told) {
     for (Expr size : {all, w[0], w[1]})
       if (!size.if_int() || size.as_int() < 1) return false;
     const int64_t channels = all.as_int(), features = w[0].as_int(), own = w[1].as_int();
@@ -134,7 +143,8 @@ class GradientMatcher {
         conditions.push_back(conditions_[k]);
       }
     for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k)
-      if (runs(k) && std::any_of(conditions.begin(), conditions.end(), [&](Expr e) { return uses_axis(e, k); })) axes.push_back(k);
+      if (runs(k) && std::any_of(conditions.begin(), conditions.end(), [&](Expr e) { return uses_axis(e, k); }))
+        axes.push_back(k);
     int64_t outside = 1;
     for (int k : axes) {
       if (!extent(k).if_int() || outside > most_meetings / extent(k).as_int()) return false;
@@ -150,7 +160,8 @@ class GradientMatcher {
     int64_t count = 0;
     auto value = [&](Expr e) { return evaluate_scalar(e, at.data(), nullptr).integer; };
     std::function<bool(size_t)> walk = [&](size_t depth) {
-      if (depth == first_other && !std::all_of(conditions.begin(), conditions.end(), [&](Expr e) { return value(e) != 0; })) return true;
+      if (depth == first_other && !std::all_of(conditions.begin(), conditions.end(), [&](Expr e) { return value(e) != 0; }))
+        return true;
       if (depth < axes.size()) {
         if (!extent(axes[depth]).if_int()) return false;
         for (int64_t k = 0; k < extent(axes[depth]).as_int(); ++k) {
@@ -160,9 +171,11 @@ class GradientMatcher {
         return true;
       }
       const int64_t feature = value(window[0]), channel = value(window[1]);
-      if (feature < 0 || feature >= features || channel < 0 || channel >= own || value(data) != feature / (features / c_.groups) * own + channel) return false;
+      if (feature < 0 || feature >= features || channel < 0 || channel >= own ||
+          value(data) != feature / (features / c_.groups) * own + channel)
+        return false;
       ++count;
-      return std::exchange(met[static_cast<size_t>(feature * own + channel)], 1) == 0;   // as soon as one meets twice
+      return std::exchange(met[static_cast<size_t>(feature * own + channel)], 1) == 0;  // as soon as one meets twice
     };
     return walk(0) && count == features * own;
   }
@@ -170,21 +183,25 @@ class GradientMatcher {
   // The one axis beside `kept` that runs in these indices; -1: there is none.
   bool other_axis(int kept, std::initializer_list<Expr> indices, int& found) const {
     for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k) {
-      if (k == kept || d_.domain[static_cast<size_t>(k)].is_int(1) || std::none_of(indices.begin(), indices.end(), [&](Expr e) { return uses_axis(e, k); })) continue;
+      if (k == kept || d_.domain[static_cast<size_t>(k)].is_int(1) ||
+          std::none_of(indices.begin(), indices.end(), [&](Expr e) { return uses_axis(e, k); }))
+        continue;
       if (found >= 0 || k < d_.kept()) return false;
       found = k;
     }
     return true;
   }
 
-  bool window_of(int kept, int reduced, Expr data, Expr out, Expr tap, Expr size, Expr results, Expr taps, std::vector<char>& told, LibraryWindow& found) const {
+  bool window_of(int kept, int reduced, Expr data, Expr out, Expr tap, Expr size, Expr results, Expr taps,
+                 std::vector<char>& told, LibraryWindow& found) const {
     for (Expr e : {size, results, taps, extent(kept), extent(reduced)})
       if (!e.if_int()) return false;
     for (Expr e : {data, out, tap})
       if (e->has_load || has_symbol(e)) return false;
     std::vector<Expr> conditions;
     for (size_t k = 0; k < conditions_.size(); ++k) {
-      const bool mine = (kept >= 0 && uses_axis(conditions_[k], kept)) || (reduced >= 0 && uses_axis(conditions_[k], reduced));
+      const bool mine =
+          (kept >= 0 && uses_axis(conditions_[k], kept)) || (reduced >= 0 && uses_axis(conditions_[k], reduced));
       if (!mine) continue;
       for (int a = 0; a < static_cast<int>(d_.domain.size()); ++a)
         if (a != kept && a != reduced && uses_axis(conditions_[k], a)) return false;
@@ -192,8 +209,10 @@ class GradientMatcher {
       told[k] = 1;
       conditions.push_back(conditions_[k]);
     }
-    const int64_t rows = extent(kept).as_int(), columns = extent(reduced).as_int(), n = size.as_int(), m = results.as_int(), t = taps.as_int();
-    if (rows < 1 || columns < 1 || n < 1 || m < 1 || t < 1 || rows > most_meetings / columns || m > most_meetings / t) return false;
+    const int64_t rows = extent(kept).as_int(), columns = extent(reduced).as_int(), n = size.as_int(), m = results.as_int(),
+                  t = taps.as_int();
+    if (rows < 1 || columns < 1 || n < 1 || m < 1 || t < 1 || rows > most_meetings / columns || m > most_meetings / t)
+      return false;
     std::vector<int64_t> axes(d_.domain.size(), 0);
     auto value = [&](Expr e) { return evaluate_scalar(e, axes.data(), nullptr).integer; };
     std::vector<Meeting> meetings;
@@ -214,7 +233,7 @@ class GradientMatcher {
 
   // data = out * stride + tap * dilation - before, for all that lie within the data, each once.
   static bool fit(const std::vector<Meeting>& meetings, int64_t n, int64_t m, int64_t t, LibraryWindow& w) {
-    std::vector<int64_t> at(static_cast<size_t>(m * t), -1);   // the data that they meet in
+    std::vector<int64_t> at(static_cast<size_t>(m * t), -1);  // the data that they meet in
     for (const Meeting& b : meetings) {
       int64_t& place = at[static_cast<size_t>(b.out * t + b.tap)];
       if (place >= 0) return false;
@@ -225,15 +244,18 @@ class GradientMatcher {
       for (int64_t k = 0; k < t; ++k) {
         const int64_t here = at[static_cast<size_t>(o * t + k)];
         if (here < 0) continue;
-        if (o + 1 < m && stride == 0 && at[static_cast<size_t>((o + 1) * t + k)] >= 0) stride = at[static_cast<size_t>((o + 1) * t + k)] - here;
-        if (k + 1 < t && dilation == 0 && at[static_cast<size_t>(o * t + k + 1)] >= 0) dilation = at[static_cast<size_t>(o * t + k + 1)] - here;
+        if (o + 1 < m && stride == 0 && at[static_cast<size_t>((o + 1) * t + k)] >= 0)
+          stride = at[static_cast<size_t>((o + 1) * t + k)] - here;
+        if (k + 1 < t && dilation == 0 && at[static_cast<size_t>(o * t + k + 1)] >= 0)
+          dilation = at[static_cast<size_t>(o * t + k + 1)] - here;
       }
     if (t == 1) dilation = 1;
     if (meetings.empty() || dilation < 1 || (m > 1 && stride < 1)) return false;
     w.dilation = dilation;
     w.before = meetings[0].out * stride + meetings[0].tap * dilation - meetings[0].data;
     const int64_t read = (t - 1) * dilation + 1;
-    if (m == 1) stride = std::max<int64_t>(1, n + std::max<int64_t>(0, w.before) - read + 1);   // no step leads to a second result
+    if (m == 1)
+      stride = std::max<int64_t>(1, n + std::max<int64_t>(0, w.before) - read + 1);  // no step leads to a second result
     w.stride = stride;
     int64_t expected = 0;
     for (int64_t o = 0; o < m; ++o)
@@ -245,7 +267,8 @@ class GradientMatcher {
       }
     // As many results as a library makes of these numbers: it pads by as much as the last one needs.
     const int64_t after = std::max<int64_t>(0, (m - 1) * stride + read - w.before - n);
-    return w.before >= 0 && expected == static_cast<int64_t>(meetings.size()) && (n + w.before + after - read) / stride + 1 == m;
+    return w.before >= 0 && expected == static_cast<int64_t>(meetings.size()) &&
+           (n + w.before + after - read) / stride + 1 == m;
   }
 
   std::optional<LibraryConvolution> finished() {
@@ -264,7 +287,8 @@ class GradientMatcher {
 
 }  // namespace
 
-std::optional<LibraryConvolution> match_library_gradient(const Definition& d, const std::function<const Var*(int)>& var, const std::vector<Symbol>& symbols) {
+std::optional<LibraryConvolution> match_library_gradient(const Definition& d, const std::function<const Var*(int)>& var,
+                                                         const std::vector<Symbol>& symbols) {
   if (!d.reduce || d.scatter) return std::nullopt;
   // Axes that run once say nothing: the groups of a convolution that has one.
   Definition plain = d;

@@ -14,7 +14,8 @@ bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_v
 
 class ProductMatcher {
  public:
-  ProductMatcher(const ProductLoops& loops, const std::vector<KernelArgument>& arguments) : l_(loops), arguments_(arguments) {}
+  ProductMatcher(const ProductLoops& loops, const std::vector<KernelArgument>& arguments)
+      : l_(loops), arguments_(arguments) {}
 
   std::vector<LibraryProduct> run() {
     if (l_.target >= first_local || !choose_loops()) return {};
@@ -32,7 +33,8 @@ class ProductMatcher {
     std::vector<LibraryProduct> out;
     if (epilogue()) out.push_back(p_);
     // A gradient's epilogue not every version of the library has for every type.
-    if ((out.empty() || p_.activation == ProductActivation::gelu_tanh_gradient) && worth_finishing(steps_->extent)) out.push_back(sums);
+    if ((out.empty() || p_.activation == ProductActivation::gelu_tanh_gradient) && worth_finishing(steps_->extent))
+      out.push_back(sums);
     return out;
   }
 
@@ -44,7 +46,10 @@ class ProductMatcher {
     rows_ = &l_.rows.back();
     columns_ = &l_.columns.back();
     steps_ = &l_.steps[0];
-    batch_ = !l_.batch.empty() ? &l_.batch[0] : l_.rows.size() > 1 ? &l_.rows[0] : l_.columns.size() > 1 ? &l_.columns[0] : nullptr;
+    batch_ = !l_.batch.empty()       ? &l_.batch[0]
+             : l_.rows.size() > 1    ? &l_.rows[0]
+             : l_.columns.size() > 1 ? &l_.columns[0]
+                                     : nullptr;
     return true;
   }
 
@@ -55,7 +60,8 @@ class ProductMatcher {
       Expr step = loop ? stride_of(offset, loop->axis) : Expr(0);
       if (!step || step->has_load || any_of(step, [](Expr n) { return n->kind == ExprKind::axis; })) return false;
       steps.push_back(step);
-      if (loop) base = rewrite(base, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop->axis ? Expr(0) : Expr(); });
+      if (loop)
+        base = rewrite(base, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop->axis ? Expr(0) : Expr(); });
     }
     return !base->has_load && !any_of(base, [](Expr n) { return n->kind == ExprKind::axis; });
   }
@@ -76,7 +82,9 @@ class ProductMatcher {
     while (e->kind == ExprKind::cast && (e->dtype == p_.dtype || e->dtype == DType::f32)) e = e->args[0];
     return e;
   }
-  bool is_element(Expr e) const { return e->kind == ExprKind::load && e->id < first_local && e->args.size() == 1 && e->dtype == p_.dtype; }
+  bool is_element(Expr e) const {
+    return e->kind == ExprKind::load && e->id < first_local && e->args.size() == 1 && e->dtype == p_.dtype;
+  }
 
   bool factor(Expr e, const Loop& down, const Loop& across, LibraryMatrix& out) {
     e = without_casts(e);
@@ -140,7 +148,9 @@ class ProductMatcher {
 
 }  // namespace
 
-std::vector<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments) { return ProductMatcher(loops, arguments).run(); }
+std::vector<LibraryProduct> match_library_product(const ProductLoops& loops, const std::vector<KernelArgument>& arguments) {
+  return ProductMatcher(loops, arguments).run();
+}
 
 bool may_be_aux(const LibraryMatrix& m) {
   const auto aligned = [](Expr e) { return !e.if_int() || e.as_int() % 8 == 0; };

@@ -28,11 +28,13 @@ bool cut_steps(LongSumPlan& plan, const std::vector<int64_t>& steps, int64_t row
 }  // namespace
 
 std::optional<LongSumPlan> plan_long_sum(const LongSum& sum, int64_t cache_bytes) {
-  constexpr int64_t least_shares = 8;   // to be shared out among threads
+  constexpr int64_t least_shares = 8;  // to be shared out among threads
   constexpr int64_t line = 64;
   const int64_t steps = product(sum.steps), tiles = product(sum.points);
-  const double panels = static_cast<double>(steps * sum.panels * sum.panel_row_bytes), points = static_cast<double>(steps * tiles * sum.tile_points * 4);
-  if (sum.outside * tiles * sum.panels < least_shares || std::min(panels, points) < 0.75 * static_cast<double>(cache_bytes)) return std::nullopt;
+  const double panels = static_cast<double>(steps * sum.panels * sum.panel_row_bytes),
+               points = static_cast<double>(steps * tiles * sum.tile_points * 4);
+  if (sum.outside * tiles * sum.panels < least_shares || std::min(panels, points) < 0.75 * static_cast<double>(cache_bytes))
+    return std::nullopt;
   std::optional<LongSumPlan> best;
   double least = 0;
   int64_t outside = 1;

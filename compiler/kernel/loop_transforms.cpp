@@ -41,7 +41,8 @@ Expr stride_of(Expr offset, int axis_id) {
 
 bool can_collapse(Expr e, const Loop& outer, const Loop& inner) {
   return answer_once<bool>(e, [&](Expr n, const auto& of) {
-    if (n->has_load || n->dtype != DType::i64) return std::all_of(n->args.begin(), n->args.end(), [&](Expr a) { return of(a); });
+    if (n->has_load || n->dtype != DType::i64)
+      return std::all_of(n->args.begin(), n->args.end(), [&](Expr a) { return of(a); });
     if (!uses_axis(n, outer.axis) && !uses_axis(n, inner.axis)) return true;
     Expr both = axis(outer.axis) * inner.extent + axis(inner.axis);
     return rewrite(n, [&](Expr part) -> Expr {
@@ -60,7 +61,9 @@ Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& mer
 
 // What lanes can hold: there is one for every 4 bytes of a vector register, narrower elements are loaded and stored as
 // narrower vectors.
-static bool lane_dtype(DType dtype) { return !is_bool(dtype) && (is_float(dtype) || is_integer(dtype)) && size_of(dtype) <= 4; }
+static bool lane_dtype(DType dtype) {
+  return !is_bool(dtype) && (is_float(dtype) || is_integer(dtype)) && size_of(dtype) <= 4;
+}
 static bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // Can an expression be a value in lanes, along one axis? A shared node is asked once: a chain of x + x has
@@ -101,7 +104,8 @@ class VectorisableCheck {
                                                           : "a value is made of its position");
         if (e->fn == Fn::select && !uses_axis(e->args[0], axis_)) return (*this)(e->args[1]) && (*this)(e->args[2]);
         for (Expr a : e->args)  // lanes hold half types as their bits, and masks are as wide as what was compared
-          if ((is_half(a->dtype) && e->fn != Fn::select) || (yields_bool(e->fn) && lane_dtype(a->dtype) && size_of(a->dtype) != 4))
+          if ((is_half(a->dtype) && e->fn != Fn::select) ||
+              (yields_bool(e->fn) && lane_dtype(a->dtype) && size_of(a->dtype) != 4))
             return refuse(concat(name_of(e->fn), " of ", name_of(a->dtype), " has no lanes"));
         for (Expr a : e->args) {
           if (!(lane_dtype(a->dtype) || (is_bool(a->dtype) && uses_axis(a, axis_))))
@@ -125,7 +129,8 @@ class VectorisableCheck {
   std::unordered_map<Expr, bool> answers_;
 };
 
-bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason, int64_t most_step) {
+bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason,
+                   int64_t most_step) {
   auto refuse = [&](const std::string& why) {
     if (reason) *reason = why;
     return false;

@@ -52,8 +52,10 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
     ++depth;
   }
   for (const Local& local : node.locals)
-    out << indent() << (local.shared ? "shared t" : "local t") << local.id << ": " << name_of(local.dtype) << (local.count ? " x " + to_string(local.count) : "") << "\n";
-  for (const Prefetch& f : node.prefetches) out << indent() << "prefetch b" << f.argument << "[" << to_string(f.offset) << "]\n";
+    out << indent() << (local.shared ? "shared t" : "local t") << local.id << ": " << name_of(local.dtype)
+        << (local.count ? " x " + to_string(local.count) : "") << "\n";
+  for (const Prefetch& f : node.prefetches)
+    out << indent() << "prefetch b" << f.argument << "[" << to_string(f.offset) << "]\n";
   if (node.transposed >= 0) out << indent() << "transpose t" << node.transposed << "\n";
   for (const Assign& a : node.assigns) {
     out << indent() << target_text(a.target) << (a.offset ? "[" + to_string(a.offset) + "]" : "") << " ";
@@ -71,8 +73,9 @@ std::string to_string(const Kernel& kernel) {
   std::ostringstream out;
   out << "kernel " << kernel.name << "\n";
   for (size_t k = 0; k < kernel.arguments.size(); ++k)
-    out << "  b" << k << ": v" << kernel.arguments[k].var->id << " " << name_of(kernel.arguments[k].var->dtype()) << to_string(kernel.arguments[k].var->shape())
-        << (kernel.arguments[k].written ? " out" : "") << (kernel.arguments[k].layout.is_plain() ? "" : " reordered") << "\n";
+    out << "  b" << k << ": v" << kernel.arguments[k].var->id << " " << name_of(kernel.arguments[k].var->dtype())
+        << to_string(kernel.arguments[k].var->shape()) << (kernel.arguments[k].written ? " out" : "")
+        << (kernel.arguments[k].layout.is_plain() ? "" : " reordered") << "\n";
   for (const std::string& line : kernel.schedule) out << "  schedule " << line << "\n";
   print(out, kernel.root, 1);
   return out.str();

@@ -14,9 +14,9 @@ namespace metac {
 namespace {
 
 constexpr int warp = 32, default_block = 256, most_block = 512;
-constexpr int64_t short_row = 32;            // as many elements a single thread does
-constexpr int64_t enough_threads = 2048;     // fewer leave most of the GPU idle
-constexpr int64_t shared_limit = 36 << 10;   // bytes of row locals in shared memory: 48 KiB less what reductions need
+constexpr int64_t short_row = 32;           // as many elements a single thread does
+constexpr int64_t enough_threads = 2048;    // fewer leave most of the GPU idle
+constexpr int64_t shared_limit = 36 << 10;  // bytes of row locals in shared memory: 48 KiB less what reductions need
 
 // An extent that is not known counts as large.
 int64_t size_or(const std::vector<Loop>& loops, int64_t unknown) {
@@ -35,8 +35,10 @@ class GpuLowering : private StageLowering {
   Kernel run() {
     kernel_.block = default_block;
     bool single = group_.stages.size() == 1 && group_.shared == 0;
-    if (single) lower_single(group_.stages[0]);
-    else lower_rows();
+    if (single)
+      lower_single(group_.stages[0]);
+    else
+      lower_rows();
     for (const Definition& d : group_.stages) kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
     std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
     kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
@@ -47,7 +49,7 @@ class GpuLowering : private StageLowering {
   struct Lowered {
     Stage stage;
     int accumulator = -1;
-    int64_t pack = 1;   // neighbouring elements that a thread does at once
+    int64_t pack = 1;  // neighbouring elements that a thread does at once
   };
 
   Lowered lower(const Definition& d) {
@@ -63,7 +65,7 @@ class GpuLowering : private StageLowering {
     order_loops(l.stage);
     collapse(l.stage, l.stage.kept);
     collapse(l.stage, l.stage.reduced);
-    kernel_.schedule.resize(said);   // a GPU's threads count elements in any case
+    kernel_.schedule.resize(said);  // a GPU's threads count elements in any case
     return l;
   }
 
@@ -74,22 +76,29 @@ class GpuLowering : private StageLowering {
     kernel_.root.loops = l.stage.kept;
     l.stage.kept.clear();
     for (Loop& loop : kernel_.root.loops) loop.kind = cooperative_ ? LoopKind::parallel : LoopKind::grid;
-    if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
+    if (!cooperative_ && kernel_.root.loops.empty())
+      kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
     if (!d.reduce)
-      if (const int64_t pack = pack_of(l.stage, kernel_.root.loops, enough_threads); pack > 1) return lower_packs(l.stage, pack);
+      if (const int64_t pack = pack_of(l.stage, kernel_.root.loops, enough_threads); pack > 1)
+        return lower_packs(l.stage, pack);
     if (cooperative_) {
       l.pack = pack_of(l.stage, l.stage.reduced, warp);
       kernel_.block = block_for(size_or(l.stage.reduced, 1024) / l.pack);
     }
-    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per element", read_at_once(l.pack)) : "one thread per element");
+    kernel_.schedule.push_back(cooperative_
+                                   ? concat("one block of ", kernel_.block, " threads per element", read_at_once(l.pack))
+                                   : "one thread per element");
     kernel_.root.children.push_back(stage_node(d, l));
   }
 
-  static std::string read_at_once(int64_t pack) { return pack > 1 ? concat(", which read ", pack, " neighbouring elements at once") : ""; }
+  static std::string read_at_once(int64_t pack) {
+    return pack > 1 ? concat(", which read ", pack, " neighbouring elements at once") : "";
+  }
 
-  // How many neighbouring elements of the given loops a thread does at once, as wide loads and stores: as many as 16 bytes hold of the widest type
-  // that is read or written along the last loop. 1: an access steps otherwise (it would be read with gaps between the threads), places are not known
-  // to be aligned, something is loaded under a condition or at an address out of memory, or there would be fewer threads than `least`.
+  // How many neighbouring elements of the given loops a thread does at once, as wide loads and stores: as many as 16 bytes
+  // hold of the widest type that is read or written along the last loop. 1: an access steps otherwise (it would be read with
+  // gaps between the threads), places are not known to be aligned, something is loaded under a condition or at an address
+  // out of memory, or there would be fewer threads than `least`.
   int64_t pack_of(const Stage& s, const std::vector<Loop>& loops, int64_t least) const {
     if (loops.empty() || !loops.back().extent.if_int()) return 1;
     const int axis_id = loops.back().axis;
@@ -109,15 +118,19 @@ class GpuLowering : private StageLowering {
     const bool sums = !s.reduced.empty();
     bool good = sums || (bool(s.offset) && access(s.offset, s.body->dtype) && stride_of(s.offset, axis_id).is_int(1));
     visit(s.body, [&](Expr n) {
-      if (n->kind == ExprKind::load && n->id >= first_local && n->args.empty()) return;   // what every thread has for itself
-      if (n->kind == ExprKind::load) good = good && n->args.size() == 1 && (n->id >= first_local || n->dtype == kernel_.arguments[static_cast<size_t>(n->id)].var->dtype()) && access(n->args[0], n->dtype);
+      if (n->kind == ExprKind::load && n->id >= first_local && n->args.empty()) return;  // what every thread has for itself
+      if (n->kind == ExprKind::load)
+        good = good && n->args.size() == 1 &&
+               (n->id >= first_local || n->dtype == kernel_.arguments[static_cast<size_t>(n->id)].var->dtype()) &&
+               access(n->args[0], n->dtype);
       if (n->kind == ExprKind::call && n->fn == Fn::select) good = good && !n->args[1]->has_load && !n->args[2]->has_load;
     });
     if (!good || widest == 0 || widest > 8) return 1;
     const int64_t pack = 16 / widest, last = loops.back().extent.as_int();
     if (last % pack != 0 || size_or(loops, least * pack) < least * pack) return 1;
     for (Expr offset : places) {
-      Expr first = rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_id ? n * Expr(pack) : Expr(); });
+      Expr first =
+          rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_id ? n * Expr(pack) : Expr(); });
       Bounds packed = bounds;
       packed.set_axis(axis_id, Expr(last / pack));
       if (!simplify(floor_mod(first, Expr(pack)), packed).is_int(0)) return 1;
@@ -125,7 +138,8 @@ class GpuLowering : private StageLowering {
     return pack;
   }
 
-  // The last of the loops becomes one over packs, and a loop over the elements of one, which is returned. What is in `split` is over both then.
+  // The last of the loops becomes one over packs, and a loop over the elements of one, which is returned. What is in `split`
+  // is over both then.
   Loop cut_packs(std::vector<Loop>& loops, int64_t pack, std::initializer_list<Expr*> split) {
     Loop& outer = loops.back();
     const Loop inner{kernel_.next_axis++, Expr(pack), LoopKind::vector, {}};
@@ -135,7 +149,14 @@ class GpuLowering : private StageLowering {
       for (const Loop& l : *all) bounds.set_axis(l.axis, l.extent);
     bounds.set_axis(inner.axis, inner.extent);
     for (Expr* e : split)
-      if (*e) *e = simplify(rewrite(*e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == outer.axis ? axis(outer.axis) * Expr(pack) + axis(inner.axis) : Expr(); }), bounds);
+      if (*e)
+        *e = simplify(rewrite(*e,
+                              [&](Expr n) {
+                                return n->kind == ExprKind::axis && n->id == outer.axis
+                                           ? axis(outer.axis) * Expr(pack) + axis(inner.axis)
+                                           : Expr();
+                              }),
+                      bounds);
     return inner;
   }
 
@@ -148,7 +169,8 @@ class GpuLowering : private StageLowering {
     kernel_.schedule.push_back(concat("one thread per ", pack, " neighbouring elements, read and written at once"));
   }
 
-  // A block for an element: few elements; or neighbours in memory are steps of its sum, not elements (where all elements read the same it does not matter).
+  // A block for an element: few elements; or neighbours in memory are steps of its sum, not elements (where all elements
+  // read the same it does not matter).
   static bool wants_block(const Stage& s) {
     if (size_or(s.reduced, 1024) <= short_row) return false;
     if (size_or(s.kept, enough_threads) < enough_threads) return true;
@@ -172,15 +194,20 @@ class GpuLowering : private StageLowering {
   void lower_rows() {
     for (const Definition& d : group_.stages) {
       std::vector<Loop> kept, reduced;
-      for (int k = group_.shared; k < static_cast<int>(d.domain.size()); ++k) (k < d.kept() ? kept : reduced).push_back({0, d.domain[static_cast<size_t>(k)], LoopKind::serial, {}});
+      for (int k = group_.shared; k < static_cast<int>(d.domain.size()); ++k)
+        (k < d.kept() ? kept : reduced).push_back({0, d.domain[static_cast<size_t>(k)], LoopKind::serial, {}});
       int64_t own = size_or(kept, 1024), sum = size_or(reduced, 1024);
       if (own * sum > short_row) cooperative_ = true;
     }
     for (int k = 0; k < group_.shared; ++k)
-      kernel_.root.loops.push_back({kernel_.next_axis++, group_.stages[0].domain[static_cast<size_t>(k)], cooperative_ ? LoopKind::parallel : LoopKind::grid, {}});
-    if (!cooperative_ && kernel_.root.loops.empty()) kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
+      kernel_.root.loops.push_back({kernel_.next_axis++,
+                                    group_.stages[0].domain[static_cast<size_t>(k)],
+                                    cooperative_ ? LoopKind::parallel : LoopKind::grid,
+                                    {}});
+    if (!cooperative_ && kernel_.root.loops.empty())
+      kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
     std::vector<Lowered> stages;
-    int64_t longest = 1, widest = 1;   // iterations that threads share; elements of one
+    int64_t longest = 1, widest = 1;  // iterations that threads share; elements of one
     for (const Definition& d : group_.stages) {
       Lowered& l = stages.emplace_back(lower(d));
       if (!cooperative_) continue;
@@ -190,7 +217,9 @@ class GpuLowering : private StageLowering {
       widest = std::max(widest, l.pack);
     }
     if (cooperative_) kernel_.block = block_for(longest);
-    kernel_.schedule.push_back(cooperative_ ? concat("one block of ", kernel_.block, " threads per row", read_at_once(widest)) : "one thread per row");
+    kernel_.schedule.push_back(cooperative_
+                                   ? concat("one block of ", kernel_.block, " threads per row", read_at_once(widest))
+                                   : "one thread per row");
     for (size_t k = 0; k < stages.size(); ++k) {
       LoopNode node = stage_node(group_.stages[k], stages[k]);
       bool in_memory = stages[k].stage.target < first_local || bool(stages[k].stage.offset);
@@ -203,7 +232,9 @@ class GpuLowering : private StageLowering {
   void place_local(const Local& given) override {
     Local local = given;
     local.shared = cooperative_ && bool(local.count);
-    int64_t bytes = !local.count ? 0 : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype)) : shared_limit + 1;
+    int64_t bytes = !local.count           ? 0
+                    : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype))
+                                           : shared_limit + 1;
     if (shared_bytes_ + bytes <= shared_limit) {
       shared_bytes_ += bytes;
       kernel_.root.locals.push_back(local);
@@ -249,7 +280,8 @@ class GpuLowering : private StageLowering {
 
   // Memory that all threads share is written once; a scalar local every thread has for itself.
   void by_one_thread(LoopNode& node, const Stage& s) {
-    if (cooperative_ && (s.target < first_local || bool(s.offset))) node.loops.push_back({kernel_.next_axis++, 1, LoopKind::thread, {}});
+    if (cooperative_ && (s.target < first_local || bool(s.offset)))
+      node.loops.push_back({kernel_.next_axis++, 1, LoopKind::thread, {}});
   }
 
   int reduction_buffer(DType dtype) {
@@ -258,7 +290,7 @@ class GpuLowering : private StageLowering {
     return found->second;
   }
 
-  bool cooperative_ = false;      // a block per iteration of the root's loops, not a thread
+  bool cooperative_ = false;  // a block per iteration of the root's loops, not a thread
   int64_t shared_bytes_ = 0;
   std::map<DType, int> reduction_buffers_;
 };
@@ -266,7 +298,8 @@ class GpuLowering : private StageLowering {
 // A gradient of a convolution, with the kernel's arguments for operands. Nothing where the kernel has others.
 std::optional<LibraryConvolution> with_arguments(LibraryConvolution c, const Kernel& kernel) {
   for (int* operand : {&c.data, &c.weights, &c.result}) {
-    auto found = std::find_if(kernel.arguments.begin(), kernel.arguments.end(), [&](const KernelArgument& a) { return a.var->id == *operand; });
+    auto found = std::find_if(kernel.arguments.begin(), kernel.arguments.end(),
+                              [&](const KernelArgument& a) { return a.var->id == *operand; });
     if (found == kernel.arguments.end()) return std::nullopt;
     *operand = static_cast<int>(found - kernel.arguments.begin());
   }
@@ -274,7 +307,8 @@ std::optional<LibraryConvolution> with_arguments(LibraryConvolution c, const Ker
 }
 
 bool finishes(const Kernel& kernel) {
-  return std::any_of(kernel.products.begin(), kernel.products.end(), [](const LibraryProduct& p) { return p.sums_only; }) || (kernel.convolution && kernel.convolution->sums_only);
+  return std::any_of(kernel.products.begin(), kernel.products.end(), [](const LibraryProduct& p) { return p.sums_only; }) ||
+         (kernel.convolution && kernel.convolution->sums_only);
 }
 
 }  // namespace
@@ -304,12 +338,15 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   Kernel kernel = contraction ? std::move(*contraction) : GpuLowering(group, context).run();
   if (context.library_convolutions) {
     kernel.convolution = match_library_convolution(group, context, kernel.arguments);
-    if (!kernel.convolution && group.library_gradient) kernel.convolution = with_arguments(group.library_gradient->convolution, kernel);
+    if (!kernel.convolution && group.library_gradient)
+      kernel.convolution = with_arguments(group.library_gradient->convolution, kernel);
   }
   // A product that the library finishes by itself is the better one of two.
   if (!kernel.products.empty() && kernel.convolution && kernel.products[0].sums_only != kernel.convolution->sums_only) {
-    if (kernel.products[0].sums_only) kernel.products.clear();
-    else kernel.convolution.reset();
+    if (kernel.products[0].sums_only)
+      kernel.products.clear();
+    else
+      kernel.convolution.reset();
   }
   if (finishes(kernel)) {
     Group rest;

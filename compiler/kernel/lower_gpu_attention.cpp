@@ -1,11 +1,11 @@
 // Attention in one kernel on a GPU: softmax(q k) v with a running maximum and sum (Milakov and Gimelshein; Dao et al.), so
 // that no score reaches memory however long the rows are.
 //
-// A block of threads has a tile of rows. Its part of q stays in shared memory; tiles of k and v pass through it, copied while the
-// product before theirs is computed: v's beside the scores, the next of k beside the values. A thread has a
-// part of a tile of scores in registers, and of its rows the sums so far: a part of v's width, the maximum and its own share
-// of the sum of weights. The threads of a row are neighbours in a warp and tell each other the maximum.
-// A row that has seen nothing but -infinity is scaled from 0, not from its maximum: 0 times what comes later is 0 and no NaN.
+// A block of threads has a tile of rows. Its part of q stays in shared memory; tiles of k and v pass through it, copied
+// while the product before theirs is computed: v's beside the scores, the next of k beside the values. A thread has a part
+// of a tile of scores in registers, and of its rows the sums so far: a part of v's width, the maximum and its own share of
+// the sum of weights. The threads of a row are neighbours in a warp and tell each other the maximum. A row that has seen
+// nothing but -infinity is scaled from 0, not from its maximum: 0 times what comes later is 0 and no NaN.
 #include <algorithm>
 #include <cmath>
 
@@ -23,18 +23,22 @@ constexpr int64_t least_side = 16, most_depth = 128, enough_blocks = 128, most_s
 int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
 Expr zero() { return constant_of(DType::f32, 0); }
 Expr lowest() { return float_constant(-HUGE_VAL, DType::f32); }
-Expr below(Expr index, Expr size, int64_t step) { return floor_mod(size, step).is_int(0) ? bool_constant(true) : index < size; }
+Expr below(Expr index, Expr size, int64_t step) {
+  return floor_mod(size, step).is_int(0) ? bool_constant(true) : index < size;
+}
 
 // A factor as tensor cores take it: what a conversion makes wide.
 Expr narrowed(Expr factor) {
-  const bool half = factor->kind == ExprKind::cast && (factor->args[0]->dtype == DType::f16 || factor->args[0]->dtype == DType::bf16);
+  const bool half =
+      factor->kind == ExprKind::cast && (factor->args[0]->dtype == DType::f16 || factor->args[0]->dtype == DType::bf16);
   return half ? factor->args[0] : factor;
 }
 
 // The kind of its products (TensorProduct::kind); empty: fused multiply-adds; nothing: operands of several types.
 std::optional<std::string> tensor_kind(const StreamedSoftmax& s, bool tf32) {
   const DType type = narrowed(s.row_factor)->dtype;
-  if (narrowed(s.column_factor)->dtype != type || narrowed(s.values)->dtype != type || s.weights != type) return std::nullopt;
+  if (narrowed(s.column_factor)->dtype != type || narrowed(s.values)->dtype != type || s.weights != type)
+    return std::nullopt;
   if (type == DType::f32) return tf32 ? "tf32" : "";
   return type == DType::f16 ? "f16" : "bf16";
 }
@@ -88,7 +92,8 @@ Kernel GpuAttention::run() {
   const Loop block = fresh(ceil_div(row_count_, tile_.rows), LoopKind::parallel);
   kernel_.root.loops.push_back(block);
   first_row_ = axis(block.axis) * Expr(tile_.rows);
-  kernel_.schedule.push_back(concat("softmax streamed: ", tile_.rows, " rows a block, ", tile_.columns, " columns at a time, running maximum and sum"));
+  kernel_.schedule.push_back(concat("softmax streamed: ", tile_.rows, " rows a block, ", tile_.columns,
+                                    " columns at a time, running maximum and sum"));
   if (!description().empty()) kernel_.schedule.push_back(description());
   declare();
   build();
@@ -101,12 +106,16 @@ void GpuAttention::choose_tile() {
   for (const TileSize& size : tile_sizes()) {
     tile_ = size;
     const int64_t blocks = batch * ((known(row_count_) + size.rows - 1) / size.rows);
-    if (shared_bytes() <= most_shared_bytes && (size.rows == edge || (size.rows < 2 * known(row_count_) && blocks >= enough_blocks))) break;
+    if (shared_bytes() <= most_shared_bytes &&
+        (size.rows == edge || (size.rows < 2 * known(row_count_) && blocks >= enough_blocks)))
+      break;
   }
 }
 
 int64_t GpuAttention::shared_bytes() const {
-  return ((tile_.rows + tile_.columns) * factor_tile().stride + tile_.columns * value_tile().stride) * static_cast<int64_t>(size_of(type_)) + weight_bytes();
+  return ((tile_.rows + tile_.columns) * factor_tile().stride + tile_.columns * value_tile().stride) *
+             static_cast<int64_t>(size_of(type_)) +
+         weight_bytes();
 }
 
 void GpuAttention::declare() {
@@ -135,13 +144,16 @@ Expr GpuAttention::placed(Expr e, Expr row, Expr second, Expr third, int local, 
 }
 
 // `rows` of q, k or v from the first on into shared memory, zero beyond their ends.
-LoopNode GpuAttention::load_part(int local, const SharedTile& tile, int64_t rows, Expr first, Expr size, int64_t row_size, const std::function<Expr(Expr, Expr)>& value_at) {
-  return load_tile(kernel_, bounds_, {local, type_, 0, {rows, first, size, tile.stride}, {tile.row_size, 0, Expr(row_size), 1}, value_at});
+LoopNode GpuAttention::load_part(int local, const SharedTile& tile, int64_t rows, Expr first, Expr size, int64_t row_size,
+                                 const std::function<Expr(Expr, Expr)>& value_at) {
+  return load_tile(kernel_, bounds_,
+                   {local, type_, 0, {rows, first, size, tile.stride}, {tile.row_size, 0, Expr(row_size), 1}, value_at});
 }
 
 // A tile of k.
 LoopNode GpuAttention::load_columns(Expr first_column) {
-  return load_part(k_, factor_tile(), tile_.columns, first_column, column_count_, depth_, [&](Expr column, Expr d) { return placed(s_.column_factor, Expr(0), column, d); });
+  return load_part(k_, factor_tile(), tile_.columns, first_column, column_count_, depth_,
+                   [&](Expr column, Expr d) { return placed(s_.column_factor, Expr(0), column, d); });
 }
 
 void GpuAttention::build() {
@@ -150,12 +162,14 @@ void GpuAttention::build() {
   LoopNode arrived;
   arrived.copies_done = arrived.barrier = true;
   std::vector<LoopNode>& children = kernel_.root.children;
-  children.push_back(load_part(q_, factor_tile(), tile_.rows, first_row_, row_count_, depth_, [&](Expr row, Expr d) { return placed(s_.row_factor, row, Expr(0), d); }));
+  children.push_back(load_part(q_, factor_tile(), tile_.rows, first_row_, row_count_, depth_,
+                               [&](Expr row, Expr d) { return placed(s_.row_factor, row, Expr(0), d); }));
   children.push_back(load_columns(0));
   children.push_back(begin());
   LoopNode tiles = node({tile});
   tiles.children.push_back(arrived);
-  tiles.children.push_back(load_part(v_, value_tile(), tile_.columns, first_column, column_count_, width_, [&](Expr column, Expr w) { return placed(s_.values, Expr(0), w, column); }));
+  tiles.children.push_back(load_part(v_, value_tile(), tile_.columns, first_column, column_count_, width_,
+                                     [&](Expr column, Expr w) { return placed(s_.values, Expr(0), w, column); }));
   tiles.children.push_back(clear_scores());
   tiles.children.push_back(multiply_scores());
   tiles.children.push_back(finish_scores(first_column));
@@ -205,15 +219,18 @@ LoopNode GpuAttention::weigh() {
   const int64_t columns = columns_of_thread(tile_.columns), widths = columns_of_thread(padded_width());
   auto every = [&](int64_t count) { return fresh(Expr(count), LoopKind::unrolled); };
   const Loop i = every(rows_of_thread()), j = every(columns), l = every(columns), w = every(widths);
-  const Expr row = axis(i.axis), score = register_of(row, axis(j.axis), columns), weight = register_of(row, axis(l.axis), columns), out = register_of(row, axis(w.axis), widths);
+  const Expr row = axis(i.axis), score = register_of(row, axis(j.axis), columns),
+             weight = register_of(row, axis(l.axis), columns), out = register_of(row, axis(w.axis), widths);
   Assign all = set(largest_, row, element(largest_, row), Reduce::max);
   all.neighbours = threads_of_row();
   const Expr found = element(largest_, row);
   LoopNode n = node({i}, {set(before_, row, found)});
   n.children.push_back(node({j}, {set(largest_, row, element(score_, score), Reduce::max)}));
-  n.children.push_back(node({}, {all, set(from_, row, select(call(Fn::eq, {found, lowest()}), zero(), found)), set(scale_, row, call(Fn::exp, {element(before_, row) - element(from_, row)})),
+  n.children.push_back(node({}, {all, set(from_, row, select(call(Fn::eq, {found, lowest()}), zero(), found)),
+                                 set(scale_, row, call(Fn::exp, {element(before_, row) - element(from_, row)})),
                                  set(sum_, row, element(sum_, row) * element(scale_, row))}));
-  n.children.push_back(node({l}, {set(score_, weight, call(Fn::exp, {element(score_, weight) - element(from_, row)})), set(sum_, row, element(score_, weight), Reduce::add)}));
+  n.children.push_back(node({l}, {set(score_, weight, call(Fn::exp, {element(score_, weight) - element(from_, row)})),
+                                  set(sum_, row, element(score_, weight), Reduce::add)}));
   n.children.push_back(node({w}, {set(out_, out, element(out_, out) * element(scale_, row))}));
   return n;
 }
@@ -240,7 +257,8 @@ LoopNode GpuAttention::store_share(const Share& p) {
   for (Expr a : {row, w, Expr(0)}) axes.push_back(a);
   for (Expr e : d.out_index) index.push_back(substitute_axes(e, axes));
   const int target = kernel_.argument(d.out, layout_of(d.out->id), true);
-  LoopNode inside = node({}, {{target, simplify(storage_address(d.out->shape(), layout_of(d.out->id), index), bounds_), value, {}}});
+  LoopNode inside =
+      node({}, {{target, simplify(storage_address(d.out->shape(), layout_of(d.out->id), index), bounds_), value, {}}});
   const Expr guard = logical_and(below(row, row_count_, tile_.rows), below(w, Expr(width_), edge));
   if (!guard.is_int(1)) inside.guard = guard;
   LoopNode n = node(p.loops());
@@ -251,9 +269,11 @@ LoopNode GpuAttention::store_share(const Share& p) {
 bool is_gpu_attention(const Group& group, bool tf32) {
   const auto s = match_streamed_softmax(group);
   if (!s || !tensor_kind(*s, tf32)) return false;
-  const Expr rows = s->scores->domain[static_cast<size_t>(group.shared - 1)], columns = s->scores->domain[static_cast<size_t>(group.shared)];
+  const Expr rows = s->scores->domain[static_cast<size_t>(group.shared - 1)],
+             columns = s->scores->domain[static_cast<size_t>(group.shared)];
   const Expr depth = s->scores->domain.back(), width = s->last->domain[static_cast<size_t>(group.shared)];
-  return depth.if_int() && depth.as_int() <= most_depth && width.if_int() && width.as_int() <= most_depth && known(rows) >= least_side && known(columns) >= least_side;
+  return depth.if_int() && depth.as_int() <= most_depth && width.if_int() && width.as_int() <= most_depth &&
+         known(rows) >= least_side && known(columns) >= least_side;
 }
 
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context) {

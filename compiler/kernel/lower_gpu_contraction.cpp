@@ -3,15 +3,17 @@
 // factors are: loads at any address, under any condition, with whatever element-wise work was fused into them.
 //
 // A block of 16 by 16 threads computes a tile of up to 128 by 128 elements: a few steps of the sum at a time come through
-// shared memory, zero where a side or the sum ends, and each thread keeps up to 8 by 8 sums in registers, of up to four neighbours
-// in each direction: an element read from shared memory serves eight of them. Tiles are smaller where a side is short or the
-// blocks would be too few to keep a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add each.
+// shared memory, zero where a side or the sum ends, and each thread keeps up to 8 by 8 sums in registers, of up to four
+// neighbours in each direction: an element read from shared memory serves eight of them. Tiles are smaller where a side is
+// short or the blocks would be too few to keep a GPU busy. Sums run in the order of the reduced axes, one fused multiply-add
+// each.
 //
 // Where a side is only moved, its tiles are copied while the ones before are multiplied: there are two of each, in turn.
 //
-// Where both factors are float16, bfloat16 or bytes at heart (float32 where it may be rounded to TF32), the tiles stay so narrow and tensor
-// cores multiply them, and so they do with float64: a warp has a part of the tile, 16 by 8 elements an instruction (TensorProduct), and the instruction says
-// which elements a thread has. A side whose elements lie together along itself, not along the sum, stays so in shared memory (bytes do not).
+// Where both factors are float16, bfloat16 or bytes at heart (float32 where it may be rounded to TF32), the tiles stay so
+// narrow and tensor cores multiply them, and so they do with float64: a warp has a part of the tile, 16 by 8 elements an
+// instruction (TensorProduct), and the instruction says which elements a thread has. A side whose elements lie together
+// along itself, not along the sum, stays so in shared memory (bytes do not).
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
@@ -30,16 +32,16 @@ constexpr int64_t edge = 16, least_side = 16, least_sum = 8, enough_blocks = 128
 
 struct Side {
   Expr factor;
-  std::vector<Loop> loops;      // outermost first
-  int64_t tile = 0;             // elements of it in a block's tile
-  Expr narrow;                  // the factor as tensor cores take it; empty: they do not
-  Expr block, size;             // the loop over tiles; how many elements there are
-  bool along_sum = false;       // neighbours in memory are steps of the sum, not elements of this side
-  int shared = 0;               // local: the tile's part of the factor
-  int64_t own_stride = 0, step_stride = 0;   // in it, from element to element and from step to step
-  int64_t elements = 0;         // of it
+  std::vector<Loop> loops;                  // outermost first
+  int64_t tile = 0;                         // elements of it in a block's tile
+  Expr narrow;                              // the factor as tensor cores take it; empty: they do not
+  Expr block, size;                         // the loop over tiles; how many elements there are
+  bool along_sum = false;                   // neighbours in memory are steps of the sum, not elements of this side
+  int shared = 0;                           // local: the tile's part of the factor
+  int64_t own_stride = 0, step_stride = 0;  // in it, from element to element and from step to step
+  int64_t elements = 0;                     // of it
 
-  int64_t group() const { return std::min<int64_t>(4, tile / 16); }   // neighbours that a thread has (not with tensor cores)
+  int64_t group() const { return std::min<int64_t>(4, tile / 16); }  // neighbours that a thread has (not with tensor cores)
   bool across() const { return own_stride == 1; }
 };
 
@@ -65,7 +67,10 @@ class GpuContraction : private StageLowering {
     choose_tensor();
     collapse_sides();
     if (context_.library_products)
-      kernel_.products = match_library_product({batch_, rows_.loops, columns_.loops, stage_.reduced, rows_.factor, columns_.factor, stage_.epilogue, stage_.offset, stage_.target, accumulator_}, kernel_.arguments);
+      kernel_.products =
+          match_library_product({batch_, rows_.loops, columns_.loops, stage_.reduced, rows_.factor, columns_.factor,
+                                 stage_.epilogue, stage_.offset, stage_.target, accumulator_},
+                                kernel_.arguments);
     build(d);
     return std::move(kernel_);
   }
@@ -83,7 +88,8 @@ class GpuContraction : private StageLowering {
   bool find_factors() {
     Expr body = stage_.body;
     std::vector<Expr> conditions;
-    while (body->kind == ExprKind::call && body->fn == Fn::select && body->args[2].is_constant() && body->args[2]->float_value == 0 && body->args[2]->int_value == 0) {
+    while (body->kind == ExprKind::call && body->fn == Fn::select && body->args[2].is_constant() &&
+           body->args[2]->float_value == 0 && body->args[2]->int_value == 0) {
       conjuncts(body->args[0], conditions);
       body = body->args[1];
     }
@@ -94,7 +100,9 @@ class GpuContraction : private StageLowering {
     for (Side* side : {&rows_, &columns_}) {
       Expr all = bool_constant(true);
       for (size_t k = 0; k < conditions.size(); ++k) {
-        bool told = std::all_of(stage_.kept.begin(), stage_.kept.end(), [&](const Loop& l) { return !uses_axis(conditions[k], l.axis) || uses_axis(side->factor, l.axis); });
+        bool told = std::all_of(stage_.kept.begin(), stage_.kept.end(), [&](const Loop& l) {
+          return !uses_axis(conditions[k], l.axis) || uses_axis(side->factor, l.axis);
+        });
         if (told) all = logical_and(all, conditions[k]);
         held[k] |= told;
       }
@@ -133,7 +141,9 @@ class GpuContraction : private StageLowering {
   // What a conversion makes wide, before it; empty: it is wide, or more than moved.
   static Expr before_widening(Expr e) {
     if (e->kind == ExprKind::cast && size_of(e->args[0]->dtype) < size_of(e->dtype)) return e->args[0];
-    if (e->kind != ExprKind::call || e->fn != Fn::select || !e->args[2].is_constant() || e->args[2]->float_value != 0 || e->args[2]->int_value != 0) return {};
+    if (e->kind != ExprKind::call || e->fn != Fn::select || !e->args[2].is_constant() || e->args[2]->float_value != 0 ||
+        e->args[2]->int_value != 0)
+      return {};
     const Expr inner = before_widening(e->args[1]);
     return inner ? select(e->args[0], inner, constant_of(inner->dtype, 0)) : Expr();
   }
@@ -145,9 +155,12 @@ class GpuContraction : private StageLowering {
     if (bool(rows_.narrow) && bool(columns_.narrow)) {
       const DType a = rows_.narrow->dtype, b = columns_.narrow->dtype;
       auto is_byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
-      if (sum == DType::f32 && a == b && (a == DType::f16 || a == DType::bf16)) tensor_ = a == DType::f16 ? "f16" : "bf16";
-      else if (sum == DType::i32 && is_byte(a) && is_byte(b)) tensor_ = concat(a == DType::i8 ? "s8" : "u8", b == DType::i8 ? "s8" : "u8");
-    } else if (context_.tf32 && sum == DType::f32 && rows_.factor->dtype == DType::f32 && columns_.factor->dtype == DType::f32) {
+      if (sum == DType::f32 && a == b && (a == DType::f16 || a == DType::bf16))
+        tensor_ = a == DType::f16 ? "f16" : "bf16";
+      else if (sum == DType::i32 && is_byte(a) && is_byte(b))
+        tensor_ = concat(a == DType::i8 ? "s8" : "u8", b == DType::i8 ? "s8" : "u8");
+    } else if (context_.tf32 && sum == DType::f32 && rows_.factor->dtype == DType::f32 &&
+               columns_.factor->dtype == DType::f32) {
       tensor_ = "tf32";
     } else if (sum == DType::f64 && rows_.factor->dtype == DType::f64 && columns_.factor->dtype == DType::f64) {
       tensor_ = "f64";
@@ -185,14 +198,18 @@ class GpuContraction : private StageLowering {
   }
 
   Expr placed(Expr e, const std::map<int, Expr>& values) const {
-    return simplify(rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::axis) return {};
-      auto found = values.find(n->id);
-      return found == values.end() ? Expr() : found->second;
-    }), bounds_);
+    return simplify(rewrite(e,
+                            [&](Expr n) -> Expr {
+                              if (n->kind != ExprKind::axis) return {};
+                              auto found = values.find(n->id);
+                              return found == values.end() ? Expr() : found->second;
+                            }),
+                    bounds_);
   }
 
-  static Expr below(Expr index, Expr size, int64_t step) { return floor_mod(size, step).is_int(0) ? bool_constant(true) : index < size; }
+  static Expr below(Expr index, Expr size, int64_t step) {
+    return floor_mod(size, step).is_int(0) ? bool_constant(true) : index < size;
+  }
 
   void build(const Definition& d) {
     bounds_ = Bounds(*context_.symbols);
@@ -205,7 +222,8 @@ class GpuContraction : private StageLowering {
       kernel_.root.loops.push_back(block);
       side->block = axis(block.axis);
     }
-    kernel_.schedule.push_back(concat("tiles of ", rows_.tile, " by ", columns_.tile, " elements, ", rows_.tile / edge, " by ", columns_.tile / edge, " in each thread's registers"));
+    kernel_.schedule.push_back(concat("tiles of ", rows_.tile, " by ", columns_.tile, " elements, ", rows_.tile / edge,
+                                      " by ", columns_.tile / edge, " in each thread's registers"));
     kernel_.root.locals.push_back({accumulator_, d.accumulator, Expr(rows_.tile / edge * (columns_.tile / edge))});
 
     for (Side* side : {&rows_, &columns_}) lay_out(*side);
@@ -237,7 +255,8 @@ class GpuContraction : private StageLowering {
   }
 
   LoopNode load_side(const Side& side, Expr first_step, Expr place) {
-    const TileDirection own{side.tile, side.block * Expr(side.tile), side.size, side.own_stride}, steps{steps_, first_step, sum_, side.step_stride};
+    const TileDirection own{side.tile, side.block * Expr(side.tile), side.size, side.own_stride},
+        steps{steps_, first_step, sum_, side.step_stride};
     TileLoad load{side.shared, side.factor->dtype, place, side.along_sum ? own : steps, side.along_sum ? steps : own, {}};
     load.value_at = [&](Expr row, Expr along) {
       std::map<int, Expr> values;
@@ -254,7 +273,8 @@ class GpuContraction : private StageLowering {
     std::vector<LoopNode> first;
     for (const Side* side : {&rows_, &columns_}) first.push_back(load_side(*side, 0, 0));
     const bool in_turn = !step.extent.is_int(1) && (is_copied(first[0]) || is_copied(first[1]));
-    for (const Side* side : {&rows_, &columns_}) kernel_.root.locals.push_back({side->shared, side->factor->dtype, Expr(side->elements * (in_turn ? 2 : 1)), 0, true});
+    for (const Side* side : {&rows_, &columns_})
+      kernel_.root.locals.push_back({side->shared, side->factor->dtype, Expr(side->elements * (in_turn ? 2 : 1)), 0, true});
     LoopNode sum, arrived;
     sum.loops = {step};
     arrived.copies_done = is_copied(first[0]) || is_copied(first[1]);
@@ -264,7 +284,8 @@ class GpuContraction : private StageLowering {
       for (LoopNode& load : first) kernel_.root.children.push_back(std::move(load));
       LoopNode next;
       next.guard = at + 1 < step.extent;
-      for (const Side* side : {&rows_, &columns_}) next.children.push_back(load_side(*side, (at + 1) * Expr(steps_), floor_mod(at + 1, 2) * Expr(side->elements)));
+      for (const Side* side : {&rows_, &columns_})
+        next.children.push_back(load_side(*side, (at + 1) * Expr(steps_), floor_mod(at + 1, 2) * Expr(side->elements)));
       sum.children = {std::move(arrived), std::move(next), multiply(floor_mod(at, 2))};
     } else {
       for (const Side* side : {&rows_, &columns_}) sum.children.push_back(load_side(*side, at * Expr(steps_), 0));
@@ -291,9 +312,11 @@ class GpuContraction : private StageLowering {
     Expr number, place;
   };
   Own own_elements(const Side& side, const Loop& thread) {
-    Own own{thread, fresh(side.tile / edge / side.group(), LoopKind::unrolled), fresh(side.group(), LoopKind::unrolled), {}, {}};
+    Own own{
+        thread, fresh(side.tile / edge / side.group(), LoopKind::unrolled), fresh(side.group(), LoopKind::unrolled), {}, {}};
     own.number = axis(own.group.axis) * own.inner.extent + axis(own.inner.axis);
-    own.place = axis(own.group.axis) * Expr(edge * side.group()) + axis(thread.axis) * own.inner.extent + axis(own.inner.axis);
+    own.place =
+        axis(own.group.axis) * Expr(edge * side.group()) + axis(thread.axis) * own.inner.extent + axis(own.inner.axis);
     return own;
   }
 
@@ -302,35 +325,52 @@ class GpuContraction : private StageLowering {
     LoopNode node;
     if (!tensor_.empty()) {
       auto tile = [&](const Side& side) {
-        const int64_t stride = (side.across() ? side.step_stride : side.own_stride) * static_cast<int64_t>(size_of(side.factor->dtype)) / 4;
+        const int64_t stride =
+            (side.across() ? side.step_stride : side.own_stride) * static_cast<int64_t>(size_of(side.factor->dtype)) / 4;
         return TensorTile{side.shared, stride, side.across(), simplify(turn * Expr(side.elements), bounds_)};
       };
-      node.tensor = TensorProduct{tensor_, accumulator_, tile(rows_), tile(columns_), warps_across(), rows_.tile / warps_down_ / 16, columns_.tile / warps_across() / 8, words};
+      node.tensor = TensorProduct{tensor_,
+                                  accumulator_,
+                                  tile(rows_),
+                                  tile(columns_),
+                                  warps_across(),
+                                  rows_.tile / warps_down_ / 16,
+                                  columns_.tile / warps_across() / 8,
+                                  words};
       return node;
     }
-    const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread), step = fresh(steps_, LoopKind::unrolled);
+    const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread),
+               step = fresh(steps_, LoopKind::unrolled);
     const Own row = own_elements(rows_, down), column = own_elements(columns_, across);
     node.loops = {down, across, step, row.group, row.inner, column.group, column.inner};
     auto element = [&](const Side& side, const Own& own) {
-      return load(first_local + side.shared, side.factor->dtype, {simplify(turn * Expr(side.elements) + axis(step.axis) * Expr(side.step_stride) + own.place, bounds_)});
+      return load(first_local + side.shared, side.factor->dtype,
+                  {simplify(turn * Expr(side.elements) + axis(step.axis) * Expr(side.step_stride) + own.place, bounds_)});
     };
-    node.assigns.push_back({first_local + accumulator_, row.number * Expr(columns_.tile / edge) + column.number, element(rows_, row) * element(columns_, column), Reduce::add});
+    node.assigns.push_back({first_local + accumulator_, row.number * Expr(columns_.tile / edge) + column.number,
+                            element(rows_, row) * element(columns_, column), Reduce::add});
     return node;
   }
 
-  // Which element of the tile a sum is: `thread` of the block has `down` times `across` parts of 16 by 8 elements, of each neighbours
-  // in two rows that are eight apart.
+  // Which element of the tile a sum is: `thread` of the block has `down` times `across` parts of 16 by 8 elements, of each
+  // neighbours in two rows that are eight apart.
   LoopNode store_tensor(int64_t neighbours) {
     LoopNode node;
-    const int64_t parts_down = rows_.tile / warps_down_ / 16, parts_across = columns_.tile / warps_across() / 8, width = parts_across * 2 / neighbours;
-    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down, LoopKind::unrolled), across = fresh(width, LoopKind::unrolled);
+    const int64_t parts_down = rows_.tile / warps_down_ / 16, parts_across = columns_.tile / warps_across() / 8,
+                  width = parts_across * 2 / neighbours;
+    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down, LoopKind::unrolled),
+         across = fresh(width, LoopKind::unrolled);
     Loop half = fresh(2, LoopKind::unrolled), neighbour = fresh(neighbours, LoopKind::unrolled);
     node.loops = {thread, down, across, half, neighbour};
     const Expr t = axis(thread.axis), warp = floor_div(t, 32), lane = floor_mod(t, 32);
-    const Expr row = floor_div(warp, warps_across()) * Expr(parts_down * 16) + axis(down.axis) * Expr(16) + axis(half.axis) * Expr(8) + floor_div(lane, 4);
-    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across * 8) + tensor_column(neighbours, lane, axis(across.axis), axis(neighbour.axis));
-    const Expr sum = ((axis(down.axis) * Expr(width) + axis(across.axis)) * Expr(2) + axis(half.axis)) * Expr(neighbours) + axis(neighbour.axis);
-    return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row, columns_.block * Expr(columns_.tile) + column, sum);
+    const Expr row = floor_div(warp, warps_across()) * Expr(parts_down * 16) + axis(down.axis) * Expr(16) +
+                     axis(half.axis) * Expr(8) + floor_div(lane, 4);
+    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across * 8) +
+                        tensor_column(neighbours, lane, axis(across.axis), axis(neighbour.axis));
+    const Expr sum = ((axis(down.axis) * Expr(width) + axis(across.axis)) * Expr(2) + axis(half.axis)) * Expr(neighbours) +
+                     axis(neighbour.axis);
+    return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row, columns_.block * Expr(columns_.tile) + column,
+                    sum);
   }
 
   void store() {
@@ -340,11 +380,13 @@ class GpuContraction : private StageLowering {
       const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread);
       const Own row = own_elements(rows_, down), column = own_elements(columns_, across);
       node.loops = {down, across, row.group, row.inner, column.group, column.inner};
-      node = store_at(std::move(node), rows_.block * Expr(rows_.tile) + row.place, columns_.block * Expr(columns_.tile) + column.place, row.number * Expr(columns_.tile / edge) + column.number);
+      node = store_at(std::move(node), rows_.block * Expr(rows_.tile) + row.place,
+                      columns_.block * Expr(columns_.tile) + column.place,
+                      row.number * Expr(columns_.tile / edge) + column.number);
       store_wide(node, kernel_.arguments, bounds_);
       return children.push_back(std::move(node));
     }
-    const int64_t parts = rows_.tile * columns_.tile / (edge * edge) / 4;   // of a thread
+    const int64_t parts = rows_.tile * columns_.tile / (edge * edge) / 4;  // of a thread
     for (const int64_t neighbours : {4, 2}) {
       if (columns_.tile / warps_across() / 8 % (neighbours / 2) != 0) continue;
       LoopNode node = store_tensor(neighbours);
@@ -379,15 +421,18 @@ class GpuContraction : private StageLowering {
   Expr sum_;
   Bounds bounds_;
   int accumulator_ = -1;
-  int64_t steps_ = 16;          // of the sum, in shared memory at once
-  // Tensor cores: a row of a tile is so many words of 4 bytes (float64: 8); with that stride what is read together lies in different banks.
+  int64_t steps_ = 16;  // of the sum, in shared memory at once
+  // Tensor cores: a row of a tile is so many words of 4 bytes (float64: 8); with that stride what is read together lies in
+  // different banks.
   static constexpr int64_t words = 16, stride_words = 20;
-  std::string tensor_;          // the kind of instruction; empty: none
+  std::string tensor_;  // the kind of instruction; empty: none
   int64_t warps_down_ = 2;
 };
 
 }  // namespace
 
-std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context) { return GpuContraction(group, context).run(); }
+std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context) {
+  return GpuContraction(group, context).run();
+}
 
 }  // namespace metac

@@ -10,11 +10,12 @@ namespace {
 
 constexpr int64_t tile = 32;
 constexpr int threads = 256;
-constexpr size_t most_operands = 4;            // of shared memory
+constexpr size_t most_operands = 4;  // of shared memory
 
 class MoveTiling {
  public:
-  MoveTiling(Kernel& kernel, const Stage& stage, const std::vector<Symbol>& symbols) : kernel_(kernel), s_(stage), bounds_(symbols) {}
+  MoveTiling(Kernel& kernel, const Stage& stage, const std::vector<Symbol>& symbols)
+      : kernel_(kernel), s_(stage), bounds_(symbols) {}
 
   bool run() {
     if (s_.kept.size() < 2 || s_.target >= first_local || !s_.offset || !find_operands()) return false;
@@ -31,7 +32,8 @@ class MoveTiling {
     Expr a = floor_mod(axis(read.axis), tile), b = floor_div(axis(read.axis), tile);
     for (Expr operand : operands_) {
       const int local = kernel_.next_local++;
-      kernel_.root.locals.push_back({local, operand->dtype, Expr(tile * (tile + 1)), 0, true});   // an odd stride: other banks
+      kernel_.root.locals.push_back(
+          {local, operand->dtype, Expr(tile * (tile + 1)), 0, true});  // an odd stride: other banks
       Expr value = placed(operand, first_down + a, first_along + b);
       const Expr inside = within(first_down + a, first_along + b);
       if (!inside.is_int(1)) value = select(inside, value, constant_of(operand->dtype, 0));
@@ -43,12 +45,15 @@ class MoveTiling {
     b = floor_mod(axis(written.axis), tile);
     const Expr body = rewrite(s_.body, [&](Expr n) -> Expr {
       auto found = std::find(operands_.begin(), operands_.end(), n);
-      return found == operands_.end() ? Expr() : load(first_local + locals_[static_cast<size_t>(found - operands_.begin())], n->dtype, {b * Expr(tile + 1) + a});
+      return found == operands_.end() ? Expr()
+                                      : load(first_local + locals_[static_cast<size_t>(found - operands_.begin())], n->dtype,
+                                             {b * Expr(tile + 1) + a});
     });
     LoopNode store;
     const Expr guard = within(first_down + a, first_along + b);
     if (!guard.is_int(1)) store.guard = guard;
-    store.assigns.push_back({s_.target, placed(s_.offset, first_down + a, first_along + b), placed(body, first_down + a, first_along + b), {}});
+    store.assigns.push_back(
+        {s_.target, placed(s_.offset, first_down + a, first_along + b), placed(body, first_down + a, first_along + b), {}});
     out.children.push_back(std::move(store));
     kernel_.root.children.push_back(std::move(in));
     kernel_.root.children.push_back(std::move(out));
@@ -102,10 +107,12 @@ class MoveTiling {
     return axis(block.axis) * Expr(tile);
   }
   Expr placed(Expr e, Expr down, Expr along) const {
-    return simplify(rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::axis) return {};
-      return n->id == s_.kept[down_].axis ? down : n->id == s_.kept.back().axis ? along : Expr();
-    }), bounds_);
+    return simplify(rewrite(e,
+                            [&](Expr n) -> Expr {
+                              if (n->kind != ExprKind::axis) return {};
+                              return n->id == s_.kept[down_].axis ? down : n->id == s_.kept.back().axis ? along : Expr();
+                            }),
+                    bounds_);
   }
   Expr within(Expr down, Expr along) const {
     auto below = [](Expr index, Expr size) { return floor_mod(size, tile).is_int(0) ? bool_constant(true) : index < size; };
@@ -115,13 +122,15 @@ class MoveTiling {
   Kernel& kernel_;
   const Stage& s_;
   Bounds bounds_;
-  size_t down_ = 0;                            // of the kept loops
+  size_t down_ = 0;  // of the kept loops
   std::vector<Expr> operands_;
   std::vector<int> locals_;
 };
 
 }  // namespace
 
-bool lower_gpu_move(Kernel& kernel, const Stage& stage, const std::vector<Symbol>& symbols) { return MoveTiling(kernel, stage, symbols).run(); }
+bool lower_gpu_move(Kernel& kernel, const Stage& stage, const std::vector<Symbol>& symbols) {
+  return MoveTiling(kernel, stage, symbols).run();
+}
 
 }  // namespace metac

@@ -28,11 +28,13 @@ class GpuScatter : private StageLowering {
     loops.insert(loops.end(), s.reduced.begin(), s.reduced.end());
     const Shape& dims = d.out->shape();
 
-    std::vector<int> separate(dims.size(), -1);   // per axis of the result: the axis of the domain that it is
+    std::vector<int> separate(dims.size(), -1);  // per axis of the result: the axis of the domain that it is
     std::vector<char> taken(loops.size(), 0);
     for (size_t k = 0; k < dims.size(); ++k) {
       Expr index = d.out_index[k];
-      if (index->kind != ExprKind::axis || taken[static_cast<size_t>(index->id)] || d.domain[static_cast<size_t>(index->id)] != dims[k]) continue;
+      if (index->kind != ExprKind::axis || taken[static_cast<size_t>(index->id)] ||
+          d.domain[static_cast<size_t>(index->id)] != dims[k])
+        continue;
       separate[k] = index->id;
       taken[static_cast<size_t>(index->id)] = 1;
     }
@@ -50,7 +52,8 @@ class GpuScatter : private StageLowering {
       if (taken[k]) kernel_.root.loops.push_back({loops[k].axis, loops[k].extent, LoopKind::grid, {}});
     Loop owner{kernel_.next_axis++, Expr(owners), LoopKind::grid, {}};
     kernel_.root.loops.push_back(owner);
-    kernel_.schedule.push_back(concat("each point of ", kernel_.root.loops.size() - 1, " axes is a scatter of its own, shared by ", owners, " threads that own elements"));
+    kernel_.schedule.push_back(concat("each point of ", kernel_.root.loops.size() - 1,
+                                      " axes is a scatter of its own, shared by ", owners, " threads that own elements"));
 
     int target = kernel_.argument(d.out, Layout(), true);
     Loop step{kernel_.next_axis++, ceil_div(all - axis(owner.axis), Expr(owners)), LoopKind::serial, {}};
@@ -92,7 +95,8 @@ class GpuScatter : private StageLowering {
     guard(held, valid);
     guard(mine, own);
     Expr body = addressed(substitute_axes(d.body, renamed), -1);
-    mine.assigns.push_back({target, simplify(linear_index(dims, index), bounds), simplify(cast(body, d.out->dtype()), bounds), d.reduce});
+    mine.assigns.push_back(
+        {target, simplify(linear_index(dims, index), bounds), simplify(cast(body, d.out->dtype()), bounds), d.reduce});
     held.children.push_back(std::move(mine));
     walk.children.push_back(std::move(held));
     bounds.set_axis(step.axis, step.extent);

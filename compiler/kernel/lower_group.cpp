@@ -18,7 +18,8 @@
 namespace metac {
 namespace {
 
-// Elements of internal arrays that lanes across rows may take for all rows of a block together: 4 MiB of float32 for each worker.
+// Elements of internal arrays that lanes across rows may take for all rows of a block together: 4 MiB of float32 for each
+// worker.
 constexpr int64_t most_internal = 1 << 20;
 
 // Elements from lane to lane that loads may step by: a shuffle of two vectors, or elements put together.
@@ -42,7 +43,8 @@ std::optional<int64_t> internal_elements(const Group& group) {
 class GroupLowering : private StageLowering {
  public:
   // `lanes_across`: lanes run along the last shared loop, so many rows at a time.
-  GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false) : StageLowering(group, context), lanes_across_(lanes_across) {
+  GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false)
+      : StageLowering(group, context), lanes_across_(lanes_across) {
     if (lanes_across_) plan_block();
   }
 
@@ -81,16 +83,19 @@ class GroupLowering : private StageLowering {
     return can_vectorise(row, {s.body, s.epilogue}, s.target >= first_local ? Expr() : s.offset);
   }
 
-  // How many vectors of rows a block has. One may be half a cache line, of which the rest would be fetched again, and its sums wait for
-  // each other; but there must be blocks for threads.
+  // How many vectors of rows a block has. One may be half a cache line, of which the rest would be fetched again, and its
+  // sums wait for each other; but there must be blocks for threads.
   void plan_block() {
     const std::vector<Expr>& domain = group_.stages[0].domain;
     const int64_t rows = domain[static_cast<size_t>(group_.shared) - 1].as_int();
     int64_t outer = 1;
-    for (int k = 0; k < group_.shared - 1; ++k) outer *= domain[static_cast<size_t>(k)].if_int() ? domain[static_cast<size_t>(k)].as_int() : 1;
+    for (int k = 0; k < group_.shared - 1; ++k)
+      outer *= domain[static_cast<size_t>(k)].if_int() ? domain[static_cast<size_t>(k)].as_int() : 1;
     for (int64_t vectors : {4, 2}) {
       const int64_t block = vectors * lanes();
-      if (vectors_ == 1 && rows % block == 0 && outer * (rows / block) >= 2 * vectors && *internal_elements(group_) * block <= most_internal / 4) vectors_ = vectors;
+      if (vectors_ == 1 && rows % block == 0 && outer * (rows / block) >= 2 * vectors &&
+          *internal_elements(group_) * block <= most_internal / 4)
+        vectors_ = vectors;
     }
     block_axis_ = kernel_.next_axis++;
     vector_axis_ = kernel_.next_axis++;
@@ -102,12 +107,15 @@ class GroupLowering : private StageLowering {
   // The rows of a block as loops: what one iteration does stands together, vector beside vector.
   std::vector<Loop> rows_of_block(LoopKind vectors, LoopKind lane, int lane_axis) const {
     const Expr rows = group_.stages[0].domain[static_cast<size_t>(group_.shared) - 1];
-    if (vectors_ > 1) return {{lane_axis, Expr(lanes()), lane}, {vector_axis_, Expr(vectors_), vectors}};  // as printers want vectors side by side
+    if (vectors_ > 1)
+      return {{lane_axis, Expr(lanes()), lane},
+              {vector_axis_, Expr(vectors_), vectors}};  // as printers want vectors side by side
     const bool whole = rows.as_int() % lanes() == 0;
     return {{lane_axis, whole ? Expr(lanes()) : min(Expr(lanes()), rows - axis(block_axis_) * Expr(lanes())), lane}};
   }
 
-  // The last shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loops of each stage: lanes where they can be.
+  // The last shared loop becomes blocks of rows in parallel, and the rows of a block the innermost loops of each stage:
+  // lanes where they can be.
   void spread_rows() {
     const Loop row = rows();
     const Expr block = axis(block_axis_) * rows_together_.count + rows_together_.index;
@@ -117,15 +125,17 @@ class GroupLowering : private StageLowering {
       if (spread_[k]) continue;
       const int lane_axis = kernel_.next_axis++;  // each stage's own: a rest goes on where its vectors end
       substitute_axis(stage, lane_axis_, axis(lane_axis));
-      const std::vector<Loop> rows = across_[k] ? rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis) : rows_of_block(LoopKind::serial, LoopKind::serial, lane_axis);
+      const std::vector<Loop> rows = across_[k] ? rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis)
+                                                : rows_of_block(LoopKind::serial, LoopKind::serial, lane_axis);
       stage.loops.insert(across_[k] ? stage.loops.end() : stage.loops.begin(), rows.begin(), rows.end());
     }
-    kernel_.root.loops[static_cast<size_t>(group_.shared) - 1] = {block_axis_, ceil_div(row.extent, rows_together_.count), LoopKind::parallel};
+    kernel_.root.loops[static_cast<size_t>(group_.shared) - 1] = {block_axis_, ceil_div(row.extent, rows_together_.count),
+                                                                  LoopKind::parallel};
     kernel_.schedule.push_back(concat("lanes across ", vectors_ * lanes(), " rows"));
   }
 
-  // A stage with lanes across several vectors of rows: what one iteration does stands together, vector beside vector. The sums of all vectors
-  // are in registers, and one pass adds to them all.
+  // A stage with lanes across several vectors of rows: what one iteration does stands together, vector beside vector. The
+  // sums of all vectors are in registers, and one pass adds to them all.
   LoopNode nest_across(const Definition& d, const Stage& s, int accumulator) {
     const std::vector<Loop> rows = rows_of_block(LoopKind::unrolled, LoopKind::vector, lane_axis_);
     const auto tile = [&](Assign assign) {
@@ -149,13 +159,16 @@ class GroupLowering : private StageLowering {
     sum.loops = s.reduced;
     sum.prefetches = rows_ahead(s, s.reduced);
     sum.children = {tile({sum_of_rows, own, s.body, d.reduce})};
-    const Expr result = rewrite(s.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == sum_of_rows ? load(n->id, n->dtype, {own}) : Expr(); });
-    node.children = {tile({sum_of_rows, own, identity_of(*d.reduce, d.accumulator), {}}), std::move(sum), tile({s.target, s.offset, result, {}})};
+    const Expr result = rewrite(s.epilogue, [&](Expr n) {
+      return n->kind == ExprKind::load && n->id == sum_of_rows ? load(n->id, n->dtype, {own}) : Expr();
+    });
+    node.children = {tile({sum_of_rows, own, identity_of(*d.reduce, d.accumulator), {}}), std::move(sum),
+                     tile({s.target, s.offset, result, {}})};
     return node;
   }
 
-  // What the innermost of these loops will touch some iterations later: a block is a small piece of each iteration's memory, and processors fetch little
-  // ahead where pieces lie apart.
+  // What the innermost of these loops will touch some iterations later: a block is a small piece of each iteration's memory,
+  // and processors fetch little ahead where pieces lie apart.
   std::vector<Prefetch> rows_ahead(const Stage& s, const std::vector<Loop>& loops) const {
     constexpr int64_t ahead = 16, line = 64;
     std::vector<Prefetch> out;
@@ -165,23 +178,30 @@ class GroupLowering : private StageLowering {
     const auto add = [&](int argument, Expr offset, DType dtype) {
       const Expr step = stride_of(offset, loops.back().axis);
       const int64_t size = static_cast<int64_t>(size_of(dtype));
-      if (argument >= first_local || !uses_axis(offset, row) || !step || !step.if_int() || step.as_int() * size <= line || !seen.insert({argument, offset.node()}).second) return;
+      if (argument >= first_local || !uses_axis(offset, row) || !step || !step.if_int() || step.as_int() * size <= line ||
+          !seen.insert({argument, offset.node()}).second)
+        return;
       for (int64_t at = 0; at < vectors_ * lanes(); at += line / size) {
-        const Expr first = rewrite(offset, [&](Expr n) { return n->kind == ExprKind::axis && n->id == row ? axis(block_axis_) * rows_together_.count + Expr(at) : Expr(); });
+        const Expr first = rewrite(offset, [&](Expr n) {
+          return n->kind == ExprKind::axis && n->id == row ? axis(block_axis_) * rows_together_.count + Expr(at) : Expr();
+        });
         out.push_back({argument, first + step * Expr(ahead)});
       }
     };
     visit(s.body, [&](Expr n) {
       if (n->kind == ExprKind::load && n->args.size() == 1) add(n->id, n->args[0], n->dtype);
     });
-    if (loops.back().axis == (s.kept.empty() ? -1 : s.kept.back().axis) && bool(s.offset)) add(s.target, s.offset, s.body->dtype);
+    if (loops.back().axis == (s.kept.empty() ? -1 : s.kept.back().axis) && bool(s.offset))
+      add(s.target, s.offset, s.body->dtype);
     return out;
   }
 
   // Small arrays of known size go on the stack, others into the worker's scratch.
   void place_local(const Local& local) override {
     constexpr int64_t stack_limit = 32 << 10;
-    int64_t bytes = !local.count ? 0 : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype)) : stack_limit + 1;
+    int64_t bytes = !local.count           ? 0
+                    : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype))
+                                           : stack_limit + 1;
     if (stack_bytes_ + bytes <= stack_limit) {
       stack_bytes_ += bytes;
       kernel_.root.locals.push_back(local);
@@ -211,7 +231,9 @@ class GroupLowering : private StageLowering {
     if (across_.back()) return nest(d, s, accumulator, false);
     if (group_.by_points && d.reduce) return nest_by_points(d, s, accumulator);
     if (d.reduce && *d.reduce != Reduce::mul)
-      if (auto windows = separate_window(kernel_, s, accumulator, d.accumulator); windows && (windows->around > 0 || group_.shared > 0)) return nest_of_windows(d, s, *windows, accumulator);
+      if (auto windows = separate_window(kernel_, s, accumulator, d.accumulator);
+          windows && (windows->around > 0 || group_.shared > 0))
+        return nest_of_windows(d, s, *windows, accumulator);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
     if (!lanes_kept && !d.reduce)
@@ -225,18 +247,23 @@ class GroupLowering : private StageLowering {
         kernel_.schedule.push_back("index set split along the output, vectorise");
         return std::move(*pieces);
       }
-    if (!lanes_kept && !lanes_reduced && !s.kept.empty()) lanes_kept = can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal, most_step);
+    if (!lanes_kept && !lanes_reduced && !s.kept.empty())
+      lanes_kept = can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal, most_step);
     if (!lanes_kept && !d.reduce)
-      if (auto tables = hoist_tables(kernel_, s, stage_bounds(s)); tables && (!tables->around.empty() || group_.shared > 0)) return nest_of_tables(d, *tables);
+      if (auto tables = hoist_tables(kernel_, s, stage_bounds(s)); tables && (!tables->around.empty() || group_.shared > 0))
+        return nest_of_tables(d, *tables);
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
-    if (lanes_kept || lanes_reduced) kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
-    else if (!refusal.empty()) kernel_.schedule.push_back("not vectorised along the output: " + refusal);
+    if (lanes_kept || lanes_reduced)
+      kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
+    else if (!refusal.empty())
+      kernel_.schedule.push_back("not vectorised along the output: " + refusal);
     // A stage without inner loops costs the same either way.
     prefers_lanes_across_ |= across && !lanes_kept && !lanes_reduced && !(s.kept.empty() && s.reduced.empty());
     return nest(d, s, accumulator, lanes_reduced);
   }
 
-  // The innermost loop in pieces, in some of which lanes may run along it: a window's inside has no conditions, its borders are short.
+  // The innermost loop in pieces, in some of which lanes may run along it: a window's inside has no conditions, its borders
+  // are short.
   std::optional<LoopNode> in_pieces(const Definition& d, const Stage& s, int accumulator) {
     if (s.kept.empty()) return std::nullopt;
     const Loop loop = s.kept.back();
@@ -287,7 +314,9 @@ class GroupLowering : private StageLowering {
     node.comment = concat("v", d.out->id);
     node.loops.assign(s.kept.begin(), s.kept.begin() + static_cast<int64_t>(windows.around));
     for (Stage* part : {&windows.above, &windows.beside}) {
-      const auto in_lanes = [&](int64_t step) { return can_vectorise(part->kept.back(), {part->body, part->epilogue}, part->offset, nullptr, step); };
+      const auto in_lanes = [&](int64_t step) {
+        return can_vectorise(part->kept.back(), {part->body, part->epilogue}, part->offset, nullptr, step);
+      };
       std::optional<LoopNode> pieces = in_lanes(1) ? std::nullopt : in_pieces(d, *part, accumulator);
       if (!pieces && in_lanes(most_step)) part->kept.back().kind = LoopKind::vector;
       node.children.push_back(pieces ? std::move(*pieces) : nest(d, *part, accumulator, false));
@@ -316,7 +345,8 @@ class GroupLowering : private StageLowering {
       steps.loops = std::move(loops);
       if (lanes_reduced) steps.lane_reduced = accumulator;
       steps.assigns.push_back({first_local + accumulator, {}, s.body, d.reduce});
-      node.children.push_back(lanes_reduced ? std::move(steps) : guard_steps(std::move(steps), identity_of(*d.reduce, d.accumulator)));
+      node.children.push_back(lanes_reduced ? std::move(steps)
+                                            : guard_steps(std::move(steps), identity_of(*d.reduce, d.accumulator)));
     }
     LoopNode last;
     store.value = s.epilogue;
@@ -329,7 +359,8 @@ class GroupLowering : private StageLowering {
     METAC_ASSERT(s.kept.size() == 1 && !s.reduced.empty());
     place_local({accumulator, d.accumulator, s.kept[0].extent});
     kernel_.schedule.push_back("points in the order of memory, all channels of each");
-    LoopNode node = sum_by_points(kernel_, {s.kept[0], s.reduced, s.body, accumulator, d.accumulator, s.target, s.offset, s.epilogue});
+    LoopNode node =
+        sum_by_points(kernel_, {s.kept[0], s.reduced, s.body, accumulator, d.accumulator, s.target, s.offset, s.epilogue});
     node.comment = concat("v", d.out->id);
     return node;
   }
@@ -441,8 +472,10 @@ class GroupLowering : private StageLowering {
       inner = 1;
     } else {
       for (size_t k = 0; k < inner; ++k)
-        if (stage.loops[k].kind != LoopKind::vector) stage.loops[k].kind = LoopKind::parallel;
-        else inner = k;
+        if (stage.loops[k].kind != LoopKind::vector)
+          stage.loops[k].kind = LoopKind::parallel;
+        else
+          inner = k;
     }
     if (inner > 0) kernel_.schedule.push_back(concat("parallelise ", inner, " loops"));
     kernel_.root.loops.assign(stage.loops.begin(), stage.loops.begin() + static_cast<int64_t>(inner));
@@ -453,13 +486,14 @@ class GroupLowering : private StageLowering {
 
   const bool lanes_across_;
   bool prefers_lanes_across_ = false;
-  std::vector<bool> across_, spread_;         // by stage: its lanes run across the rows; its loops have the rows of a block already
-  int64_t vectors_ = 1;                       // of rows that a block has
+  std::vector<bool> across_, spread_;  // by stage: its lanes run across the rows; its loops have the rows of a block already
+  int64_t vectors_ = 1;                // of rows that a block has
   int block_axis_ = 0, vector_axis_ = 0, lane_axis_ = 0;
   int64_t stack_bytes_ = 0;
 };
 
-// The group with values of a row or two that never leave it stored for all rows: lanes across rows keep arrays for a block, not scalars.
+// The group with values of a row or two that never leave it stored for all rows: lanes across rows keep arrays for a block,
+// not scalars.
 Group with_rows_in_memory(const Group& group) {
   constexpr int64_t most_elements = 4;
   Group open = group;

@@ -191,7 +191,9 @@ class RowBlockLowering {
     Expr offset = simplify(internal_offset(in, substituted(d.out_index, a.renamed), a), bounds(a));
     std::vector<Loop> loops = a.kept;
     if (d.reduce) {
-      LaneReduction reduction{a.kept, a.reduced, a.lane, *d.reduce, d.accumulator, body, epilogue, accumulator, first_local + in.local, offset, lanes_};
+      LaneReduction reduction{
+          a.kept, a.reduced, a.lane, *d.reduce, d.accumulator, body, epilogue, accumulator, first_local + in.local,
+          offset, lanes_};
       if (auto node = lane_reduction(kernel_, reduction, bounds(a))) {
         node->comment = concat("v", d.out->id);
         kernel_.root.children.push_back(std::move(*node));
@@ -333,7 +335,8 @@ class RowBlockLowering {
     shape.lanes = known(lane_extent);
     shape.steps = 1;
     for (const Loop& l : sum.reduced) shape.steps *= known(l.extent);
-    if (Expr step = stride_of(sum.body->args[0]->args[0], sum.tile_axis); bool(step) && step.if_int()) shape.point_bytes = std::abs(step.as_int()) * 4;
+    if (Expr step = stride_of(sum.body->args[0]->args[0], sum.tile_axis); bool(step) && step.if_int())
+      shape.point_bytes = std::abs(step.as_int()) * 4;
     Tile tile = choose_tile(shape, lanes_, context_.vector_bytes >= 64 ? 32 : 16);
     sum.vectors = tile.vectors;
     sum.points = tile.points;

@@ -15,8 +15,13 @@ namespace {
 class WinogradLowering {
  public:
   WinogradLowering(const Group& group, const LoweringContext& context)
-      : d_(group.stages[0]), plan_(*group.winograd), context_(context), lanes_(context.vector_bytes / 4),
-        m_(plan_.outputs), size_(plan_.outputs + 2), transform_(cook_toom(plan_.outputs, 3)) {}
+      : d_(group.stages[0]),
+        plan_(*group.winograd),
+        context_(context),
+        lanes_(context.vector_bytes / 4),
+        m_(plan_.outputs),
+        size_(plan_.outputs + 2),
+        transform_(cook_toom(plan_.outputs, 3)) {}
 
   Kernel run() {
     kernel_.nodes = d_.nodes;
@@ -32,7 +37,8 @@ class WinogradLowering {
     multiply(blocks);
     transform_back(blocks);
     kernel_.root.children.push_back(std::move(blocks));
-    kernel_.schedule.push_back(concat("minimal filtering F(", m_, "x", m_, ", 3x3): ", size_ * size_, " products instead of ", 9 * m_ * m_));
+    kernel_.schedule.push_back(
+        concat("minimal filtering F(", m_, "x", m_, ", 3x3): ", size_ * size_, " products instead of ", 9 * m_ * m_));
     kernel_.schedule.push_back(concat("blocks of ", tiles_, " tiles stay in the cache"));
     estimate();
     return std::move(kernel_);
@@ -62,7 +68,8 @@ class WinogradLowering {
       kernel_.root.loops.push_back(loop(d_.domain[static_cast<size_t>(k)], LoopKind::parallel));
       outer_[static_cast<size_t>(k)] = axis(kernel_.root.loops.back().axis);
     }
-    Loop rows = loop(ceil_div(all_rows_, plan_.rows), LoopKind::parallel), groups = loop(plan_.lane_groups, LoopKind::parallel);
+    Loop rows = loop(ceil_div(all_rows_, plan_.rows), LoopKind::parallel),
+         groups = loop(plan_.lane_groups, LoopKind::parallel);
     kernel_.root.loops.push_back(rows);
     kernel_.root.loops.push_back(groups);
     row_block_ = axis(rows.axis);
@@ -131,7 +138,8 @@ class WinogradLowering {
   }
 
   // An expression of the definition at point (u, v) of the tile, its loads addressed.
-  Expr at_point(Expr e, const TilePlace& p, int u, int v, Expr lane, const std::vector<Loop>& taps, Expr channel, const Bounds& b) {
+  Expr at_point(Expr e, const TilePlace& p, int u, int v, Expr lane, const std::vector<Loop>& taps, Expr channel,
+                const Bounds& b) {
     std::vector<Expr> at = outer_;
     at[static_cast<size_t>(plan_.y)] = p.row * Expr(m_) + Expr(u);
     at[static_cast<size_t>(plan_.x)] = p.column * Expr(m_) + Expr(v);
@@ -159,7 +167,8 @@ class WinogradLowering {
   }
 
   // The sum of factor * in over the columns that `wanted` selects; empty where there are none.
-  Expr combination(LoopNode& node, const std::vector<double>& row, const std::vector<Expr>& in, const std::vector<bool>& wanted) {
+  Expr combination(LoopNode& node, const std::vector<double>& row, const std::vector<Expr>& in,
+                   const std::vector<bool>& wanted) {
     std::vector<size_t> terms;
     for (size_t k = 0; k < row.size(); ++k)
       if (wanted[k] && row[k] != 0) terms.push_back(k);
@@ -173,7 +182,8 @@ class WinogradLowering {
     return sum;
   }
 
-  // Columns of opposite points, the same but for the signs of odd rows: their inputs are added and subtracted once for all rows.
+  // Columns of opposite points, the same but for the signs of odd rows: their inputs are added and subtracted once for all
+  // rows.
   void join_columns(LoopNode& node, Matrix& matrix, std::vector<Expr>& in) {
     for (size_t j = 0; j < in.size(); ++j) {
       for (size_t k = j + 1; k < in.size(); ++k) {
@@ -227,7 +237,8 @@ class WinogradLowering {
   }
 
   // matrix * in * transposed(matrix) of a square block of vectors.
-  std::vector<std::vector<Expr>> apply_both(LoopNode& node, const Matrix& matrix, int64_t n, const std::function<Expr(int, int)>& in) {
+  std::vector<std::vector<Expr>> apply_both(LoopNode& node, const Matrix& matrix, int64_t n,
+                                            const std::function<Expr(int, int)>& in) {
     std::vector<std::vector<Expr>> half(matrix.size(), std::vector<Expr>(static_cast<size_t>(n))), out;
     for (int j = 0; j < n; ++j) {
       std::vector<Expr> column;
@@ -254,7 +265,8 @@ class WinogradLowering {
   }
 
   void transform_data() {
-    Loop row = loop(plan_.rows), column = loop(tiles_x_), part = loop((channels_ + lanes_ - 1) / lanes_), lane = loop(lanes_, LoopKind::vector);
+    Loop row = loop(plan_.rows), column = loop(tiles_x_), part = loop((channels_ + lanes_ - 1) / lanes_),
+         lane = loop(lanes_, LoopKind::vector);
     std::vector<Loop> taps = tap_loops(), loops = {row, column};
     loops.insert(loops.end(), taps.begin(), taps.end());
     loops.insert(loops.end(), {part, lane});
@@ -266,16 +278,19 @@ class WinogradLowering {
     node.comment = "tiles of the data, transformed";
     node.loops = loops;
     Expr tile = axis(row.axis) * Expr(tiles_x_) + axis(column.axis);
-    auto out = apply_both(node, transform_.bt, size_, [&](int i, int j) { return at_point(data_, p, i, j, 0, taps, channel, b); });
+    auto out =
+        apply_both(node, transform_.bt, size_, [&](int i, int j) { return at_point(data_, p, i, j, 0, taps, channel, b); });
     for (int i = 0; i < size_; ++i)
       for (int j = 0; j < size_; ++j)
-        node.assigns.push_back({first_local + v_, simplify(scratch_at(position(i, j), tile, pitch_, summed_place(taps, channel)), b),
-                                out[static_cast<size_t>(i)][static_cast<size_t>(j)], {}});
+        node.assigns.push_back({first_local + v_,
+                                simplify(scratch_at(position(i, j), tile, pitch_, summed_place(taps, channel)), b),
+                                out[static_cast<size_t>(i)][static_cast<size_t>(j)],
+                                {}});
     kernel_.root.children.push_back(std::move(node));
   }
 
-  // Channels that are summed in one part, dividing them: the transform back makes rounding errors of a sum larger, and those of sums of
-  // sums grow less with the number of channels.
+  // Channels that are summed in one part, dividing them: the transform back makes rounding errors of a sum larger, and those
+  // of sums of sums grow less with the number of channels.
   static constexpr int64_t longest_part = 256;
   int64_t steps_of_a_part() const {
     constexpr int64_t shortest = 16;  // shorter ones would be added in memory all the time
@@ -286,7 +301,8 @@ class WinogradLowering {
 
   void multiply(LoopNode& blocks) {
     const int64_t steps = steps_of_a_part();
-    Loop pos = loop(size_ * size_), tile = loop(tiles_), lane = loop(block_), part = loop(channels_ / steps), step = loop(steps);
+    Loop pos = loop(size_ * size_), tile = loop(tiles_), lane = loop(block_), part = loop(channels_ / steps),
+         step = loop(steps);
     Expr channel = steps < channels_ ? axis(part.axis) * Expr(steps) + axis(step.axis) : axis(step.axis);
     TiledSum sum;
     sum.kept = {pos, tile, lane};
@@ -309,7 +325,8 @@ class WinogradLowering {
     int argument = kernel_.argument(var, layout_of(var->id), false);
     kernel_.arguments[static_cast<size_t>(argument)].padded = true;
     Expr weights = load(argument, DType::f32, {simplify(storage_address(var->shape(), layout_of(var->id), u), b)});
-    Expr data = load(first_local + v_, DType::f32, {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, summed_place(taps, channel))});
+    Expr data = load(first_local + v_, DType::f32,
+                     {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, summed_place(taps, channel))});
     sum.body = data * weights;
     sum.epilogue = load(reduced_value, DType::f32, {});
     sum.offset = scratch_at(axis(pos.axis), axis(tile.axis), block_, axis(lane.axis));
@@ -327,7 +344,8 @@ class WinogradLowering {
   }
 
   void transform_back(LoopNode& blocks) {
-    Loop row = loop(plan_.rows), column = loop(tiles_x_), vector = loop(plan_.vectors), lane = loop(lanes_, LoopKind::vector);
+    Loop row = loop(plan_.rows), column = loop(tiles_x_), vector = loop(plan_.vectors),
+         lane = loop(lanes_, LoopKind::vector);
     Bounds b = bounds({row, column, vector, lane});
     Expr first = axis(vector.axis) * Expr(lanes_), within = first + axis(lane.axis);
     Expr first_lane = lane_block_index_ * Expr(block_) + first;
@@ -335,7 +353,8 @@ class WinogradLowering {
     LoopNode node;
     node.comment = "results of a block of lanes";
     node.loops = {row, column, vector, lane};
-    if (lane_extent % lanes_ != 0) node.loops.back().active = max(min(Expr(lane_extent) - first_lane, Expr(lanes_)), Expr(0));
+    if (lane_extent % lanes_ != 0)
+      node.loops.back().active = max(min(Expr(lane_extent) - first_lane, Expr(lanes_)), Expr(0));
     TilePlace p = place(row, column, b);
     Expr tile = axis(row.axis) * Expr(tiles_x_) + axis(column.axis);
     auto out = apply_both(node, transform_.at, size_, [&](int i, int j) {
@@ -355,8 +374,10 @@ class WinogradLowering {
         one.assigns.push_back({target, offset, value, {}});
         Expr exists = bool_constant(true);
         if (p.exists) exists = logical_and(exists, p.exists);
-        if (extent(plan_.y) % m_ != 0) exists = logical_and(exists, p.row * Expr(m_) + Expr(u) < d_.domain[static_cast<size_t>(plan_.y)]);
-        if (extent(plan_.x) % m_ != 0) exists = logical_and(exists, p.column * Expr(m_) + Expr(v) < d_.domain[static_cast<size_t>(plan_.x)]);
+        if (extent(plan_.y) % m_ != 0)
+          exists = logical_and(exists, p.row * Expr(m_) + Expr(u) < d_.domain[static_cast<size_t>(plan_.y)]);
+        if (extent(plan_.x) % m_ != 0)
+          exists = logical_and(exists, p.column * Expr(m_) + Expr(v) < d_.domain[static_cast<size_t>(plan_.x)]);
         if (!lanes_whole) exists = logical_and(exists, first_lane < Expr(lane_extent));
         exists = simplify(exists, b);
         if (!exists.is_int(1)) one.guard = exists;
@@ -366,7 +387,8 @@ class WinogradLowering {
   }
 
   void estimate() {
-    double products = static_cast<double>(size_ * size_) * tiles_ * static_cast<double>(taps_ * channels_) * static_cast<double>(lane_block_.extent.as_int() * block_);
+    double products = static_cast<double>(size_ * size_) * tiles_ * static_cast<double>(taps_ * channels_) *
+                      static_cast<double>(lane_block_.extent.as_int() * block_);
     kernel_.cost = std::max(1.0, products / (2 * lanes_) / 2.5);
   }
 
@@ -378,9 +400,9 @@ class WinogradLowering {
   const CookToom transform_;
   Kernel kernel_;
   Expr data_, weights_;
-  std::vector<Expr> outer_;            // the definition's axes that are loops of the root
+  std::vector<Expr> outer_;  // the definition's axes that are loops of the root
   int64_t tiles_y_ = 0, tiles_x_ = 0, block_ = 0, channels_ = 0, taps_ = 1, tap_pitch_ = 0, pitch_ = 0;
-  size_t positions_axis_ = 0;          // of U
+  size_t positions_axis_ = 0;  // of U
   int tiles_ = 0, v_ = 0, products_ = 0;
   Expr all_rows_, row_block_, lane_block_index_;
   Loop lane_block_;

@@ -42,7 +42,9 @@ class OverwriteCheck {
   }
 
   bool reads_only_at(Expr value, Expr offset) const {
-    return !any_of(value, [&](Expr n) { return n->kind == ExprKind::load && n->id == operand_ && (n->args.size() != 1 || n->args[0] != offset); });
+    return !any_of(value, [&](Expr n) {
+      return n->kind == ExprKind::load && n->id == operand_ && (n->args.size() != 1 || n->args[0] != offset);
+    });
   }
 
   // Is the offset different in every iteration of the loops?
@@ -61,7 +63,9 @@ class OverwriteCheck {
     int64_t span = 0;  // the greatest difference that the loops so far make
     for (auto [stride, iterations] : steps) {
       int64_t reach = 0;
-      if (stride <= span || __builtin_mul_overflow(stride, iterations - 1, &reach) || __builtin_add_overflow(span, reach, &span)) return false;
+      if (stride <= span || __builtin_mul_overflow(stride, iterations - 1, &reach) ||
+          __builtin_add_overflow(span, reach, &span))
+        return false;
     }
     return true;
   }
@@ -76,7 +80,8 @@ class OverwriteCheck {
 }  // namespace
 
 bool may_overwrite(const Kernel& kernel, int result, int operand, const std::vector<Symbol>& symbols) {
-  const KernelArgument &r = kernel.arguments[static_cast<size_t>(result)], &o = kernel.arguments[static_cast<size_t>(operand)];
+  const KernelArgument &r = kernel.arguments[static_cast<size_t>(result)],
+                       &o = kernel.arguments[static_cast<size_t>(operand)];
   if (result == operand || !r.written || o.written || r.var->dtype() != o.var->dtype()) return false;
   if (r.var->shape() != o.var->shape() || !(r.layout == o.layout)) return false;
   return OverwriteCheck(kernel, result, operand, symbols).good();

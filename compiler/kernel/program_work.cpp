@@ -11,7 +11,8 @@ namespace {
 
 class Counts {
  public:
-  Counts(const CompiledModel& model, const CompiledProgram& program) : model_(model), program_(program), counts_(program.steps.size()) {}
+  Counts(const CompiledModel& model, const CompiledProgram& program)
+      : model_(model), program_(program), counts_(program.steps.size()) {}
 
   std::vector<std::optional<int64_t>> run() {
     walk(0, program_.top_level_steps, 1);
@@ -27,7 +28,9 @@ class Counts {
       const rt::Step& s = program_.steps[static_cast<size_t>(i)];
       counts_[static_cast<size_t>(i)] = each;
       if (s.kind == rt::StepKind::repeat)
-        for (int k = s.then_begin; k < i; ++k) counts_[static_cast<size_t>(k)] = times(counts_[static_cast<size_t>(k)], s.parallel.length == 0 ? Count(s.parallel.value) : std::nullopt);
+        for (int k = s.then_begin; k < i; ++k)
+          counts_[static_cast<size_t>(k)] =
+              times(counts_[static_cast<size_t>(k)], s.parallel.length == 0 ? Count(s.parallel.value) : std::nullopt);
       if (s.kind == rt::StepKind::loop) walk(s.then_begin, s.then_end, times(each, trips_of(s)));
       if (s.kind != rt::StepKind::branch) continue;
       walk(s.then_begin, s.then_end, std::nullopt);
@@ -47,7 +50,8 @@ class Counts {
 
   // The first element of a buffer that is a parameter or constant of the model, as the file has it.
   Count constant_at(int32_t buffer) const {
-    while (program_.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = program_.buffers[static_cast<size_t>(buffer)].index;
+    while (program_.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view)
+      buffer = program_.buffers[static_cast<size_t>(buffer)].index;
     const rt::Buffer& b = program_.buffers[static_cast<size_t>(buffer)];
     if (b.kind != rt::BufferKind::weight || &program_ != &model_.run) return std::nullopt;
     for (const WeightSource& source : model_.weights) {
@@ -76,7 +80,9 @@ void add(Expr& sum, Expr one, std::optional<int64_t> count, const std::set<int>&
 
 }  // namespace
 
-std::vector<std::optional<int64_t>> step_counts(const CompiledModel& model, const CompiledProgram& program) { return Counts(model, program).run(); }
+std::vector<std::optional<int64_t>> step_counts(const CompiledModel& model, const CompiledProgram& program) {
+  return Counts(model, program).run();
+}
 
 std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledProgram& program) {
   std::set<int> symbols;
@@ -101,7 +107,9 @@ std::optional<double> share_of(Expr part, Expr whole) {
   if (part.is_int(0)) return 0.0;
   const Linear a = linear_form(part), b = linear_form(whole);
   if (a.terms.empty() && b.terms.empty()) return static_cast<double>(a.constant) / static_cast<double>(b.constant);
-  if (a.constant != 0 || b.constant != 0 || a.terms.size() != 1 || b.terms.size() != 1 || a.terms[0].first != b.terms[0].first) return std::nullopt;
+  if (a.constant != 0 || b.constant != 0 || a.terms.size() != 1 || b.terms.size() != 1 ||
+      a.terms[0].first != b.terms[0].first)
+    return std::nullopt;
   return static_cast<double>(a.terms[0].second) / static_cast<double>(b.terms[0].second);
 }
 

@@ -12,7 +12,7 @@ std::vector<std::optional<int64_t>> step_counts(const CompiledModel& model, cons
 
 struct KernelWork {
   std::optional<int64_t> launches = 0;
-  Work work;             // of all launches, over symbols that inputs bind; empty where it is not known
+  Work work;  // of all launches, over symbols that inputs bind; empty where it is not known
 };
 
 std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledProgram& program);

@@ -8,12 +8,18 @@ namespace metac {
 
 static std::optional<IntegerRange> range_of_dtype(DType dtype) {
   switch (dtype) {
-    case DType::boolean: return IntegerRange{0, 1};
-    case DType::u8: return IntegerRange{0, 255};
-    case DType::i8: return IntegerRange{-128, 127};
-    case DType::u16: return IntegerRange{0, 65535};
-    case DType::i16: return IntegerRange{-32768, 32767};
-    default: return std::nullopt;
+    case DType::boolean:
+      return IntegerRange{0, 1};
+    case DType::u8:
+      return IntegerRange{0, 255};
+    case DType::i8:
+      return IntegerRange{-128, 127};
+    case DType::u16:
+      return IntegerRange{0, 65535};
+    case DType::i16:
+      return IntegerRange{-32768, 32767};
+    default:
+      return std::nullopt;
   }
 }
 
@@ -29,18 +35,30 @@ std::optional<IntegerRange> integer_range(Expr whole) {
     if (e->args.size() - first > 2) return std::nullopt;
     auto a = of(e->args[first]);
     if (!a) return std::nullopt;
-    if (e->fn == Fn::neg) return fits_i32({-a->high, -a->low}) ? std::optional(IntegerRange{-a->high, -a->low}) : std::nullopt;
+    if (e->fn == Fn::neg)
+      return fits_i32({-a->high, -a->low}) ? std::optional(IntegerRange{-a->high, -a->low}) : std::nullopt;
     if (e->args.size() - first < 2) return std::nullopt;
     auto b = of(e->args[first + 1]);
     if (!b) return std::nullopt;
     IntegerRange r;
     switch (e->fn) {
-      case Fn::add: r = {a->low + b->low, a->high + b->high}; break;
-      case Fn::sub: r = {a->low - b->high, a->high - b->low}; break;
-      case Fn::min: r = {std::min(a->low, b->low), std::min(a->high, b->high)}; break;
-      case Fn::max: r = {std::max(a->low, b->low), std::max(a->high, b->high)}; break;
-      case Fn::select: r = {std::min(a->low, b->low), std::max(a->high, b->high)}; break;
-      default: return std::nullopt;
+      case Fn::add:
+        r = {a->low + b->low, a->high + b->high};
+        break;
+      case Fn::sub:
+        r = {a->low - b->high, a->high - b->low};
+        break;
+      case Fn::min:
+        r = {std::min(a->low, b->low), std::min(a->high, b->high)};
+        break;
+      case Fn::max:
+        r = {std::max(a->low, b->low), std::max(a->high, b->high)};
+        break;
+      case Fn::select:
+        r = {std::min(a->low, b->low), std::max(a->high, b->high)};
+        break;
+      default:
+        return std::nullopt;
     }
     return fits_i32(r) ? std::optional(r) : std::nullopt;
   });
@@ -48,12 +66,14 @@ std::optional<IntegerRange> integer_range(Expr whole) {
 
 // int32 of a byte: the byte.
 static Expr byte_of(Expr e) {
-  bool byte = e->kind == ExprKind::cast && e->dtype == DType::i32 && (e->args[0]->dtype == DType::u8 || e->args[0]->dtype == DType::i8);
+  bool byte = e->kind == ExprKind::cast && e->dtype == DType::i32 &&
+              (e->args[0]->dtype == DType::u8 || e->args[0]->dtype == DType::i8);
   return byte ? e->args[0] : Expr();
 }
 
 static bool is_factor(Expr e) {
-  return !any_of(e, [](Expr n) { return n->kind == ExprKind::call || (n->kind == ExprKind::load && n->dtype != DType::f32); });
+  return !any_of(e,
+                 [](Expr n) { return n->kind == ExprKind::call || (n->kind == ExprKind::load && n->dtype != DType::f32); });
 }
 
 std::optional<QuantizedValue> match_quantized(Expr value) {

@@ -11,13 +11,14 @@ namespace {
 constexpr int64_t line_bytes = 64, cache_ways = 12, way_bytes = 4096;  // of a first-level cache
 constexpr int64_t panel_bytes_kept = 28 << 10;                         // of it, while data passes through
 
-// Lines that one step brings from the second-level cache. Data is read along the sum, a line for 16 steps, unless more points
-// than the cache has ways lie at distances that map them to the same ones: then each step brings its line anew.
+// Lines that one step brings from the second-level cache. Data is read along the sum, a line for 16 steps, unless more
+// points than the cache has ways lie at distances that map them to the same ones: then each step brings its line anew.
 double data_lines(const SumShape& sum, int points) {
   double per_step = 4.0 / line_bytes;
   if (sum.point_bytes <= 0) return points * per_step;
   if (sum.point_bytes < line_bytes) return static_cast<double>(points * sum.point_bytes) / line_bytes * per_step;
-  int64_t places = sum.point_bytes % line_bytes == 0 ? way_bytes / std::gcd(sum.point_bytes, way_bytes) : way_bytes / line_bytes;
+  int64_t places =
+      sum.point_bytes % line_bytes == 0 ? way_bytes / std::gcd(sum.point_bytes, way_bytes) : way_bytes / line_bytes;
   bool collide = (points + places - 1) / places > cache_ways - 2;
   return collide ? points : points * per_step;
 }
@@ -29,22 +30,24 @@ double panel_lines(const SumShape& sum, int vectors, int vector_lanes) {
   return stays ? 0 : static_cast<double>(bytes_per_step) / line_bytes;
 }
 
-// What a tile leaves free. Compilers bring loads of the next step forward: of tiles that leave one register of 32 (9 points by 3 vectors, 14 by 2) LLVM 19 often
-// keeps all sums in memory, at half the speed; of those that leave two it does not. With 16 registers the fullest tiles are the fastest.
+// What a tile leaves free. Compilers bring loads of the next step forward: of tiles that leave one register of 32 (9 points
+// by 3 vectors, 14 by 2) LLVM 19 often keeps all sums in memory, at half the speed; of those that leave two it does not.
+// With 16 registers the fullest tiles are the fastest.
 constexpr int spare_registers(int registers) { return registers >= 32 ? 2 : 0; }
 
 }  // namespace
 
-// A core with two FMA and two load ports and a latency of four cycles. Loads that the ports have room for still cost, and so do
-// lines from the second-level cache; the weights are fitted to measurements.
+// A core with two FMA and two load ports and a latency of four cycles. Loads that the ports have room for still cost, and so
+// do lines from the second-level cache; the weights are fitted to measurements.
 double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lanes) {
   constexpr double per_step = 0.6, per_load = 0.2, per_data_line = 2.0, per_panel_line = 0.5;
   const int taps = sum.taps;
   double products = taps * points * vectors / 2.0, chain = 4.0 * taps;
-  if (sum.lanes_in_both) return std::max({products, ((points + taps - 1) * vectors + taps * vectors) / 2.0 * 1.05, chain}) + per_step;
+  if (sum.lanes_in_both)
+    return std::max({products, ((points + taps - 1) * vectors + taps * vectors) / 2.0 * 1.05, chain}) + per_step;
   double loads = points + vectors;
-  return std::max({products, loads / 2.0 * 1.05, chain}) + per_step + per_load * loads + per_data_line * data_lines(sum, points) +
-         per_panel_line * panel_lines(sum, vectors, vector_lanes);
+  return std::max({products, loads / 2.0 * 1.05, chain}) + per_step + per_load * loads +
+         per_data_line * data_lines(sum, points) + per_panel_line * panel_lines(sum, vectors, vector_lanes);
 }
 
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {

@@ -11,7 +11,7 @@ namespace metac {
 
 struct Tile {
   int points = 1, vectors = 1;
-  double cycles = 0;           // of one reduction step over the whole domain of tiles, for comparison
+  double cycles = 0;  // of one reduction step over the whole domain of tiles, for comparison
 };
 
 // What the model needs to know of a sum; 0 where it is not known.
@@ -22,9 +22,9 @@ struct SumShape {
   int64_t point_bytes = 0;     // from the data of a point to that of the next
   bool whole_panels = false;   // vectors must divide the lanes
   bool lanes_in_both = false;  // the data has the lanes too (depthwise): a vector of it per point
-  int taps = 1;                // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
-                               // points (a window); compilers then keep these elements in registers
-  int only_vectors = 0;        // tiles of so many alone; 0: of any number
+  int taps = 1;          // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
+                         // points (a window); compilers then keep these elements in registers
+  int only_vectors = 0;  // tiles of so many alone; 0: of any number
 };
 
 // Cycles that one reduction step of a tile takes, `taps` steps at once where they are printed out.
@@ -33,8 +33,8 @@ double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lane
 // cycles < 0: there is none.
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers);
 
-// Does what follows the sums (load(reduced_value) is one of them) want registers that hold others: does it call a function of many operations,
-// or read many values?
+// Does what follows the sums (load(reduced_value) is one of them) want registers that hold others: does it call a function
+// of many operations, or read many values?
 bool needs_registers(Expr epilogue);
 
 // Which of several axes to tile, given their extents from the outermost to the innermost (0: unknown): the innermost,

@@ -7,7 +7,7 @@
 namespace metac {
 namespace {
 
-constexpr double row_costs = 1.3;   // in steps: it is stored and read again
+constexpr double row_costs = 1.3;  // in steps: it is stored and read again
 
 // Loops by their places in `kept` and `reduced`; the body sees them as kept + distance * reduced alone.
 struct WindowAxis {
@@ -31,7 +31,8 @@ std::optional<int64_t> distance_of(Expr body, const Loop& kept, const Loop& redu
     if (distance || n->kind != ExprKind::load || n->args.size() != 1) return;
     const Expr outer = stride_of(n->args[0], kept.axis), inner = stride_of(n->args[0], reduced.axis);
     if (!outer || !inner || !outer.if_int() || !inner.if_int() || outer.is_int(0) || inner.is_int(0)) return;
-    if (inner.as_int() % outer.as_int() == 0 && inner.as_int() / outer.as_int() > 0) distance = inner.as_int() / outer.as_int();
+    if (inner.as_int() % outer.as_int() == 0 && inner.as_int() / outer.as_int() > 0)
+      distance = inner.as_int() / outer.as_int();
   });
   return distance;
 }
@@ -47,8 +48,11 @@ std::optional<WindowAxis> choose_axis(const Stage& s) {
       const auto distance = width > 0 && steps > 0 ? distance_of(s.body, s.kept[w], s.reduced[q]) : std::nullopt;
       if (!distance) continue;
       const double row = static_cast<double>(width + *distance * (taps - 1)), together = static_cast<double>(width * steps);
-      const double saved = together / (row * (static_cast<double>(steps / taps) + row_costs) + static_cast<double>(width * taps));
-      if (saved <= (best ? best->saved : 1) * clearly || !along_row(s.body, s.kept[w], s.reduced[q], *distance, axis(s.kept[w].axis))) continue;
+      const double saved =
+          together / (row * (static_cast<double>(steps / taps) + row_costs) + static_cast<double>(width * taps));
+      if (saved <= (best ? best->saved : 1) * clearly ||
+          !along_row(s.body, s.kept[w], s.reduced[q], *distance, axis(s.kept[w].axis)))
+        continue;
       best = {w, q, *distance, saved};
     }
   return best;
@@ -60,7 +64,10 @@ std::optional<SeparatedWindow> separate_window(Kernel& kernel, const Stage& s, i
   const auto chosen = s.reduced.size() < 2 ? std::nullopt : choose_axis(s);
   if (!chosen) return std::nullopt;
   const Loop &kept = s.kept[chosen->kept], &reduced = s.reduced[chosen->reduced];
-  const Loop place{kernel.next_axis++, kept.extent + reduced.extent * Expr(chosen->distance) - Expr(chosen->distance), LoopKind::serial, {}};
+  const Loop place{kernel.next_axis++,
+                   kept.extent + reduced.extent * Expr(chosen->distance) - Expr(chosen->distance),
+                   LoopKind::serial,
+                   {}};
   const auto further = s.kept.begin() + static_cast<int64_t>(chosen->kept) + 1;
   Shape dims = {place.extent};
   for (auto l = further; l != s.kept.end(); ++l) dims.push_back(l->extent);
@@ -84,7 +91,8 @@ std::optional<SeparatedWindow> separate_window(Kernel& kernel, const Stage& s, i
   out.beside = s;
   out.beside.kept.assign(further - 1, s.kept.end());
   out.beside.reduced = {reduced};
-  out.beside.body = load(first_local + out.row.id, dtype, {offset(axis(kept.axis) + axis(reduced.axis) * Expr(chosen->distance))});
+  out.beside.body =
+      load(first_local + out.row.id, dtype, {offset(axis(kept.axis) + axis(reduced.axis) * Expr(chosen->distance))});
   return out;
 }
 

@@ -1,4 +1,5 @@
-// A reduction over a window of several axes as one after the other: first what lies above each other, then what lies side by side.
+// A reduction over a window of several axes as one after the other: first what lies above each other, then what lies side by
+// side.
 //
 //   out[w] = max over p, q of f(p, w + r q)   becomes   row[u] = max over p of f(p, u);  out[w] = max over q of row[w + r q]
 //
@@ -11,12 +12,13 @@
 namespace metac {
 
 struct SeparatedWindow {
-  size_t around = 0;     // kept loops that run around both
+  size_t around = 0;  // kept loops that run around both
   Local row;
-  Stage above, beside;   // without the loops around them
+  Stage above, beside;  // without the loops around them
 };
 
-// `accumulator` is the reduced value's local. Empty where the body is not that of a window, or the steps saved do not pay for the row.
+// `accumulator` is the reduced value's local. Empty where the body is not that of a window, or the steps saved do not pay
+// for the row.
 std::optional<SeparatedWindow> separate_window(Kernel& kernel, const Stage& stage, int accumulator, DType dtype);
 
 }  // namespace metac

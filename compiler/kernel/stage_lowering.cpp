@@ -78,7 +78,8 @@ void StageLowering::set_target(const Definition& d, Stage& s, const std::vector<
     in.dims.push_back(d.out->shape()[k]);
     own.push_back(index[k]);
   }
-  Local local{in.local, d.out->dtype(), in.axes.empty() ? Expr() : element_count(in.dims) * (rows_together_.count ? rows_together_.count : Expr(1))};
+  Local local{in.local, d.out->dtype(),
+              in.axes.empty() ? Expr() : element_count(in.dims) * (rows_together_.count ? rows_together_.count : Expr(1))};
   place_local(local);
   s.target = first_local + in.local;
   if (!in.axes.empty()) s.offset = internal_offset(in, own);

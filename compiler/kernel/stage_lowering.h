@@ -8,19 +8,20 @@ namespace metac {
 // Where an internal Var lives: a scalar or an array of the axes that are not shared.
 struct InternalVar {
   int local = 0;
-  Shape dims;                   // extents of the Var's axes that are not shared loops
-  std::vector<int> axes;        // those axes of the Var
+  Shape dims;             // extents of the Var's axes that are not shared loops
+  std::vector<int> axes;  // those axes of the Var
 };
 
-// Rows of the shared loop that are computed together: how many, and which of them the loops are at (over axes). Internal arrays have all of them side by side.
+// Rows of the shared loop that are computed together: how many, and which of them the loops are at (over axes). Internal
+// arrays have all of them side by side.
 struct RowsTogether {
-  Expr count, index;            // empty: one at a time
+  Expr count, index;  // empty: one at a time
 };
 
 // One stage while it is lowered: expressions over kernel axes with addressed loads.
 struct Stage {
-  std::vector<Loop> kept, reduced;   // innermost last
-  Expr body, epilogue, offset;       // offset of the store; empty: scalar local
+  std::vector<Loop> kept, reduced;  // innermost last
+  Expr body, epilogue, offset;      // offset of the store; empty: scalar local
   int target = 0;
   std::vector<Expr> conditions;
 

@@ -12,7 +12,9 @@ class SoftmaxMatcher {
   std::optional<StreamedSoftmax> run() {
     if (group_.stages.size() < 5 || shared_ < 1) return std::nullopt;
     for (const Definition& d : group_.stages)
-      if ((d.out->dtype() != DType::f32 && &d != &group_.stages.back()) || d.scatter || (d.reduce && d.accumulator != DType::f32)) return std::nullopt;
+      if ((d.out->dtype() != DType::f32 && &d != &group_.stages.back()) || d.scatter ||
+          (d.reduce && d.accumulator != DType::f32))
+        return std::nullopt;
     if (!is_scores(group_.stages[0])) return std::nullopt;
     for (size_t k = 1; k + 1 < group_.stages.size(); ++k)
       if (!middle(group_.stages[k])) return std::nullopt;
@@ -37,14 +39,17 @@ class SoftmaxMatcher {
   }
 
   bool is_scores(const Definition& d) {
-    if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 || d.out_index != row_and(shared_)) return false;
+    if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 ||
+        d.out_index != row_and(shared_))
+      return false;
     if (!factors(d.body, shared_, s_.column_factor, s_.row_factor) || uses_axis(s_.column_factor, shared_ - 1)) return false;
     s_.scores = &d;
     inlined_[d.out->id] = d.epilogue;
     return true;
   }
 
-  // A value of the row and the column with everything in its place that was computed before; empty: it reads what it must not.
+  // A value of the row and the column with everything in its place that was computed before; empty: it reads what it must
+  // not.
   Expr inlined(Expr e) const {
     bool good = true;
     Expr value = rewrite(e, [&](Expr n) -> Expr {
@@ -59,7 +64,9 @@ class SoftmaxMatcher {
     return good ? value : Expr();
   }
 
-  static bool is_plain_sum(const Definition& d) { return d.epilogue->kind == ExprKind::load && d.epilogue->id == reduced_value; }
+  static bool is_plain_sum(const Definition& d) {
+    return d.epilogue->kind == ExprKind::load && d.epilogue->id == reduced_value;
+  }
   bool loads(Expr e, int var) const {
     return any_of(e, [&](Expr n) { return n->kind == ExprKind::load && n->id == var; });
   }
@@ -71,7 +78,9 @@ class SoftmaxMatcher {
       if (!value) return false;
       if (largest_ < 0) return inlined_[d.out->id] = value, true;
       const Expr difference = value->kind == ExprKind::call && value->fn == Fn::exp ? value->args[0] : Expr();
-      if (weights_ >= 0 || !difference || difference->kind != ExprKind::call || difference->fn != Fn::sub || difference->args[0] != s_.score || !is_of_row(difference->args[1], largest_)) return false;
+      if (weights_ >= 0 || !difference || difference->kind != ExprKind::call || difference->fn != Fn::sub ||
+          difference->args[0] != s_.score || !is_of_row(difference->args[1], largest_))
+        return false;
       weights_ = d.out->id;
       return true;
     }
@@ -81,14 +90,17 @@ class SoftmaxMatcher {
       largest_ = d.out->id;
       return bool(s_.score);
     }
-    if (*d.reduce != Reduce::add || s_.sum >= 0 || d.body->kind != ExprKind::load || d.body->id != weights_ || d.body->args != row_and(shared_)) return false;
+    if (*d.reduce != Reduce::add || s_.sum >= 0 || d.body->kind != ExprKind::load || d.body->id != weights_ ||
+        d.body->args != row_and(shared_))
+      return false;
     s_.sum = d.out->id;
     return true;
   }
 
   // x of float32(float16(x))
   static Expr before_rounding(Expr e) {
-    const bool rounded = e->kind == ExprKind::cast && e->dtype == DType::f32 && e->args[0]->kind == ExprKind::cast && e->args[0]->args[0]->dtype == DType::f32;
+    const bool rounded = e->kind == ExprKind::cast && e->dtype == DType::f32 && e->args[0]->kind == ExprKind::cast &&
+                         e->args[0]->args[0]->dtype == DType::f32;
     return rounded ? e->args[0]->args[0] : e;
   }
 
@@ -100,17 +112,22 @@ class SoftmaxMatcher {
   }
 
   bool is_last(const Definition& d) {
-    if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 || d.body->kind != ExprKind::call || d.body->fn != Fn::mul) return false;
+    if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 ||
+        d.body->kind != ExprKind::call || d.body->fn != Fn::mul)
+      return false;
     const Expr left = before_rounding(d.body->args[0]);
     const bool first = left->kind == ExprKind::load && left->id == weights_;
     const Expr rounded = d.body->args[first ? 0 : 1], weight = before_rounding(rounded);
     if (weight != rounded) s_.weights = rounded->args[0]->dtype;
     s_.values = d.body->args[first ? 1 : 0];
-    if (weight->kind != ExprKind::load || weight->id != weights_ || weight->args != row_and(shared_ + 1) || uses_axis(s_.values, shared_ - 1)) return false;
+    if (weight->kind != ExprKind::load || weight->id != weights_ || weight->args != row_and(shared_ + 1) ||
+        uses_axis(s_.values, shared_ - 1))
+      return false;
     for (int id : group_.internal)
       if (loads(s_.values, id) || (id != s_.sum && loads(d.epilogue, id))) return false;
     bool rows = true;
-    visit(d.epilogue, [&](Expr n) { rows = rows && (n->kind != ExprKind::load || n->id != s_.sum || is_of_row(n, s_.sum)); });
+    visit(d.epilogue,
+          [&](Expr n) { rows = rows && (n->kind != ExprKind::load || n->id != s_.sum || is_of_row(n, s_.sum)); });
     s_.last = &d;
     return rows;
   }
@@ -119,7 +136,7 @@ class SoftmaxMatcher {
   int shared_;
   StreamedSoftmax s_;
   std::map<int, Expr> inlined_;
-  int largest_ = -1, weights_ = -1;     // Var ids
+  int largest_ = -1, weights_ = -1;  // Var ids
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace metac {
 namespace {
 
-constexpr int64_t together = 8;   // points that a sum waits in a register for
+constexpr int64_t together = 8;  // points that a sum waits in a register for
 
 class PointSumLowering {
  public:
@@ -26,7 +26,9 @@ class PointSumLowering {
     if (extent % steps) node.children.push_back(add({}, extent % steps, Expr(extent - extent % steps)));
     LoopNode store;
     store.loops = {sum_.channels};
-    const Expr result = rewrite(sum_.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == local() ? load(n->id, n->dtype, {axis(sum_.channels.axis)}) : Expr(); });
+    const Expr result = rewrite(sum_.epilogue, [&](Expr n) {
+      return n->kind == ExprKind::load && n->id == local() ? load(n->id, n->dtype, {axis(sum_.channels.axis)}) : Expr();
+    });
     store.assigns = {{sum_.target, sum_.offset, result, {}}};
     node.children.push_back(with_own_channels(std::move(store)));
     return node;

@@ -24,9 +24,9 @@ struct CudaTarget {
 
 // Vendor libraries that a GPU library may call where they know the case.
 struct ExternalLibraries {
-  bool cublas = false;             // cuBLASLt: matrix products
-  bool cudnn = false;              // cuDNN: convolutions
-  bool tf32 = false;               // in which float32 operands may be rounded to 10 bits of mantissa
+  bool cublas = false;  // cuBLASLt: matrix products
+  bool cudnn = false;   // cuDNN: convolutions
+  bool tf32 = false;    // in which float32 operands may be rounded to 10 bits of mantissa
 };
 
 }  // namespace metac

@@ -7,12 +7,15 @@
 namespace metac {
 namespace {
 
-Expr below(Expr index, const TileDirection& d) { return floor_mod(d.size, d.count).is_int(0) ? bool_constant(true) : index < d.size; }
+Expr below(Expr index, const TileDirection& d) {
+  return floor_mod(d.size, d.count).is_int(0) ? bool_constant(true) : index < d.size;
+}
 bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
 
 class TileLoader {
  public:
-  TileLoader(Kernel& kernel, Bounds& bounds, const TileLoad& load) : kernel_(kernel), bounds_(bounds), load_(load), thread_(kernel.next_axis++) {}
+  TileLoader(Kernel& kernel, Bounds& bounds, const TileLoad& load)
+      : kernel_(kernel), bounds_(bounds), load_(load), thread_(kernel.next_axis++) {}
 
   LoopNode run() {
     lane_ = kernel_.next_axis++;
@@ -21,7 +24,7 @@ class TileLoader {
       if (bytes < size) break;
       if (std::optional<LoopNode> copy = copies(bytes / size)) return *copy;
     }
-    kernel_.next_axis = lane_;   // of elements there are no lanes
+    kernel_.next_axis = lane_;  // of elements there are no lanes
     lane_ = -1;
     return elements();
   }
@@ -36,8 +39,12 @@ class TileLoader {
     along = floor_mod(axis(thread_), of_row) * Expr(width);
     return all;
   }
-  Expr inside(Expr row, Expr along) const { return logical_and(below(load_.rows.first + row, load_.rows), below(load_.along.first + along, load_.along)); }
-  Expr place(Expr row, Expr along) const { return simplify(load_.place + row * Expr(load_.rows.stride) + along * Expr(load_.along.stride), bounds_); }
+  Expr inside(Expr row, Expr along) const {
+    return logical_and(below(load_.rows.first + row, load_.rows), below(load_.along.first + along, load_.along));
+  }
+  Expr place(Expr row, Expr along) const {
+    return simplify(load_.place + row * Expr(load_.rows.stride) + along * Expr(load_.along.stride), bounds_);
+  }
   bool is_multiple(Expr e, int64_t width) const { return simplify(floor_mod(e, width), bounds_).is_int(0); }
   static LoopNode node(const Loop& loop, Assign assign) {
     LoopNode n;
@@ -56,27 +63,34 @@ class TileLoader {
   }
 
   std::optional<LoopNode> copies(int64_t width) {
-    if (width > 1 && (load_.along.stride != 1 || load_.along.count % width != 0 || load_.rows.stride % width != 0)) return std::nullopt;
+    if (width > 1 && (load_.along.stride != 1 || load_.along.count % width != 0 || load_.rows.stride % width != 0))
+      return std::nullopt;
     Expr row, along;
     const Loop all = packs(width, row, along);
     bounds_.set_axis(lane_, Expr(width));
-    Expr value = load_.value_at(load_.rows.first + row, load_.along.first + along + axis(lane_)), guard = bool_constant(true);
+    Expr value = load_.value_at(load_.rows.first + row, load_.along.first + along + axis(lane_)),
+         guard = bool_constant(true);
     while (value->kind == ExprKind::call && value->fn == Fn::select && is_zero(value->args[2])) {
       guard = logical_and(guard, value->args[0]);
       value = value->args[1];
     }
-    if (value->kind != ExprKind::load || value->id >= first_local || value->dtype != load_.dtype || value->args.size() != 1) return std::nullopt;
+    if (value->kind != ExprKind::load || value->id >= first_local || value->dtype != load_.dtype || value->args.size() != 1)
+      return std::nullopt;
     const Expr from = value->args[0];
-    if (kernel_.arguments[static_cast<size_t>(value->id)].var->dtype() != load_.dtype || from->has_load || guard->has_load) return std::nullopt;
+    if (kernel_.arguments[static_cast<size_t>(value->id)].var->dtype() != load_.dtype || from->has_load || guard->has_load)
+      return std::nullopt;
     if (width > 1) {
       const Expr step = stride_of(from, lane_);
       const bool all_inside = below(along, load_.along).is_int(1) || floor_mod(load_.along.size, width).is_int(0);
       if (!step || !step.is_int(1) || uses_axis(guard, lane_) || !all_inside) return std::nullopt;
     }
-    auto first = [&](Expr e) { return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == lane_ ? Expr(0) : Expr(); }), bounds_); };
+    auto first = [&](Expr e) {
+      return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == lane_ ? Expr(0) : Expr(); }),
+                      bounds_);
+    };
     if (width > 1 && (!is_multiple(first(from), width) || !is_multiple(place(row, along), width))) return std::nullopt;
     guard = simplify(logical_and(inside(row, along), first(guard)), bounds_);
-    if (guard.is_int(0)) return std::nullopt;   // there is no such tile
+    if (guard.is_int(0)) return std::nullopt;  // there is no such tile
     Expr element = load(value->id, value->dtype, {first(from)});
     if (!guard.is_int(1)) element = select(guard, element, constant_of(element->dtype, 0));
     Assign copy{first_local + load_.local, place(row, along), element, {}};

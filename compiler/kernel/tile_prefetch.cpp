@@ -10,7 +10,8 @@ int64_t panel_elements(const TiledSum& sum) {
   return elements;
 }
 
-std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps, Expr first_lane, const Bounds& bounds) {
+std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
+                                       Expr first_lane, const Bounds& bounds) {
   const int64_t elements = panel_elements(sum);
   if (steps.empty() || elements * 4 > sum.prefetch_bytes) return std::nullopt;
   Expr tile = 0, step = 0;
@@ -26,17 +27,20 @@ std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Lo
     step_count *= l.extent.as_int();
   }
   constexpr int64_t line = 16, many_tiles = 64;
-  if (tile_count == 0 || step_count == 0 || tile_count > many_tiles) return std::nullopt;  // the first tile's wait for its panel is lost among the others
+  if (tile_count == 0 || step_count == 0 || tile_count > many_tiles)
+    return std::nullopt;  // the first tile's wait for its panel is lost among the others
   Expr load = sum.body->args[1];
   Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
     if (n->kind != ExprKind::axis) return {};
     if (n->id == sum.lane_axis) return first_lane;
-    return std::any_of(sum.reduced.begin(), sum.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0) : Expr();
+    return std::any_of(sum.reduced.begin(), sum.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0)
+                                                                                                               : Expr();
   });
   int64_t piece = std::max<int64_t>(1, (elements + tile_count * step_count - 1) / (tile_count * step_count));
   LoopNode node;
   for (int64_t first = 0; first < piece; first += line)
-    node.prefetches.push_back({load->id, simplify(next + Expr(elements) + (tile * Expr(step_count) + step) * Expr(piece) + Expr(first), bounds)});
+    node.prefetches.push_back(
+        {load->id, simplify(next + Expr(elements) + (tile * Expr(step_count) + step) * Expr(piece) + Expr(first), bounds)});
   return node;
 }
 

@@ -50,7 +50,10 @@ class TileNest {
     for (const Loop& l : s_.kept) {
       if (l.axis == s_.lane_axis || l.axis == s_.tile_axis) continue;
       bool with_lanes = uses_axis(s_.body->args[1], l.axis);
-      (!with_lanes ? points_loops_ : is_within_a_point(l) ? groups_of_a_point_ : nest.loops).push_back({l.axis, l.extent, kind, {}});
+      (!with_lanes            ? points_loops_
+       : is_within_a_point(l) ? groups_of_a_point_
+                              : nest.loops)
+          .push_back({l.axis, l.extent, kind, {}});
     }
     points_loops_.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
     tile_block_index_ = axis(tile_block_);
@@ -90,7 +93,8 @@ class TileNest {
   }
 
   // ---- the order of the loops ----
-  // for blocks of points { for groups { for panels { for chunks of the sum, where a panel is large { for tiles { registers } } } } }
+  // for blocks of points { for groups { for panels { for chunks of the sum, where a panel is large { for tiles { registers }
+  // } } } }
   void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
     std::optional<SumChunks> chunks = plan_sum_chunks(s_, panel_elements(s_) * 4);
     put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements(s_) * 4));
@@ -104,7 +108,8 @@ class TileNest {
   bool is_within_a_point(const Loop& group) const {
     if (s_.cache_bytes == 0 || s_.tile_axis < 0 || !group.extent.if_int()) return false;
     const Expr data = s_.body->args[0]->args[0], step = stride_of(data, group.axis), point = stride_of(data, s_.tile_axis);
-    return bool(step) && bool(point) && step.if_int() && point.if_int() && step.as_int() > 0 && step.as_int() * group.extent.as_int() <= point.as_int();
+    return bool(step) && bool(point) && step.if_int() && point.if_int() && step.as_int() > 0 &&
+           step.as_int() * group.extent.as_int() <= point.as_int();
   }
 
   void put_outside(LoopNode& nest, size_t outside) {
@@ -114,7 +119,9 @@ class TileNest {
 
   // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
   bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
-    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !groups_of_a_point_.empty() || !lane_extent_.if_int()) return false;
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !groups_of_a_point_.empty() ||
+        !lane_extent_.if_int())
+      return false;
     LongSum sum;
     for (const Loop& l : points_loops_) sum.points.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
     for (const Loop& l : s_.reduced) sum.steps.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
@@ -155,7 +162,8 @@ class TileNest {
     return tiles >= 2 && tiles * points_ * s_.vectors * s_.lanes * 4 <= s_.cache_bytes / 4 && iterations >= least_iterations;
   }
 
-  // Adds the loop over `count` chunks, each of `steps` iterations of reduced loop `level`; loops outside of that one go with the chunks.
+  // Adds the loop over `count` chunks, each of `steps` iterations of reduced loop `level`; loops outside of that one go with
+  // the chunks.
   void take_chunks(LoopNode& nest, size_t level, int64_t steps, int64_t count) {
     chunk_ = Loop{kernel_.next_axis++, Expr(count), LoopKind::serial, {}};
     Expr rest = axis(chunk_->axis);
@@ -209,7 +217,8 @@ class TileNest {
       panel.piece = block * 4;
       panel.ranges[s_.lane_axis] = panel.panels * block;
       data = rewrite(data, [&](Expr n) -> Expr {  // narrow groups: lane / channels
-        if (n->kind != ExprKind::call || n->fn != Fn::floor_div || n->args[0] != axis(s_.lane_axis) || !n->args[1].if_int()) return {};
+        if (n->kind != ExprKind::call || n->fn != Fn::floor_div || n->args[0] != axis(s_.lane_axis) || !n->args[1].if_int())
+          return {};
         panel.ranges[kernel_.next_axis] = panel.panels * block / n->args[1].as_int();
         return axis(kernel_.next_axis++);
       });
@@ -227,8 +236,10 @@ class TileNest {
     if (cut.inner == 0) return cut.loop;
     Loop& loop = points_loops_[cut.loop];
     if (cut.inner == 1) return cut.loop + 1;
-    kernel_.schedule.push_back(concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
-    Loop outer{kernel_.next_axis++, ceil_div(loop.extent, cut.inner), kind, {}}, inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
+    kernel_.schedule.push_back(
+        concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
+    Loop outer{kernel_.next_axis++, ceil_div(loop.extent, cut.inner), kind, {}},
+        inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
     Expr whole = axis(outer.axis) * Expr(cut.inner) + axis(inner.axis);
     if (!floor_mod(loop.extent, cut.inner).is_int(0)) in_block_ = whole < loop.extent;
     if (loop.axis == tile_block_) {
@@ -250,14 +261,18 @@ class TileNest {
     if (s_.cache_bytes == 0 || steps < least_steps) return std::nullopt;
     LoopNode node;
     visit(s_.epilogue, [&](Expr read) {
-      if (read->kind != ExprKind::load || read->id >= first_local || read->id == reduced_value || !uses_axis(read->args[0], s_.tile_axis)) return;
+      if (read->kind != ExprKind::load || read->id >= first_local || read->id == reduced_value ||
+          !uses_axis(read->args[0], s_.tile_axis))
+        return;
       Expr step = stride_of(read->args[0], s_.lane_axis);
       if (!step || !step.is_int(1)) return;
       for (int point = 0; point < v.points; ++point) {
         for (int vector = 0; vector < vectors; ++vector) {
           Expr at = rewrite(read->args[0], [&](Expr n) -> Expr {
             if (n->kind != ExprKind::axis) return {};
-            if (n->id == s_.lane_axis) return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + Expr(int64_t{vector} * s_.lanes);
+            if (n->id == s_.lane_axis)
+              return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) +
+                     Expr(int64_t{vector} * s_.lanes);
             return n->id == s_.tile_axis ? tile_index(v, serial_point, Expr(point)) : Expr();
           });
           node.prefetches.push_back({read->id, simplify(at, bounds())});
@@ -283,7 +298,8 @@ class TileNest {
       serial_point = axis(one.axis);
     }
     int accumulator = kernel_.next_local++;
-    node.locals.push_back({accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+    node.locals.push_back(
+        {accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
     // A part of the sum has registers of its own; what the parts before came to waits in memory and is added behind it.
     LoopNode part;
     part.loops.assign(s_.reduced.begin(), s_.reduced.begin() + s_.parts);
@@ -310,7 +326,8 @@ class TileNest {
     if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
     std::vector<Loop> steps = part.loops;
     steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
-    if (auto next = prefetch_panel(s_, points_loops_, steps, lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
+    if (auto next = prefetch_panel(s_, points_loops_, steps,
+                                   lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
       sum.children.push_back(std::move(*next));
     sum.children.push_back(std::move(inner));
     part.children.push_back(std::move(sum));
@@ -329,8 +346,8 @@ class TileNest {
     return node;
   }
 
-  // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take slots of a step
-  // that a core which is shared between two threads lacks for products.
+  // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take
+  // slots of a step that a core which is shared between two threads lacks for products.
   static int steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products) {
     constexpr int most_steps = 8, most_products = 64;
     if (loops.empty() || !loops.back().extent.if_int()) return 1;
@@ -357,11 +374,12 @@ class TileNest {
     return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
   }
 
-  // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one. Printed out for all of
-  // them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
+  // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
+  // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
   LoopNode store_one_by_one(const Variant& v, int vectors, Expr serial_point, int accumulator) {
     const int aside = kernel_.next_local++;
-    LoopNode both, put = tile_nest(v, vectors, serial_point, accumulator, Phase::add), store = tile_nest(v, vectors, serial_point, aside, Phase::store);
+    LoopNode both, put = tile_nest(v, vectors, serial_point, accumulator, Phase::add),
+                   store = tile_nest(v, vectors, serial_point, aside, Phase::store);
     both.locals.push_back({aside, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
     Assign& sum = put.assigns[0];
     sum = {first_local + aside, sum.offset, load(sum.target, s_.body->dtype, {sum.offset}), {}};
@@ -375,7 +393,8 @@ class TileNest {
     return both;
   }
 
-  // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is stored.
+  // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
+  // stored.
   LoopNode store_tile(const Variant& v, int vectors, Expr serial_point, int accumulator) {
     if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
     LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
@@ -425,10 +444,12 @@ class TileNest {
     if (phase == Phase::clear) {
       nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
     } else if (phase == Phase::join) {
-      Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits}) : load(s_.target, s_.body->dtype, {place(s_.offset)});
+      Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits})
+                         : load(s_.target, s_.body->dtype, {place(s_.offset)});
       nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
     } else if (phase == Phase::wait) {
-      nest.assigns.push_back({first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
+      nest.assigns.push_back(
+          {first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
     } else if (phase == Phase::add) {
       nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
     } else {
@@ -451,19 +472,20 @@ class TileNest {
   Kernel& kernel_;
   TiledSum s_;
   const std::vector<Symbol>& symbols_;
-  std::vector<Loop> points_loops_;   // inside the panels, once blocked; the last one is over tiles
+  std::vector<Loop> points_loops_;  // inside the panels, once blocked; the last one is over tiles
   Expr lane_extent_, tile_block_index_, lane_block_index_;
-  Expr in_block_;                    // this iteration exists; empty: all do, the blocks divide the points
-  std::optional<Loop> chunk_;        // of the sum
-  std::optional<Loop> groups_;       // of panels
+  Expr in_block_;               // this iteration exists; empty: all do, the blocks divide the points
+  std::optional<Loop> chunk_;   // of the sum
+  std::optional<Loop> groups_;  // of panels
   std::vector<Loop> groups_of_a_point_;
-  int waiting_ = -1;                 // local: the sums between chunks
+  int waiting_ = -1;  // local: the sums between chunks
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 };
 
 }  // namespace
 
-AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols) {
+AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum,
+                     const std::vector<Symbol>& symbols) {
   return TileNest(kernel, sum, symbols).build(nest, kind);
 }
 

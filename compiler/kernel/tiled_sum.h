@@ -12,19 +12,19 @@ struct TiledSum {
   int lane_axis = 0, tile_axis = -1;  // kernel axes; -1: no axis is tiled
   int vectors = 1, points = 1;        // the tile wanted; fewer points where the axis has fewer
   int lanes = 16;                     // of a vector
-  int parts = 0;                      // how many of the outermost reduced loops go through parts of the sum, each summed by itself (partial_sums.h) and
-                                      // added in the result's memory; the epilogue is the sum alone then
-  int unrolled = 0;                   // how many of the innermost reduced loops are printed out
+  int parts = 0;  // how many of the outermost reduced loops go through parts of the sum, each summed by itself
+                  // (partial_sums.h) and added in the result's memory; the epilogue is the sum alone then
+  int unrolled = 0;  // how many of the innermost reduced loops are printed out
   bool lanes_in_both = false;
-  int64_t cache_bytes = 0;            // > 0: loops over points are blocked for a cache of that size
-  int64_t prefetch_bytes = 0;         // the second factor lies in panels, one per block of lanes, each behind the other:
-                                      // the next one is asked for if it is no larger than this
-  Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
+  int64_t cache_bytes = 0;     // > 0: loops over points are blocked for a cache of that size
+  int64_t prefetch_bytes = 0;  // the second factor lies in panels, one per block of lanes, each behind the other:
+                               // the next one is asked for if it is no larger than this
+  Expr stored_points;          // points of the tiled axis from here on are computed and not stored; empty: all exist
 };
 
 struct AddedTiles {
-  int points = 1;          // of a full tile
-  double serial = 1;       // tiles that one iteration of the parallel loops goes through, in chunks of the sum
+  int points = 1;     // of a full tile
+  double serial = 1;  // tiles that one iteration of the parallel loops goes through, in chunks of the sum
 };
 
 // Adds the loops over tiles, of the given kind, and the variants of the tile's body (full, rest of the tiled axis, last

@@ -13,7 +13,7 @@ struct TransposedNest {
   Loop across;              // the operands to transpose step by one along it
   int target = 0;           // argument or first_local + local
   Expr offset, value;
-  int lanes = 16;           // of a vector; elements have four bytes
+  int lanes = 16;  // of a vector; elements have four bytes
 };
 
 // for outer, lane, across: target[offset] = value. Empty where no operand needs to be transposed or one cannot be.

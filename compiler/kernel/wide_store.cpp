@@ -9,21 +9,25 @@ constexpr int64_t most_bytes = 16;
 
 class Widening {
  public:
-  Widening(const Loop& loop, const std::vector<KernelArgument>& arguments, const Bounds& bounds) : axis_(loop.axis), count_(loop.extent.as_int()), arguments_(arguments), bounds_(bounds) {}
+  Widening(const Loop& loop, const std::vector<KernelArgument>& arguments, const Bounds& bounds)
+      : axis_(loop.axis), count_(loop.extent.as_int()), arguments_(arguments), bounds_(bounds) {}
 
-  // The place of the first of `count` neighbours plus the loop's index; the place alone where all read one element; empty: neither, or not aligned.
+  // The place of the first of `count` neighbours plus the loop's index; the place alone where all read one element; empty:
+  // neither, or not aligned.
   Expr place(Expr offset, DType dtype) const {
     if (offset->has_load) return {};
     const Expr first = at(offset, 0), step = simplify(at(offset, 1) - first, bounds_);
     for (int64_t k = 2; k < count_; ++k)
       if (simplify(at(offset, k) - first, bounds_) != simplify(step * Expr(k), bounds_)) return {};
     if (step.is_int(0)) return first;
-    const bool wide = step.is_int(1) && count_ * static_cast<int64_t>(size_of(dtype)) <= most_bytes && simplify(floor_mod(first, Expr(count_)), bounds_).is_int(0);
+    const bool wide = step.is_int(1) && count_ * static_cast<int64_t>(size_of(dtype)) <= most_bytes &&
+                      simplify(floor_mod(first, Expr(count_)), bounds_).is_int(0);
     return wide ? first + axis(axis_) : Expr();
   }
 
   Expr at(Expr e, int64_t k) const {
-    return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_ ? Expr(k) : Expr(); }), bounds_);
+    return simplify(rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_ ? Expr(k) : Expr(); }),
+                    bounds_);
   }
 
   // Are all neighbours inside where the first one is?
@@ -46,9 +50,12 @@ class Widening {
     if (!offset || !uses_axis(offset, axis_)) return false;
     bool good = true;
     const Expr value = rewrite(a.value, [&](Expr n) -> Expr {
-      if (n->kind == ExprKind::call && n->fn == Fn::select && (n->args[1]->has_load || n->args[2]->has_load)) good = good && !reads_argument(n->args[1]) && !reads_argument(n->args[2]);
+      if (n->kind == ExprKind::call && n->fn == Fn::select && (n->args[1]->has_load || n->args[2]->has_load))
+        good = good && !reads_argument(n->args[1]) && !reads_argument(n->args[2]);
       if (n->kind != ExprKind::load || n->id >= first_local) return {};
-      const Expr at = n->args.size() == 1 && n->dtype == arguments_[static_cast<size_t>(n->id)].var->dtype() ? place(n->args[0], n->dtype) : Expr();
+      const Expr at = n->args.size() == 1 && n->dtype == arguments_[static_cast<size_t>(n->id)].var->dtype()
+                          ? place(n->args[0], n->dtype)
+                          : Expr();
       good = good && bool(at);
       return at ? load(n->id, n->dtype, {at}) : n;
     });
@@ -75,7 +82,9 @@ bool store_wide(LoopNode& node, const std::vector<KernelArgument>& arguments, co
   if (node.loops.empty() || node.children.size() != 1 || !node.assigns.empty()) return false;
   LoopNode& inside = node.children[0];
   const Loop loop = node.loops.back();
-  if (!loop.extent.if_int() || loop.extent.as_int() < 2 || !inside.loops.empty() || inside.assigns.size() != 1 || inside.assigns[0].target >= first_local || inside.assigns[0].update) return false;
+  if (!loop.extent.if_int() || loop.extent.as_int() < 2 || !inside.loops.empty() || inside.assigns.size() != 1 ||
+      inside.assigns[0].target >= first_local || inside.assigns[0].update)
+    return false;
   const Widening widening(loop, arguments, bounds);
   if (bool(inside.guard) && !widening.is_of_all(inside.guard)) return false;
   if (!widening.store(inside.assigns[0])) return false;

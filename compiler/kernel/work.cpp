@@ -19,7 +19,8 @@ bool proves_less(Expr a, Expr b) {
   if (!a || !b) return false;
   const Linear x = linear_form(a), y = linear_form(b);
   if (x.terms.empty() && y.terms.empty()) return x.constant <= y.constant;
-  return x.terms.size() == 1 && y.terms.size() == 1 && x.constant == 0 && y.constant == 0 && x.terms[0].first == y.terms[0].first && x.terms[0].second <= y.terms[0].second;
+  return x.terms.size() == 1 && y.terms.size() == 1 && x.constant == 0 && y.constant == 0 &&
+         x.terms[0].first == y.terms[0].first && x.terms[0].second <= y.terms[0].second;
 }
 Expr least(Expr a, Expr b) { return proves_less(a, b) ? a : proves_less(b, a) ? b : !a || !b ? Expr() : min(a, b); }
 Expr most(Expr a, Expr b) { return proves_less(a, b) ? b : proves_less(b, a) ? a : !a || !b ? Expr() : max(a, b); }
@@ -35,7 +36,8 @@ std::set<const ExprNode*> operands_of(Expr e) {
   return loads;
 }
 
-// Does any of them change along the sum? A factor that does not (a scale, an attention of channels) could stand outside of it.
+// Does any of them change along the sum? A factor that does not (a scale, an attention of channels) could stand outside of
+// it.
 bool change_along_sum(const std::set<const ExprNode*>& loads, const Definition& d) {
   if (d.scatter) return !loads.empty();
   return std::any_of(loads.begin(), loads.end(), [&](const ExprNode* n) {
@@ -52,7 +54,10 @@ int products_in_a_point(const Definition& d) {
   int products = 0;
   visit(d.body, [&](Expr n) {
     if (n->kind != ExprKind::call || n->args.size() != 2) return;
-    const int count = n->fn == Fn::mul ? 1 : n->fn == Fn::dot_i16 ? 2 : n->fn == Fn::dot_u8s8 || n->fn == Fn::dot_s8u8 ? 4 : 0;
+    const int count = n->fn == Fn::mul                                 ? 1
+                      : n->fn == Fn::dot_i16                           ? 2
+                      : n->fn == Fn::dot_u8s8 || n->fn == Fn::dot_s8u8 ? 4
+                                                                       : 0;
     if (count <= products) return;
     const std::set<const ExprNode*> a = operands_of(n->args[0]), b = operands_of(n->args[1]);
     if (a != b && change_along_sum(a, d) && change_along_sum(b, d)) products = count;
@@ -94,7 +99,8 @@ Expr bytes_written(const Definition& d) {
 Work kernel_work(const std::vector<Definition>& stages, const std::set<int>& internal,
                  const std::function<const Var*(int)>& var) {
   Work work;
-  std::map<int, Expr> read;  // several loads of one Var reach it all, or one of its parts each: the most that one of them does, at least
+  std::map<int, Expr>
+      read;  // several loads of one Var reach it all, or one of its parts each: the most that one of them does, at least
   for (const Definition& d : stages) {
     work.operations = plus(work.operations, operations_of(d));
     visit_loads(d, [&](Expr load) {

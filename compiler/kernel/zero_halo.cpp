@@ -35,10 +35,14 @@ Kernel zero_halo(Var* var, const Layout& layout) {
           start = layout.before[logical(n)];
           extent = extent - Expr(layout.before[logical(n)] + layout.after[logical(n)]);
         }
-        nest.loops.push_back({kernel.next_axis, extent, n == rank - 1 && n != k && var->dtype() == DType::f32 ? LoopKind::vector : LoopKind::serial, {}});
+        nest.loops.push_back({kernel.next_axis,
+                              extent,
+                              n == rank - 1 && n != k && var->dtype() == DType::f32 ? LoopKind::vector : LoopKind::serial,
+                              {}});
         index[own] = start + axis(kernel.next_axis++);
       }
-      nest.assigns.push_back({target, linear_index(storage, index), constant_of(var->dtype(), static_cast<double>(layout.fill)), {}});
+      nest.assigns.push_back(
+          {target, linear_index(storage, index), constant_of(var->dtype(), static_cast<double>(layout.fill)), {}});
       kernel.root.children.push_back(std::move(nest));
     }
   }

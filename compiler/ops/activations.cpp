@@ -31,9 +31,7 @@ Expr softplus(Expr x) {
 }
 Expr softsign(Expr x) { return x / (one_of(x) + call1(Fn::abs, x)); }
 Expr mish(Expr x) { return x * call1(Fn::tanh, softplus(x)); }
-Expr gelu(Expr x) {
-  return constant_like(x, 0.5) * x * (one_of(x) + call1(Fn::erf, x * constant_like(x, std::sqrt(0.5))));
-}
+Expr gelu(Expr x) { return constant_like(x, 0.5) * x * (one_of(x) + call1(Fn::erf, x * constant_like(x, std::sqrt(0.5)))); }
 Expr gelu_tanh(Expr x) {
   Expr inner = constant_like(x, std::sqrt(2 / M_PI)) * (x + constant_like(x, 0.044715) * x * x * x);
   return constant_like(x, 0.5) * x * (one_of(x) + call1(Fn::tanh, inner));

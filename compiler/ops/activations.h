@@ -26,7 +26,7 @@ Expr shrink(Expr x, double lambda, double bias);
 // The activations that LSTM, GRU, RNN and the fused convolutions name, in any case: relu, tanh, sigmoid, affine, leakyrelu,
 // thresholdedrelu, scaledtanh, hardsigmoid, elu, softsign, softplus.
 struct Activation {
-  std::string name;          // lower case
+  std::string name;  // lower case
   double alpha = 0, beta = 0;
   Expr operator()(Expr x) const;
 };

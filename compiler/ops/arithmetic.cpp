@@ -37,7 +37,8 @@ void require_same_dtype(const Var* a, const Var* b, std::string_view a_name, std
 
 void require_same_dtypes(const Var* a, std::initializer_list<const Var*> others, std::string_view what) {
   for (const Var* other : others)
-    if (other && other->dtype() != a->dtype()) fail(what, " must be of one dtype, found ", name_of(a->dtype()), " and ", name_of(other->dtype()));
+    if (other && other->dtype() != a->dtype())
+      fail(what, " must be of one dtype, found ", name_of(a->dtype()), " and ", name_of(other->dtype()));
 }
 void require_dtype(const Var* x, DType dtype, std::string_view what) {
   if (x->dtype() != dtype) fail(what, " must be ", name_of(dtype), ", found ", name_of(x->dtype()));

@@ -17,8 +17,8 @@ Var* split_heads(Graph& g, Var* x, int64_t heads, std::string_view what);
 Var* merge_heads(Graph& g, Var* x);
 // Softmax of the last of four axes in which a row of -inf alone becomes 0.
 Var* masked_softmax(Graph& g, Var* x);
-// Softmax of the last of four axes, [B, heads, queries, keys], in which every row has one score more that stands for no key: that of
-// its head, sink [heads], or 0 (null).
+// Softmax of the last of four axes, [B, heads, queries, keys], in which every row has one score more that stands for no key:
+// that of its head, sink [heads], or 0 (null).
 Var* softmax_with_sink(Graph& g, Var* x, Var* sink);
 
 }  // namespace metac

@@ -24,7 +24,8 @@ AxisSet::AxisSet(Graph& g, Var* axes, int rank, std::string_view what) : rank_(r
     numbers_.push_back(simplified(g, select(e < Expr(0), e + Expr(rank), e)));
   }
   for (size_t i = 0; i < numbers_.size(); ++i)
-    for (size_t j = 0; j < i; ++j) g.require(not_equal(numbers_[i], numbers_[j]), concat(what, " must not name an axis twice"));
+    for (size_t j = 0; j < i; ++j)
+      g.require(not_equal(numbers_[i], numbers_[j]), concat(what, " must not name an axis twice"));
 }
 
 bool AxisSet::known() const {

@@ -52,7 +52,8 @@ void lower_batch_normalization(Lowering& n) {
   Var* a = elementwise(g, {fit(p[1]), batch_variance}, [&](const std::vector<Expr>& v) {
     return v[0] / call(Fn::sqrt, {v[1] + constant_like(v[1], epsilon)});
   });
-  Var* y = elementwise(g, {wide, batch_mean, a, fit(p[2])}, [](const std::vector<Expr>& v) { return (v[0] - v[1]) * v[2] + v[3]; });
+  Var* y = elementwise(g, {wide, batch_mean, a, fit(p[2])},
+                       [](const std::vector<Expr>& v) { return (v[0] - v[1]) * v[2] + v[3]; });
   n.set_output(0, cast(g, y, x->dtype()));
   Var* current[2] = {squeeze(g, batch_mean, axes), squeeze(g, batch_variance, axes)};
   for (int i = 0; i < 2; ++i) {
@@ -65,9 +66,16 @@ void lower_batch_normalization(Lowering& n) {
   }
 }
 
-METAC_OPERATOR("BatchNormalization").since({1, 6, 7, 9, 14, 15}).inputs(5).outputs(1, 5).attribute("momentum", Kind::real)
-    .attribute("epsilon", Kind::real).attribute("is_test", Kind::integer, 1, 7).attribute("spatial", Kind::integer, 1, 9)
-    .attribute("training_mode", Kind::integer, 14).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("BatchNormalization")
+    .since({1, 6, 7, 9, 14, 15})
+    .inputs(5)
+    .outputs(1, 5)
+    .attribute("momentum", Kind::real)
+    .attribute("epsilon", Kind::real)
+    .attribute("is_test", Kind::integer, 1, 7)
+    .attribute("spatial", Kind::integer, 1, 9)
+    .attribute("training_mode", Kind::integer, 14)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(lower_batch_normalization);
 
 }  // namespace

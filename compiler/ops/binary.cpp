@@ -74,8 +74,14 @@ void require_no_zero(const Var* divisor) {
     if ((*values)[i] == 0) fail("division by 0: element ", i, " of B, of shape ", to_string(divisor->shape()));
 }
 
-METAC_OPERATOR("Div").since({1, 6, 7, 13, 14}).inputs(2).outputs(1).attribute("axis", Kind::integer, 1, 7)
-    .attribute("broadcast", Kind::integer, 1, 7).attribute("consumed_inputs", Kind::integers, 1, 6).lower([](Lowering& n) {
+METAC_OPERATOR("Div")
+    .since({1, 6, 7, 13, 14})
+    .inputs(2)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 1, 7)
+    .attribute("broadcast", Kind::integer, 1, 7)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
+    .lower([](Lowering& n) {
       require_no_zero(n.input(1));
       numeric([](Expr a, Expr b) { return a / b; })(n);
     });
@@ -91,13 +97,27 @@ METAC_OPERATOR("BitwiseAnd").since({18}).inputs(2).outputs(1).lower(bitwise(Fn::
 METAC_OPERATOR("BitwiseOr").since({18}).inputs(2).outputs(1).lower(bitwise(Fn::bit_or));
 METAC_OPERATOR("BitwiseXor").since({18}).inputs(2).outputs(1).lower(bitwise(Fn::bit_xor));
 
-METAC_OPERATOR("Greater").since({1, 7, 9, 13}).inputs(2).outputs(1).attribute("axis", Kind::integer, 1, 7)
-    .attribute("broadcast", Kind::integer, 1, 7).lower(numeric([](Expr a, Expr b) { return b < a; }));
-METAC_OPERATOR("Less").since({1, 7, 9, 13}).inputs(2).outputs(1).attribute("axis", Kind::integer, 1, 7)
-    .attribute("broadcast", Kind::integer, 1, 7).lower(numeric([](Expr a, Expr b) { return a < b; }));
+METAC_OPERATOR("Greater")
+    .since({1, 7, 9, 13})
+    .inputs(2)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 1, 7)
+    .attribute("broadcast", Kind::integer, 1, 7)
+    .lower(numeric([](Expr a, Expr b) { return b < a; }));
+METAC_OPERATOR("Less")
+    .since({1, 7, 9, 13})
+    .inputs(2)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 1, 7)
+    .attribute("broadcast", Kind::integer, 1, 7)
+    .lower(numeric([](Expr a, Expr b) { return a < b; }));
 METAC_OPERATOR("GreaterOrEqual").since({12, 16}).inputs(2).outputs(1).lower(numeric([](Expr a, Expr b) { return b <= a; }));
 METAC_OPERATOR("LessOrEqual").since({12, 16}).inputs(2).outputs(1).lower(numeric([](Expr a, Expr b) { return a <= b; }));
-METAC_OPERATOR("Equal").since({1, 7, 11, 13, 19}).inputs(2).outputs(1).attribute("axis", Kind::integer, 1, 7)
+METAC_OPERATOR("Equal")
+    .since({1, 7, 11, 13, 19})
+    .inputs(2)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 1, 7)
     .attribute("broadcast", Kind::integer, 1, 7)
     .lower([](Lowering& n) {
       if (!is_numeric(n.input(0)->dtype())) fail("comparing strings is not supported");
@@ -135,12 +155,17 @@ void lower_pow(Lowering& n) {
     }
   DType result = base->dtype();
   n.set_output(0, elementwise(n.graph(), {base, exponent}, [&](const std::vector<Expr>& v) {
-    DType dtype = !is_float(result) && is_float(v[1]->dtype) ? DType::f64 : arithmetic_dtype(result);
-    return cast(call(Fn::pow, {cast(v[0], dtype), cast(v[1], dtype)}), result);
-  }));
+                 DType dtype = !is_float(result) && is_float(v[1]->dtype) ? DType::f64 : arithmetic_dtype(result);
+                 return cast(call(Fn::pow, {cast(v[0], dtype), cast(v[1], dtype)}), result);
+               }));
 }
-METAC_OPERATOR("Pow").since({1, 7, 12, 13, 15}).inputs(2).outputs(1).attribute("axis", Kind::integer, 1, 7)
-    .attribute("broadcast", Kind::integer, 1, 7).lower(lower_pow);
+METAC_OPERATOR("Pow")
+    .since({1, 7, 12, 13, 15})
+    .inputs(2)
+    .outputs(1)
+    .attribute("axis", Kind::integer, 1, 7)
+    .attribute("broadcast", Kind::integer, 1, 7)
+    .lower(lower_pow);
 
 METAC_OPERATOR("Mod").since({10, 13, 28}).inputs(2).outputs(1).attribute("fmod", Kind::integer).lower([](Lowering& n) {
   int64_t fmod = n.integer("fmod", 0);
@@ -185,7 +210,11 @@ Expr fold(const std::vector<Expr>& v, const Body& body) {
 Expr sum_of(const std::vector<Expr>& v) {
   return fold(v, [](Expr a, Expr b) { return a + b; });
 }
-METAC_OPERATOR("Sum").since({1, 6, 8, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Sum")
+    .since({1, 6, 8, 13})
+    .inputs(1, -1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(variadic(sum_of));
 METAC_OPERATOR("Mean")
     .since({1, 6, 8, 13})
@@ -195,9 +224,17 @@ METAC_OPERATOR("Mean")
     .lower(variadic([](const std::vector<Expr>& v) {
       return sum_of(v) / constant_like(v[0], static_cast<double>(v.size()));
     }));
-METAC_OPERATOR("Max").since({1, 6, 8, 12, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Max")
+    .since({1, 6, 8, 12, 13})
+    .inputs(1, -1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(variadic([](const std::vector<Expr>& v) { return fold(v, [](Expr a, Expr b) { return max(a, b); }); }));
-METAC_OPERATOR("Min").since({1, 6, 8, 12, 13}).inputs(1, -1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Min")
+    .since({1, 6, 8, 12, 13})
+    .inputs(1, -1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(variadic([](const std::vector<Expr>& v) { return fold(v, [](Expr a, Expr b) { return min(a, b); }); }));
 
 // min(max(x, low), high): where low > high everything becomes high.
@@ -224,17 +261,27 @@ void lower_clip(Lowering& n) {
     }
   }
   n.set_output(0, compute(n.graph(), operands, [&](const std::vector<Expr>& v) {
-    Expr value = v[0];
-    if (bound[0] || operand[0]) value = max(value, bound[0] ? constant_like(value, *bound[0]) : v[operand[0]]);
-    if (bound[1] || operand[1]) value = min(value, bound[1] ? constant_like(value, *bound[1]) : v[operand[1]]);
-    return value;
-  }));
+                 Expr value = v[0];
+                 if (bound[0] || operand[0]) value = max(value, bound[0] ? constant_like(value, *bound[0]) : v[operand[0]]);
+                 if (bound[1] || operand[1]) value = min(value, bound[1] ? constant_like(value, *bound[1]) : v[operand[1]]);
+                 return value;
+               }));
 }
-METAC_OPERATOR("Clip").since({1, 6, 11, 12, 13}).inputs(1, 3).outputs(1).attribute("min", Kind::real, 1, 11)
-    .attribute("max", Kind::real, 1, 11).attribute("consumed_inputs", Kind::integers, 1, 6).lower(lower_clip);
+METAC_OPERATOR("Clip")
+    .since({1, 6, 11, 12, 13})
+    .inputs(1, 3)
+    .outputs(1)
+    .attribute("min", Kind::real, 1, 11)
+    .attribute("max", Kind::real, 1, 11)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
+    .lower(lower_clip);
 
 // The slope broadcasts to x alone; before opset 7 a slope per channel stands at axis 1.
-METAC_OPERATOR("PRelu").since({1, 6, 7, 9, 16}).inputs(2).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("PRelu")
+    .since({1, 6, 7, 9, 16})
+    .inputs(2)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower([](Lowering& n) {
       Var *x = n.input(0), *slope = n.input(1);
       require_numeric(x, "X");
@@ -246,8 +293,8 @@ METAC_OPERATOR("PRelu").since({1, 6, 7, 9, 16}).inputs(2).outputs(1).attribute("
       }
       slope = broadcast_to(n.graph(), slope, x->shape());
       n.set_output(0, compute(n.graph(), {x, slope}, [](const std::vector<Expr>& v) {
-        return select(v[0] < constant_like(v[0], 0), v[0] * v[1], v[0]);
-      }));
+                     return select(v[0] < constant_like(v[0], 0), v[0] * v[1], v[0]);
+                   }));
     });
 
 // Swish of the gate A times B; no broadcasting.

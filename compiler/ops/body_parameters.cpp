@@ -47,7 +47,9 @@ class Mover {
   }
 
   void move_out(ModelGraph& body) {
-    auto has = [](const std::vector<Value>& values, const std::string& name) { return std::any_of(values.begin(), values.end(), [&](const Value& v) { return v.name == name; }); };
+    auto has = [](const std::vector<Value>& values, const std::string& name) {
+      return std::any_of(values.begin(), values.end(), [&](const Value& v) { return v.name == name; });
+    };
     std::vector<Initializer> kept;
     ValueNames renamed;
     for (Initializer& i : body.initializers) {

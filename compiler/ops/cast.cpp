@@ -52,7 +52,8 @@ METAC_OPERATOR("BitCast").since({26}).inputs(1).outputs(1).required("to", Kind::
   if (!is_numeric(x->dtype()) || !is_numeric(to)) fail("the bits of strings cannot be taken");
   if (size_of(to) != size_of(x->dtype())) fail("to: ", name_of(to), " has not the size of ", name_of(x->dtype()));
   // A bool is held as 0 or 1, and stays one.
-  if (is_bool(x->dtype()) || is_bool(to) || (is_integer(x->dtype()) && is_integer(to))) return n.set_output(0, cast(g, x, to));
+  if (is_bool(x->dtype()) || is_bool(to) || (is_integer(x->dtype()) && is_integer(to)))
+    return n.set_output(0, cast(g, x, to));
   n.set_output(0, g.external("reinterpret_bits", {x}, {Type{TypeKind::tensor, to, x->shape()}})[0]);
 });
 

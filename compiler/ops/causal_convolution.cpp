@@ -47,7 +47,11 @@ void lower_causal_convolution(Lowering& n) {
   n.set_output(1, slice(g, whole, {2}, {x->shape()[2]}, {kept}, {1}));
 }
 
-METAC_OPERATOR("CausalConvWithState").since({27}).inputs(2, 4).outputs(2).attribute("activation", Kind::string)
+METAC_OPERATOR("CausalConvWithState")
+    .since({27})
+    .inputs(2, 4)
+    .outputs(2)
+    .attribute("activation", Kind::string)
     .lower(lower_causal_convolution);
 
 }  // namespace

@@ -71,8 +71,8 @@ std::string unknown_operator(const Node& node, int64_t opset) {
   for (const OpSchema* schema : all_operators())
     if (schema->domain == node.domain) known.push_back(schema->name);
   const std::string nearest = nearest_name(node.op_type, known);
-  return concat("op ", quoted(node.op_type), " (domain ", display_domain(node.domain), ", opset ", opset, ") is not known to this build",
-                nearest.empty() ? std::string() : concat(" (did you mean ", nearest, "?)"),
+  return concat("op ", quoted(node.op_type), " (domain ", display_domain(node.domain), ", opset ", opset,
+                ") is not known to this build", nearest.empty() ? std::string() : concat(" (did you mean ", nearest, "?)"),
                 "; metac operators lists what is, and a function of the model (local function) may define it");
 }
 

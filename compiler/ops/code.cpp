@@ -1,8 +1,9 @@
-// code: the user's C++, in the manner of Jittor's code operator (the paper's section 3.6). "cpu" computes the output, "grad" for every
-// input the gradient by it, "tangent" the tangent of the output. In the text @in0(i, j) is an element of an input, @out(i) one of
-// what is computed, in0_shape0 a dim; what is what stands in docs/json_ir.md.
+// code: the user's C++, in the manner of Jittor's code operator (the paper's section 3.6). "cpu" computes the output, "grad"
+// for every input the gradient by it, "tangent" the tangent of the output. In the text @in0(i, j) is an element of an input,
+// @out(i) one of what is computed, in0_shape0 a dim; what is what stands in docs/json_ir.md.
 //
-// The text is compiled and run as it stands, so it is taken from JSON documents alone and only where the user said --allow-code.
+// The text is compiled and run as it stands, so it is taken from JSON documents alone and only where the user said
+// --allow-code.
 #include <algorithm>
 #include <cctype>
 
@@ -32,13 +33,16 @@ struct Tensors {
 // The user's text with its @name(i, j) written as elements of row-major memory.
 class CodeText {
  public:
-  CodeText(const std::string& source, const Tensors& tensors, const std::string& field) : source_(source), tensors_(tensors), field_(field) {}
+  CodeText(const std::string& source, const Tensors& tensors, const std::string& field)
+      : source_(source), tensors_(tensors), field_(field) {}
 
   std::string plain() {
     std::string out;
     while (at_ < source_.size()) {
-      if (source_[at_] == '@') out += element();
-      else out += source_[at_++];
+      if (source_[at_] == '@')
+        out += element();
+      else
+        out += source_[at_++];
     }
     return out;
   }
@@ -49,7 +53,8 @@ class CodeText {
   std::string element() {
     const size_t start = at_++;
     std::string name;
-    while (at_ < source_.size() && (std::isalnum(static_cast<unsigned char>(source_[at_])) || source_[at_] == '_')) name += source_[at_++];
+    while (at_ < source_.size() && (std::isalnum(static_cast<unsigned char>(source_[at_])) || source_[at_] == '_'))
+      name += source_[at_++];
     auto found = std::find(tensors_.names.begin(), tensors_.names.end(), name);
     if (found == tensors_.names.end()) {
       at_ = start;
@@ -69,7 +74,8 @@ class CodeText {
       complain(concat("@", name, " has rank ", rank, ", it is given ", indices.size(), " indices"));
     }
     std::string linear = rank == 0 ? "0" : "(" + indices[0] + ")";
-    for (int k = 1; k < rank; ++k) linear = concat("(", linear, " * ", name, "_shape", k, " + (", indices[static_cast<size_t>(k)], "))");
+    for (int k = 1; k < rank; ++k)
+      linear = concat("(", linear, " * ", name, "_shape", k, " + (", indices[static_cast<size_t>(k)], "))");
     return name + "[" + linear + "]";
   }
 
@@ -111,13 +117,15 @@ class CodeText {
 
 void lower_code(Lowering& n) {
   if (n.node().line == 0) fail("C++ is taken from JSON documents only; this node comes out of another file");
-  if (!n.allows_code()) fail("its C++ would be compiled and run as it stands; --allow-code allows it, for a document that you trust");
+  if (!n.allows_code())
+    fail("its C++ would be compiled and run as it stands; --allow-code allows it, for a document that you trust");
   Graph& g = n.graph();
   std::vector<Var*> inputs;
   Tensors forward;
   for (size_t k = 0; k < n.input_count(); ++k) {
     inputs.push_back(n.input(k));
-    if (!is_numeric(inputs[k]->dtype())) fail("input ", k, " is ", name_of(inputs[k]->dtype()), "; C++ reads numbers and truth values");
+    if (!is_numeric(inputs[k]->dtype()))
+      fail("input ", k, " is ", name_of(inputs[k]->dtype()), "; C++ reads numbers and truth values");
     forward.add(concat("in", k), inputs[k]->rank());
   }
   MetaScope scope(g, inputs, n.node().inputs);
@@ -142,7 +150,8 @@ void lower_code(Lowering& n) {
     known.add("pout", rank);
     known.add("dout", rank);
     known.add("out", inputs[k]->rank());
-    if (!gradients[k].empty() && !is_float(inputs[k]->dtype())) fail("\"grad\" of input ", k, ", which is ", name_of(inputs[k]->dtype()), ": only floats have a derivative");
+    if (!gradients[k].empty() && !is_float(inputs[k]->dtype()))
+      fail("\"grad\" of input ", k, ", which is ", name_of(inputs[k]->dtype()), ": only floats have a derivative");
     body.gradients.push_back(CodeText(gradients[k], known, concat("grad[", k, "]")).plain());
   }
   if (n.has("tangent")) {

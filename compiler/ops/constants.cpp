@@ -87,7 +87,8 @@ Var* far_range(Graph& g, Var* start, Var* limit, Var* delta) {
     auto wide = [](Expr e) { return cast(e, DType::u64); };
     Expr zero = int_constant(0, v[0]->dtype), one = int_constant(1, DType::u64);
     auto steps = [&](Expr from, Expr to, Expr by) { return (wide(to) - wide(from) - one) / wide(by) + one; };
-    Expr up = select(v[0] < v[1], steps(v[0], v[1], v[2]), wide(zero)), down = select(v[1] < v[0], steps(v[1], v[0], -v[2]), wide(zero));
+    Expr up = select(v[0] < v[1], steps(v[0], v[1], v[2]), wide(zero)),
+         down = select(v[1] < v[0], steps(v[1], v[0], -v[2]), wide(zero));
     return cast(select(zero < v[2], up, down), DType::i64);
   });
   Dim count = index_scalar(g, length, "the length of the range", 0, int64_t{1} << 40);
@@ -108,11 +109,14 @@ void lower_range(Lowering& n) {
          step = index_scalar(g, delta, "delta");
     if (step.is_int(0)) fail("delta is 0");
     g.require(not_equal(step, Expr(0)), "Range: delta is 0");
-    // Kernels compute counts in 64 bits: a limit far off is moved to where its difference from the start fits, and there still are
-    // more elements than any memory holds. Where the start is far off or steps are long the count is data, computed in uint64.
+    // Kernels compute counts in 64 bits: a limit far off is moved to where its difference from the start fits, and there
+    // still are more elements than any memory holds. Where the start is far off or steps are long the count is data,
+    // computed in uint64.
     const Bounds bounds(g.symbols);
     constexpr int64_t far = int64_t{1} << 60;
-    auto is_near = [&](Expr e, int64_t reach) { return size_of(dtype) < 8 || Interval{-reach, reach}.contains(bounds.interval(e)); };
+    auto is_near = [&](Expr e, int64_t reach) {
+      return size_of(dtype) < 8 || Interval{-reach, reach}.contains(bounds.interval(e));
+    };
     if (!is_near(from, far) || !is_near(step, 1 << 16)) return n.set_output(0, far_range(g, start, limit, delta));
     const bool takes_limit_as_it_is = from.is_int(0) && step.is_int(1);
     if (!is_near(to, far) && !takes_limit_as_it_is) to = simplified(g, max(min(to, far * 2), -far * 2));
@@ -156,7 +160,8 @@ METAC_OPERATOR("OneHot").since({9, 11, 28}).inputs(3).outputs(1).attribute("axis
   shape.insert(shape.begin() + at, extent);
   Var* spread = broadcast_axes(g, indices, shape, {at});
   Expr index = cast(load(0, spread->dtype(), identity_indices(spread->rank())), DType::i64);
-  if (is_signed(indices->dtype())) index = select(index < Expr(0), index + extent, index);  // a uint64 that is negative now is far out
+  if (is_signed(indices->dtype()))
+    index = select(index < Expr(0), index + extent, index);  // a uint64 that is negative now is far out
   Expr off = load(1, values->dtype(), {0}), on = load(1, values->dtype(), {1});
   n.set_output(0, g.elementwise({spread, values}, shape, select(equal(index, axis(at)), on, off)));
 });
@@ -174,9 +179,12 @@ METAC_OPERATOR("Trilu").since({14}).inputs(1, 2).outputs(1).attribute("upper", K
   n.set_output(0, g.elementwise({x}, select(kept, load(0, x->dtype(), identity_indices(rank)), zero)));
 });
 
-METAC_OPERATOR("Identity").since({1, 13, 14, 16, 19, 21, 23, 24, 25}).inputs(1).outputs(1).takes_sequences().lower([](Lowering& n) {
-  n.set_output(0, n.input(0));
-});
+METAC_OPERATOR("Identity")
+    .since({1, 13, 14, 16, 19, 21, 23, 24, 25})
+    .inputs(1)
+    .outputs(1)
+    .takes_sequences()
+    .lower([](Lowering& n) { n.set_output(0, n.input(0)); });
 
 }  // namespace
 }  // namespace metac

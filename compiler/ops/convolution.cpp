@@ -89,9 +89,16 @@ Var* convolve_node(Lowering& n, Var* x, Var* w, Var* bias) {
 
 static void lower_conv(Lowering& n) { n.set_output(0, cast(n.graph(), convolve_node(n), n.input(0)->dtype())); }
 
-METAC_OPERATOR("Conv").since({1, 11, 22}).inputs(2, 3).outputs(1).attribute("group", Attribute::Kind::integer)
-    .attribute("pads", Attribute::Kind::integers).attribute("auto_pad", Attribute::Kind::string)
-    .attribute("strides", Attribute::Kind::integers).attribute("dilations", Attribute::Kind::integers)
-    .attribute("kernel_shape", Attribute::Kind::integers).lower(lower_conv);
+METAC_OPERATOR("Conv")
+    .since({1, 11, 22})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("group", Attribute::Kind::integer)
+    .attribute("pads", Attribute::Kind::integers)
+    .attribute("auto_pad", Attribute::Kind::string)
+    .attribute("strides", Attribute::Kind::integers)
+    .attribute("dilations", Attribute::Kind::integers)
+    .attribute("kernel_shape", Attribute::Kind::integers)
+    .lower(lower_conv);
 
 }  // namespace metac

@@ -37,11 +37,14 @@ Var* running_reduction(Graph& g, Var* x, int along, Reduce reduction, bool exclu
   cut[static_cast<size_t>(along)] = blocks;
   cut.insert(cut.begin() + along + 1, Dim(block));
   std::vector<Expr> indices;
-  for (int k = 0; k < rank; ++k) indices.push_back(k < along ? axis(k) : k > along ? axis(k + 1) : axis(along) * Expr(block) + axis(along + 1));
-  Var* parts = g.reindex({x}, cut, indices, {indices[static_cast<size_t>(along)] < extent}, identity_of(reduction, x->dtype()));
+  for (int k = 0; k < rank; ++k)
+    indices.push_back(k < along ? axis(k) : k > along ? axis(k + 1) : axis(along) * Expr(block) + axis(along + 1));
+  Var* parts =
+      g.reindex({x}, cut, indices, {indices[static_cast<size_t>(along)] < extent}, identity_of(reduction, x->dtype()));
   Var* inside = short_prefix(g, parts, along + 1, reduction, exclusive, reverse);
   Var* totals = reduce(g, parts, {along + 1}, reduction, false);
-  Var* before = blocks.if_int() ? running_reduction(g, totals, along, reduction, true, reverse) : short_prefix(g, totals, along, reduction, true, reverse);
+  Var* before = blocks.if_int() ? running_reduction(g, totals, along, reduction, true, reverse)
+                                : short_prefix(g, totals, along, reduction, true, reverse);
   std::vector<Expr> at = identity_indices(rank);
   at[static_cast<size_t>(along)] = floor_div(axis(along), block);
   Var* base = g.reindex({before}, x->shape(), at);
@@ -59,7 +62,9 @@ LowerFunction lower_cumulative(Reduce reduction) {
     if (x->rank() == 0) fail("the input is a scalar");
     if (is_bool(x->dtype())) fail("the input must be numeric, not bool");
     AxisSet along(g, reshape(g, n.input(1), {1}), x->rank(), "axis");
-    const auto run = [&](Var* v, int axis) { return running_reduction(g, v, axis, reduction, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0); };
+    const auto run = [&](Var* v, int axis) {
+      return running_reduction(g, v, axis, reduction, n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0);
+    };
     if (along.known()) return n.set_output(0, run(x, along.values()[0]));
     Var* last = axis_to_last(g, x, along);
     n.set_output(0, axis_from_last(g, run(last, last->rank() - 1), along));

@@ -54,8 +54,10 @@ Equation parse(Graph& g, std::string text, const std::vector<Var*>& operands) {
   std::string left = text.substr(0, arrow);
   std::vector<std::string> terms(1);
   for (char c : left) {
-    if (c == ',') terms.emplace_back();
-    else terms.back() += c;
+    if (c == ',')
+      terms.emplace_back();
+    else
+      terms.back() += c;
   }
   if (terms.size() != operands.size())
     fail("equation ", quoted(whole), " has ", terms.size(), " terms, the node has ", operands.size(), " operands");
@@ -82,9 +84,12 @@ Equation parse(Graph& g, std::string text, const std::vector<Var*>& operands) {
       ++uses[label];
       auto [found, fresh] = e.extents.emplace(label, extent);
       if (fresh || extent.is_int(1)) continue;
-      if (found->second.is_int(1)) found->second = extent;
-      else if (label < 0) found->second = broadcast_shapes(g, {{found->second}, {extent}})[0];
-      else require_equal(g, found->second, extent, concat("extents of ", shown(label), " in equation ", quoted(whole)));
+      if (found->second.is_int(1))
+        found->second = extent;
+      else if (label < 0)
+        found->second = broadcast_shapes(g, {{found->second}, {extent}})[0];
+      else
+        require_equal(g, found->second, extent, concat("extents of ", shown(label), " in equation ", quoted(whole)));
     }
   }
   if (arrow == std::string::npos) {

@@ -51,8 +51,14 @@ void lower_flex_attention(Lowering& n) {
   n.set_output(0, cast(g, matmul(g, widen(g, weights), values), v->dtype()));
 }
 
-METAC_OPERATOR("FlexAttention", "ai.onnx.preview").since({1}).inputs(3).outputs(1).attribute("scale", Kind::real)
-    .attribute("softmax_precision", Kind::integer).attribute("score_mod", Kind::graph).attribute("prob_mod", Kind::graph)
+METAC_OPERATOR("FlexAttention", "ai.onnx.preview")
+    .since({1})
+    .inputs(3)
+    .outputs(1)
+    .attribute("scale", Kind::real)
+    .attribute("softmax_precision", Kind::integer)
+    .attribute("score_mod", Kind::graph)
+    .attribute("prob_mod", Kind::graph)
     .lower(lower_flex_attention);
 
 }  // namespace

@@ -94,8 +94,8 @@ void lower_dft(Lowering& n) {
   n.set_output(0, cast(g, y, x->dtype()));
 }
 
-// signal [batch, length, 1 or 2] -> [batch, frames, frequencies, 2]. PyTorch's exporter writes real signals as [batch, length],
-// and ONNX Runtime takes them.
+// signal [batch, length, 1 or 2] -> [batch, frames, frequencies, 2]. PyTorch's exporter writes real signals as [batch,
+// length], and ONNX Runtime takes them.
 void lower_stft(Lowering& n) {
   Graph& g = n.graph();
   Var *x = n.input(0), *window = n.optional_input(2);

@@ -51,10 +51,11 @@ int64_t tuple_length(Lowering& n, int64_t batch) {
   if (last.if_int()) return last.as_int();
   const std::optional<int> rank = n.declared_rank(0);
   if (!rank)
-    fail("the last dim of indices must be known, or the rank of the result declared; the shape is ", to_string(indices->shape()));
+    fail("the last dim of indices must be known, or the rank of the result declared; the shape is ",
+         to_string(indices->shape()));
   const int64_t depth = indices->rank() - 1 + x->rank() - batch - *rank;
-  n.graph().require(equal(last, Expr(depth)),
-                    concat("the result is declared with rank ", *rank, ", so rows of indices must have ", depth, " entries"));
+  n.graph().require(equal(last, Expr(depth)), concat("the result is declared with rank ", *rank,
+                                                     ", so rows of indices must have ", depth, " entries"));
   return depth;
 }
 

@@ -23,8 +23,10 @@ Var* rates_by_time(Graph& g, Var* beta, int64_t heads) {
   require_rank(beta, 3, "beta");
   Expr width = beta->shape()[2], one = equal(width, Expr(1));
   if (width.if_int()) return by_time(g, beta, width.is_int(1) ? 1 : heads, "beta");
-  g.require(logical_or(one, equal(width, Expr(heads))), concat("the last axis of beta ", to_string(beta->shape()), " must be ", heads, " heads or 1"));
-  return g.reindex({widen(g, beta)}, {beta->shape()[1], beta->shape()[0], heads, 1}, {axis(1), axis(0), select(one, Expr(0), axis(2))});
+  g.require(logical_or(one, equal(width, Expr(heads))),
+            concat("the last axis of beta ", to_string(beta->shape()), " must be ", heads, " heads or 1"));
+  return g.reindex({widen(g, beta)}, {beta->shape()[1], beta->shape()[0], heads, 1},
+                   {axis(1), axis(0), select(one, Expr(0), axis(2))});
 }
 
 Var* at_time(Graph& g, Var* x, Expr t) {
@@ -96,9 +98,16 @@ void lower_linear_attention(Lowering& n) {
   n.set_output(1, cast(g, op->outputs[0], state_dtype));
 }
 
-METAC_OPERATOR("LinearAttention").since({27}).inputs(3, 6).outputs(2).attribute("chunk_size", Kind::integer)
-    .required("kv_num_heads", Kind::integer).required("q_num_heads", Kind::integer).attribute("scale", Kind::real)
-    .attribute("update_rule", Kind::string).lower(lower_linear_attention);
+METAC_OPERATOR("LinearAttention")
+    .since({27})
+    .inputs(3, 6)
+    .outputs(2)
+    .attribute("chunk_size", Kind::integer)
+    .required("kv_num_heads", Kind::integer)
+    .required("q_num_heads", Kind::integer)
+    .attribute("scale", Kind::real)
+    .attribute("update_rule", Kind::string)
+    .lower(lower_linear_attention);
 
 }  // namespace
 }  // namespace metac

@@ -39,8 +39,10 @@ Var* negative_log_likelihood(Lowering& n, Var* log_probabilities, Var* labels, V
   for (int k = 1; k < labels->rank(); ++k) indices.push_back(axis(k));
   Var* picked = g.reindex({log_probabilities, labels}, shape, indices, counts);
   Var* weight = nullptr;  // of each position
-  if (weights) weight = g.reindex({widen(g, weights), labels}, shape, {label}, counts);
-  else if (ignores) weight = g.reindex({scalar(g, dtype, 1), labels}, shape, {}, counts);
+  if (weights)
+    weight = g.reindex({widen(g, weights), labels}, shape, {label}, counts);
+  else if (ignores)
+    weight = g.reindex({scalar(g, dtype, 1), labels}, shape, {}, counts);
   Var* loss = weight ? elementwise(g, {picked, weight}, [](const std::vector<Expr>& v) { return -v[0] * v[1]; })
                      : elementwise(g, {picked}, [](const std::vector<Expr>& v) { return -v[0]; });
   if (reduction == "none") return loss;
@@ -73,8 +75,13 @@ void lower_cross_entropy(Lowering& n) {
   n.set_output(0, cast(g, negative_log_likelihood(n, log_probabilities, n.input(1), n.optional_input(2)), x->dtype()));
   if (n.wants_output(1)) n.set_output(1, cast(g, log_probabilities, x->dtype()));
 }
-METAC_OPERATOR("SoftmaxCrossEntropyLoss").since({12, 13}).inputs(2, 3).outputs(1, 2).attribute("ignore_index", Kind::integer)
-    .attribute("reduction", Kind::string).lower(lower_cross_entropy);
+METAC_OPERATOR("SoftmaxCrossEntropyLoss")
+    .since({12, 13})
+    .inputs(2, 3)
+    .outputs(1, 2)
+    .attribute("ignore_index", Kind::integer)
+    .attribute("reduction", Kind::string)
+    .lower(lower_cross_entropy);
 
 }  // namespace
 }  // namespace metac

@@ -25,8 +25,8 @@ void BranchChoices::take_others() {
   if (more) taken.back() = false;
 }
 
-// The node's results may have either rank, which no value can: the nodes that need them move into both branches, where each rank
-// is known. What they make must agree again.
+// The node's results may have either rank, which no value can: the nodes that need them move into both branches, where each
+// rank is known. What they make must agree again.
 void ModelLowering::lower_rest_in_branches(const std::vector<Node>& nodes, size_t at, Scope& scope,
                                            const std::vector<std::string>& results, const BranchRanksDiffer& reason) {
   std::set<std::string> made(nodes[at].outputs.begin(), nodes[at].outputs.end());
@@ -34,7 +34,8 @@ void ModelLowering::lower_rest_in_branches(const std::vector<Node>& nodes, size_
   for (size_t k = at + 1; k < nodes.size(); ++k) {
     std::set<std::string> reads(nodes[k].inputs.begin(), nodes[k].inputs.end());
     for_each_subgraph(nodes[k], [&](const ModelGraph& g) { outer_reads(g, reads); });
-    const bool needs = std::any_of(reads.begin(), reads.end(), [&](const std::string& n) { return !n.empty() && made.count(n); });
+    const bool needs =
+        std::any_of(reads.begin(), reads.end(), [&](const std::string& n) { return !n.empty() && made.count(n); });
     (needs ? moved : others).push_back(nodes[k]);
     if (needs) made.insert(nodes[k].outputs.begin(), nodes[k].outputs.end());
   }

@@ -136,8 +136,8 @@ bool has_open_inputs(const ModelGraph& graph) {
   return false;
 }
 
-// Exporters that leave dims open write an output's shape as one example had it, or with the open dims alone, of another rank:
-// there the nodes decide. Where every input's shape is in the file, a shape that contradicts them is an error.
+// Exporters that leave dims open write an output's shape as one example had it, or with the open dims alone, of another
+// rank: there the nodes decide. Where every input's shape is in the file, a shape that contradicts them is an error.
 void check_declared_output(const Value& declared, const Var* var, bool shapes_are_open) {
   const ValueType& type = declared.type;
   if (type.dtype && *type.dtype != var->dtype())

@@ -51,9 +51,16 @@ void lower_gemm(Lowering& n) {
   }
   n.set_output(0, cast(g, y, dtype));
 }
-METAC_OPERATOR("Gemm").since({1, 6, 7, 9, 11, 13}).inputs(2, 3).outputs(1).attribute("alpha", Kind::real)
-    .attribute("beta", Kind::real).attribute("transA", Kind::integer).attribute("transB", Kind::integer)
-    .attribute("broadcast", Kind::integer, 1, 7).lower(lower_gemm);
+METAC_OPERATOR("Gemm")
+    .since({1, 6, 7, 9, 11, 13})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .attribute("beta", Kind::real)
+    .attribute("transA", Kind::integer)
+    .attribute("transB", Kind::integer)
+    .attribute("broadcast", Kind::integer, 1, 7)
+    .lower(lower_gemm);
 
 }  // namespace
 }  // namespace metac

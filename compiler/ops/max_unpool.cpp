@@ -49,12 +49,18 @@ void lower_max_unpool(Lowering& n) {
   // Windows that overlap may name one place twice, with the same value: so the maximum, not the sum.
   Var* scattered = g.reindex_reduce({x, positions}, result, target, Reduce::max, inside);
   n.set_output(0, elementwise(g, {scattered}, [&](const std::vector<Expr>& v) {
-    return select(equal(v[0], identity_of(Reduce::max, v[0]->dtype)), constant_like(v[0], 0), v[0]);
-  }));
+                 return select(equal(v[0], identity_of(Reduce::max, v[0]->dtype)), constant_like(v[0], 0), v[0]);
+               }));
 }
 
-METAC_OPERATOR("MaxUnpool").since({9, 11, 22}).inputs(2, 3).outputs(1).required("kernel_shape", Kind::integers)
-    .attribute("pads", Kind::integers).attribute("strides", Kind::integers).lower(lower_max_unpool);
+METAC_OPERATOR("MaxUnpool")
+    .since({9, 11, 22})
+    .inputs(2, 3)
+    .outputs(1)
+    .required("kernel_shape", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("strides", Kind::integers)
+    .lower(lower_max_unpool);
 
 }  // namespace
 }  // namespace metac

@@ -67,7 +67,8 @@ struct MetaScope::Context {
   Expr adapt(const Typed& value, DType dtype, const MetaExpression& at) const {
     if (!value.literal || value.e->dtype == dtype) return value.e;
     if (value.e->kind == ExprKind::call)  // "c ? 0 : 1" is a literal as its branches are
-      return select(value.e->args[0], adapt({value.e->args[1], true}, dtype, at), adapt({value.e->args[2], true}, dtype, at));
+      return select(value.e->args[0], adapt({value.e->args[1], true}, dtype, at),
+                    adapt({value.e->args[2], true}, dtype, at));
     bool is_real = value.e->kind == ExprKind::float_constant;
     if (is_float(dtype)) return constant_of(dtype, is_real ? value.e->float_value : static_cast<double>(value.e.as_int()));
     if (is_real) refuse(at, concat("a real number meets ", name_of(dtype), "; convert one of them"));

@@ -363,12 +363,17 @@ METAC_OPERATOR("matmul", meta_domain).since({1}).inputs(2).outputs(1).lower([](L
 });
 
 // x along `dims` (the last axis) as logarithms of its softmax.
-METAC_OPERATOR("log_softmax", meta_domain).since({1}).inputs(1).outputs(1).attribute("dims", Kind::integers).lower([](Lowering& n) {
-  Var* x = n.input(0);
-  require_float(x);
-  std::vector<int> dims = ints_of(n.integers("dims", {-1}), x->rank(), "dims");
-  n.set_output(0, cast(n.graph(), log_softmax(n.graph(), widen(n.graph(), x), dims), x->dtype()));
-});
+METAC_OPERATOR("log_softmax", meta_domain)
+    .since({1})
+    .inputs(1)
+    .outputs(1)
+    .attribute("dims", Kind::integers)
+    .lower([](Lowering& n) {
+      Var* x = n.input(0);
+      require_float(x);
+      std::vector<int> dims = ints_of(n.integers("dims", {-1}), x->rank(), "dims");
+      n.set_output(0, cast(n.graph(), log_softmax(n.graph(), widen(n.graph(), x), dims), x->dtype()));
+    });
 
 // The same values, through which no derivative passes.
 METAC_OPERATOR("stop_gradient", meta_domain).since({1}).inputs(1).outputs(1).lower([](Lowering& n) {
@@ -378,16 +383,22 @@ METAC_OPERATOR("stop_gradient", meta_domain).since({1}).inputs(1).outputs(1).low
   n.set_output(0, same);
 });
 
-// The same values; where several processes train together, their mean (docs/decisions/data_parallel.md), of static float32 and float64.
-METAC_OPERATOR("exchange", meta_domain).since({1}).inputs(1).outputs(1).attribute("index", Kind::integer).lower([](Lowering& n) {
-  Var* x = n.input(0);
-  Var* same = n.graph().elementwise({x}, load(0, x->dtype(), identity_indices(x->rank())));
-  if (same != x && (x->dtype() == DType::f32 || x->dtype() == DType::f64) && is_static(x->shape())) {
-    same->exchanged = static_cast<int>(n.integer("index", 0));
-    same->stop_fuse = true;
-  }
-  n.set_output(0, same);
-});
+// The same values; where several processes train together, their mean (docs/decisions/data_parallel.md), of static float32
+// and float64.
+METAC_OPERATOR("exchange", meta_domain)
+    .since({1})
+    .inputs(1)
+    .outputs(1)
+    .attribute("index", Kind::integer)
+    .lower([](Lowering& n) {
+      Var* x = n.input(0);
+      Var* same = n.graph().elementwise({x}, load(0, x->dtype(), identity_indices(x->rank())));
+      if (same != x && (x->dtype() == DType::f32 || x->dtype() == DType::f64) && is_static(x->shape())) {
+        same->exchanged = static_cast<int>(n.integer("index", 0));
+        same->stop_fuse = true;
+      }
+      n.set_output(0, same);
+    });
 
 }  // namespace
 }  // namespace metac

@@ -22,16 +22,18 @@ Expr unpacked(int operand, std::vector<Expr> row, Expr index, int64_t bits) {
   return call(Fn::bit_and, {call(Fn::shift_right, {byte, shift}), int_constant((1 << bits) - 1, DType::i32)});
 }
 
-// B [N, blocks, bytes of a block] of unsigned numbers, scales [N, blocks], zero points packed [N, bytes of the blocks'] or of A's
-// dtype [N, blocks]: w[n, k] = (b[n, k] - zero[n, block]) * scale[n, block].
+// B [N, blocks, bytes of a block] of unsigned numbers, scales [N, blocks], zero points packed [N, bytes of the blocks'] or
+// of A's dtype [N, blocks]: w[n, k] = (b[n, k] - zero[n, block]) * scale[n, block].
 void lower_matmul_n_bits(Lowering& n) {
   Graph& g = n.graph();
   Var *a = n.input(0), *b = n.input(1), *scales = n.input(2), *zeros = n.optional_input(3), *bias = n.optional_input(5);
   require_float(a, "A");
   require_rank_at_least(a, 1, "A");
-  int64_t depth = n.integer("K", 0), columns = n.integer("N", 0), bits = n.integer("bits", 4), block = n.integer("block_size", 0);
+  int64_t depth = n.integer("K", 0), columns = n.integer("N", 0), bits = n.integer("bits", 4),
+          block = n.integer("block_size", 0);
   if (bits != 2 && bits != 4 && bits != 8) fail("bits must be 2, 4 or 8, found ", bits);
-  if (depth < 1 || columns < 1 || depth > int64_t{1} << 40 || columns > int64_t{1} << 40) fail("K and N must be positive, found ", depth, " and ", columns);
+  if (depth < 1 || columns < 1 || depth > int64_t{1} << 40 || columns > int64_t{1} << 40)
+    fail("K and N must be positive, found ", depth, " and ", columns);
   if (block < 16 || (block & (block - 1)) != 0) fail("block_size must be a power of two of 16 or more, found ", block);
   require_dtype(b, DType::u8, "B");
   require_float(scales, "scales");
@@ -67,9 +69,17 @@ void lower_matmul_n_bits(Lowering& n) {
   if (bias) y = map(g, Fn::add, y, broadcast_to(g, widen(g, bias), y->shape()));
   n.set_output(0, cast(g, y, a->dtype()));
 }
-METAC_OPERATOR("MatMulNBits", domain).since({1}).inputs(3, 6).outputs(1).required("K", Kind::integer).required("N", Kind::integer)
-    .attribute("bits", Kind::integer).required("block_size", Kind::integer).attribute("accuracy_level", Kind::integer)
-    .attribute("weight_prepacked", Kind::integer).lower(lower_matmul_n_bits);
+METAC_OPERATOR("MatMulNBits", domain)
+    .since({1})
+    .inputs(3, 6)
+    .outputs(1)
+    .required("K", Kind::integer)
+    .required("N", Kind::integer)
+    .attribute("bits", Kind::integer)
+    .required("block_size", Kind::integer)
+    .attribute("accuracy_level", Kind::integer)
+    .attribute("weight_prepacked", Kind::integer)
+    .lower(lower_matmul_n_bits);
 
 // A is quantised to uint8 by its own range, as DynamicQuantizeLinear does.
 METAC_OPERATOR("DynamicQuantizeMatMul", domain).since({1}).inputs(3, 5).outputs(1).lower([](Lowering& n) {
@@ -82,20 +92,29 @@ METAC_OPERATOR("DynamicQuantizeMatMul", domain).since({1}).inputs(3, 5).outputs(
   require_rank_at_least(a, 1, "A");
   require_rank_at_least(b, 2, "B");
   DynamicQuantization q = quantize_dynamically(g, a);
-  auto per_column = [&](Var* v, std::string_view what) { return along_axis(g, v, b->rank() - 1, b->rank(), b->shape().back(), what); };
+  auto per_column = [&](Var* v, std::string_view what) {
+    return along_axis(g, v, b->rank() - 1, b->rank(), b->shape().back(), what);
+  };
   if (zero) zero = per_column(zero, "b_zero_point");
   Var* sums = matmul(g, subtract_zero_point(g, q.value, q.zero_point), subtract_zero_point(g, b, zero));
   std::vector<Var*> operands{sums, q.scale, per_column(n.input(2), "b_scale")};
   if (bias) operands.push_back(broadcast_to(g, bias, sums->shape()));
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
-    Expr value = cast(v[0], DType::f32) * (v[1] * v[2]);
-    return bias ? value + v[3] : value;
-  }));
+                 Expr value = cast(v[0], DType::f32) * (v[1] * v[2]);
+                 return bias ? value + v[3] : value;
+               }));
 });
 
 // Convolution of [N, spatial..., C]; the weights are as ever.
-METAC_OPERATOR("NhwcConv", domain).since({1}).inputs(2, 3).outputs(1).attribute("group", Kind::integer).attribute("pads", Kind::integers)
-    .attribute("auto_pad", Kind::string).attribute("strides", Kind::integers).attribute("dilations", Kind::integers)
+METAC_OPERATOR("NhwcConv", domain)
+    .since({1})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("group", Kind::integer)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("dilations", Kind::integers)
     .attribute("kernel_shape", Kind::integers)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
@@ -111,12 +130,16 @@ METAC_OPERATOR("NhwcConv", domain).since({1}).inputs(2, 3).outputs(1).attribute(
     });
 
 // The sum of word, position and segment embeddings, normalised. Outputs: y, how many tokens the mask shows, the sum.
-METAC_OPERATOR("EmbedLayerNormalization", domain).since({1}).inputs(7, 9).outputs(1, 3).attribute("epsilon", Kind::real)
+METAC_OPERATOR("EmbedLayerNormalization", domain)
+    .since({1})
+    .inputs(7, 9)
+    .outputs(1, 3)
+    .attribute("epsilon", Kind::real)
     .attribute("mask_index_type", Kind::integer)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
-      Var *ids = n.input(0), *segments = n.optional_input(1), *words = n.input(2), *places = n.input(3), *kinds = n.optional_input(4),
-          *mask = n.optional_input(7), *positions = n.optional_input(8);
+      Var *ids = n.input(0), *segments = n.optional_input(1), *words = n.input(2), *places = n.input(3),
+          *kinds = n.optional_input(4), *mask = n.optional_input(7), *positions = n.optional_input(8);
       require_integer(ids, "input_ids");
       require_rank(ids, 2, "input_ids");
       require_float(words, "word_embedding");
@@ -124,7 +147,8 @@ METAC_OPERATOR("EmbedLayerNormalization", domain).since({1}).inputs(7, 9).output
       for (Var* tableau : {words, places, kinds})
         if (tableau) require_rank(tableau, 2, "an embedding");
       for (Var* number : {segments, mask, positions})
-        if (number) require_integer(number, "segments, mask and positions"), require_rank(number, 2, "segments, mask and positions");
+        if (number)
+          require_integer(number, "segments, mask and positions"), require_rank(number, 2, "segments, mask and positions");
       if ((segments == nullptr) != (kinds == nullptr)) fail("segment_ids and segment_embedding must be given together");
       Shape shape{ids->shape()[0], ids->shape()[1], words->shape()[1]};
       for (Var* tableau : {words, places, kinds}) {
@@ -132,11 +156,14 @@ METAC_OPERATOR("EmbedLayerNormalization", domain).since({1}).inputs(7, 9).output
         require_equal(g, tableau->shape()[1], shape[2], "the sizes of the embeddings");
         g.require(Expr(1) <= tableau->shape()[0], "an embedding has no rows");
       }
-      if (!positions) g.require(shape[1] <= places->shape()[0], concat("position_embedding of shape ", to_string(places->shape()), " against ", to_string(shape[1]), " positions"));
+      if (!positions)
+        g.require(shape[1] <= places->shape()[0], concat("position_embedding of shape ", to_string(places->shape()),
+                                                         " against ", to_string(shape[1]), " positions"));
       for (Var* number : {segments, mask, positions})
         for (int k = 0; number && k < 2; ++k) {
           Expr fits = equal(number->shape()[k], ids->shape()[k]);
-          g.require(k == 0 && number == positions ? logical_or(fits, equal(number->shape()[0], Expr(1))) : fits, "segment_ids, mask and position_ids must have the shape of input_ids");
+          g.require(k == 0 && number == positions ? logical_or(fits, equal(number->shape()[0], Expr(1))) : fits,
+                    "segment_ids, mask and position_ids must have the shape of input_ids");
         }
       auto row_of = [&](Var* tableau, Var* index) {
         Expr row = index == positions ? select(equal(index->shape()[0], Expr(1)), Expr(0), axis(0)) : axis(0);
@@ -151,7 +178,9 @@ METAC_OPERATOR("EmbedLayerNormalization", domain).since({1}).inputs(7, 9).output
       n.set_output(0, cast(g, scale_and_shift(g, s.value, n.input(5), n.input(6)), words->dtype()));
       if (n.wants_output(1)) {
         Var* count = fill(g, {ids->shape()[0]}, int_constant(0, DType::i32));
-        n.set_output(1, mask && n.integer("mask_index_type", 1) != 0 ? reduce(g, cast(g, mask, DType::i32), {1}, Reduce::add, false) : count);
+        n.set_output(1, mask && n.integer("mask_index_type", 1) != 0
+                            ? reduce(g, cast(g, mask, DType::i32), {1}, Reduce::add, false)
+                            : count);
       }
       if (n.wants_output(2)) n.set_output(2, cast(g, sum, words->dtype()));
     });

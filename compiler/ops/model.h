@@ -16,17 +16,17 @@ namespace metac {
 struct ModelGraph;
 
 struct ModelDim {
-  int64_t value = -1;       // -1: open
-  std::string symbol;       // the name of an open dim; empty: anonymous
+  int64_t value = -1;  // -1: open
+  std::string symbol;  // the name of an open dim; empty: anonymous
 };
 
 struct ValueType {
   // "tensor", "sequence", "optional", "map" in nesting order, e.g. {"sequence", "tensor"}
   std::vector<std::string> containers = {"tensor"};
-  std::optional<DType> dtype;                    // empty: not stated, or a dtype that this build does not know
-  int32_t onnx_dtype = 0;                        // as the file says it, for messages and round trips
-  std::optional<std::vector<ModelDim>> shape;    // empty: even the rank is not stated
-  int32_t onnx_key_dtype = 0;                    // maps: of the keys, as the file says it
+  std::optional<DType> dtype;                  // empty: not stated, or a dtype that this build does not know
+  int32_t onnx_dtype = 0;                      // as the file says it, for messages and round trips
+  std::optional<std::vector<ModelDim>> shape;  // empty: even the rank is not stated
+  int32_t onnx_key_dtype = 0;                  // maps: of the keys, as the file says it
 };
 
 struct Value {
@@ -53,14 +53,14 @@ struct Attribute {
   Kind kind = Kind::integer;
   int64_t integer = 0;
   double real = 0;
-  std::string string;                        // also: name of the referenced function attribute
+  std::string string;  // also: name of the referenced function attribute
   std::vector<int64_t> integers;
   std::vector<double> reals;
   std::vector<std::string> strings;
-  std::vector<Tensor> tensors;               // tensor: one element
+  std::vector<Tensor> tensors;                      // tensor: one element
   std::vector<std::shared_ptr<ModelGraph>> graphs;  // graph: one element
-  std::vector<ValueType> types;              // type: one element
-  std::string detail;                        // unsupported: what it is ("sparse_tensor"); reference: the kind, where stated
+  std::vector<ValueType> types;                     // type: one element
+  std::string detail;  // unsupported: what it is ("sparse_tensor"); reference: the kind, where stated
 };
 
 struct Node {
@@ -70,7 +70,7 @@ struct Node {
   std::map<std::string, Attribute> attributes;
   std::string doc;
   std::map<std::string, std::string> metadata;
-  int line = 0;                              // JSON documents: where it stands
+  int line = 0;  // JSON documents: where it stands
 };
 
 struct Initializer {
@@ -89,15 +89,15 @@ struct ModelGraph {
 struct ModelFunction {
   std::string domain, name, overload;
   std::vector<std::string> inputs, outputs;
-  std::vector<std::string> attributes;                 // without default
+  std::vector<std::string> attributes;  // without default
   std::map<std::string, Attribute> attribute_defaults;
   std::map<std::string, int64_t> opset_imports;
   std::vector<Node> nodes;
 };
 
 struct Model {
-  std::string path;              // as the user gave it, for messages
-  std::string sha256;            // of the file's bytes
+  std::string path;    // as the user gave it, for messages
+  std::string sha256;  // of the file's bytes
   int64_t ir_version = 0;
   std::string producer, producer_version, domain, doc;
   int64_t model_version = 0;

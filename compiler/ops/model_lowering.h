@@ -68,8 +68,8 @@ class ModelLowering {
   void lower_initializers(const ModelGraph& graph, Scope& scope, bool are_parameters);
   // `results`: the names that are read behind the last node.
   void lower_nodes(const std::vector<Node>& nodes, Scope& scope, const std::vector<std::string>& results);
-  void lower_rest_in_branches(const std::vector<Node>& nodes, size_t at, Scope& scope, const std::vector<std::string>& results,
-                              const BranchRanksDiffer& reason);
+  void lower_rest_in_branches(const std::vector<Node>& nodes, size_t at, Scope& scope,
+                              const std::vector<std::string>& results, const BranchRanksDiffer& reason);
   void lower_node(const Node& node, Scope& scope);
   void lower_operator(const Node& node, const std::vector<Var*>& inputs, Scope& scope);
   void lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs, Scope& scope);

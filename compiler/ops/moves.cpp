@@ -137,7 +137,9 @@ AxisSlice slice_axis(const Graph& g, Dim dim, Expr start, Expr end, Expr step) {
   Expr last = dim - Expr(1), forward = Expr(0) < step;
   start = select(forward, clamp(start, 0, dim), clamp(start, 0, last));
   end = select(forward, clamp(end, 0, dim), clamp(end, -1, last));
-  Expr count = step.if_int() && step.as_int() < 0 ? ceil_div(start - end, -step) : step.if_int() ? ceil_div(end - start, step) : -floor_div(start - end, step);
+  Expr count = step.if_int() && step.as_int() < 0 ? ceil_div(start - end, -step)
+               : step.if_int()                    ? ceil_div(end - start, step)
+                                                  : -floor_div(start - end, step);
   return {start, simplified(g, max(count, 0))};
 }
 

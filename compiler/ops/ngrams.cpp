@@ -18,15 +18,18 @@ struct Grams {
 
 // pool_int64s holds the 1-grams, then the 2-grams, ...; ngram_counts says where each begins.
 std::vector<Grams> read_grams(const Lowering& n, int64_t tokens, int64_t outputs) {
-  std::vector<int64_t> pool = n.integers("pool_int64s"), begins = n.integers("ngram_counts"), places = n.integers("ngram_indexes");
+  std::vector<int64_t> pool = n.integers("pool_int64s"), begins = n.integers("ngram_counts"),
+                       places = n.integers("ngram_indexes");
   int64_t least = n.integer("min_gram_length", 1), most = n.integer("max_gram_length", 1);
   if (least < 1 || most < least) fail("min_gram_length ", least, " and max_gram_length ", most, " are no range");
   std::vector<Grams> all;
   size_t next_place = 0;
   for (size_t k = 0; k < begins.size(); ++k) {
     int64_t begin = begins[k], end = k + 1 < begins.size() ? begins[k + 1] : tokens, length = static_cast<int64_t>(k) + 1;
-    if (begin < 0 || begin > end || end > tokens) fail("ngram_counts ", metac::to_string(begins), " do not rise within the pool of ", tokens, " tokens");
-    if ((end - begin) % length != 0) fail("the pool's ", end - begin, " tokens of ", length, "-grams are not divisible by ", length);
+    if (begin < 0 || begin > end || end > tokens)
+      fail("ngram_counts ", metac::to_string(begins), " do not rise within the pool of ", tokens, " tokens");
+    if ((end - begin) % length != 0)
+      fail("the pool's ", end - begin, " tokens of ", length, "-grams are not divisible by ", length);
     Grams grams{length, {pool.begin() + begin, pool.begin() + end}, {}};
     for (int64_t i = 0; i < (end - begin) / length; ++i) {
       if (next_place >= places.size()) fail("ngram_indexes has ", places.size(), " entries, the pool has more n-grams");
@@ -51,9 +54,11 @@ Var* count_grams(Graph& g, Var* x, const Grams& grams, int64_t skips, int64_t ou
     agrees = logical_and(agrees, equal(token, load(1, DType::i64, {axis(1), Expr(k)})));
   }
   Expr one = constant_of(DType::f32, 1), none = constant_of(DType::f32, 0);
-  Var* found = g.elementwise({x, pool}, {x->shape()[0], count, grams.length == 1 ? Expr(1) : Expr(skips), row}, select(agrees, one, none));
+  Var* found = g.elementwise({x, pool}, {x->shape()[0], count, grams.length == 1 ? Expr(1) : Expr(skips), row},
+                             select(agrees, one, none));
   Var* counts = reduce(g, found, {2, 3}, Reduce::add, false);
-  return g.reindex_reduce({counts, places}, {x->shape()[0], outputs}, {axis(0), load(1, DType::i64, {axis(1)})}, Reduce::add);
+  return g.reindex_reduce({counts, places}, {x->shape()[0], outputs}, {axis(0), load(1, DType::i64, {axis(1)})},
+                          Reduce::add);
 }
 
 void lower_tf_idf(Lowering& n) {
@@ -70,7 +75,8 @@ void lower_tf_idf(Lowering& n) {
   for (int64_t place : places) outputs = std::max(outputs, place + 1);
   if (outputs < 1 || outputs > int64_t{1} << 32) fail("ngram_indexes asks for ", outputs, " outputs");
   std::vector<double> weights = n.reals("weights");
-  if (!weights.empty() && weights.size() != places.size()) fail("weights has ", weights.size(), " entries, ngram_indexes has ", places.size());
+  if (!weights.empty() && weights.size() != places.size())
+    fail("weights has ", weights.size(), " entries, ngram_indexes has ", places.size());
 
   Shape shape = x->rank() == 2 ? Shape{x->shape()[0], outputs} : Shape{outputs};
   Shape rows = x->rank() == 2 ? x->shape() : Shape{1, element_count(x->shape())};
@@ -86,7 +92,8 @@ void lower_tf_idf(Lowering& n) {
   if (mode != "TF" && !weights.empty()) {
     // Of the n-grams in the order of the pool, each for the place where it is counted.
     std::vector<float> factors(static_cast<size_t>(outputs), 1);
-    for (size_t i = 0; i < weights.size() && i < places.size(); ++i) factors[static_cast<size_t>(places[i])] = static_cast<float>(weights[i]);
+    for (size_t i = 0; i < weights.size() && i < places.size(); ++i)
+      factors[static_cast<size_t>(places[i])] = static_cast<float>(weights[i]);
     counts = map(g, Fn::mul, counts, g.add_constant(make_tensor(DType::f32, {outputs}, factors)));
   }
   n.set_output(0, reshape(g, counts, shape));

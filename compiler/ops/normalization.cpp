@@ -47,8 +47,14 @@ void lower_layer_normalization(Lowering& n) {
   if (n.wants_output(2)) n.set_output(2, cast(g, s.inverse_deviation, stash));
 }
 // Models of older opsets have it by ONNX Runtime's optimiser.
-METAC_OPERATOR("LayerNormalization").since({1, 17}).inputs(2, 3).outputs(1, 3).attribute("stash_type", Kind::integer)
-    .attribute("epsilon", Kind::real).attribute("axis", Kind::integer).lower(lower_layer_normalization);
+METAC_OPERATOR("LayerNormalization")
+    .since({1, 17})
+    .inputs(2, 3)
+    .outputs(1, 3)
+    .attribute("stash_type", Kind::integer)
+    .attribute("epsilon", Kind::real)
+    .attribute("axis", Kind::integer)
+    .lower(lower_layer_normalization);
 
 void lower_rms_normalization(Lowering& n) {
   Graph& g = n.graph();
@@ -59,10 +65,22 @@ void lower_rms_normalization(Lowering& n) {
   n.set_output(0, cast(g, scale_and_shift(g, y, n.input(1), nullptr), x->dtype()));
 }
 // ONNX Runtime's name for it, which its exporter writes into the domain of ONNX.
-METAC_OPERATOR("SimplifiedLayerNormalization").since({1}).inputs(2).outputs(1).attribute("stash_type", Kind::integer)
-    .attribute("epsilon", Kind::real).attribute("axis", Kind::integer).lower(lower_rms_normalization);
-METAC_OPERATOR("RMSNormalization").since({23}).inputs(2).outputs(1).attribute("stash_type", Kind::integer)
-    .attribute("epsilon", Kind::real).attribute("axis", Kind::integer).lower(lower_rms_normalization);
+METAC_OPERATOR("SimplifiedLayerNormalization")
+    .since({1})
+    .inputs(2)
+    .outputs(1)
+    .attribute("stash_type", Kind::integer)
+    .attribute("epsilon", Kind::real)
+    .attribute("axis", Kind::integer)
+    .lower(lower_rms_normalization);
+METAC_OPERATOR("RMSNormalization")
+    .since({23})
+    .inputs(2)
+    .outputs(1)
+    .attribute("stash_type", Kind::integer)
+    .attribute("epsilon", Kind::real)
+    .attribute("axis", Kind::integer)
+    .lower(lower_rms_normalization);
 
 void require_channels(Graph& g, Var* v, Expr channels, std::string_view what) {
   require_rank(v, 1, what);
@@ -80,8 +98,13 @@ void lower_instance_normalization(Lowering& n) {
   n.set_output(
       0, cast(g, scale_and_shift(g, y, per_channel(g, scale, x->rank()), per_channel(g, bias, x->rank())), x->dtype()));
 }
-METAC_OPERATOR("InstanceNormalization").since({1, 6, 22}).inputs(3).outputs(1).attribute("epsilon", Kind::real)
-    .attribute("consumed_inputs", Kind::integers, 1, 6).lower(lower_instance_normalization);
+METAC_OPERATOR("InstanceNormalization")
+    .since({1, 6, 22})
+    .inputs(3)
+    .outputs(1)
+    .attribute("epsilon", Kind::real)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
+    .lower(lower_instance_normalization);
 
 // scale and bias are per group in opset 18, per channel from 21 on.
 void lower_group_normalization(Lowering& n) {
@@ -106,8 +129,14 @@ void lower_group_normalization(Lowering& n) {
   if (!per_group) y = scale_and_shift(g, y, per_channel(g, scale, y->rank()), per_channel(g, bias, y->rank()));
   n.set_output(0, cast(g, y, x->dtype()));
 }
-METAC_OPERATOR("GroupNormalization").since({18, 21}).inputs(3).outputs(1).required("num_groups", Kind::integer)
-    .attribute("epsilon", Kind::real).attribute("stash_type", Kind::integer, 21).lower(lower_group_normalization);
+METAC_OPERATOR("GroupNormalization")
+    .since({18, 21})
+    .inputs(3)
+    .outputs(1)
+    .required("num_groups", Kind::integer)
+    .attribute("epsilon", Kind::real)
+    .attribute("stash_type", Kind::integer, 21)
+    .lower(lower_group_normalization);
 
 // x / norm, and 0 where the norm is 0.
 void lower_lp_normalization(Lowering& n) {
@@ -145,7 +174,11 @@ void lower_mean_variance_normalization(Lowering& n) {
   });
   n.set_output(0, cast(g, y, x->dtype()));
 }
-METAC_OPERATOR("MeanVarianceNormalization").since({9, 13}).inputs(1).outputs(1).attribute("axes", Kind::integers)
+METAC_OPERATOR("MeanVarianceNormalization")
+    .since({9, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("axes", Kind::integers)
     .lower(lower_mean_variance_normalization);
 
 // x / (bias + alpha/size * sum of x^2 over `size` neighbouring channels)^beta
@@ -170,8 +203,15 @@ void lower_lrn(Lowering& n) {
   });
   n.set_output(0, cast(g, y, x->dtype()));
 }
-METAC_OPERATOR("LRN").since({1, 13}).inputs(1).outputs(1).required("size", Kind::integer).attribute("alpha", Kind::real)
-    .attribute("beta", Kind::real).attribute("bias", Kind::real).lower(lower_lrn);
+METAC_OPERATOR("LRN")
+    .since({1, 13})
+    .inputs(1)
+    .outputs(1)
+    .required("size", Kind::integer)
+    .attribute("alpha", Kind::real)
+    .attribute("beta", Kind::real)
+    .attribute("bias", Kind::real)
+    .lower(lower_lrn);
 
 }  // namespace
 }  // namespace metac

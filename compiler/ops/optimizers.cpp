@@ -1,6 +1,6 @@
-// ONNX's training operators Adagrad, Adam and Momentum (ai.onnx.preview.training 1). Each updates any number of tensors: inputs
-// are R (the learning rate), T (how many updates came before), then all X, all their gradients, and all of each kind of state;
-// outputs are the new X and the new states in the same order. Gradient is in compiler/autodiff.
+// ONNX's training operators Adagrad, Adam and Momentum (ai.onnx.preview.training 1). Each updates any number of tensors:
+// inputs are R (the learning rate), T (how many updates came before), then all X, all their gradients, and all of each kind
+// of state; outputs are the new X and the new states in the same order. Gradient is in compiler/autodiff.
 #include "compiler/ops/arithmetic.h"
 
 namespace metac {
@@ -11,7 +11,9 @@ using Kind = Attribute::Kind;
 constexpr const char* training_domain = "ai.onnx.preview.training";
 
 // The operand with X's own dims, which check_same_kind found equal.
-Var* in_shape_of(Graph& g, Var* v, const Var* x) { return v->shape() == x->shape() ? v : g.reindex({v}, x->shape(), identity_indices(x->rank())); }
+Var* in_shape_of(Graph& g, Var* v, const Var* x) {
+  return v->shape() == x->shape() ? v : g.reindex({v}, x->shape(), identity_indices(x->rank()));
+}
 
 // One tensor's share of the operands: its value, gradient and states.
 struct Update {
@@ -28,33 +30,39 @@ struct Update {
 // Throws where input `i` is of another dtype or shape than `value`; open dims are checked when they are known.
 void check_same_kind(Lowering& n, Var* value, size_t i) {
   Var* v = n.input(i);
-  std::string difference = concat("input ", i, " is ", name_of(v->dtype()), " of shape ", to_string(v->shape()), "; the tensor it belongs to is ",
-                                  name_of(value->dtype()), " of shape ", to_string(value->shape()));
+  std::string difference =
+      concat("input ", i, " is ", name_of(v->dtype()), " of shape ", to_string(v->shape()), "; the tensor it belongs to is ",
+             name_of(value->dtype()), " of shape ", to_string(value->shape()));
   if (v->dtype() != value->dtype() || v->rank() != value->rank()) fail(difference);
   for (int k = 0; k < v->rank(); ++k) n.graph().require(equal(v->shape()[k], value->shape()[k]), difference);
 }
 
 Update split_operands(Lowering& n, size_t states) {
   if (n.input_count() < 4 || (n.input_count() - 2) % (2 + states) != 0)
-    fail("takes R, T and then ", 2 + states, " tensors for each one that it updates; there are ", n.input_count(), " inputs");
+    fail("takes R, T and then ", 2 + states, " tensors for each one that it updates; there are ", n.input_count(),
+         " inputs");
   Update u{n, (n.input_count() - 2) / (2 + states), states};
-  if (n.output_count() != u.tensors * (1 + states)) fail("has ", u.tensors * (1 + states), " outputs, found ", n.output_count());
+  if (n.output_count() != u.tensors * (1 + states))
+    fail("has ", u.tensors * (1 + states), " outputs, found ", n.output_count());
   for (size_t i = 0; i < 2; ++i)
-    if (element_count(n.input(i)->shape()) != Expr(1)) fail(i == 0 ? "R" : "T", " must be one number, its shape is ", to_string(n.input(i)->shape()));
+    if (element_count(n.input(i)->shape()) != Expr(1))
+      fail(i == 0 ? "R" : "T", " must be one number, its shape is ", to_string(n.input(i)->shape()));
   for (size_t k = 0; k < u.tensors; ++k) {
     require_float(u.value(k), "X");
-    for (size_t other = 1; other < 2 + states; ++other)
-      check_same_kind(n, u.value(k), 2 + other * u.tensors + k);
+    for (size_t other = 1; other < 2 + states; ++other) check_same_kind(n, u.value(k), 2 + other * u.tensors + k);
   }
   return u;
 }
 
 // R and T as scalars of the dtype that the tensor computes in.
-Var* number(Lowering& n, size_t input, DType dtype) { return cast(n.graph(), reshape(n.graph(), n.input(input), {}), dtype); }
+Var* number(Lowering& n, size_t input, DType dtype) {
+  return cast(n.graph(), reshape(n.graph(), n.input(input), {}), dtype);
+}
 
 Var* regularised(Update& u, size_t k) {
   double norm = u.n.real("norm_coefficient", 0);
-  return compute(u.graph(), {u.gradient(k), u.value(k)}, [&](const std::vector<Expr>& v) { return v[0] + v[1] * constant_like(v[1], norm); });
+  return compute(u.graph(), {u.gradient(k), u.value(k)},
+                 [&](const std::vector<Expr>& v) { return v[0] + v[1] * constant_like(v[1], norm); });
 }
 
 void lower_adagrad(Lowering& n) {
@@ -68,17 +76,24 @@ void lower_adagrad(Lowering& n) {
     Var* g = regularised(u, k);
     Var* h = compute(u.graph(), {u.state(0, k), g}, [](const std::vector<Expr>& v) { return v[0] + v[1] * v[1]; });
     u.set(0, k, compute(u.graph(), {u.value(k), g, h, rate}, [&](const std::vector<Expr>& v) {
-      return v[0] - v[3] * v[1] / (call(Fn::sqrt, {v[2]}) + constant_like(v[2], epsilon));
-    }));
+            return v[0] - v[3] * v[1] / (call(Fn::sqrt, {v[2]}) + constant_like(v[2], epsilon));
+          }));
     u.set(1, k, h);
   }
 }
-METAC_OPERATOR("Adagrad", training_domain).since({1}).inputs(3, -1).outputs(1, -1).attribute("decay_factor", Kind::real)
-    .attribute("epsilon", Kind::real).attribute("norm_coefficient", Kind::real).lower(lower_adagrad);
+METAC_OPERATOR("Adagrad", training_domain)
+    .since({1})
+    .inputs(3, -1)
+    .outputs(1, -1)
+    .attribute("decay_factor", Kind::real)
+    .attribute("epsilon", Kind::real)
+    .attribute("norm_coefficient", Kind::real)
+    .lower(lower_adagrad);
 
 void lower_adam(Lowering& n) {
   Update u = split_operands(n, 2);
-  double alpha = n.real("alpha", 0.9), beta = n.real("beta", 0.999), epsilon = n.real("epsilon", 0), after = n.real("norm_coefficient_post", 0);
+  double alpha = n.real("alpha", 0.9), beta = n.real("beta", 0.999), epsilon = n.real("epsilon", 0),
+         after = n.real("norm_coefficient_post", 0);
   for (size_t k = 0; k < u.tensors; ++k) {
     DType dtype = arithmetic_dtype(u.value(k)->dtype());
     // R sqrt(1 - beta^T) / (1 - alpha^T), and R itself where T is 0.
@@ -96,16 +111,23 @@ void lower_adam(Lowering& n) {
     Var* first = compute(u.graph(), {u.state(0, k), g}, average(alpha, false));
     Var* second = compute(u.graph(), {u.state(1, k), g}, average(beta, true));
     u.set(0, k, compute(u.graph(), {u.value(k), first, second, rate}, [&](const std::vector<Expr>& v) {
-      Expr next = v[0] - v[3] * v[1] / (call(Fn::sqrt, {v[2]}) + constant_like(v[2], epsilon));
-      return after == 0 ? next : next * constant_like(next, 1 - after);
-    }));
+            Expr next = v[0] - v[3] * v[1] / (call(Fn::sqrt, {v[2]}) + constant_like(v[2], epsilon));
+            return after == 0 ? next : next * constant_like(next, 1 - after);
+          }));
     u.set(1, k, first);
     u.set(2, k, second);
   }
 }
-METAC_OPERATOR("Adam", training_domain).since({1}).inputs(3, -1).outputs(1, -1).attribute("alpha", Kind::real)
-    .attribute("beta", Kind::real).attribute("epsilon", Kind::real).attribute("norm_coefficient", Kind::real)
-    .attribute("norm_coefficient_post", Kind::real).lower(lower_adam);
+METAC_OPERATOR("Adam", training_domain)
+    .since({1})
+    .inputs(3, -1)
+    .outputs(1, -1)
+    .attribute("alpha", Kind::real)
+    .attribute("beta", Kind::real)
+    .attribute("epsilon", Kind::real)
+    .attribute("norm_coefficient", Kind::real)
+    .attribute("norm_coefficient_post", Kind::real)
+    .lower(lower_adam);
 
 void lower_momentum(Lowering& n) {
   Update u = split_operands(n, 1);
@@ -119,15 +141,23 @@ void lower_momentum(Lowering& n) {
     Var* share = elementwise(u.graph(), {number(n, 1, dtype)}, [&](const std::vector<Expr>& v) {
       return select(v[0] > constant_like(v[0], 0), constant_like(v[0], beta), constant_like(v[0], 1));
     });
-    Var* next = compute(u.graph(), {u.state(0, k), g, share}, [&](const std::vector<Expr>& v) { return v[0] * constant_like(v[0], alpha) + v[1] * v[2]; });
+    Var* next = compute(u.graph(), {u.state(0, k), g, share},
+                        [&](const std::vector<Expr>& v) { return v[0] * constant_like(v[0], alpha) + v[1] * v[2]; });
     u.set(0, k, compute(u.graph(), {u.value(k), next, g, number(n, 0, dtype)}, [&](const std::vector<Expr>& v) {
-      return v[0] - v[3] * (mode == "nesterov" ? v[2] + v[1] * constant_like(v[1], alpha) : v[1]);
-    }));
+            return v[0] - v[3] * (mode == "nesterov" ? v[2] + v[1] * constant_like(v[1], alpha) : v[1]);
+          }));
     u.set(1, k, next);
   }
 }
-METAC_OPERATOR("Momentum", training_domain).since({1}).inputs(3, -1).outputs(1, -1).required("alpha", Kind::real)
-    .required("beta", Kind::real).required("mode", Kind::string).required("norm_coefficient", Kind::real).lower(lower_momentum);
+METAC_OPERATOR("Momentum", training_domain)
+    .since({1})
+    .inputs(3, -1)
+    .outputs(1, -1)
+    .required("alpha", Kind::real)
+    .required("beta", Kind::real)
+    .required("mode", Kind::string)
+    .required("norm_coefficient", Kind::real)
+    .lower(lower_momentum);
 
 }  // namespace
 }  // namespace metac

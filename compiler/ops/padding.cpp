@@ -39,7 +39,8 @@ Pads read_pads(Lowering& n, int rank) {
   }
   if (pads.size() != 2 * axes.size())
     fail("pads has ", pads.size(), " entries, ", axes.size(), " axes need ", 2 * axes.size());
-  const std::vector<Expr> before(pads.begin(), pads.begin() + static_cast<int64_t>(axes.size())), after(pads.begin() + static_cast<int64_t>(axes.size()), pads.end());
+  const std::vector<Expr> before(pads.begin(), pads.begin() + static_cast<int64_t>(axes.size())),
+      after(pads.begin() + static_cast<int64_t>(axes.size()), pads.end());
   Pads out;
   for (int k = 0; k < rank; ++k) {
     out.before.push_back(axes.entry(before, k, 0));
@@ -76,7 +77,8 @@ void lower_pad(Lowering& n) {
            to_string(x->shape()), " with ", shape[k].as_int(), " elements");
     same &= pads.before[k].is_int(0) && pads.after[k].is_int(0);
     if (mode != "constant")
-      g.require(logical_or(Expr(1) <= x->shape()[k], equal(shape[k], 0)), concat("mode ", mode, " cannot pad axis ", k, ", which has no elements"));
+      g.require(logical_or(Expr(1) <= x->shape()[k], equal(shape[k], 0)),
+                concat("mode ", mode, " cannot pad axis ", k, ", which has no elements"));
   }
   if (same) return n.set_output(0, x);
   if (mode == "constant") {

@@ -170,18 +170,43 @@ LowerFunction global_pool(std::function<Var*(Lowering&, Graph&, Var*, const std:
   };
 }
 
-METAC_OPERATOR("MaxPool").since({1, 8, 10, 11, 12, 22}).inputs(1).outputs(1, 2).required("kernel_shape", Kind::integers)
-    .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
-    .attribute("storage_order", Kind::integer, 8).attribute("dilations", Kind::integers, 10)
-    .attribute("ceil_mode", Kind::integer, 10).lower(lower_max_pool);
-METAC_OPERATOR("AveragePool").since({1, 7, 10, 11, 19, 22}).inputs(1).outputs(1).required("kernel_shape", Kind::integers)
-    .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
-    .attribute("count_include_pad", Kind::integer, 7).attribute("ceil_mode", Kind::integer, 10)
-    .attribute("dilations", Kind::integers, 19).lower(lower_average_pool);
-METAC_OPERATOR("LpPool").since({1, 2, 11, 18, 22}).inputs(1).outputs(1).attribute("kernel_shape", Kind::integers)
-    .attribute("pads", Kind::integers).attribute("auto_pad", Kind::string).attribute("strides", Kind::integers)
-    .attribute("p", Kind::integer, 2).attribute("ceil_mode", Kind::integer, 18).attribute("dilations", Kind::integers, 18)
-    .attribute("p", Kind::real, 1, 2).lower(lower_lp_pool);
+METAC_OPERATOR("MaxPool")
+    .since({1, 8, 10, 11, 12, 22})
+    .inputs(1)
+    .outputs(1, 2)
+    .required("kernel_shape", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("storage_order", Kind::integer, 8)
+    .attribute("dilations", Kind::integers, 10)
+    .attribute("ceil_mode", Kind::integer, 10)
+    .lower(lower_max_pool);
+METAC_OPERATOR("AveragePool")
+    .since({1, 7, 10, 11, 19, 22})
+    .inputs(1)
+    .outputs(1)
+    .required("kernel_shape", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("count_include_pad", Kind::integer, 7)
+    .attribute("ceil_mode", Kind::integer, 10)
+    .attribute("dilations", Kind::integers, 19)
+    .lower(lower_average_pool);
+METAC_OPERATOR("LpPool")
+    .since({1, 2, 11, 18, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("kernel_shape", Kind::integers)
+    .attribute("pads", Kind::integers)
+    .attribute("auto_pad", Kind::string)
+    .attribute("strides", Kind::integers)
+    .attribute("p", Kind::integer, 2)
+    .attribute("ceil_mode", Kind::integer, 18)
+    .attribute("dilations", Kind::integers, 18)
+    .attribute("p", Kind::real, 1, 2)
+    .lower(lower_lp_pool);
 METAC_OPERATOR("GlobalMaxPool")
     .since({1, 22})
     .inputs(1)
@@ -189,7 +214,10 @@ METAC_OPERATOR("GlobalMaxPool")
     .lower(global_pool([](Lowering&, Graph& g, Var* x, const std::vector<int>& axes) {
       return reduce(g, x, axes, Reduce::max, true);
     }));
-METAC_OPERATOR("GlobalAveragePool").since({1, 22}).inputs(1).outputs(1)
+METAC_OPERATOR("GlobalAveragePool")
+    .since({1, 22})
+    .inputs(1)
+    .outputs(1)
     .lower(global_pool([](Lowering&, Graph& g, Var* x, const std::vector<int>& axes) { return mean(g, x, axes, true); }));
 METAC_OPERATOR("GlobalLpPool")
     .since({1, 2, 22})

@@ -16,7 +16,8 @@ Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point) {
 Var* without_repetition(Graph& g, Var* zero_point) {
   if (!zero_point || !is_integer(zero_point->dtype())) return zero_point;
   std::optional<std::vector<double>> known = known_numbers(zero_point);
-  if (!known || known->empty() || std::any_of(known->begin(), known->end(), [&](double z) { return z != (*known)[0]; })) return zero_point;
+  if (!known || known->empty() || std::any_of(known->begin(), known->end(), [&](double z) { return z != (*known)[0]; }))
+    return zero_point;
   return (*known)[0] == 0 ? nullptr : scalar(g, zero_point->dtype(), (*known)[0]);
 }
 
@@ -33,7 +34,8 @@ Var* along_axis(Graph& g, Var* v, int axis_of_result, int rank, Expr extent, std
   if (v->rank() != 1) fail(what, " must be a scalar or have one axis, its shape is ", to_string(v->shape()));
   if (!v->shape()[0].if_int() && v->shape()[0] != extent) {  // one for all, or one each: the run shows which
     Expr one = equal(v->shape()[0], Expr(1));
-    g.require(logical_or(one, equal(v->shape()[0], extent)), concat("length of ", what, " against the axis that it quantises"));
+    g.require(logical_or(one, equal(v->shape()[0], extent)),
+              concat("length of ", what, " against the axis that it quantises"));
     v = g.reindex({v}, {extent}, {select(one, Expr(0), axis(0))});
   }
   require_equal(g, v->shape()[0], extent, concat("length of ", what, " against the axis that it quantises"));
@@ -65,7 +67,8 @@ DynamicQuantization quantize_dynamically(Graph& g, Var* x) {
   });
   Var* zero_point =
       elementwise(g, {least, scale}, [&](const std::vector<Expr>& v) { return saturate(-v[0] / v[1], {}, DType::u8); });
-  Var* value = elementwise(g, {x, scale, zero_point}, [](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], DType::u8); });
+  Var* value = elementwise(g, {x, scale, zero_point},
+                           [](const std::vector<Expr>& v) { return saturate(v[0] / v[1], v[2], DType::u8); });
   return {value, scale, zero_point};
 }
 
@@ -121,8 +124,8 @@ void lower_quantize(Lowering& n) {
   DType wide = x->dtype() == DType::f64 || scale->dtype() == DType::f64 ? DType::f64 : DType::f32;
   if (int64_t precision = n.integer("precision", 0)) wide = arithmetic_dtype(require_onnx_dtype(precision, "precision"));
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
-    return saturate(cast(v[0], wide) / cast(v[1], wide), zero_point ? v[2] : Expr(), to);
-  }));
+                 return saturate(cast(v[0], wide) / cast(v[1], wide), zero_point ? v[2] : Expr(), to);
+               }));
 }
 METAC_OPERATOR("QuantizeLinear")
     .since({10, 13, 19, 21, 23, 24, 25, 28})
@@ -154,10 +157,10 @@ void lower_dequantize(Lowering& n) {
   if (zero_point) operands.push_back(zero_point);
   DType wide = arithmetic_dtype(to);
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
-    Expr whole = cast(v[0], DType::i32);
-    if (zero_point) whole = whole - cast(v[2], DType::i32);
-    return cast(cast(whole, wide) * cast(v[1], wide), to);
-  }));
+                 Expr whole = cast(v[0], DType::i32);
+                 if (zero_point) whole = whole - cast(v[2], DType::i32);
+                 return cast(cast(whole, wide) * cast(v[1], wide), to);
+               }));
 }
 METAC_OPERATOR("DequantizeLinear")
     .since({10, 13, 19, 21, 23, 24, 25, 28})
@@ -169,8 +172,18 @@ METAC_OPERATOR("DequantizeLinear")
     .lower(lower_dequantize);
 
 // ONNX Runtime's quantiser writes these where ONNX's own had no 16 bits yet.
-METAC_OPERATOR("QuantizeLinear", "com.microsoft").since({1}).inputs(2, 3).outputs(1).attribute("axis", Kind::integer).lower(lower_quantize);
-METAC_OPERATOR("DequantizeLinear", "com.microsoft").since({1}).inputs(2, 3).outputs(1).attribute("axis", Kind::integer).lower(lower_dequantize);
+METAC_OPERATOR("QuantizeLinear", "com.microsoft")
+    .since({1})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
+    .lower(lower_quantize);
+METAC_OPERATOR("DequantizeLinear", "com.microsoft")
+    .since({1})
+    .inputs(2, 3)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
+    .lower(lower_dequantize);
 
 METAC_OPERATOR("DynamicQuantizeLinear").since({11}).inputs(1).outputs(3).lower([](Lowering& n) {
   Var* x = n.input(0);

@@ -6,8 +6,8 @@ namespace metac {
 
 // Int32 of x minus the zero point; `zero_point` (null: 0) broadcasts to x.
 Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point);
-// A zero point that is known: null where all of it is 0, one number where all elements are equal; else as it is. Zero points are
-// structure, as axes are: a model with others is another model.
+// A zero point that is known: null where all of it is 0, one number where all elements are equal; else as it is. Zero points
+// are structure, as axes are: a model with others is another model.
 Var* without_repetition(Graph& g, Var* zero_point);
 // saturate(rint(value) + zero_point) for a float `value`.
 Expr saturate(Expr value, Expr zero_point, DType to);

@@ -63,7 +63,8 @@ Var* multiply_integers(Graph& g, Var* a, Var* a_zero_point, Var* b, Var* b_zero_
   require_rank_at_least(b, 1, "B");
   if (a_zero_point) a_zero_point = per_line(g, a_zero_point, a, true, "a_zero_point");
   if (b_zero_point) b_zero_point = per_line(g, b_zero_point, b, false, "b_zero_point");
-  return matmul(g, subtract_zero_point(g, a, without_repetition(g, a_zero_point)), subtract_zero_point(g, b, without_repetition(g, b_zero_point)));
+  return matmul(g, subtract_zero_point(g, a, without_repetition(g, a_zero_point)),
+                subtract_zero_point(g, b, without_repetition(g, b_zero_point)));
 }
 
 void lower_matmul_integer(Lowering& n) {

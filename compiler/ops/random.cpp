@@ -22,8 +22,8 @@ METAC_OPERATOR("random", "metac")
       for (size_t i = 0; i < n.input_count(); ++i) operands.push_back(n.input(i));
       for (size_t i = 0; i < 2; ++i)
         if (operands[i]->dtype() != DType::i64 || operands[i]->rank() != 0)
-          fail("the ", i == 0 ? "seed" : "call", " is an int64 scalar, this is ", name_of(operands[i]->dtype()), " of shape ",
-               to_string(operands[i]->shape()));
+          fail("the ", i == 0 ? "seed" : "call", " is an int64 scalar, this is ", name_of(operands[i]->dtype()),
+               " of shape ", to_string(operands[i]->shape()));
       MetaScope scope(g, operands, n.node().inputs);
       for (const std::string& definition : n.strings("let")) scope.define(definition);
       Shape shape = scope.shape(n.strings("shape"));

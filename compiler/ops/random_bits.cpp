@@ -44,7 +44,8 @@ Expr unit_interval(Expr bits) {
 }
 
 Expr unit_interval(std::pair<Expr, Expr> words) {
-  Expr high = cast(call(Fn::shift_right, {words.first, word(5)}), DType::f64), low = cast(call(Fn::shift_right, {words.second, word(6)}), DType::f64);
+  Expr high = cast(call(Fn::shift_right, {words.first, word(5)}), DType::f64),
+       low = cast(call(Fn::shift_right, {words.second, word(6)}), DType::f64);
   return (high * constant_of(DType::f64, 0x1p26) + low) * constant_of(DType::f64, 0x1p-53);
 }
 

@@ -1,9 +1,9 @@
-// Random bits as a function of where an element stands, and of a seed and a counter: the same ones for any number of threads,
-// any order and any fusion, and nothing to save in a checkpoint.
+// Random bits as a function of where an element stands, and of a seed and a counter: the same ones for any number of
+// threads, any order and any fusion, and nothing to save in a checkpoint.
 //
-// The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror and Shaw: "Parallel random numbers: as easy as 1, 2, 3",
-// 2011): additions, rotations and exclusive ors of 32-bit words, which every vector unit has. Its key is the seed, its counter is
-// (number of the element, call); `stream` tells nodes of one graph apart.
+// The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror and Shaw: "Parallel random numbers: as easy as 1, 2,
+// 3", 2011): additions, rotations and exclusive ors of 32-bit words, which every vector unit has. Its key is the seed, its
+// counter is (number of the element, call); `stream` tells nodes of one graph apart.
 #pragma once
 #include <utility>
 

@@ -24,7 +24,9 @@ std::pair<Expr, Expr> words_at(const Lowering& n, const Shape& shape, int operan
   return random_words(int64_t{bits}, load(operand, DType::i64, {}), 0, element);
 }
 
-DType dtype_or(const Lowering& n, DType otherwise) { return n.has("dtype") ? require_onnx_dtype(n.integer("dtype", 1), "dtype") : otherwise; }
+DType dtype_or(const Lowering& n, DType otherwise) {
+  return n.has("dtype") ? require_onnx_dtype(n.integer("dtype", 1), "dtype") : otherwise;
+}
 
 void draw_uniform(Lowering& n, const Shape& shape, DType dtype) {
   if (!is_float(dtype)) fail("dtype ", name_of(dtype), " is no floating-point type");
@@ -49,20 +51,51 @@ Shape stated_shape(const Lowering& n) {
   return shape_of(n.integers("shape"));
 }
 
-METAC_OPERATOR("RandomUniform").since({1, 22}).inputs(0).outputs(1).attribute("dtype", Kind::integer).attribute("seed", Kind::real)
-    .attribute("low", Kind::real).attribute("high", Kind::real).required("shape", Kind::integers)
+METAC_OPERATOR("RandomUniform")
+    .since({1, 22})
+    .inputs(0)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("seed", Kind::real)
+    .attribute("low", Kind::real)
+    .attribute("high", Kind::real)
+    .required("shape", Kind::integers)
     .lower([](Lowering& n) { draw_uniform(n, stated_shape(n), dtype_or(n, DType::f32)); });
-METAC_OPERATOR("RandomUniformLike").since({1, 22}).inputs(1).outputs(1).attribute("dtype", Kind::integer).attribute("seed", Kind::real)
-    .attribute("low", Kind::real).attribute("high", Kind::real)
+METAC_OPERATOR("RandomUniformLike")
+    .since({1, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("seed", Kind::real)
+    .attribute("low", Kind::real)
+    .attribute("high", Kind::real)
     .lower([](Lowering& n) { draw_uniform(n, n.input(0)->shape(), dtype_or(n, n.input(0)->dtype())); });
-METAC_OPERATOR("RandomNormal").since({1, 22}).inputs(0).outputs(1).attribute("dtype", Kind::integer).attribute("seed", Kind::real)
-    .attribute("mean", Kind::real).attribute("scale", Kind::real).required("shape", Kind::integers)
+METAC_OPERATOR("RandomNormal")
+    .since({1, 22})
+    .inputs(0)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("seed", Kind::real)
+    .attribute("mean", Kind::real)
+    .attribute("scale", Kind::real)
+    .required("shape", Kind::integers)
     .lower([](Lowering& n) { draw_normal(n, stated_shape(n), dtype_or(n, DType::f32)); });
-METAC_OPERATOR("RandomNormalLike").since({1, 22}).inputs(1).outputs(1).attribute("dtype", Kind::integer).attribute("seed", Kind::real)
-    .attribute("mean", Kind::real).attribute("scale", Kind::real)
+METAC_OPERATOR("RandomNormalLike")
+    .since({1, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("seed", Kind::real)
+    .attribute("mean", Kind::real)
+    .attribute("scale", Kind::real)
     .lower([](Lowering& n) { draw_normal(n, n.input(0)->shape(), dtype_or(n, n.input(0)->dtype())); });
 
-METAC_OPERATOR("Bernoulli").since({15, 22}).inputs(1).outputs(1).attribute("dtype", Kind::integer).attribute("seed", Kind::real)
+METAC_OPERATOR("Bernoulli")
+    .since({15, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("seed", Kind::real)
     .lower([](Lowering& n) {
       Var* probability = n.input(0);
       require_float(probability, "input");
@@ -75,7 +108,12 @@ METAC_OPERATOR("Bernoulli").since({15, 22}).inputs(1).outputs(1).attribute("dtyp
     });
 
 // Rows of unnormalised logarithms of probabilities. A sample is the class in whose piece of [0, total) a number falls.
-METAC_OPERATOR("Multinomial").since({7, 22}).inputs(1).outputs(1).attribute("dtype", Kind::integer).attribute("sample_size", Kind::integer)
+METAC_OPERATOR("Multinomial")
+    .since({7, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("dtype", Kind::integer)
+    .attribute("sample_size", Kind::integer)
     .attribute("seed", Kind::real)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
@@ -99,7 +137,8 @@ METAC_OPERATOR("Multinomial").since({7, 22}).inputs(1).outputs(1).attribute("dty
       Expr beyond = load(0, DType::f64, {axis(0), axis(2)}) <= load(1, DType::f64, {axis(0), axis(1)});
       Var* before = g.elementwise({ends, aims}, domain, select(beyond, Expr(1), Expr(0)));
       Var* chosen = reduce(g, before, {2}, Reduce::add, false);
-      n.set_output(0, elementwise(g, {chosen}, [&](const std::vector<Expr>& v) { return cast(min(v[0], classes - Expr(1)), to); }));
+      n.set_output(
+          0, elementwise(g, {chosen}, [&](const std::vector<Expr>& v) { return cast(min(v[0], classes - Expr(1)), to); }));
     });
 
 // ratio of the elements become 0, the others grow by 1 / (1 - ratio); or, for inference, the input itself.
@@ -130,10 +169,10 @@ void lower_dropout(Lowering& n) {
   std::vector<Var*> operands{x, mask, ratio};
   if (!mode) operands.push_back(to_scalar(g, training, "training_mode"));
   n.set_output(0, compute(g, operands, [&](const std::vector<Expr>& v) {
-    Expr grown = v[0] / (constant_like(v[0], 1) - cast(v[2], v[0]->dtype));
-    Expr kept = mode ? grown : select(v[3], grown, v[0]);
-    return select(v[1], kept, constant_like(v[0], 0));
-  }));
+                 Expr grown = v[0] / (constant_like(v[0], 1) - cast(v[2], v[0]->dtype));
+                 Expr kept = mode ? grown : select(v[3], grown, v[0]);
+                 return select(v[1], kept, constant_like(v[0], 0));
+               }));
   if (n.wants_output(1)) n.set_output(1, mask);
 }
 METAC_OPERATOR("Dropout")

@@ -20,9 +20,9 @@ using RecurrentStep = std::function<std::vector<Var*>(Graph&, const RecurrentWei
                                                       const std::vector<Var*>&)>;
 
 struct RecurrentCell {
-  int gates = 1, states = 1;                       // the first state is the output
-  std::vector<std::string> default_activations;    // of one direction, lower case
-  bool separate_recurrent_bias = false;            // else it is added to x*W
+  int gates = 1, states = 1;                     // the first state is the output
+  std::vector<std::string> default_activations;  // of one direction, lower case
+  bool separate_recurrent_bias = false;          // else it is added to x*W
   RecurrentStep step;
 };
 
@@ -31,17 +31,20 @@ struct RecurrentOperands {
   Var *x, *w, *r, *b, *lengths;
   std::vector<Var*> initial;  // one per state
   Var* peepholes;
-  // The product of rows with one direction's W, or its R (`of_state`), which then may have any dtype and are read by nobody else.
+  // The product of rows with one direction's W, or its R (`of_state`), which then may have any dtype and are read by nobody
+  // else.
   std::function<Var*(Var* rows, bool of_state, int direction)> product;
-  // Whether a sequence that has ended gives 0 to products of the first state, not the state it ended in: results are the same, but
-  // not what a product sees of all rows.
+  // Whether a sequence that has ended gives 0 to products of the first state, not the state it ended in: results are the
+  // same, but not what a product sees of all rows.
   bool zero_when_ended = false;
 };
 // Inputs X, W, R, B, sequence_lens, initial_h, initial_c, P.
 RecurrentOperands recurrent_operands(const Lowering& n, const RecurrentCell& cell);
 
 void lower_recurrent(Lowering& n, const RecurrentCell& cell, const RecurrentOperands& operands);
-inline void lower_recurrent(Lowering& n, const RecurrentCell& cell) { lower_recurrent(n, cell, recurrent_operands(n, cell)); }
+inline void lower_recurrent(Lowering& n, const RecurrentCell& cell) {
+  lower_recurrent(n, cell, recurrent_operands(n, cell));
+}
 
 // The cell that an LSTM's attributes ask for.
 RecurrentCell lstm_cell(Lowering& n);

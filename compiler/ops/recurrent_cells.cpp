@@ -47,9 +47,8 @@ void lower_gru(Lowering& n) {
     Var* recurrent = linear_before_reset ? map(g, Fn::mul, reset, bias(times_recurrent(state, 2), 2))
                                          : bias(times_recurrent(map(g, Fn::mul, reset, state), 2), 2);
     Var* hidden = activated(2, recurrent, f[1]);
-    return std::vector<Var*>{elementwise(g, {update, hidden, state}, [](Loads v) {
-      return (constant_like(v[0], 1) - v[0]) * v[1] + v[0] * v[2];
-    })};
+    return std::vector<Var*>{elementwise(g, {update, hidden, state},
+                                         [](Loads v) { return (constant_like(v[0], 1) - v[0]) * v[1] + v[0] * v[2]; })};
   };
   lower_recurrent(n, cell);
 }

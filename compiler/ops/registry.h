@@ -35,9 +35,9 @@ struct OpSchema {
   int min_inputs = 0, max_inputs = 0;  // max < 0: any number
   int min_outputs = 1, max_outputs = 1;
   std::vector<AttributeSpec> attributes;
-  std::vector<DType> not_yet;  // input dtypes that the lowering refuses by name
+  std::vector<DType> not_yet;    // input dtypes that the lowering refuses by name
   bool takes_sequences = false;  // else an input that is a sequence is refused before `lower`
-  double atol = 0;             // > 0: its sums cancel, so that `metac verify` compares with at least this absolute tolerance
+  double atol = 0;  // > 0: its sums cancel, so that `metac verify` compares with at least this absolute tolerance
   LowerFunction lower;
 };
 

@@ -23,7 +23,9 @@ std::string by_position(const std::string& text, const std::vector<std::string>&
     const std::string word = text.substr(begin, at - begin);
     const bool is_counted = begin > 0 && (text[begin - 1] == '@' || text[begin - 1] == '.');  // "@1", "x.shape"
     const auto found = std::find(operands.begin(), operands.end(), word);
-    out += is_counted || found == operands.end() || std::isdigit(static_cast<unsigned char>(word[0])) ? word : concat("@", found - operands.begin());
+    out += is_counted || found == operands.end() || std::isdigit(static_cast<unsigned char>(word[0]))
+               ? word
+               : concat("@", found - operands.begin());
   }
   return out;
 }

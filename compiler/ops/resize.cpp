@@ -104,17 +104,20 @@ Var* resize_nearest(Graph& g, Var* x, const ResizePlan& plan, const Options& o) 
 // Which input elements one output element sees, relative to floor(coordinate), and how they are weighed.
 struct Window {
   Expr first, count;
-  Expr stretch;  // positions are multiplied by this before the filter: < 1 where antialiasing widens it; a load of plan.operands
-                 // where only data knows it
+  Expr stretch;  // positions are multiplied by this before the filter: < 1 where antialiasing widens it; a load of
+                 // plan.operands where only data knows it
 };
 
 Window window_of(Graph& g, const ResizePlan& plan, const AxisResize& a, const Options& o) {
   constexpr int64_t most = 4096;
   const double support = o.mode == "linear" ? 1 : 2;
-  if (!o.antialias) return {1 - static_cast<int64_t>(support), 2 * static_cast<int64_t>(support), float_constant(1, DType::f32)};
+  if (!o.antialias)
+    return {1 - static_cast<int64_t>(support), 2 * static_cast<int64_t>(support), float_constant(1, DType::f32)};
   Expr stretch = min(a.scale, real_like(a.scale, 1));
   Expr reach = floor_of(float_constant(-support, DType::f64) / cast(stretch, DType::f64));
-  Expr first = index_scalar(g, g.elementwise(plan.operands, Shape{}, cast(reach, DType::i64)), "how far antialias looks", -most, -1) + Expr(1);
+  Expr first =
+      index_scalar(g, g.elementwise(plan.operands, Shape{}, cast(reach, DType::i64)), "how far antialias looks", -most, -1) +
+      Expr(1);
   return {first, Expr(2) - first * Expr(2), stretch};
 }
 

@@ -79,7 +79,8 @@ class Planner {
           std::fabs(a.scale->float_value - static_cast<double>(a.factor)) > 1e-6 * static_cast<double>(a.factor))
         a.factor = 0;
       a.untouched = a.factor == 1 && !a.roi_start;
-      g_.require(logical_or(Expr(1) <= a.from, equal(a.to, 0)), concat("axis ", a.axis, " of ", to_string(x_->shape()), " has no elements to resize"));
+      g_.require(logical_or(Expr(1) <= a.from, equal(a.to, 0)),
+                 concat("axis ", a.axis, " of ", to_string(x_->shape()), " has no elements to resize"));
     }
     return plan_;
   }

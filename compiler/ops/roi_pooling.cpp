@@ -1,5 +1,5 @@
-// RoiAlign and MaxRoiPool: rectangles of a feature map, each pooled to the same number of bins. Where the samples lie depends on
-// the rectangle alone: that is computed once, beside the big loop over channels.
+// RoiAlign and MaxRoiPool: rectangles of a feature map, each pooled to the same number of bins. Where the samples lie
+// depends on the rectangle alone: that is computed once, beside the big loop over channels.
 #include <cmath>
 
 #include "compiler/ops/arithmetic.h"
@@ -27,14 +27,15 @@ Dim largest(Graph& g, Var* counts, std::string_view what) {
 // Rectangles need something to look at.
 void require_pixels(Graph& g, const Var* x, const Var* rois) {
   Expr pixels = x->shape()[0] * x->shape()[2] * x->shape()[3];
-  g.require(logical_or(Expr(1) <= pixels, equal(rois->shape()[0], Expr(0))), concat("X of shape ", to_string(x->shape()), " has no elements"));
+  g.require(logical_or(Expr(1) <= pixels, equal(rois->shape()[0], Expr(0))),
+            concat("X of shape ", to_string(x->shape()), " has no elements"));
 }
 
 // One spatial axis of RoiAlign.
 struct Samples {
-  Dim most;         // samples per bin, of the rectangle that has most
-  Var* counts;      // int64 [rectangles]
-  Var* positions;   // [rectangles, bins, most]: where to look; `outside` where the map ends
+  Dim most;        // samples per bin, of the rectangle that has most
+  Var* counts;     // int64 [rectangles]
+  Var* positions;  // [rectangles, bins, most]: where to look; `outside` where the map ends
 };
 constexpr double outside = -2;
 
@@ -43,7 +44,9 @@ Samples place_samples(Lowering& n, Var* rois, int first, int last, int64_t bins,
   DType real = rois->dtype();
   auto c = [&](double v) { return float_constant(v, real); };
   Dim count = rois->shape()[0];
-  auto corner = [&](int k) { return load(0, real, {axis(0), Expr(k)}) * c(n.real("spatial_scale", 1)) - c(half_pixel ? 0.5 : 0); };
+  auto corner = [&](int k) {
+    return load(0, real, {axis(0), Expr(k)}) * c(n.real("spatial_scale", 1)) - c(half_pixel ? 0.5 : 0);
+  };
   Expr start = corner(first), length = corner(last) - start;
   if (!half_pixel) length = max(length, c(1));
   Expr bin = length / c(static_cast<double>(bins));
@@ -71,9 +74,11 @@ void lower_roi_align(Lowering& n) {
   require_equal(g, rois->shape()[1], 4, "the corners of a rectangle in rois");
   require_equal(g, rois->shape()[0], batches->shape()[0], "rois against batch_indices");
   require_pixels(g, x, rois);
-  std::string mode = n.string("mode", "avg"), corners = n.string("coordinate_transformation_mode", n.opset() < 16 ? "output_half_pixel" : "half_pixel");
+  std::string mode = n.string("mode", "avg"),
+              corners = n.string("coordinate_transformation_mode", n.opset() < 16 ? "output_half_pixel" : "half_pixel");
   if (mode != "avg" && mode != "max") fail("mode ", quoted(mode), " is not known");
-  if (corners != "half_pixel" && corners != "output_half_pixel") fail("coordinate_transformation_mode ", quoted(corners), " is not known");
+  if (corners != "half_pixel" && corners != "output_half_pixel")
+    fail("coordinate_transformation_mode ", quoted(corners), " is not known");
   int64_t height = n.integer("output_height", 1), width = n.integer("output_width", 1);
   if (height < 1 || width < 1) fail("output_height and output_width must be positive, found ", height, " and ", width);
   DType dtype = x->dtype();
@@ -88,7 +93,9 @@ void lower_roi_align(Lowering& n) {
   // [rectangle, channel, bin, bin, sample, sample]
   Shape domain{rois->shape()[0], x->shape()[1], height, width, rows.most, columns.most};
   std::vector<Var*> places{batches, rows.positions, columns.positions};
-  auto positions = [&](int operand, int spatial) { return load(operand, real, {axis(0), axis(2 + spatial), axis(4 + spatial)}); };
+  auto positions = [&](int operand, int spatial) {
+    return load(operand, real, {axis(0), axis(2 + spatial), axis(4 + spatial)});
+  };
   auto low_index = [&](Expr at, Dim extent) { return max(min(cast(at, DType::i64), extent - Expr(1)), 0); };
   std::vector<Var*> operands;
   for (int corner = 0; corner < 4; ++corner) {
@@ -151,7 +158,8 @@ Bins place_bins(Lowering& n, Var* rois, int first, int last, int64_t bins, Dim e
     Expr at = load(0, real, {axis(0), Expr(k)}) * c(n.real("spatial_scale", 1));
     return call(Fn::trunc, {at + select(at < c(0), c(-0.5), c(0.5))});
   };
-  Expr start = corner(first), bin = max(corner(last) - start + c(1), c(1)) / c(static_cast<double>(bins)), b = cast(axis(1), real);
+  Expr start = corner(first), bin = max(corner(last) - start + c(1), c(1)) / c(static_cast<double>(bins)),
+       b = cast(axis(1), real);
   auto cut = [&](Expr at) {  // NaN becomes 0
     Expr place = start + at;
     return cast(select(c(0) <= place, min(place, cast(extent, real)), c(0)), DType::i64);
@@ -165,7 +173,12 @@ Bins place_bins(Lowering& n, Var* rois, int first, int last, int64_t bins, Dim e
   return out;
 }
 
-METAC_OPERATOR("MaxRoiPool").since({1, 22}).inputs(2).outputs(1).required("pooled_shape", Kind::integers).attribute("spatial_scale", Kind::real)
+METAC_OPERATOR("MaxRoiPool")
+    .since({1, 22})
+    .inputs(2)
+    .outputs(1)
+    .required("pooled_shape", Kind::integers)
+    .attribute("spatial_scale", Kind::real)
     .lower([](Lowering& n) {
       Graph& g = n.graph();
       Var *x = n.input(0), *rois = n.input(1);
@@ -178,7 +191,8 @@ METAC_OPERATOR("MaxRoiPool").since({1, 22}).inputs(2).outputs(1).required("poole
       std::vector<int64_t> pooled = n.integers("pooled_shape");
       if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1) fail("pooled_shape must be two positive numbers");
       rois = widen(g, rois);
-      Bins rows = place_bins(n, rois, 2, 4, pooled[0], x->shape()[2]), columns = place_bins(n, rois, 1, 3, pooled[1], x->shape()[3]);
+      Bins rows = place_bins(n, rois, 2, 4, pooled[0], x->shape()[2]),
+           columns = place_bins(n, rois, 1, 3, pooled[1], x->shape()[3]);
       Shape domain{rois->shape()[0], x->shape()[1], pooled[0], pooled[1], rows.most, columns.most};
       auto at = [&](int operand, int spatial) { return load(operand, DType::i64, {axis(0), axis(2 + spatial)}); };
       Expr batch = safe_index(cast(load(1, rois->dtype(), {axis(0), Expr(0)}), DType::i64), x->shape()[0]);

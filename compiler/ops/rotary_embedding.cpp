@@ -20,10 +20,11 @@ Var* rotate_pairs(Graph& g, Var* x, const Rotation& rotation) {
   auto spread = [&](const Rotation::Angle& angle) { return g.reindex(angle.operands, shape, angle.indices); };
   Var* own = g.reindex({x}, shape, identity_indices(4));
   Var* other = g.reindex({x}, shape, {axis(0), axis(1), axis(2), partner});
-  Var* y = compute(g, {own, other, spread(rotation.cosine(pair)), spread(rotation.sine(pair))}, [&](const std::vector<Expr>& v) {
-    Expr turned = v[1] * v[3];
-    return v[0] * v[2] + select(equal(second, 0), -turned, turned);
-  });
+  Var* y =
+      compute(g, {own, other, spread(rotation.cosine(pair)), spread(rotation.sine(pair))}, [&](const std::vector<Expr>& v) {
+        Expr turned = v[1] * v[3];
+        return v[0] * v[2] + select(equal(second, 0), -turned, turned);
+      });
   return rotated == size ? y : concat(g, {y, slice(g, x, {3}, {rotated}, {size - rotated}, {1})}, 3);
 }
 
@@ -60,14 +61,17 @@ void lower_rotary_embedding(Lowering& n) {
                   concat("last axis of ", what, " ", to_string(cache->shape()), " against half of the rotated elements"));
     return [cache, positions](Expr pair) -> Rotation::Angle {
       if (!positions) return {{cache}, {axis(0), axis(2), pair}};
-      return {{cache, positions}, {safe_index(cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), cache->shape()[0]), pair}};
+      return {{cache, positions},
+              {safe_index(cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64), cache->shape()[0]), pair}};
     };
   };
   for (Var* cache : {cosines, sines}) require_rank(cache, cache_rank, cache == cosines ? "cos_cache" : "sin_cache");
   // Where there are no positions, the caches have an entry for each of the batch and of the sequence.
   auto require_places = [&](Var* v, std::string_view what) {
     for (int k : {0, 1})
-      require_equal(g, v->shape()[k], x->shape()[k ? 2 : 0], concat("axis ", k, " of ", what, " ", to_string(v->shape()), " against the ", k ? "sequence" : "batch", " of X"));
+      require_equal(
+          g, v->shape()[k], x->shape()[k ? 2 : 0],
+          concat("axis ", k, " of ", what, " ", to_string(v->shape()), " against the ", k ? "sequence" : "batch", " of X"));
   };
   if (positions) {
     require_integer(positions, "position_ids");
@@ -78,13 +82,20 @@ void lower_rotary_embedding(Lowering& n) {
     require_places(cosines, "cos_cache");
     require_places(sines, "sin_cache");
   }
-  Var* y = rotate_pairs(g, x, {rotated, n.integer("interleaved", 0) != 0, angle(cosines, "cos_cache"), angle(sines, "sin_cache")});
+  Var* y = rotate_pairs(g, x,
+                        {rotated, n.integer("interleaved", 0) != 0, angle(cosines, "cos_cache"), angle(sines, "sin_cache")});
   if (three_axes) y = reshape(g, transpose(g, y, {0, 2, 1, 3}), original);
   n.set_output(0, y);
 }
 
-METAC_OPERATOR("RotaryEmbedding").since({23}).inputs(3, 4).outputs(1).attribute("num_heads", Kind::integer)
-    .attribute("rotary_embedding_dim", Kind::integer).attribute("interleaved", Kind::integer).lower(lower_rotary_embedding);
+METAC_OPERATOR("RotaryEmbedding")
+    .since({23})
+    .inputs(3, 4)
+    .outputs(1)
+    .attribute("num_heads", Kind::integer)
+    .attribute("rotary_embedding_dim", Kind::integer)
+    .attribute("interleaved", Kind::integer)
+    .lower(lower_rotary_embedding);
 
 }  // namespace
 }  // namespace metac

@@ -9,7 +9,8 @@ namespace metac {
 struct Rotation {
   Dim rotated;               // elements of a head that are rotated; the others stay
   bool interleaved = false;  // pairs are neighbours, else (d, d + rotated / 2)
-  // A table as operands of one Reindex and the index that leads to pair `pair` of the element at axes (0: batch, 2: position).
+  // A table as operands of one Reindex and the index that leads to pair `pair` of the element at axes (0: batch, 2:
+  // position).
   struct Angle {
     std::vector<Var*> operands;
     std::vector<Expr> indices;

@@ -106,7 +106,8 @@ void lower_scatter_nd(Lowering& n) {
   if (depth < 0 || depth > data->rank())
     fail("indices of shape ", to_string(indices->shape()), " address ", depth, " axes, data has shape ",
          to_string(data->shape()));
-  g.require(equal(indices->shape().back(), Expr(depth)), concat("indices of shape ", to_string(indices->shape()), " must address ", depth, " axes"));
+  g.require(equal(indices->shape().back(), Expr(depth)),
+            concat("indices of shape ", to_string(indices->shape()), " must address ", depth, " axes"));
   int tuples = indices->rank() - 1, addressed = static_cast<int>(depth);
   Shape expected(indices->shape().begin(), indices->shape().end() - 1);
   expected.insert(expected.end(), data->shape().begin() + addressed, data->shape().end());

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "compiler/ir/walks.h"
 #include "compiler/ir/bounds.h"
+#include "compiler/ir/walks.h"
 
 namespace metac {
 
@@ -17,15 +17,37 @@ static Expr index_call(Fn fn, const std::vector<Expr>& args) {
       Expr down = floor_div(a, b);
       return select(logical_and(down < Expr(0), not_equal(down * b, a)), down + Expr(1), down);
     }
-    case Fn::trunc_mod: return a - index_call(Fn::div, args) * b;
-    case Fn::neg: return Expr(0) - a;
-    case Fn::abs: return max(a, Expr(0) - a);
-    case Fn::sign: return select(a < Expr(0), Expr(-1), min(a, 1));
-    case Fn::floor: case Fn::ceil: case Fn::trunc: case Fn::rint: return a;
-    case Fn::add: case Fn::sub: case Fn::mul: case Fn::floor_div: case Fn::floor_mod: case Fn::min: case Fn::max: case Fn::lt: case Fn::le:
-    case Fn::eq: case Fn::ne: case Fn::logical_and: case Fn::logical_or: case Fn::logical_not: case Fn::select:
+    case Fn::trunc_mod:
+      return a - index_call(Fn::div, args) * b;
+    case Fn::neg:
+      return Expr(0) - a;
+    case Fn::abs:
+      return max(a, Expr(0) - a);
+    case Fn::sign:
+      return select(a < Expr(0), Expr(-1), min(a, 1));
+    case Fn::floor:
+    case Fn::ceil:
+    case Fn::trunc:
+    case Fn::rint:
+      return a;
+    case Fn::add:
+    case Fn::sub:
+    case Fn::mul:
+    case Fn::floor_div:
+    case Fn::floor_mod:
+    case Fn::min:
+    case Fn::max:
+    case Fn::lt:
+    case Fn::le:
+    case Fn::eq:
+    case Fn::ne:
+    case Fn::logical_and:
+    case Fn::logical_or:
+    case Fn::logical_not:
+    case Fn::select:
       return call(fn, args);
-    default: return {};
+    default:
+      return {};
   }
 }
 

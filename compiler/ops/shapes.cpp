@@ -93,14 +93,15 @@ std::vector<Expr> target_dims(Graph& g, Var* x, Var* shape, bool zero_is_zero) {
   for (size_t k = std::min(static_cast<size_t>(*count), x->shape().size()); k-- > 0;)
     copied = select(equal(axis(0), static_cast<int64_t>(k)), x->shape()[k], copied);
   Var* dims = g.elementwise({shape}, zero_is_zero ? wanted : select(equal(wanted, 0), copied, wanted));
-  Var* product = reduce(g, dims, {0}, Reduce::mul, true);   // of the others, negated, where one dim is -1
+  Var* product = reduce(g, dims, {0}, Reduce::mul, true);  // of the others, negated, where one dim is -1
   Expr dim = load(0, DType::i64, {axis(0)}), others = max(Expr(0) - load(1, DType::i64, {0}), 1);
   Var* resolved = g.elementwise({dims, product}, dims->shape(), select(equal(dim, -1), floor_div(total, others), dim));
   for (size_t k = 0; k < out.size(); ++k) {
     bool copies = bool(out[k]) && out[k].is_int(0) && !zero_is_zero;
     if (!out[k] || out[k].is_int(-1))
       out[k] = index_element(g, resolved, static_cast<int64_t>(k), "a dim", 0, int64_t{1} << 40);
-    else if (copies && k < x->shape().size()) out[k] = x->shape()[k];
+    else if (copies && k < x->shape().size())
+      out[k] = x->shape()[k];
   }
   return out;
 }
@@ -144,7 +145,9 @@ std::optional<AxisSet> axes_operand(Lowering& n, int rank, bool grows) {
   if (!axes) return std::nullopt;
   if (axes->rank() > 1) fail("axes must have rank 0 or 1, its shape is ", to_string(axes->shape()));
   Expr count = element_count(axes->shape());
-  if (!count.if_int()) fail("axes has an unknown number of elements (shape ", to_string(axes->shape()), "), which decides a rank; give the model static shapes");
+  if (!count.if_int())
+    fail("axes has an unknown number of elements (shape ", to_string(axes->shape()),
+         "), which decides a rank; give the model static shapes");
   return AxisSet(n.graph(), axes, rank + (grows ? static_cast<int>(count.as_int()) : 0));
 }
 
@@ -161,7 +164,8 @@ METAC_OPERATOR("Squeeze")
           Dim d = x->shape()[k];
           Expr named = axes->contains(k);
           if (named.is_int(1) && d.if_int() && !d.is_int(1)) fail("axis ", k, " of ", to_string(x->shape()), " is not 1");
-          g.require(logical_or(logical_not(named), equal(d, Expr(1))), concat("Squeeze: axis ", k, " of ", to_string(x->shape()), " is not 1"));
+          g.require(logical_or(logical_not(named), equal(d, Expr(1))),
+                    concat("Squeeze: axis ", k, " of ", to_string(x->shape()), " is not 1"));
         }
         return n.set_output(0, without_axes(g, x, *axes));
       }

@@ -79,7 +79,11 @@ METAC_OPERATOR("Softmax")
     .outputs(1)
     .attribute("axis", Kind::integer)
     .lower(normalising(softmax));
-METAC_OPERATOR("LogSoftmax").since({1, 11, 13}).inputs(1).outputs(1).attribute("axis", Kind::integer)
+METAC_OPERATOR("LogSoftmax")
+    .since({1, 11, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("axis", Kind::integer)
     .lower(normalising(log_softmax));
 METAC_OPERATOR("Hardmax")
     .since({1, 11, 13})

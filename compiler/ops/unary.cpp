@@ -47,49 +47,106 @@ METAC_OPERATOR("Softplus").since({1, 22}).inputs(1).outputs(1).lower(real_functi
 METAC_OPERATOR("Softsign").since({1, 22}).inputs(1).outputs(1).lower(real_function(softsign));
 METAC_OPERATOR("Mish").since({18, 22}).inputs(1).outputs(1).lower(real_function(mish));
 METAC_OPERATOR("HardSwish").since({14, 22}).inputs(1).outputs(1).lower(real_function(hard_swish));
-METAC_OPERATOR("Tanh").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Tanh")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::tanh));
-METAC_OPERATOR("Sigmoid").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Sigmoid")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::sigmoid));
-METAC_OPERATOR("Ceil").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Ceil")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::ceil));
-METAC_OPERATOR("Floor").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Floor")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::floor));
-METAC_OPERATOR("Sqrt").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Sqrt")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::sqrt));
-METAC_OPERATOR("Exp").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Exp")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::exp));
-METAC_OPERATOR("Log").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Log")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function(Fn::log));
-METAC_OPERATOR("Reciprocal").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Reciprocal")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(real_function([](Expr x) { return constant_like(x, 1) / x; }));
 METAC_OPERATOR("Erf").since({9, 13}).inputs(1).outputs(1).lower(numeric_function([](Expr x) {
   if (is_float(x->dtype)) return call(Fn::erf, {x});
   return cast(call(Fn::erf, {cast(x, DType::f64)}), x->dtype);
 }));
-METAC_OPERATOR("Abs").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Abs")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(numeric_function([](Expr x) { return is_float(x->dtype) || is_signed(x->dtype) ? call(Fn::abs, {x}) : x; }));
-METAC_OPERATOR("Neg").since({1, 6, 13}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Neg")
+    .since({1, 6, 13})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(numeric_function([](Expr x) { return -x; }));
 METAC_OPERATOR("Sign").since({9, 13}).inputs(1).outputs(1).lower(numeric_function([](Expr x) {
   return call(Fn::sign, {x});
 }));
-METAC_OPERATOR("Relu").since({1, 6, 13, 14}).inputs(1).outputs(1).attribute("consumed_inputs", Kind::integers, 1, 6)
+METAC_OPERATOR("Relu")
+    .since({1, 6, 13, 14})
+    .inputs(1)
+    .outputs(1)
+    .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower(numeric_function(relu));
 
-METAC_OPERATOR("LeakyRelu").since({1, 6, 16}).inputs(1).outputs(1).attribute("alpha", Kind::real)
+METAC_OPERATOR("LeakyRelu")
+    .since({1, 6, 16})
+    .inputs(1)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
     .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower([](Lowering& n) {
       double alpha = n.real("alpha", 0.01);
       real_function([=](Expr x) { return leaky_relu(x, alpha); })(n);
     });
-METAC_OPERATOR("Elu").since({1, 6, 22}).inputs(1).outputs(1).attribute("alpha", Kind::real)
+METAC_OPERATOR("Elu")
+    .since({1, 6, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
     .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower([](Lowering& n) {
       double alpha = n.real("alpha", 1);
       real_function([=](Expr x) { return elu(x, alpha); })(n);
     });
-METAC_OPERATOR("Selu").since({1, 6, 22}).inputs(1).outputs(1).attribute("alpha", Kind::real).attribute("gamma", Kind::real)
+METAC_OPERATOR("Selu")
+    .since({1, 6, 22})
+    .inputs(1)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .attribute("gamma", Kind::real)
     .attribute("consumed_inputs", Kind::integers, 1, 6)
     .lower([](Lowering& n) {
       bool first = n.opset() < 6;
@@ -127,7 +184,12 @@ METAC_OPERATOR("Swish").since({24}).inputs(1).outputs(1).attribute("alpha", Kind
   double alpha = n.real("alpha", 1);
   real_function([=](Expr x) { return swish(x, alpha); })(n);
 });
-METAC_OPERATOR("Shrink").since({9}).inputs(1).outputs(1).attribute("bias", Kind::real).attribute("lambd", Kind::real)
+METAC_OPERATOR("Shrink")
+    .since({9})
+    .inputs(1)
+    .outputs(1)
+    .attribute("bias", Kind::real)
+    .attribute("lambd", Kind::real)
     .lower([](Lowering& n) {
       double lambda = n.real("lambd", 0.5), bias = n.real("bias", 0);
       numeric_function([=](Expr x) {
@@ -137,7 +199,11 @@ METAC_OPERATOR("Shrink").since({9}).inputs(1).outputs(1).attribute("bias", Kind:
     });
 
 METAC_OPERATOR("IsNaN").since({9, 13, 20}).inputs(1).outputs(1).lower(real_function(Fn::is_nan));
-METAC_OPERATOR("IsInf").since({10, 20}).inputs(1).outputs(1).attribute("detect_negative", Kind::integer)
+METAC_OPERATOR("IsInf")
+    .since({10, 20})
+    .inputs(1)
+    .outputs(1)
+    .attribute("detect_negative", Kind::integer)
     .attribute("detect_positive", Kind::integer)
     .lower([](Lowering& n) {
       bool negative = n.integer("detect_negative", 1) != 0, positive = n.integer("detect_positive", 1) != 0;

@@ -77,8 +77,7 @@ std::vector<Window> plan_windows(const Lowering& n, Graph& g, const Shape& spati
                      to_string(w.in), " and ", to_string(w.pad_before + w.pad_after), " of padding"));
     w.out = floor_div(padded - w.span(), w.stride) + Expr(1);
     // The last window must start inside the operand or the padding before it.
-    if (ceil_mode)
-      w.out = min(ceil_div(padded - w.span(), w.stride) + Expr(1), ceil_div(w.in + w.pad_before, w.stride));
+    if (ceil_mode) w.out = min(ceil_div(padded - w.span(), w.stride) + Expr(1), ceil_div(w.in + w.pad_before, w.stride));
   }
   return windows;
 }

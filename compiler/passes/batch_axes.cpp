@@ -13,7 +13,10 @@ int64_t known(Expr e) { return e.if_int() ? e.as_int() : 0; }
 class Images {
  public:
   Images(const Definition& d, const std::vector<Symbol>& symbols, int axis_id, int64_t images)
-      : bounds_(symbols, d.domain), axis_(axis_id), images_(images), rows_(known(d.domain[static_cast<size_t>(axis_id)]) / images),
+      : bounds_(symbols, d.domain),
+        axis_(axis_id),
+        images_(images),
+        rows_(known(d.domain[static_cast<size_t>(axis_id)]) / images),
         image_(static_cast<int>(d.domain.size())) {
     bounds_.set_axis(axis_, Expr(rows_));
     bounds_.set_axis(image_, Expr(images));
@@ -26,19 +29,21 @@ class Images {
   bool follows(Expr index, int64_t rows) const {
     if (rows % images_ != 0) return false;
     Expr first = simplify(of_image(index) - axis(image_) * Expr(rows / images_), bounds_);
-    return !uses_axis(first, image_) && bounds_.proves_at_least(first, 0) && bounds_.proves_less(first, Expr(rows / images_));
+    return !uses_axis(first, image_) && bounds_.proves_at_least(first, 0) &&
+           bounds_.proves_less(first, Expr(rows / images_));
   }
 
  private:
   // `e` in a row of the first image, moved on by a number of images.
   Expr of_image(Expr e) const {
-    return simplify(rewrite(e, [&](Expr n) { return n == axis(axis_) ? axis(axis_) + axis(image_) * Expr(rows_) : Expr(); }), bounds_);
+    return simplify(rewrite(e, [&](Expr n) { return n == axis(axis_) ? axis(axis_) + axis(image_) * Expr(rows_) : Expr(); }),
+                    bounds_);
   }
 
   Bounds bounds_;
   int axis_;
   int64_t images_, rows_;
-  int image_;   // an axis beyond the domain's: which image
+  int image_;  // an axis beyond the domain's: which image
 };
 
 }  // namespace
@@ -62,7 +67,9 @@ BatchAxes::BatchAxes(const Graph& graph, const FusedRegion& region, const std::f
 std::optional<int> BatchAxes::axis_of(const Definition& d, const std::map<int, int>& vars) const {
   if (d.scatter) return std::nullopt;
   for (int axis_id = 0; axis_id < d.kept(); ++axis_id)
-    if (const int64_t rows = known(d.domain[static_cast<size_t>(axis_id)]); rows > 0 && rows % batch_ == 0 && follows(d, axis_id, vars)) return axis_id;
+    if (const int64_t rows = known(d.domain[static_cast<size_t>(axis_id)]);
+        rows > 0 && rows % batch_ == 0 && follows(d, axis_id, vars))
+      return axis_id;
   return std::nullopt;
 }
 
@@ -71,20 +78,24 @@ bool BatchAxes::follows(const Definition& d, int axis_id, const std::map<int, in
   const Images images(d, graph_.symbols, axis_id, batch_);
   bool good = true, any = false;
   auto without_batch = [&](Expr e) {
-    return e ? rewrite(e, [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load || n->id == reduced_value) return {};
-      auto at = vars.find(n->id);
-      if (at == vars.end()) {
-        good = good && is_constant_(var_of(graph_, n->id));  // what everyone reads whole is no obstacle only if it never changes
-        return {};
-      }
-      const size_t k = static_cast<size_t>(at->second);
-      good = good && images.follows(n->args[k], known(var_of(graph_, n->id)->shape()[k]));
-      any = true;
-      std::vector<Expr> args = n->args;
-      args[k] = 0;
-      return load(n->id, n->dtype, args);
-    }) : e;
+    return e ? rewrite(e,
+                       [&](Expr n) -> Expr {
+                         if (n->kind != ExprKind::load || n->id == reduced_value) return {};
+                         auto at = vars.find(n->id);
+                         if (at == vars.end()) {
+                           good = good &&
+                                  is_constant_(var_of(
+                                      graph_, n->id));  // what everyone reads whole is no obstacle only if it never changes
+                           return {};
+                         }
+                         const size_t k = static_cast<size_t>(at->second);
+                         good = good && images.follows(n->args[k], known(var_of(graph_, n->id)->shape()[k]));
+                         any = true;
+                         std::vector<Expr> args = n->args;
+                         args[k] = 0;
+                         return load(n->id, n->dtype, args);
+                       })
+             : e;
   };
   bool same = true;
   auto check = [&](Expr e) { same = same && images.same(without_batch(e)); };
@@ -116,7 +127,8 @@ bool BatchAxes::follow(const Group& group, std::vector<int>& axes) {
   vars_ = std::move(vars);  // what follows the item may be cut even where the item itself may not
   if (group.shared > 0 && axes[0] >= group.shared) return false;
   if (group.contraction && group.contraction->lanes_axis == axes[0]) return false;
-  return !group.winograd || (group.winograd->lanes_axis != axes[0] && group.winograd->y != axes[0] && group.winograd->x != axes[0]);
+  return !group.winograd ||
+         (group.winograd->lanes_axis != axes[0] && group.winograd->y != axes[0] && group.winograd->x != axes[0]);
 }
 
 }  // namespace metac

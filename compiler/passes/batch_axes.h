@@ -11,7 +11,7 @@ class BatchAxes {
  public:
   BatchAxes(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant);
 
-  int64_t batch() const { return batch_; }                  // images; 1: there is no batch
+  int64_t batch() const { return batch_; }  // images; 1: there is no batch
   // The axis of each stage's domain; empty: the item does not follow the batch, or not only image by image.
   const std::vector<int>& of_item(size_t item) const { return items_[item]; }
   // The axis of a Var; -1: none.

@@ -5,6 +5,8 @@
 
 #include "compiler/codegen/cpp_kernel.h"
 #include "compiler/ir/reads.h"
+#include "compiler/kernel/work.h"
+#include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/emit_extent.h"
 #include "compiler/passes/gather_alike.h"
 #include "compiler/passes/kernel_names.h"
@@ -12,10 +14,8 @@
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
-#include "compiler/passes/verify_program.h"
-#include "compiler/kernel/work.h"
-#include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/schedule.h"
+#include "compiler/passes/verify_program.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -23,7 +23,11 @@ namespace {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const ProgramRequest& request) : r_(request), graph_(*request.graph), context_(lowering_context(graph_, *request.layouts, *request.options, request.target)), names_(graph_.ops) {}
+  explicit ProgramBuilder(const ProgramRequest& request)
+      : r_(request),
+        graph_(*request.graph),
+        context_(lowering_context(graph_, *request.layouts, *request.options, request.target)),
+        names_(graph_.ops) {}
 
   CompiledProgram run() {
     collect_symbols();
@@ -52,7 +56,8 @@ class ProgramBuilder {
       std::sort(nodes.begin(), nodes.end());
       names_.add_nodes(program_.kernels[static_cast<size_t>(kernel)], nodes);
     }
-    for (const Work& work : program_.work) program_.work_extents.push_back({extent_if_known(work.operations), extent_if_known(work.bytes)});
+    for (const Work& work : program_.work)
+      program_.work_extents.push_back({extent_if_known(work.operations), extent_if_known(work.bytes)});
     place_exchanges(program_, exchanged_);
     verify_program(program_);
     plan_buffers(program_);
@@ -67,7 +72,8 @@ class ProgramBuilder {
     for (size_t k = 0; k < r_.inputs.size(); ++k) {
       const Shape& shape = r_.inputs[k].var->shape();
       for (size_t d = 0; d < shape.size(); ++d)
-        if (shape[d]->kind == ExprKind::symbol) program_.sources.push_back({shape[d]->id, static_cast<int32_t>(k), static_cast<int32_t>(d)});
+        if (shape[d]->kind == ExprKind::symbol)
+          program_.sources.push_back({shape[d]->id, static_cast<int32_t>(k), static_cast<int32_t>(d)});
     }
   }
 
@@ -85,7 +91,9 @@ class ProgramBuilder {
     if (const int64_t* value = e.if_int()) return {*value, 0};
     if (auto found = extents_.find(e.node()); found != extents_.end()) return found->second;
     int64_t start = static_cast<int64_t>(program_.code.size());
-    if (emit_extent(e, program_.code) > rt::deepest_extent) fail("a dim is worked out in too many steps, of which more than ", rt::deepest_extent, " values are alive at once: ", to_string(e).substr(0, 200));
+    if (emit_extent(e, program_.code) > rt::deepest_extent)
+      fail("a dim is worked out in too many steps, of which more than ", rt::deepest_extent,
+           " values are alive at once: ", to_string(e).substr(0, 200));
     rt::Extent out{start, static_cast<int32_t>(static_cast<int64_t>(program_.code.size()) - start)};
     extents_[e.node()] = out;
     return out;
@@ -120,7 +128,8 @@ class ProgramBuilder {
     b.first_dim = first_dim(var->shape());
     Expr bytes = storage_elements(var->shape(), layout_of(var)) * Expr(static_cast<int64_t>(size_of(var->dtype())));
     if (bytes.if_int() && bytes.as_int() > r_.options->max_tensor_bytes)
-      fail("a tensor of shape ", to_string(var->shape()), " would be ", bytes.as_int() >> 20, " MiB, the limit is ", r_.options->max_tensor_bytes >> 20, " MiB (--max-tensor-bytes)");
+      fail("a tensor of shape ", to_string(var->shape()), " would be ", bytes.as_int() >> 20, " MiB, the limit is ",
+           r_.options->max_tensor_bytes >> 20, " MiB (--max-tensor-bytes)");
     b.bytes = extent(bytes);
     b.late = false;
     visit_symbols(bytes, [&](int symbol) { b.late |= !graph_.symbols[static_cast<size_t>(symbol)].from_input; });
@@ -137,8 +146,10 @@ class ProgramBuilder {
 
   int buffer_of(const Var* var) {
     if (auto found = buffers_.find(var->id); found != buffers_.end()) return found->second;
-    if (auto weight = r_.weight_offsets.find(var->id); weight != r_.weight_offsets.end()) return add_buffer(var, rt::BufferKind::weight, 0, weight->second);
-    if (auto view = views_.find(var->id); view != views_.end()) return add_buffer(var, rt::BufferKind::view, buffer_of(view->second));
+    if (auto weight = r_.weight_offsets.find(var->id); weight != r_.weight_offsets.end())
+      return add_buffer(var, rt::BufferKind::weight, 0, weight->second);
+    if (auto view = views_.find(var->id); view != views_.end())
+      return add_buffer(var, rt::BufferKind::view, buffer_of(view->second));
     METAC_ASSERT(!var->constant, "constant v", var->id, " has no place");
     return add_buffer(var, rt::BufferKind::arena, 0);
   }
@@ -160,12 +171,15 @@ class ProgramBuilder {
   void add_outputs() {
     for (size_t k = 0; k < r_.outputs.size(); ++k) {
       Var* var = r_.outputs[k].var;
-      bool direct = !var->is_input && !var->constant && !views_.count(var->id) && !buffers_.count(var->id) && !r_.weight_offsets.count(var->id);
+      bool direct = !var->is_input && !var->constant && !views_.count(var->id) && !buffers_.count(var->id) &&
+                    !r_.weight_offsets.count(var->id);
       const int own = !direct && buffers_.count(var->id) ? buffers_.at(var->id) : -1;
       const int buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
       if (!direct) {
-        if (own >= 0) buffers_[var->id] = own;
-        else buffers_.erase(var->id);
+        if (own >= 0)
+          buffers_[var->id] = own;
+        else
+          buffers_.erase(var->id);
         output_copies_.push_back({var, buffer});
       }
       program_.outputs.push_back(port(r_.outputs[k].name, var, buffer));
@@ -198,7 +212,8 @@ class ProgramBuilder {
   }
 
   void repeat_steps(const Repeat& repeat, int from) {
-    rt::Step& s = step(rt::StepKind::repeat, {}, concat("repeat from step ", from, " for n", repeat.symbol, " < ", repeat.count));
+    rt::Step& s =
+        step(rt::StepKind::repeat, {}, concat("repeat from step ", from, " for n", repeat.symbol, " < ", repeat.count));
     s.symbol = repeat.symbol;
     s.parallel = {repeat.count, 0};
     s.then_begin = from;
@@ -249,7 +264,8 @@ class ProgramBuilder {
       } else {
         emit_kernel(item.group, reads, k);
       }
-      if (repeat < region.repeats.size() && region.repeats[repeat].end == k + 1) repeat_steps(region.repeats[repeat++], repeated_from);
+      if (repeat < region.repeats.size() && region.repeats[repeat].end == k + 1)
+        repeat_steps(region.repeats[repeat++], repeated_from);
     }
     at_end();
   }
@@ -257,12 +273,14 @@ class ProgramBuilder {
   void emit_kernel(const Group& group, const LastReads& reads, size_t item) {
     Kernel kernel = schedule(group, context_, r_.target);
     for (auto [result, operand] : reuse_in_place(kernel, reads, item, graph_.symbols)) {
-      const Var *made = kernel.arguments[static_cast<size_t>(result)].var, *dead = kernel.arguments[static_cast<size_t>(operand)].var;
+      const Var *made = kernel.arguments[static_cast<size_t>(result)].var,
+                *dead = kernel.arguments[static_cast<size_t>(operand)].var;
       add_buffer(made, rt::BufferKind::view, buffer_of(dead));
       ++program_.results_in_place;
     }
     for (auto [output, input] : r_.next_values)
-      if (overwrite_input(kernel, r_.outputs[output].var, r_.inputs[input].var, reads, item, graph_.symbols)) program_.outputs[output].overwrites = static_cast<int>(input);
+      if (overwrite_input(kernel, r_.outputs[output].var, r_.inputs[input].var, reads, item, graph_.symbols))
+        program_.outputs[output].overwrites = static_cast<int>(input);
     for (const KernelArgument& a : kernel.arguments) {
       if (!a.written || !a.layout.has_halo()) continue;
       Kernel clear = zero_halo(a.var, a.layout);
@@ -288,13 +306,16 @@ class ProgramBuilder {
     KernelSource source = members.empty() ? print_kernel(kernel, printing) : print_members(kernel, members, printing);
     source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
     auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
-    if (fresh) program_.kernels.push_back(std::move(source));
-    else more_nodes_[found->second].insert(more_nodes_[found->second].end(), kernel.nodes.begin(), kernel.nodes.end());
+    if (fresh)
+      program_.kernels.push_back(std::move(source));
+    else
+      more_nodes_[found->second].insert(more_nodes_[found->second].end(), kernel.nodes.begin(), kernel.nodes.end());
     const std::string name = program_.kernels[static_cast<size_t>(found->second)].name;
     std::vector<int> operands;
     for (const KernelArgument& a : kernel.arguments) operands.push_back(buffer_of(a.var));
     for (const KernelArgument& a : kernel.arguments)
-      if (a.written && a.var->exchanged >= 0) exchanged_[a.var->exchanged] = {buffer_of(a.var), static_cast<int>(program_.steps.size())};
+      if (a.written && a.var->exchanged >= 0)
+        exchanged_[a.var->exchanged] = {buffer_of(a.var), static_cast<int>(program_.steps.size())};
     rt::Step& s = step(rt::StepKind::launch, operands, name);
     program_.work.back() = kernel_work(group.stages, group.internal, context_.var);
     s.kernel = found->second;
@@ -317,11 +338,16 @@ class ProgramBuilder {
         bound.insert(op.symbols[0]);
         return;
       }
-      case OpKind::external: return emit_external(op, bound);
-      case OpKind::code: return emit_code(op);
-      case OpKind::if_: return emit_if(op, bound);
-      case OpKind::loop: return emit_loop(op, bound);
-      default: fail("operator of kind ", name_of(op.kind), " cannot be compiled yet");
+      case OpKind::external:
+        return emit_external(op, bound);
+      case OpKind::code:
+        return emit_code(op);
+      case OpKind::if_:
+        return emit_if(op, bound);
+      case OpKind::loop:
+        return emit_loop(op, bound);
+      default:
+        fail("operator of kind ", name_of(op.kind), " cannot be compiled yet");
     }
   }
 
@@ -388,7 +414,8 @@ class ProgramBuilder {
           for (size_t k = 0; k < op.outputs.size(); ++k)
             for (int d = 0; d < op.outputs[k]->rank(); ++d) {
               Expr dim = op.outputs[k]->shape()[d];
-              if (dim->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), dim->id)) assign(dim->id, region.results[k]->shape()[d]);
+              if (dim->kind == ExprKind::symbol && std::count(op.symbols.begin(), op.symbols.end(), dim->id))
+                assign(dim->id, region.results[k]->shape()[d]);
             }
           for (size_t k = 0; k < op.outputs.size(); ++k) copy(region.results[k], outputs[k]);
         });
@@ -399,10 +426,12 @@ class ProgramBuilder {
     }
   }
 
-  // At the end of an iteration: rows have what it made, then carried values take the next one's dims, each of which may be what another was.
+  // At the end of an iteration: rows have what it made, then carried values take the next one's dims, each of which may be
+  // what another was.
   void assign_next(const LoopDims& dims, int iteration) {
     for (const LoopDims::Changing& d : dims.rows) {
-      check(logical_or(equal(symbol(iteration), 0), equal(symbol(d.symbol), d.next)), "a loop stacks values of different shapes");
+      check(logical_or(equal(symbol(iteration), 0), equal(symbol(d.symbol), d.next)),
+            "a loop stacks values of different shapes");
       assign(d.symbol, d.next);
     }
     if (dims.carried.size() == 1) return assign(dims.carried[0].symbol, dims.carried[0].next);
@@ -453,17 +482,17 @@ class ProgramBuilder {
   const Graph& graph_;
   LoweringContext context_;
   KernelNames names_;
-  std::map<int, std::vector<int>> more_nodes_;   // of later launches of a kernel: its head names them once all are known
+  std::map<int, std::vector<int>> more_nodes_;  // of later launches of a kernel: its head names them once all are known
   CompiledProgram program_;
   std::map<int, int> buffers_;
   std::map<int, Var*> views_;
   std::map<const ExprNode*, rt::Extent> extents_;
-  std::map<int, MadeExchange> exchanged_;   // by number
+  std::map<int, MadeExchange> exchanged_;  // by number
   std::map<std::string, int> kernel_ids_;
   std::vector<std::pair<Var*, int>> output_copies_;
   std::vector<std::function<void()>> pending_;
   std::set<size_t> checked_;
-  std::set<int> kept_;                   // Var ids that are read after the last step of their region
+  std::set<int> kept_;  // Var ids that are read after the last step of their region
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ struct ProgramRequest {
   const FusedRegion* top = nullptr;
   std::vector<ProgramInput> inputs, outputs;
   std::vector<std::pair<size_t, size_t>> next_values;  // as in CompileOptions
-  std::map<int, int64_t> weight_offsets;   // Var id -> offset in the weights block
+  std::map<int, int64_t> weight_offsets;               // Var id -> offset in the weights block
   int64_t weight_bytes = 0;
   const Layouts* layouts = nullptr;
   const CompileOptions* options = nullptr;

@@ -19,11 +19,18 @@ Layout channels_last(int rank) {
 
 class ChannelsLast {
  public:
-  ChannelsLast(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed, const std::function<bool(const Var*)>& is_constant, const LoweringContext& context)
-      : graph_(graph), region_(region), prepare_(prepare), layouts_(layouts), needed_(needed), is_constant_(is_constant), context_(context) {}
+  ChannelsLast(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
+               const std::function<bool(const Var*)>& is_constant, const LoweringContext& context)
+      : graph_(graph),
+        region_(region),
+        prepare_(prepare),
+        layouts_(layouts),
+        needed_(needed),
+        is_constant_(is_constant),
+        context_(context) {}
 
   std::vector<Var*> run() {
-    if (!region_.repeats.empty()) return {};   // items there have numbers
+    if (!region_.repeats.empty()) return {};  // items there have numbers
     for (size_t k = 0; k < region_.items.size(); ++k)
       for (const Definition& d : region_.items[k].group.stages) {
         makers_[d.out->id] = k;
@@ -39,21 +46,25 @@ class ChannelsLast {
   }
 
  private:
-  // The Vars (ids) that a convolution or a gradient of one reads, where a library is asked for it and computes on tensor cores.
+  // The Vars (ids) that a convolution or a gradient of one reads, where a library is asked for it and computes on tensor
+  // cores.
   std::optional<std::vector<int>> operands_of_convolution(const Item& item) const {
-    if (item.op || item.group.stages.size() != 1 || !item.group.stages[0].reduce || item.group.stages[0].scatter) return std::nullopt;
+    if (item.op || item.group.stages.size() != 1 || !item.group.stages[0].reduce || item.group.stages[0].scatter)
+      return std::nullopt;
     const Kernel kernel = lower_gpu(item.group, context_);
     if (!kernel.convolution) return std::nullopt;
     const LibraryConvolution& c = *kernel.convolution;
     if (c.dtype == DType::f32 && !context_.tf32) return std::nullopt;
     std::vector<int> read;
     for (const int argument : {c.data, c.weights, c.result, c.residual})
-      if (argument >= 0 && !kernel.arguments[static_cast<size_t>(argument)].written) read.push_back(kernel.arguments[static_cast<size_t>(argument)].var->id);
+      if (argument >= 0 && !kernel.arguments[static_cast<size_t>(argument)].written)
+        read.push_back(kernel.arguments[static_cast<size_t>(argument)].var->id);
     return read;
   }
 
   bool must_be_plain(const Var* v) const {
-    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id) || scattered_.count(v->id)) return true;
+    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id) || scattered_.count(v->id))
+      return true;
     return std::any_of(region_.views.begin(), region_.views.end(), [&](const auto& view) { return view.second == v; });
   }
 
@@ -103,7 +114,8 @@ class ChannelsLast {
       if (*operand == from) *operand = to;
   }
 
-  // What must be row-major is written by a second kernel, with all that a library does not do (an optimiser's update); the sums have a Var of their own.
+  // What must be row-major is written by a second kernel, with all that a library does not do (an optimiser's update); the
+  // sums have a Var of their own.
   void write_apart(Group& group, size_t item) {
     Definition& d = group.stages[0];
     Var* own = graph_.make_var(d.out->type);
@@ -149,7 +161,9 @@ class ChannelsLast {
     for (Item& item : region_.items) {
       if (item.op) continue;
       for (const Definition& d : item.group.stages) {
-        if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter || item.group.row_blocks || item.group.internal.count(d.out->id)) continue;
+        if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter || item.group.row_blocks ||
+            item.group.internal.count(d.out->id))
+          continue;
         const bool rows = item.group.stages.size() != 1;
         const auto found = rows ? stored_as_read(d, layouts_) : stored_along_windows(d, layouts_);
         if (found && found->order == channels_last(d.out->rank()).order) layouts_[d.out->id] = channels_last(d.out->rank());
@@ -173,18 +187,19 @@ class ChannelsLast {
   const Needed& needed_;
   const std::function<bool(const Var*)>& is_constant_;
   const LoweringContext& context_;
-  std::map<int, size_t> makers_;             // Var id -> item
-  std::set<int> scattered_;                  // Vars (ids) that scatters make
-  std::vector<std::pair<size_t, std::vector<int>>> convolutions_;   // item, what it reads
-  std::map<int, Var*> copies_;               // Var id -> its copy
+  std::map<int, size_t> makers_;                                   // Var id -> item
+  std::set<int> scattered_;                                        // Vars (ids) that scatters make
+  std::vector<std::pair<size_t, std::vector<int>>> convolutions_;  // item, what it reads
+  std::map<int, Var*> copies_;                                     // Var id -> its copy
   std::map<size_t, std::vector<Item>> before_, after_;
   std::vector<Var*> prepared_;
 };
 
 }  // namespace
 
-std::vector<Var*> store_channels_last(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
-                                      const std::function<bool(const Var*)>& is_constant, const LoweringContext& context) {
+std::vector<Var*> store_channels_last(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts,
+                                      const Needed& needed, const std::function<bool(const Var*)>& is_constant,
+                                      const LoweringContext& context) {
   return ChannelsLast(graph, region, prepare, layouts, needed, is_constant, context).run();
 }
 

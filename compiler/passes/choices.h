@@ -37,7 +37,8 @@ class Choices {
 };
 
 // Without choices, the model's.
-inline size_t choose(Choices* choices, const std::string& subject, const std::string& kind, const std::vector<std::string>& candidates) {
+inline size_t choose(Choices* choices, const std::string& subject, const std::string& kind,
+                     const std::vector<std::string>& candidates) {
   return choices ? choices->choose(subject, kind, candidates) : 0;
 }
 

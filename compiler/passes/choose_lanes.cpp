@@ -35,8 +35,8 @@ double fullness(const Definition& d, int lanes_axis, int lanes) {
 }
 
 // The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis unless another fills
-// the lanes much better. One that both operands have (depthwise channels) comes second: every product loads two vectors then. But
-// it is better than lanes that are mostly empty (the taps of a depthwise filter's gradient).
+// the lanes much better. One that both operands have (depthwise channels) comes second: every product loads two vectors
+// then. But it is better than lanes that are mostly empty (the taps of a depthwise filter's gradient).
 bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
   std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
   constexpr double much = 1.5;
@@ -91,22 +91,24 @@ bool repeats_when_packed(const Definition& d, const LaneChoice& w) {
   return std::any_of(w.c.b.load->args.begin(), w.c.b.load->args.end(), overlap);
 }
 
-// Elements of the packed operand per product: 1 where each is used once (all windows of an image, for the gradient of a depthwise
-// filter), one in as many as there are filters where images are packed for a convolution.
+// Elements of the packed operand per product: 1 where each is used once (all windows of an image, for the gradient of a
+// depthwise filter), one in as many as there are filters where images are packed for a convolution.
 double packed_per_product(const Definition& d, const LaneChoice& w) {
   double products = 1;
   for (int k = 0; k < static_cast<int>(d.domain.size()); ++k)
-    if (const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int(); extent && !uses_axis(w.c.b.load, k)) products *= static_cast<double>(*extent);
+    if (const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int(); extent && !uses_axis(w.c.b.load, k))
+      products *= static_cast<double>(*extent);
   return 1 / products;
 }
 
-// How full the lanes are; an operand that `prepare` can pack is worth nearly all of them (packing while running takes longer than
-// what a sum does in lanes that are mostly empty), and so are rows that need no packing where the other operand would leave half
-// of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as several vectors of
-// products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows at run time: that takes many
-// times the memory of what is packed. Images as lanes make the result lie image beside image, where all around has its channels together:
-// that takes more to be worth it. Beside them, rows that need no packing cost nothing: a linear layer's derivative by what it reads takes the rows of its weights.
-// Where images fill several vectors, the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
+// How full the lanes are; an operand that `prepare` can pack is worth nearly all of them (packing while running takes longer
+// than what a sum does in lanes that are mostly empty), and so are rows that need no packing where the other operand would
+// leave half of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as
+// several vectors of products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows
+// at run time: that takes many times the memory of what is packed. Images as lanes make the result lie image beside image,
+// where all around has its channels together: that takes more to be worth it. Beside them, rows that need no packing cost
+// nothing: a linear layer's derivative by what it reads takes the rows of its weights. Where images fill several vectors,
+// the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes, const Var* b, bool constant) {
   constexpr double per_packed = 8, among_images = 0.1, apart = 0.4;
   const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
@@ -116,12 +118,14 @@ double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, 
   if (constant || (fullness(d, other.lanes_axis, lanes) <= 0.5 && rows)) return full + 0.9;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
-  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) - (w.lanes_in_both && extent && *extent > lanes ? apart : 0);
+  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) -
+         (w.lanes_in_both && extent && *extent > lanes ? apart : 0);
 }
 
 }  // namespace
 
-std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::function<const Var*(int)>& var,
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow,
+                                       const std::function<const Var*(int)>& var,
                                        const std::function<bool(const Var*)>& is_constant) {
   auto matched = match_contraction(d);
   if (!matched) return std::nullopt;
@@ -152,7 +156,9 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
 
 // The channel itself or, of narrow groups, that of a channel's group.
 static bool follows_lanes(Expr e, int lanes_axis) {
-  return e == axis(lanes_axis) || any_of(e, [&](Expr n) { return n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(lanes_axis); });
+  return e == axis(lanes_axis) || any_of(e, [&](Expr n) {
+           return n->kind == ExprKind::call && n->fn == Fn::floor_div && n->args[0] == axis(lanes_axis);
+         });
 }
 
 int wanted_last(const LaneChoice& w, const Shape& data, int lanes) {

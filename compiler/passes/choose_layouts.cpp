@@ -33,8 +33,15 @@ class LayoutChooser {
  public:
   LayoutChooser(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
                 const std::function<bool(const Var*)>& is_constant, const CompileOptions& options)
-      : graph_(graph), region_(region), prepare_(prepare), layouts_(layouts), needed_(needed), is_constant_(is_constant), options_(options),
-        lanes_(options.cpu.vector_bytes / 4), registers_(options.cpu.vector_bytes >= 64 ? 32 : 16) {}
+      : graph_(graph),
+        region_(region),
+        prepare_(prepare),
+        layouts_(layouts),
+        needed_(needed),
+        is_constant_(is_constant),
+        options_(options),
+        lanes_(options.cpu.vector_bytes / 4),
+        registers_(options.cpu.vector_bytes >= 64 ? 32 : 16) {}
 
   void run() {
     for (size_t k = 0; k < region_.items.size(); ++k) {
@@ -52,7 +59,9 @@ class LayoutChooser {
         after_[k].push_back(item_of(std::move(*total)));
       }
       drop_unit_axes(d, graph_.symbols);
-      split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) { return widened(whole, k, result_axis, extent); });
+      split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) {
+        return widened(whole, k, result_axis, extent);
+      });
       drop_dead_taps(d, graph_.symbols);
       turn_windows(d, graph_.symbols);
       if (merge_narrow_group(d, lanes_, graph_.symbols)) narrow_.insert(d.out->id);
@@ -162,7 +171,9 @@ class LayoutChooser {
   // Data that nobody has a layout for yet lies as the first contraction wants it.
   void store_for_reader(const Work& w) {
     Var* source = var(w.c.a.load->id);
-    if (layouts_.count(source->id) || must_be_plain(source) || !stores_anywhere(source) || work_.count(static_cast<int64_t>(makers_.at(source->id)))) return;
+    if (layouts_.count(source->id) || must_be_plain(source) || !stores_anywhere(source) ||
+        work_.count(static_cast<int64_t>(makers_.at(source->id))))
+      return;
     int inner = wanted_last(w);
     if (inner < 0 || inner == source->rank() - 1) return;
     layouts_[source->id] = last(source->shape(), inner);
@@ -181,7 +192,8 @@ class LayoutChooser {
     Var* source = var(read->id);
     auto halo = halo_that_serves(w.c.a, source->shape(), Bounds(graph_.symbols, d.domain));
     if (!halo) return;
-    const bool parted = w.c.product == Fn::mul && !w.lanes_in_both && !narrow_.count(d.out->id) && !border_parts(d, w.c.a.conditions, graph_.symbols).empty();
+    const bool parted = w.c.product == Fn::mul && !w.lanes_in_both && !narrow_.count(d.out->id) &&
+                        !border_parts(d, w.c.a.conditions, graph_.symbols).empty();
     if (must_be_plain(source) || !stores_anywhere(source)) {
       source = haloed_copy(source, index, w);
       w.c.a.load = load(source->id, read->dtype, read->args);
@@ -248,7 +260,8 @@ class LayoutChooser {
   // the sum run along. Who reads the source without asking where it ends reads the copy so too: it has the source's halo.
   Var* haloed_copy(Var* source, size_t index, const Work& w) {
     const Layout from = layout_of(source->id);
-    if (auto found = copies_.find(source->id); found != copies_.end() && layout_of(found->second->id).holds_halo_of(from)) return found->second;
+    if (auto found = copies_.find(source->id); found != copies_.end() && layout_of(found->second->id).holds_halo_of(from))
+      return found->second;
     Var* own = copied_before(index, source);
     copies_[source->id] = own;
     Layout& layout = layouts_[own->id];
@@ -280,11 +293,13 @@ class LayoutChooser {
         source = haloed_copy(source, index, w);
         w.c.a.load = load(source->id, read->dtype, read->args);
       }
-      if (layout_of(source->id).order.empty() && !room) layouts_[source->id].order = last(source->shape(), source->rank() - 1).order;
+      if (layout_of(source->id).order.empty() && !room)
+        layouts_[source->id].order = last(source->shape(), source->rank() - 1).order;
       if (!room) layouts_[source->id].gap = std::max<int64_t>(layouts_[source->id].gap, elements);
     }
     Expr words = w.c.a.load;
-    if (!w.c.a.conditions.empty()) words = select(all_of(w.c.a.conditions), words, constant_of(d.accumulator, static_cast<double>(w.c.a.outside)));
+    if (!w.c.a.conditions.empty())
+      words = select(all_of(w.c.a.conditions), words, constant_of(d.accumulator, static_cast<double>(w.c.a.outside)));
     d.body = call(w.c.product, {words, w.c.b.load});
     simplify(d, graph_.symbols);
   }
@@ -293,7 +308,7 @@ class LayoutChooser {
   void finish(size_t index, Work& w) {
     Item& item = region_.items[index];
     Definition& d = item.group.stages[0];
-    if (!w.c.a.conditions.empty()) return;  // stays with the default schedule
+    if (!w.c.a.conditions.empty()) return;               // stays with the default schedule
     if (!lanes_are_near(d, w.lanes_axis, w.c.a.load)) {  // a plain value: copied with its channels last
       if (!w.lanes_in_both || wanted_last(w) < 0) return;
       w.c.a.load = load(haloed_copy(var(w.c.a.load->id), index, w)->id, w.c.a.load->dtype, w.c.a.load->args);
@@ -301,7 +316,9 @@ class LayoutChooser {
     }
     const std::string subject = subject_of(d, w.c, w.lanes_axis);
     bool narrow = narrow_.count(d.out->id) > 0;
-    if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols) && !flatten_before(d, w, index)) return;
+    if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols) &&
+        !flatten_before(d, w, index))
+      return;
     if (!narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     ContractionPlan plan;
     plan.lanes_axis = w.lanes_axis;
@@ -317,7 +334,8 @@ class LayoutChooser {
     choose_tile_and_cache(plan, sum, lanes_, registers_, options_.choices);
     if (w.lanes_in_both) {
       if (narrow && plan.unrolled == 0) return;
-      // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by element.
+      // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by
+      // element.
       const int sums = registers_ < 32 ? registers_ / 2 : 24;
       if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min({plan.tile, 12, sums / plan.vectors});
     }
@@ -326,13 +344,19 @@ class LayoutChooser {
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
     bool constant = is_constant_(var(w.c.b.load->id));
-    const std::vector<ResiduePart> parts = w.c.a.borders.empty() ? residue_parts(d, w.lanes_axis, w.c.b.conditions, graph_.symbols) : border_parts(d, w.c.a.borders, graph_.symbols);
+    const std::vector<ResiduePart> parts = w.c.a.borders.empty()
+                                               ? residue_parts(d, w.lanes_axis, w.c.b.conditions, graph_.symbols)
+                                               : border_parts(d, w.c.a.borders, graph_.symbols);
     if (parts.empty() && !w.c.a.borders.empty()) return;  // its conditions stay
-    const bool collide = !constant && !w.lanes_in_both && steps_collide(d, simplify(b_address, bounds), w.c.a, static_cast<int64_t>(size_of(w.c.b.load->dtype)));
+    const bool collide =
+        !constant && !w.lanes_in_both &&
+        steps_collide(d, simplify(b_address, bounds), w.c.a, static_cast<int64_t>(size_of(w.c.b.load->dtype)));
     const bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1) && !collide;
     if (!in_order && (constant || collide || w.lanes_in_both || !copy_rows(d, w, index))) {
-      if (Var* packed = pack(d, w, plan.vectors, constant, index)) plan.packed = packed->id;
-      else return;
+      if (Var* packed = pack(d, w, plan.vectors, constant, index))
+        plan.packed = packed->id;
+      else
+        return;
     }
     d.body = w.c.body();
     simplify(d, graph_.symbols);
@@ -345,7 +369,8 @@ class LayoutChooser {
     }
   }
 
-  // Data with channels last that is read through a flatten: copied plain, it is read in order. Not where it has a halo, which may be read too.
+  // Data with channels last that is read through a flatten: copied plain, it is read in order. Not where it has a halo,
+  // which may be read too.
   bool flatten_before(const Definition& d, Work& w, size_t index) {
     Expr read = w.c.a.load;
     const Var* source = var(read->id);
@@ -356,14 +381,18 @@ class LayoutChooser {
     return true;
   }
 
-  bool lanes_are_near(const Definition& d, int lanes_axis, Expr load) const { return metac::lanes_are_near(d, lanes_axis, lanes_, load, address_of(load), graph_.symbols); }
+  bool lanes_are_near(const Definition& d, int lanes_axis, Expr load) const {
+    return metac::lanes_are_near(d, lanes_axis, lanes_, load, address_of(load), graph_.symbols);
+  }
 
   // What the epilogue reads across the lanes (a residual that lies row-major) is first copied along them.
   void bring_near(Definition& d, int lanes_axis, size_t index) {
     if (!d.epilogue) return;
     std::vector<Expr> far;
     visit(d.epilogue, [&](Expr n) {
-      if (n->kind == ExprKind::load && n->id != reduced_value && !lanes_are_near(d, lanes_axis, n) && !std::count(far.begin(), far.end(), n)) far.push_back(n);
+      if (n->kind == ExprKind::load && n->id != reduced_value && !lanes_are_near(d, lanes_axis, n) &&
+          !std::count(far.begin(), far.end(), n))
+        far.push_back(n);
     });
     for (Expr read : far) {
       Var* source = var(read->id);
@@ -411,7 +440,9 @@ class LayoutChooser {
   // ---- minimal filtering ----
   bool filter_minimally(size_t index, Work& w) {
     Definition& d = region_.items[index].group.stages[0];
-    if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both || !w.c.a.borders.empty()) return false;
+    if (d.accumulator != DType::f32 || w.c.b.load->dtype != DType::f32 || narrow_.count(d.out->id) || w.lanes_in_both ||
+        !w.c.a.borders.empty())
+      return false;
     const bool constant = is_constant_(var(w.c.b.load->id));
     auto plan = choose_algorithm(d, w, constant, options_);
     if (!plan || !reach_beyond(d, w, *plan)) return false;
@@ -420,8 +451,10 @@ class LayoutChooser {
     PackedOperand transformed = transform_weights(graph_, d, w.c.b.load, *plan);
     plan->transformed = transformed.kernel.out->id;
     d.body = w.c.a.load * transformed.load;
-    if (constant) prepare(std::move(transformed.kernel));
-    else before_[index].push_back(item_of(std::move(transformed.kernel)));
+    if (constant)
+      prepare(std::move(transformed.kernel));
+    else
+      before_[index].push_back(item_of(std::move(transformed.kernel)));
     simplify(d, graph_.symbols);
     region_.items[index].group.winograd = *plan;
     return true;
@@ -437,8 +470,12 @@ class LayoutChooser {
     Expr channel = read->args[static_cast<size_t>(layout.order.back())];
     if (uses_axis(channel, plan.y) || uses_axis(channel, plan.x) || channel.is_constant()) return false;
     TileReach reach = tile_reach(d, w.c, plan);
-    auto beyond = [&](int k, int64_t end) { return std::max<int64_t>(0, end - source->shape()[static_cast<size_t>(k)].as_int()); };
-    if (!source->shape()[static_cast<size_t>(reach.y_index)].if_int() || !source->shape()[static_cast<size_t>(reach.x_index)].if_int()) return false;
+    auto beyond = [&](int k, int64_t end) {
+      return std::max<int64_t>(0, end - source->shape()[static_cast<size_t>(k)].as_int());
+    };
+    if (!source->shape()[static_cast<size_t>(reach.y_index)].if_int() ||
+        !source->shape()[static_cast<size_t>(reach.x_index)].if_int())
+      return false;
     int64_t y = beyond(reach.y_index, reach.y), x = beyond(reach.x_index, reach.x);
     if (y == 0 && x == 0) return true;
     if (!layout.has_halo()) {
@@ -478,19 +515,20 @@ class LayoutChooser {
   const std::function<bool(const Var*)>& is_constant_;
   const CompileOptions& options_;
   int lanes_, registers_;
-  std::map<int, size_t> makers_;           // Var id -> item
-  std::map<int64_t, Work> work_;           // by item
-  std::set<int> narrow_;                   // results of narrow groups
-  std::map<int, Var*> totals_;             // by the Var of the parts of a long sum: what they add up to
+  std::map<int, size_t> makers_;  // Var id -> item
+  std::map<int64_t, Work> work_;  // by item
+  std::set<int> narrow_;          // results of narrow groups
+  std::map<int, Var*> totals_;    // by the Var of the parts of a long sum: what they add up to
   std::map<size_t, std::vector<Item>> before_, after_;
-  std::map<size_t, std::vector<Item>> parts_;   // what an item was cut into
+  std::map<size_t, std::vector<Item>> parts_;  // what an item was cut into
   std::map<int, Var*> copies_;
 };
 
 }  // namespace
 
-std::vector<Var*> choose_layouts(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
-                                 const std::function<bool(const Var*)>& is_constant, const CompileOptions& options) {
+std::vector<Var*> choose_layouts(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts,
+                                 const Needed& needed, const std::function<bool(const Var*)>& is_constant,
+                                 const CompileOptions& options) {
   LayoutChooser chooser(graph, region, prepare, layouts, needed, is_constant, options);
   chooser.run();
   return chooser.made_in_prepare_;

@@ -107,7 +107,8 @@ class Lives {
 
 class Chooser {
  public:
-  Chooser(const std::vector<KeptValue>& values, int steps, int64_t bound) : values_(values), bound_(bound), lives_(values, steps), chosen_(values.size()) {
+  Chooser(const std::vector<KeptValue>& values, int steps, int64_t bound)
+      : values_(values), bound_(bound), lives_(values, steps), chosen_(values.size()) {
     for (size_t v = 0; v < values.size(); ++v)
       if (values[v].repeatable && values[v].bytes > 0 && lives_.gap(v).to > lives_.gap(v).from + 1) candidates_.push_back(v);
     std::stable_sort(candidates_.begin(), candidates_.end(), [&](size_t a, size_t b) { return weight(a) > weight(b); });
@@ -116,7 +117,8 @@ class Chooser {
 
   std::vector<bool> run() {
     update();
-    // Where no choice helps, an earlier one may be in the way: a chain of values that is made again as a whole needs one of them kept.
+    // Where no choice helps, an earlier one may be in the way: a chain of values that is made again as a whole needs one of
+    // them kept.
     while (choose() > 0 && excess_ > 0 && take_back() > 0) {
     }
     if (lives_.peak() <= bound_) keep_what_may_stay();
@@ -233,8 +235,10 @@ int64_t least_bound(const std::vector<KeptValue>& values, int steps) {
   while (most - least > close) {
     const int64_t middle = least + (most - least) / 2;
     RecomputePlan plan = choose_recomputed(values, steps, middle);
-    if (plan.fits) most = std::min(middle, plan.peak);
-    else least = middle;
+    if (plan.fits)
+      most = std::min(middle, plan.peak);
+    else
+      least = middle;
   }
   return most;
 }

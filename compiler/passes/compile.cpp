@@ -22,8 +22,8 @@
 #include "compiler/passes/pass_list.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dead_ops.h"
-#include "compiler/passes/skip_copies.h"
 #include "compiler/passes/schedule.h"
+#include "compiler/passes/skip_copies.h"
 #include "compiler/passes/slice_batches.h"
 #include "compiler/passes/split_parts.h"
 #include "compiler/passes/split_reductions.h"
@@ -116,10 +116,12 @@ class Compilation {
     for (auto& [unused, region] : regions_) metac::split_reductions(graph_, region, context);
   }
   void slice_batches() {
-    if (options_.target == Target::cpu && options_.fusion == Fusion::best) metac::slice_batches(graph_, top_, layouts_, needed_, is_constant(), options_);
+    if (options_.target == Target::cpu && options_.fusion == Fusion::best)
+      metac::slice_batches(graph_, top_, layouts_, needed_, is_constant(), options_);
     if (options_.emit != "fused") return;
     trace(to_string(top_));
-    trace(concat("cost: ", model_.fusion_cost_bytes, " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));
+    trace(concat("cost: ", model_.fusion_cost_bytes,
+                 " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));
   }
   void build_program() { build(); }
 
@@ -147,20 +149,24 @@ class Compilation {
   }
 
   void integer_products_of(FusedRegion& region, const Needed& needed) {
-    for (const Var* made : metac::integer_products(graph_, region, prepare_, needed, is_constant(), options_.cpu)) prepared_.insert(made->id);
+    for (const Var* made : metac::integer_products(graph_, region, prepare_, needed, is_constant(), options_.cpu))
+      prepared_.insert(made->id);
   }
 
   void choose_layouts_of(FusedRegion& region, const Needed& needed) {
     if (options_.target == Target::cuda) {
       split_items(region);
       if (!options_.external.cudnn || options_.fusion != Fusion::best) return;
-      for (const Var* made : store_channels_last(graph_, region, prepare_, layouts_, needed, is_constant(), gpu_context())) prepared_.insert(made->id);
+      for (const Var* made : store_channels_last(graph_, region, prepare_, layouts_, needed, is_constant(), gpu_context()))
+        prepared_.insert(made->id);
       return;
     }
-    for (const Var* made : metac::choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_)) prepared_.insert(made->id);
+    for (const Var* made : metac::choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_))
+      prepared_.insert(made->id);
   }
 
-  // Layouts for vectors are the CPU's; GPU kernels work on row-major values, or on channels last where tensor cores want them so.
+  // Layouts for vectors are the CPU's; GPU kernels work on row-major values, or on channels last where tensor cores want
+  // them so.
   void split_items(FusedRegion& region) {
     std::vector<Item> items;
     const std::function<const Var*(int)> var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
@@ -183,7 +189,8 @@ class Compilation {
   int64_t fixed_bytes() const {
     int64_t bytes = 0;
     std::set<const Var*> seen;
-    for (const auto& [output, input] : options_.next_values) seen.insert(graph_.outputs[output]);  // it will overwrite its input
+    for (const auto& [output, input] : options_.next_values)
+      seen.insert(graph_.outputs[output]);  // it will overwrite its input
     auto add = [&](const Var* var) {
       if (seen.insert(var).second) bytes = add_costs(bytes, hinted_bytes(var, graph_.symbols));
     };
@@ -210,7 +217,9 @@ class Compilation {
       const FusedRegion region = fuse_region(graph_.ops, needed);
       const KeptRegion kept = kept_values(graph_, region, is_constant());
       const int64_t peak = plan_of(kept.values, std::vector<bool>(kept.values.size()), kept.steps).peak;
-      if (options_.trace && options_.time_passes) *options_.trace << "recompute round " << round << ": " << kept.steps << " steps, fixed " << fixed << ", peak " << peak << ", bound " << bound << "\n";
+      if (options_.trace && options_.time_passes)
+        *options_.trace << "recompute round " << round << ": " << kept.steps << " steps, fixed " << fixed << ", peak "
+                        << peak << ", bound " << bound << "\n";
       if (peak <= bound) return;
       RecomputePlan plan = choose_recomputed(kept.values, kept.steps, bound);
       if (!plan.fits && round == 0) {  // as near as it goes: what comes of it says what the least is
@@ -219,8 +228,10 @@ class Compilation {
         model_.fits_budget = false;
       }
       model_.recomputed_seconds += plan.cost;
-      const size_t chosen = static_cast<size_t>(std::count_if(plan.again.begin(), plan.again.end(), [](int step) { return step >= 0; }));
-      if (options_.trace && options_.time_passes) *options_.trace << "  chosen " << chosen << ", peak " << plan.peak << ", cost " << plan.cost << "\n";
+      const size_t chosen =
+          static_cast<size_t>(std::count_if(plan.again.begin(), plan.again.end(), [](int step) { return step >= 0; }));
+      if (options_.trace && options_.time_passes)
+        *options_.trace << "  chosen " << chosen << ", peak " << plan.peak << ", cost " << plan.cost << "\n";
       model_.recomputed_values += static_cast<int64_t>(chosen);
       if (chosen == 0) break;
       metac::recompute(graph_, region, kept, plan.again);
@@ -243,20 +254,25 @@ class Compilation {
   }
 
   FusedRegion fuse_region(const std::vector<Op*>& ops, const Needed& needed) {
-    FusedRegion fused = metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion, options_.target == Target::cuda);
-    std::function<bool(int)> is_parameter = [this](int id) { return is_constant()(graph_.vars()[static_cast<size_t>(id)].get()); };
+    FusedRegion fused =
+        metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion, options_.target == Target::cuda);
+    std::function<bool(int)> is_parameter = [this](int id) {
+      return is_constant()(graph_.vars()[static_cast<size_t>(id)].get());
+    };
     std::erase_if(fused.items, [](const Item& item) { return !item.op && writes_nothing(item.group); });
     if (options_.fusion == Fusion::best && options_.target == Target::cpu)
       fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);
     if (options_.fusion == Fusion::best && options_.target == Target::cuda)
-      fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols, [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
+      fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols,
+                      [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
     if (options_.target == Target::cuda) narrow_values(fused, ops, needed, graph_.symbols, nullptr);
     return fused;
   }
 
   // What processes exchange is written even so: they wait for each other there.
   static bool writes_nothing(const Group& group) {
-    return std::all_of(group.stages.begin(), group.stages.end(), [](const Definition& d) { return is_empty(d.out->shape()) && d.out->exchanged < 0; });
+    return std::all_of(group.stages.begin(), group.stages.end(),
+                       [](const Definition& d) { return is_empty(d.out->shape()) && d.out->exchanged < 0; });
   }
 
   void fuse_regions(const std::vector<Op*>& ops) {
@@ -266,7 +282,8 @@ class Compilation {
         collect_needed(region.ops, needed);
         for (const Var* result : region.results)
           if (result) needed.in_memory.insert(result);
-        model_.unfused_cost_bytes = add_costs(model_.unfused_cost_bytes, unfused_cost(region.ops, graph_.symbols, is_constant()));
+        model_.unfused_cost_bytes =
+            add_costs(model_.unfused_cost_bytes, unfused_cost(region.ops, graph_.symbols, is_constant()));
         regions_[&region] = fuse_region(region.ops, needed);
         fuse_regions(region.ops);
       }
@@ -276,9 +293,12 @@ class Compilation {
   void count_fusion_cost() {
     auto var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
     model_.fusion_cost_bytes = fusion_cost(top_, graph_.symbols, var);
-    for (auto& [unused, region] : regions_) model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
+    for (auto& [unused, region] : regions_)
+      model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
     for (size_t k = 0; k < graph_.symbols.size(); ++k)
-      if (graph_.symbols[k].from_input) model_.assumed += concat(model_.assumed.empty() ? "" : ", ", graph_.symbols[k].name, " = ", hinted_value(symbol(static_cast<int>(k)), graph_.symbols));
+      if (graph_.symbols[k].from_input)
+        model_.assumed += concat(model_.assumed.empty() ? "" : ", ", graph_.symbols[k].name, " = ",
+                                 hinted_value(symbol(static_cast<int>(k)), graph_.symbols));
   }
 
   // Kernels that depend on constants alone move to `prepare`.
@@ -307,13 +327,17 @@ class Compilation {
     for (const Definition& d : group.stages) {
       visit_symbols(d, [&all](int) { all = false; });
       visit_loads(d, [&](Expr n) {
-        bool inside = std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& s) { return s.out->id == n->id; });
+        bool inside =
+            std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& s) { return s.out->id == n->id; });
         any |= !inside;
         all &= inside || constant(graph_.vars()[static_cast<size_t>(n->id)].get());
       });
     }
-    constexpr int64_t small = 1 << 20;  // what reads nothing (a fill, a grid of indices) is as soon made as read where it is larger
-    return all && (any || std::all_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return hinted_bytes(d.out, graph_.symbols) <= small || is_costly_table(d, graph_.symbols); }));
+    constexpr int64_t small =
+        1 << 20;  // what reads nothing (a fill, a grid of indices) is as soon made as read where it is larger
+    return all && (any || std::all_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) {
+                     return hinted_bytes(d.out, graph_.symbols) <= small || is_costly_table(d, graph_.symbols);
+                   }));
   }
 
   static bool makes_any(const Group& group, const std::set<const Var*>& vars) {
@@ -384,7 +408,8 @@ class Compilation {
     run.top = &top_;
     for (Var* in : graph_.inputs) run.inputs.push_back({in, in->name});
     for (size_t k = 0; k < graph_.outputs.size(); ++k)
-      run.outputs.push_back({graph_.outputs[k], k < graph_.output_names.size() ? graph_.output_names[k] : graph_.outputs[k]->name});
+      run.outputs.push_back(
+          {graph_.outputs[k], k < graph_.output_names.size() ? graph_.output_names[k] : graph_.outputs[k]->name});
     run.weight_offsets = offsets_;
     run.weight_bytes = weight_bytes_;
     run.layouts = &layouts_;

@@ -18,18 +18,22 @@ enum class Fusion { paper, greedy, best };
 struct CompileOptions {
   Target target = Target::cpu;
   CpuTarget cpu;
-  ExternalLibraries external;        // of a GPU's program
+  ExternalLibraries external;  // of a GPU's program
   Fusion fusion = Fusion::best;
-  int winograd = 4;                  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
-  Choices* choices = nullptr;        // decisions to be taken another way than the analytic model would; it hears what there was to decide
-  std::string print_after;           // a pass name: its result is written to `trace`
-  std::string emit;                  // "meta", "fused", "loops": the stage's text is written to `trace`
+  int winograd = 4;  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
+  Choices* choices =
+      nullptr;  // decisions to be taken another way than the analytic model would; it hears what there was to decide
+  std::string print_after;  // a pass name: its result is written to `trace`
+  std::string emit;         // "meta", "fused", "loops": the stage's text is written to `trace`
   bool time_passes = false;
   std::ostream* trace = nullptr;
   int64_t max_tensor_bytes = int64_t{1} << 36;
-  int64_t memory_budget = 0;         // bytes that a run may take: arena, inputs, outputs and weights (compiler/passes/recompute.h); 0: no bound
-  std::vector<std::pair<size_t, size_t>> next_values;  // output, input: the caller would have both in one memory, as one is the other's next value (CompiledPort::overwrites)
-  double budget_margin = 0;          // of the budget, left for what recompute does not see: layouts and blocks that do not fit together
+  int64_t memory_budget =
+      0;  // bytes that a run may take: arena, inputs, outputs and weights (compiler/passes/recompute.h); 0: no bound
+  std::vector<std::pair<size_t, size_t>> next_values;  // output, input: the caller would have both in one memory, as one is
+                                                       // the other's next value (CompiledPort::overwrites)
+  double budget_margin =
+      0;  // of the budget, left for what recompute does not see: layouts and blocks that do not fit together
 };
 
 // Consumes the graph (passes rewrite it in place). Throws CompileError.

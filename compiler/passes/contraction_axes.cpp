@@ -18,7 +18,7 @@ void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
   if (!d.reduce || d.scatter) return;
   auto matched = match_products(d);
   bool of_words = matched && matched->product != Fn::mul;  // they lie along the last axis
-  std::vector<Expr> renamed, read;  // in the result's indices and in what is read
+  std::vector<Expr> renamed, read;                         // in the result's indices and in what is read
   Shape domain;
   int reduced = 0;
   bool any = false;
@@ -53,7 +53,8 @@ static bool reads_rows_in_order(const Definition& d, Expr data) {
 // Groups of fewer channels than a vector has lanes: the group and its channel become one axis c, so that a vector spans
 // several groups. The other operand is then read at floor_div(c, channels), a shuffle of one vector.
 bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols) {
-  constexpr int64_t one_shuffle = 4;  // within 128 bits; of wider groups a vector that holds two is slower than lanes along a row of points
+  constexpr int64_t one_shuffle =
+      4;  // within 128 bits; of wider groups a vector that holds two is slower than lanes along a row of points
   auto c = match_contraction(d);
   if (!c) return false;
   for (Expr e : d.out_index) {
@@ -63,11 +64,15 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     auto [x, cx] = form.terms[0];
     auto [y, cy] = form.terms[1];
     if (cx == 1) std::swap(x, y), std::swap(cx, cy);
-    if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept()) continue;
+    if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept())
+      continue;
     if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
-    if (cx > one_shuffle && 2 * cx >= lanes && reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load)) continue;
+    if (cx > one_shuffle && 2 * cx >= lanes && reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load))
+      continue;
     // Both operands know the group, one of them the channel; otherwise it is a residue (split_residues).
-    if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) || uses_axis(c->a.load, y->id) == uses_axis(c->b.load, y->id)) continue;
+    if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) ||
+        uses_axis(c->a.load, y->id) == uses_axis(c->b.load, y->id))
+      continue;
     // x becomes the merged axis, y disappears.
     std::vector<Expr> renamed;
     std::vector<int> position;
@@ -100,7 +105,8 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
   return false;
 }
 
-// The constant by which axis k is divided in the loads of `d`; 0: it is not, or by several. `alone`: nothing is added to it before.
+// The constant by which axis k is divided in the loads of `d`; 0: it is not, or by several. `alone`: nothing is added to it
+// before.
 static int64_t divisor_of(const Definition& d, int k, bool& alone) {
   int64_t divisor = 0;
   bool one = true;
@@ -132,7 +138,8 @@ static void split_axis(Definition& d, int k, int64_t s, const std::vector<Symbol
   simplify(d, symbols);
 }
 
-void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
+void split_residues(Definition& d, const std::vector<Symbol>& symbols,
+                    const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
   constexpr int64_t most = 16;
   if (!match_contraction(d)) return;
   for (int k = d.kept(); k-- > 0;) {
@@ -222,15 +229,16 @@ static int64_t run_of(int64_t extent) {
   return run < least ? 0 : run;
 }
 
-// Do windows (reduced axes that slide along a kept one) read what nearby points have just read? Not where they are dilated by more
-// points than a tile or two have: every tap then reads memory of its own.
+// Do windows (reduced axes that slide along a kept one) read what nearby points have just read? Not where they are dilated
+// by more points than a tile or two have: every tap then reads memory of its own.
 static bool windows_are_near(const Definition& d, Expr address) {
   constexpr int64_t most = 8;  // points between neighbouring taps
   bool windows = false;
   for (int w = d.kept(); w < static_cast<int>(d.domain.size()); ++w) {
     for (int p = 0; p < d.kept(); ++p) {
       Expr tap = stride_of(address, w), point = stride_of(address, p);
-      if (!tap || !point || !tap.if_int() || !point.if_int() || point.as_int() <= 0 || tap.as_int() % point.as_int() != 0) continue;
+      if (!tap || !point || !tap.if_int() || !point.if_int() || point.as_int() <= 0 || tap.as_int() % point.as_int() != 0)
+        continue;
       if (tap.as_int() == 0 || d.domain[static_cast<size_t>(w)].is_int(1)) continue;
       if (std::abs(tap.as_int() / point.as_int()) <= most) return true;
       windows = true;
@@ -247,7 +255,8 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     Expr step = stride_of(a, k);
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
     if (!step || !step.is_int(1) || !extent) continue;
-    if (std::any_of(c.a.borders.begin(), c.a.borders.end(), [&](Expr e) { return uses_axis(e, k); })) continue;  // its taps live in parts
+    if (std::any_of(c.a.borders.begin(), c.a.borders.end(), [&](Expr e) { return uses_axis(e, k); }))
+      continue;  // its taps live in parts
     const int64_t run = windows_are_near(d, a) ? run_of(*extent) : *extent;
     if (run == 0) continue;
     // The runs go to the front of the reduced axes, what is in a run to their end.
@@ -272,7 +281,8 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
   }
 }
 
-SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {
+SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address,
+                   const std::vector<Symbol>& symbols) {
   constexpr int64_t element_bytes = 4;
   auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
   SumShape sum;
@@ -306,13 +316,15 @@ SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Ex
   return sum;
 }
 
-bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols) {
+bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address,
+                        const std::vector<Symbol>& symbols) {
   Expr address = simplify(data_address, Bounds(symbols, d.domain));
   std::vector<int> outer = axes_used(c.b.load, 0, d.kept());
   return !any_of(address, [&](Expr n) {
     if (n->kind != ExprKind::call || (n->fn != Fn::floor_div && n->fn != Fn::floor_mod)) return false;
     std::vector<int> divided = axes_used(n, 0, static_cast<int>(d.domain.size()));
-    return std::count(divided.begin(), divided.end(), lanes_axis) > 0 || !std::includes(outer.begin(), outer.end(), divided.begin(), divided.end());
+    return std::count(divided.begin(), divided.end(), lanes_axis) > 0 ||
+           !std::includes(outer.begin(), outer.end(), divided.begin(), divided.end());
   });
 }
 

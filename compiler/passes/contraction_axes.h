@@ -15,7 +15,8 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
 // A kept axis o that operands read through floor_div or floor_mod by a constant s (a strided convolution's gradient in
 // gather form) becomes q and r with o = s*q + r, so that only r is divided. `widen` gives the result's Var with another
 // extent along one of its axes where s does not divide the extent; it returns null where that cannot be.
-void split_residues(Definition& d, const std::vector<Symbol>& symbols, const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen);
+void split_residues(Definition& d, const std::vector<Symbol>& symbols,
+                    const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen);
 
 // Reduced axes lose their ends where no condition of an operand can hold: taps of a dilated window that never meet the data.
 void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols);
@@ -23,12 +24,15 @@ void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols);
 // Windows that are read from their end (point - tap, as gradients of convolutions do) are read from their beginning.
 void turn_windows(Definition& d, const std::vector<Symbol>& symbols);
 
-// A reduced axis that is contiguous in the data: runs of a cache line's 16 (or what divides the axis) become the innermost axis, inside
-// of window axes, so that a window's neighbours read the same cache lines while these are near. data_address: of c.a.load in its storage.
+// A reduced axis that is contiguous in the data: runs of a cache line's 16 (or what divides the axis) become the innermost
+// axis, inside of window axes, so that a window's neighbours read the same cache lines while these are near. data_address:
+// of c.a.load in its storage.
 void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const std::vector<Symbol>& symbols);
 // What the register tile is chosen by; the tiled axis is an estimate of what axes will collapse (the schedule decides).
-SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols);
+SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address,
+                   const std::vector<Symbol>& symbols);
 // Are divisions in that address only of axes that the lanes' operand has too, and so outside of the tile?
-bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address, const std::vector<Symbol>& symbols);
+bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address,
+                        const std::vector<Symbol>& symbols);
 
 }  // namespace metac

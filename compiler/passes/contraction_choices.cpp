@@ -5,9 +5,12 @@
 
 namespace metac {
 
-std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared, const CompileOptions& options) {
+std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared,
+                                             const CompileOptions& options) {
   auto planned = [&](int m) { return plan_winograd(d, w.c, w.lanes_axis, options.cpu, options.winograd, prepared, m); };
-  auto name = [](const std::optional<WinogradPlan>& plan) { return plan ? concat("F(", plan->outputs, "x", plan->outputs, ", 3x3)") : std::string("direct"); };
+  auto name = [](const std::optional<WinogradPlan>& plan) {
+    return plan ? concat("F(", plan->outputs, "x", plan->outputs, ", 3x3)") : std::string("direct");
+  };
   std::vector<std::optional<WinogradPlan>> plans = {planned(0), std::nullopt};
   if (options.choices)
     for (int m = 2; m <= options.winograd; m += 2)
@@ -36,7 +39,8 @@ void choose_tile_and_cache(ContractionPlan& plan, const SumShape& sum, int lanes
   plan.vectors = tile.vectors;
   plan.tile = tile.points;
   static const double shares[] = {1, 0.5, 2, 0.25};
-  plan.cache_share = shares[choose(choices, plan.subject, "block", {"whole cache", "half the cache", "twice the cache", "quarter of the cache"})];
+  plan.cache_share = shares[choose(choices, plan.subject, "block",
+                                   {"whole cache", "half the cache", "twice the cache", "quarter of the cache"})];
 }
 
 }  // namespace metac

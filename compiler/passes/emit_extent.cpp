@@ -47,11 +47,21 @@ class ExtentCode {
     if (e->kind == ExprKind::cast && !is_float(e->dtype) && !is_float(e->args[0]->dtype)) return value(e->args[0]);
     if (e->kind != ExprKind::call) fail("a dim is not integer arithmetic over the inputs' dims: ", to_string(e));
     for (Expr a : e->args) value(a);
-    static const std::map<Fn, rt::Code> codes = {
-        {Fn::add, rt::Code::add}, {Fn::sub, rt::Code::sub}, {Fn::mul, rt::Code::mul}, {Fn::floor_div, rt::Code::floor_div},
-        {Fn::floor_mod, rt::Code::floor_mod}, {Fn::min, rt::Code::min}, {Fn::max, rt::Code::max}, {Fn::lt, rt::Code::lt},
-        {Fn::le, rt::Code::le}, {Fn::eq, rt::Code::eq}, {Fn::ne, rt::Code::ne}, {Fn::logical_and, rt::Code::logical_and},
-        {Fn::logical_or, rt::Code::logical_or}, {Fn::logical_not, rt::Code::logical_not}, {Fn::select, rt::Code::select}};
+    static const std::map<Fn, rt::Code> codes = {{Fn::add, rt::Code::add},
+                                                 {Fn::sub, rt::Code::sub},
+                                                 {Fn::mul, rt::Code::mul},
+                                                 {Fn::floor_div, rt::Code::floor_div},
+                                                 {Fn::floor_mod, rt::Code::floor_mod},
+                                                 {Fn::min, rt::Code::min},
+                                                 {Fn::max, rt::Code::max},
+                                                 {Fn::lt, rt::Code::lt},
+                                                 {Fn::le, rt::Code::le},
+                                                 {Fn::eq, rt::Code::eq},
+                                                 {Fn::ne, rt::Code::ne},
+                                                 {Fn::logical_and, rt::Code::logical_and},
+                                                 {Fn::logical_or, rt::Code::logical_or},
+                                                 {Fn::logical_not, rt::Code::logical_not},
+                                                 {Fn::select, rt::Code::select}};
     auto found = codes.find(e->fn);
     if (found == codes.end()) fail("a dim uses ", name_of(e->fn), ", which is not integer arithmetic: ", to_string(e));
     add({found->second, 0}, 1 - static_cast<int>(e->args.size()));

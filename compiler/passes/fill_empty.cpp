@@ -39,7 +39,9 @@ bool fill(Op& op) {
     return false;
   }
   if (!is_empty(op.inputs[0])) return false;
-  become_fill(op, {op.kind == OpKind::reindex_reduce ? cast(identity_of(op.reduce, op.accumulator), out->dtype()) : op.fill ? op.fill : constant_of(out->dtype(), 0)});
+  become_fill(op, {op.kind == OpKind::reindex_reduce ? cast(identity_of(op.reduce, op.accumulator), out->dtype())
+                   : op.fill                         ? op.fill
+                                                     : constant_of(out->dtype(), 0)});
   return true;
 }
 

@@ -9,15 +9,18 @@ namespace {
 
 class Folding {
  public:
-  Folding(Graph& graph, const FoldLimits& limits) : graph_(graph), most_(limits.most_elements), budget_{limits.operations, limits.bytes} {}
+  Folding(Graph& graph, const FoldLimits& limits)
+      : graph_(graph), most_(limits.most_elements), budget_{limits.operations, limits.bytes} {}
 
   int fold_in(std::vector<Op*>& ops) {
     int folded = 0;
     std::vector<Op*> kept;
     for (Op* op : ops) {
       for (Region& region : op->regions) folded += fold_in(region.ops);
-      if (is_candidate(*op) && fold(*op)) ++folded;
-      else kept.push_back(op);
+      if (is_candidate(*op) && fold(*op))
+        ++folded;
+      else
+        kept.push_back(op);
     }
     ops = std::move(kept);
     return folded;
@@ -31,7 +34,8 @@ class Folding {
     for (const Var* in : op.inputs)
       if (!in || !in->constant || in->is_parameter || in->stop_fuse) return false;
     for (const Var* out : op.outputs) {
-      if (out->stop_fuse || std::find(graph_.outputs.begin(), graph_.outputs.end(), out) != graph_.outputs.end()) return false;
+      if (out->stop_fuse || std::find(graph_.outputs.begin(), graph_.outputs.end(), out) != graph_.outputs.end())
+        return false;
       if (!is_static(out->shape())) return false;
       int64_t count = 1;
       for (int64_t d : static_shape(out->shape()))

@@ -19,7 +19,7 @@ namespace {
 // A definition on its way: alive, or absorbed by another.
 struct Candidate {
   Definition d;
-  int position = 0;             // in the op list
+  int position = 0;  // in the op list
   bool alive = true;
   bool has_many_loads = false;  // moves are put in all at once
   std::map<int, Expr> moves;    // by Var
@@ -27,7 +27,8 @@ struct Candidate {
 
 class Fuser {
  public:
-  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols, bool free_widening)
+  Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols,
+        bool free_widening)
       : needed_(needed), is_constant_(is_constant), symbols_(symbols), simplify_(symbols), free_widening_(free_widening) {}
 
   FusedRegion run(const std::vector<Op*>& ops) {
@@ -139,8 +140,10 @@ class Fuser {
   // A move: loads, conditions and constants, but no arithmetic on data.
   bool is_move(Expr body) const {
     return answer_once<bool>(body, [this](Expr e, const auto& moves) {
-      if (e->kind == ExprKind::load || is_free_widening(e) || !e->has_load) return true;  // the last: made of constants, indices and symbols
-      return e->kind == ExprKind::call && e->fn == Fn::select && moves(e->args[1]) && moves(e->args[2]) && !e->args[0]->has_load;
+      if (e->kind == ExprKind::load || is_free_widening(e) || !e->has_load)
+        return true;  // the last: made of constants, indices and symbols
+      return e->kind == ExprKind::call && e->fn == Fn::select && moves(e->args[1]) && moves(e->args[2]) &&
+             !e->args[0]->has_load;
     });
   }
 
@@ -148,18 +151,22 @@ class Fuser {
   bool is_free_widening(Expr body) const {
     if (!free_widening_ || body->kind != ExprKind::cast || body->args[0]->kind != ExprKind::load) return false;
     const DType from = body->args[0]->dtype;
-    return body->dtype == DType::f32 ? from == DType::f16 || from == DType::bf16 : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
+    return body->dtype == DType::f32 ? from == DType::f16 || from == DType::bf16
+                                     : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
   }
 
   // ---- a reduction takes what follows it ----
   bool absorb_into_reduction(size_t k) {
     Definition& e = def(k);
     if (!e.is_plain() || is_free_widening(e.body)) return false;
-    // An element-wise op with one element-wise reader goes into that reader first, unless the sum before it would be stored as float32 for that.
+    // An element-wise op with one element-wise reader goes into that reader first, unless the sum before it would be stored
+    // as float32 for that.
     std::vector<size_t> readers = readers_of(e.out->id);
     bool move = e.body->kind == ExprKind::load;
     if (readers.size() == 1 && candidates_[readers[0]].has_many_loads && is_move(e.body) && !is_needed(e.out)) return false;
-    if (!move && readers.size() == 1 && !rounds_sum(e) && !is_needed(e.out) && def(readers[0]).is_plain() && same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id)) return false;
+    if (!move && readers.size() == 1 && !rounds_sum(e) && !is_needed(e.out) && def(readers[0]).is_plain() &&
+        same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id))
+      return false;
     int best = -1;
     Expr the_load;
     visit_loads(e, [&](Expr n) {
@@ -194,7 +201,8 @@ class Fuser {
     Definition merged = r;
     merged.out = e.out;
     merged.out_index = stored;
-    merged.epilogue = rewrite(substitute_axes(e.body, stored), [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
+    merged.epilogue = rewrite(substitute_axes(e.body, stored),
+                              [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
     if (match_products(r) && picks_by_position(merged.epilogue)) return false;
     for (int node : e.nodes) merged.nodes.push_back(node);
     simplify_(merged);
@@ -205,8 +213,9 @@ class Fuser {
     return false;  // what is now a reduction may still be read by others; nothing more to do for it
   }
 
-  // Does it ask at each element which value is read there, as a concatenation or what lies within a border? A tile of products does not; standing
-  // alone it is stored part by part. A mask by position, as of attention, lets the sum itself be or gives one constant.
+  // Does it ask at each element which value is read there, as a concatenation or what lies within a border? A tile of
+  // products does not; standing alone it is stored part by part. A mask by position, as of attention, lets the sum itself be
+  // or gives one constant.
   static bool picks_by_position(Expr e) {
     const auto has_axis = [](Expr index) { return any_of(index, [](Expr n) { return n->kind == ExprKind::axis; }); };
     const auto is_operand = [&](Expr branch) {
@@ -218,7 +227,10 @@ class Fuser {
       });
       return read && !sum;
     };
-    return any_of(e, [&](Expr n) { return n->kind == ExprKind::call && n->fn == Fn::select && reads_position(n->args[0]) && (is_operand(n->args[1]) || is_operand(n->args[2])); });
+    return any_of(e, [&](Expr n) {
+      return n->kind == ExprKind::call && n->fn == Fn::select && reads_position(n->args[0]) &&
+             (is_operand(n->args[1]) || is_operand(n->args[2]));
+    });
   }
 
   // On a GPU: does it round what a reduction has summed up in float32 to a half type?
@@ -241,7 +253,9 @@ class Fuser {
     return true;
   }
 
-  static bool same_points(const Definition& a, const Definition& b) { return element_count(a.domain) == element_count(b.domain); }
+  static bool same_points(const Definition& a, const Definition& b) {
+    return element_count(a.domain) == element_count(b.domain);
+  }
 
   bool reads_once(size_t k, int id) const {
     int loads = 0;
@@ -282,7 +296,8 @@ class Fuser {
     std::vector<size_t> readers = readers_of(d.out->id);
     if (needed && !(move && !d.body->has_load)) return;
     bool all = true;
-    for (size_t reader : readers) all = all && (move ? move_goes_into(d, reader) : compute_goes_into(d, reader, readers.size()));
+    for (size_t reader : readers)
+      all = all && (move ? move_goes_into(d, reader) : compute_goes_into(d, reader, readers.size()));
     if (!all) return;
     for (size_t reader : readers) {
       int id = d.out->id;
@@ -317,25 +332,31 @@ class Fuser {
     if (!parts && no_more_elements(candidates_[reader].d, d)) return true;
     const Definition& r = def(reader);
     if (parts && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
-    return no_more_elements(r, d) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) || has_divided_sum(d, r) || divides_summed_axis(d, reader));
+    return no_more_elements(r, d) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
+                                       has_divided_sum(d, r) || divides_summed_axis(d, reader));
   }
 
   // Would r divide in a `forbidden` way where it reads d's operands, because d divides?
   bool brings_division(const Definition& d, const Definition& r, const std::function<bool(Expr)>& forbidden) const {
-    const auto divides = [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod); };
+    const auto divides = [](Expr e) {
+      return e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod);
+    };
     const Bounds bounds(symbols_, r.domain);
     bool found = false;
     visit_loads(r, [&](Expr read) {
       if (read->id != d.out->id) return;
       visit_loads(d, [&](Expr n) {
         for (Expr index : n->args)
-          if (any_of(index, divides)) found |= any_of(simplify(substitute_axes(index, read->args), bounds), [&](Expr e) { return divides(e) && forbidden(e); });
+          if (any_of(index, divides))
+            found |= any_of(simplify(substitute_axes(index, read->args), bounds),
+                            [&](Expr e) { return divides(e) && forbidden(e); });
       });
     });
     return found;
   }
 
-  // Would the reader read d's operand at floor((i + j)/2), as the windows of an enlarged image? No contraction can step along it either.
+  // Would the reader read d's operand at floor((i + j)/2), as the windows of an enlarged image? No contraction can step
+  // along it either.
   bool has_divided_sum(const Definition& d, const Definition& r) const {
     return brings_division(d, r, [](Expr e) {
       std::set<int64_t> axes;
@@ -346,12 +367,14 @@ class Fuser {
     });
   }
 
-  // Would a sum of products read d's operand at floor(k/2) and k mod 2 of an axis k it sums over, as the channels that a rearrangement of
-  // pixels makes? A flatten divides too, but reads in the order of memory, and of constants an order can be prepared.
+  // Would a sum of products read d's operand at floor(k/2) and k mod 2 of an axis k it sums over, as the channels that a
+  // rearrangement of pixels makes? A flatten divides too, but reads in the order of memory, and of constants an order can be
+  // prepared.
   bool divides_summed_axis(const Definition& d, size_t reader) const {
     const auto first = first_summed_axis(reader);
     if (!first || depends_on_constants_only(d)) return false;
-    if (d.body->kind == ExprKind::load && is_reshape(vars_.at(d.body->id)->shape(), d.domain, d.body->args, symbols_)) return false;
+    if (d.body->kind == ExprKind::load && is_reshape(vars_.at(d.body->id)->shape(), d.domain, d.body->args, symbols_))
+      return false;
     return brings_division(d, candidates_[reader].d, [&](Expr e) {
       return any_of(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id >= *first; });
     });
@@ -366,7 +389,8 @@ class Fuser {
       if (readers.size() != 1 || !reads_once(readers[0], d->out->id)) return std::nullopt;
       const Definition& next = candidates_[readers[0]].d;
       bool same = next.domain == d->domain;
-      visit_loads(next, [&](Expr n) { same = same && (n->id != d->out->id || n->args == identity_indices(d->out->rank())); });
+      visit_loads(next,
+                  [&](Expr n) { same = same && (n->id != d->out->id || n->args == identity_indices(d->out->rank())); });
       if (!same) return std::nullopt;
       d = &next;
     }
@@ -388,7 +412,8 @@ class Fuser {
     if (summand) return true;
     // Each step rewrites the whole body. What is plain to the end is cut into the parts of its concatenations again.
     const int nodes = count_nodes(d.body) + count_nodes(r.body);
-    return nodes < 48 || (nodes < 1500 && d.is_plain() && r.is_plain() && nodes_of_largest_part(d.body) + nodes_of_largest_part(r.body) < 48);
+    return nodes < 48 || (nodes < 1500 && d.is_plain() && r.is_plain() &&
+                          nodes_of_largest_part(d.body) + nodes_of_largest_part(r.body) < 48);
   }
 
   // One multiplication of moved operands.
@@ -442,18 +467,19 @@ class Fuser {
   DefinitionSimplifier simplify_;
   const bool free_widening_;
   std::vector<Candidate> candidates_;
-  std::map<int, int> producer_;          // Var id -> candidate
+  std::map<int, int> producer_;  // Var id -> candidate
   std::map<int, std::vector<size_t>> readers_;
   std::map<int, Var*> vars_;
   std::map<int, Var*> views_;
-  std::set<int> constant_out_;           // Vars of this region that prepare computes
+  std::set<int> constant_out_;  // Vars of this region that prepare computes
 };
 
 }  // namespace
 
 bool is_costly_table(const Definition& d, const std::vector<Symbol>& symbols) {
   constexpr int64_t most = 64 << 20;
-  return d.is_plain() && !d.body->has_load && is_static(d.domain) && calls_elementary(d.body) && hinted_bytes(d.out, symbols) <= most;
+  return d.is_plain() && !d.body->has_load && is_static(d.domain) && calls_elementary(d.body) &&
+         hinted_bytes(d.out, symbols) <= most;
 }
 
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
@@ -470,7 +496,8 @@ std::string to_string(const FusedRegion& region) {
       continue;
     }
     out << "kernel sharing " << item.group.shared << " loops\n";
-    for (const Definition& d : item.group.stages) out << "  " << (item.group.internal.count(d.out->id) ? "internal " : "") << to_string(d) << "\n";
+    for (const Definition& d : item.group.stages)
+      out << "  " << (item.group.internal.count(d.out->id) ? "internal " : "") << to_string(d) << "\n";
   }
   for (auto& [view, source] : region.views) out << "view v" << view << " of v" << source->id << "\n";
   return out.str();

@@ -18,8 +18,8 @@
 namespace metac {
 
 struct Item {
-  Group group;                 // a kernel, or
-  const Op* op = nullptr;      // a host step: bind, external, code, if_, loop
+  Group group;             // a kernel, or
+  const Op* op = nullptr;  // a host step: bind, external, code, if_, loop
 };
 
 // Items [begin, end) run `count` times, for symbol = 0, 1, ...
@@ -30,9 +30,9 @@ struct Repeat {
 };
 
 struct FusedRegion {
-  std::vector<Item> items;     // in execution order
-  std::map<int, Var*> views;   // Var id -> the Var whose memory it shares (plain layout, other dims)
-  std::vector<Repeat> repeats; // in order, apart from each other
+  std::vector<Item> items;      // in execution order
+  std::map<int, Var*> views;    // Var id -> the Var whose memory it shares (plain layout, other dims)
+  std::vector<Repeat> repeats;  // in order, apart from each other
 };
 
 struct Needed {
@@ -40,12 +40,13 @@ struct Needed {
   std::set<const Var*> own_memory;  // those of them that may not be views: outputs of the graph, results of regions
 };
 
-// Made of indices alone and of functions that take long, as the cosines of a Fourier transform: stored, where its readers have more points, and
-// made by `prepare`. A table that would take very much memory is not one: its elements are made where they are read.
+// Made of indices alone and of functions that take long, as the cosines of a Fourier transform: stored, where its readers
+// have more points, and made by `prepare`. A table that would take very much memory is not one: its elements are made where
+// they are read.
 bool is_costly_table(const Definition& d, const std::vector<Symbol>& symbols);
 
-// `is_constant`: the Var is a parameter, a constant or prepared. `free_widening`: reading half types as float32 costs nothing (on a GPU), so the
-// conversion is a move: operands of contractions stay in 16 bits.
+// `is_constant`: the Var is a parameter, a constant or prepared. `free_widening`: reading half types as float32 costs
+// nothing (on a GPU), so the conversion is a move: operands of contractions stay in 16 bits.
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
                  const std::vector<Symbol>& symbols, Fusion fusion, bool free_widening = false);
 

@@ -20,11 +20,14 @@ void fuse_by_labels(const FusionGraph& graph, FusionGroups& groups) {
     for (int number : graph.vertices[v].out) {
       const FusionEdge& e = graph.edges[static_cast<size_t>(number)];
       int group = groups.group_of(e.to);
-      if (e.fusable && label[static_cast<size_t>(e.to)] == highest && !std::count(with.begin(), with.end(), group)) with.push_back(group);
+      if (e.fusable && label[static_cast<size_t>(e.to)] == highest && !std::count(with.begin(), with.end(), group))
+        with.push_back(group);
     }
     if (with.size() > 1) {
-      if (groups.can_merge(with)) groups.merge(with);
-      else ++highest;
+      if (groups.can_merge(with))
+        groups.merge(with);
+      else
+        ++highest;
     }
     label[v] = highest;
   }
@@ -34,7 +37,8 @@ void fuse_by_labels(const FusionGraph& graph, FusionGroups& groups) {
 // directed acyclic graphs", 2006): an edge always leads from a lower to a higher place.
 class GroupOrder {
  public:
-  GroupOrder(const FusionGraph& graph, FusionGroups& groups) : graph_(graph), groups_(groups), place_(graph.vertices.size()), seen_(graph.vertices.size(), 0) {
+  GroupOrder(const FusionGraph& graph, FusionGroups& groups)
+      : graph_(graph), groups_(groups), place_(graph.vertices.size()), seen_(graph.vertices.size(), 0) {
     for (size_t v = 0; v < place_.size(); ++v) place_[v] = static_cast<int>(v);
   }
 
@@ -103,7 +107,9 @@ void fuse_greedily(const FusionGraph& graph, FusionGroups& groups) {
   std::vector<int> heaviest;
   for (size_t e = 0; e < graph.edges.size(); ++e)
     if (graph.edges[e].fusable) heaviest.push_back(static_cast<int>(e));
-  std::stable_sort(heaviest.begin(), heaviest.end(), [&](int a, int b) { return graph.edges[static_cast<size_t>(a)].bytes > graph.edges[static_cast<size_t>(b)].bytes; });
+  std::stable_sort(heaviest.begin(), heaviest.end(), [&](int a, int b) {
+    return graph.edges[static_cast<size_t>(a)].bytes > graph.edges[static_cast<size_t>(b)].bytes;
+  });
   GroupOrder order(graph, groups);
   // A fusion may make another one possible: a path that led through a third group is inside afterwards.
   for (bool changed = true; changed;) {
@@ -113,8 +119,10 @@ void fuse_greedily(const FusionGraph& graph, FusionGroups& groups) {
       const FusionEdge& e = graph.edges[static_cast<size_t>(number)];
       int from = groups.group_of(e.from), to = groups.group_of(e.to);
       if (from == to) continue;
-      if (groups.can_merge({from, to}) && order.merge_without_cycle(from, to)) changed = true;
-      else left.push_back(number);
+      if (groups.can_merge({from, to}) && order.merge_without_cycle(from, to))
+        changed = true;
+      else
+        left.push_back(number);
     }
     heaviest = std::move(left);
   }
@@ -126,8 +134,10 @@ FusedRegion fuse_paper(const std::vector<Op*>& ops, const Needed& needed, const 
                        const std::vector<Symbol>& symbols, Fusion fusion) {
   FusionGraph graph = build_fusion_graph(ops, needed, is_constant, symbols);
   FusionGroups groups(graph, symbols);
-  if (fusion == Fusion::greedy) fuse_greedily(graph, groups);
-  else fuse_by_labels(graph, groups);
+  if (fusion == Fusion::greedy)
+    fuse_greedily(graph, groups);
+  else
+    fuse_by_labels(graph, groups);
   return groups.region();
 }
 

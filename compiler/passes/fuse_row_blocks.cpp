@@ -12,9 +12,14 @@ constexpr int64_t most_row_bytes =
 
 class RowBlockFuser {
  public:
-  RowBlockFuser(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
-                const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known)
-      : region_(region), needed_(needed), is_parameter_(is_parameter), lanes_(lanes), symbols_(symbols), is_known_(is_known) {}
+  RowBlockFuser(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter,
+                int lanes, const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known)
+      : region_(region),
+        needed_(needed),
+        is_parameter_(is_parameter),
+        lanes_(lanes),
+        symbols_(symbols),
+        is_known_(is_known) {}
 
   void run() {
     index_readers();
@@ -71,7 +76,10 @@ class RowBlockFuser {
     Definition wide = d;
     if (is_known_)
       wide.body = rewrite(d.body, [](Expr n) -> Expr {
-        return n->kind == ExprKind::cast && n->dtype == DType::f32 && n->args[0]->kind == ExprKind::load && is_half(n->args[0]->dtype) ? load(n->args[0]->id, DType::f32, n->args[0]->args) : Expr();
+        return n->kind == ExprKind::cast && n->dtype == DType::f32 && n->args[0]->kind == ExprKind::load &&
+                       is_half(n->args[0]->dtype)
+                   ? load(n->args[0]->id, DType::f32, n->args[0]->args)
+                   : Expr();
       });
     return wide;
   }
@@ -99,7 +107,8 @@ class RowBlockFuser {
     int shared = rows.shared;
     Definition d = stored;
     auto c = match_contraction(seen(d));
-    if (!c || d.accumulator != DType::f32 || has_conditions(*c) || d.kept() != shared + 1 || d.reduced != 1) return std::nullopt;
+    if (!c || d.accumulator != DType::f32 || has_conditions(*c) || d.kept() != shared + 1 || d.reduced != 1)
+      return std::nullopt;
     if (c->a.load->id != made) std::swap(c->a, c->b);
     if (c->a.load->id != made || static_cast<int>(c->a.load->args.size()) != shared + 1) return std::nullopt;
     std::vector<int> position(d.domain.size(), -1);
@@ -115,7 +124,8 @@ class RowBlockFuser {
     permute_axes(d, position);
     c = match_contraction(seen(d));
     Expr other = c->a.load->id == made ? c->b.load : c->a.load;
-    if (uses_axis(other, shared - 1) || is_parameter_(other->id) || other->args.empty() || !steps_by_one(other->args.back(), shared))
+    if (uses_axis(other, shared - 1) || is_parameter_(other->id) || other->args.empty() ||
+        !steps_by_one(other->args.back(), shared))
       return std::nullopt;
     if (!steps_by_one(d.out_index.back(), shared)) return std::nullopt;
     for (size_t k = 0; k + 1 < d.out_index.size(); ++k)
@@ -130,12 +140,14 @@ class RowBlockFuser {
     return false;
   }
 
-  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y. Where the quotient is rounded (for a GPU's tensor cores) x is, by as much.
+  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y. Where the quotient is rounded (for a GPU's tensor
+  // cores) x is, by as much.
   void divide_after(Group& rows, Definition& d, int made) const {
     Definition& last = rows.stages.back();
     Expr quotient = last.body;
     DType rounded = DType::f32;
-    if (is_known_ && quotient->kind == ExprKind::cast && quotient->dtype == DType::f32 && quotient->args[0]->kind == ExprKind::cast && is_half(quotient->args[0]->dtype)) {
+    if (is_known_ && quotient->kind == ExprKind::cast && quotient->dtype == DType::f32 &&
+        quotient->args[0]->kind == ExprKind::cast && is_half(quotient->args[0]->dtype)) {
       rounded = quotient->args[0]->dtype;
       quotient = quotient->args[0]->args[0];
     }
@@ -147,7 +159,8 @@ class RowBlockFuser {
     if (rows.stages.size() < 2 ||
         !std::any_of(rows.stages.begin(), rows.stages.end() - 1, [&](const Definition& s) { return s.out->id == x->id; }))
       return;
-    replace_loads(d, made, [&](const std::vector<Expr>& at) { return cast(cast(load(x->id, x->dtype, at), rounded), DType::f32); });
+    replace_loads(d, made,
+                  [&](const std::vector<Expr>& at) { return cast(cast(load(x->id, x->dtype, at), rounded), DType::f32); });
     d.epilogue = rewrite(d.epilogue, [&](Expr n) -> Expr {
       return n->kind == ExprKind::load && n->id == reduced_value ? call(Fn::div, {load(reduced_value, n->dtype, {}), y})
                                                                  : Expr();
@@ -242,8 +255,8 @@ class RowBlockFuser {
 
 }  // namespace
 
-void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter, int lanes,
-                     const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known) {
+void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter,
+                     int lanes, const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known) {
   RowBlockFuser(region, needed, is_parameter, lanes, symbols, is_known).run();
 }
 

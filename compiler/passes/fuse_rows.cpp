@@ -20,13 +20,14 @@ bool is_row_reduction(const Definition& d) {
   return true;
 }
 
-// A product of two loads over different axes: a contraction, which has its own schedule. Where a gradient's windows leave the
-// tensor, the product stands under a condition.
+// A product of two loads over different axes: a contraction, which has its own schedule. Where a gradient's windows leave
+// the tensor, the product stands under a condition.
 bool is_contraction(const Definition& d) {
   if (!d.reduce || *d.reduce != Reduce::add) return false;
   Expr e = d.body;
   auto is_zero = [](Expr x) { return x.is_int(0) || (x->kind == ExprKind::float_constant && x->float_value == 0); };
-  while (e->kind == ExprKind::cast || (e->kind == ExprKind::call && e->fn == Fn::select && is_zero(e->args[2]))) e = e->args[e->kind == ExprKind::cast ? 0 : 1];
+  while (e->kind == ExprKind::cast || (e->kind == ExprKind::call && e->fn == Fn::select && is_zero(e->args[2])))
+    e = e->args[e->kind == ExprKind::cast ? 0 : 1];
   if (e->kind != ExprKind::call || e->fn != Fn::mul || !e->args[0]->has_load || !e->args[1]->has_load) return false;
   auto axes_of = [&](Expr x) {
     std::set<int> axes;
@@ -38,8 +39,8 @@ bool is_contraction(const Definition& d) {
   return axes_of(e->args[0]) != axes_of(e->args[1]);
 }
 
-// Few elements at places that move with the result: pooling. It has no row to go through twice, and alone its lanes run along
-// whatever axis lies last.
+// Few elements at places that move with the result: pooling. It has no row to go through twice, and alone its lanes run
+// along whatever axis lies last.
 bool is_window(const Definition& d) {
   constexpr int64_t most_elements = 64;
   int64_t elements = 1;
@@ -84,9 +85,9 @@ std::optional<std::vector<int>> row_axes(const Definition& d, const Var* var, co
 }
 
 struct Row {
-  size_t item;                                // the item that holds the group so far
-  Shape shared;                               // extents of the shared loops
-  std::map<int, std::vector<int>> position;   // Var id made inside -> which of its axes are the shared loops, in order
+  size_t item;                               // the item that holds the group so far
+  Shape shared;                              // extents of the shared loops
+  std::map<int, std::vector<int>> position;  // Var id made inside -> which of its axes are the shared loops, in order
 };
 
 class RowFuser {
@@ -118,7 +119,8 @@ class RowFuser {
   static std::vector<int> shared_positions(const Definition& d, size_t shared) {
     std::vector<int> out(shared, -1);
     for (size_t k = 0; k < d.out_index.size(); ++k)
-      if (d.out_index[k]->kind == ExprKind::axis && d.out_index[k]->id < static_cast<int>(shared)) out[d.out_index[k]->id] = static_cast<int>(k);
+      if (d.out_index[k]->kind == ExprKind::axis && d.out_index[k]->id < static_cast<int>(shared))
+        out[d.out_index[k]->id] = static_cast<int>(k);
     return out;
   }
 
@@ -232,7 +234,7 @@ class RowFuser {
   FusedRegion& region_;
   const std::set<const Var*>& needed_;
   std::map<size_t, Row> rows_;
-  std::map<int, size_t> made_by_;   // Var id -> row (item index)
+  std::map<int, size_t> made_by_;  // Var id -> row (item index)
 };
 
 }  // namespace

@@ -28,7 +28,8 @@ int64_t hinted_bytes(const Var* var, const std::vector<Symbol>& symbols) {
   return bytes;
 }
 
-int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbols, const std::function<const Var*(int)>& var) {
+int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbols,
+                    const std::function<const Var*(int)>& var) {
   std::map<int, size_t> makers;
   for (size_t k = 0; k < region.items.size(); ++k) {
     const Item& item = region.items[k];
@@ -54,7 +55,8 @@ int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbol
   return cost;
 }
 
-int64_t unfused_cost(const std::vector<Op*>& ops, const std::vector<Symbol>& symbols, const std::function<bool(const Var*)>& is_constant) {
+int64_t unfused_cost(const std::vector<Op*>& ops, const std::vector<Symbol>& symbols,
+                     const std::function<bool(const Var*)>& is_constant) {
   std::set<const Var*> made;
   std::set<const Var*> prepared;
   int64_t cost = 0;

@@ -14,10 +14,12 @@ namespace metac {
 int64_t hinted_value(Expr e, const std::vector<Symbol>& symbols);
 int64_t hinted_bytes(const Var* var, const std::vector<Symbol>& symbols);
 
-int64_t add_costs(int64_t a, int64_t b);   // saturates
+int64_t add_costs(int64_t a, int64_t b);  // saturates
 // Of a partition. `var` by id.
-int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbols, const std::function<const Var*(int)>& var);
+int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbols,
+                    const std::function<const Var*(int)>& var);
 // Of the partition in which every op is a group: ops that depend on constants alone are left to `prepare`.
-int64_t unfused_cost(const std::vector<Op*>& ops, const std::vector<Symbol>& symbols, const std::function<bool(const Var*)>& is_constant);
+int64_t unfused_cost(const std::vector<Op*>& ops, const std::vector<Symbol>& symbols,
+                     const std::function<bool(const Var*)>& is_constant);
 
 }  // namespace metac

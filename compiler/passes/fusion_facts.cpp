@@ -22,7 +22,8 @@ bool no_more_elements(const Definition& reader, const Definition& d) {
 bool has_folded_index(const Definition& d) {
   bool folded = false;
   visit_loads(d, [&](Expr n) {
-    for (Expr index : n->args) folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
+    for (Expr index : n->args)
+      folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
   });
   return folded;
 }

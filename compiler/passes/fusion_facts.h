@@ -4,7 +4,7 @@
 
 namespace metac {
 
-int loads_of(const Definition& d);   // distinct ones
+int loads_of(const Definition& d);  // distinct ones
 int count_nodes(Expr e);
 // Has the reader at most as many elements as what it reads? Unknown counts have not, unless they are equal.
 bool no_more_elements(const Definition& reader, const Definition& d);

@@ -100,7 +100,8 @@ class Builder {
     visit_loads(d, [&](Expr n) {
       any = true;
       auto maker = maker_.find(n->id);
-      constant = constant && (is_constant_(vars_.at(n->id)) || (maker != maker_.end() && vertex(maker->second).constant_only));
+      constant =
+          constant && (is_constant_(vars_.at(n->id)) || (maker != maker_.end() && vertex(maker->second).constant_only));
     });
     return any && constant;
   }
@@ -113,7 +114,8 @@ class Builder {
     bool good = true;
     visit_loads(reader.d, [&](Expr n) {
       if (n->id != var->id) return;
-      for (size_t k = 0; k < n->args.size(); ++k) good = good && (n->args[k] == reader.point[k] || (n->args[k].is_int(0) && reader.domain[k].is_int(1)));
+      for (size_t k = 0; k < n->args.size(); ++k)
+        good = good && (n->args[k] == reader.point[k] || (n->args[k].is_int(0) && reader.domain[k].is_int(1)));
     });
     return good;
   }
@@ -229,15 +231,15 @@ class Builder {
   const std::function<bool(const Var*)>& is_constant_;
   const std::vector<Symbol>& symbols_;
   FusionGraph graph_;
-  std::map<int, int> maker_;         // Var id -> vertex
-  std::map<int, int> binder_;        // symbol -> vertex
+  std::map<int, int> maker_;   // Var id -> vertex
+  std::map<int, int> binder_;  // symbol -> vertex
   std::map<int, const Var*> vars_;
 };
 
 }  // namespace
 
-FusionGraph build_fusion_graph(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                               const std::vector<Symbol>& symbols) {
+FusionGraph build_fusion_graph(const std::vector<Op*>& ops, const Needed& needed,
+                               const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols) {
   return Builder(needed, is_constant, symbols).run(ops);
 }
 

@@ -20,19 +20,19 @@ struct FusionVertex {
   // which puts kept axes first.
   Shape domain;
   std::vector<Expr> point;
-  std::vector<int> in, out;    // edges, by number
+  std::vector<int> in, out;  // edges, by number
 };
 
 struct FusionEdge {
   int from = 0, to = 0;
-  int var = -1;                // Var id; -1: an order only (the reader uses a symbol that `from` binds)
+  int var = -1;  // Var id; -1: an order only (the reader uses a symbol that `from` binds)
   int64_t bytes = 0;
-  bool fusable = false;        // may the ends be in one group, cycles aside?
+  bool fusable = false;  // may the ends be in one group, cycles aside?
 };
 
 struct FusionGraph {
-  std::vector<FusionVertex> vertices;   // in execution order
-  std::vector<FusionEdge> edges;        // ordered by reader, then by maker
+  std::vector<FusionVertex> vertices;  // in execution order
+  std::vector<FusionEdge> edges;       // ordered by reader, then by maker
 };
 
 // ---- the paper's rules for one edge ----
@@ -46,7 +46,7 @@ bool rule_2_allows(const FusionVertex& maker);
 // A Reindex that makes more elements than it reads (a broadcast, the windows of a convolution) and has several readers is
 // part of each reader that may be fused with it: what is made of it is never worth memory. The paper does not say so;
 // Jittor does it.
-FusionGraph build_fusion_graph(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                               const std::vector<Symbol>& symbols);
+FusionGraph build_fusion_graph(const std::vector<Op*>& ops, const Needed& needed,
+                               const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols);
 
 }  // namespace metac

@@ -10,8 +10,8 @@ namespace metac {
 namespace {
 
 constexpr int most_nodes = 160;
-constexpr int64_t small_domain = 4096;   // points that one thread does at once
-constexpr int64_t enough_rows = 16;      // iterations of shared loops that are worth running in parallel
+constexpr int64_t small_domain = 4096;  // points that one thread does at once
+constexpr int64_t enough_rows = 16;     // iterations of shared loops that are worth running in parallel
 
 int64_t points(const Shape& shape, const std::vector<Symbol>& symbols, const std::vector<int>* axes = nullptr) {
   int64_t count = 1;
@@ -49,7 +49,8 @@ std::vector<int> FusionGroups::results_of(const std::vector<int>& members) const
   std::vector<int> results;
   for (int v : members) {
     bool leaves = vertex(v).kept;
-    for (int e : vertex(v).out) leaves = leaves || !std::binary_search(members.begin(), members.end(), graph_.edges[static_cast<size_t>(e)].to);
+    for (int e : vertex(v).out)
+      leaves = leaves || !std::binary_search(members.begin(), members.end(), graph_.edges[static_cast<size_t>(e)].to);
     if (leaves) results.push_back(v);
   }
   return results;
@@ -96,7 +97,8 @@ bool FusionGroups::can_merge(const std::vector<int>& groups) const {
 
 int FusionGroups::merge(const std::vector<int>& groups) {
   std::vector<int> all = members_of(groups);
-  int into = *std::max_element(groups.begin(), groups.end(), [&](int a, int b) { return members(a).size() < members(b).size(); });
+  int into =
+      *std::max_element(groups.begin(), groups.end(), [&](int a, int b) { return members(a).size() < members(b).size(); });
   for (int g : groups) {
     if (g == into) continue;
     for (int v : members(g)) group_[static_cast<size_t>(v)] = into;
@@ -113,7 +115,7 @@ Group FusionGroups::group_from(const std::vector<int>& members) const {
   Sharing sharing;
   if (results.size() > 1) sharing = sharing_of(results);
   group.shared = static_cast<int>(sharing.axes.size());
-  std::map<int, Expr> inlined;                    // Var id -> its value at the point, in the axes of the domain
+  std::map<int, Expr> inlined;  // Var id -> its value at the point, in the axes of the domain
   std::map<int, std::vector<int>> nodes_of;
   for (int v : members) {
     Definition d = vertex(v).d;
@@ -162,8 +164,10 @@ FusedRegion FusionGroups::region() const {
     ready.pop();
     done += all.size();
     Item item;
-    if (vertex(all[0]).host) item.op = vertex(all[0]).host;
-    else item.group = group_from(all);
+    if (vertex(all[0]).host)
+      item.op = vertex(all[0]).host;
+    else
+      item.group = group_from(all);
     region.items.push_back(std::move(item));
     for (int v : all)
       for (int e : vertex(v).out) {

@@ -23,16 +23,18 @@ class FusionGroups {
   FusionGroups(const FusionGraph& graph, const std::vector<Symbol>& symbols);
 
   int group_of(int vertex) const { return group_[static_cast<size_t>(vertex)]; }
-  const std::vector<int>& members(int group) const { return members_[static_cast<size_t>(group)]; }  // ascending; empty: merged away
+  const std::vector<int>& members(int group) const {
+    return members_[static_cast<size_t>(group)];
+  }  // ascending; empty: merged away
   bool can_merge(const std::vector<int>& groups) const;
-  int merge(const std::vector<int>& groups);   // the group that holds all of them now
+  int merge(const std::vector<int>& groups);  // the group that holds all of them now
   // The groups in an order in which they can run, as items.
   FusedRegion region() const;
 
  private:
   struct Sharing {
     bool possible = false;
-    std::vector<int> axes;      // of the domain, ascending: the loops that stages share
+    std::vector<int> axes;  // of the domain, ascending: the loops that stages share
   };
   std::vector<int> members_of(const std::vector<int>& groups) const;
   std::vector<int> results_of(const std::vector<int>& members) const;

@@ -24,8 +24,10 @@ class Gathering {
     for (const Item& item : region_.items) {
       close_read_by(item);
       std::optional<FlatKernel> flat = candidate(item);
-      if (!flat) out_.items.push_back(item);
-      else add(item, std::move(*flat));
+      if (!flat)
+        out_.items.push_back(item);
+      else
+        add(item, std::move(*flat));
     }
     while (!open_.empty()) close(0);
     return {std::move(out_), std::move(members_)};
@@ -35,13 +37,14 @@ class Gathering {
   struct Batch {
     FlatKernel first;
     std::vector<Item> items;
-    std::set<int> made;      // Var ids
+    std::set<int> made;  // Var ids
     int64_t bytes = 0;
   };
 
   static int64_t bytes_of(const FlatKernel& flat) {
     int64_t bytes = 0;
-    for (const KernelArgument& a : flat.kernel.arguments) bytes += element_count(a.var->shape()).as_int() * static_cast<int64_t>(size_of(a.var->dtype()));
+    for (const KernelArgument& a : flat.kernel.arguments)
+      bytes += element_count(a.var->shape()).as_int() * static_cast<int64_t>(size_of(a.var->dtype()));
     return bytes;
   }
 
@@ -61,7 +64,9 @@ class Gathering {
     const int64_t bytes = bytes_of(flat);
     auto same = [&](const Batch& b) { return do_the_same(b.first, flat); };
     auto found = std::find_if(open_.begin(), open_.end(), same);
-    if (found != open_.end() && (found->bytes + bytes > most_bytes_put_off || bytes_of_members(found->items.size() + 1, flat.kernel.arguments.size()) > most_bytes_told)) {
+    if (found != open_.end() &&
+        (found->bytes + bytes > most_bytes_put_off ||
+         bytes_of_members(found->items.size() + 1, flat.kernel.arguments.size()) > most_bytes_told)) {
       close(static_cast<size_t>(found - open_.begin()));
       found = open_.end();
     }
@@ -86,7 +91,8 @@ class Gathering {
   }
 
   int owner_of(int id) const {
-    for (auto view = region_.views.find(id); view != region_.views.end(); view = region_.views.find(id)) id = view->second->id;
+    for (auto view = region_.views.find(id); view != region_.views.end(); view = region_.views.find(id))
+      id = view->second->id;
     return id;
   }
 
@@ -102,7 +108,7 @@ class Gathering {
   FusedRegion out_;
   std::map<size_t, int> members_;
   std::vector<Batch> open_;
-  std::map<int, int> makers_;   // Var id -> how many items store it
+  std::map<int, int> makers_;  // Var id -> how many items store it
 };
 
 }  // namespace
@@ -112,7 +118,8 @@ GatheredRegion gather_alike(const FusedRegion& region, const LoweringContext& co
   return Gathering(region, context).run();
 }
 
-std::vector<FlatKernel> lower_members(const std::vector<Item>& items, size_t first, int count, const LoweringContext& context, Group& all) {
+std::vector<FlatKernel> lower_members(const std::vector<Item>& items, size_t first, int count,
+                                      const LoweringContext& context, Group& all) {
   std::vector<FlatKernel> members;
   for (size_t k = first; k < first + static_cast<size_t>(count); ++k) {
     members.push_back(*lower_gpu_flat(items[k].group, context));

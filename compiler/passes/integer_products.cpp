@@ -12,7 +12,9 @@ namespace {
 
 Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
 Expr whole_number(int64_t value) { return int_constant(value, DType::i32); }
-bool uses_axes(Expr e) { return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; }); }
+bool uses_axes(Expr e) {
+  return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
+}
 
 // How one operand of a product is read.
 struct Factor {
@@ -24,11 +26,11 @@ struct Factor {
 // A Var that is stored in fewer bits from now on.
 struct Narrowed {
   Var* var = nullptr;
-  Expr zero_point;              // value = scale * (int32(element) - zero_point), in the maker's axes
-  Expr scale;                   // empty: none
-  bool by_position = true;      // the maker's axes are the Var's
+  Expr zero_point;          // value = scale * (int32(element) - zero_point), in the maker's axes
+  Expr scale;               // empty: none
+  bool by_position = true;  // the maker's axes are the Var's
   Definition* maker = nullptr;
-  QuantizedValue value;         // as it was
+  QuantizedValue value;  // as it was
 };
 
 class IntegerProducts {
@@ -41,7 +43,8 @@ class IntegerProducts {
     for (FusedRegion* r : {&region_, &prepare_})
       for (Item& item : r->items)
         for (Definition& stage : item.group.stages)
-          if (!item.op && !item.group.row_blocks && !item.group.internal.count(stage.out->id)) makers_[stage.out->id] = &stage;
+          if (!item.op && !item.group.row_blocks && !item.group.internal.count(stage.out->id))
+            makers_[stage.out->id] = &stage;
     for (Item& item : region_.items) {
       items_.emplace_back();
       if (!item.op && item.group.stages.size() == 1 && rewrite_product(item.group.stages[0])) changed_ = true;
@@ -56,7 +59,8 @@ class IntegerProducts {
 
   // ---- recognition ----
   std::optional<Factor> factor_of(const Operand& operand) {
-    if (auto known = narrowed_.find(operand.load->id); known != narrowed_.end()) return Factor{operand, known->second.maker, known->second.value};
+    if (auto known = narrowed_.find(operand.load->id); known != narrowed_.end())
+      return Factor{operand, known->second.maker, known->second.value};
     auto maker = makers_.find(operand.load->id);
     if (maker == makers_.end()) return factor_of_constant(operand);
     if (maker->second->scatter) return std::nullopt;
@@ -68,7 +72,8 @@ class IntegerProducts {
   // Integers that were folded: their range is that of the values.
   std::optional<Factor> factor_of_constant(const Operand& operand) {
     Var* v = var(operand.load->id);
-    if (!v->constant || v->is_parameter || v->dtype() != DType::i32 || v->constant->element_count() == 0) return std::nullopt;
+    if (!v->constant || v->is_parameter || v->dtype() != DType::i32 || v->constant->element_count() == 0)
+      return std::nullopt;
     IntegerRange range{INT32_MAX, INT32_MIN};
     for (int64_t k = 0; k < v->constant->element_count(); ++k) {
       int64_t value = integer_at(*v->constant, k);
@@ -146,14 +151,16 @@ class IntegerProducts {
     if (bool(first->value.scale) && !sum_fits(d, *first, *second)) return false;
     bool swapped = is_constant_(var(first->operand.load->id)) && !is_constant_(var(second->operand.load->id));
     if (swapped) std::swap(first, second);
-    return rewrite_words(d, *first, *second, 4) || (!swapped && rewrite_words(d, *second, *first, 4)) || rewrite_words(d, *first, *second, 2);
+    return rewrite_words(d, *first, *second, 4) || (!swapped && rewrite_words(d, *second, *first, 4)) ||
+           rewrite_words(d, *first, *second, 2);
   }
 
   // ---- the words ----
   // elements: 4 bytes or 2 int16 a word. a: read word by word from its storage, b: packed into words.
   bool rewrite_words(Definition& d, const Factor& a, const Factor& b, int elements) {
     bool bytes = elements == 4;
-    if (!b.operand.conditions.empty() || b.maker->reduce || b.maker->out_index != identity_indices(b.maker->out->rank())) return false;
+    if (!b.operand.conditions.empty() || b.maker->reduce || b.maker->out_index != identity_indices(b.maker->out->rank()))
+      return false;
     if (bytes && (!cpu_.has_vnni || !b.value.range->within(-128, 127))) return false;
     if (!bytes && !(a.value.range->within(-32767, 32767) && b.value.range->within(-32767, 32767))) return false;
     int word = word_axis(d, a, b);
@@ -179,7 +186,8 @@ class IntegerProducts {
     Expr value = load(reduced_value, DType::i32, {});
     if (corrected) value = value - zero_point * sum_of(d, b, constant);
     if (scale) value = cast(value, DType::f32) * scale;
-    d.epilogue = rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
+    d.epilogue =
+        rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
 
     int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
     d.products = 1;
@@ -210,7 +218,7 @@ class IntegerProducts {
   // How `a` would be stored, and the zero point that goes with it.
   struct Storage {
     DType dtype = DType::u8;
-    Expr value;                   // of that dtype, in the maker's axes
+    Expr value;  // of that dtype, in the maker's axes
     Expr zero_point;
   };
   std::optional<Storage> plan_storage(const Factor& a, bool bytes) const {
@@ -222,9 +230,12 @@ class IntegerProducts {
     const QuantizedValue& v = a.value;
     if (!bytes) return Storage{DType::i16, cast(v.whole, DType::i16), whole_number(0)};
     if (bool(v.stored) && v.stored->dtype == DType::u8) return Storage{DType::u8, v.stored, v.zero_point};
-    if (v.stored) return Storage{DType::u8, cast(cast(v.stored, DType::i32) + whole_number(128), DType::u8), v.zero_point + whole_number(128)};
+    if (v.stored)
+      return Storage{DType::u8, cast(cast(v.stored, DType::i32) + whole_number(128), DType::u8),
+                     v.zero_point + whole_number(128)};
     if (v.range->within(0, 255)) return Storage{DType::u8, cast(v.whole, DType::u8), whole_number(0)};
-    if (v.range->within(-128, 127)) return Storage{DType::u8, cast(v.whole + whole_number(128), DType::u8), whole_number(128)};
+    if (v.range->within(-128, 127))
+      return Storage{DType::u8, cast(v.whole + whole_number(128), DType::u8), whole_number(128)};
     return std::nullopt;
   }
 
@@ -236,11 +247,13 @@ class IntegerProducts {
     Definition& maker = *a.maker;
     bool by_position = maker.out_index == identity_indices(maker.out->rank());
     Narrowed n{nullptr, s.zero_point, a.value.scale, by_position, &maker, a.value};
-    if (s.value->kind == ExprKind::load && by_position && !maker.reduce && s.value->args == identity_indices(maker.out->rank()) &&
-        var(s.value->id)->shape() == maker.out->shape() && var(s.value->id)->dtype() == s.dtype) {
+    if (s.value->kind == ExprKind::load && by_position && !maker.reduce &&
+        s.value->args == identity_indices(maker.out->rank()) && var(s.value->id)->shape() == maker.out->shape() &&
+        var(s.value->id)->dtype() == s.dtype) {
       n.var = var(s.value->id);
     } else {
-      if (must_stay(maker.out) || !(by_position || (!uses_axes(s.zero_point) && (!n.scale || !uses_axes(n.scale))))) return nullptr;
+      if (must_stay(maker.out) || !(by_position || (!uses_axes(s.zero_point) && (!n.scale || !uses_axes(n.scale)))))
+        return nullptr;
       Type type = maker.out->type;
       type.dtype = s.dtype;
       n.var = graph_.make_var(type);
@@ -291,7 +304,8 @@ class IntegerProducts {
       here[static_cast<size_t>(at)] = position;
       Expr element = substitute_axes(b.value.whole, here);
       if (extent % elements != 0) element = select(position < Expr(extent), element, whole_number(0));
-      element = call(Fn::shift_left, {call(Fn::bit_and, {element, whole_number((int64_t{1} << bits) - 1)}), whole_number(bits * k)});
+      element = call(Fn::shift_left,
+                     {call(Fn::bit_and, {element, whole_number((int64_t{1} << bits) - 1)}), whole_number(bits * k)});
       p.body = k == 0 ? element : call(Fn::bit_or, {p.body, element});
     }
     p.out = graph_.make_var(Type{TypeKind::tensor, DType::i32, p.domain});
@@ -385,11 +399,11 @@ class IntegerProducts {
   const Needed& needed_;
   const std::function<bool(const Var*)>& is_constant_;
   const CpuTarget& cpu_;
-  std::map<int, Definition*> makers_;              // Var id -> the definition that stores it
-  std::deque<Definition> constants_;               // of folded ones, as if they had one
-  std::map<int, Narrowed> narrowed_;               // by the id of what was stored before
-  std::vector<std::vector<Item*>> items_;          // per item of the region: what comes before it, and it
-  std::deque<Item> added_, prepared_;              // of the region and of `prepare`; pointers to them stay
+  std::map<int, Definition*> makers_;      // Var id -> the definition that stores it
+  std::deque<Definition> constants_;       // of folded ones, as if they had one
+  std::map<int, Narrowed> narrowed_;       // by the id of what was stored before
+  std::vector<std::vector<Item*>> items_;  // per item of the region: what comes before it, and it
+  std::deque<Item> added_, prepared_;      // of the region and of `prepare`; pointers to them stay
   std::vector<Var*> made_;
   bool changed_ = false;
 };

@@ -30,11 +30,13 @@ class Joining {
 
   bool is_alone(size_t item) const {
     const Item& i = region_.items[item];
-    return !i.op && i.group.stages.size() == 1 && i.group.shared == 0 && !i.group.row_blocks && !i.group.library_gradient && makers_.at(i.group.stages[0].out->id) == 1;
+    return !i.op && i.group.stages.size() == 1 && i.group.shared == 0 && !i.group.row_blocks && !i.group.library_gradient &&
+           makers_.at(i.group.stages[0].out->id) == 1;
   }
 
   int owner_of(int id) const {
-    for (auto view = region_.views.find(id); view != region_.views.end(); view = region_.views.find(id)) id = view->second->id;
+    for (auto view = region_.views.find(id); view != region_.views.end(); view = region_.views.find(id))
+      id = view->second->id;
     return id;
   }
 
@@ -49,7 +51,7 @@ class Joining {
     const Definition& moved = definition(up ? last : first);
     for (size_t k = first + 1; k < last; ++k) {
       const Item& item = region_.items[k];
-      if (item.op) return false;   // a host step may read anything
+      if (item.op) return false;  // a host step may read anything
       for (const Definition& d : item.group.stages)
         if (up ? reads(moved, d.out->id) : reads(d, moved.out->id)) return false;
     }
@@ -72,7 +74,7 @@ class Joining {
 
   FusedRegion region_;
   const LoweringContext& context_;
-  std::map<int, int> makers_;   // Var id -> how many items store it
+  std::map<int, int> makers_;  // Var id -> how many items store it
 };
 
 }  // namespace

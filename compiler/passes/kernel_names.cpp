@@ -27,7 +27,8 @@ std::string KernelNames::name_of(const Kernel& kernel, const std::string& prefix
   for (int node : kernel.nodes) {
     std::string word;
     for (char c : type_of(node))
-      if (std::isalnum(static_cast<unsigned char>(c))) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (std::isalnum(static_cast<unsigned char>(c)))
+        word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (word.empty() || word.size() > 24 || std::count(words.begin(), words.end(), word)) continue;
     if (words.size() < 4) words.push_back(word);
   }
@@ -38,7 +39,8 @@ std::string KernelNames::name_of(const Kernel& kernel, const std::string& prefix
 
 std::string KernelNames::head_of(const std::string& kernel, const std::vector<int>& implemented) const {
   std::string nodes;
-  for (int node : implemented) nodes += (nodes.empty() ? "" : ", ") + std::to_string(node) + " " + type_of(node).substr(0, 24);
+  for (int node : implemented)
+    nodes += (nodes.empty() ? "" : ", ") + std::to_string(node) + " " + type_of(node).substr(0, 24);
   for (char& c : nodes)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != ',' && c != ' ') c = '_';
   return kernel + ": model nodes " + (nodes.empty() ? "none" : nodes);
@@ -48,9 +50,14 @@ void KernelNames::describe(Kernel& kernel, const Group& group) const {
   kernel.comments.push_back(head_of(kernel.name, kernel.nodes));
   if (group.stages.empty()) return;
   if (group.contraction) kernel.comments.push_back("a contraction in a register tile; what follows it is its epilogue");
-  if (group.beside) kernel.comments.push_back(concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call"));
-  else if (group.stages.size() > 1) kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ", group.internal.size(), " values never leave the row"));
-  else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load) kernel.comments.push_back("fused: what follows the reduction is its epilogue");
+  if (group.beside)
+    kernel.comments.push_back(
+        concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call"));
+  else if (group.stages.size() > 1)
+    kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ",
+                                     group.internal.size(), " values never leave the row"));
+  else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load)
+    kernel.comments.push_back("fused: what follows the reduction is its epilogue");
 }
 
 void KernelNames::add_nodes(KernelSource& kernel, const std::vector<int>& nodes) const {
@@ -59,7 +66,8 @@ void KernelNames::add_nodes(KernelSource& kernel, const std::vector<int>& nodes)
   std::set_union(kernel.nodes.begin(), kernel.nodes.end(), nodes.begin(), nodes.end(), std::back_inserter(all));
   if (all == kernel.nodes) return;
   kernel.nodes = std::move(all);
-  if (const size_t at = kernel.text.find(before); at != std::string::npos) kernel.text.replace(at, before.size(), head_of(kernel.name, kernel.nodes));
+  if (const size_t at = kernel.text.find(before); at != std::string::npos)
+    kernel.text.replace(at, before.size(), head_of(kernel.name, kernel.nodes));
 }
 
 }  // namespace metac

@@ -23,9 +23,12 @@ std::optional<Layout> order_of_loops(const Definition& d) {
   std::vector<std::pair<int, int>> axes;  // of the loops, of the result
   for (int k = 0; k < rank; ++k) {
     Expr e = d.out_index[static_cast<size_t>(k)];
-    if (e->kind == ExprKind::axis) axes.push_back({e->id, k});
-    else if (!e.is_int(0)) return std::nullopt;
-    else axes.push_back({-1, k});
+    if (e->kind == ExprKind::axis)
+      axes.push_back({e->id, k});
+    else if (!e.is_int(0))
+      return std::nullopt;
+    else
+      axes.push_back({-1, k});
   }
   std::sort(axes.begin(), axes.end());
   if (rank == 0 || axes.back().second == rank - 1) return std::nullopt;
@@ -80,7 +83,8 @@ bool runs_along_sum(Expr index, int kept) {
   return reduced == 1 && slides == 1;
 }
 
-bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, Expr address, const std::vector<Symbol>& symbols) {
+bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, Expr address,
+                    const std::vector<Symbol>& symbols) {
   int block = static_cast<int>(d.domain.size());
   Bounds bounds(symbols, d.domain);
   bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(lanes_axis)], lanes));
@@ -88,7 +92,9 @@ bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, E
     if (e->has_load) return false;
   address = simplify(address, bounds);
   auto at = [&](int lane) {
-    return simplify(rewrite(address, [&](Expr x) { return x == axis(lanes_axis) ? axis(block) * Expr(lanes) + Expr(lane) : Expr(); }), bounds);
+    return simplify(
+        rewrite(address, [&](Expr x) { return x == axis(lanes_axis) ? axis(block) * Expr(lanes) + Expr(lane) : Expr(); }),
+        bounds);
   };
   Expr first = at(0);
   for (int lane = 1; lane < lanes; ++lane) {
@@ -100,7 +106,9 @@ bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, E
 
 // How far `index` overhangs below 0 and beyond `extent`; -1: not known.
 static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool below) {
-  auto serves = [&](int64_t h) { return below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h)); };
+  auto serves = [&](int64_t h) {
+    return below ? bounds.proves_at_least(index + Expr(h), 0) : bounds.proves_less(index, extent + Expr(h));
+  };
   constexpr int64_t most = 512;  // of dilated windows
   Interval range = bounds.interval(below ? index : index - extent);
   int64_t exact = std::max<int64_t>(0, below ? -range.low.clamped(most + 1) : range.high.clamped(most) + 1);
@@ -119,7 +127,9 @@ std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape,
     halo.before.push_back(overhang(bounds, read->args[k], shape[k], true));
     halo.after.push_back(overhang(bounds, read->args[k], shape[k], false));
     if (halo.before.back() < 0 || halo.after.back() < 0) return std::nullopt;
-    if (shape[k].if_int()) growth *= static_cast<double>(shape[k].as_int() + halo.before.back() + halo.after.back()) / static_cast<double>(std::max<int64_t>(1, shape[k].as_int()));
+    if (shape[k].if_int())
+      growth *= static_cast<double>(shape[k].as_int() + halo.before.back() + halo.after.back()) /
+                static_cast<double>(std::max<int64_t>(1, shape[k].as_int()));
     implied.push_back(Expr(0) <= read->args[k]);
     implied.push_back(read->args[k] < shape[k]);
   }

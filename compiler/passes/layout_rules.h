@@ -23,7 +23,8 @@ std::optional<Layout> stored_along_windows(const Definition& d, const Layouts& l
 bool runs_along_sum(Expr index, int kept);
 
 // Is a load, at `address`, the same in all lanes along an axis, or one vector of neighbours, in order or shuffled?
-bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, Expr address, const std::vector<Symbol>& symbols);
+bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, Expr address,
+                    const std::vector<Symbol>& symbols);
 
 struct Halo {
   std::vector<int64_t> before, after;  // per axis of the data

@@ -9,7 +9,7 @@ namespace metac {
 struct LoopDims {
   struct Changing {
     int symbol;
-    Expr initial, next;   // before the first iteration, and as an iteration leaves it: over the symbols of the body
+    Expr initial, next;  // before the first iteration, and as an iteration leaves it: over the symbols of the body
   };
   std::vector<Changing> carried;  // of values that go from iteration to iteration
   std::vector<Changing> rows;     // of what each iteration adds to a stacked output

@@ -27,7 +27,8 @@ Key key_of(const Op& op) {
     add(out->shape());
   }
   bool reduces = op.kind == OpKind::reindex_reduce;
-  return {static_cast<int>(op.kind), operands, expressions, reduces ? static_cast<int>(op.reduce) : 0, reduces ? static_cast<int>(op.accumulator) : 0};
+  return {static_cast<int>(op.kind), operands, expressions, reduces ? static_cast<int>(op.reduce) : 0,
+          reduces ? static_cast<int>(op.accumulator) : 0};
 }
 
 int merge_in(Graph& graph, std::vector<Op*>& ops, Replacements& by) {
@@ -41,7 +42,8 @@ int merge_in(Graph& graph, std::vector<Op*>& ops, Replacements& by) {
     auto [first, fresh] = known.emplace(key_of(*op), op);
     if (fresh) continue;
     bool all = true;
-    for (size_t k = 0; k < op->outputs.size(); ++k) all = all && may_be_replaced(graph, op->outputs[k], first->second->outputs[k]);
+    for (size_t k = 0; k < op->outputs.size(); ++k)
+      all = all && may_be_replaced(graph, op->outputs[k], first->second->outputs[k]);
     if (!all) continue;
     for (size_t k = 0; k < op->outputs.size(); ++k) by[op->outputs[k]] = first->second->outputs[k];
     ++merged;

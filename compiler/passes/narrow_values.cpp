@@ -13,13 +13,16 @@ Var* converted(const Op& op) {
   const Expr body = op.bodies[0];
   Var* from = op.inputs[0];
   if (body->kind != ExprKind::cast || body->dtype != DType::f32 || !is_half(from->dtype())) return nullptr;
-  const bool same = body->args[0]->kind == ExprKind::load && body->args[0]->args == identity_indices(from->rank()) && op.outputs[0]->shape() == from->shape();
+  const bool same = body->args[0]->kind == ExprKind::load && body->args[0]->args == identity_indices(from->rank()) &&
+                    op.outputs[0]->shape() == from->shape();
   return same ? from : nullptr;
 }
 
 class Narrowing {
  public:
-  Narrowing(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed, const std::vector<Symbol>& symbols, Graph* graph) : region_(region), symbols_(symbols), graph_(graph) {
+  Narrowing(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed, const std::vector<Symbol>& symbols,
+            Graph* graph)
+      : region_(region), symbols_(symbols), graph_(graph) {
     for (const Op* op : ops)
       if (Var* from = converted(*op)) narrow_[op->outputs[0]->id] = from;
     for (const Var* var : needed.in_memory) kept_.insert(var->id);
@@ -39,8 +42,12 @@ class Narrowing {
 
   bool is_widened(Definition& d, const Group& group) const {
     const Expr value = value_of(d);
-    if (value->kind != ExprKind::cast || value->dtype != DType::f32 || d.out->dtype() != DType::f32 || !is_half(value->args[0]->dtype)) return false;
-    if (d.scatter || group.internal.count(d.out->id) || d.out->exchanged >= 0 || kept_.count(d.out->id) || makers_.at(d.out->id) > 1) return false;
+    if (value->kind != ExprKind::cast || value->dtype != DType::f32 || d.out->dtype() != DType::f32 ||
+        !is_half(value->args[0]->dtype))
+      return false;
+    if (d.scatter || group.internal.count(d.out->id) || d.out->exchanged >= 0 || kept_.count(d.out->id) ||
+        makers_.at(d.out->id) > 1)
+      return false;
     const auto found = narrow_.find(d.out->id);
     if (found == narrow_.end()) return graph_ != nullptr;
     const Var* from = found->second;
@@ -50,7 +57,9 @@ class Narrowing {
   // What is stored instead.
   Var* narrow_of(const Definition& d, DType dtype) {
     const auto found = narrow_.find(d.out->id);
-    return found != narrow_.end() ? found->second : graph_->elementwise({d.out}, cast(load(0, DType::f32, identity_indices(d.out->rank())), dtype));
+    return found != narrow_.end()
+               ? found->second
+               : graph_->elementwise({d.out}, cast(load(0, DType::f32, identity_indices(d.out->rank())), dtype));
   }
 
   void narrow(Definition& d) {
@@ -64,7 +73,8 @@ class Narrowing {
         bool reads = false;
         visit_loads(reader, [&](Expr n) { reads |= n->id == wide; });
         if (!reads) continue;
-        replace_loads(reader, wide, [&](const std::vector<Expr>& at) { return cast(load(from->id, from->dtype(), at), DType::f32); });
+        replace_loads(reader, wide,
+                      [&](const std::vector<Expr>& at) { return cast(load(from->id, from->dtype(), at), DType::f32); });
         simplify(reader, symbols_);
       }
   }
@@ -72,14 +82,15 @@ class Narrowing {
   FusedRegion& region_;
   const std::vector<Symbol>& symbols_;
   Graph* const graph_;
-  std::map<int, Var*> narrow_;   // Var id -> what it is converted from
-  std::set<int> kept_;           // Var ids that have to be in memory, or share it
-  std::map<int, int> makers_;    // Var id -> how many definitions store it
+  std::map<int, Var*> narrow_;  // Var id -> what it is converted from
+  std::set<int> kept_;          // Var ids that have to be in memory, or share it
+  std::map<int, int> makers_;   // Var id -> how many definitions store it
 };
 
 }  // namespace
 
-void narrow_values(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed, const std::vector<Symbol>& symbols, Graph* graph) {
+void narrow_values(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed,
+                   const std::vector<Symbol>& symbols, Graph* graph) {
   Narrowing(region, ops, needed, symbols, graph).run();
 }
 

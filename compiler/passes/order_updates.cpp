@@ -11,12 +11,14 @@ namespace metac {
 namespace {
 
 constexpr int64_t most_elements_of_a_scalar = 64;
-// So much of what processes exchange is under way while derivatives are computed: an update waits for so many bytes of gradients behind its own.
+// So much of what processes exchange is under way while derivatives are computed: an update waits for so many bytes of
+// gradients behind its own.
 constexpr int64_t bytes_under_way = 8 << 20;
 
 class Order {
  public:
-  Order(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) : graph_(graph), next_values_(next_values), anchors_(graph.ops.size()) {
+  Order(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values)
+      : graph_(graph), next_values_(next_values), anchors_(graph.ops.size()) {
     for (size_t k = 0; k < graph.ops.size(); ++k) {
       for (const Var* out : graph.ops[k]->outputs) maker_[out] = k;
       for (int id : graph.ops[k]->symbols) binder_[id] = k;
@@ -34,7 +36,9 @@ class Order {
     std::vector<size_t> order(graph_.ops.size());
     std::iota(order.begin(), order.end(), size_t{0});
     find_turns();
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return std::pair(anchors_[a], turns_[a]) < std::pair(anchors_[b], turns_[b]); });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(anchors_[a], turns_[a]) < std::pair(anchors_[b], turns_[b]);
+    });
     std::vector<Op*> sorted;
     int moved = 0;
     for (size_t k = 0; k < order.size(); ++k) {
@@ -67,7 +71,8 @@ class Order {
     }
   }
 
-  // Where a state's next value is to overwrite it, the update stands behind whatever else reads the state, all of it: an update in two places would be two kernels.
+  // Where a state's next value is to overwrite it, the update stands behind whatever else reads the state, all of it: an
+  // update in two places would be two kernels.
   void find_last_readers() {
     behind_readers_.assign(graph_.ops.size(), -1);
     if (next_values_.empty()) return;
@@ -86,14 +91,17 @@ class Order {
     std::unordered_map<const Var*, int64_t> last;
     for (const auto& [output, input] : next_values_)
       if (auto found = readers.find(graph_.inputs[input]); found != readers.end())
-        for (size_t reader : found->second) last[graph_.outputs[output]] = std::max(last.emplace(graph_.outputs[output], -1).first->second, kernel[reader]);
+        for (size_t reader : found->second)
+          last[graph_.outputs[output]] = std::max(last.emplace(graph_.outputs[output], -1).first->second, kernel[reader]);
     for (size_t k = graph_.ops.size(); k-- > 0;) {
       const Op& op = *graph_.ops[k];
       if (!updates_.count(&op)) continue;
       for (const Var* out : op.outputs)
-        if (auto found = last.find(out); found != last.end()) behind_readers_[k] = std::max(behind_readers_[k], found->second);
+        if (auto found = last.find(out); found != last.end())
+          behind_readers_[k] = std::max(behind_readers_[k], found->second);
       for (const Var* in : op.inputs)
-        if (auto made = maker_.find(in); made != maker_.end() && updates_.count(graph_.ops[made->second]) && !is_scalar(*graph_.ops[made->second])) {
+        if (auto made = maker_.find(in);
+            made != maker_.end() && updates_.count(graph_.ops[made->second]) && !is_scalar(*graph_.ops[made->second])) {
           int64_t& part = last.emplace(in, -1).first->second;
           part = std::max(part, behind_readers_[k]);
         }
@@ -123,7 +131,8 @@ class Order {
     turns_.assign(graph_.ops.size(), -1);
     for (size_t k = 0; k < graph_.ops.size(); ++k)
       for (const Var* in : graph_.ops[k]->inputs)
-        if (auto made = maker_.find(in); updates_.count(graph_.ops[k]) && graph_.ops[k]->outputs[0]->exchanged < 0 && made != maker_.end())
+        if (auto made = maker_.find(in);
+            updates_.count(graph_.ops[k]) && graph_.ops[k]->outputs[0]->exchanged < 0 && made != maker_.end())
           turns_[k] = std::max(turns_[k], in->exchanged >= 0 ? anchors_[made->second] : turns_[made->second]);
   }
 
@@ -143,22 +152,25 @@ class Order {
   }
 
   static bool is_scalar(const Op& op) {
-    return std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* out) { return element_count(out->shape()).as_int() <= most_elements_of_a_scalar; });
+    return std::all_of(op.outputs.begin(), op.outputs.end(),
+                       [](const Var* out) { return element_count(out->shape()).as_int() <= most_elements_of_a_scalar; });
   }
 
   Graph& graph_;
   const std::vector<std::pair<size_t, size_t>>& next_values_;
   std::vector<int64_t> anchors_, turns_;
-  std::vector<int64_t> behind_readers_;        // of an update: the op behind which its states are not read; -1
+  std::vector<int64_t> behind_readers_;  // of an update: the op behind which its states are not read; -1
   std::vector<Reads> reads_;
   std::unordered_map<const Var*, size_t> maker_;
-  std::unordered_map<int, size_t> binder_;     // of symbols that a run decides
+  std::unordered_map<int, size_t> binder_;  // of symbols that a run decides
   std::unordered_set<const Op*> updates_;
   std::unordered_map<size_t, int64_t> ready_;  // op that makes what is exchanged -> behind which op it may be read
 };
 
 }  // namespace
 
-int order_updates(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) { return Order(graph, next_values).run(); }
+int order_updates(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) {
+  return Order(graph, next_values).run();
+}
 
 }  // namespace metac

@@ -1,8 +1,9 @@
-// Element-wise ops and moves that lead to outputs of the graph alone run as soon as they can: the update of a parameter right behind its
-// gradient, so that a kernel that has both runs there and not behind all gradients, with everything alive that they read. Scalars that depend on inputs alone
-// (learning rates) run before everything.
+// Element-wise ops and moves that lead to outputs of the graph alone run as soon as they can: the update of a parameter
+// right behind its gradient, so that a kernel that has both runs there and not behind all gradients, with everything alive
+// that they read. Scalars that depend on inputs alone (learning rates) run before everything.
 //
-// Where a state's next value is to take its memory (`next_values`: output, input), the update waits until nothing else reads the state.
+// Where a state's next value is to take its memory (`next_values`: output, input), the update waits until nothing else reads
+// the state.
 //
 // The order of ops is the order of kernels (fuse.h); ops of regions stay where they are. No value changes.
 #pragma once

@@ -26,7 +26,8 @@ bool steps_collide(const Definition& d, Expr address, const Operand& other, int6
   return steps >= fewest_steps && uses >= fewest_uses;
 }
 
-std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, const Operand& operand, int lanes_axis, int64_t block, bool constant) {
+std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, const Operand& operand, int lanes_axis,
+                                          int64_t block, bool constant) {
   std::vector<int> others;
   for (int k : axes_used(operand.load, 0, d.kept()))
     if (k != lanes_axis) others.push_back(k);
@@ -60,8 +61,10 @@ std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, con
   p.out = packed;
   p.domain = shape;
   p.body = substitute_axes(operand.load, from);
-  if (!operand.conditions.empty()) p.body = select(substitute_axes(all_of(operand.conditions), from), p.body, constant_of(d.accumulator, 0));
-  if (!floor_mod(lanes_extent, block).is_int(0)) p.body = select(lane_index < lanes_extent, p.body, constant_of(d.accumulator, 0));
+  if (!operand.conditions.empty())
+    p.body = select(substitute_axes(all_of(operand.conditions), from), p.body, constant_of(d.accumulator, 0));
+  if (!floor_mod(lanes_extent, block).is_int(0))
+    p.body = select(lane_index < lanes_extent, p.body, constant_of(d.accumulator, 0));
   p.out_index = identity_indices(static_cast<int>(shape.size()));
   p.nodes = d.nodes;
   simplify(p, graph.symbols);

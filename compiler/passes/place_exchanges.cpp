@@ -8,7 +8,8 @@ namespace metac {
 namespace {
 
 int owner(const CompiledProgram& program, int buffer) {
-  while (buffer >= 0 && program.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = program.buffers[static_cast<size_t>(buffer)].index;
+  while (buffer >= 0 && program.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view)
+    buffer = program.buffers[static_cast<size_t>(buffer)].index;
   return buffer;
 }
 
@@ -45,7 +46,8 @@ void place_exchanges(CompiledProgram& program, const std::map<int, MadeExchange>
     }
     program.exchanges.push_back(e);
   }
-  std::stable_sort(program.exchanges.begin(), program.exchanges.end(), [](const rt::Exchange& a, const rt::Exchange& b) { return a.ready < b.ready; });
+  std::stable_sort(program.exchanges.begin(), program.exchanges.end(),
+                   [](const rt::Exchange& a, const rt::Exchange& b) { return a.ready < b.ready; });
 }
 
 }  // namespace metac

@@ -26,7 +26,8 @@ int64_t place(std::vector<ArenaBlock>& blocks, const std::vector<size_t>& order)
     }
     block.offset = offset;
     total = std::max(total, offset + padded(block.bytes));
-    auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t value, size_t b) { return value < blocks[b].offset; });
+    auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                               [&](int64_t value, size_t b) { return value < blocks[b].offset; });
     placed.insert(at, k);
   }
   return total;
@@ -40,7 +41,9 @@ int64_t plan_memory(std::vector<ArenaBlock>& blocks) {
   const Before orders[] = {
       [](const ArenaBlock& a, const ArenaBlock& b) { return a.bytes > b.bytes; },
       [&](const ArenaBlock& a, const ArenaBlock& b) { return life(a) > life(b); },
-      [](const ArenaBlock& a, const ArenaBlock& b) { return a.last - a.first > b.last - b.first || (a.last - a.first == b.last - b.first && a.bytes > b.bytes); },
+      [](const ArenaBlock& a, const ArenaBlock& b) {
+        return a.last - a.first > b.last - b.first || (a.last - a.first == b.last - b.first && a.bytes > b.bytes);
+      },
       [](const ArenaBlock& a, const ArenaBlock& b) { return a.first < b.first; },
   };
   const int64_t least = live_set_bytes(blocks);
@@ -105,7 +108,8 @@ void walk(CompiledProgram& program, int begin, int end, int& time, std::vector<s
     if (s.kind == rt::StepKind::branch) walk(program, s.else_begin, s.else_end, time, repeated);
     // What lived before a loop and is used inside lives through all iterations.
     for (rt::Buffer& b : program.buffers)
-      if (b.first_step >= 0 && b.first_step <= entered && b.last_step > entered && s.kind == rt::StepKind::loop) b.last_step = time;
+      if (b.first_step >= 0 && b.first_step <= entered && b.last_step > entered && s.kind == rt::StepKind::loop)
+        b.last_step = time;
     touch_operands();
     ++time;
   }

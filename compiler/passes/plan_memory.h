@@ -11,8 +11,8 @@ namespace metac {
 
 struct ArenaBlock {
   int64_t bytes = 0;
-  int first = 0, last = 0;   // life in steps, inclusive
-  int64_t offset = -1;       // the answer, a multiple of 64
+  int first = 0, last = 0;  // life in steps, inclusive
+  int64_t offset = -1;      // the answer, a multiple of 64
 };
 
 // Returns the arena's size.
@@ -20,8 +20,8 @@ int64_t plan_memory(std::vector<ArenaBlock>& blocks);
 // The most bytes alive at one step: no plan can be smaller.
 int64_t live_set_bytes(const std::vector<ArenaBlock>& blocks);
 
-// Sets the lifetimes of a program's buffers and the offsets of those whose size is known, its arena_bytes and live_set_bytes.
-// Views live as long as what they share memory with.
+// Sets the lifetimes of a program's buffers and the offsets of those whose size is known, its arena_bytes and
+// live_set_bytes. Views live as long as what they share memory with.
 void plan_buffers(CompiledProgram& program);
 
 }  // namespace metac

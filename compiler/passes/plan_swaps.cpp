@@ -15,7 +15,8 @@ int64_t placed_bytes(const rt::Buffer& b) { return (b.bytes.value + placed_at - 
 
 class SwapPlan {
  public:
-  explicit SwapPlan(const CompiledProgram& program) : p_(program), uses_(static_cast<size_t>(program.top_level_steps)), counts_(program.buffers.size()) {
+  explicit SwapPlan(const CompiledProgram& program)
+      : p_(program), uses_(static_cast<size_t>(program.top_level_steps)), counts_(program.buffers.size()) {
     for (int i = 0; i < p_.top_level_steps; ++i) {
       collect(i, i + 1, uses_[static_cast<size_t>(i)]);
       for (int b : uses_[static_cast<size_t>(i)])
@@ -24,7 +25,9 @@ class SwapPlan {
   }
 
   bool can() const {
-    return std::none_of(p_.steps.begin(), p_.steps.end(), [](const rt::Step& s) { return s.kind == rt::StepKind::repeat; }) && !weights_.empty();
+    return std::none_of(p_.steps.begin(), p_.steps.end(),
+                        [](const rt::Step& s) { return s.kind == rt::StepKind::repeat; }) &&
+           !weights_.empty();
   }
 
   // Loads within so many bytes of the card.
@@ -35,12 +38,15 @@ class SwapPlan {
     int64_t ring = 0;
     if (all > room) {
       const int64_t least = most_at_once();
-      for (ring = least; ring <= room && !loads_of(ring, stays); ring += std::max<int64_t>(placed_at, least / 8 / placed_at * placed_at)) {}
+      for (ring = least; ring <= room && !loads_of(ring, stays);
+           ring += std::max<int64_t>(placed_at, least / 8 / placed_at * placed_at)) {
+      }
       if (ring > room) return std::nullopt;
     }
     std::vector<int> order = weights_;
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return std::make_pair(-counts_[static_cast<size_t>(a)], bytes_of(a)) < std::make_pair(-counts_[static_cast<size_t>(b)], bytes_of(b));
+      return std::make_pair(-counts_[static_cast<size_t>(a)], bytes_of(a)) <
+             std::make_pair(-counts_[static_cast<size_t>(b)], bytes_of(b));
     });
     std::vector<rt::Load> loads;
     int64_t used = ring;
@@ -75,7 +81,8 @@ class SwapPlan {
       const rt::Step& s = p_.steps[static_cast<size_t>(i)];
       for (int k = s.first; k < s.first + s.count; ++k) {
         int b = p_.operands[static_cast<size_t>(k)];
-        while (b >= 0 && p_.buffers[static_cast<size_t>(b)].kind == rt::BufferKind::view) b = p_.buffers[static_cast<size_t>(b)].index;
+        while (b >= 0 && p_.buffers[static_cast<size_t>(b)].kind == rt::BufferKind::view)
+          b = p_.buffers[static_cast<size_t>(b)].index;
         if (b >= 0 && p_.buffers[static_cast<size_t>(b)].kind == rt::BufferKind::weight) found.insert(b);
       }
       if (s.kind == rt::StepKind::branch || s.kind == rt::StepKind::loop) collect(s.then_begin, s.then_end, found);
@@ -103,11 +110,15 @@ class SwapPlan {
     int64_t cursor = 0;
     for (size_t i = 0; i < uses_.size(); ++i)
       for (int b : uses_[i]) {
-        if (stays[static_cast<size_t>(b)] || std::any_of(live.begin(), live.end(), [&](const Placed& p) { return p.buffer == b; })) continue;
+        if (stays[static_cast<size_t>(b)] ||
+            std::any_of(live.begin(), live.end(), [&](const Placed& p) { return p.buffer == b; }))
+          continue;
         const int64_t size = bytes_of(b);
         const auto in_the_way = [&]() -> const Placed* {
           for (const Placed& p : live)
-            if (p.begin < cursor + size && cursor < p.end && (uses_[i].count(p.buffer) != 0 || (i > 0 && uses_[i - 1].count(p.buffer) != 0))) return &p;
+            if (p.begin < cursor + size && cursor < p.end &&
+                (uses_[i].count(p.buffer) != 0 || (i > 0 && uses_[i - 1].count(p.buffer) != 0)))
+              return &p;
           return nullptr;
         };
         for (int rounds = 0;;) {
@@ -120,7 +131,9 @@ class SwapPlan {
           if (other == nullptr) break;
           cursor = other->end;
         }
-        live.erase(std::remove_if(live.begin(), live.end(), [&](const Placed& p) { return p.begin < cursor + size && cursor < p.end; }), live.end());
+        live.erase(std::remove_if(live.begin(), live.end(),
+                                  [&](const Placed& p) { return p.begin < cursor + size && cursor < p.end; }),
+                   live.end());
         live.push_back({b, cursor, cursor + size});
         loads.push_back({static_cast<int32_t>(i), b, cursor});
         cursor += size;

@@ -55,11 +55,13 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
   Windows w{found[0], found[1], -1, -1, {}};
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     if (k == w.y.window || k == w.x.window) continue;
-    if (uses_of(c.a.load, k) != 1 || uses_of(c.b.load, k) != 1 || !d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
+    if (uses_of(c.a.load, k) != 1 || uses_of(c.b.load, k) != 1 || !d.domain[static_cast<size_t>(k)].if_int())
+      return std::nullopt;
     w.taps.push_back(k);
   }
   // The channel has an index to itself, or, in groups, is the first that is summed.
-  auto channel = std::find_if(w.taps.begin(), w.taps.end(), [&](int k) { return std::count(plain.begin(), plain.end(), k) > 0; });
+  auto channel =
+      std::find_if(w.taps.begin(), w.taps.end(), [&](int k) { return std::count(plain.begin(), plain.end(), k) > 0; });
   if (channel == w.taps.end()) channel = w.taps.begin();
   w.channel = *channel;
   w.taps.erase(channel);
@@ -79,8 +81,12 @@ int registers_of(const CpuTarget& cpu) { return cpu.vector_bytes >= 64 ? 32 : 16
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
-  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu) : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(registers_of(cpu)) {
-    auto extent = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int()) : 1.0; };
+  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu)
+      : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(registers_of(cpu)) {
+    auto extent = [&](int k) {
+      return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int())
+                                                       : 1.0;
+    };
     height_ = extent(w.y);
     width_ = extent(w.x);
     channels_ = extent(w.channel);
@@ -114,7 +120,8 @@ class Estimate {
       // block's data and products that does not stay in the second level, for each block of lanes.
       double data_bytes = size * block_tiles * channels_ * 4, product_bytes = size * block_tiles * 2 * lanes_ * 4;
       double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
-      double stream = memory_cycles(weight_bytes) + (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? 15 : 40) + blocks * lane_blocks * beyond * data_bytes / 20;
+      double stream = memory_cycles(weight_bytes) + (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? 15 : 40) +
+                      blocks * lane_blocks * beyond * data_bytes / 20;
       double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
       // The rest of a last block is computed too.
       double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
@@ -132,7 +139,9 @@ class Estimate {
 
  private:
   // Products and what streams beside them: the longer of the two hides the other, unless they are of one length.
-  static double both(double products, double stream) { return std::cbrt(products * products * products + stream * stream * stream); }
+  static double both(double products, double stream) {
+    return std::cbrt(products * products * products + stream * stream * stream);
+  }
 
   // In a register tile of so many points, as the filters (narrow groups) and the points allow.
   double products_a_cycle(double points) const {
@@ -143,7 +152,8 @@ class Estimate {
       double vectors = std::ceil(static_cast<double>(filters) / lanes_);
       return choose_tile(sum, static_cast<int>(lanes_), registers_).cycles / (static_cast<double>(tile_points) * vectors);
     };
-    double narrowness = std::max(1.0, cost(static_cast<int64_t>(points), static_cast<int64_t>(filters_)) / cost(840, static_cast<int64_t>(12 * lanes_)));
+    double narrowness = std::max(1.0, cost(static_cast<int64_t>(points), static_cast<int64_t>(filters_)) /
+                                          cost(840, static_cast<int64_t>(12 * lanes_)));
     return 2 * lanes_ * 0.92 / narrowness;
   }
   static double tiles(double extent, int m) { return std::ceil(extent / m); }
@@ -162,7 +172,9 @@ class Estimate {
     constexpr double wanted = 8;
     int64_t groups = 1;
     for (int64_t g = 2; g <= lane_blocks; ++g)
-      if (lane_blocks % g == 0 && blocks * static_cast<double>(g) <= wanted && static_cast<double>(g - 1) <= 0.12 * products_per_transform) groups = g;
+      if (lane_blocks % g == 0 && blocks * static_cast<double>(g) <= wanted &&
+          static_cast<double>(g - 1) <= 0.12 * products_per_transform)
+        groups = g;
     return groups;
   }
 
@@ -188,13 +200,15 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   Tile tile = choose_tile(sum, lanes, registers_of(cpu));
   plan.vectors = tile.vectors;
   plan.tile = tile.points;
-  int64_t lane_blocks = (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
+  int64_t lane_blocks =
+      (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
   while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
 }
 
 }  // namespace
 
-std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu, int largest, bool prepared, int forced) {
+std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
+                                          int largest, bool prepared, int forced) {
   auto windows = match_windows(d, c, lanes_axis);
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
@@ -238,7 +252,8 @@ TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPl
       if (!uses_axis(e, along_y ? plan.y : plan.x)) continue;
       int64_t points = d.domain[static_cast<size_t>(along_y ? plan.y : plan.x)].as_int();
       (along_y ? reach.y_index : reach.x_index) = static_cast<int>(k);
-      (along_y ? reach.y : reach.x) = (points + plan.outputs - 1) / plan.outputs * plan.outputs + 2 + linear_form(e).constant;
+      (along_y ? reach.y : reach.x) =
+          (points + plan.outputs - 1) / plan.outputs * plan.outputs + 2 + linear_form(e).constant;
     }
   }
   return reach;

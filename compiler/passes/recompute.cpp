@@ -16,19 +16,24 @@ namespace {
 // What an operation and a byte cost, in seconds of a core: only their ratio matters.
 constexpr double seconds_per_operation = 1e-11, seconds_per_byte = 1e-10, seconds_per_kernel = 2e-6;
 
-bool is_meta(const Op& op) { return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce; }
+bool is_meta(const Op& op) {
+  return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
+}
 
 class Reader {
  public:
-  Reader(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant) : graph_(graph), region_(region), is_constant_(is_constant) {}
+  Reader(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant)
+      : graph_(graph), region_(region), is_constant_(is_constant) {}
 
   KeptRegion read() {
     out_.steps = static_cast<int>(region_.items.size());
     for (const Var* output : graph_.outputs) outputs_.insert(output);
     for (int step = 0; step < out_.steps; ++step) {
       const Item& item = region_.items[static_cast<size_t>(step)];
-      if (item.op) read_host(*item.op, step);
-      else read_kernel(item.group, step);
+      if (item.op)
+        read_host(*item.op, step);
+      else
+        read_kernel(item.group, step);
     }
     return std::move(out_);
   }
@@ -105,23 +110,29 @@ class Reader {
 
   void describe(const Group& group, const Definition& d, KeptValue& value) {
     const std::vector<Definition> stages = stages_behind(group, d);
-    value.repeatable = std::all_of(stages.begin(), stages.end(), [](const Definition& s) { return is_static(s.domain) && s.out->exchanged < 0 && s.out->producer && is_meta(*s.out->producer); });
+    value.repeatable = std::all_of(stages.begin(), stages.end(), [](const Definition& s) {
+      return is_static(s.domain) && s.out->exchanged < 0 && s.out->producer && is_meta(*s.out->producer);
+    });
     for (const Definition& s : stages)
       visit_loads(s, [&](Expr n) {
         if (group.internal.count(n->id)) return;
         const int operand = value_of(n->id);
-        if (operand >= 0 && !std::count(value.operands.begin(), value.operands.end(), operand)) value.operands.push_back(operand);
+        if (operand >= 0 && !std::count(value.operands.begin(), value.operands.end(), operand))
+          value.operands.push_back(operand);
       });
     const Work work = kernel_work(stages, group.internal, [this](int id) { return var(id); });
     auto typical = [&](Expr e) { return e ? static_cast<double>(hinted_value(e, graph_.symbols)) : 0.0; };
-    value.cost = typical(work.operations) * seconds_per_operation + typical(work.bytes) * seconds_per_byte + seconds_per_kernel;
+    value.cost =
+        typical(work.operations) * seconds_per_operation + typical(work.bytes) * seconds_per_byte + seconds_per_kernel;
     if (group.stages.size() > 1 || d.scatter) return;
     auto note_place = [&](Expr e) {
       if (!e) return;
       visit(e, [&](Expr n) {
         if (n->kind != ExprKind::load || n->id < 0 || n->args != d.out_index) return;
         const int operand = value_of(n->id);
-        if (operand >= 0 && out_.values[static_cast<size_t>(operand)].bytes == value.bytes && var(n->id)->dtype() == d.out->dtype()) value.dies_into.push_back(operand);
+        if (operand >= 0 && out_.values[static_cast<size_t>(operand)].bytes == value.bytes &&
+            var(n->id)->dtype() == d.out->dtype())
+          value.dies_into.push_back(operand);
       });
     };
     note_place(d.reduce ? d.epilogue : d.body);
@@ -131,14 +142,15 @@ class Reader {
   const FusedRegion& region_;
   const std::function<bool(const Var*)>& is_constant_;
   KeptRegion out_;
-  std::map<int, int> values_;            // Var id -> value
-  std::set<int> constants_;              // made of constants alone
+  std::map<int, int> values_;  // Var id -> value
+  std::set<int> constants_;    // made of constants alone
   std::unordered_set<const Var*> outputs_;
 };
 
 class Rewriter {
  public:
-  Rewriter(Graph& graph, const FusedRegion& region, const KeptRegion& kept, const std::vector<int>& again) : graph_(graph), region_(region) {
+  Rewriter(Graph& graph, const FusedRegion& region, const KeptRegion& kept, const std::vector<int>& again)
+      : graph_(graph), region_(region) {
     for (size_t v = 0; v < again.size(); ++v)
       if (again[v] >= 0) again_[kept.vars[v]] = again[v];
     for (const Item& item : region.items)
@@ -193,14 +205,19 @@ class Rewriter {
     return second_[var] = out;
   }
 
-  // With ops of its own for all that lies between it and what is stored: a value shared with the first life would be stored for both.
+  // With ops of its own for all that lies between it and what is stored: a value shared with the first life would be stored
+  // for both.
   Var* made_again(Var* var, std::unordered_map<Var*, Var*>& own) {
     std::vector<Var*> inputs;
     for (Var* in : var->producer->inputs) {
-      if (is_again(in)) inputs.push_back(second(in));
-      else if (is_stored(in)) inputs.push_back(in);
-      else if (auto found = own.find(in); found != own.end()) inputs.push_back(found->second);
-      else inputs.push_back(own[in] = made_again(in, own));
+      if (is_again(in))
+        inputs.push_back(second(in));
+      else if (is_stored(in))
+        inputs.push_back(in);
+      else if (auto found = own.find(in); found != own.end())
+        inputs.push_back(found->second);
+      else
+        inputs.push_back(own[in] = made_again(in, own));
     }
     return clone(var, std::move(inputs));
   }
@@ -268,6 +285,8 @@ KeptRegion kept_values(const Graph& graph, const FusedRegion& region, const std:
   return Reader(graph, region, is_constant).read();
 }
 
-void recompute(Graph& graph, const FusedRegion& region, const KeptRegion& kept, const std::vector<int>& again) { Rewriter(graph, region, kept, again).run(); }
+void recompute(Graph& graph, const FusedRegion& region, const KeptRegion& kept, const std::vector<int>& again) {
+  Rewriter(graph, region, kept, again).run();
+}
 
 }  // namespace metac

@@ -23,7 +23,9 @@ void replace_results(Op& op, const Replacements& by) {
 }
 
 bool may_be_replaced(const Graph& graph, const Var* var, const Var* by) {
-  if (var->stop_fuse != by->stop_fuse || var->exchanged != by->exchanged || var->dtype() != by->dtype() || var->shape() != by->shape()) return false;
+  if (var->stop_fuse != by->stop_fuse || var->exchanged != by->exchanged || var->dtype() != by->dtype() ||
+      var->shape() != by->shape())
+    return false;
   return std::find(graph.outputs.begin(), graph.outputs.end(), var) == graph.outputs.end();
 }
 

@@ -9,7 +9,7 @@ namespace metac {
 using Replacements = std::map<const Var*, Var*>;
 
 void replace_operands(Op& op, const Replacements& by);
-void replace_results(Op& op, const Replacements& by);   // what the op's regions hand on
+void replace_results(Op& op, const Replacements& by);  // what the op's regions hand on
 // May readers of `var` read `by` instead? Yes, if both are of one type and outputs of the graph keep Vars of their own;
 // what must not be fused is only replaced by its like.
 bool may_be_replaced(const Graph& graph, const Var* var, const Var* by);

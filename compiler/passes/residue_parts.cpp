@@ -10,11 +10,13 @@ namespace {
 
 // Does one of them never hold where axes are as `at` says?
 bool never_hold(const std::vector<Expr>& conditions, const std::vector<Expr>& at, const Bounds& bounds) {
-  return std::any_of(conditions.begin(), conditions.end(), [&](Expr c) { return bounds.interval(simplify(substitute_axes(c, at), bounds)).high == 0; });
+  return std::any_of(conditions.begin(), conditions.end(),
+                     [&](Expr c) { return bounds.interval(simplify(substitute_axes(c, at), bounds)).high == 0; });
 }
 
 // The iterations of reduced axis k, of `extent`, where all may hold: first and end.
-std::pair<int64_t, int64_t> live_taps(int k, int64_t extent, const std::vector<Expr>& conditions, std::vector<Expr> at, const Bounds& bounds) {
+std::pair<int64_t, int64_t> live_taps(int k, int64_t extent, const std::vector<Expr>& conditions, std::vector<Expr> at,
+                                      const Bounds& bounds) {
   auto dead = [&](int64_t tap) {
     at[static_cast<size_t>(k)] = tap;
     return never_hold(conditions, at, bounds);
@@ -27,7 +29,8 @@ std::pair<int64_t, int64_t> live_taps(int k, int64_t extent, const std::vector<E
 
 }  // namespace
 
-std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols) {
+std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, const std::vector<Expr>& conditions,
+                                       const std::vector<Symbol>& symbols) {
   constexpr int64_t most_parts = 16, most_taps = 64;
   std::vector<int> residues, taps;
   int64_t count = 1;
@@ -41,7 +44,7 @@ std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, cons
   if (residues.empty() || count < 2 || count > most_parts) return {};
   const Bounds bounds(symbols, d.domain);
   std::vector<ResiduePart> parts;
-  double work = 0;   // of all parts, in windows that are whole
+  double work = 0;  // of all parts, in windows that are whole
   for (int64_t number = 0; number < count; ++number) {
     ResiduePart part{identity_indices(static_cast<int>(d.domain.size())), d.domain, false};
     int64_t rest = number;
@@ -88,7 +91,8 @@ std::vector<WindowAxis> window_axes(const Definition& d, const std::vector<Expr>
   for (Expr condition : conditions) {
     const std::vector<int> used = axes_used(condition, 0, static_cast<int>(d.domain.size()));
     if (condition->has_load || used.size() != 2 || used[0] >= d.kept() || used[1] < d.kept()) return {};
-    auto known = std::find_if(axes.begin(), axes.end(), [&](const WindowAxis& a) { return a.position == used[0] || a.tap == used[1]; });
+    auto known = std::find_if(axes.begin(), axes.end(),
+                              [&](const WindowAxis& a) { return a.position == used[0] || a.tap == used[1]; });
     if (known == axes.end()) known = axes.insert(axes.end(), WindowAxis{used[0], used[1], {}, {}});
     if (known->position != used[0] || known->tap != used[1]) return {};
     known->conditions.push_back(condition);
@@ -97,7 +101,8 @@ std::vector<WindowAxis> window_axes(const Definition& d, const std::vector<Expr>
 }
 
 // The taps that live at a position; nullopt: none, or not one behind the other.
-std::optional<std::pair<int64_t, int64_t>> taps_at(const WindowAxis& a, int64_t position, int64_t taps, std::vector<Expr> at, const Bounds& bounds) {
+std::optional<std::pair<int64_t, int64_t>> taps_at(const WindowAxis& a, int64_t position, int64_t taps, std::vector<Expr> at,
+                                                   const Bounds& bounds) {
   at[static_cast<size_t>(a.position)] = position;
   std::vector<int64_t> live;
   for (int64_t tap = 0; tap < taps; ++tap) {
@@ -112,13 +117,15 @@ std::optional<std::pair<int64_t, int64_t>> taps_at(const WindowAxis& a, int64_t 
 double cost_of(const std::vector<Band>& bands, int64_t taps) {
   constexpr int64_t least_points = 4;
   double cost = 0;
-  for (const Band& b : bands) cost += static_cast<double>(std::max(b.end - b.begin, least_points) * (b.end_tap - b.first_tap));
+  for (const Band& b : bands)
+    cost += static_cast<double>(std::max(b.end - b.begin, least_points) * (b.end_tap - b.first_tap));
   return cost / static_cast<double>(bands.back().end * taps);
 }
 
 }  // namespace
 
-std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Expr>& conditions, const std::vector<Symbol>& symbols) {
+std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Expr>& conditions,
+                                      const std::vector<Symbol>& symbols) {
   constexpr int64_t most_steps = 4096;
   constexpr size_t most_bands = 4, most_parts = 16;  // of an axis; of all
   constexpr double worth = 0.75;
@@ -128,14 +135,16 @@ std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Exp
   double cost = 1;
   size_t count = 1;
   for (WindowAxis& a : axes) {
-    const int64_t *extent = d.domain[static_cast<size_t>(a.position)].if_int(), *taps = d.domain[static_cast<size_t>(a.tap)].if_int();
+    const int64_t *extent = d.domain[static_cast<size_t>(a.position)].if_int(),
+                  *taps = d.domain[static_cast<size_t>(a.tap)].if_int();
     if (!extent || !taps || *extent > most_steps / *taps) return {};
     const std::pair all{int64_t{0}, *taps};
     if (taps_at(a, *extent / 8, *taps, whole, bounds) == all) return {};  // a small border
     for (int64_t position = 0; position < *extent; ++position) {
       const auto live = taps_at(a, position, *taps, whole, bounds);
       if (!live) return {};
-      if (a.bands.empty() || std::pair{a.bands.back().first_tap, a.bands.back().end_tap} != *live) a.bands.push_back({position, position, live->first, live->second});
+      if (a.bands.empty() || std::pair{a.bands.back().first_tap, a.bands.back().end_tap} != *live)
+        a.bands.push_back({position, position, live->first, live->second});
       a.bands.back().end = position + 1;
       if (a.bands.size() > most_bands) return {};
     }
@@ -169,7 +178,10 @@ Definition part_of(const Definition& d, const ResiduePart& part, const std::vect
   for (Expr& e : p.out_index) e = substitute_axes(e, part.at);
   if (part.no_taps) {
     const Expr zero = constant_of(d.accumulator, 0);
-    p.body = p.epilogue ? rewrite(p.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? zero : Expr(); }) : zero;
+    p.body = p.epilogue
+                 ? rewrite(p.epilogue,
+                           [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? zero : Expr(); })
+                 : zero;
     p.epilogue = Expr();
     p.domain.resize(static_cast<size_t>(d.kept()));
     p.reduced = 0;

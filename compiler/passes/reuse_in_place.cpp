@@ -47,7 +47,8 @@ bool LastReads::last_read_by(const Var* var, size_t item) const {
   return !kept_.count(id) && last != last_.end() && last->second == item;
 }
 
-bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols) {
+bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const LastReads& reads, size_t item,
+                     const std::vector<Symbol>& symbols) {
   if (kernel.finish || kernel.beside || reads.is_made_in_parts(output) || !reads.last_read_by(input, item)) return false;
   int result = -1, operand = -1, names = 0;
   for (size_t k = 0; k < kernel.arguments.size(); ++k) {
@@ -64,7 +65,8 @@ bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const 
 std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
                                                 const std::vector<Symbol>& symbols) {
   std::vector<std::pair<int, int>> pairs;
-  if (kernel.finish || kernel.beside) return pairs;   // the result's memory is written before operands of what follows are read
+  if (kernel.finish || kernel.beside)
+    return pairs;  // the result's memory is written before operands of what follows are read
   std::set<const Var*> taken;
   int arguments = static_cast<int>(kernel.arguments.size());
   auto argument = [&](int k) -> KernelArgument& { return kernel.arguments[static_cast<size_t>(k)]; };

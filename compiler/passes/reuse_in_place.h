@@ -40,8 +40,10 @@ class LastReads {
 std::vector<std::pair<int, int>> reuse_in_place(Kernel& kernel, const LastReads& reads, size_t item,
                                                 const std::vector<Symbol>& symbols);
 
-// May a caller have `output`, which the kernel of item `item` of the top level makes, in the memory of `input`? Then the kernel's
-// arguments are marked as above. An input is never written otherwise, so whoever read it before has read the present value.
-bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const LastReads& reads, size_t item, const std::vector<Symbol>& symbols);
+// May a caller have `output`, which the kernel of item `item` of the top level makes, in the memory of `input`? Then the
+// kernel's arguments are marked as above. An input is never written otherwise, so whoever read it before has read the
+// present value.
+bool overwrite_input(Kernel& kernel, const Var* output, const Var* input, const LastReads& reads, size_t item,
+                     const std::vector<Symbol>& symbols);
 
 }  // namespace metac

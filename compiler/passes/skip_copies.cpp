@@ -17,7 +17,9 @@ bool is_identity(const std::vector<Expr>& indices, const Shape& shape, const Bou
 }
 
 // A Reindex that is nothing but indices into one operand.
-bool is_plain_reindex(const Op* op) { return op && op->kind == OpKind::reindex && op->inputs.size() == 1 && op->conditions.empty(); }
+bool is_plain_reindex(const Op* op) {
+  return op && op->kind == OpKind::reindex && op->inputs.size() == 1 && op->conditions.empty();
+}
 
 // The Var that the op merely hands on, or null.
 Var* handed_on(const Graph& graph, const Op& op) {
@@ -27,7 +29,8 @@ Var* handed_on(const Graph& graph, const Op& op) {
     if (in->shape() != out->shape()) return static_cast<Var*>(nullptr);
     return is_identity(at, in->shape(), Bounds(graph.symbols, out->shape())) ? in : nullptr;
   };
-  if (op.kind == OpKind::elementwise && op.bodies[0]->kind == ExprKind::load) return source(op.inputs[static_cast<size_t>(op.bodies[0]->id)], op.bodies[0]->args);
+  if (op.kind == OpKind::elementwise && op.bodies[0]->kind == ExprKind::load)
+    return source(op.inputs[static_cast<size_t>(op.bodies[0]->id)], op.bodies[0]->args);
   if (!is_plain_reindex(&op)) return nullptr;
   if (Var* in = source(op.inputs[0], op.indices)) return in;
   const Op* first = op.inputs[0]->producer;
@@ -63,7 +66,8 @@ int exchange_in_place(Graph& graph) {
     Var* const out = op->outputs.empty() ? nullptr : op->outputs[0];
     if (!out || out->exchanged < 0 || op->kind != OpKind::elementwise || op->inputs.size() != 1) continue;
     Var* const in = op->inputs[0];
-    const bool ours = readers[in] == 1 && in->producer && in->producer->regions.empty() && in->exchanged < 0 && handed_on(graph, *op) == in;
+    const bool ours = readers[in] == 1 && in->producer && in->producer->regions.empty() && in->exchanged < 0 &&
+                      handed_on(graph, *op) == in;
     if (!ours || std::count(graph.outputs.begin(), graph.outputs.end(), out) > 0) continue;
     in->exchanged = out->exchanged;
     in->stop_fuse = true;

@@ -13,15 +13,20 @@ namespace {
 
 // What one item moves.
 struct Traffic {
-  std::vector<int> reads, writes;   // Vars that follow the batch
-  double weights = 0;               // bytes of the others
+  std::vector<int> reads, writes;  // Vars that follow the batch
+  double weights = 0;              // bytes of the others
 };
 
 class BatchSlicer {
  public:
   BatchSlicer(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
               const std::function<bool(const Var*)>& is_constant, const CompileOptions& options)
-      : graph_(graph), region_(region), layouts_(layouts), needed_(needed), options_(options), axes_(graph, region, is_constant),
+      : graph_(graph),
+        region_(region),
+        layouts_(layouts),
+        needed_(needed),
+        options_(options),
+        axes_(graph, region, is_constant),
         cache_(static_cast<double>(options.cpu.l3_bytes) / 2) {}
 
   void run() {
@@ -36,7 +41,7 @@ class BatchSlicer {
  private:
   struct Chain {
     size_t begin = 0, end = 0;
-    int64_t count = 1;   // slices
+    int64_t count = 1;  // slices
   };
 
   Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
@@ -46,7 +51,9 @@ class BatchSlicer {
     if (!fresh) return known->second;
     auto layout = layouts_.find(id);
     Expr elements = storage_elements(var(id)->shape(), layout == layouts_.end() ? Layout() : layout->second);
-    return known->second = elements.if_int() ? static_cast<double>(elements.as_int()) * static_cast<double>(size_of(var(id)->dtype())) : 0;
+    return known->second = elements.if_int()
+                               ? static_cast<double>(elements.as_int()) * static_cast<double>(size_of(var(id)->dtype()))
+                               : 0;
   }
 
   void measure(size_t item) {
@@ -55,8 +62,10 @@ class BatchSlicer {
     for (const Definition& d : region_.items[item].group.stages) {
       visit_loads(d, [&](Expr n) {
         if (internal.count(n->id) || !seen.insert(n->id).second) return;
-        if (axes_.of_var(n->id) >= 0) t.reads.push_back(n->id);
-        else t.weights += bytes(n->id);
+        if (axes_.of_var(n->id) >= 0)
+          t.reads.push_back(n->id);
+        else
+          t.weights += bytes(n->id);
       });
       if (!internal.count(d.out->id)) t.writes.push_back(d.out->id);
     }
@@ -87,8 +96,8 @@ class BatchSlicer {
   }
 
   // ---- the choice: time for traffic, in bytes from memory ----
-  // A worker takes whole slices through a chain (runtime/executor_slices.h): it finds what it wrote in a cache of its own. Between chains workers read what
-  // others wrote, and where they share no last level that is little faster than memory.
+  // A worker takes whole slices through a chain (runtime/executor_slices.h): it finds what it wrote in a cache of its own.
+  // Between chains workers read what others wrote, and where they share no last level that is little faster than memory.
   static constexpr double cached = 0.2, shared = 0.6, launch = 20e3;
 
   double alone(size_t k) const {
@@ -108,7 +117,8 @@ class BatchSlicer {
       weights += traffic_[k].weights;
       const bool fits = moved <= cache_;
       for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
-        for (int id : *ids) cost += bytes(id) * (stays_inside(id, begin, end) ? (fits ? cached : 0.9) : bytes(id) > cache_ ? 1 : shared);
+        for (int id : *ids)
+          cost += bytes(id) * (stays_inside(id, begin, end) ? (fits ? cached : 0.9) : bytes(id) > cache_ ? 1 : shared);
     }
     return cost + weights + static_cast<double>(count - 1) * weights * (weights + slice <= cache_ ? cached : 1);
   }
@@ -129,8 +139,7 @@ class BatchSlicer {
       offer(begin + 1, 1, alone(begin));
       for (size_t end = begin + 1; end <= n && end <= begin + longest && !axes_.of_item(end - 1).empty(); ++end) {
         if (end - begin < 2) continue;
-        for (int64_t count : counts_)
-          offer(end, count, 1.05 * chained(begin, end, count));
+        for (int64_t count : counts_) offer(end, count, 1.05 * chained(begin, end, count));
       }
     }
     std::vector<Chain> chains;
@@ -153,8 +162,10 @@ class BatchSlicer {
     for (size_t k = chain.begin; k < chain.end; ++k) {
       for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
         for (int v : *ids) {
-          if (stays_inside(v, chain.begin, chain.end)) inside.insert(var(v));
-          else first_row[v] = metac::symbol(id) * Expr(rows_of(var(v)) / chain.count);
+          if (stays_inside(v, chain.begin, chain.end))
+            inside.insert(var(v));
+          else
+            first_row[v] = metac::symbol(id) * Expr(rows_of(var(v)) / chain.count);
         }
       for (int v : region_.items[k].group.internal) inside.insert(var(v));
     }
@@ -199,11 +210,11 @@ class BatchSlicer {
   const Needed& needed_;
   const CompileOptions& options_;
   BatchAxes axes_;
-  double cache_;   // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
+  double cache_;  // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
   std::vector<Traffic> traffic_;
-  mutable std::unordered_map<int, double> bytes_;   // of Vars
-  std::map<int, std::pair<size_t, size_t>> uses_;   // Var id -> first and last item
+  mutable std::unordered_map<int, double> bytes_;  // of Vars
+  std::map<int, std::pair<size_t, size_t>> uses_;  // Var id -> first and last item
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace metac {
 
-// Cuts `region` (the top level, layouts chosen) into chains so that the least traffic passes beyond the last-level cache, and
-// rewrites their definitions. Does nothing where the inputs have no common first dim of known extent.
+// Cuts `region` (the top level, layouts chosen) into chains so that the least traffic passes beyond the last-level cache,
+// and rewrites their definitions. Does nothing where the inputs have no common first dim of known extent.
 void slice_batches(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
                    const std::function<bool(const Var*)>& is_constant, const CompileOptions& options);
 

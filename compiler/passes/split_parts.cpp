@@ -36,7 +36,8 @@ Cut find_cut(const Definition& d, const Bounds& bounds) {
     if (n->kind != ExprKind::call || n->fn != Fn::select) return;
     auto [k, at] = cut_of(n->args[0]);
     if (!at || (bool(cut.select) && k != cut.axis)) return;
-    if (bounds.proves_at_least(at, Expr(0)) && bounds.proves_at_least(d.domain[static_cast<size_t>(k)], at)) cut = {n, k, at};
+    if (bounds.proves_at_least(at, Expr(0)) && bounds.proves_at_least(d.domain[static_cast<size_t>(k)], at))
+      cut = {n, k, at};
   });
   return cut;
 }

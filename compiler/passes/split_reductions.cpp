@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t enough_threads = 65536, enough_blocks = 512, enough_tiles = 128;
 constexpr int64_t largest_tile = 128 * 128;
 constexpr int64_t least_parts = 4;
-constexpr int64_t least_of_thread = 48, least_of_block = 8192, least_of_tile = 512;   // elements of a part; a thread has more than what lower_gpu takes for few
+constexpr int64_t least_of_thread = 48, least_of_block = 8192,
+                  least_of_tile = 512;  // elements of a part; a thread has more than what lower_gpu takes for few
 constexpr int64_t few_results = 32, few_rows = 128, long_row = 65536, long_across = 256, large = 1 << 20;
 
 // A reduced axis of which a part has `rest` iterations; the last part may have fewer.
@@ -33,7 +34,8 @@ int64_t largest_divisor(int64_t n, int64_t most) {
   return q;
 }
 
-// Outermost axes first, in equal parts where that gives about as many as are wanted; else the longest axis with a shorter last part.
+// Outermost axes first, in equal parts where that gives about as many as are wanted; else the longest axis with a shorter
+// last part.
 std::vector<CutAxis> cut_axes(const Definition& d, int64_t wanted) {
   std::vector<CutAxis> cut;
   int64_t found = 1;
@@ -57,24 +59,32 @@ struct TwoPasses {
 
 class ReductionSplitter {
  public:
-  ReductionSplitter(Graph& graph, FusedRegion& region, const LoweringContext& context) : graph_(graph), region_(region), context_(context) {}
+  ReductionSplitter(Graph& graph, FusedRegion& region, const LoweringContext& context)
+      : graph_(graph), region_(region), context_(context) {}
 
   void run() {
-    if (!region_.repeats.empty()) return;   // items there have numbers
+    if (!region_.repeats.empty()) return;  // items there have numbers
     std::vector<Item> before = std::move(region_.items);
     region_.items.clear();
     for (Item& item : before) {
-      if (item.op || !may_split(item.group)) region_.items.push_back(std::move(item));
-      else if (item.group.stages.size() == 1) split_alone(std::move(item));
-      else if (has_few_long_rows(item.group)) split_rows(item.group, least_of_block);
-      else if (has_rows_across(item.group)) split_rows(item.group, long_across);
-      else region_.items.push_back(std::move(item));
+      if (item.op || !may_split(item.group))
+        region_.items.push_back(std::move(item));
+      else if (item.group.stages.size() == 1)
+        split_alone(std::move(item));
+      else if (has_few_long_rows(item.group))
+        split_rows(item.group, least_of_block);
+      else if (has_rows_across(item.group))
+        split_rows(item.group, long_across);
+      else
+        region_.items.push_back(std::move(item));
     }
   }
 
  private:
   static bool may_split(const Group& group) {
-    return !group.row_blocks && !group.beside && std::all_of(group.stages.begin(), group.stages.end(), [](const Definition& d) { return !d.scatter && is_static(d.domain) && is_static(d.out->shape()); });
+    return !group.row_blocks && !group.beside &&
+           std::all_of(group.stages.begin(), group.stages.end(),
+                       [](const Definition& d) { return !d.scatter && is_static(d.domain) && is_static(d.out->shape()); });
   }
 
   static Group alone(const Definition& d) {
@@ -96,22 +106,28 @@ class ReductionSplitter {
   std::optional<TwoPasses> two_passes(const Group& group) {
     const Definition& d = group.stages[0];
     if (!d.reduce || group.shared != 0) return std::nullopt;
-    const int64_t results = size_of_axes(d, 0, d.kept()), length = size_of_axes(d, d.kept(), static_cast<int>(d.domain.size()));
+    const int64_t results = size_of_axes(d, 0, d.kept()),
+                  length = size_of_axes(d, d.kept(), static_cast<int>(d.domain.size()));
     if (length < least_parts * least_of_thread || results == 0 || results > enough_tiles * largest_tile) return std::nullopt;
     const Kernel kernel = lower_gpu(group, context_);
     if (!kernel.products.empty() || kernel.convolution) return std::nullopt;
     if (lower_gpu_contraction(group, context_)) {
-      const int64_t tiles = (results + largest_tile - 1) / largest_tile, bounded = elements_read(d) / 4 / results;   // what the parts cost in memory
+      const int64_t tiles = (results + largest_tile - 1) / largest_tile,
+                    bounded = elements_read(d) / 4 / results;  // what the parts cost in memory
       return in_parts(d, std::min({enough_tiles / tiles, length / least_of_tile, bounded}));
     }
     const int64_t of_threads = std::min(enough_threads / results, length / least_of_thread);
     if (is_thread_each(kernel)) return in_parts(d, of_threads);
-    if (results >= few_results)   // a warp's threads may have neighbours
-      if (auto passes = in_parts(d, of_threads); passes && is_thread_each(lower_gpu(alone(passes->parts), context_))) return passes;
-    return in_parts(d, results > enough_blocks / least_parts ? 1 : std::min(enough_blocks / results, length / least_of_block));
+    if (results >= few_results)  // a warp's threads may have neighbours
+      if (auto passes = in_parts(d, of_threads); passes && is_thread_each(lower_gpu(alone(passes->parts), context_)))
+        return passes;
+    return in_parts(d,
+                    results > enough_blocks / least_parts ? 1 : std::min(enough_blocks / results, length / least_of_block));
   }
 
-  static bool is_thread_each(const Kernel& kernel) { return !kernel.root.loops.empty() && kernel.root.loops[0].kind == LoopKind::grid; }
+  static bool is_thread_each(const Kernel& kernel) {
+    return !kernel.root.loops.empty() && kernel.root.loops[0].kind == LoopKind::grid;
+  }
 
   int64_t elements_read(const Definition& d) const {
     int64_t elements = 0;
@@ -174,13 +190,18 @@ class ReductionSplitter {
 
   // ---- rows ----
   static int64_t row_count(const Group& group) { return size_of_axes(group.stages[0], 0, group.shared); }
-  static int64_t row_length(const Group& group, const Definition& d) { return size_of_axes(d, group.shared, static_cast<int>(d.domain.size())); }
-
-  static bool has_few_long_rows(const Group& group) {
-    return row_count(group) < few_rows && std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return row_length(group, d) >= long_row; });
+  static int64_t row_length(const Group& group, const Definition& d) {
+    return size_of_axes(d, group.shared, static_cast<int>(d.domain.size()));
   }
 
-  // Neighbours in memory are elements of different rows (channels that lie last), of which there are many: blocks of one row each would read with gaps.
+  static bool has_few_long_rows(const Group& group) {
+    return row_count(group) < few_rows && std::any_of(
+                                              group.stages.begin(), group.stages.end(),
+                                              [&](const Definition& d) { return row_length(group, d) >= long_row; });
+  }
+
+  // Neighbours in memory are elements of different rows (channels that lie last), of which there are many: blocks of one row
+  // each would read with gaps.
   bool has_rows_across(const Group& group) const {
     if (group.shared < 1 || row_count(group) < few_results) return false;
     int row = group.shared - 1;
@@ -192,8 +213,12 @@ class ReductionSplitter {
       visit_loads(d, [&](Expr n) {
         const auto layout = context_.layouts->find(n->id);
         const Shape& shape = context_.var(n->id)->shape();
-        if (n->args.size() != shape.size() || std::none_of(n->args.begin(), n->args.end(), [&](Expr e) { return uses_other_axis(e, group.shared); })) return;
-        const Expr step = stride_of(simplify(storage_address(shape, layout == context_.layouts->end() ? Layout() : layout->second, n->args), bounds), row);
+        if (n->args.size() != shape.size() ||
+            std::none_of(n->args.begin(), n->args.end(), [&](Expr e) { return uses_other_axis(e, group.shared); }))
+          return;
+        const Expr step = stride_of(
+            simplify(storage_address(shape, layout == context_.layouts->end() ? Layout() : layout->second, n->args), bounds),
+            row);
         across = across || (bool(step) && step.is_int(1));
       });
       return across;
@@ -230,7 +255,8 @@ class ReductionSplitter {
       Group& own = region_.items[k].group;
       if (own.stages.size() > 1) own.shared = group.shared;
       for (const Definition& d : own.stages)
-        if (own.stages.size() > 1 && group.internal.count(d.out->id) && !is_read_elsewhere(d.out, begin, k)) own.internal.insert(d.out->id);
+        if (own.stages.size() > 1 && group.internal.count(d.out->id) && !is_read_elsewhere(d.out, begin, k))
+          own.internal.insert(d.out->id);
     }
   }
 
@@ -249,6 +275,8 @@ class ReductionSplitter {
 
 }  // namespace
 
-void split_reductions(Graph& graph, FusedRegion& region, const LoweringContext& context) { ReductionSplitter(graph, region, context).run(); }
+void split_reductions(Graph& graph, FusedRegion& region, const LoweringContext& context) {
+  ReductionSplitter(graph, region, context).run();
+}
 
 }  // namespace metac

@@ -25,22 +25,26 @@ struct Cut {
 
 class StatisticsSplitter {
  public:
-  StatisticsSplitter(Graph& graph, FusedRegion& region, const Layouts& layouts, int64_t cache_bytes) : graph_(graph), region_(region), layouts_(layouts), cache_bytes_(cache_bytes) {}
+  StatisticsSplitter(Graph& graph, FusedRegion& region, const Layouts& layouts, int64_t cache_bytes)
+      : graph_(graph), region_(region), layouts_(layouts), cache_bytes_(cache_bytes) {}
 
   void run() {
     std::vector<Item> before = std::move(region_.items);
     region_.items.clear();
     for (Item& item : before) {
       if (item.op) barrier_ = region_.items.size() + 1;  // host steps may read anything
-      if (can_split(item)) split(item.group);
-      else region_.items.push_back(std::move(item));
+      if (can_split(item))
+        split(item.group);
+      else
+        region_.items.push_back(std::move(item));
     }
   }
 
  private:
   bool can_split(const Item& item) const {
     const Group& group = item.group;
-    if (item.op || group.contraction || group.winograd || group.row_blocks || group.shared > 1 || group.stages.empty()) return false;
+    if (item.op || group.contraction || group.winograd || group.row_blocks || group.shared > 1 || group.stages.empty())
+      return false;
     bool any = false;
     for (const Definition& d : group.stages) {
       if (d.scatter || !is_static(d.domain)) return false;
@@ -70,7 +74,8 @@ class StatisticsSplitter {
     Expr first;
     bool good = true;
     visit(d.body, [&](Expr n) {
-      if (n->kind != ExprKind::load || !std::any_of(n->args.begin(), n->args.end(), [&](Expr e) { return is_summed(d, e); })) return;
+      if (n->kind != ExprKind::load || !std::any_of(n->args.begin(), n->args.end(), [&](Expr e) { return is_summed(d, e); }))
+        return;
       const Expr at = simplify(address_of(n), bounds), step = stride_of(at, cut.channel);
       const bool over_images = n->args[0]->kind == ExprKind::axis && is_summed(d, n->args[0]);
       good &= over_images && bool(step) && step.is_int(1) && n->dtype == DType::f32;
@@ -82,7 +87,9 @@ class StatisticsSplitter {
       if (!step || !step.if_int() || step.as_int() < channels) return std::nullopt;
       cut.axes.push_back({k, 1, d.domain[static_cast<size_t>(k)].as_int()});
     }
-    std::stable_sort(cut.axes.begin(), cut.axes.end(), [&](const CutAxis& a, const CutAxis& b) { return stride_of(first, a.axis).as_int() > stride_of(first, b.axis).as_int(); });
+    std::stable_sort(cut.axes.begin(), cut.axes.end(), [&](const CutAxis& a, const CutAxis& b) {
+      return stride_of(first, a.axis).as_int() > stride_of(first, b.axis).as_int();
+    });
     // Of each operand an eighth of the cache.
     int64_t inside = channels * 4, points = 1;
     for (size_t k = cut.axes.size(); k-- > 0;) {
@@ -99,12 +106,15 @@ class StatisticsSplitter {
   }
 
   static bool is_summed(const Definition& d, Expr e) {
-    return any_of(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id >= d.kept() && !d.domain[static_cast<size_t>(n->id)].is_int(1); });
+    return any_of(e, [&](Expr n) {
+      return n->kind == ExprKind::axis && n->id >= d.kept() && !d.domain[static_cast<size_t>(n->id)].is_int(1);
+    });
   }
 
   Expr address_of(Expr load) const {
     auto found = layouts_.find(load->id);
-    return storage_address(graph_.vars()[static_cast<size_t>(load->id)]->shape(), found == layouts_.end() ? Layout() : found->second, load->args);
+    return storage_address(graph_.vars()[static_cast<size_t>(load->id)]->shape(),
+                           found == layouts_.end() ? Layout() : found->second, load->args);
   }
 
   // ---- cutting ----
@@ -137,25 +147,28 @@ class StatisticsSplitter {
     for (size_t k = begin; k < region_.items.size(); ++k) {
       Group& own = region_.items[k].group;
       for (const Definition& d : own.stages)
-        if (group.internal.count(d.out->id) && readers(d.out, begin) == 1 && reads(own, d.out)) own.internal.insert(d.out->id);
+        if (group.internal.count(d.out->id) && readers(d.out, begin) == 1 && reads(own, d.out))
+          own.internal.insert(d.out->id);
       if (own.stages.size() == 1) own.shared = own.by_points ? own.shared : 0;
     }
   }
 
   struct Mean {
-    Expr of;                 // what was summed
-    Var* of_parts = nullptr; // the parts' means
-    int64_t count = 0;       // points of a part
-    size_t item = 0;         // the kernel that makes them
+    Expr of;                  // what was summed
+    Var* of_parts = nullptr;  // the parts' means
+    int64_t count = 0;        // points of a part
+    size_t item = 0;          // the kernel that makes them
   };
 
-  // Adds the parts' kernel of the sum, or a stage to one that is there; `total` becomes what adds them up. Returns the kernel's item.
+  // Adds the parts' kernel of the sum, or a stage to one that is there; `total` becomes what adds them up. Returns the
+  // kernel's item.
   size_t add_sum(const Definition& d, const Cut& cut, Definition& total, std::map<int, Mean>& means) {
     const std::vector<Expr> moved = moved_axes(d, cut);
     if (const Mean* mean = mean_in(d, means)) {
       // (x - m)^2: of each part around its own mean, and how far that is off.
       const Expr x = deviation(d)->args[0], m = deviation(d)->args[1];
-      const Expr around = substitute_axes(x, moved) - load(mean->of_parts->id, DType::f32, identity_indices(mean->of_parts->rank()));
+      const Expr around =
+          substitute_axes(x, moved) - load(mean->of_parts->id, DType::f32, identity_indices(mean->of_parts->rank()));
       const Definition parts = parts_of(d, cut, around * around);
       region_.items[mean->item].group.stages.push_back(parts);
       become_total(total, cut, parts.out);
@@ -248,7 +261,8 @@ class StatisticsSplitter {
     const Expr sum = d.epilogue->args[0], count = d.epilogue->args[1];
     int64_t points = 1;
     for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) points *= d.domain[k].as_int();
-    return sum->kind == ExprKind::load && sum->id == reduced_value && count->kind == ExprKind::float_constant && count->float_value == static_cast<double>(points);
+    return sum->kind == ExprKind::load && sum->id == reduced_value && count->kind == ExprKind::float_constant &&
+           count->float_value == static_cast<double>(points);
   }
 
   // The x - m of a body (x - m)^2; empty: it is something else.
@@ -256,7 +270,10 @@ class StatisticsSplitter {
     const Expr e = d.body;
     if (e->kind != ExprKind::call || e->fn != Fn::mul || e->args[0] != e->args[1]) return {};
     const Expr x = e->args[0];
-    return x->kind == ExprKind::call && x->fn == Fn::sub && x->args[0]->kind == ExprKind::load && x->args[1]->kind == ExprKind::load ? x : Expr();
+    return x->kind == ExprKind::call && x->fn == Fn::sub && x->args[0]->kind == ExprKind::load &&
+                   x->args[1]->kind == ExprKind::load
+               ? x
+               : Expr();
   }
 
   static const Mean* mean_in(const Definition& d, const std::map<int, Mean>& means) {
@@ -267,8 +284,8 @@ class StatisticsSplitter {
   }
 
   // ---- kernels ----
-  // A kernel of parts that are cut alike and read some of the same data takes the sum, if all that it reads is there by then.
-  // Where it has this very sum, `parts` becomes that.
+  // A kernel of parts that are cut alike and read some of the same data takes the sum, if all that it reads is there by
+  // then. Where it has this very sum, `parts` becomes that.
   size_t place(Definition& parts, const Cut& cut) {
     const Shape of_parts(parts.domain.begin(), parts.domain.begin() + parts.kept());
     size_t earliest = barrier_;
@@ -276,11 +293,17 @@ class StatisticsSplitter {
       if (makes_what_is_read(region_.items[k].group, parts)) earliest = k + 1;
     for (size_t k = region_.items.size(); k-- > earliest;) {
       Group& group = region_.items[k].group;
-      if (!sums_of_parts_.count(k) || Shape(group.stages[0].domain.begin(), group.stages[0].domain.begin() + group.stages[0].kept()) != of_parts) continue;
+      if (!sums_of_parts_.count(k) ||
+          Shape(group.stages[0].domain.begin(), group.stages[0].domain.begin() + group.stages[0].kept()) != of_parts)
+        continue;
       if (!shares_data(group, parts)) continue;
-      const auto same = std::find_if(group.stages.begin(), group.stages.end(), [&](const Definition& stage) { return stage.body == parts.body && stage.domain == parts.domain; });
-      if (same == group.stages.end()) group.stages.push_back(parts);
-      else parts = *same;
+      const auto same = std::find_if(group.stages.begin(), group.stages.end(), [&](const Definition& stage) {
+        return stage.body == parts.body && stage.domain == parts.domain;
+      });
+      if (same == group.stages.end())
+        group.stages.push_back(parts);
+      else
+        parts = *same;
       return k;
     }
     region_.items.emplace_back();
@@ -307,7 +330,8 @@ class StatisticsSplitter {
     for (const Definition& stage : group.stages)
       if (stage.reduce) visit_loads(stage, [&](Expr n) { read.insert(n.node()); });
     bool shared = false;
-    visit_loads(d, [&](Expr n) { shared |= n->id >= 0 && n->args.size() > 1 && read.count(n.node()) > 0 && is_summed(d, n); });
+    visit_loads(d,
+                [&](Expr n) { shared |= n->id >= 0 && n->args.size() > 1 && read.count(n.node()) > 0 && is_summed(d, n); });
     return shared;
   }
 
@@ -329,12 +353,14 @@ class StatisticsSplitter {
   FusedRegion& region_;
   const Layouts& layouts_;
   const int64_t cache_bytes_;
-  size_t barrier_ = 0;                 // kernels before it stay as they are
-  std::set<size_t> sums_of_parts_;     // items
+  size_t barrier_ = 0;              // kernels before it stay as they are
+  std::set<size_t> sums_of_parts_;  // items
 };
 
 }  // namespace
 
-void split_statistics(Graph& graph, FusedRegion& region, const Layouts& layouts, int64_t cache_bytes) { StatisticsSplitter(graph, region, layouts, cache_bytes).run(); }
+void split_statistics(Graph& graph, FusedRegion& region, const Layouts& layouts, int64_t cache_bytes) {
+  StatisticsSplitter(graph, region, layouts, cache_bytes).run();
+}
 
 }  // namespace metac

@@ -38,18 +38,22 @@ class PartStorer {
     if (group.stages.size() != 1 || group.stages[0].scatter) return nullptr;
     const Var* value = group.stages[0].out;
     if (!may_move_(value) || value->shape() != d.domain || d.body->args != identity_indices(value->rank())) return nullptr;
-    if (order_of(value) != order_of(d.out) || binds_for(d, makers->second[0], static_cast<size_t>(&item - items_.data()))) return nullptr;
+    if (order_of(value) != order_of(d.out) || binds_for(d, makers->second[0], static_cast<size_t>(&item - items_.data())))
+      return nullptr;
     for (size_t k = 0; k < d.out_index.size(); ++k)
       if (!(d.out_index[k] - axis(static_cast<int>(k))).is_constant()) return nullptr;
     return value;
   }
 
-  // Does a host step between two items bind what the definition names? The larger value's size may be known only behind some of its parts.
+  // Does a host step between two items bind what the definition names? The larger value's size may be known only behind some
+  // of its parts.
   bool binds_for(const Definition& d, size_t first, size_t last) const {
     std::set<int> named;
     visit_symbols(d, [&](int id) { named.insert(id); });
     for (size_t k = first; k < last && !named.empty(); ++k)
-      if (items_[k].op && std::any_of(items_[k].op->symbols.begin(), items_[k].op->symbols.end(), [&](int id) { return named.count(id) > 0; })) return true;
+      if (items_[k].op && std::any_of(items_[k].op->symbols.begin(), items_[k].op->symbols.end(),
+                                      [&](int id) { return named.count(id) > 0; }))
+        return true;
     return false;
   }
 

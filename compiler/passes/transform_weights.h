@@ -1,4 +1,5 @@
-// Weights for minimal filtering (kernel/lower_winograd.h), made once by `prepare`, or in every run where the weights are no parameters.
+// Weights for minimal filtering (kernel/lower_winograd.h), made once by `prepare`, or in every run where the weights are no
+// parameters.
 #pragma once
 #include "compiler/passes/pack_operand.h"
 

@@ -4,8 +4,8 @@
 
 namespace metac {
 
-// Aborts with METAC_ASSERT where a step reads a symbol that has no value yet (in its counts, in the sizes of its operands or in its kernel)
-// or memory that nothing has written: the executor would take what an earlier run left there.
+// Aborts with METAC_ASSERT where a step reads a symbol that has no value yet (in its counts, in the sizes of its operands or
+// in its kernel) or memory that nothing has written: the executor would take what an earlier run left there.
 void verify_program(const CompiledProgram& program);
 
 }  // namespace metac

@@ -12,9 +12,9 @@
 namespace metac {
 
 struct Diagnostic {
-  std::string file;      // the model or document at fault; may be empty
-  std::string node;      // "node #12 \"conv1\" (Conv)", a tensor, a line:column; may be empty
-  std::string message;   // what was expected and what was found
+  std::string file;     // the model or document at fault; may be empty
+  std::string node;     // "node #12 \"conv1\" (Conv)", a tensor, a line:column; may be empty
+  std::string message;  // what was expected and what was found
   // "model.onnx: node #12 "conv1" (Conv): message"; control characters of model text are escaped.
   std::string text() const;
 };
@@ -51,8 +51,8 @@ template <typename... Parts>
 
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line, const std::string& message);
 
-#define METAC_ASSERT(condition, ...)                                                                      \
-  do {                                                                                                    \
+#define METAC_ASSERT(condition, ...)                                                                           \
+  do {                                                                                                         \
     if (!(condition)) ::metac::assertion_failed(#condition, __FILE__, __LINE__, ::metac::concat(__VA_ARGS__)); \
   } while (0)
 

@@ -123,7 +123,8 @@ void write_new(const std::string& path, const std::vector<std::string_view>& pie
 // A name that nobody can take before: of random digits.
 std::string temporary_beside(const std::string& path) {
   uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) fail_on(path, "cannot be written: the system has no random number");
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number))
+    fail_on(path, "cannot be written: the system has no random number");
   std::string name = file_name(path);
   if (name.size() > 100) name.resize(100);
   return concat(parent_folder(path), "/.", name, ".tmp-", ::getpid(), "-", std::to_string(number));

@@ -33,7 +33,8 @@ void remove_unfinished_folders() {
   for (const std::string& path : list().paths) {
     // What another thread writes meanwhile can make a removal fail; without its folder it soon stops.
     std::error_code error;
-    for (int attempt = 0; attempt < 100 && std::filesystem::exists(path, error); ++attempt) std::filesystem::remove_all(path, error);
+    for (int attempt = 0; attempt < 100 && std::filesystem::exists(path, error); ++attempt)
+      std::filesystem::remove_all(path, error);
   }
 }
 

@@ -6,33 +6,44 @@
 
 namespace metac {
 
-// The batch is the first axis of every input. Where a file says 1 there, that is how it was exported; a name stands for the batch
-// wherever it appears.
-BatchFields::BatchFields(const Model& model, const Recipe& recipe, const LowerOptions& lower) : r_(recipe), fixed_(model), allow_code_(lower.allow_code) {
+// The batch is the first axis of every input. Where a file says 1 there, that is how it was exported; a name stands for the
+// batch wherever it appears.
+BatchFields::BatchFields(const Model& model, const Recipe& recipe, const LowerOptions& lower)
+    : r_(recipe), fixed_(model), allow_code_(lower.allow_code) {
   std::set<std::string> initialised, batch_names;
   for (const Initializer& i : model.graph.initializers) initialised.insert(i.name);
   auto& inputs = fixed_.graph.inputs;
-  inputs.erase(std::remove_if(inputs.begin(), inputs.end(), [&](const Value& v) { return initialised.count(v.name) > 0; }), inputs.end());
-  auto refuse = [&](const Value& input, const std::string& message) { throw CompileError({model.path, "", "input " + quoted(input.name) + " " + message}); };
+  inputs.erase(std::remove_if(inputs.begin(), inputs.end(), [&](const Value& v) { return initialised.count(v.name) > 0; }),
+               inputs.end());
+  auto refuse = [&](const Value& input, const std::string& message) {
+    throw CompileError({model.path, "", "input " + quoted(input.name) + " " + message});
+  };
   for (const Value& input : inputs) {
-    if (!input.type.shape && !lower.input_shapes.count(input.name)) refuse(input, "has no declared rank; give its shape: --shape name=1x3x224x224");
+    if (!input.type.shape && !lower.input_shapes.count(input.name))
+      refuse(input, "has no declared rank; give its shape: --shape name=1x3x224x224");
     if (input.type.shape && !input.type.shape->empty()) batch_names.insert((*input.type.shape)[0].symbol);
   }
   batch_names.erase("");
   for (Value& input : inputs) {
-    if (input.type.containers != std::vector<std::string>{"tensor"} || !input.type.dtype || *input.type.dtype == DType::string) refuse(input, "is no numeric tensor");
+    if (input.type.containers != std::vector<std::string>{"tensor"} || !input.type.dtype ||
+        *input.type.dtype == DType::string)
+      refuse(input, "is no numeric tensor");
     auto given = lower.input_shapes.find(input.name);
     std::vector<ModelDim> dims = input.type.shape ? *input.type.shape : std::vector<ModelDim>(given->second.size());
-    if (given != lower.input_shapes.end() && given->second.size() != dims.size()) refuse(input, concat("has rank ", dims.size(), ", the shape ", to_string(given->second), " was given"));
+    if (given != lower.input_shapes.end() && given->second.size() != dims.size())
+      refuse(input, concat("has rank ", dims.size(), ", the shape ", to_string(given->second), " was given"));
     if (dims.empty()) refuse(input, "is a scalar; every input must have the batch as its first axis");
     TrainingField field{input.name, *input.type.dtype, {}};
     for (size_t k = 0; k < dims.size(); ++k) {
       if (k > 0 && dims[k].value < 0 && given != lower.input_shapes.end()) dims[k].value = given->second[k];
       if (k > 0 && dims[k].value < 0)
-        if (auto fixed = lower.dims.find(dims[k].symbol); fixed != lower.dims.end() && fixed->second.min == fixed->second.max) dims[k].value = fixed->second.min;
+        if (auto fixed = lower.dims.find(dims[k].symbol);
+            fixed != lower.dims.end() && fixed->second.min == fixed->second.max)
+          dims[k].value = fixed->second.min;
       if (k == 0 || batch_names.count(dims[k].symbol)) dims[k].value = recipe.batch;
       if (dims[k].value < 0)
-        refuse(input, concat("has an open axis ", k, dims[k].symbol.empty() ? "" : " (" + quoted(dims[k].symbol) + ")", "; a training program has fixed shapes: ",
+        refuse(input, concat("has an open axis ", k, dims[k].symbol.empty() ? "" : " (" + quoted(dims[k].symbol) + ")",
+                             "; a training program has fixed shapes: ",
                              dims[k].symbol.empty() ? "--shape name=1x3x224x224" : "--dim name=64"));
       dims[k].symbol.clear();
       if (k > 0) field.shape.push_back(dims[k].value);
@@ -62,8 +73,10 @@ std::string BatchFields::unused(const std::string& hint) {
 
 TypedShape BatchFields::type_of(const Model& model, const std::string& name, const Place& place) {
   if (auto found = known_.find(name); found != known_.end()) return found->second;
-  bool exists = std::any_of(model.graph.inputs.begin(), model.graph.inputs.end(), [&](const Value& v) { return v.name == name; });
-  for (const Node& node : model.graph.nodes) exists = exists || (!name.empty() && std::count(node.outputs.begin(), node.outputs.end(), name));
+  bool exists =
+      std::any_of(model.graph.inputs.begin(), model.graph.inputs.end(), [&](const Value& v) { return v.name == name; });
+  for (const Node& node : model.graph.nodes)
+    exists = exists || (!name.empty() && std::count(node.outputs.begin(), node.outputs.end(), name));
   if (!exists) {
     std::string outputs;
     for (const Value& v : fixed_.graph.outputs) outputs += (outputs.empty() ? "" : ", ") + quoted(v.name);
@@ -73,11 +86,15 @@ TypedShape BatchFields::type_of(const Model& model, const std::string& name, con
   probe.graph.outputs = {Value{name, {}}};
   std::unique_ptr<Graph> graph = lower_model(probe, LowerOptions{.allow_code = allow_code_});
   const Var* var = graph->outputs.at(0);
-  if (!is_static(var->shape())) throw CompileError({place, "", concat("the value ", quoted(name), " has the shape ", to_string(var->shape()), ", which is not known when compiling")});
+  if (!is_static(var->shape()))
+    throw CompileError({place, "",
+                        concat("the value ", quoted(name), " has the shape ", to_string(var->shape()),
+                               ", which is not known when compiling")});
   return known_[name] = {var->dtype(), static_shape(var->shape())};
 }
 
-TypedShape BatchFields::field(NodeWriter& write, Model& model, const std::string& name, const TypedShape& type, const Place& place) {
+TypedShape BatchFields::field(NodeWriter& write, Model& model, const std::string& name, const TypedShape& type,
+                              const Place& place) {
   TypedShape wanted = type;
   for (const DeclaredField& d : r_.fields)
     if (d.name == name) {
@@ -86,10 +103,16 @@ TypedShape BatchFields::field(NodeWriter& write, Model& model, const std::string
       wanted.shape.insert(wanted.shape.end(), d.shape.begin(), d.shape.end());
     }
   int known = find(name);
-  const bool is_input = std::any_of(model.graph.inputs.begin(), model.graph.inputs.end(), [&](const Value& v) { return v.name == name; });
-  if (!is_input && write.has(name)) throw CompileError({place, "", concat("the model computes a value ", quoted(name), " itself; call the target something else")});
+  const bool is_input =
+      std::any_of(model.graph.inputs.begin(), model.graph.inputs.end(), [&](const Value& v) { return v.name == name; });
+  if (!is_input && write.has(name))
+    throw CompileError(
+        {place, "", concat("the model computes a value ", quoted(name), " itself; call the target something else")});
   if (known < 0) {
-    if (wanted.shape.empty() || wanted.shape[0] != r_.batch) throw CompileError({place, "", concat("the field ", quoted(name), " would have the shape ", to_string(wanted.shape), ", which has no batch axis")});
+    if (wanted.shape.empty() || wanted.shape[0] != r_.batch)
+      throw CompileError({place, "",
+                          concat("the field ", quoted(name), " would have the shape ", to_string(wanted.shape),
+                                 ", which has no batch axis")});
     known = static_cast<int>(fields_.size());
     fields_.push_back({name, wanted.dtype, {wanted.shape.begin() + 1, wanted.shape.end()}});
     names_.insert(name);

@@ -1,5 +1,5 @@
-// The fields of a sample: the model's inputs with the batch fixed, and what the losses ask for besides. And the types of values in
-// between, found by lowering.
+// The fields of a sample: the model's inputs with the batch fixed, and what the losses ask for besides. And the types of
+// values in between, found by lowering.
 #pragma once
 #include <map>
 #include <set>

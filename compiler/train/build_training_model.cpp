@@ -31,7 +31,8 @@ Tensor filled(DType dtype, const std::vector<int64_t>& shape, double value) {
 
 class Builder {
  public:
-  Builder(const Model& model, const Recipe& recipe, const LowerOptions& lower) : original_(model), r_(recipe), fields_(model, recipe, lower) {}
+  Builder(const Model& model, const Recipe& recipe, const LowerOptions& lower)
+      : original_(model), r_(recipe), fields_(model, recipe, lower) {}
 
   TrainingModel run() {
     if (original_.graph.outputs.empty()) throw CompileError({original_.path, "", "the model has no outputs"});
@@ -52,8 +53,10 @@ class Builder {
     t.optimiser = r_.optimiser.kind;
     const auto is_sum = [](const LossRecipe& loss) { return loss.reduction == Reduction::sum; };
     t.exchanges_sums = std::all_of(r_.losses.begin(), r_.losses.end(), is_sum);
-    if (!t.exchanges_sums && std::any_of(r_.losses.begin(), r_.losses.end(), is_sum)) t.alone = "some of its losses are sums over the batch and some are means";
-    if (t.exchanges_sums && !form_.statistics.empty()) t.alone = "its loss is a sum over the batch, and running statistics are means";
+    if (!t.exchanges_sums && std::any_of(r_.losses.begin(), r_.losses.end(), is_sum))
+      t.alone = "some of its losses are sums over the batch and some are means";
+    if (t.exchanges_sums && !form_.statistics.empty())
+      t.alone = "its loss is a sum over the batch, and running statistics are means";
     return std::move(t);
   }
 
@@ -67,7 +70,9 @@ class Builder {
   LossContext context(NodeWriter& write, Model& model) {
     return {write, r_.batch, original_.graph.outputs[0].name,
             [this](const std::string& name, const Place& place) { return fields_.type_of(out_.evaluate, name, place); },
-            [this, &write, &model](const std::string& name, const TypedShape& type, const Place& place) { return fields_.field(write, model, name, type, place); }};
+            [this, &write, &model](const std::string& name, const TypedShape& type, const Place& place) {
+              return fields_.field(write, model, name, type, place);
+            }};
   }
 
   // ---- evaluation: the loss and the metrics of every sample ----
@@ -82,8 +87,10 @@ class Builder {
       total = total.empty() ? value : write.elementwise({total, value}, "@0 + @1", "train/loss");
     }
     outputs.push_back(total);
-    for (const MetricRecipe& metric : r_.metrics) outputs.push_back(write.cast(write_metric(c, metric, r_.losses[0], first_loss_), DType::f32, "train/" + metric.name));
-    for (const MetricRecipe& metric : r_.metrics) out_.metrics.push_back({metric.name, aggregate_of(metric), greater_is_better(metric)});
+    for (const MetricRecipe& metric : r_.metrics)
+      outputs.push_back(write.cast(write_metric(c, metric, r_.losses[0], first_loss_), DType::f32, "train/" + metric.name));
+    for (const MetricRecipe& metric : r_.metrics)
+      out_.metrics.push_back({metric.name, aggregate_of(metric), greater_is_better(metric)});
     return outputs;
   }
 
@@ -92,7 +99,8 @@ class Builder {
     m.graph.outputs.clear();
     for (size_t k = 0; k < results.size(); ++k) {
       write.add_output(results[k]);
-      out_.evaluate_outputs.push_back(k == 0 ? TrainingPort{Source::loss, 0} : TrainingPort{Source::metric, static_cast<int>(k - 1)});
+      out_.evaluate_outputs.push_back(k == 0 ? TrainingPort{Source::loss, 0}
+                                             : TrainingPort{Source::metric, static_cast<int>(k - 1)});
     }
     out_.evaluate_inputs = fields_.ports(m);
     std::set<std::string> read = values_behind(m.graph, results);
@@ -120,8 +128,12 @@ class Builder {
     out_.notes = choice_.notes;
     out_.notes.insert(out_.notes.end(), form_.notes.begin(), form_.notes.end());
     if (!storage_note_.empty()) out_.notes.push_back(storage_note_);
-    for (const TrainedParameter& p : choice_.trained) add_state(original_.graph.initializers[p.initializer].name, original_.graph.initializers[p.initializer].tensor, StateRole::parameter, p.initializer);
-    for (const RunningStatistic& s : form_.statistics) add_state(original_.graph.initializers[s.initializer].name, original_.graph.initializers[s.initializer].tensor, StateRole::statistic, s.initializer);
+    for (const TrainedParameter& p : choice_.trained)
+      add_state(original_.graph.initializers[p.initializer].name, original_.graph.initializers[p.initializer].tensor,
+                StateRole::parameter, p.initializer);
+    for (const RunningStatistic& s : form_.statistics)
+      add_state(original_.graph.initializers[s.initializer].name, original_.graph.initializers[s.initializer].tensor,
+                StateRole::statistic, s.initializer);
   }
 
   int add_state(std::string name, Tensor initial, StateRole role, int initializer, int partner = -1) {
@@ -140,7 +152,8 @@ class Builder {
     for (const LossRecipe& loss : r_.losses) {
       LossValues values = write_loss(c, loss);
       std::string value = write_total(write, values, loss.reduction, r_.batch, "train/loss");
-      if (first_per_sample.empty() && !r_.metrics.empty()) first_per_sample = write_per_sample(write, values, loss.reduction, "train/loss/sample");
+      if (first_per_sample.empty() && !r_.metrics.empty())
+        first_per_sample = write_per_sample(write, values, loss.reduction, "train/loss/sample");
       if (loss.weight != 1) value = write.elementwise({value}, "@0*" + literal(loss.weight), "train/loss");
       total = total.empty() ? value : write.elementwise({total, value}, "@0 + @1", "train/loss");
     }
@@ -148,14 +161,16 @@ class Builder {
     out_.step_outputs.push_back({Source::loss, 0});
     for (size_t k = 0; k < r_.metrics.size(); ++k) {
       std::string per_sample = write_metric(c, r_.metrics[k], r_.losses[0], first_per_sample);
-      outputs.push_back(write.cast(write.reduce("mean", per_sample, {}, false, "train/" + r_.metrics[k].name), DType::f32, "train/" + r_.metrics[k].name));
+      outputs.push_back(write.cast(write.reduce("mean", per_sample, {}, false, "train/" + r_.metrics[k].name), DType::f32,
+                                   "train/" + r_.metrics[k].name));
       out_.step_outputs.push_back({Source::metric, static_cast<int>(k)});
     }
     out_.step_inputs = fields_.ports(m);
     write_updates(write, total);
     for (const RunningStatistic& s : form_.statistics)
       for (size_t k = 0; k < out_.states.size(); ++k)
-        if (out_.states[k].initializer == s.initializer) next_[k] = if_finite(write, out_.states[k].name, write.exchange(s.next, static_cast<int>(k), s.next + "/mean"));
+        if (out_.states[k].initializer == s.initializer)
+          next_[k] = if_finite(write, out_.states[k].name, write.exchange(s.next, static_cast<int>(k), s.next + "/mean"));
     add_scalar_inputs(write);
     for (size_t k = 0; k < out_.states.size(); ++k) {
       const TrainingState& state = out_.states[k];
@@ -168,7 +183,8 @@ class Builder {
     m.graph.outputs.clear();
     for (const std::string& output : outputs) write.add_output(output);
     remove_initializers(m);
-    for (int k : choice_.frozen) add_state(original_.graph.initializers[k].name, original_.graph.initializers[k].tensor, StateRole::frozen, k);
+    for (int k : choice_.frozen)
+      add_state(original_.graph.initializers[k].name, original_.graph.initializers[k].tensor, StateRole::frozen, k);
   }
 
   void add_scalar_inputs(NodeWriter& write) {
@@ -186,10 +202,14 @@ class Builder {
   }
 
   // The gradients after accumulation and clipping.
-  std::vector<std::string> write_gradients(NodeWriter& write, const std::string& total, const std::vector<std::string>& names) {
+  std::vector<std::string> write_gradients(NodeWriter& write, const std::string& total,
+                                           const std::vector<std::string>& names) {
     const bool scaled = r_.storage == DType::f16;
     if (scaled) scale_ = fields_.unused("loss_scale");
-    std::vector<std::string> gradients = write.gradient(scaled ? write.elementwise({write.cast(total, DType::f32, "train/loss"), scale_}, "@0*@1", "train/scaled_loss") : total, names);
+    std::vector<std::string> gradients = write.gradient(
+        scaled ? write.elementwise({write.cast(total, DType::f32, "train/loss"), scale_}, "@0*@1", "train/scaled_loss")
+               : total,
+        names);
     const int count = static_cast<int>(names.size());
     for (int k = 0; k < count; ++k) gradients[k] = write.exchange(gradients[k], k, gradients[k] + "/mean");
     if (scaled) unscale(write, gradients);
@@ -204,15 +224,19 @@ class Builder {
       }
     }
     if (r_.clip_value > 0)
-      for (std::string& g : gradients) g = write.elementwise({g}, "min(max(@0, " + literal(-r_.clip_value) + "), " + literal(r_.clip_value) + ")", g + "/clipped");
+      for (std::string& g : gradients)
+        g = write.elementwise({g}, "min(max(@0, " + literal(-r_.clip_value) + "), " + literal(r_.clip_value) + ")",
+                              g + "/clipped");
     if (r_.clip_norm > 0) {
       std::string squares;
       for (int k = 0; k < count; ++k) {
-        std::string own = write.reduce("sum", write.elementwise({gradients[k]}, "@0*@0", "train/square"), {}, false, "train/squared_norm");
+        std::string own =
+            write.reduce("sum", write.elementwise({gradients[k]}, "@0*@0", "train/square"), {}, false, "train/squared_norm");
         if (out_.states[k].initial.dtype != DType::f64) own = write.cast(own, DType::f64, "train/squared_norm");
         squares = squares.empty() ? own : write.elementwise({squares, own}, "@0 + @1", "train/squared_norm");
       }
-      std::string scale = write.elementwise({squares}, "min(" + literal(r_.clip_norm) + "/(sqrt(@0) + 1e-6), 1)", "train/clip");
+      std::string scale =
+          write.elementwise({squares}, "min(" + literal(r_.clip_norm) + "/(sqrt(@0) + 1e-6), 1)", "train/clip");
       std::map<DType, std::string> scales = {{DType::f64, scale}};
       for (int k = 0; k < count; ++k) {
         DType dtype = out_.states[k].initial.dtype;
@@ -223,13 +247,14 @@ class Builder {
     return gradients;
   }
 
-  // Gradients in float16 pass zero at 6e-8 and end at 65504: those of the loss times a scale are computed. Where one of them is no number the
-  // call changes nothing but the scale, which is halved; it doubles after so many good calls.
+  // Gradients in float16 pass zero at 6e-8 and end at 65504: those of the loss times a scale are computed. Where one of them
+  // is no number the call changes nothing but the scale, which is halved; it doubles after so many good calls.
   void unscale(NodeWriter& write, std::vector<std::string>& gradients) {
     constexpr int64_t calls_to_double = 2000;
     std::string wrong;
     for (size_t k = 0; k < gradients.size(); ++k) {
-      std::string own = write.reduce("any", write.elementwise({gradients[k]}, "is_nan(@0) || is_inf(@0)", "train/overflow"), {}, false, "train/overflow");
+      std::string own = write.reduce("any", write.elementwise({gradients[k]}, "is_nan(@0) || is_inf(@0)", "train/overflow"),
+                                     {}, false, "train/overflow");
       wrong = wrong.empty() ? own : write.elementwise({wrong, own}, "@0 || @1", "train/overflow");
       const std::string dtype(name_of(out_.states[k].initial.dtype));
       gradients[k] = write.elementwise({gradients[k], scale_}, "@0/" + dtype + "(@1)", gradients[k] + "/unscaled");
@@ -239,7 +264,9 @@ class Builder {
     const int scale = add_state(scale_, filled(DType::f32, {}, r_.loss_scale), StateRole::counter, -1);
     const int calls = add_state(good, filled(DType::f32, {}, 0), StateRole::counter, -1);
     const std::string full = literal(static_cast<double>(calls_to_double - 1));
-    next_[scale] = write.elementwise({scale_, good, finite_}, "@2 ? (@1 >= " + full + " ? min(2*@0, 16777216) : @0) : max(0.5*@0, 1)", "train/loss_scale/next");
+    next_[scale] =
+        write.elementwise({scale_, good, finite_}, "@2 ? (@1 >= " + full + " ? min(2*@0, 16777216) : @0) : max(0.5*@0, 1)",
+                          "train/loss_scale/next");
     next_[calls] = write.elementwise({good, finite_}, "@1 ? (@0 >= " + full + " ? 0 : @0 + 1) : 0", "train/good_calls/next");
   }
 
@@ -264,7 +291,8 @@ class Builder {
       std::vector<int> states;
       for (const std::string& slot : slots) {
         update.slots.push_back(fields_.unused(names[k] + "/" + slot));
-        states.push_back(add_state(update.slots.back(), filled(initial.dtype, initial.shape, initial_slot(r_.optimiser)), StateRole::optimiser, -1));
+        states.push_back(add_state(update.slots.back(), filled(initial.dtype, initial.shape, initial_slot(r_.optimiser)),
+                                   StateRole::optimiser, -1));
       }
       NextValues next = optimiser.update(update);
       next_[k] = applied(write, names[k], next.parameter);
@@ -272,7 +300,11 @@ class Builder {
       if (r_.average_decay > 0) {
         std::string average = fields_.unused(names[k] + "/average");
         int state = add_state(average, initial, StateRole::average, -1, static_cast<int>(k));
-        next_[state] = applied(write, average, write.elementwise({average, next_[k]}, literal(r_.average_decay) + "*@0 + " + literal(1 - r_.average_decay) + "*@1", average + "/next"));
+        next_[state] =
+            applied(write, average,
+                    write.elementwise({average, next_[k]},
+                                      literal(r_.average_decay) + "*@0 + " + literal(1 - r_.average_decay) + "*@1",
+                                      average + "/next"));
       }
     }
   }
@@ -294,8 +326,14 @@ class Builder {
     read = values_behind(m.graph, outputs);
     auto unwanted = [&](const Initializer& i) { return states.count(i.name) > 0 || !read.count(i.name); };
     auto& nodes = m.graph.nodes;
-    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [&](const Node& n) { return std::none_of(n.outputs.begin(), n.outputs.end(), [&](const std::string& o) { return read.count(o) > 0; }); }), nodes.end());
-    m.graph.initializers.erase(std::remove_if(m.graph.initializers.begin(), m.graph.initializers.end(), unwanted), m.graph.initializers.end());
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(),
+                               [&](const Node& n) {
+                                 return std::none_of(n.outputs.begin(), n.outputs.end(),
+                                                     [&](const std::string& o) { return read.count(o) > 0; });
+                               }),
+                nodes.end());
+    m.graph.initializers.erase(std::remove_if(m.graph.initializers.begin(), m.graph.initializers.end(), unwanted),
+                               m.graph.initializers.end());
   }
 
   const Model& original_;
@@ -312,11 +350,13 @@ class Builder {
     return types;
   };
   std::string seed_, call_, rate_, step_, apply_, first_loss_, storage_note_;
-  std::string scale_, finite_;      // float16: the scale of the loss, and whether all gradients are numbers
+  std::string scale_, finite_;  // float16: the scale of the loss, and whether all gradients are numbers
 };
 
 }  // namespace
 
-TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) { return Builder(model, recipe, lower).run(); }
+TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
+  return Builder(model, recipe, lower).run();
+}
 
 }  // namespace metac

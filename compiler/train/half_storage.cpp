@@ -12,11 +12,49 @@ namespace {
 
 // Operators that compute in the dtype of their operands, and how many of those are data (the rest stays as it is): 0 is all.
 const std::map<std::string, size_t>& half_operators() {
-  static const std::map<std::string, size_t> table = {
-      {"Conv", 0}, {"ConvTranspose", 0}, {"Gemm", 0}, {"MatMul", 0}, {"Relu", 0}, {"LeakyRelu", 0}, {"PRelu", 0}, {"Clip", 0}, {"HardSwish", 0}, {"HardSigmoid", 0}, {"Sigmoid", 0}, {"Tanh", 0},
-      {"Gelu", 0}, {"Erf", 0}, {"Elu", 0}, {"Selu", 0}, {"Mish", 0}, {"Add", 0}, {"Sub", 0}, {"Mul", 0}, {"Div", 0}, {"Neg", 0}, {"MaxPool", 0}, {"AveragePool", 0}, {"GlobalAveragePool", 0},
-      {"GlobalMaxPool", 0}, {"Concat", 0}, {"Reshape", 0}, {"Flatten", 0}, {"Transpose", 0}, {"Squeeze", 0}, {"Unsqueeze", 0}, {"Slice", 0}, {"Split", 0}, {"Gather", 0}, {"Pad", 0}, {"Identity", 0},
-      {"Expand", 0}, {"DepthToSpace", 0}, {"SpaceToDepth", 0}, {"LayerNormalization", 0}, {"Dropout", 1}, {"BatchNormalization", 1}};
+  static const std::map<std::string, size_t> table = {{"Conv", 0},
+                                                      {"ConvTranspose", 0},
+                                                      {"Gemm", 0},
+                                                      {"MatMul", 0},
+                                                      {"Relu", 0},
+                                                      {"LeakyRelu", 0},
+                                                      {"PRelu", 0},
+                                                      {"Clip", 0},
+                                                      {"HardSwish", 0},
+                                                      {"HardSigmoid", 0},
+                                                      {"Sigmoid", 0},
+                                                      {"Tanh", 0},
+                                                      {"Gelu", 0},
+                                                      {"Erf", 0},
+                                                      {"Elu", 0},
+                                                      {"Selu", 0},
+                                                      {"Mish", 0},
+                                                      {"Add", 0},
+                                                      {"Sub", 0},
+                                                      {"Mul", 0},
+                                                      {"Div", 0},
+                                                      {"Neg", 0},
+                                                      {"MaxPool", 0},
+                                                      {"AveragePool", 0},
+                                                      {"GlobalAveragePool", 0},
+                                                      {"GlobalMaxPool", 0},
+                                                      {"Concat", 0},
+                                                      {"Reshape", 0},
+                                                      {"Flatten", 0},
+                                                      {"Transpose", 0},
+                                                      {"Squeeze", 0},
+                                                      {"Unsqueeze", 0},
+                                                      {"Slice", 0},
+                                                      {"Split", 0},
+                                                      {"Gather", 0},
+                                                      {"Pad", 0},
+                                                      {"Identity", 0},
+                                                      {"Expand", 0},
+                                                      {"DepthToSpace", 0},
+                                                      {"SpaceToDepth", 0},
+                                                      {"LayerNormalization", 0},
+                                                      {"Dropout", 1},
+                                                      {"BatchNormalization", 1}};
   return table;
 }
 
@@ -29,10 +67,13 @@ class Halver {
     std::vector<Node> nodes;
     nodes.swap(model_.graph.nodes);
     for (Node& node : nodes) {
-      if (converts(node)) convert(node);
-      else model_.graph.nodes.push_back(std::move(node));
+      if (converts(node))
+        convert(node);
+      else
+        model_.graph.nodes.push_back(std::move(node));
     }
-    return concat(converted_, " nodes compute in ", name_of(half_), ", ", nodes.size() - static_cast<size_t>(converted_), " in the file's types");
+    return concat(converted_, " nodes compute in ", name_of(half_), ", ", nodes.size() - static_cast<size_t>(converted_),
+                  " in the file's types");
   }
 
  private:
@@ -51,7 +92,9 @@ class Halver {
   }
 
   bool converts(const Node& node) const {
-    if (!node.domain.empty() || !half_operators().count(node.op_type) || node.inputs.empty() || !is_single(node.inputs[0]) || node.outputs.empty()) return false;
+    if (!node.domain.empty() || !half_operators().count(node.op_type) || node.inputs.empty() || !is_single(node.inputs[0]) ||
+        node.outputs.empty())
+      return false;
     for (size_t k = 1; k < node.outputs.size(); ++k)
       if (!node.outputs[k].empty() && node.op_type != "Split") return false;
     return true;
@@ -75,7 +118,8 @@ class Halver {
     const std::vector<std::string> outputs = node.outputs;
     model_.graph.nodes.push_back(std::move(node));
     for (size_t k = 0; k < outputs.size(); ++k)
-      if (!singles[k].empty()) write_.add("metac", "cast", {outputs[k]}, {singles[k]}).attributes["dtype"] = string_attribute("float32");
+      if (!singles[k].empty())
+        write_.add("metac", "cast", {outputs[k]}, {singles[k]}).attributes["dtype"] = string_attribute("float32");
     ++converted_;
   }
 
@@ -83,7 +127,7 @@ class Halver {
   DType half_;
   NodeWriter write_;
   std::map<std::string, DType> types_;
-  std::map<std::string, std::string> halves_;   // a value's name in half precision
+  std::map<std::string, std::string> halves_;  // a value's name in half precision
   int converted_ = 0;
 };
 

@@ -2,8 +2,8 @@
 // (docs/decisions/half_types.md); parameters stay float32 and are rounded where the network reads them, so that updates
 // and what optimisers keep are those of float32.
 //
-// What loses by short mantissas keeps float32: softmax, sums and means, exponentials and logarithms, operators with bodies. Every value has
-// its float32 form under its own name, which a loss or a metric reads.
+// What loses by short mantissas keeps float32: softmax, sums and means, exponentials and logarithms, operators with bodies.
+// Every value has its float32 form under its own name, which a loss or a metric reads.
 #pragma once
 #include <string>
 

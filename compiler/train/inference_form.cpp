@@ -19,7 +19,8 @@ bool is(const Node& node, const char* op) { return node.domain.empty() && node.o
 // What a node's names mean: values of the graph that it stands in, or of one around that.
 class Scope {
  public:
-  Scope(const std::vector<Initializer>* initializers, const std::vector<Node>& nodes, const Scope* around) : around_(around) {
+  Scope(const std::vector<Initializer>* initializers, const std::vector<Node>& nodes, const Scope* around)
+      : around_(around) {
     if (initializers)
       for (const Initializer& i : *initializers) constants_[i.name] = &i.tensor;
     for (const Node& node : nodes)
@@ -48,13 +49,17 @@ class Scope {
     if (depth > deepest) return false;
     if (constants_.count(name)) return true;
     auto found = producers_.find(name);
-    if (found == producers_.end()) return !around_ || around_->is_given(name, depth + 1);  // an input: no statistic of this batch either
-    if (is(*found->second, "Identity") && !found->second->inputs.empty()) return is_given(found->second->inputs[0], depth + 1);
+    if (found == producers_.end())
+      return !around_ || around_->is_given(name, depth + 1);  // an input: no statistic of this batch either
+    if (is(*found->second, "Identity") && !found->second->inputs.empty())
+      return is_given(found->second->inputs[0], depth + 1);
     return is(*found->second, "Constant");
   }
 
  private:
-  static std::optional<double> number(const Tensor& tensor) { return tensor.element_count() == 1 ? std::optional<double>(number_at(tensor, 0)) : std::nullopt; }
+  static std::optional<double> number(const Tensor& tensor) {
+    return tensor.element_count() == 1 ? std::optional<double>(number_at(tensor, 0)) : std::nullopt;
+  }
 
   const Scope* around_;
   std::unordered_map<std::string, const Tensor*> constants_;
@@ -104,15 +109,22 @@ class Rewriter {
     }
   }
 
-  void normalise(Node& node, const std::string& where, const std::set<std::string>& read, int64_t opset, const Scope& scope) {
-    auto flag = [&](const char* name) { auto found = node.attributes.find(name); return found != node.attributes.end() && found->second.integer != 0; };
+  void normalise(Node& node, const std::string& where, const std::set<std::string>& read, int64_t opset,
+                 const Scope& scope) {
+    auto flag = [&](const char* name) {
+      auto found = node.attributes.find(name);
+      return found != node.attributes.end() && found->second.integer != 0;
+    };
     const bool trains = opset >= 14 ? flag("training_mode") : node.outputs.size() > 1 && !flag("is_test");
     if (!trains || node.inputs.size() < 5 || !scope.is_given(node.inputs[3]) || !scope.is_given(node.inputs[4])) return;
     form_.normalised.push_back(where);
     for (size_t k = 1; k < node.outputs.size(); ++k)
       if (!node.outputs[k].empty() && read.count(node.outputs[k])) {
         if (!form_.impossible)
-          form_.impossible = Diagnostic{form_.model.path, where, concat("is in training form, and its output ", quoted(node.outputs[k]), " is read: by its running statistics it has no such output. Export the model without")};
+          form_.impossible =
+              Diagnostic{form_.model.path, where,
+                         concat("is in training form, and its output ", quoted(node.outputs[k]),
+                                " is read: by its running statistics it has no such output. Export the model without")};
         return;
       }
     node.outputs.resize(1);
@@ -141,9 +153,12 @@ InferenceForm inference_form(Model model) { return Rewriter(std::move(model)).ru
 bool was_exported_for_training(const Node& node) {
   if (node.metadata.count(mark)) return true;
   auto call = node.metadata.find("pkg.torch.onnx.fx_node");
-  return is(node, "BatchNormalization") && call != node.metadata.end() && call->second.find("_native_batch_norm_legit_functional") != std::string::npos;
+  return is(node, "BatchNormalization") && call != node.metadata.end() &&
+         call->second.find("_native_batch_norm_legit_functional") != std::string::npos;
 }
 
-std::optional<double> known_number(const ModelGraph& graph, const std::string& name) { return Scope(&graph.initializers, graph.nodes, nullptr).number(name); }
+std::optional<double> known_number(const ModelGraph& graph, const std::string& name) {
+  return Scope(&graph.initializers, graph.nodes, nullptr).number(name);
+}
 
 }  // namespace metac

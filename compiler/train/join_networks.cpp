@@ -11,7 +11,10 @@ namespace {
 
 class Joiner {
  public:
-  Joiner(const StepRecipe& step, const std::map<std::string, const Model*>& networks, const std::string& path) : step_(step), networks_(networks) { out_.path = path; }
+  Joiner(const StepRecipe& step, const std::map<std::string, const Model*>& networks, const std::string& path)
+      : step_(step), networks_(networks) {
+    out_.path = path;
+  }
 
   Model run() {
     out_.graph.initializers = step_.graph.initializers;
@@ -28,7 +31,10 @@ class Joiner {
   }
 
  private:
-  [[noreturn]] void refuse(const Node& node, const std::string& message) const { throw CompileError({step_.place, "", concat("step ", quoted(step_.name), " calls ", quoted(node.op_type), " ", message)}); }
+  [[noreturn]] void refuse(const Node& node, const std::string& message) const {
+    throw CompileError(
+        {step_.place, "", concat("step ", quoted(step_.name), " calls ", quoted(node.op_type), " ", message)});
+  }
 
   void call(const Node& node) {
     const Model& network = *networks_.at(node.op_type);
@@ -45,7 +51,8 @@ class Joiner {
       ++inputs;
     }
     if (inputs != node.inputs.size()) refuse(node, concat("with ", node.inputs.size(), " inputs, it has ", inputs));
-    if (node.outputs.size() > graph.outputs.size()) refuse(node, concat("for ", node.outputs.size(), " outputs, it has ", graph.outputs.size()));
+    if (node.outputs.size() > graph.outputs.size())
+      refuse(node, concat("for ", node.outputs.size(), " outputs, it has ", graph.outputs.size()));
     for (const Node& inner : graph.nodes)
       for (const std::string& output : inner.outputs)
         if (!output.empty()) names[output] = prefix + output;
@@ -76,16 +83,20 @@ class Joiner {
     for (const auto& [domain, version] : network.opset_imports) {
       const auto [known, fresh] = out_.opset_imports.emplace(domain, version);
       if (!fresh && known->second != version)
-        refuse(node, concat("(", network.path, "), which is of opset ", version, domain.empty() ? "" : " of " + domain, "; the networks before it are of ", known->second));
+        refuse(node, concat("(", network.path, "), which is of opset ", version, domain.empty() ? "" : " of " + domain,
+                            "; the networks before it are of ", known->second));
     }
     for (const ModelFunction& function : network.functions) {
-      if (std::any_of(out_.functions.begin(), out_.functions.end(), [&](const ModelFunction& f) { return f.domain == function.domain && f.name == function.name && f.overload == function.overload; }))
+      if (std::any_of(out_.functions.begin(), out_.functions.end(), [&](const ModelFunction& f) {
+            return f.domain == function.domain && f.name == function.name && f.overload == function.overload;
+          }))
         refuse(node, concat("(", network.path, "), whose function ", quoted(function.name), " another network has too"));
       out_.functions.push_back(function);
     }
     for (const Initializer& i : network.graph.initializers) {
       const std::string name = parameter_name(node.op_type, i.name);
-      if (std::any_of(out_.graph.initializers.begin(), out_.graph.initializers.end(), [&](const Initializer& other) { return other.name == name; }))
+      if (std::any_of(out_.graph.initializers.begin(), out_.graph.initializers.end(),
+                      [&](const Initializer& other) { return other.name == name; }))
         refuse(node, concat("whose parameter ", quoted(name), " has the name of another"));
       out_.graph.initializers.push_back({name, i.tensor});
     }
@@ -99,8 +110,12 @@ class Joiner {
 
 }  // namespace
 
-std::string parameter_name(const std::string& network, const std::string& parameter) { return network == "model" ? parameter : network + "/" + parameter; }
+std::string parameter_name(const std::string& network, const std::string& parameter) {
+  return network == "model" ? parameter : network + "/" + parameter;
+}
 
-Model join_networks(const StepRecipe& step, const std::map<std::string, const Model*>& networks, const std::string& path) { return Joiner(step, networks, path).run(); }
+Model join_networks(const StepRecipe& step, const std::map<std::string, const Model*>& networks, const std::string& path) {
+  return Joiner(step, networks, path).run();
+}
 
 }  // namespace metac

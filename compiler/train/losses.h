@@ -1,5 +1,5 @@
-// Losses and metrics as nodes. Each loss is a tensor of values, [batch, ...], which is reduced to a scalar for a step and to one
-// number a sample for an evaluation.
+// Losses and metrics as nodes. Each loss is a tensor of values, [batch, ...], which is reduced to a scalar for a step and to
+// one number a sample for an evaluation.
 #pragma once
 #include <functional>
 #include <string>
@@ -35,11 +35,13 @@ struct LossValues {
 // Values of one loss. Throws CompileError at the recipe's place where shapes do not fit.
 LossValues write_loss(const LossContext& context, const LossRecipe& loss);
 // [] of all values; [batch] of each sample's.
-std::string write_total(NodeWriter& write, const LossValues& loss, Reduction reduction, int64_t batch, const std::string& hint);
+std::string write_total(NodeWriter& write, const LossValues& loss, Reduction reduction, int64_t batch,
+                        const std::string& hint);
 std::string write_per_sample(NodeWriter& write, const LossValues& loss, Reduction reduction, const std::string& hint);
 
 // One number a sample, [batch], float32. `loss`: whose output and target it looks at.
-std::string write_metric(const LossContext& context, const MetricRecipe& metric, const LossRecipe& loss, const std::string& loss_per_sample);
+std::string write_metric(const LossContext& context, const MetricRecipe& metric, const LossRecipe& loss,
+                         const std::string& loss_per_sample);
 train::Aggregate aggregate_of(const MetricRecipe& metric);
 bool greater_is_better(const MetricRecipe& metric);
 

@@ -38,12 +38,15 @@ class Builder {
     out_.loss = loss_;
     out_.optimiser = r_.optimiser.kind;
     make_evaluation();
-    out_.notes.push_back(concat("the model's own algorithm updates ", out_.states.size(), " of its values; its loss is evaluated batch by batch"));
+    out_.notes.push_back(concat("the model's own algorithm updates ", out_.states.size(),
+                                " of its values; its loss is evaluated batch by batch"));
     return std::move(out_);
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& message) const { throw CompileError({original_.path, "training info", message}); }
+  [[noreturn]] void refuse(const std::string& message) const {
+    throw CompileError({original_.path, "training info", message});
+  }
 
   // ONNX: the training graph is the concatenation of the network's lists and the algorithm's.
   void merge() {
@@ -66,11 +69,15 @@ class Builder {
     auto& inputs = merged_.graph.inputs;
     for (const auto& [name, source] : r_.algorithm->scalars) {
       auto found = std::find_if(inputs.begin(), inputs.end(), [&, &name = name](const Value& v) { return v.name == name; });
-      if (found == inputs.end()) throw CompileError({r_.algorithm->scalars_place, "", concat("the algorithm has no input ", quoted(name))});
+      if (found == inputs.end())
+        throw CompileError({r_.algorithm->scalars_place, "", concat("the algorithm has no input ", quoted(name))});
       const bool is_rate = source == Source::learning_rate;
       const DType dtype = found->type.dtype.value_or(DType::string);
-      if (!found->type.shape || !found->type.shape->empty() || (is_rate ? dtype != DType::f32 && dtype != DType::f64 : dtype != DType::i64))
-        throw CompileError({r_.algorithm->scalars_place, "", concat("input ", quoted(name), " must be ", is_rate ? "a float32 or float64" : "an int64", " scalar")});
+      if (!found->type.shape || !found->type.shape->empty() ||
+          (is_rate ? dtype != DType::f32 && dtype != DType::f64 : dtype != DType::i64))
+        throw CompileError(
+            {r_.algorithm->scalars_place, "",
+             concat("input ", quoted(name), " must be ", is_rate ? "a float32 or float64" : "an int64", " scalar")});
       scalars_.push_back(*found);
       inputs.erase(found);
     }
@@ -86,11 +93,14 @@ class Builder {
     const std::map<std::string, Tensor> outputs = run_(begin);
     for (const auto& [key, value] : info_.initialization_bindings) {
       auto found = outputs.find(value);
-      if (found == outputs.end()) refuse(concat("the initialization has no output ", quoted(value), ", to which ", quoted(key), " is bound"));
+      if (found == outputs.end())
+        refuse(concat("the initialization has no output ", quoted(value), ", to which ", quoted(key), " is bound"));
       auto old = values.find(key);
       if (old == values.end()) refuse(concat("initialization binds ", quoted(key), ", which is no initialiser"));
       if (old->second.dtype != found->second.dtype || old->second.shape != found->second.shape)
-        refuse(concat("the initial value of ", quoted(key), " is ", name_of(found->second.dtype), " ", to_string(found->second.shape), ", the initialiser is ", name_of(old->second.dtype), " ", to_string(old->second.shape)));
+        refuse(concat("the initial value of ", quoted(key), " is ", name_of(found->second.dtype), " ",
+                      to_string(found->second.shape), ", the initialiser is ", name_of(old->second.dtype), " ",
+                      to_string(old->second.shape)));
       old->second = found->second;
     }
     return values;
@@ -105,7 +115,9 @@ class Builder {
       if (own[k].name == name) state.initializer = static_cast<int>(k), state.role = StateRole::parameter;
     if (!is_float(state.initial.dtype)) state.role = StateRole::counter;
     auto& initializers = out_.step.graph.initializers;
-    initializers.erase(std::remove_if(initializers.begin(), initializers.end(), [&](const Initializer& i) { return i.name == name; }), initializers.end());
+    initializers.erase(
+        std::remove_if(initializers.begin(), initializers.end(), [&](const Initializer& i) { return i.name == name; }),
+        initializers.end());
     NodeWriter(out_.step).add_input(name, state.initial.dtype, state.initial.shape);
     out_.step_inputs.push_back({Source::state, static_cast<int>(out_.states.size())});
     out_.states.push_back(std::move(state));
@@ -121,7 +133,10 @@ class Builder {
       for (const std::string& name : names)
         if (loss_.empty() && !bound.count(name)) loss_ = name;
     if (loss_.empty() || !std::count(names.begin(), names.end(), loss_))
-      throw CompileError({r_.algorithm->place, "", concat("the algorithm has no output ", loss_.empty() ? "that could be the loss: all are bound to states" : quoted(loss_), suggestion(loss_, names))});
+      throw CompileError({r_.algorithm->place, "",
+                          concat("the algorithm has no output ",
+                                 loss_.empty() ? "that could be the loss: all are bound to states" : quoted(loss_),
+                                 suggestion(loss_, names))});
     out_.step.graph.outputs = {Value{loss_, {}}};
     out_.step_outputs = {{Source::loss, 0}};
     for (size_t k = 0; k < info_.update_bindings.size(); ++k) {
@@ -138,7 +153,9 @@ class Builder {
 
   static void remove_unread(ModelGraph& graph, const std::set<std::string>& read) {
     auto& nodes = graph.nodes;
-    auto unread = [&](const Node& node) { return std::none_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& o) { return read.count(o) > 0; }); };
+    auto unread = [&](const Node& node) {
+      return std::none_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& o) { return read.count(o) > 0; });
+    };
     nodes.erase(std::remove_if(nodes.begin(), nodes.end(), unread), nodes.end());
   }
 
@@ -171,12 +188,15 @@ class Builder {
     std::unique_ptr<Graph> graph = lower_model(out_.step, LowerOptions{.allow_code = lower_.allow_code});
     const Var* loss = graph->outputs.at(0);
     if (loss->rank() != 0 || (loss->dtype() != DType::f32 && loss->dtype() != DType::f64))
-      throw CompileError({r_.algorithm->place, "", concat("the loss ", quoted(loss_), " is ", name_of(loss->dtype()), " of shape ", to_string(loss->shape()), ", not a float scalar")});
+      throw CompileError({r_.algorithm->place, "",
+                          concat("the loss ", quoted(loss_), " is ", name_of(loss->dtype()), " of shape ",
+                                 to_string(loss->shape()), ", not a float scalar")});
     out_.loss_dtype = loss->dtype();
     for (size_t k = 0; k < out_.states.size(); ++k) {
       const Var* next = graph->outputs.at(k + 1);
       if (next->dtype() != out_.states[k].initial.dtype || next->shape() != shape_of(out_.states[k].initial.shape))
-        refuse(concat("the update of ", quoted(out_.states[k].name), " is ", name_of(next->dtype()), " of shape ", to_string(next->shape()), ", the initialiser is ", name_of(out_.states[k].initial.dtype), " ",
+        refuse(concat("the update of ", quoted(out_.states[k].name), " is ", name_of(next->dtype()), " of shape ",
+                      to_string(next->shape()), ", the initialiser is ", name_of(out_.states[k].initial.dtype), " ",
                       to_string(out_.states[k].initial.shape)));
     }
   }
@@ -194,7 +214,8 @@ class Builder {
 
 }  // namespace
 
-TrainingModel training_model_of_algorithm(const Model& model, const TrainingInfo& info, const Recipe& recipe, const LowerOptions& lower, const RunOnce& run) {
+TrainingModel training_model_of_algorithm(const Model& model, const TrainingInfo& info, const Recipe& recipe,
+                                          const LowerOptions& lower, const RunOnce& run) {
   return Builder(model, info, recipe, lower, run).build();
 }
 

@@ -1,5 +1,5 @@
-// The training algorithm that an ONNX file has of its own (TrainingInfoProto) as the model of a step: the network's nodes and the
-// algorithm's in one graph, the bound initialisers as states.
+// The training algorithm that an ONNX file has of its own (TrainingInfoProto) as the model of a step: the network's nodes
+// and the algorithm's in one graph, the bound initialisers as states.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,6 +13,7 @@ namespace metac {
 using RunOnce = std::function<std::map<std::string, Tensor>(const Model&)>;
 
 // recipe.algorithm is there. Throws CompileError where the bindings do not fit.
-TrainingModel training_model_of_algorithm(const Model& model, const TrainingInfo& info, const Recipe& recipe, const LowerOptions& lower, const RunOnce& run);
+TrainingModel training_model_of_algorithm(const Model& model, const TrainingInfo& info, const Recipe& recipe,
+                                          const LowerOptions& lower, const RunOnce& run);
 
 }  // namespace metac

@@ -84,7 +84,8 @@ void NodeWriter::add_output(const std::string& name) {
   model_.graph.outputs.push_back(std::move(value));
 }
 
-Node& NodeWriter::add(const std::string& domain, const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+Node& NodeWriter::add(const std::string& domain, const std::string& op_type, std::vector<std::string> inputs,
+                      std::vector<std::string> outputs) {
   if (!domain.empty()) model_.opset_imports.emplace(domain, 1);
   Node node;
   node.domain = domain;
@@ -96,7 +97,8 @@ Node& NodeWriter::add(const std::string& domain, const std::string& op_type, std
   return model_.graph.nodes.emplace_back(std::move(node));
 }
 
-std::string NodeWriter::elementwise(const std::vector<std::string>& operands, const std::string& body, const std::string& hint, const std::string& dtype) {
+std::string NodeWriter::elementwise(const std::vector<std::string>& operands, const std::string& body,
+                                    const std::string& hint, const std::string& dtype) {
   std::string out = fresh(hint);
   Node& node = add(meta_domain, "elementwise", operands, {out});
   node.attributes["body"] = strings_attribute({body});
@@ -104,13 +106,15 @@ std::string NodeWriter::elementwise(const std::vector<std::string>& operands, co
   return out;
 }
 
-std::string NodeWriter::elementwise_over(const std::vector<std::string>& operands, const std::string& body, const std::string& hint, const std::string& dtype) {
+std::string NodeWriter::elementwise_over(const std::vector<std::string>& operands, const std::string& body,
+                                         const std::string& hint, const std::string& dtype) {
   std::string out = elementwise(operands, body, hint, dtype);
   model_.graph.nodes.back().attributes["shape"] = strings_attribute({"@0.shape"});
   return out;
 }
 
-std::string NodeWriter::reduce(const std::string& op, const std::string& x, const std::vector<int64_t>& dims, bool keepdims, const std::string& hint) {
+std::string NodeWriter::reduce(const std::string& op, const std::string& x, const std::vector<int64_t>& dims, bool keepdims,
+                               const std::string& hint) {
   std::string out = fresh(hint);
   Node& node = add(meta_domain, op, {x}, {out});
   if (!dims.empty()) node.attributes["dims"] = integers_attribute(dims);
@@ -130,13 +134,15 @@ std::string NodeWriter::cast(const std::string& x, DType dtype, const std::strin
   return out;
 }
 
-std::string NodeWriter::random(const std::string& seed, const std::string& call, const std::string& like, int64_t stream, const std::string& hint) {
+std::string NodeWriter::random(const std::string& seed, const std::string& call, const std::string& like, int64_t stream,
+                               const std::string& hint) {
   std::string out = random_of_shape(seed, call, {"@2.shape"}, stream, hint);
   model_.graph.nodes.back().inputs.push_back(like);
   return out;
 }
 
-std::string NodeWriter::random_of_shape(const std::string& seed, const std::string& call, const std::vector<std::string>& shape, int64_t stream, const std::string& hint) {
+std::string NodeWriter::random_of_shape(const std::string& seed, const std::string& call,
+                                        const std::vector<std::string>& shape, int64_t stream, const std::string& hint) {
   std::string out = fresh(hint);
   Node& node = add(meta_domain, "random", {seed, call}, {out});
   node.attributes["shape"] = strings_attribute(shape);

@@ -21,15 +21,20 @@ class NodeWriter {
   void add_output(const std::string& name);
 
   // Meta-operators. In bodies operands go by position, "@0": names of the model could mean anything.
-  std::string elementwise(const std::vector<std::string>& operands, const std::string& body, const std::string& hint, const std::string& dtype = "");
+  std::string elementwise(const std::vector<std::string>& operands, const std::string& body, const std::string& hint,
+                          const std::string& dtype = "");
   // Over the shape of operand 0 (bodies that read all operands at indices of their own do not say one).
-  std::string elementwise_over(const std::vector<std::string>& operands, const std::string& body, const std::string& hint, const std::string& dtype = "");
+  std::string elementwise_over(const std::vector<std::string>& operands, const std::string& body, const std::string& hint,
+                               const std::string& dtype = "");
   // op: "sum", "mean", "max", "min", "any". dims may be negative; empty: all axes.
-  std::string reduce(const std::string& op, const std::string& x, const std::vector<int64_t>& dims, bool keepdims, const std::string& hint);
+  std::string reduce(const std::string& op, const std::string& x, const std::vector<int64_t>& dims, bool keepdims,
+                     const std::string& hint);
   std::string log_softmax(const std::string& x, int64_t axis, const std::string& hint);
   std::string cast(const std::string& x, DType dtype, const std::string& hint);
-  std::string random(const std::string& seed, const std::string& call, const std::string& like, int64_t stream, const std::string& hint);
-  std::string random_of_shape(const std::string& seed, const std::string& call, const std::vector<std::string>& shape, int64_t stream, const std::string& hint);
+  std::string random(const std::string& seed, const std::string& call, const std::string& like, int64_t stream,
+                     const std::string& hint);
+  std::string random_of_shape(const std::string& seed, const std::string& call, const std::vector<std::string>& shape,
+                              int64_t stream, const std::string& hint);
   std::string constant(const Tensor& tensor, const std::string& hint);
   // d y / d xs, one name each.
   std::vector<std::string> gradient(const std::string& y, const std::vector<std::string>& xs);
@@ -38,7 +43,8 @@ class NodeWriter {
   // The value `from` also under the name `to`.
   void rename(const std::string& from, const std::string& to);
 
-  Node& add(const std::string& domain, const std::string& op_type, std::vector<std::string> inputs, std::vector<std::string> outputs);
+  Node& add(const std::string& domain, const std::string& op_type, std::vector<std::string> inputs,
+            std::vector<std::string> outputs);
   bool has(const std::string& name) const { return names_.count(name) > 0; }
 
  private:

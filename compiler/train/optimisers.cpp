@@ -32,7 +32,8 @@ std::string OptimiserWriter::scalar(const std::string& body, DType dtype) {
   return entry->second;
 }
 
-std::string OptimiserWriter::next(const ParameterUpdate& p, const std::vector<std::string>& operands, const std::string& body, const char* what) {
+std::string OptimiserWriter::next(const ParameterUpdate& p, const std::vector<std::string>& operands,
+                                  const std::string& body, const char* what) {
   return write_.elementwise(operands, body, p.parameter + "/" + what + "/next");
 }
 
@@ -40,7 +41,8 @@ NextValues OptimiserWriter::update(const ParameterUpdate& p) {
   // Weight decay is part of the gradient, but for AdamW and Lion.
   std::string g = p.gradient;
   if (p.weight_decay != 0 && o_.kind != "adamw" && o_.kind != "lion")
-    g = write_.elementwise({p.gradient, p.parameter}, "@0 + " + literal(p.weight_decay) + "*@1", p.parameter + "/decayed_gradient");
+    g = write_.elementwise({p.gradient, p.parameter}, "@0 + " + literal(p.weight_decay) + "*@1",
+                           p.parameter + "/decayed_gradient");
   if (o_.kind == "sgd") return sgd(p, g);
   if (o_.kind == "adam" || o_.kind == "adamw") return adam(p, g);
   if (o_.kind == "adagrad") return adagrad(p, g);
@@ -58,9 +60,11 @@ NextValues OptimiserWriter::sgd(const ParameterUpdate& p, const std::string& g) 
   if (p.slots.empty()) return {next(p, {p.parameter, g, lr}, "@0 - @2*@1", "parameter"), {}};
   // The first gradient is taken whole.
   std::string momentum = literal(o_["momentum"]);
-  std::string m = o_["dampening"] == 0
-                      ? next(p, {p.slots[0], g}, momentum + "*@0 + @1", "momentum")
-                      : next(p, {p.slots[0], g, scalar("float64(@1) > 0 ? " + literal(1 - o_["dampening"]) + " : 1.0", p.dtype)}, momentum + "*@0 + @2*@1", "momentum");
+  std::string m =
+      o_["dampening"] == 0
+          ? next(p, {p.slots[0], g}, momentum + "*@0 + @1", "momentum")
+          : next(p, {p.slots[0], g, scalar("float64(@1) > 0 ? " + literal(1 - o_["dampening"]) + " : 1.0", p.dtype)},
+                 momentum + "*@0 + @2*@1", "momentum");
   if (o_.is("nesterov")) return {next(p, {p.parameter, m, lr, g}, "@0 - @2*(@3 + " + momentum + "*@1)", "parameter"), {m}};
   return {next(p, {p.parameter, m, lr}, "@0 - @2*@1", "parameter"), {m}};
 }
@@ -86,7 +90,8 @@ NextValues OptimiserWriter::adam(const ParameterUpdate& p, const std::string& g)
 NextValues OptimiserWriter::adagrad(const ParameterUpdate& p, const std::string& g) {
   std::string lr = scalar(rate(p) + "/(1 + (" + t + " - 1)*" + literal(o_["rate_decay"]) + ")", p.dtype);
   std::string sum = next(p, {p.slots[0], g}, "@0 + @1*@1", "squares");
-  return {next(p, {p.parameter, g, sum, lr}, "@0 - @3*(@1/(sqrt(@2) + " + literal(o_["epsilon"]) + "))", "parameter"), {sum}};
+  return {next(p, {p.parameter, g, sum, lr}, "@0 - @3*(@1/(sqrt(@2) + " + literal(o_["epsilon"]) + "))", "parameter"),
+          {sum}};
 }
 
 NextValues OptimiserWriter::rmsprop(const ParameterUpdate& p, const std::string& g) {
@@ -120,7 +125,8 @@ NextValues OptimiserWriter::lion(const ParameterUpdate& p) {
     value = "@0*@4";
   }
   NextValues out;
-  out.parameter = next(p, operands, value + " - @3*sign(" + literal(beta1) + "*@1 + " + literal(1 - beta1) + "*@2)", "parameter");
+  out.parameter =
+      next(p, operands, value + " - @3*sign(" + literal(beta1) + "*@1 + " + literal(1 - beta1) + "*@2)", "parameter");
   out.slots = {next(p, {p.slots[0], p.gradient}, literal(beta2) + "*@0 + " + literal(1 - beta2) + "*@1", "mean")};
   return out;
 }

@@ -1,5 +1,5 @@
-// Optimisers as element-wise nodes: the formulas of PyTorch's, and Lion's (Chen and others: "Symbolic discovery of optimization
-// algorithms", 2023). The bodies of one parameter fuse into one kernel.
+// Optimisers as element-wise nodes: the formulas of PyTorch's, and Lion's (Chen and others: "Symbolic discovery of
+// optimization algorithms", 2023). The bodies of one parameter fuse into one kernel.
 #pragma once
 #include <map>
 #include <string>
@@ -42,7 +42,8 @@ class OptimiserWriter {
   NextValues adagrad(const ParameterUpdate& p, const std::string& g);
   NextValues rmsprop(const ParameterUpdate& p, const std::string& g);
   NextValues lion(const ParameterUpdate& p);
-  std::string next(const ParameterUpdate& p, const std::vector<std::string>& operands, const std::string& body, const char* what);
+  std::string next(const ParameterUpdate& p, const std::vector<std::string>& operands, const std::string& body,
+                   const char* what);
 
   NodeWriter& write_;
   const OptimiserRecipe& o_;

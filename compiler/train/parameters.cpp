@@ -18,8 +18,9 @@ bool matches_any(const std::vector<Pattern>& patterns, const std::string& name) 
 }  // namespace
 
 bool is_structure(const Node& node, size_t input) {
-  static const std::map<std::string, size_t> first = {{"Resize", 1}, {"Upsample", 1}, {"Dropout", 1}, {"Pad", 1}, {"Clip", 1}, {"QuantizeLinear", 1}, {"DequantizeLinear", 1},
-                                                      {"NonMaxSuppression", 2}, {"RoiAlign", 1}, {"Range", 0}, {"CumSum", 1}};
+  static const std::map<std::string, size_t> first = {
+      {"Resize", 1},           {"Upsample", 1},          {"Dropout", 1},  {"Pad", 1},   {"Clip", 1},  {"QuantizeLinear", 1},
+      {"DequantizeLinear", 1}, {"NonMaxSuppression", 2}, {"RoiAlign", 1}, {"Range", 0}, {"CumSum", 1}};
   auto found = first.find(node.op_type);
   return node.domain.empty() && found != first.end() && input >= found->second;
 }
@@ -59,7 +60,8 @@ std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<s
   return seen;
 }
 
-ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::set<int>& statistics) {
+ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read,
+                                  const std::set<int>& statistics) {
   std::set<std::string> structure;
   for (const Node& node : model.graph.nodes)
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -71,10 +73,14 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
   const double decay = recipe.optimiser.numbers.at("weight_decay");
   for (size_t i = 0; i < model.graph.initializers.size(); ++i) {
     const Initializer& init = model.graph.initializers[i];
-    if (!is_float(init.tensor.dtype) || !read.count(init.name) || structure.count(init.name) || statistics.count(static_cast<int>(i)) || init.tensor.element_count() == 0) continue;
+    if (!is_float(init.tensor.dtype) || !read.count(init.name) || structure.count(init.name) ||
+        statistics.count(static_cast<int>(i)) || init.tensor.element_count() == 0)
+      continue;
     names.push_back(init.name);
     const auto role = roles.find(init.name);
-    bool trains = !recipe.train.empty() ? matches_any(recipe.train, init.name) : role != roles.end() ? role->second : !init.tensor.shape.empty();
+    bool trains = !recipe.train.empty() ? matches_any(recipe.train, init.name)
+                  : role != roles.end() ? role->second
+                                        : !init.tensor.shape.empty();
     if (recipe.train.empty() && role != roles.end() && !role->second) buffers.push_back(init.name);
     if (matches_any(recipe.freeze, init.name)) trains = false;
     TrainedParameter parameter{static_cast<int>(i), decay, 1};
@@ -94,17 +100,25 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
   auto check = [&](const std::vector<Pattern>& patterns) {
     for (const Pattern& p : patterns)
       if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(p.glob, name); }))
-        throw CompileError({p.place, "", concat("no parameter matches ", quoted(p.glob), "; there are ", names.size(), " in ", quoted(model.path),
-                                                names.empty() ? "" : concat(", the first is ", quoted(names[0])), suggestion(p.glob, names))});
+        throw CompileError(
+            {p.place, "",
+             concat("no parameter matches ", quoted(p.glob), "; there are ", names.size(), " in ", quoted(model.path),
+                    names.empty() ? "" : concat(", the first is ", quoted(names[0])), suggestion(p.glob, names))});
   };
   check(recipe.train);
   check(recipe.freeze);
   for (const GroupRecipe& group : recipe.groups) check(group.match);
   if (choice.trained.empty())
-    throw CompileError({recipe.path, "", concat("nothing is left to train: of ", names.size(), " float initialisers that the loss depends on, ", halves, " are of half precision and ",
-                                                choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars")});
-  choice.notes.push_back(concat(choice.trained.size(), " parameters train (", trained, " numbers)", choice.frozen.empty() ? "" : concat(", ", choice.frozen.size(), " stay as they are (", frozen, " numbers)")));
-  if (!buffers.empty()) choice.notes.push_back(concat(buffers.size(), " of them are buffers in PyTorch, which nothing trains: the first is ", quoted(buffers[0])));
+    throw CompileError({recipe.path, "",
+                        concat("nothing is left to train: of ", names.size(),
+                               " float initialisers that the loss depends on, ", halves, " are of half precision and ",
+                               choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars")});
+  choice.notes.push_back(
+      concat(choice.trained.size(), " parameters train (", trained, " numbers)",
+             choice.frozen.empty() ? "" : concat(", ", choice.frozen.size(), " stay as they are (", frozen, " numbers)")));
+  if (!buffers.empty())
+    choice.notes.push_back(
+        concat(buffers.size(), " of them are buffers in PyTorch, which nothing trains: the first is ", quoted(buffers[0])));
   std::set<int> trained_ones;
   for (const TrainedParameter& p : choice.trained) trained_ones.insert(p.initializer);
   require_known_parameters(model, recipe, trained_ones);

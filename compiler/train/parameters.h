@@ -16,7 +16,7 @@ struct TrainedParameter {
 
 struct ParameterChoice {
   std::vector<TrainedParameter> trained;
-  std::vector<int> frozen;         // float initialisers that the network reads and that stay as they are
+  std::vector<int> frozen;  // float initialisers that the network reads and that stay as they are
   std::vector<std::string> notes;
 };
 
@@ -29,8 +29,10 @@ bool is_structure(const Node& node, size_t input);
 // Values of the graph that `outputs` depend on, initialisers and inputs included.
 std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<std::string>& outputs);
 
-// `read`: what the losses depend on. `statistics`: initialisers that are running statistics, which nothing trains by gradient. Throws
-// CompileError at the recipe's place where a pattern matches no parameter, and where nothing is left to train.
-ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::set<int>& statistics);
+// `read`: what the losses depend on. `statistics`: initialisers that are running statistics, which nothing trains by
+// gradient. Throws CompileError at the recipe's place where a pattern matches no parameter, and where nothing is left to
+// train.
+ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read,
+                                  const std::set<int>& statistics);
 
 }  // namespace metac

@@ -45,7 +45,8 @@ DeclaredField read_declared_field(const JsonDocument& document, const std::strin
   field.dtype = *known;
   for (const JsonValue& dim : fields.array("shape")) {
     field.shape.push_back(expect_integer(document, dim, "a dim"));
-    if (field.shape.back() < 1) document.refuse(dim.offset, concat("a dim of ", field.shape.back(), "; the shape of one sample is wanted"));
+    if (field.shape.back() < 1)
+      document.refuse(dim.offset, concat("a dim of ", field.shape.back(), "; the shape of one sample is wanted"));
   }
   fields.finish();
   return field;
@@ -55,13 +56,15 @@ void read_clip(const JsonDocument& document, const JsonValue& value, Recipe& rec
   RecipeFields fields(document, value, "\"clip\"");
   recipe.clip_norm = fields.number("norm", 0, 0);
   recipe.clip_value = fields.number("value", 0, 0);
-  if (recipe.clip_norm > 0 && recipe.clip_value > 0) document.refuse(value.offset, "\"clip\" has a norm and a value; one of them is enough");
+  if (recipe.clip_norm > 0 && recipe.clip_value > 0)
+    document.refuse(value.offset, "\"clip\" has a norm and a value; one of them is enough");
   fields.finish();
 }
 
 void read_batch_norm(const JsonDocument& document, const JsonValue& value, Recipe& recipe) {
   RecipeFields fields(document, value, "\"batch_norm\"");
-  if (fields.find("statistics")) recipe.batch_statistics = fields.choice("statistics", "batch", {"batch", "running"}) == "batch";
+  if (fields.find("statistics"))
+    recipe.batch_statistics = fields.choice("statistics", "batch", {"batch", "running"}) == "batch";
   recipe.unbiased_variance = fields.choice("running_variance", "unbiased", {"unbiased", "population"}) == "unbiased";
   if (fields.find("momentum")) recipe.batch_momentum = fields.number("momentum", 0, 0, 1);
   fields.finish();
@@ -72,7 +75,8 @@ void read_network(const JsonDocument& document, RecipeFields& fields, Recipe& re
   if (fields.find("dropout")) recipe.dropout = fields.number("dropout", 0, 0, 1, true);
   if (const JsonValue* batch_norm = fields.find("batch_norm")) read_batch_norm(document, *batch_norm, recipe);
   const std::vector<std::string> merged = {"restore", "separate", "tie"};
-  recipe.merged = static_cast<Merged>(std::find(merged.begin(), merged.end(), fields.choice("merged", merged[0], merged)) - merged.begin());
+  recipe.merged = static_cast<Merged>(std::find(merged.begin(), merged.end(), fields.choice("merged", merged[0], merged)) -
+                                      merged.begin());
 }
 
 // {"from": "model", "loss": "l", "scalars": {"R": "learning_rate", "T": "step"}}
@@ -85,8 +89,13 @@ AlgorithmRecipe read_algorithm(const JsonDocument& document, const JsonValue& va
   if (const JsonValue* scalars = fields.find("scalars")) {
     expect(document, *scalars, Json::object, "\"scalars\"");
     algorithm.scalars_place = document.place(scalars->offset);
-    const std::map<std::string, train::Source> sources = {{"learning_rate", train::Source::learning_rate}, {"step", train::Source::step}, {"call", train::Source::call}, {"seed", train::Source::seed}};
-    for (const auto& [name, source] : scalars->members) algorithm.scalars[name] = sources.at(expect_choice(document, source, quoted(name), {"learning_rate", "step", "call", "seed"}));
+    const std::map<std::string, train::Source> sources = {{"learning_rate", train::Source::learning_rate},
+                                                          {"step", train::Source::step},
+                                                          {"call", train::Source::call},
+                                                          {"seed", train::Source::seed}};
+    for (const auto& [name, source] : scalars->members)
+      algorithm.scalars[name] =
+          sources.at(expect_choice(document, source, quoted(name), {"learning_rate", "step", "call", "seed"}));
   }
   fields.finish();
   return algorithm;
@@ -105,13 +114,16 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   if (recipe.losses.empty()) document.refuse(fields.required("loss").offset, "there is no loss in the list");
   if (const JsonValue* metrics = fields.find("metrics")) recipe.metrics = read_list(document, *metrics, read_metric);
   recipe.optimiser = read_optimiser(document, fields.required("optimizer"));
-  if (const JsonValue* storage = fields.find("storage")) recipe.storage = *dtype_from_name(expect_choice(document, *storage, "\"storage\"", {"float32", "bfloat16", "float16"}));
+  if (const JsonValue* storage = fields.find("storage"))
+    recipe.storage = *dtype_from_name(expect_choice(document, *storage, "\"storage\"", {"float32", "bfloat16", "float16"}));
   if (const JsonValue* scale = fields.find("loss_scale")) {
     recipe.loss_scale = fields.number("loss_scale", 65536, 1, 16777216);
     if (recipe.storage != DType::f16) document.refuse(scale->offset, "\"loss_scale\" is for a storage of float16");
   }
   if (recipe.storage == DType::f16 && recipe.accumulate > 1)
-    document.refuse(fields.required("accumulate").offset, "a storage of float16 scales the loss anew after every call, which does not go with \"accumulate\"; bfloat16 needs no scale");
+    document.refuse(fields.required("accumulate").offset,
+                    "a storage of float16 scales the loss anew after every call, which does not go with \"accumulate\"; "
+                    "bfloat16 needs no scale");
   if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
   recipe.average_decay = fields.number("average", 0, 0, 1, true);
   recipe.train = fields.patterns("train");
@@ -140,11 +152,13 @@ Recipe read_document(const JsonDocument& document) {
     read_method(document, fields, recipe);
   }
   if (const JsonValue* schedule = fields.find("schedule")) recipe.schedule = read_schedule(document, *schedule);
-  if (recipe.schedule.initial_rate < 0) recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
+  if (recipe.schedule.initial_rate < 0)
+    recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
   if (recipe.schedule.final_rate < 0) recipe.schedule.final_rate = recipe.schedule.initial_rate / 1e4;
   if (const JsonValue* data = fields.find("data")) recipe.data = read_data(document, *data);
   if (!recipe.steps.empty() && (!recipe.data.validation.empty() || recipe.data.validation_split > 0))
-    document.refuse(fields.required("data").offset, "a program of several steps has no evaluation, so it takes no validation data");
+    document.refuse(fields.required("data").offset,
+                    "a program of several steps has no evaluation, so it takes no validation data");
   recipe.checkpoint_every = fields.count("checkpoint_every", 0, 0);
   recipe.checkpoints_kept = fields.count("checkpoints_kept", 2, 1, 1000);
   recipe.log_every = fields.count("log_every", 1, 1);

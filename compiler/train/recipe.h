@@ -1,5 +1,6 @@
-// A recipe: how a model is trained, as a JSON document says it (docs/training.md is its reference). Reading checks everything that
-// can be checked without the model; what names values or parameters of the model carries its place for later messages.
+// A recipe: how a model is trained, as a JSON document says it (docs/training.md is its reference). Reading checks
+// everything that can be checked without the model; what names values or parameters of the model carries its place for later
+// messages.
 #pragma once
 #include <map>
 #include <optional>
@@ -21,7 +22,8 @@ struct Pattern {
 };
 bool matches(std::string_view glob, std::string_view name);
 
-// What becomes of parameters that an exporter merged or doubled: as the network had them; every name its own; as the file has them.
+// What becomes of parameters that an exporter merged or doubled: as the network had them; every name its own; as the file
+// has them.
 enum class Merged { restore, separate, tie };
 
 enum class Reduction { mean, sum, batch_mean };
@@ -30,28 +32,28 @@ enum class ScoreForm { logits, log_probabilities, probabilities };
 
 struct LossRecipe {
   std::string kind;
-  double weight = 1;                        // where there are several
-  std::string output, target;               // empty: the model's first output, "target"
-  ScoreForm form = ScoreForm::logits;       // cross_entropy, kl_divergence
+  double weight = 1;                   // where there are several
+  std::string output, target;          // empty: the model's first output, "target"
+  ScoreForm form = ScoreForm::logits;  // cross_entropy, kl_divergence
   Reduction reduction = Reduction::mean;
-  int64_t axis = 1;                         // of the classes
+  int64_t axis = 1;  // of the classes
   double label_smoothing = 0, beta = 1, margin = 1;
   std::optional<int64_t> ignore_index;
   std::vector<double> class_weights, positive_weight;
-  bool log_target = false;                  // kl_divergence
+  bool log_target = false;                    // kl_divergence
   std::string target_lengths, input_lengths;  // ctc: fields of the samples; empty: up to the first negative label, all steps
-  int64_t blank = 0, longest = 0;           // ctc: a class; labels of a sample at most, where no field says it
+  int64_t blank = 0, longest = 0;             // ctc: a class; labels of a sample at most, where no field says it
   bool time_first = false, zero_infinity = false;  // ctc
-  std::string body;                         // expression: element by element over `operands`
+  std::string body;                                // expression: element by element over `operands`
   std::vector<std::string> operands;
-  std::vector<Node> nodes;                  // expression: nodes of the JSON IR
-  std::string value;                        // expression: which of their values is the loss, [batch, ...]
+  std::vector<Node> nodes;  // expression: nodes of the JSON IR
+  std::string value;        // expression: which of their values is the loss, [batch, ...]
   Place place, output_place, axis_place;
 };
 
 struct MetricRecipe {
-  std::string kind;    // accuracy, top_k, binary_accuracy, mae, mse, rmse, perplexity
-  std::string name;    // as it is shown
+  std::string kind;  // accuracy, top_k, binary_accuracy, mae, mse, rmse, perplexity
+  std::string name;  // as it is shown
   int64_t k = 1;
   Place place;
 };
@@ -104,7 +106,7 @@ struct DeclaredField {
 
 // Instead of a loss and an optimiser: the training algorithm that the ONNX file has (TrainingInfoProto).
 struct AlgorithmRecipe {
-  std::string loss;                           // the output that is the loss; empty: the first scalar one that is bound to no state
+  std::string loss;  // the output that is the loss; empty: the first scalar one that is bound to no state
   std::map<std::string, train::Source> scalars;  // scalar inputs: learning_rate, step, call or seed
   Place place, scalars_place;
 };
@@ -117,16 +119,16 @@ struct KeptRecipe {
   double value = 0;  // of all elements, at first
 };
 
-// One of several steps that an update consists of: nodes, in which networks are called as operators of the domain "network", a loss, and
-// whose parameters go down it.
+// One of several steps that an update consists of: nodes, in which networks are called as operators of the domain "network",
+// a loss, and whose parameters go down it.
 struct StepRecipe {
   std::string name;
-  ModelGraph graph;                           // its nodes and parameters
-  std::string loss;                           // the value that is the loss: a float scalar
-  std::vector<std::string> trains;            // networks
+  ModelGraph graph;                 // its nodes and parameters
+  std::string loss;                 // the value that is the loss: a float scalar
+  std::vector<std::string> trains;  // networks
   OptimiserRecipe optimiser;
-  int64_t every = 1;                          // it runs in every so-manieth update, the first one included
-  std::map<std::string, std::string> keep;    // kept value -> value of the step that it becomes
+  int64_t every = 1;                        // it runs in every so-manieth update, the first one included
+  std::map<std::string, std::string> keep;  // kept value -> value of the step that it becomes
   Place place, loss_place, trains_place, keep_place;
 };
 
@@ -138,17 +140,18 @@ struct Recipe {
   std::vector<MetricRecipe> metrics;
   OptimiserRecipe optimiser;
   ScheduleRecipe schedule;
-  DType storage = DType::f32;                 // of the network's values and of the parameters as it reads them: bf16 and f16 too
-  double loss_scale = 65536;                  // float16: what the loss is multiplied by, at first
-  double clip_norm = 0, clip_value = 0;       // 0: none
-  double average_decay = 0;                   // exponential moving average of the parameters; 0: none
-  std::vector<Pattern> train, freeze;         // train empty: every parameter of rank 1 or more
+  DType storage = DType::f32;            // of the network's values and of the parameters as it reads them: bf16 and f16 too
+  double loss_scale = 65536;             // float16: what the loss is multiplied by, at first
+  double clip_norm = 0, clip_value = 0;  // 0: none
+  double average_decay = 0;              // exponential moving average of the parameters; 0: none
+  std::vector<Pattern> train, freeze;    // train empty: every parameter of rank 1 or more
   std::vector<GroupRecipe> groups;
-  std::optional<double> dropout;              // ratio of all Dropout nodes, instead of their own
+  std::optional<double> dropout;  // ratio of all Dropout nodes, instead of their own
   Merged merged = Merged::restore;
-  std::optional<bool> batch_statistics;       // BatchNormalization normalises by the batch; false: it stays as in inference; else as exported
-  bool unbiased_variance = true;              // its running variance divides by n - 1, as PyTorch's
-  std::optional<double> batch_momentum;       // weight of the old running value, instead of the nodes' own
+  std::optional<bool>
+      batch_statistics;  // BatchNormalization normalises by the batch; false: it stays as in inference; else as exported
+  bool unbiased_variance = true;         // its running variance divides by n - 1, as PyTorch's
+  std::optional<double> batch_momentum;  // weight of the old running value, instead of the nodes' own
   std::vector<DeclaredField> fields;
   DataRecipe data;
   // Of the training program.
@@ -158,7 +161,7 @@ struct Recipe {
   std::map<std::string, std::string> networks;  // files by name, beside the model itself, whose name is "model"
   std::vector<KeptRecipe> states;
   std::vector<StepRecipe> steps;
-  std::string watch;                          // the metric that patience and the best weights look at; empty: the loss
+  std::string watch;  // the metric that patience and the best weights look at; empty: the loss
 };
 
 // Throws CompileError with file, line and column.

@@ -25,8 +25,10 @@ FieldRecipe read_field(const JsonDocument& document, const std::string& name, co
   if (field.mean.empty() && !field.deviation.empty()) field.mean.assign(field.deviation.size(), 0);
   if (field.deviation.empty()) field.deviation.assign(field.mean.size(), 1);
   if (field.mean.size() != field.deviation.size())
-    document.refuse(value.offset, concat("\"mean\" has ", field.mean.size(), " values, \"deviation\" ", field.deviation.size()));
-  if (std::count(field.deviation.begin(), field.deviation.end(), 0)) document.refuse(fields.required("deviation").offset, "a deviation of 0");
+    document.refuse(value.offset,
+                    concat("\"mean\" has ", field.mean.size(), " values, \"deviation\" ", field.deviation.size()));
+  if (std::count(field.deviation.begin(), field.deviation.end(), 0))
+    document.refuse(fields.required("deviation").offset, "a deviation of 0");
   field.channels_last = fields.flag("channels_last", false);
   field.flip = fields.flag("flip", false);
   field.crop_padding = fields.count("crop_padding", 0, 0, 1 << 16);
@@ -45,7 +47,8 @@ DataRecipe read_data(const JsonDocument& document, const JsonValue& value) {
   data.train = fields.string("train");
   data.validation = fields.string("validation");
   data.validation_split = fields.number("validation_split", 0, 0, 1, true);
-  if (!data.validation.empty() && data.validation_split > 0) document.refuse(fields.required("validation_split").offset, "there is a \"validation\" set already");
+  if (!data.validation.empty() && data.validation_split > 0)
+    document.refuse(fields.required("validation_split").offset, "there is a \"validation\" set already");
   data.shuffle = fields.flag("shuffle", true);
   data.drop_last = fields.flag("drop_last", true);
   if (const JsonValue* sources = fields.find("fields")) {

@@ -17,7 +17,8 @@ std::string range_text(double least, double most, bool open) {
 
 }  // namespace
 
-const std::string& expect_choice(const JsonDocument& document, const JsonValue& value, const std::string& what, const std::vector<std::string>& known) {
+const std::string& expect_choice(const JsonDocument& document, const JsonValue& value, const std::string& what,
+                                 const std::vector<std::string>& known) {
   const std::string& text = expect_string(document, value, what);
   if (std::find(known.begin(), known.end(), text) != known.end()) return text;
   std::string list;
@@ -30,7 +31,8 @@ double RecipeFields::number(std::string_view key, double otherwise, double least
   if (!value) return otherwise;
   double x = expect_real(document(), *value, quoted(key));
   if (!(x >= least && (open ? x < most : x <= most)))
-    document().refuse(value->offset, concat(quoted(key), " must be ", range_text(least, most, open), ", this is ", value->text));
+    document().refuse(value->offset,
+                      concat(quoted(key), " must be ", range_text(least, most, open), ", this is ", value->text));
   return x;
 }
 
@@ -38,7 +40,8 @@ int64_t RecipeFields::count(std::string_view key, int64_t otherwise, int64_t lea
   const JsonValue* value = find(key);
   if (!value) return otherwise;
   int64_t x = expect_integer(document(), *value, quoted(key));
-  if (x < least || x > most) document().refuse(value->offset, concat(quoted(key), " must be in ", least, "..", most, ", this is ", x));
+  if (x < least || x > most)
+    document().refuse(value->offset, concat(quoted(key), " must be in ", least, "..", most, ", this is ", x));
   return x;
 }
 
@@ -48,7 +51,8 @@ std::vector<double> RecipeFields::numbers(std::string_view key) {
   if (value->is(Json::number)) return {expect_real(document(), *value, quoted(key))};
   expect(document(), *value, Json::array, quoted(key));
   std::vector<double> out;
-  for (const JsonValue& item : value->items) out.push_back(expect_real(document(), item, concat("an item of ", quoted(key))));
+  for (const JsonValue& item : value->items)
+    out.push_back(expect_real(document(), item, concat("an item of ", quoted(key))));
   return out;
 }
 
@@ -61,7 +65,9 @@ std::vector<Pattern> RecipeFields::patterns(std::string_view key) {
   const JsonValue* value = find(key);
   std::vector<Pattern> out;
   if (!value) return out;
-  auto add = [&](const JsonValue& item) { out.push_back({expect_string(document(), item, concat("an item of ", quoted(key))), document().place(item.offset)}); };
+  auto add = [&](const JsonValue& item) {
+    out.push_back({expect_string(document(), item, concat("an item of ", quoted(key))), document().place(item.offset)});
+  };
   if (value->is(Json::string)) {
     add(*value);
   } else {

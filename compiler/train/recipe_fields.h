@@ -15,7 +15,8 @@ class RecipeFields : public JsonFields {
   using JsonFields::JsonFields;
 
   // A number in [least, most]; `open` leaves `most` itself out.
-  double number(std::string_view key, double otherwise, double least, double most = std::numeric_limits<double>::infinity(), bool open = false);
+  double number(std::string_view key, double otherwise, double least, double most = std::numeric_limits<double>::infinity(),
+                bool open = false);
   int64_t count(std::string_view key, int64_t otherwise, int64_t least, int64_t most = int64_t{1} << 40);
   std::vector<double> numbers(std::string_view key);  // a number is a list of one; empty if absent
   std::string choice(std::string_view key, const std::string& otherwise, const std::vector<std::string>& known);
@@ -24,7 +25,8 @@ class RecipeFields : public JsonFields {
 };
 
 // One of several names, or the refusal that lists them.
-const std::string& expect_choice(const JsonDocument& document, const JsonValue& value, const std::string& what, const std::vector<std::string>& known);
+const std::string& expect_choice(const JsonDocument& document, const JsonValue& value, const std::string& what,
+                                 const std::vector<std::string>& known);
 
 // The parts of a recipe that have a file of their own.
 LossRecipe read_loss(const JsonDocument& document, const JsonValue& value);

@@ -11,17 +11,23 @@ namespace {
 
 using Json = JsonValue::Kind;
 
-const std::vector<std::string> loss_kinds = {"cross_entropy", "bce_with_logits", "mse", "l1", "smooth_l1", "huber", "bce_smooth_l1", "hinge", "kl_divergence", "ctc", "expression"};
+const std::vector<std::string> loss_kinds = {
+    "cross_entropy", "bce_with_logits", "mse",           "l1",  "smooth_l1", "huber",
+    "bce_smooth_l1", "hinge",           "kl_divergence", "ctc", "expression"};
 
 void read_expression(RecipeFields& fields, LossRecipe& loss) {
   const JsonDocument& document = fields.document();
   const JsonValue *body = fields.find("body"), *nodes = fields.find("nodes");
-  if (!body == !nodes) document.refuse(fields.object().offset, "an expression needs either a \"body\" (element by element) or \"nodes\" of the JSON IR");
+  if (!body == !nodes)
+    document.refuse(fields.object().offset,
+                    "an expression needs either a \"body\" (element by element) or \"nodes\" of the JSON IR");
   if (body) {
     loss.body = expect_string(document, *body, "\"body\"");
     check_expression(document, *body, "the body");
     loss.operands = fields.strings("operands");
-    if (loss.operands.empty()) document.refuse(fields.object().offset, "an expression with a \"body\" needs \"operands\": names of outputs, inputs or fields");
+    if (loss.operands.empty())
+      document.refuse(fields.object().offset,
+                      "an expression with a \"body\" needs \"operands\": names of outputs, inputs or fields");
     return;
   }
   expect(document, *nodes, Json::array, "\"nodes\"");
@@ -37,13 +43,16 @@ LossRecipe read_loss(const JsonDocument& document, const JsonValue& value) {
   loss.target = "target";
   if (value.is(Json::string)) {
     loss.kind = expect_choice(document, value, "the loss", loss_kinds);
-    if (loss.kind == "expression") document.refuse(value.offset, "an expression needs an object with a \"body\" or \"nodes\"");
+    if (loss.kind == "expression")
+      document.refuse(value.offset, "an expression needs an object with a \"body\" or \"nodes\"");
     if (loss.kind == "kl_divergence") loss.axis = -1;
     return loss;
   }
   RecipeFields fields(document, value, "a loss");
   loss.kind = expect_choice(document, fields.required("kind"), "the loss", loss_kinds);
-  auto is = [&](std::initializer_list<const char*> kinds) { return std::any_of(kinds.begin(), kinds.end(), [&](const char* k) { return loss.kind == k; }); };
+  auto is = [&](std::initializer_list<const char*> kinds) {
+    return std::any_of(kinds.begin(), kinds.end(), [&](const char* k) { return loss.kind == k; });
+  };
   loss.weight = fields.number("weight", 1, 0);
   std::vector<std::string> reductions = {"mean", "sum"};
   if (is({"kl_divergence"})) reductions.push_back("batch_mean");
@@ -60,7 +69,9 @@ LossRecipe read_loss(const JsonDocument& document, const JsonValue& value) {
   if (loss.target.empty()) document.refuse(fields.required("target").offset, "the target has no name");
   if (is({"cross_entropy", "kl_divergence", "ctc"})) {
     std::string form = fields.choice("scores", "logits", {"logits", "log_probabilities", "probabilities"});
-    loss.form = form == "logits" ? ScoreForm::logits : form == "probabilities" ? ScoreForm::probabilities : ScoreForm::log_probabilities;
+    loss.form = form == "logits"          ? ScoreForm::logits
+                : form == "probabilities" ? ScoreForm::probabilities
+                                          : ScoreForm::log_probabilities;
   }
   if (is({"cross_entropy", "kl_divergence"})) {
     loss.axis = fields.count("axis", is({"cross_entropy"}) ? 1 : -1, -64, 63);

@@ -13,7 +13,7 @@ using Json = JsonValue::Kind;
 struct OptionSpec {
   const char* name;
   double otherwise, least, most;
-  bool open = false;     // `most` itself is left out
+  bool open = false;  // `most` itself is left out
   bool is_flag = false;
 };
 struct OptimiserSpec {
@@ -25,12 +25,44 @@ constexpr double any = INFINITY;
 
 const std::vector<OptimiserSpec>& optimiser_specs() {
   static const std::vector<OptimiserSpec> specs = {
-      {"sgd", {{"learning_rate", 1e-3, 0, any}, {"momentum", 0, 0, any}, {"dampening", 0, -any, any}, {"nesterov", 0, 0, 1, false, true}, {"weight_decay", 0, 0, any}}},
-      {"adam", {{"learning_rate", 1e-3, 0, any}, {"beta1", 0.9, 0, 1, true}, {"beta2", 0.999, 0, 1, true}, {"epsilon", 1e-8, 0, any}, {"weight_decay", 0, 0, any}, {"amsgrad", 0, 0, 1, false, true}}},
-      {"adamw", {{"learning_rate", 1e-3, 0, any}, {"beta1", 0.9, 0, 1, true}, {"beta2", 0.999, 0, 1, true}, {"epsilon", 1e-8, 0, any}, {"weight_decay", 1e-2, 0, any}, {"amsgrad", 0, 0, 1, false, true}}},
-      {"adagrad", {{"learning_rate", 1e-2, 0, any}, {"rate_decay", 0, 0, any}, {"initial_accumulator", 0, 0, any}, {"epsilon", 1e-10, 0, any}, {"weight_decay", 0, 0, any}}},
-      {"rmsprop", {{"learning_rate", 1e-2, 0, any}, {"alpha", 0.99, 0, any}, {"epsilon", 1e-8, 0, any}, {"momentum", 0, 0, any}, {"centered", 0, 0, 1, false, true}, {"weight_decay", 0, 0, any}}},
-      {"lion", {{"learning_rate", 1e-4, 0, any}, {"beta1", 0.9, 0, 1, true}, {"beta2", 0.99, 0, 1, true}, {"weight_decay", 0, 0, any}}},
+      {"sgd",
+       {{"learning_rate", 1e-3, 0, any},
+        {"momentum", 0, 0, any},
+        {"dampening", 0, -any, any},
+        {"nesterov", 0, 0, 1, false, true},
+        {"weight_decay", 0, 0, any}}},
+      {"adam",
+       {{"learning_rate", 1e-3, 0, any},
+        {"beta1", 0.9, 0, 1, true},
+        {"beta2", 0.999, 0, 1, true},
+        {"epsilon", 1e-8, 0, any},
+        {"weight_decay", 0, 0, any},
+        {"amsgrad", 0, 0, 1, false, true}}},
+      {"adamw",
+       {{"learning_rate", 1e-3, 0, any},
+        {"beta1", 0.9, 0, 1, true},
+        {"beta2", 0.999, 0, 1, true},
+        {"epsilon", 1e-8, 0, any},
+        {"weight_decay", 1e-2, 0, any},
+        {"amsgrad", 0, 0, 1, false, true}}},
+      {"adagrad",
+       {{"learning_rate", 1e-2, 0, any},
+        {"rate_decay", 0, 0, any},
+        {"initial_accumulator", 0, 0, any},
+        {"epsilon", 1e-10, 0, any},
+        {"weight_decay", 0, 0, any}}},
+      {"rmsprop",
+       {{"learning_rate", 1e-2, 0, any},
+        {"alpha", 0.99, 0, any},
+        {"epsilon", 1e-8, 0, any},
+        {"momentum", 0, 0, any},
+        {"centered", 0, 0, 1, false, true},
+        {"weight_decay", 0, 0, any}}},
+      {"lion",
+       {{"learning_rate", 1e-4, 0, any},
+        {"beta1", 0.9, 0, 1, true},
+        {"beta2", 0.99, 0, 1, true},
+        {"weight_decay", 0, 0, any}}},
   };
   return specs;
 }
@@ -49,7 +81,9 @@ OptimiserRecipe read_optimiser(const JsonDocument& document, const JsonValue& va
   for (const OptimiserSpec& spec : optimiser_specs()) {
     if (spec.kind != optimiser.kind) continue;
     for (const OptionSpec& option : spec.options)
-      optimiser.numbers[option.name] = option.is_flag ? fields.flag(option.name, option.otherwise != 0) : fields.number(option.name, option.otherwise, option.least, option.most, option.open);
+      optimiser.numbers[option.name] =
+          option.is_flag ? fields.flag(option.name, option.otherwise != 0)
+                         : fields.number(option.name, option.otherwise, option.least, option.most, option.open);
   }
   fields.finish();
   if (optimiser.kind == "sgd" && optimiser.is("nesterov") && (optimiser["momentum"] <= 0 || optimiser["dampening"] != 0))
@@ -78,8 +112,10 @@ ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& valu
     schedule.gamma = fields.number("gamma", 0.1, 0);
     schedule.milestones = fields.numbers("milestones");
     schedule.period = fields.number("every", 0, 0);
-    if (schedule.milestones.empty() == (schedule.period == 0)) document.refuse(value.offset, "a schedule of steps needs either \"every\" or \"milestones\"");
-    if (!std::is_sorted(schedule.milestones.begin(), schedule.milestones.end())) document.refuse(fields.required("milestones").offset, "\"milestones\" must ascend");
+    if (schedule.milestones.empty() == (schedule.period == 0))
+      document.refuse(value.offset, "a schedule of steps needs either \"every\" or \"milestones\"");
+    if (!std::is_sorted(schedule.milestones.begin(), schedule.milestones.end()))
+      document.refuse(fields.required("milestones").offset, "\"milestones\" must ascend");
   }
   fields.finish();
   return schedule;

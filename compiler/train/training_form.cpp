@@ -34,24 +34,31 @@ double real_or(const Node& node, const char* name, double otherwise) {
   return found ? found->real : otherwise;
 }
 
-// ONNX's random operators as functions of a seed, the number of a call and the element's place. Each node and Dropout has a stream of its own.
+// ONNX's random operators as functions of a seed, the number of a call and the element's place. Each node and Dropout has a
+// stream of its own.
 class RandomNodes {
  public:
-  RandomNodes(NodeWriter& write, std::string seed, std::string call) : write_(write), seed_(std::move(seed)), call_(std::move(call)) {}
+  RandomNodes(NodeWriter& write, std::string seed, std::string call)
+      : write_(write), seed_(std::move(seed)), call_(std::move(call)) {}
 
   static bool draws(const Node& node) {
-    static const std::set<std::string> known = {"RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial"};
+    static const std::set<std::string> known = {"RandomUniform",    "RandomUniformLike", "RandomNormal",
+                                                "RandomNormalLike", "Bernoulli",         "Multinomial"};
     return node.domain.empty() && known.count(node.op_type);
   }
   // Is a type asked for that is the operand's?
   static bool takes_type(const Node& node) { return draws(node) && !attribute(node, "dtype") && !node.inputs.empty(); }
 
-  std::string uniform(const std::string& like, const std::string& hint) { return write_.random(seed_, call_, like, ++streams_, hint); }
+  std::string uniform(const std::string& like, const std::string& hint) {
+    return write_.random(seed_, call_, like, ++streams_, hint);
+  }
 
   // False: it cannot be written so.
   bool rewrite(const Node& node, DType operand) {
     const Attribute* dtype = attribute(node, "dtype");
-    const std::optional<DType> to = dtype ? dtype_of_onnx_number(dtype->integer) : node.inputs.empty() ? DType::f32 : operand;
+    const std::optional<DType> to = dtype                 ? dtype_of_onnx_number(dtype->integer)
+                                    : node.inputs.empty() ? DType::f32
+                                                          : operand;
     if (is(node, "Multinomial") || !to) return false;
     const std::string hint = node.outputs.at(0) + "/random";
     auto draw = [&] {
@@ -69,7 +76,10 @@ class RandomNodes {
       value = write_.elementwise({draw()}, literal(low) + " + @0*" + literal(high - low), hint);
     } else {  // two of [0, 1) to a normal deviate, after Box and Muller
       const std::string first = draw(), second = draw();
-      value = write_.elementwise({first, second}, literal(real_or(node, "mean", 0)) + " + " + literal(real_or(node, "scale", 1)) + "*sqrt((-2.0)*log(1.0 - @0))*cos(6.283185307179586*@1)", hint);
+      value = write_.elementwise({first, second},
+                                 literal(real_or(node, "mean", 0)) + " + " + literal(real_or(node, "scale", 1)) +
+                                     "*sqrt((-2.0)*log(1.0 - @0))*cos(6.283185307179586*@1)",
+                                 hint);
     }
     write_.rename(write_.cast(value, *to, hint), node.outputs[0]);
     ++drawn_;
@@ -99,13 +109,24 @@ std::vector<DType> operand_types(const std::vector<Node>& nodes, const TypesOf& 
 
 class Rewriter {
  public:
-  Rewriter(Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::string& seed, const std::string& call)
-      : model_(model), recipe_(recipe), read_(read), names_(model.graph), before_(model.graph), write_(model), random_(write_, seed, call) {}
+  Rewriter(Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::string& seed,
+           const std::string& call)
+      : model_(model),
+        recipe_(recipe),
+        read_(read),
+        names_(model.graph),
+        before_(model.graph),
+        write_(model),
+        random_(write_, seed, call) {}
 
   TrainingForm run(const TypesOf& types_of) {
     // Where a file says which nodes train, those that do not stay so: a network part of which was put into evaluation mode.
-    const bool says = std::any_of(before_.nodes.begin(), before_.nodes.end(), [](const Node& node) { return is(node, "BatchNormalization") && was_exported_for_training(node); });
-    auto normalises = [&](const Node& node) { return is(node, "BatchNormalization") && recipe_.batch_statistics.value_or(!says || was_exported_for_training(node)); };
+    const bool says = std::any_of(before_.nodes.begin(), before_.nodes.end(), [](const Node& node) {
+      return is(node, "BatchNormalization") && was_exported_for_training(node);
+    });
+    auto normalises = [&](const Node& node) {
+      return is(node, "BatchNormalization") && recipe_.batch_statistics.value_or(!says || was_exported_for_training(node));
+    };
     std::vector<std::string> normalised;
     for (const Node& node : before_.nodes)
       if (normalises(node)) normalised.push_back(node.inputs.at(0));
@@ -134,7 +155,9 @@ class Rewriter {
       }
     }
     for (const ModelFunction& function : model_.functions)
-      for (size_t i = 0; i < function.nodes.size(); ++i) require_still_inside(function.nodes[i], concat("function ", quoted(function.name), ", ", describe(function.nodes[i], static_cast<int>(i))));
+      for (size_t i = 0; i < function.nodes.size(); ++i)
+        require_still_inside(function.nodes[i], concat("function ", quoted(function.name), ", ",
+                                                       describe(function.nodes[i], static_cast<int>(i))));
     form_.random = dropped_ + random_.drawn() > 0;
     report();
     return std::move(form_);
@@ -153,23 +176,36 @@ class Rewriter {
     for (const auto& [name, value] : node.attributes)
       for (const auto& body : value.graphs)
         for (size_t i = 0; body && i < body->nodes.size(); ++i) {
-          require_still_inside(body->nodes[i], concat(where_, ", in its body ", describe(body->nodes[i], static_cast<int>(i))));
+          require_still_inside(body->nodes[i],
+                               concat(where_, ", in its body ", describe(body->nodes[i], static_cast<int>(i))));
           require_still(body->nodes[i], depth + 1);
         }
   }
   void require_still_inside(const Node& node, const std::string& where) const {
     auto refuse_here = [&](const std::string& message) { throw CompileError({model_.path, where, message}); };
     if (is(node, "BatchNormalization") && was_exported_for_training(node) && recipe_.batch_statistics.value_or(true))
-      refuse_here("was exported for training, and inside If, Loop, Scan or a function its running statistics cannot be states; \"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference");
+      refuse_here(
+          "was exported for training, and inside If, Loop, Scan or a function its running statistics cannot be states; "
+          "\"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference");
     if (is(node, "Dropout") && was_exported_for_training(node) && recipe_.dropout != 0.0)
-      refuse_here("was exported for training, and cannot drop inside If, Loop, Scan or a function; \"dropout\": 0 leaves all of them off");
-    if (RandomNodes::draws(node)) refuse_here("draws random numbers inside If, Loop, Scan or a function: a training that is resumed would not go on as it was");
+      refuse_here(
+          "was exported for training, and cannot drop inside If, Loop, Scan or a function; \"dropout\": 0 leaves all of "
+          "them off");
+    if (RandomNodes::draws(node))
+      refuse_here(
+          "draws random numbers inside If, Loop, Scan or a function: a training that is resumed would not go on as it was");
   }
 
   void draw(const Node& node, DType operand) {
-    if (auto found = node.metadata.find("pkg.torch.onnx.class_hierarchy"); found != node.metadata.end() && found->second.find("ropout") != std::string::npos)
-      refuse("is part of a Dropout that ONNX has no operator for (of whole channels, or with alpha): the file does not say how to leave it off in inference. Export the model in evaluation mode, or use Dropout");
-    if (!random_.rewrite(node, operand)) refuse("draws random numbers that are no function of a seed and the number of the call: a training that is resumed would not go on as it was");
+    if (auto found = node.metadata.find("pkg.torch.onnx.class_hierarchy");
+        found != node.metadata.end() && found->second.find("ropout") != std::string::npos)
+      refuse(
+          "is part of a Dropout that ONNX has no operator for (of whole channels, or with alpha): the file does not say how "
+          "to leave it off in inference. Export the model in evaluation mode, or use Dropout");
+    if (!random_.rewrite(node, operand))
+      refuse(
+          "draws random numbers that are no function of a seed and the number of the call: a training that is resumed would "
+          "not go on as it was");
   }
 
   void normalise(Node& node, const TypedShape& x) {
@@ -179,14 +215,19 @@ class Rewriter {
     for (size_t k = 0; k < x.shape.size(); ++k)
       if (k != 1) count *= x.shape[k];
     if (mean < 0 || variance < 0) {
-      if (was_exported_for_training(node)) refuse(concat("trains, and its running statistics ", quoted(node.inputs.at(3)), " and ", quoted(node.inputs.at(4)), " are no initialisers"));
+      if (was_exported_for_training(node))
+        refuse(concat("trains, and its running statistics ", quoted(node.inputs.at(3)), " and ", quoted(node.inputs.at(4)),
+                      " are no initialisers"));
       kept_.push_back(node.name.empty() ? node.outputs[0] : node.name);
       model_.graph.nodes.push_back(std::move(node));
       return;
     }
-    if (mean == variance) refuse(concat("has ", quoted(node.inputs[3]), " for its running mean and for its running variance"));
+    if (mean == variance)
+      refuse(concat("has ", quoted(node.inputs[3]), " for its running mean and for its running variance"));
     if (node.outputs.size() > 1) refuse("has more outputs than in inference");
-    if (count < 2) refuse(concat("has one value a channel in a batch of ", recipe_.batch, ": that has no variance. \"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference"));
+    if (count < 2)
+      refuse(concat("has one value a channel in a batch of ", recipe_.batch,
+                    ": that has no variance. \"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference"));
     if (recipe_.batch_momentum) {
       Attribute momentum;
       momentum.kind = Attribute::Kind::real;
@@ -197,7 +238,8 @@ class Rewriter {
     const bool has_mode = opset != model_.opset_imports.end() && opset->second >= 14;
     if (has_mode) node.attributes["training_mode"] = integer_attribute(1);
     node.attributes.erase("is_test");
-    const std::string mean_name = before_.initializers[static_cast<size_t>(mean)].name, variance_name = before_.initializers[static_cast<size_t>(variance)].name;
+    const std::string mean_name = before_.initializers[static_cast<size_t>(mean)].name,
+                      variance_name = before_.initializers[static_cast<size_t>(variance)].name;
     // Where several nodes share statistics (a network that a step calls twice) each goes on from the one before.
     const auto current = [&](const std::string& name) {
       auto found = latest_.find(name);
@@ -215,13 +257,18 @@ class Rewriter {
     if (recipe_.unbiased_variance) {
       // ONNX averages the variance of the batch over n, PyTorch over n - 1.
       const double ratio = static_cast<double>(count) / static_cast<double>(count - 1);
-      next_variance = write_.elementwise({next_variance, old}, literal(ratio) + "*@0 + " + literal(kept * (1 - ratio)) + "*@1", variance_name + "/next");
+      next_variance = write_.elementwise(
+          {next_variance, old}, literal(ratio) + "*@0 + " + literal(kept * (1 - ratio)) + "*@1", variance_name + "/next");
     }
-    for (const auto& [name, initializer, next] : {std::tuple{mean_name, mean, next_mean}, std::tuple{variance_name, variance, next_variance}}) {
+    for (const auto& [name, initializer, next] :
+         {std::tuple{mean_name, mean, next_mean}, std::tuple{variance_name, variance, next_variance}}) {
       latest_[name] = next;
-      auto known = std::find_if(form_.statistics.begin(), form_.statistics.end(), [&, i = initializer](const RunningStatistic& s) { return s.initializer == i; });
-      if (known == form_.statistics.end()) form_.statistics.push_back({initializer, next});
-      else known->next = next;
+      auto known = std::find_if(form_.statistics.begin(), form_.statistics.end(),
+                                [&, i = initializer](const RunningStatistic& s) { return s.initializer == i; });
+      if (known == form_.statistics.end())
+        form_.statistics.push_back({initializer, next});
+      else
+        known->next = next;
     }
     ++normalised_;
   }
@@ -232,10 +279,15 @@ class Rewriter {
       model_.graph.nodes.push_back(std::move(node));
       return;
     }
-    if (node.inputs.size() > 2 && !node.inputs[2].empty()) refuse(concat("drops or not as ", quoted(node.inputs[2]), " says when it runs: that is not known when compiling. \"dropout\": 0 leaves all of them off"));
+    if (node.inputs.size() > 2 && !node.inputs[2].empty())
+      refuse(concat("drops or not as ", quoted(node.inputs[2]),
+                    " says when it runs: that is not known when compiling. \"dropout\": 0 leaves all of them off"));
     const std::optional<double> ratio = recipe_.dropout ? recipe_.dropout : ratio_of(before_, node);
-    if (!ratio) refuse(concat("has a ratio, ", quoted(node.inputs.at(1)), ", that is not known when compiling; \"dropout\" in the recipe says one for all"));
-    if (!(*ratio >= 0 && *ratio < 1)) refuse(concat("has a ratio of ", *ratio, ", which is not in [0, 1); \"dropout\" in the recipe says one for all"));
+    if (!ratio)
+      refuse(concat("has a ratio, ", quoted(node.inputs.at(1)),
+                    ", that is not known when compiling; \"dropout\" in the recipe says one for all"));
+    if (!(*ratio >= 0 && *ratio < 1))
+      refuse(concat("has a ratio of ", *ratio, ", which is not in [0, 1); \"dropout\" in the recipe says one for all"));
     if (*ratio == 0 && !masks) {
       write_.rename(node.inputs.at(0), node.outputs.at(0));
       return;
@@ -248,14 +300,25 @@ class Rewriter {
   }
 
   void report() {
-    if (normalised_) form_.notes.push_back(concat(normalised_, " BatchNormalization nodes train by the statistics of the batch"));
-    if (exported_frozen_) form_.notes.push_back(concat(exported_frozen_, " BatchNormalization nodes were exported in evaluation mode beside others that were not, and stay as in inference"));
-    if (!kept_.empty()) form_.notes.push_back(concat(kept_.size(), " BatchNormalization nodes stay as in inference: their mean and variance are computed; the first is ", quoted(kept_[0])));
+    if (normalised_)
+      form_.notes.push_back(concat(normalised_, " BatchNormalization nodes train by the statistics of the batch"));
+    if (exported_frozen_)
+      form_.notes.push_back(concat(exported_frozen_,
+                                   " BatchNormalization nodes were exported in evaluation mode beside others that were not, "
+                                   "and stay as in inference"));
+    if (!kept_.empty())
+      form_.notes.push_back(
+          concat(kept_.size(),
+                 " BatchNormalization nodes stay as in inference: their mean and variance are computed; the first is ",
+                 quoted(kept_[0])));
     if (dropped_) form_.notes.push_back(concat(dropped_, " Dropout nodes drop"));
-    if (random_.drawn()) form_.notes.push_back(concat(random_.drawn(), " nodes draw random numbers by the recipe's seed; in inference they draw too"));
+    if (random_.drawn())
+      form_.notes.push_back(
+          concat(random_.drawn(), " nodes draw random numbers by the recipe's seed; in inference they draw too"));
     if (normalisations_ == 0 && biased_convolutions_ > 1)
       form_.notes.push_back(concat("there is no BatchNormalization, and ", biased_convolutions_,
-                                   " convolutions have a bias: if it was folded into them, it cannot be put back (export the model in training mode, or train the biases as they are)"));
+                                   " convolutions have a bias: if it was folded into them, it cannot be put back (export "
+                                   "the model in training mode, or train the biases as they are)"));
   }
 
   Model& model_;
@@ -274,7 +337,8 @@ class Rewriter {
 
 }  // namespace
 
-TrainingForm put_into_training_form(Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::string& seed, const std::string& call, const TypesOf& types_of) {
+TrainingForm put_into_training_form(Model& model, const Recipe& recipe, const std::set<std::string>& read,
+                                    const std::string& seed, const std::string& call, const TypesOf& types_of) {
   return Rewriter(model, recipe, read, seed, call).run(types_of);
 }
 
@@ -287,7 +351,8 @@ void settle_random_nodes(Model& model, const TypesOf& types_of) {
   const std::string zero = write.constant(make_tensor<int64_t>(DType::i64, {}, std::vector<int64_t>{0}), "evaluate/draw");
   RandomNodes random(write, zero, zero);
   for (size_t i = 0; i < nodes.size(); ++i)
-    if (!RandomNodes::draws(nodes[i]) || !random.rewrite(nodes[i], operands[i])) model.graph.nodes.push_back(std::move(nodes[i]));
+    if (!RandomNodes::draws(nodes[i]) || !random.rewrite(nodes[i], operands[i]))
+      model.graph.nodes.push_back(std::move(nodes[i]));
 }
 
 }  // namespace metac

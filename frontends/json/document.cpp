@@ -275,8 +275,8 @@ std::vector<const std::pair<std::string, JsonValue>*> JsonFields::rest() {
 void JsonFields::finish() {
   for (size_t i = 0; i < taken_.size(); ++i)
     if (!taken_[i])
-      document_.refuse(object_.members[i].second.offset,
-                       concat(what_, " has no field ", quoted(object_.members[i].first), suggestion(object_.members[i].first, asked_)));
+      document_.refuse(object_.members[i].second.offset, concat(what_, " has no field ", quoted(object_.members[i].first),
+                                                                suggestion(object_.members[i].first, asked_)));
 }
 
 }  // namespace metac

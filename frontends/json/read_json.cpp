@@ -122,7 +122,8 @@ Value value_of_json(const JsonDocument& document, const JsonValue& value, const 
   return out;
 }
 
-// {"op": "grad", "of": "y", "inputs": ["a", "b"], "outputs": ["dy/da", "dy/db"]}: ONNX's Gradient, which names its inputs twice.
+// {"op": "grad", "of": "y", "inputs": ["a", "b"], "outputs": ["dy/da", "dy/db"]}: ONNX's Gradient, which names its inputs
+// twice.
 static Node gradient_of_json(JsonFields& fields, Node node) {
   node.op_type = "Gradient";
   node.domain = training_domain;

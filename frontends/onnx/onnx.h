@@ -26,8 +26,8 @@ struct OnnxWriteOptions {
 };
 void write_onnx(const Model& model, const std::string& path, const OnnxWriteOptions& options = {});
 std::string to_onnx_bytes(const Model& model);
-// For bytes of to_onnx_bytes: where the elements of each initialiser of the graph begin, row-major and little-endian; -1 where they
-// are not stored as raw bytes (strings) or there are none.
+// For bytes of to_onnx_bytes: where the elements of each initialiser of the graph begin, row-major and little-endian; -1
+// where they are not stored as raw bytes (strings) or there are none.
 std::vector<int64_t> raw_data_offsets(std::string_view onnx);
 
 // One serialised TensorProto, as ONNX's test cases store inputs and outputs; `name` receives the tensor's name.

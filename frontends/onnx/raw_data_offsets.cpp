@@ -16,7 +16,8 @@ using Stream = google::protobuf::io::CodedInputStream;
 template <typename F>
 void for_each_field(Stream& in, int number, F f) {
   while (uint32_t tag = in.ReadTag()) {
-    if (WireFormatLite::GetTagFieldNumber(tag) == number && WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+    if (WireFormatLite::GetTagFieldNumber(tag) == number &&
+        WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       uint32_t length = 0;
       METAC_ASSERT(in.ReadVarint32(&length), "a length is cut short");
       auto limit = in.PushLimit(static_cast<int>(length));

@@ -32,10 +32,12 @@ std::vector<TrainingInfo> read_training_info(std::string_view onnx, const std::s
   std::vector<TrainingInfo> infos;
   try {
     for (wire::TrainingInfo& info : *proto.mutable_training_info())
-      infos.push_back({decode_graph(*info.mutable_initialization(), parent_folder(path)), decode_graph(*info.mutable_algorithm(), parent_folder(path)), decode_bindings(info.initialization_binding()),
-                       decode_bindings(info.update_binding())});
+      infos.push_back({decode_graph(*info.mutable_initialization(), parent_folder(path)),
+                       decode_graph(*info.mutable_algorithm(), parent_folder(path)),
+                       decode_bindings(info.initialization_binding()), decode_bindings(info.update_binding())});
   } catch (CompileError& error) {
-    if (error.diagnostic.file.empty()) throw CompileError({path, error.diagnostic.node, "training info: " + error.diagnostic.message});
+    if (error.diagnostic.file.empty())
+      throw CompileError({path, error.diagnostic.node, "training info: " + error.diagnostic.message});
     throw;
   }
   return infos;

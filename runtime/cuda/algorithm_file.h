@@ -1,14 +1,16 @@
-// Which algorithm of a library was the fastest for a call, remembered beyond the process: library_algorithms.txt in the user's
-// cache directory, a line for each choice. METAC_ALGORITHMS=off: it is neither read nor written.
+// Which algorithm of a library was the fastest for a call, remembered beyond the process: library_algorithms.txt in the
+// user's cache directory, a line for each choice. METAC_ALGORITHMS=off: it is neither read nor written.
 //
-//   cublasLt 130002 NVIDIA_H100_PCIe-9.0-114 product 0 1 64 64 32 a 0 32 0 ... workspace 33554432 = 0 3 1f ... #5c1e90a7d4b2f630
+//   cublasLt 130002 NVIDIA_H100_PCIe-9.0-114 product 0 1 64 64 32 a 0 32 0 ... workspace 33554432 = 0 3 1f ...
+//   #5c1e90a7d4b2f630
 //
-// library, its version, card (name, compute capability, multiprocessors), all that tells the call from others = eight numbers by which
-// the library's user knows the algorithm again #checksum. Nothing in it is trusted: a choice holds only where the library itself proposes it
-// now, and no number reaches the library. So a file that is damaged, unreadable or somebody else's costs a measurement, no more.
+// library, its version, card (name, compute capability, multiprocessors), all that tells the call from others = eight
+// numbers by which the library's user knows the algorithm again #checksum. Nothing in it is trusted: a choice holds only
+// where the library itself proposes it now, and no number reaches the library. So a file that is damaged, unreadable or
+// somebody else's costs a measurement, no more.
 //
-// Lines are appended whole by one write(), so processes need no lock; of two lines for a call the last one holds. A line that a crash cut
-// fails its checksum. A file that has grown too large is begun again.
+// Lines are appended whole by one write(), so processes need no lock; of two lines for a call the last one holds. A line
+// that a crash cut fails its checksum. A file that has grown too large is begun again.
 #pragma once
 #include <fcntl.h>
 
@@ -93,9 +95,11 @@ class AlgorithmFile {
     const off_t end = lseek(file, 0, SEEK_END);
     const bool cut = end > 0 && pread(file, &last, 1, end - 1) == 1 && last != '\n';
     size_t length = static_cast<size_t>(snprintf(line, sizeof line, "%s%s", cut ? "\n" : "", key));
-    for (uint64_t n : chosen.numbers) length += static_cast<size_t>(snprintf(line + length, sizeof line - length, " %" PRIx64, n));
+    for (uint64_t n : chosen.numbers)
+      length += static_cast<size_t>(snprintf(line + length, sizeof line - length, " %" PRIx64, n));
     const size_t from = cut ? 1 : 0;
-    length += static_cast<size_t>(snprintf(line + length, sizeof line - length, " #%016" PRIx64 "\n", checksum(line + from, length - from)));
+    length += static_cast<size_t>(
+        snprintf(line + length, sizeof line - length, " #%016" PRIx64 "\n", checksum(line + from, length - from)));
     // What cannot be written is not remembered.
     [[maybe_unused]] const ssize_t written = write(file, line, length);
     close(file);
@@ -134,7 +138,8 @@ class AlgorithmFile {
     for (char* c = card.name; *c != 0; ++c)
       if (!((*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || *c == '.')) *c = '_';
     snprintf(card_, sizeof card_, "%s-%d.%d-%d", card.name, card.major, card.minor, card.multiProcessorCount);
-    return find_cache_directory(folder, why) && snprintf(path_, sizeof path_, "%s/library_algorithms.txt", folder) < static_cast<int>(sizeof path_);
+    return find_cache_directory(folder, why) &&
+           snprintf(path_, sizeof path_, "%s/library_algorithms.txt", folder) < static_cast<int>(sizeof path_);
   }
 
   // A regular file of this user's; -1: it is none.
@@ -160,7 +165,7 @@ class AlgorithmFile {
     }
     if (text == nullptr) return nullptr;
     for (size_t k = 0; k < length; ++k)
-      if (text[k] == 0) text[k] = '\n';   // damage: no end
+      if (text[k] == 0) text[k] = '\n';  // damage: no end
     text[length] = 0;
     return text;
   }
@@ -170,7 +175,9 @@ class AlgorithmFile {
     if (std::strncmp(line, key, key_length) != 0) return false;
     const char* const mark = std::strrchr(line, '#');
     uint64_t sum = 0;
-    if (mark == nullptr || mark == line || mark + 17 != line + length || !read_number(mark + 1, &sum) || sum != checksum(line, static_cast<size_t>(mark - 1 - line))) return false;
+    if (mark == nullptr || mark == line || mark + 17 != line + length || !read_number(mark + 1, &sum) ||
+        sum != checksum(line, static_cast<size_t>(mark - 1 - line)))
+      return false;
     Algorithm read{};
     const char* at = line + key_length;
     for (uint64_t& n : read.numbers)
@@ -184,7 +191,8 @@ class AlgorithmFile {
   static const char* read_number(const char* at, uint64_t* number) {
     const char* const begin = at;
     uint64_t n = 0;
-    for (; (*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'f'); ++at) n = n * 16 + static_cast<uint64_t>(*at <= '9' ? *at - '0' : *at - 'a' + 10);
+    for (; (*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'f'); ++at)
+      n = n * 16 + static_cast<uint64_t>(*at <= '9' ? *at - '0' : *at - 'a' + 10);
     *number = n;
     return at == begin || at > begin + 16 ? nullptr : at;
   }

@@ -1,7 +1,7 @@
-// Device memory for values whose size only the data know. cudaMalloc and cudaFree wait for the whole card, so what a value no
-// longer needs is kept for the next one: blocks of whole classes of 512 bytes, one cache for each context. A context's work is
-// done in the order of the calls, whatever streams it is put onto, so a block may be taken again while kernels that use it are
-// still to run: what the next value does with it comes behind them.
+// Device memory for values whose size only the data know. cudaMalloc and cudaFree wait for the whole card, so what a value
+// no longer needs is kept for the next one: blocks of whole classes of 512 bytes, one cache for each context. A context's
+// work is done in the order of the calls, whatever streams it is put onto, so a block may be taken again while kernels that
+// use it are still to run: what the next value does with it comes behind them.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -22,7 +22,8 @@ class BlockCache {
   void* take(int64_t bytes, int64_t* size) {
     int32_t best = -1;
     for (int32_t k = 0; k < count_; ++k)
-      if (kept_[k].size >= bytes && kept_[k].size / 2 <= class_of(bytes) && (best < 0 || kept_[k].size < kept_[best].size)) best = k;
+      if (kept_[k].size >= bytes && kept_[k].size / 2 <= class_of(bytes) && (best < 0 || kept_[k].size < kept_[best].size))
+        best = k;
     if (best < 0) return nullptr;
     void* const data = kept_[best].data;
     *size = kept_[best].size;
@@ -44,7 +45,9 @@ class BlockCache {
     while (count_ > 0) cudaFree(kept_[--count_].data);
     return any;
   }
-  static int64_t class_of(int64_t bytes) { return (bytes > 0 ? bytes + class_bytes - 1 : class_bytes) / class_bytes * class_bytes; }
+  static int64_t class_of(int64_t bytes) {
+    return (bytes > 0 ? bytes + class_bytes - 1 : class_bytes) / class_bytes * class_bytes;
+  }
 
  private:
   static constexpr int32_t most_blocks = 128;

@@ -21,7 +21,9 @@ class Target {
   int number() const { return device_.number(); }
   // Of the runs from now on; null: the context's own.
   void use_stream(void* stream) { device_.use_stream(static_cast<cudaStream_t>(stream)); }
-  bool call_when_done(void (*done)(void*), void* user, Failure& failure) { return device_.call_when_done(done, user, failure); }
+  bool call_when_done(void (*done)(void*), void* user, Failure& failure) {
+    return device_.call_when_done(done, user, failure);
+  }
   static int32_t threads(int32_t asked) { return asked > 0 ? asked : 1; }
   // swapped: the host keeps them, and runs copy in what they read.
   const void* hold(const void* weights, int64_t bytes, bool swapped, Failure& failure) {

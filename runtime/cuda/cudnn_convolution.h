@@ -27,12 +27,17 @@ class DnnDescription {
     good_ = cudnnBackendCreateDescriptor(type, &descriptor_) == CUDNN_STATUS_SUCCESS;
     return *this;
   }
-  DnnDescription& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const void* values, int64_t count = 1) {
+  DnnDescription& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const void* values,
+                      int64_t count = 1) {
     good_ = good_ && cudnnBackendSetAttribute(descriptor_, name, type, count, values) == CUDNN_STATUS_SUCCESS;
     return *this;
   }
-  DnnDescription& set_numbers(cudnnBackendAttributeName_t name, const int64_t* values, int64_t count = 1) { return set(name, CUDNN_TYPE_INT64, values, count); }
-  DnnDescription& set_part(cudnnBackendAttributeName_t name, const DnnDescription& part) { return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &part.descriptor_); }
+  DnnDescription& set_numbers(cudnnBackendAttributeName_t name, const int64_t* values, int64_t count = 1) {
+    return set(name, CUDNN_TYPE_INT64, values, count);
+  }
+  DnnDescription& set_part(cudnnBackendAttributeName_t name, const DnnDescription& part) {
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &part.descriptor_);
+  }
   bool finish() { return good_ = good_ && cudnnBackendFinalize(descriptor_) == CUDNN_STATUS_SUCCESS; }
 
   bool good() const { return good_; }
@@ -60,10 +65,10 @@ class DnnDescription {
 };
 
 class CudnnConvolutions : public LibraryState {
-  friend struct CudnnProposals;   // tests/cuda/cudnn_proposals.cu
+  friend struct CudnnProposals;  // tests/cuda/cudnn_proposals.cu
 
  public:
-  static constexpr int most_proposals = 64;   // in strict float32 most of them round
+  static constexpr int most_proposals = 64;  // in strict float32 most of them round
   static constexpr int most_timed = 8;
 
   ~CudnnConvolutions() override {
@@ -93,7 +98,8 @@ class CudnnConvolutions : public LibraryState {
     if (!LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace)) return false;
     bool done = run(*plan, plan->execution, o, workspace);
     if (!done && plan->remembered)
-      done = choose(*plan, o, launch.stream) && LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace) && run(*plan, plan->execution, o, workspace);
+      done = choose(*plan, o, launch.stream) && LibraryWorkspace::give(launch, plan->workspace_bytes, &workspace) &&
+             run(*plan, plan->execution, o, workspace);
     plan->remembered = false;
     return plan->usable = done;
   }
@@ -104,13 +110,18 @@ class CudnnConvolutions : public LibraryState {
 
   static int64_t alignment_of(const ConvolutionOperands& o) {
     uintptr_t bits = 16;
-    for (const void* p : {static_cast<const void*>(o.data), static_cast<const void*>(o.weights), o.bias, o.residual, static_cast<const void*>(o.result)}) bits |= reinterpret_cast<uintptr_t>(p);
+    for (const void* p : {static_cast<const void*>(o.data), static_cast<const void*>(o.weights), o.bias, o.residual,
+                          static_cast<const void*>(o.result)})
+      bits |= reinterpret_cast<uintptr_t>(p);
     return static_cast<int64_t>(bits & (~bits + 1));
   }
 
   struct Plan {
-    Plan(const Convolution& c, const ConvolutionOperands& o) : convolution(c), alignment(alignment_of(o)), terms(terms_of(o)) {}
-    static int terms_of(const ConvolutionOperands& o) { return (o.residual != nullptr ? 1 : 0) + (o.bias != nullptr ? 2 : 0); }
+    Plan(const Convolution& c, const ConvolutionOperands& o)
+        : convolution(c), alignment(alignment_of(o)), terms(terms_of(o)) {}
+    static int terms_of(const ConvolutionOperands& o) {
+      return (o.residual != nullptr ? 1 : 0) + (o.bias != nullptr ? 2 : 0);
+    }
     bool is_for(const Convolution& c, const ConvolutionOperands& o) const {
       return alignment == alignment_of(o) && terms == terms_of(o) && std::memcmp(&convolution, &c, sizeof c) == 0;
     }
@@ -119,7 +130,7 @@ class CudnnConvolutions : public LibraryState {
     int64_t alignment;
     int terms;
     bool usable = false;
-    bool remembered = false;   // the engine is another process's choice and has not run yet
+    bool remembered = false;  // the engine is another process's choice and has not run yet
     DnnDescription values[most_values], window, adding, activating, operations[most_operations], graph, execution;
     int64_t workspace_bytes = 0;
     int value_count = 0, operation_count = 0;
@@ -127,10 +138,13 @@ class CudnnConvolutions : public LibraryState {
   };
 
   static cudnnDataType_t type_of(const Convolution& c) {
-    return c.dtype == static_cast<int64_t>(ScalarType::f32) ? CUDNN_DATA_FLOAT : c.dtype == static_cast<int64_t>(ScalarType::f16) ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+    return c.dtype == static_cast<int64_t>(ScalarType::f32)   ? CUDNN_DATA_FLOAT
+           : c.dtype == static_cast<int64_t>(ScalarType::f16) ? CUDNN_DATA_HALF
+                                                              : CUDNN_DATA_BFLOAT16;
   }
 
-  // A value that lies row by row, or with its channels last; virtual ones (what one operation hands to the next) are float and nowhere in memory.
+  // A value that lies row by row, or with its channels last; virtual ones (what one operation hands to the next) are float
+  // and nowhere in memory.
   static DnnDescription* add_value(Plan& plan, int64_t number, const int64_t* dims) {
     const int rank = static_cast<int>(plan.convolution.spatial) + 2;
     int64_t steps[5], step = 1;
@@ -143,15 +157,20 @@ class CudnnConvolutions : public LibraryState {
     const bool in_registers = number >= first_virtual;
     const cudnnDataType_t type = in_registers ? CUDNN_DATA_FLOAT : type_of(plan.convolution);
     DnnDescription& v = plan.values[plan.value_count++];
-    v.make(CUDNN_BACKEND_TENSOR_DESCRIPTOR).set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, &type).set_numbers(CUDNN_ATTR_TENSOR_DIMENSIONS, dims, rank);
-    v.set_numbers(CUDNN_ATTR_TENSOR_STRIDES, steps, rank).set_numbers(CUDNN_ATTR_TENSOR_UNIQUE_ID, &number).set_numbers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &plan.alignment);
+    v.make(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        .set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, &type)
+        .set_numbers(CUDNN_ATTR_TENSOR_DIMENSIONS, dims, rank);
+    v.set_numbers(CUDNN_ATTR_TENSOR_STRIDES, steps, rank)
+        .set_numbers(CUDNN_ATTR_TENSOR_UNIQUE_ID, &number)
+        .set_numbers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &plan.alignment);
     v.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, &in_registers);
     return v.finish() ? &v : nullptr;
   }
 
   bool describe(Plan& plan) {
     const Convolution& c = plan.convolution;
-    int64_t data[5] = {c.images, c.channels}, weights[5] = {c.features, c.channels / c.groups}, result[5] = {c.images, c.features}, bias[5] = {1, c.features, 1, 1, 1};
+    int64_t data[5] = {c.images, c.channels}, weights[5] = {c.features, c.channels / c.groups},
+            result[5] = {c.images, c.features}, bias[5] = {1, c.features, 1, 1, 1};
     int64_t strides[3], dilations[3], before[3], after[3];
     for (int k = 0; k < c.spatial; ++k) {
       const Convolution::Axis& a = c.axes[k];
@@ -166,14 +185,19 @@ class CudnnConvolutions : public LibraryState {
 
     const cudnnDataType_t computed = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    plan.window.make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR).set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &computed);
-    plan.window.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, &mode).set_numbers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &c.spatial);
-    plan.window.set_numbers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides, c.spatial).set_numbers(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations, c.spatial);
-    plan.window.set_numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before, c.spatial).set_numbers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after, c.spatial);
+    plan.window.make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+        .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &computed);
+    plan.window.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, &mode)
+        .set_numbers(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &c.spatial);
+    plan.window.set_numbers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides, c.spatial)
+        .set_numbers(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations, c.spatial);
+    plan.window.set_numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before, c.spatial)
+        .set_numbers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after, c.spatial);
     const cudnnPointwiseMode_t add = CUDNN_POINTWISE_ADD, relu = CUDNN_POINTWISE_RELU_FWD;
     plan.adding.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &add);
     plan.adding.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, &computed);
-    plan.activating.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR).set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &relu);
+    plan.activating.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+        .set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &relu);
     plan.activating.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, &computed);
     if (!plan.window.finish() || !plan.adding.finish() || !plan.activating.finish()) return false;
 
@@ -181,7 +205,9 @@ class CudnnConvolutions : public LibraryState {
     const int terms = (plan.terms & 1) + (plan.terms >> 1);
     const int count = 1 + terms + (c.activation != no_activation ? 1 : 0);
     int64_t number = first_virtual;
-    auto next_value = [&](int operation) { return add_value(plan, operation + 1 == count ? int64_t{result_value} : number++, result); };
+    auto next_value = [&](int operation) {
+      return add_value(plan, operation + 1 == count ? int64_t{result_value} : number++, result);
+    };
     DnnDescription* current = next_value(0);
     if (current == nullptr) return false;
     if (!add_convolution(plan, *x, *w, *current)) return false;
@@ -211,12 +237,18 @@ class CudnnConvolutions : public LibraryState {
       cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
     };
     static const Names all[] = {
-        {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
     const Names& n = all[plan.convolution.computed];
     const float one = 1, zero = 0;
     DnnDescription& o = plan.operations[plan.operation_count++].make(n.type);
@@ -224,14 +256,16 @@ class CudnnConvolutions : public LibraryState {
     return o.set(n.alpha, CUDNN_TYPE_FLOAT, &one).set(n.beta, CUDNN_TYPE_FLOAT, &zero).finish();
   }
 
-  static bool add_pointwise(Plan& plan, const DnnDescription& kind, const DnnDescription& x, const DnnDescription* b, const DnnDescription& y) {
+  static bool add_pointwise(Plan& plan, const DnnDescription& kind, const DnnDescription& x, const DnnDescription* b,
+                            const DnnDescription& y) {
     DnnDescription& o = plan.operations[plan.operation_count++].make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     o.set_part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind).set_part(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b != nullptr) o.set_part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
     return o.set_part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y).finish();
   }
 
-  // May this engine be used, and which one is it? Its bits must not change from run to run, nor float32 be rounded where nobody allowed it.
+  // May this engine be used, and which one is it? Its bits must not change from run to run, nor float32 be rounded where
+  // nobody allowed it.
   static bool is_allowed(const DnnDescription& configuration, const Convolution& c, int64_t* number) {
     DnnDescription engine;
     if (!engine.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR).good()) return false;
@@ -239,13 +273,17 @@ class CudnnConvolutions : public LibraryState {
     if (configuration.read(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw) != 1) return false;
     if (engine.read(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, number) != 1) *number = -1;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t count = engine.read(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes);
+    int64_t count =
+        engine.read(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes);
     if (count < 0) return false;
     if (count > CUDNN_NUMERICAL_NOTE_TYPE_COUNT) count = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     const bool f32 = type_of(c) == CUDNN_DATA_FLOAT;
     for (int64_t k = 0; k < count; ++k) {
-      if (notes[k] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[k] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) return false;
-      if (f32 && c.tf32 == 0 && (notes[k] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || notes[k] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
+      if (notes[k] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[k] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+        return false;
+      if (f32 && c.tf32 == 0 &&
+          (notes[k] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || notes[k] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))
+        return false;
     }
     return true;
   }
@@ -254,18 +292,23 @@ class CudnnConvolutions : public LibraryState {
   template <typename Visit>
   static bool any_proposal(const Plan& plan, cudnnBackendHeurMode_t mode, const Visit& visit) {
     DnnDescription heuristic, found[most_proposals];
-    heuristic.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR).set_part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, plan.graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
+    heuristic.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
+        .set_part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, plan.graph)
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
     if (!heuristic.finish()) return false;
     cudnnBackendDescriptor_t raw[most_proposals];
     int64_t room = 0;
-    while (room < most_proposals && found[room].make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).good()) raw[room] = found[room].get(), ++room;
+    while (room < most_proposals && found[room].make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).good())
+      raw[room] = found[room].get(), ++room;
     int64_t count = room > 0 ? heuristic.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, room, raw) : 0;
     if (count > room) count = room;
     for (int64_t k = 0; k < count; ++k) {
       int64_t number = 0;
       if (!is_allowed(found[k], plan.convolution, &number)) continue;
-      // Known again by its place and by the engine that stands there: an engine is proposed several times, with other settings.
-      if (visit(found[k], Algorithm{{static_cast<uint64_t>(mode), static_cast<uint64_t>(k), static_cast<uint64_t>(number)}})) return true;
+      // Known again by its place and by the engine that stands there: an engine is proposed several times, with other
+      // settings.
+      if (visit(found[k], Algorithm{{static_cast<uint64_t>(mode), static_cast<uint64_t>(k), static_cast<uint64_t>(number)}}))
+        return true;
     }
     return false;
   }
@@ -275,7 +318,10 @@ class CudnnConvolutions : public LibraryState {
     CallText call;
     call.add("convolution", {c.computed, c.dtype, c.spatial, c.images, c.channels, c.features, c.groups});
     for (const Convolution::Axis& a : c.axes) call.add("axis", {a.size, a.window, a.out, a.stride, a.dilation, a.before});
-    call.add("activation", {c.activation}).add("tf32", {c.tf32}).add("channels last", {c.channels_last}).add("terms", {plan.terms});
+    call.add("activation", {c.activation})
+        .add("tf32", {c.tf32})
+        .add("channels last", {c.channels_last})
+        .add("terms", {plan.terms});
     return call.add("alignment", {plan.alignment}).add("workspace", {most_workspace(c)});
   }
 
@@ -287,7 +333,9 @@ class CudnnConvolutions : public LibraryState {
       if (wanted.numbers[0] != static_cast<uint64_t>(mode)) continue;
       plan.remembered = any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
-        if (!(algorithm == wanted) || !make_execution(execution, configuration, &plan.workspace_bytes) || plan.workspace_bytes > most_workspace(plan.convolution)) return false;
+        if (!(algorithm == wanted) || !make_execution(execution, configuration, &plan.workspace_bytes) ||
+            plan.workspace_bytes > most_workspace(plan.convolution))
+          return false;
         plan.execution.swap(execution);
         return true;
       });
@@ -308,7 +356,9 @@ class CudnnConvolutions : public LibraryState {
       any_proposal(plan, mode, [&](const DnnDescription& configuration, const Algorithm& algorithm) {
         DnnDescription execution;
         int64_t wanted = 0;
-        if (!make_execution(execution, configuration, &wanted) || wanted > most_workspace(plan.convolution) || (tried && wanted > 0 && !trial.reserve(wanted))) return false;
+        if (!make_execution(execution, configuration, &wanted) || wanted > most_workspace(plan.convolution) ||
+            (tried && wanted > 0 && !trial.reserve(wanted)))
+          return false;
         const float time = tried ? timer.time_of([&] { return run(plan, execution, o, trial.data()); }) : 0;
         // Of two that are about as fast the one that wants less memory.
         const float worth = wanted > plan.workspace_bytes ? 0.97f : wanted < plan.workspace_bytes ? 1.03f : 1.0f;
@@ -326,19 +376,27 @@ class CudnnConvolutions : public LibraryState {
     return false;
   }
 
-  // Engines that turn operands around need room for them, and gradients for parts of sums: as much as is read and written, and a quarter more.
+  // Engines that turn operands around need room for them, and gradients for parts of sums: as much as is read and written,
+  // and a quarter more.
   static int64_t most_workspace(const Convolution& c) {
-    double data = static_cast<double>(c.images * c.channels), weights = static_cast<double>(c.features * c.channels / c.groups), result = static_cast<double>(c.images * c.features);
-    for (int k = 0; k < c.spatial; ++k) data *= static_cast<double>(c.axes[k].size), weights *= static_cast<double>(c.axes[k].window), result *= static_cast<double>(c.axes[k].out);
+    double data = static_cast<double>(c.images * c.channels),
+           weights = static_cast<double>(c.features * c.channels / c.groups),
+           result = static_cast<double>(c.images * c.features);
+    for (int k = 0; k < c.spatial; ++k)
+      data *= static_cast<double>(c.axes[k].size), weights *= static_cast<double>(c.axes[k].window),
+          result *= static_cast<double>(c.axes[k].out);
     const double bytes = 1.25 * (data + weights + result) * (type_of(c) == CUDNN_DATA_FLOAT ? 4 : 2);
     if (bytes <= static_cast<double>(LibraryWorkspace::usual_bytes)) return LibraryWorkspace::usual_bytes;
-    return bytes < static_cast<double>(LibraryWorkspace::most_bytes) ? static_cast<int64_t>(bytes) : LibraryWorkspace::most_bytes;
+    return bytes < static_cast<double>(LibraryWorkspace::most_bytes) ? static_cast<int64_t>(bytes)
+                                                                     : LibraryWorkspace::most_bytes;
   }
 
   bool make_execution(DnnDescription& execution, const DnnDescription& configuration, int64_t* workspace_bytes) {
-    execution.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
+    execution.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+        .set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle_);
     if (!execution.set_part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finish()) return false;
-    return execution.read(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, workspace_bytes) == 1 && *workspace_bytes >= 0;
+    return execution.read(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, workspace_bytes) == 1 &&
+           *workspace_bytes >= 0;
   }
 
   bool run(const Plan& plan, const DnnDescription& execution, const ConvolutionOperands& o, void* workspace) {
@@ -350,7 +408,8 @@ class CudnnConvolutions : public LibraryState {
       if ((plan.terms >> k & 1) != 0) numbers[count] = residual_value + k, places[count++] = terms[k];
     DnnDescription pack;
     pack.make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR).set_numbers(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers, count);
-    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, places, count).set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, &workspace);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, places, count)
+        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, &workspace);
     return pack.finish() && cudnnBackendExecute(handle_, execution.get(), pack.get()) == CUDNN_STATUS_SUCCESS;
   }
 

@@ -111,12 +111,12 @@ struct Pinned {
 using DeviceBlock = CudaBlock<OnDevice>;
 using PinnedBlock = CudaBlock<Pinned>;
 
-// Host memory that inputs pass through on their way to the device: what is page-locked is copied while the host goes on, and the
-// caller's memory may change once the call has returned. Two stages, so that a run can be filled while another one's inputs
-// are on their way.
+// Host memory that inputs pass through on their way to the device: what is page-locked is copied while the host goes on, and
+// the caller's memory may change once the call has returned. Two stages, so that a run can be filled while another one's
+// inputs are on their way.
 class InputStages {
  public:
-  static constexpr int64_t most_bytes_staged = int64_t{64} << 20;   // more is copied from where it is
+  static constexpr int64_t most_bytes_staged = int64_t{64} << 20;  // more is copied from where it is
 
   ~InputStages() {
     for (Stage& s : stages_)
@@ -142,8 +142,10 @@ class InputStages {
   const void* staged(const void* from, int64_t bytes) {
     cudaPointerAttributes found{};
     if (at_ == nullptr || left_ < bytes) return from;
-    if (cudaPointerGetAttributes(&found, from) != cudaSuccess) cudaGetLastError();
-    else if (found.type != cudaMemoryTypeUnregistered) return from;
+    if (cudaPointerGetAttributes(&found, from) != cudaSuccess)
+      cudaGetLastError();
+    else if (found.type != cudaMemoryTypeUnregistered)
+      return from;
     std::memcpy(at_, from, static_cast<size_t>(bytes));
     const void* const place = at_;
     at_ += align_up(bytes);
@@ -161,7 +163,7 @@ class InputStages {
  private:
   struct Stage {
     PinnedBlock block;
-    cudaEvent_t copied = nullptr;    // the stage is free again
+    cudaEvent_t copied = nullptr;  // the stage is free again
   };
   Stage stages_[2];
   int next_ = 0;

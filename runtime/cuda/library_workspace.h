@@ -1,5 +1,5 @@
-// Memory that the algorithms of a context's vendor libraries work in: as much as the chosen ones want, one call of a lane after the
-// other. What is tried while measuring has memory of its own, given back behind it.
+// Memory that the algorithms of a context's vendor libraries work in: as much as the chosen ones want, one call of a lane
+// after the other. What is tried while measuring has memory of its own, given back behind it.
 #pragma once
 #include <new>
 
@@ -41,8 +41,8 @@ class LibraryWorkspace : public LibraryState {
   }
 
  private:
-  static constexpr int64_t least_bytes = int64_t{2} << 20;   // the driver's pages
-  static constexpr int sizes = 10;                           // each twice the one before
+  static constexpr int64_t least_bytes = int64_t{2} << 20;  // the driver's pages
+  static constexpr int sizes = 10;                          // each twice the one before
   static_assert(least_bytes << (sizes - 1) == most_bytes);
   struct Lane {
     DeviceBlock blocks[sizes];
@@ -70,7 +70,9 @@ class LibraryWorkspace : public LibraryState {
 class StreamTimer {
  public:
   explicit StreamTimer(cudaStream_t stream) : stream_(stream) {
-    usable_ = !LibraryWorkspace::is_recording(stream) && cudaEventCreateWithFlags(&begin_, cudaEventDefault) == cudaSuccess && cudaEventCreateWithFlags(&end_, cudaEventDefault) == cudaSuccess;
+    usable_ = !LibraryWorkspace::is_recording(stream) &&
+              cudaEventCreateWithFlags(&begin_, cudaEventDefault) == cudaSuccess &&
+              cudaEventCreateWithFlags(&end_, cudaEventDefault) == cudaSuccess;
   }
   StreamTimer(const StreamTimer&) = delete;
   StreamTimer& operator=(const StreamTimer&) = delete;
@@ -87,7 +89,8 @@ class StreamTimer {
     float time = 0;
     bool good = run() && cudaEventRecord(begin_, stream_) == cudaSuccess;
     for (int k = 0; k < 3; ++k) good = good && run();
-    good = good && cudaEventRecord(end_, stream_) == cudaSuccess && cudaEventSynchronize(end_) == cudaSuccess && cudaEventElapsedTime(&time, begin_, end_) == cudaSuccess;
+    good = good && cudaEventRecord(end_, stream_) == cudaSuccess && cudaEventSynchronize(end_) == cudaSuccess &&
+           cudaEventElapsedTime(&time, begin_, end_) == cudaSuccess;
     return good ? time : -1;
   }
 

@@ -1,5 +1,5 @@
-// What a kernel of several members is told: element-wise work on values of several sizes in one start. Member m has the blocks from
-// first_block[m] on and `counts[m]` elements.
+// What a kernel of several members is told: element-wise work on values of several sizes in one start. Member m has the
+// blocks from first_block[m] on and `counts[m]` elements.
 #pragma once
 
 #ifndef METAC_RUNTIME_NAMESPACE

@@ -12,7 +12,8 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 inline bool cuda_failed(Failure& failure, const char* what, cudaError_t status) {
-  return failure.set(status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::internal, "CUDA: %s: %s", what, cudaGetErrorString(status));
+  return failure.set(status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::internal, "CUDA: %s: %s", what,
+                     cudaGetErrorString(status));
 }
 
 class CudaGraph {
@@ -57,7 +58,8 @@ class CudaDevice {
     const cudaError_t found = cudaGetDeviceCount(&count);
     if (found != cudaSuccess || count == 0) {
       cudaGetLastError();
-      return failure.set(Status::unsupported, "no CUDA device: %s", found == cudaSuccess ? "the driver lists none" : cudaGetErrorString(found));
+      return failure.set(Status::unsupported, "no CUDA device: %s",
+                         found == cudaSuccess ? "the driver lists none" : cudaGetErrorString(found));
     }
     cudaError_t status = cudaGetDevice(&device_);
     if (status == cudaSuccess) status = cudaStreamCreate(&own_stream_);
@@ -84,7 +86,8 @@ class CudaDevice {
   const void* keep_on_host(const void* weights, int64_t bytes, Failure& failure) {
     if (!wait_for_runs(failure)) return nullptr;
     if (!host_weights_.reserve(bytes)) {
-      failure.set(Status::out_of_memory, "no memory of the host, page-locked, for %lld bytes of weights", static_cast<long long>(bytes));
+      failure.set(Status::out_of_memory, "no memory of the host, page-locked, for %lld bytes of weights",
+                  static_cast<long long>(bytes));
       return nullptr;
     }
     std::memcpy(host_weights_.data(), weights, static_cast<size_t>(bytes));
@@ -104,7 +107,8 @@ class CudaDevice {
   // A run begins on the stream chosen last, behind what an earlier one left on another.
   bool begin(Failure& failure) {
     if (!enter(failure)) return false;
-    const cudaError_t status = left_on_ == nullptr || left_on_ == stream_ ? cudaSuccess : cudaStreamWaitEvent(stream_, left_, 0);
+    const cudaError_t status =
+        left_on_ == nullptr || left_on_ == stream_ ? cudaSuccess : cudaStreamWaitEvent(stream_, left_, 0);
     return status == cudaSuccess || cuda_failed(failure, "ordering streams", status);
   }
   // A run that is not waited for ends here.
@@ -124,7 +128,7 @@ class CudaDevice {
     asked_stream_ = stream_;
     stream_ = own_stream_;
     if (cudaStreamBeginCapture(own_stream_, cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
-      several_lanes_ = lanes && cudaEventRecord(begun_, own_stream_) == cudaSuccess;   // where other lanes begin
+      several_lanes_ = lanes && cudaEventRecord(begun_, own_stream_) == cudaSuccess;  // where other lanes begin
       return true;
     }
     cudaGetLastError();
@@ -176,10 +180,11 @@ class CudaDevice {
   struct Lane {
     cudaStream_t stream = nullptr;
     cudaEvent_t mark = nullptr;
-    bool used = false;         // in the recording in progress
+    bool used = false;  // in the recording in progress
   };
 
-  // Streams for so many branches of a graph; taken before the first recording. The first one is the context's own. False: one lane must do.
+  // Streams for so many branches of a graph; taken before the first recording. The first one is the context's own. False:
+  // one lane must do.
   bool open_lanes(int32_t count) {
     if (libraries_.workspace != nullptr && !libraries_.workspace->prepare_lanes(LanePlan::most_lanes)) return false;
     lanes_[0].stream = own_stream_;
@@ -195,10 +200,10 @@ class CudaDevice {
 
   int device_ = 0;
   cudaStream_t own_stream_ = nullptr, stream_ = nullptr, asked_stream_ = nullptr;
-  cudaEvent_t left_ = nullptr;         // the end of the last run that was not waited for,
-  cudaStream_t left_on_ = nullptr;     // on this stream
+  cudaEvent_t left_ = nullptr;      // the end of the last run that was not waited for,
+  cudaStream_t left_on_ = nullptr;  // on this stream
   Lane lanes_[LanePlan::all_lanes];
-  cudaEvent_t begun_ = nullptr;        // the beginning of a recording
+  cudaEvent_t begun_ = nullptr;  // the beginning of a recording
   int32_t lane_ = 0;
   bool several_lanes_ = false;
   DeviceBlock weights_;
@@ -229,7 +234,9 @@ struct Place<CudaDevice> {
   }
 
   // Memory of a value whose size only the data know.
-  static bool reserve(CudaDevice& device, Memory& block, int64_t bytes, int64_t keep) { return block.reserve(device.cache(), bytes, keep, device.stream()); }
+  static bool reserve(CudaDevice& device, Memory& block, int64_t bytes, int64_t keep) {
+    return block.reserve(device.cache(), bytes, keep, device.stream());
+  }
   static void give_back(CudaDevice& device, Memory& block) { block.give_back(device.cache()); }
 
   static bool enter(CudaDevice& device, Failure& failure) { return device.begin(failure); }

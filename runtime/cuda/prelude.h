@@ -15,10 +15,10 @@
 
 #include "../device/types.h"
 // (order matters)
-#include "../device/scalar.h"
-#include "../device/math_f32.h"
-#include "../device/math.h"
 #include "../device/dot.h"
+#include "../device/math.h"
+#include "../device/math_f32.h"
+#include "../device/scalar.h"
 #include "members.h"
 #include "tensor_multiply.h"
 #include "tile_copy.h"
@@ -31,9 +31,7 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 // Grids have two dimensions because one holds no more than 2^31 - 1 blocks.
-static __device__ __forceinline__ int64_t block_index() {
-  return static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
-}
+static __device__ __forceinline__ int64_t block_index() { return static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x; }
 
 // The member that a block belongs to.
 template <int members, int arguments>
@@ -41,28 +39,46 @@ static __device__ __forceinline__ int member_of(const Members<members, arguments
   int low = 0, high = members;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (all.first_block[middle] <= block) low = middle;
-    else high = middle;
+    if (all.first_block[middle] <= block)
+      low = middle;
+    else
+      high = middle;
   }
   return low;
 }
 
 // `count` neighbouring elements at once, of 16 bytes at most; the address is a multiple of their size.
-template <int bytes> struct WordOf;
-template <> struct WordOf<1> { typedef uchar1 Type; };
-template <> struct WordOf<2> { typedef ushort1 Type; };
-template <> struct WordOf<4> { typedef uint1 Type; };
-template <> struct WordOf<8> { typedef uint2 Type; };
-template <> struct WordOf<16> { typedef uint4 Type; };
+template <int bytes>
+struct WordOf;
+template <>
+struct WordOf<1> {
+  typedef uchar1 Type;
+};
+template <>
+struct WordOf<2> {
+  typedef ushort1 Type;
+};
+template <>
+struct WordOf<4> {
+  typedef uint1 Type;
+};
+template <>
+struct WordOf<8> {
+  typedef uint2 Type;
+};
+template <>
+struct WordOf<16> {
+  typedef uint4 Type;
+};
 template <int count, class T>
 static __device__ __forceinline__ void load_pack(T* to, const T* from) {
-  typedef typename WordOf<count * static_cast<int>(sizeof(T))>::Type Word;
+  typedef typename WordOf<count* static_cast<int>(sizeof(T))>::Type Word;
   const Word word = *reinterpret_cast<const Word*>(from);
   __builtin_memcpy(to, &word, sizeof word);
 }
 template <int count, class T>
 static __device__ __forceinline__ void store_pack(T* to, const T* from) {
-  typedef typename WordOf<count * static_cast<int>(sizeof(T))>::Type Word;
+  typedef typename WordOf<count* static_cast<int>(sizeof(T))>::Type Word;
   Word word;
   __builtin_memcpy(&word, from, sizeof word);
   *reinterpret_cast<Word*>(to) = word;
@@ -87,7 +103,8 @@ static __device__ __forceinline__ T from_further_on(T value, int distance) {
 template <int threads, class T, class Combine>
 static __device__ __forceinline__ T combine_block(T value, T* shared, Combine combine) {
   static_assert(threads % warp_threads == 0, "whole warps");
-  for (int distance = warp_threads / 2; distance > 0; distance /= 2) value = combine(value, from_further_on(value, distance));
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2)
+    value = combine(value, from_further_on(value, distance));
   __syncthreads();  // others may still read what stood there
   if (threadIdx.x % warp_threads == 0) shared[threadIdx.x / warp_threads] = value;
   __syncthreads();
@@ -99,19 +116,27 @@ static __device__ __forceinline__ T combine_block(T value, T* shared, Combine co
 
 struct CombineAdd {
   template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const { return add(a, b); }
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return add(a, b);
+  }
 };
 struct CombineMul {
   template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const { return mul(a, b); }
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return mul(a, b);
+  }
 };
 struct CombineMin {
   template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const { return min(a, b); }
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return min(a, b);
+  }
 };
 struct CombineMax {
   template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const { return max(a, b); }
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return max(a, b);
+  }
 };
 struct CombineAnd {
   __device__ __forceinline__ bool operator()(bool a, bool b) const { return a && b; }
@@ -119,29 +144,46 @@ struct CombineAnd {
 struct CombineOr {
   __device__ __forceinline__ bool operator()(bool a, bool b) const { return a || b; }
 };
-// The values of `count` neighbouring threads of a warp (a power of two; the first is a multiple of it), combined: all have the
-// same bits. All threads of the warp must call it.
+// The values of `count` neighbouring threads of a warp (a power of two; the first is a multiple of it), combined: all have
+// the same bits. All threads of the warp must call it.
 template <int count, class T, class Combine>
 static __device__ __forceinline__ T combine_neighbours(T value, Combine combine) {
 #pragma unroll
-  for (int distance = count / 2; distance > 0; distance /= 2) value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  for (int distance = count / 2; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
   return value;
 }
 template <int count, class T>
-static __device__ __forceinline__ T neighbours_add(T value) { return combine_neighbours<count>(value, CombineAdd()); }
+static __device__ __forceinline__ T neighbours_add(T value) {
+  return combine_neighbours<count>(value, CombineAdd());
+}
 template <int count, class T>
-static __device__ __forceinline__ T neighbours_max(T value) { return combine_neighbours<count>(value, CombineMax()); }
+static __device__ __forceinline__ T neighbours_max(T value) {
+  return combine_neighbours<count>(value, CombineMax());
+}
 template <int threads, class T>
-static __device__ __forceinline__ T block_add(T value, T* shared) { return combine_block<threads>(value, shared, CombineAdd()); }
+static __device__ __forceinline__ T block_add(T value, T* shared) {
+  return combine_block<threads>(value, shared, CombineAdd());
+}
 template <int threads, class T>
-static __device__ __forceinline__ T block_mul(T value, T* shared) { return combine_block<threads>(value, shared, CombineMul()); }
+static __device__ __forceinline__ T block_mul(T value, T* shared) {
+  return combine_block<threads>(value, shared, CombineMul());
+}
 template <int threads, class T>
-static __device__ __forceinline__ T block_min(T value, T* shared) { return combine_block<threads>(value, shared, CombineMin()); }
+static __device__ __forceinline__ T block_min(T value, T* shared) {
+  return combine_block<threads>(value, shared, CombineMin());
+}
 template <int threads, class T>
-static __device__ __forceinline__ T block_max(T value, T* shared) { return combine_block<threads>(value, shared, CombineMax()); }
+static __device__ __forceinline__ T block_max(T value, T* shared) {
+  return combine_block<threads>(value, shared, CombineMax());
+}
 template <int threads>
-static __device__ __forceinline__ bool block_and(bool value, bool* shared) { return combine_block<threads>(value, shared, CombineAnd()); }
+static __device__ __forceinline__ bool block_and(bool value, bool* shared) {
+  return combine_block<threads>(value, shared, CombineAnd());
+}
 template <int threads>
-static __device__ __forceinline__ bool block_or(bool value, bool* shared) { return combine_block<threads>(value, shared, CombineOr()); }
+static __device__ __forceinline__ bool block_or(bool value, bool* shared) {
+  return combine_block<threads>(value, shared, CombineOr());
+}
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -1,5 +1,5 @@
-// Kernels that are compiled at run time (NVRTC): the names of builtin types and functions that the device headers use and that
-// its front end does not have.
+// Kernels that are compiled at run time (NVRTC): the names of builtin types and functions that the device headers use and
+// that its front end does not have.
 #pragma once
 #ifdef __CUDACC_RTC__
 

@@ -9,19 +9,20 @@
 namespace metac::train::cuda {
 
 constexpr int search_threads = 256;
-constexpr unsigned most_search_blocks = 256;                   // of one value
+constexpr unsigned most_search_blocks = 256;  // of one value
 constexpr unsigned long long found_nothing = ~0ull;
-constexpr int element_bits = 40;                               // of what is found: the value's number stands above them
+constexpr int element_bits = 40;  // of what is found: the value's number stands above them
 
 struct SearchedValue {
   const void* data;
   int64_t count;
-  int32_t bytes;                                               // of an element
-  uint64_t exponent;                                           // the bits that are all set where it is not finite
+  int32_t bytes;      // of an element
+  uint64_t exponent;  // the bits that are all set where it is not finite
 };
 
 // A row of blocks for each value. The smallest place that anybody finds is the first one: no order matters.
-static __global__ void __launch_bounds__(search_threads) search_non_finite_on_device(const SearchedValue* values, unsigned long long* found) {
+static __global__ void __launch_bounds__(search_threads)
+    search_non_finite_on_device(const SearchedValue* values, unsigned long long* found) {
   const SearchedValue value = values[blockIdx.y];
   const int64_t step = static_cast<int64_t>(gridDim.x) * search_threads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * search_threads + threadIdx.x; i < value.count; i += step) {
@@ -54,11 +55,16 @@ inline void give(void* data) { cudaFree(data); }
 // Nothing is looked for in values of other types.
 inline SearchedValue searched(const StateValue& value) {
   switch (value.dtype) {
-    case ScalarType::f32: return {value.data, value.count, 4, 0x7f800000u};
-    case ScalarType::f64: return {value.data, value.count, 8, 0x7ff0000000000000u};
-    case ScalarType::f16: return {value.data, value.count, 2, 0x7c00u};
-    case ScalarType::bf16: return {value.data, value.count, 2, 0x7f80u};
-    default: return {value.data, 0, 1, 0};
+    case ScalarType::f32:
+      return {value.data, value.count, 4, 0x7f800000u};
+    case ScalarType::f64:
+      return {value.data, value.count, 8, 0x7ff0000000000000u};
+    case ScalarType::f16:
+      return {value.data, value.count, 2, 0x7c00u};
+    case ScalarType::bf16:
+      return {value.data, value.count, 2, 0x7f80u};
+    default:
+      return {value.data, 0, 1, 0};
   }
 }
 
@@ -86,8 +92,11 @@ inline bool find_non_finite(const StateValue* values, int32_t count, int32_t* va
   const SearchedValue* from = table;
   unsigned long long* to = found;
   void* arguments[] = {&from, &to};
-  const dim3 grid(blocks < most_search_blocks ? static_cast<unsigned>(blocks) : most_search_blocks, static_cast<unsigned>(count));
-  if (!is_good(cudaLaunchKernel(search_non_finite_on_device, grid, dim3(search_threads), arguments, 0, nullptr)) || !is_good(cudaStreamSynchronize(nullptr))) return false;
+  const dim3 grid(blocks < most_search_blocks ? static_cast<unsigned>(blocks) : most_search_blocks,
+                  static_cast<unsigned>(count));
+  if (!is_good(cudaLaunchKernel(search_non_finite_on_device, grid, dim3(search_threads), arguments, 0, nullptr)) ||
+      !is_good(cudaStreamSynchronize(nullptr)))
+    return false;
   if (*found == found_nothing) return true;
   *value = static_cast<int32_t>(*found >> element_bits);
   *element = static_cast<int64_t>(*found & ((1ull << element_bits) - 1));

@@ -1,11 +1,11 @@
-// Copies from memory into shared memory that go on while a thread does something else, so that a tile arrives while another one is
-// worked on (cp.async, from compute capability 8.0 on).
+// Copies from memory into shared memory that go on while a thread does something else, so that a tile arrives while another
+// one is worked on (cp.async, from compute capability 8.0 on).
 #pragma once
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// `count` elements of together 4, 8 or 16 bytes, both places multiples of that; zeros, and nothing is read, where not `inside`. They
-// are there for this thread behind wait_for_copies, for the others behind a barrier after that.
+// `count` elements of together 4, 8 or 16 bytes, both places multiples of that; zeros, and nothing is read, where not
+// `inside`. They are there for this thread behind wait_for_copies, for the others behind a barrier after that.
 template <int count, class T>
 static __device__ __forceinline__ void start_copy(T* to, const T* from, bool inside) {
   constexpr int bytes = count * static_cast<int>(sizeof(T));
@@ -15,8 +15,12 @@ static __device__ __forceinline__ void start_copy(T* to, const T* from, bool ins
 #else
   const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
   const int read = inside ? bytes : 0;
-  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read) : "memory");
-  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes == 16 ? 8 : bytes), "r"(read) : "memory");
+  if (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes == 16 ? 8 : bytes),
+                 "r"(read)
+                 : "memory");
 #endif
 }
 

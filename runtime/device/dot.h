@@ -25,8 +25,10 @@ METAC_INLINE V element_of(V word) {
 }
 template <class A, class B, int at, class V>
 METAC_INLINE V sum_of_products(V a, V b, V sum) {
-  if constexpr (at * sizeof(A) == 4) return sum;
-  else return sum_of_products<A, B, at + 1>(a, b, add(sum, mul(element_of<A, at>(a), element_of<B, at>(b))));
+  if constexpr (at * sizeof(A) == 4)
+    return sum;
+  else
+    return sum_of_products<A, B, at + 1>(a, b, add(sum, mul(element_of<A, at>(a), element_of<B, at>(b))));
 }
 
 }  // namespace detail
@@ -52,22 +54,25 @@ METAC_INLINE V dot(V a, V b, V sum) {
   if constexpr (sizeof(A) == 1) {
 #if defined(__AVX512VNNI__)
     if constexpr (Same<V, i32x16>::value) {
-      if constexpr (is_signed_type<A>) return METAC_VPDPBUSD(sum, b, a);
-      else return METAC_VPDPBUSD(sum, a, b);
+      if constexpr (is_signed_type<A>)
+        return METAC_VPDPBUSD(sum, b, a);
+      else
+        return METAC_VPDPBUSD(sum, a, b);
     }
 #endif
   } else {
 #if defined(__AVX512VNNI__)
     if constexpr (Same<V, i32x16>::value) return METAC_VPDPWSSD(sum, a, b);
 #elif defined(__AVX512BW__)
-    if constexpr (Same<V, i32x16>::value)
-      return add(sum, METAC_PMADDWD(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b)));
+    if constexpr (Same<V, i32x16>::value) return add(sum, METAC_PMADDWD(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b)));
 #endif
 #if defined(__AVX2__)
-    if constexpr (Same<V, i32x8>::value) return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
+    if constexpr (Same<V, i32x8>::value)
+      return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
 #endif
 #if defined(__SSE2__)
-    if constexpr (Same<V, i32x4>::value) return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd128(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
+    if constexpr (Same<V, i32x4>::value)
+      return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd128(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
 #endif
   }
 #endif
@@ -77,11 +82,17 @@ METAC_INLINE V dot(V a, V b, V sum) {
 #undef METAC_VPDPWSSD
 #undef METAC_PMADDWD
 template <class V>
-METAC_INLINE V dot_u8s8(V a, V b, V sum = V{}) { return dot<uint8_t, int8_t>(a, b, sum); }
+METAC_INLINE V dot_u8s8(V a, V b, V sum = V{}) {
+  return dot<uint8_t, int8_t>(a, b, sum);
+}
 template <class V>
-METAC_INLINE V dot_s8u8(V a, V b, V sum = V{}) { return dot<int8_t, uint8_t>(a, b, sum); }
+METAC_INLINE V dot_s8u8(V a, V b, V sum = V{}) {
+  return dot<int8_t, uint8_t>(a, b, sum);
+}
 template <class V>
-METAC_INLINE V dot_i16(V a, V b, V sum = V{}) { return dot<int16_t, int16_t>(a, b, sum); }
+METAC_INLINE V dot_i16(V a, V b, V sum = V{}) {
+  return dot<int16_t, int16_t>(a, b, sum);
+}
 
 // The word that starts at an element of 8 or 16 bits.
 template <class T>

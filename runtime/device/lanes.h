@@ -52,7 +52,9 @@ template <class V>
 constexpr bool is_f64_vector = LaneIs<V>::template same<double>;
 
 template <class V>
-METAC_INLINE V broadcast(Lane<V> x) { return x - V{}; }  // x - 0 is x, -0 and NaN included
+METAC_INLINE V broadcast(Lane<V> x) {
+  return x - V{};
+}  // x - 0 is x, -0 and NaN included
 template <class To, class From>
 METAC_INLINE To bit_cast(From v) {
   static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
@@ -66,19 +68,19 @@ METAC_INLINE bool all(bool mask) { return mask; }
 
 // What no instruction does: lane by lane through the scalar function.
 #ifndef METAC_SCALARS_ONLY
-#define METAC_LANES_1(name, condition)                                          \
-  template <class V, METAC_FOR(condition)>                                \
-  METAC_INLINE V name(V a) {                                                    \
-    V r{};                                                                      \
+#define METAC_LANES_1(name, condition)                                               \
+  template <class V, METAC_FOR(condition)>                                           \
+  METAC_INLINE V name(V a) {                                                         \
+    V r{};                                                                           \
     for (int i = 0; i < lane_count<V>; ++i) r[i] = name(static_cast<Lane<V>>(a[i])); \
-    return r;                                                                   \
+    return r;                                                                        \
   }
-#define METAC_LANES_2(name, condition)                                                                              \
-  template <class V, METAC_FOR(condition)>                                                                    \
-  METAC_INLINE V name(V a, V b) {                                                                                   \
-    V r{};                                                                                                          \
+#define METAC_LANES_2(name, condition)                                                                           \
+  template <class V, METAC_FOR(condition)>                                                                       \
+  METAC_INLINE V name(V a, V b) {                                                                                \
+    V r{};                                                                                                       \
     for (int i = 0; i < lane_count<V>; ++i) r[i] = name(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i])); \
-    return r;                                                                                                       \
+    return r;                                                                                                    \
   }
 #else
 #define METAC_LANES_1(name, condition)

@@ -27,25 +27,35 @@ METAC_LANES_2(atan2, is_f64_vector<V>)
 METAC_LANES_2(floor_mod, is_f64_vector<V>)
 METAC_LANES_2(trunc_mod, is_f64_vector<V>)
 
-#define METAC_HALF_1(name)                              \
-  template <class H, METAC_FOR(is_half_type<H>)>  \
-  METAC_INLINE H name(H a) { return H(name(static_cast<float>(a))); }
-METAC_HALF_1(neg) METAC_HALF_1(abs) METAC_HALF_1(sign) METAC_HALF_1(sqrt) METAC_HALF_1(exp) METAC_HALF_1(log)
-METAC_HALF_1(sin) METAC_HALF_1(cos) METAC_HALF_1(tan) METAC_HALF_1(asin) METAC_HALF_1(acos) METAC_HALF_1(atan)
-METAC_HALF_1(sinh) METAC_HALF_1(cosh) METAC_HALF_1(tanh) METAC_HALF_1(asinh) METAC_HALF_1(acosh) METAC_HALF_1(atanh)
-METAC_HALF_1(erf) METAC_HALF_1(sigmoid) METAC_HALF_1(expm1) METAC_HALF_1(log1p)
-METAC_HALF_1(floor) METAC_HALF_1(ceil) METAC_HALF_1(trunc) METAC_HALF_1(rint)
+#define METAC_HALF_1(name)                       \
+  template <class H, METAC_FOR(is_half_type<H>)> \
+  METAC_INLINE H name(H a) {                     \
+    return H(name(static_cast<float>(a)));       \
+  }
+METAC_HALF_1(neg)
+METAC_HALF_1(abs) METAC_HALF_1(sign) METAC_HALF_1(sqrt) METAC_HALF_1(exp) METAC_HALF_1(log) METAC_HALF_1(sin)
+    METAC_HALF_1(cos) METAC_HALF_1(tan) METAC_HALF_1(asin) METAC_HALF_1(acos) METAC_HALF_1(atan) METAC_HALF_1(sinh)
+        METAC_HALF_1(cosh) METAC_HALF_1(tanh) METAC_HALF_1(asinh) METAC_HALF_1(acosh) METAC_HALF_1(atanh) METAC_HALF_1(erf)
+            METAC_HALF_1(sigmoid) METAC_HALF_1(expm1) METAC_HALF_1(log1p) METAC_HALF_1(floor) METAC_HALF_1(ceil)
+                METAC_HALF_1(trunc) METAC_HALF_1(rint)
 #undef METAC_HALF_1
 
-#define METAC_HALF_2(name)                              \
-  template <class H, METAC_FOR(is_half_type<H>)>  \
-  METAC_INLINE H name(H a, H b) { return H(name(static_cast<float>(a), static_cast<float>(b))); }
-METAC_HALF_2(add) METAC_HALF_2(sub) METAC_HALF_2(mul) METAC_HALF_2(div) METAC_HALF_2(floor_div) METAC_HALF_2(floor_mod)
-METAC_HALF_2(trunc_mod) METAC_HALF_2(pow) METAC_HALF_2(atan2) METAC_HALF_2(min) METAC_HALF_2(max)
+#define METAC_HALF_2(name)                                        \
+  template <class H, METAC_FOR(is_half_type<H>)>                  \
+  METAC_INLINE H name(H a, H b) {                                 \
+    return H(name(static_cast<float>(a), static_cast<float>(b))); \
+  }
+                    METAC_HALF_2(add) METAC_HALF_2(sub) METAC_HALF_2(mul) METAC_HALF_2(div) METAC_HALF_2(floor_div)
+                        METAC_HALF_2(floor_mod) METAC_HALF_2(trunc_mod) METAC_HALF_2(pow) METAC_HALF_2(atan2)
+                            METAC_HALF_2(min) METAC_HALF_2(max)
 #undef METAC_HALF_2
+                                template <class H, METAC_FOR(is_half_type<H>)>
+                                METAC_INLINE bool is_nan(H a) {
+  return is_nan(static_cast<float>(a));
+}
 template <class H, METAC_FOR(is_half_type<H>)>
-METAC_INLINE bool is_nan(H a) { return is_nan(static_cast<float>(a)); }
-template <class H, METAC_FOR(is_half_type<H>)>
-METAC_INLINE bool is_inf(H a) { return is_inf(static_cast<float>(a)); }
+METAC_INLINE bool is_inf(H a) {
+  return is_inf(static_cast<float>(a));
+}
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -42,25 +42,36 @@ using Wide64 = typename Real32<V>::Wide;
 
 template <class V, class T>
 METAC_INLINE V constant(T x) {
-  if constexpr (is_vector<V>) return broadcast<V>(static_cast<Lane<V>>(x));
-  else return static_cast<V>(x);
+  if constexpr (is_vector<V>)
+    return broadcast<V>(static_cast<Lane<V>>(x));
+  else
+    return static_cast<V>(x);
 }
 template <class To, class From>
 METAC_INLINE To convert(From v) {
-  if constexpr (is_vector<To>) return __builtin_convertvector(v, To);
-  else return static_cast<To>(v);
+  if constexpr (is_vector<To>)
+    return __builtin_convertvector(v, To);
+  else
+    return static_cast<To>(v);
 }
 // c[0] + c[1] x + ... by Horner's rule.
 template <class V, class T>
-METAC_INLINE V polynomial(V, T last) { return constant<V>(last); }
+METAC_INLINE V polynomial(V, T last) {
+  return constant<V>(last);
+}
 template <class V, class T, class... Rest>
-METAC_INLINE V polynomial(V x, T first, Rest... rest) { return fma(polynomial(x, rest...), x, constant<V>(first)); }
+METAC_INLINE V polynomial(V x, T first, Rest... rest) {
+  return fma(polynomial(x, rest...), x, constant<V>(first));
+}
 
 // 2^n as a float, -126 <= n <= 127.
 template <class V, class I>
-METAC_INLINE V power_of_two(I n) { return bit_cast<V>(bit_cast<Bits32<V>>(n + 127) << 23); }
+METAC_INLINE V power_of_two(I n) {
+  return bit_cast<V>(bit_cast<Bits32<V>>(n + 127) << 23);
+}
 
-constexpr float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // high: 9 bits, so n * high is exact
+constexpr float log2_e = 1.44269504f, ln2_high = 0.693359375f,
+                ln2_low = -2.12194440e-4f;  // high: 9 bits, so n * high is exact
 
 template <class V>
 METAC_INLINE V copy_sign(V magnitude, V sign) {
@@ -192,8 +203,10 @@ METAC_INLINE V log1p_f32(V x) {
 template <int from, class V, int degree>
 METAC_INLINE V polynomial_of_piece(const Pieces<degree>& p, Int32<V> k, V t) {
   const V c = look_up<V>(p.c[from], k);
-  if constexpr (from == degree) return c;
-  else return fma(polynomial_of_piece<from + 1>(p, k, t), t, c);
+  if constexpr (from == degree)
+    return c;
+  else
+    return fma(polynomial_of_piece<from + 1>(p, k, t), t, c);
 }
 // x R(|x|) as math_pieces.h has it.
 template <class V, int degree>
@@ -206,11 +219,15 @@ METAC_INLINE V odd_in_pieces(V x, const Pieces<degree>& p) {
 }
 
 #ifdef METAC_PIECES
-#define METAC_IN_PIECES(function, pieces)                                                                    \
-  if constexpr (!is_vector<V>) return odd_in_pieces(x, pieces);                                               \
-  else if constexpr (lane_count<V> == 16) return odd_in_pieces(x, pieces);                                    \
-  else if constexpr (lane_count<V> < 16) return low(function(join(x, x)));                                    \
-  else return join(function(low(x)), function(high(x)));
+#define METAC_IN_PIECES(function, pieces) \
+  if constexpr (!is_vector<V>)            \
+    return odd_in_pieces(x, pieces);      \
+  else if constexpr (lane_count<V> == 16) \
+    return odd_in_pieces(x, pieces);      \
+  else if constexpr (lane_count<V> < 16)  \
+    return low(function(join(x, x)));     \
+  else                                    \
+    return join(function(low(x)), function(high(x)));
 #endif
 
 // tanh, 3 ULP.
@@ -234,17 +251,18 @@ METAC_INLINE V sigmoid_f32(V x) {
   return select(lt(x, constant<V>(0.0f)), z, one) / (one + z);
 }
 
-// erf, 3 ULP: in pieces, or x P(x^2) below 1 and 1 - Q(|x|)^4 above, where Q approximates the fourth root of erfc: without an
-// exponential or a division.
+// erf, 3 ULP: in pieces, or x P(x^2) below 1 and 1 - Q(|x|)^4 above, where Q approximates the fourth root of erfc: without
+// an exponential or a division.
 template <class V>
 METAC_INLINE V erf_f32(V x) {
 #ifdef METAC_PIECES
   METAC_IN_PIECES(erf_f32, erf_pieces)
 #else
   const V a = min(constant<V>(4.0f), abs(x)), z = a * a, one = constant<V>(1.0f);
-  const V small = x * polynomial(z, 1.12837923f, -0.376130342f, 0.11288169f, -0.0270438883f, 0.00554694002f, -0.00111426879f, 0.000181479991f);
-  const V root = polynomial(a, 1.00218523f, -0.293623954f, -0.0932318419f, -0.0176226608f, 0.0439199395f, -0.0128012216f, 0.000790503691f,
-                            0.000175646332f, -2.21142946e-05f);
+  const V small = x * polynomial(z, 1.12837923f, -0.376130342f, 0.11288169f, -0.0270438883f, 0.00554694002f, -0.00111426879f,
+                                 0.000181479991f);
+  const V root = polynomial(a, 1.00218523f, -0.293623954f, -0.0932318419f, -0.0176226608f, 0.0439199395f, -0.0128012216f,
+                            0.000790503691f, 0.000175646332f, -2.21142946e-05f);
   const V square = root * root;
   return select(lt(a, one), small, copy_sign(fma(-square, square, one), x));
 #endif
@@ -261,9 +279,10 @@ METAC_INLINE Int32<V> reduce_quarters(V x, Wide64<V>* sine, Wide64<V>* cosine) {
   // pi/2 in parts of 25 bits, whose products with n < 2^28 are exact with and without FMA.
   const W near = fma(n, constant<W>(-1.5893254712295857e-08), fma(n, constant<W>(-1.5707963109016418), wide));
   const W r = fma(n, constant<W>(-6.123233995736766e-17), near), z = r * r;
-  *sine = fma(polynomial(z, -0.1666666663955762, 0.0083333291438941991, -0.00019839256628345425, 2.7175644100889358e-06) * z, r, r);
-  *cosine = fma(polynomial(z, 0.041666666619203978, -0.001388888343840406, 2.479943640297542e-05, -2.7203303329938726e-07), z * z,
-                fma(constant<W>(-0.5), z, constant<W>(1.0)));
+  *sine = fma(polynomial(z, -0.1666666663955762, 0.0083333291438941991, -0.00019839256628345425, 2.7175644100889358e-06) * z,
+              r, r);
+  *cosine = fma(polynomial(z, 0.041666666619203978, -0.001388888343840406, 2.479943640297542e-05, -2.7203303329938726e-07),
+                z * z, fma(constant<W>(-0.5), z, constant<W>(1.0)));
   return convert<Int32<V>>(bit_cast<typename Real32<V>::WideInt>(shifted));
 }
 
@@ -278,7 +297,8 @@ METAC_INLINE V sin_cos_f32(V x) {
       for (int i = 0; i < lane_count<V>; ++i) r[i] = sin_cos_f32<quadrant>(static_cast<float>(x[i]));
       return r;
     } else {
-      return static_cast<float>(quadrant == 0 ? __builtin_sin(static_cast<double>(x)) : __builtin_cos(static_cast<double>(x)));
+      return static_cast<float>(quadrant == 0 ? __builtin_sin(static_cast<double>(x))
+                                              : __builtin_cos(static_cast<double>(x)));
     }
   }
   W sine, cosine;
@@ -309,8 +329,10 @@ METAC_INLINE V pow_f32(V a, V b) {
   const W m = convert<W>(split(select(subnormal, magnitude * constant<V>(8388608.0f), magnitude), &e));
   e = e - select(subnormal, constant<V>(23.0f), zero);
   const W s = (m - constant<W>(1.0)) / (m + constant<W>(1.0)), z = s * s;
-  const W log2_a = fma(s, polynomial(z, 2.8853900817778442, 0.96179669412388058, 0.57707793906245197, 0.41220960717431321,
-                                     0.31989036152815786, 0.28312952836470395), convert<W>(e));
+  const W log2_a = fma(s,
+                       polynomial(z, 2.8853900817778442, 0.96179669412388058, 0.57707793906245197, 0.41220960717431321,
+                                  0.31989036152815786, 0.28312952836470395),
+                       convert<W>(e));
   W t = log2_a * convert<W>(b);
   t = min(constant<W>(1000.0), max(constant<W>(-1000.0), t));
   V result = convert<V>(exp2_wide(t));
@@ -318,12 +340,17 @@ METAC_INLINE V pow_f32(V a, V b) {
   // Below, as C has it: zero and infinite bases, then the sign of an odd power, then NaN, then what is 1 in any case.
   const V b_size = abs(b);
   const auto b_negative = lt(b, zero), b_whole = eq(rint(b), b);
-  const auto b_odd = logical_and(b_whole, logical_and(lt(b_size, constant<V>(16777216.0f)), ne(rint(b * constant<V>(0.5f)), b * constant<V>(0.5f))));
+  const auto b_odd = logical_and(
+      b_whole, logical_and(lt(b_size, constant<V>(16777216.0f)), ne(rint(b * constant<V>(0.5f)), b * constant<V>(0.5f))));
   result = select(eq(magnitude, zero), select(b_negative, infinity, zero), result);
   result = select(eq(magnitude, infinity), select(b_negative, zero, infinity), result);
-  result = select(eq(b_size, infinity), select(eq(magnitude, one), one, select(lt(magnitude, one), select(b_negative, infinity, zero), select(b_negative, zero, infinity))), result);
+  result = select(eq(b_size, infinity),
+                  select(eq(magnitude, one), one,
+                         select(lt(magnitude, one), select(b_negative, infinity, zero), select(b_negative, zero, infinity))),
+                  result);
   result = select(b_odd, copy_sign(result, a), result);
-  const auto no_value = logical_and(logical_and(lt(a, zero), lt(magnitude, infinity)), logical_and(ne(rint(b), b), lt(b_size, infinity)));
+  const auto no_value =
+      logical_and(logical_and(lt(a, zero), lt(magnitude, infinity)), logical_and(ne(rint(b), b), lt(b_size, infinity)));
   result = select(no_value, constant<V>(__builtin_nanf("")), result);
   result = select(is_nan(a), a, select(is_nan(b), b, result));
   return select(logical_or(eq(b, zero), eq(a, one)), one, result);
@@ -331,10 +358,12 @@ METAC_INLINE V pow_f32(V a, V b) {
 
 }  // namespace detail
 
-#define METAC_F32_FUNCTION(name, implementation)                     \
+#define METAC_F32_FUNCTION(name, implementation)                         \
   METAC_INLINE float name(float x) { return detail::implementation(x); } \
-  template <class V, METAC_FOR(is_f32_vector<V>)>                    \
-  METAC_INLINE V name(V x) { return detail::implementation(x); }
+  template <class V, METAC_FOR(is_f32_vector<V>)>                        \
+  METAC_INLINE V name(V x) {                                             \
+    return detail::implementation(x);                                    \
+  }
 METAC_F32_FUNCTION(exp, exp_f32)
 METAC_F32_FUNCTION(expm1, expm1_f32)
 METAC_F32_FUNCTION(log, log_f32)
@@ -348,19 +377,23 @@ METAC_F32_FUNCTION(erf, erf_f32)
 #else
 #define METAC_WIDER_THAN_A_REGISTER(V) (2 * sizeof(V) > METAC_REGISTER_BYTES && lane_count<V> > 2)
 #endif
-#define METAC_F32_FUNCTION_WIDE(name, implementation)                                                  \
-  METAC_INLINE float name(float x) { return detail::implementation(x); }                               \
-  template <class V, METAC_FOR(is_f32_vector<V>)>                                                      \
-  METAC_INLINE V name(V x) {                                                                           \
-    if constexpr (METAC_WIDER_THAN_A_REGISTER(V)) return join(name(low(x)), name(high(x)));            \
-    else return detail::implementation(x);                                                             \
+#define METAC_F32_FUNCTION_WIDE(name, implementation)                    \
+  METAC_INLINE float name(float x) { return detail::implementation(x); } \
+  template <class V, METAC_FOR(is_f32_vector<V>)>                        \
+  METAC_INLINE V name(V x) {                                             \
+    if constexpr (METAC_WIDER_THAN_A_REGISTER(V))                        \
+      return join(name(low(x)), name(high(x)));                          \
+    else                                                                 \
+      return detail::implementation(x);                                  \
   }
-#define METAC_F32_FUNCTION_WIDE_2(name, implementation)                                                    \
-  METAC_INLINE float name(float a, float b) { return detail::implementation(a, b); }                       \
-  template <class V, METAC_FOR(is_f32_vector<V>)>                                                          \
-  METAC_INLINE V name(V a, V b) {                                                                          \
-    if constexpr (METAC_WIDER_THAN_A_REGISTER(V)) return join(name(low(a), low(b)), name(high(a), high(b))); \
-    else return detail::implementation(a, b);                                                              \
+#define METAC_F32_FUNCTION_WIDE_2(name, implementation)                              \
+  METAC_INLINE float name(float a, float b) { return detail::implementation(a, b); } \
+  template <class V, METAC_FOR(is_f32_vector<V>)>                                    \
+  METAC_INLINE V name(V a, V b) {                                                    \
+    if constexpr (METAC_WIDER_THAN_A_REGISTER(V))                                    \
+      return join(name(low(a), low(b)), name(high(a), high(b)));                     \
+    else                                                                             \
+      return detail::implementation(a, b);                                           \
   }
 METAC_F32_FUNCTION_WIDE(sin, sin_cos_f32<0>)
 METAC_F32_FUNCTION_WIDE(cos, sin_cos_f32<1>)

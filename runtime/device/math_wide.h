@@ -35,10 +35,13 @@ template <class W>
 METAC_INLINE W atan_of_ratio(W n, W d) {
   const auto steep = lt(d * constant<W>(2.4142135623730949), n), middle = lt(d * constant<W>(0.41421356237309503), n);
   const W top = select(steep, -d, select(middle, n - d, n)), bottom = select(steep, n, select(middle, n + d, d));
-  const W base = select(steep, constant<W>(1.5707963267948966), select(middle, constant<W>(0.78539816339744828), constant<W>(0.0)));
+  const W base =
+      select(steep, constant<W>(1.5707963267948966), select(middle, constant<W>(0.78539816339744828), constant<W>(0.0)));
   const W t = top / bottom, z = t * t;
-  return fma(t, polynomial(z, 0.99999999997970179, -0.33333332150967765, 0.1999988740202705, -0.14281674990735418,
-                           0.11041437238725781, -0.084609978015908985, 0.047164802129815268), base);
+  return fma(t,
+             polynomial(z, 0.99999999997970179, -0.33333332150967765, 0.1999988740202705, -0.14281674990735418,
+                        0.11041437238725781, -0.084609978015908985, 0.047164802129815268),
+             base);
 }
 
 // atan, 1 ULP.
@@ -102,8 +105,10 @@ METAC_INLINE Wide64<V> log1p_wide(Wide64<V> f) {
   const W m = bit_cast<W>((bits & 0x000fffffffffffff) + half_root), e = bit_cast<W>(exponent + bit_cast<I>(magic)) - magic;
   const auto plain = eq(e, constant<W>(0.0));  // 1 + f is near 1: f itself has the digits
   const W s = select(plain, f, m - one) / (select(plain, f, m - one) + constant<W>(2.0)), z = s * s;
-  return fma(s, polynomial(z, 1.9999999999999443, 0.66666666680058828, 0.39999994745951711, 0.28572181541297614,
-                           0.22173593659047858, 0.19617804433749625), e * constant<W>(0.69314718055994529));
+  return fma(s,
+             polynomial(z, 1.9999999999999443, 0.66666666680058828, 0.39999994745951711, 0.28572181541297614,
+                        0.22173593659047858, 0.19617804433749625),
+             e * constant<W>(0.69314718055994529));
 }
 // asinh, acosh and atanh, 1 ULP.
 template <class V>
@@ -119,7 +124,8 @@ METAC_INLINE V acosh_f32(V x) {
   typedef Wide64<V> W;
   const W t = convert<W>(x) - constant<W>(1.0);
   const V result = convert<V>(log1p_wide<V>(t + sqrt(t * (t + constant<W>(2.0)))));
-  return select(lt(x, constant<V>(1.0f)), constant<V>(__builtin_nanf("")), select(lt(x, constant<V>(__builtin_inff())), result, x));
+  return select(lt(x, constant<V>(1.0f)), constant<V>(__builtin_nanf("")),
+                select(lt(x, constant<V>(__builtin_inff())), result, x));
 }
 template <class V>
 METAC_INLINE V atanh_f32(V x) {

@@ -41,14 +41,14 @@
 // (order matters)
 #include "scalar.h"
 // scalar first: vectors fall back on it
-#include "vector.h"
-#include "vector_x86.h"
-#include "vector_memory.h"
-#include "transpose.h"
 #include "dot.h"
+#include "math.h"
 #include "math_f32.h"
 #include "math_wide.h"
-#include "math.h"
+#include "transpose.h"
+#include "vector.h"
+#include "vector_memory.h"
+#include "vector_x86.h"
 
 #ifndef METAC_PRELUDE_NO_USING
 using namespace METAC_RUNTIME_NAMESPACE;

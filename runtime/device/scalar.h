@@ -34,14 +34,18 @@ struct FromReal<To, true, true> {
 }  // namespace detail
 
 template <class To, class From, METAC_FOR(is_integer_type<To> && (is_integer_type<From> || is_bool_type<From>))>
-METAC_INLINE To cast_to(From x) { return static_cast<To>(x); }
+METAC_INLINE To cast_to(From x) {
+  return static_cast<To>(x);
+}
 template <class To, class From, METAC_FOR(is_integer_type<To> && (is_real_type<From> || is_half_type<From>))>
 METAC_INLINE To cast_to(From x) {
-  return detail::FromReal<To, (sizeof(To) == 8 || (sizeof(To) == 4 && !is_signed_type<To>)), Same<To, uint64_t>::value>::cast(
-      static_cast<double>(x));
+  return detail::FromReal<To, (sizeof(To) == 8 || (sizeof(To) == 4 && !is_signed_type<To>)),
+                          Same<To, uint64_t>::value>::cast(static_cast<double>(x));
 }
-template <class To, class From, METAC_FOR(is_real_type<To> && is_scalar_type<From>)>
-METAC_INLINE To cast_to(From x) { return static_cast<To>(x); }
+template <class To, class From, METAC_FOR(is_real_type<To>&& is_scalar_type<From>)>
+METAC_INLINE To cast_to(From x) {
+  return static_cast<To>(x);
+}
 // To half precision: from double through float would round twice; round to odd first.
 template <class To, METAC_FOR(is_half_type<To>)>
 METAC_INLINE To cast_to(double x) {
@@ -56,25 +60,43 @@ METAC_INLINE To cast_to(double x) {
   return To(f);
 }
 template <class To, class From, METAC_FOR(is_half_type<To> && !Same<From, double>::value && is_scalar_type<From>)>
-METAC_INLINE To cast_to(From x) { return To(static_cast<float>(x)); }
-template <class To, class From, METAC_FOR(is_bool_type<To> && is_scalar_type<From>)>
-METAC_INLINE To cast_to(From x) { return x != static_cast<From>(0); }
+METAC_INLINE To cast_to(From x) {
+  return To(static_cast<float>(x));
+}
+template <class To, class From, METAC_FOR(is_bool_type<To>&& is_scalar_type<From>)>
+METAC_INLINE To cast_to(From x) {
+  return x != static_cast<From>(0);
+}
 
 // ---- wrapping integer arithmetic ----
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T add(T a, T b) { return static_cast<T>(static_cast<typename WrapOf<T>::type>(a) + static_cast<typename WrapOf<T>::type>(b)); }
+METAC_INLINE T add(T a, T b) {
+  return static_cast<T>(static_cast<typename WrapOf<T>::type>(a) + static_cast<typename WrapOf<T>::type>(b));
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T sub(T a, T b) { return static_cast<T>(static_cast<typename WrapOf<T>::type>(a) - static_cast<typename WrapOf<T>::type>(b)); }
+METAC_INLINE T sub(T a, T b) {
+  return static_cast<T>(static_cast<typename WrapOf<T>::type>(a) - static_cast<typename WrapOf<T>::type>(b));
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T mul(T a, T b) { return static_cast<T>(static_cast<typename WrapOf<T>::type>(a) * static_cast<typename WrapOf<T>::type>(b)); }
+METAC_INLINE T mul(T a, T b) {
+  return static_cast<T>(static_cast<typename WrapOf<T>::type>(a) * static_cast<typename WrapOf<T>::type>(b));
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T neg(T a) { return static_cast<T>(static_cast<typename WrapOf<T>::type>(0) - static_cast<typename WrapOf<T>::type>(a)); }
+METAC_INLINE T neg(T a) {
+  return static_cast<T>(static_cast<typename WrapOf<T>::type>(0) - static_cast<typename WrapOf<T>::type>(a));
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T abs(T a) { return a < 0 ? neg(a) : a; }
+METAC_INLINE T abs(T a) {
+  return a < 0 ? neg(a) : a;
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T sign(T a) { return static_cast<T>(a > 0 ? 1 : a < 0 ? -1 : 0); }
+METAC_INLINE T sign(T a) {
+  return static_cast<T>(a > 0 ? 1 : a < 0 ? -1 : 0);
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T div(T a, T b) { return b == 0 ? static_cast<T>(0) : is_signed_type<T> && b == static_cast<T>(-1) ? neg(a) : static_cast<T>(a / b); }
+METAC_INLINE T div(T a, T b) {
+  return b == 0 ? static_cast<T>(0) : is_signed_type<T> && b == static_cast<T>(-1) ? neg(a) : static_cast<T>(a / b);
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
 METAC_INLINE T trunc_mod(T a, T b) {
   return b == 0 || (is_signed_type<T> && b == static_cast<T>(-1)) ? static_cast<T>(0) : static_cast<T>(a % b);
@@ -91,7 +113,8 @@ METAC_INLINE T floor_mod(T a, T b) {
 }
 template <class T, METAC_FOR(is_integer_type<T>)>
 METAC_INLINE T pow(T base, T exponent) {
-  if (exponent < 0) return base == 1 ? base : base == static_cast<T>(-1) ? static_cast<T>(exponent & 1 ? -1 : 1) : static_cast<T>(0);
+  if (exponent < 0)
+    return base == 1 ? base : base == static_cast<T>(-1) ? static_cast<T>(exponent & 1 ? -1 : 1) : static_cast<T>(0);
   T result = 1;
   for (uint64_t e = static_cast<uint64_t>(exponent); e != 0; e >>= 1) {
     if (e & 1) result = mul(result, base);
@@ -101,23 +124,36 @@ METAC_INLINE T pow(T base, T exponent) {
 }
 template <class T, METAC_FOR(is_integer_type<T>)>
 METAC_INLINE T shift_left(T a, T b) {
-  return static_cast<uint64_t>(b) >= 8 * sizeof(T) ? static_cast<T>(0) : static_cast<T>(static_cast<typename WrapOf<T>::type>(a) << b);
+  return static_cast<uint64_t>(b) >= 8 * sizeof(T) ? static_cast<T>(0)
+                                                   : static_cast<T>(static_cast<typename WrapOf<T>::type>(a) << b);
 }
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T shift_right(T a, T b) { return static_cast<uint64_t>(b) >= 8 * sizeof(T) ? static_cast<T>(0) : static_cast<T>(a >> b); }
+METAC_INLINE T shift_right(T a, T b) {
+  return static_cast<uint64_t>(b) >= 8 * sizeof(T) ? static_cast<T>(0) : static_cast<T>(a >> b);
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE T bit_and(T a, T b) { return static_cast<T>(a & b); }
+METAC_INLINE T bit_and(T a, T b) {
+  return static_cast<T>(a & b);
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE T bit_or(T a, T b) { return static_cast<T>(a | b); }
+METAC_INLINE T bit_or(T a, T b) {
+  return static_cast<T>(a | b);
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE T bit_xor(T a, T b) { return static_cast<T>(a ^ b); }
+METAC_INLINE T bit_xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
 template <class T, METAC_FOR(is_integer_type<T>)>
-METAC_INLINE T bit_not(T a) { return static_cast<T>(~a); }
+METAC_INLINE T bit_not(T a) {
+  return static_cast<T>(~a);
+}
 METAC_INLINE bool bit_not(bool a) { return !a; }
 // Integers are already round, finite numbers.
-#define METAC_IDENTITY(name)                              \
+#define METAC_IDENTITY(name)                        \
   template <class T, METAC_FOR(is_integer_type<T>)> \
-  METAC_INLINE T name(T a) { return a; }
+  METAC_INLINE T name(T a) {                        \
+    return a;                                       \
+  }
 METAC_IDENTITY(floor)
 METAC_IDENTITY(ceil)
 METAC_IDENTITY(trunc)
@@ -125,9 +161,11 @@ METAC_IDENTITY(rint)
 #undef METAC_IDENTITY
 
 // ---- comparisons and logic, any scalar ----
-#define METAC_COMPARE(name, op)                          \
+#define METAC_COMPARE(name, op)                    \
   template <class T, METAC_FOR(is_scalar_type<T>)> \
-  METAC_INLINE bool name(T a, T b) { return a op b; }
+  METAC_INLINE bool name(T a, T b) {               \
+    return a op b;                                 \
+  }
 METAC_COMPARE(lt, <)
 METAC_COMPARE(le, <=)
 METAC_COMPARE(eq, ==)
@@ -138,44 +176,77 @@ METAC_INLINE bool logical_or(bool a, bool b) { return a | b; }
 METAC_INLINE bool logical_xor(bool a, bool b) { return a != b; }
 METAC_INLINE bool logical_not(bool a) { return !a; }
 template <class T, METAC_FOR(is_scalar_type<T>)>
-METAC_INLINE T select(bool condition, T then, T otherwise) { return condition ? then : otherwise; }
+METAC_INLINE T select(bool condition, T then, T otherwise) {
+  return condition ? then : otherwise;
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE T min(T a, T b) { return b < a ? b : a; }
+METAC_INLINE T min(T a, T b) {
+  return b < a ? b : a;
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE T max(T a, T b) { return a < b ? b : a; }
+METAC_INLINE T max(T a, T b) {
+  return a < b ? b : a;
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE bool is_nan(T) { return false; }
+METAC_INLINE bool is_nan(T) {
+  return false;
+}
 template <class T, METAC_FOR(is_integer_type<T> || is_bool_type<T>)>
-METAC_INLINE bool is_inf(T) { return false; }
+METAC_INLINE bool is_inf(T) {
+  return false;
+}
 
 // ---- reals ----
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T add(T a, T b) { return a + b; }
+METAC_INLINE T add(T a, T b) {
+  return a + b;
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T sub(T a, T b) { return a - b; }
+METAC_INLINE T sub(T a, T b) {
+  return a - b;
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T mul(T a, T b) { return a * b; }
+METAC_INLINE T mul(T a, T b) {
+  return a * b;
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T div(T a, T b) { return a / b; }
+METAC_INLINE T div(T a, T b) {
+  return a / b;
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T neg(T a) { return -a; }
+METAC_INLINE T neg(T a) {
+  return -a;
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T sign(T a) { return a > 0 ? static_cast<T>(1) : a < 0 ? static_cast<T>(-1) : a; }
+METAC_INLINE T sign(T a) {
+  return a > 0 ? static_cast<T>(1) : a < 0 ? static_cast<T>(-1) : a;
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE bool is_nan(T a) { return a != a; }
-// A NaN in either wins, and of two zeros b. Of a != a ? a : (a > b ? a : b) with a = |x| and b = 0 LLVM 17 to 19 make a comparison
-// of x itself: where they join two selections they take |x| > 0 for x > 0 (compiler/jit/clang_compiler.cpp turns that off, too).
-// So LLVM gets a form without such a >, as short with a constant on either side; g++ finds the instruction in the usual one.
+METAC_INLINE bool is_nan(T a) {
+  return a != a;
+}
+// A NaN in either wins, and of two zeros b. Of a != a ? a : (a > b ? a : b) with a = |x| and b = 0 LLVM 17 to 19 make a
+// comparison of x itself: where they join two selections they take |x| > 0 for x > 0 (compiler/jit/clang_compiler.cpp turns
+// that off, too). So LLVM gets a form without such a >, as short with a constant on either side; g++ finds the instruction
+// in the usual one.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDA_ARCH__)
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T min(T a, T b) { return a != a ? a : (a < b ? a : b); }
+METAC_INLINE T min(T a, T b) {
+  return a != a ? a : (a < b ? a : b);
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T max(T a, T b) { return a != a ? a : (a > b ? a : b); }
+METAC_INLINE T max(T a, T b) {
+  return a != a ? a : (a > b ? a : b);
+}
 #else
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T min(T a, T b) { return b != b ? b : (b <= a ? b : a); }
+METAC_INLINE T min(T a, T b) {
+  return b != b ? b : (b <= a ? b : a);
+}
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T max(T a, T b) { return b != b ? b : (a <= b ? b : a); }
+METAC_INLINE T max(T a, T b) {
+  return b != b ? b : (a <= b ? b : a);
+}
 #endif
 
 #if defined(__FMA__) || defined(__CUDA_ARCH__)
@@ -190,7 +261,7 @@ METAC_INLINE float abs(float x) { return __builtin_fabsf(x); }
 METAC_INLINE double abs(double x) { return __builtin_fabs(x); }
 METAC_INLINE bool is_inf(float x) { return __builtin_fabsf(x) == __builtin_inff(); }
 METAC_INLINE bool is_inf(double x) { return __builtin_fabs(x) == __builtin_inf(); }
-#define METAC_BUILTIN(name)                                             \
+#define METAC_BUILTIN(name)                                           \
   METAC_INLINE float name(float x) { return __builtin_##name##f(x); } \
   METAC_INLINE double name(double x) { return __builtin_##name(x); }
 METAC_BUILTIN(sqrt)
@@ -201,7 +272,9 @@ METAC_BUILTIN(rint)
 #undef METAC_BUILTIN
 METAC_INLINE double trunc_mod(double a, double b) { return __builtin_fmod(a, b); }
 template <class T, METAC_FOR(is_real_type<T>)>
-METAC_INLINE T floor_div(T a, T b) { return floor(a / b); }
+METAC_INLINE T floor_div(T a, T b) {
+  return floor(a / b);
+}
 METAC_INLINE double floor_mod(double a, double b) {
   const double rest = trunc_mod(a, b);
   if (rest == 0) return b < 0 ? -0.0 : 0.0;
@@ -211,11 +284,14 @@ METAC_INLINE double floor_mod(double a, double b) {
 // double: libm.
 #define METAC_LIBM(name) \
   METAC_INLINE double name(double x) { return __builtin_##name(x); }
-METAC_LIBM(exp) METAC_LIBM(log) METAC_LIBM(sin) METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos)
-METAC_LIBM(atan) METAC_LIBM(sinh) METAC_LIBM(cosh) METAC_LIBM(tanh) METAC_LIBM(asinh) METAC_LIBM(acosh)
-METAC_LIBM(atanh) METAC_LIBM(erf) METAC_LIBM(expm1) METAC_LIBM(log1p)
+METAC_LIBM(exp)
+METAC_LIBM(log) METAC_LIBM(sin) METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos) METAC_LIBM(atan)
+    METAC_LIBM(sinh) METAC_LIBM(cosh) METAC_LIBM(tanh) METAC_LIBM(asinh) METAC_LIBM(acosh) METAC_LIBM(atanh) METAC_LIBM(erf)
+        METAC_LIBM(expm1) METAC_LIBM(log1p)
 #undef METAC_LIBM
-METAC_INLINE double pow(double a, double b) { return __builtin_pow(a, b); }
+            METAC_INLINE double pow(double a, double b) {
+  return __builtin_pow(a, b);
+}
 METAC_INLINE double atan2(double a, double b) { return __builtin_atan2(a, b); }
 METAC_INLINE double sigmoid(double x) {
   const double z = __builtin_exp(-__builtin_fabs(x));

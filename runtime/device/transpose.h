@@ -69,7 +69,8 @@ METAC_INLINE void transpose(V& r0, V& r1, V& r2, V& r3, V& r4, V& r5, V& r6, V& 
   part_blocks(r3, r7);
 }
 template <class V>
-METAC_INLINE void transpose(V& r0, V& r1, V& r2, V& r3, V& r4, V& r5, V& r6, V& r7, V& r8, V& r9, V& r10, V& r11, V& r12, V& r13, V& r14, V& r15) {
+METAC_INLINE void transpose(V& r0, V& r1, V& r2, V& r3, V& r4, V& r5, V& r6, V& r7, V& r8, V& r9, V& r10, V& r11, V& r12,
+                            V& r13, V& r14, V& r15) {
   static_assert(lane_count<V> == 16 && sizeof(V) == 64, "a square block of lanes of four bytes");
   transpose_blocks(r0, r1, r2, r3);
   transpose_blocks(r4, r5, r6, r7);

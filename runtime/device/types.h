@@ -166,8 +166,8 @@ METAC_CATEGORY(bfloat16, half)
 #undef METAC_CATEGORY
 
 template <class T>
-constexpr bool is_integer_type = CategoryOf<T>::value == Category::signed_integer ||
-                                 CategoryOf<T>::value == Category::unsigned_integer;
+constexpr bool is_integer_type =
+    CategoryOf<T>::value == Category::signed_integer || CategoryOf<T>::value == Category::unsigned_integer;
 template <class T>
 constexpr bool is_signed_type = CategoryOf<T>::value == Category::signed_integer;
 template <class T>

@@ -4,11 +4,11 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-#define METAC_VECTOR(name, T, n)                           \
+#define METAC_VECTOR(name, T, n)                                    \
   typedef T name##x##n __attribute__((vector_size(n * sizeof(T)))); \
-  template <>                                              \
-  struct VecOf<T, n> {                                     \
-    typedef name##x##n type;                               \
+  template <>                                                       \
+  struct VecOf<T, n> {                                              \
+    typedef name##x##n type;                                        \
   };
 #define METAC_VECTORS(name, T) \
   METAC_VECTOR(name, T, 2)     \
@@ -53,14 +53,14 @@ struct SignedOfSize<8> {
   typedef uint64_t unsigned_type;
 };
 
-#define METAC_TRAITS(name, T, n)                                                    \
-  template <>                                                                       \
-  struct VecTraits<name##x##n> {                                                    \
-    static constexpr bool is_vector = true;                                         \
-    static constexpr int count = n;                                                 \
-    typedef T lane;                                                                 \
-    typedef Vec<SignedOfSize<sizeof(T)>::type, n> mask;                             \
-    typedef Vec<SignedOfSize<sizeof(T)>::unsigned_type, n> bits;                    \
+#define METAC_TRAITS(name, T, n)                                                 \
+  template <>                                                                    \
+  struct VecTraits<name##x##n> {                                                 \
+    static constexpr bool is_vector = true;                                      \
+    static constexpr int count = n;                                              \
+    typedef T lane;                                                              \
+    typedef Vec<SignedOfSize<sizeof(T)>::type, n> mask;                          \
+    typedef Vec<SignedOfSize<sizeof(T)>::unsigned_type, n> bits;                 \
     typedef typename Choose<(n > 2), Vec<T, (n > 2 ? n / 2 : 2)>, T>::type half; \
   };
 #define METAC_TRAITS_ALL(name, T) \
@@ -99,9 +99,13 @@ struct VecOf<bfloat16, n> {
 
 // ---- making ----
 template <class V>
-METAC_INLINE constexpr int lanes() { return lane_count<V>; }
+METAC_INLINE constexpr int lanes() {
+  return lane_count<V>;
+}
 template <class V>
-METAC_INLINE V zero() { return V{}; }
+METAC_INLINE V zero() {
+  return V{};
+}
 template <class V>
 METAC_INLINE V iota() {
   V v{};
@@ -131,8 +135,10 @@ METAC_INLINE Vec<Lane<H>, 2 * lane_count<H>> join(H low_half, H high_half) {
 // ---- masks ----
 template <class V, class M>
 METAC_INLINE Mask<V> mask_for(M mask) {  // the mask with lanes as wide as V's
-  if constexpr (sizeof(M) == sizeof(Mask<V>)) return bit_cast<Mask<V>>(mask);
-  else return __builtin_convertvector(mask, Mask<V>);
+  if constexpr (sizeof(M) == sizeof(Mask<V>))
+    return bit_cast<Mask<V>>(mask);
+  else
+    return __builtin_convertvector(mask, Mask<V>);
 }
 template <class V>
 METAC_INLINE Mask<V> to_mask(Vec<uint8_t, lane_count<V>> booleans) {
@@ -143,45 +149,57 @@ METAC_INLINE Vec<uint8_t, lane_count<M>> to_bool(M mask) {
   return __builtin_convertvector(mask, Vec<uint8_t, lane_count<M>>) & static_cast<uint8_t>(1);
 }
 METAC_INLINE bool to_bool(bool mask) { return mask; }
-template <class M, class V, METAC_FOR(is_vector<V> && is_vector<M>)>
-METAC_INLINE V select(M mask, V then, V otherwise) { return mask_for<V>(mask) ? then : otherwise; }
+template <class M, class V, METAC_FOR(is_vector<V>&& is_vector<M>)>
+METAC_INLINE V select(M mask, V then, V otherwise) {
+  return mask_for<V>(mask) ? then : otherwise;
+}
 template <class V, METAC_FOR(is_vector<V>)>
-METAC_INLINE V select(bool condition, V then, V otherwise) { return condition ? then : otherwise; }
+METAC_INLINE V select(bool condition, V then, V otherwise) {
+  return condition ? then : otherwise;
+}
 
 // ---- arithmetic and comparisons ----
 // Signed lanes wrap: computed unsigned, because compilers may assume that signed vectors do not overflow.
-#define METAC_ARITHMETIC(name, op)                                                        \
-  template <class V, METAC_FOR(is_vector<V>)>                                       \
-  METAC_INLINE V name(V a, V b) {                                                         \
-    if constexpr (is_signed_vector<V>) {                                                  \
-      typedef typename VecTraits<V>::bits U;                                              \
-      return bit_cast<V>(static_cast<U>(bit_cast<U>(a) op bit_cast<U>(b)));               \
-    } else {                                                                              \
-      return a op b;                                                                      \
-    }                                                                                     \
+#define METAC_ARITHMETIC(name, op)                                          \
+  template <class V, METAC_FOR(is_vector<V>)>                               \
+  METAC_INLINE V name(V a, V b) {                                           \
+    if constexpr (is_signed_vector<V>) {                                    \
+      typedef typename VecTraits<V>::bits U;                                \
+      return bit_cast<V>(static_cast<U>(bit_cast<U>(a) op bit_cast<U>(b))); \
+    } else {                                                                \
+      return a op b;                                                        \
+    }                                                                       \
   }
 METAC_ARITHMETIC(add, +)
 METAC_ARITHMETIC(sub, -)
 METAC_ARITHMETIC(mul, *)
 #undef METAC_ARITHMETIC
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V div(V a, V b) { return a / b; }
+METAC_INLINE V div(V a, V b) {
+  return a / b;
+}
 template <class V, METAC_FOR(is_vector<V>)>
 METAC_INLINE V neg(V a) {
-  if constexpr (is_real_vector<V>) return -a;
-  else return sub(V{}, a);
+  if constexpr (is_real_vector<V>)
+    return -a;
+  else
+    return sub(V{}, a);
 }
-#define METAC_COMPARE(name, op)                       \
-  template <class V, METAC_FOR(is_vector<V>)>   \
-  METAC_INLINE Mask<V> name(V a, V b) { return a op b; }
+#define METAC_COMPARE(name, op)               \
+  template <class V, METAC_FOR(is_vector<V>)> \
+  METAC_INLINE Mask<V> name(V a, V b) {       \
+    return a op b;                            \
+  }
 METAC_COMPARE(lt, <)
 METAC_COMPARE(le, <=)
 METAC_COMPARE(eq, ==)
 METAC_COMPARE(ne, !=)
 #undef METAC_COMPARE
-#define METAC_LOGIC(name, op)                                       \
-  template <class V, METAC_FOR(is_integer_vector<V>)>         \
-  METAC_INLINE V name(V a, V b) { return a op b; }
+#define METAC_LOGIC(name, op)                         \
+  template <class V, METAC_FOR(is_integer_vector<V>)> \
+  METAC_INLINE V name(V a, V b) {                     \
+    return a op b;                                    \
+  }
 METAC_LOGIC(bit_and, &)
 METAC_LOGIC(bit_or, |)
 METAC_LOGIC(bit_xor, ^)
@@ -190,16 +208,24 @@ METAC_LOGIC(logical_or, |)
 METAC_LOGIC(logical_xor, ^)
 #undef METAC_LOGIC
 template <class V, METAC_FOR(is_integer_vector<V>)>
-METAC_INLINE V bit_not(V a) { return ~a; }
-template <class V, METAC_FOR(is_integer_vector<V>)>
-METAC_INLINE V logical_not(V a) {  // masks are signed, booleans unsigned
-  if constexpr (is_signed_vector<V>) return ~a;
-  else return a ^ static_cast<Lane<V>>(1);
+METAC_INLINE V bit_not(V a) {
+  return ~a;
 }
 template <class V, METAC_FOR(is_integer_vector<V>)>
-METAC_INLINE V min(V a, V b) { return b < a ? b : a; }
+METAC_INLINE V logical_not(V a) {  // masks are signed, booleans unsigned
+  if constexpr (is_signed_vector<V>)
+    return ~a;
+  else
+    return a ^ static_cast<Lane<V>>(1);
+}
 template <class V, METAC_FOR(is_integer_vector<V>)>
-METAC_INLINE V max(V a, V b) { return a < b ? b : a; }
+METAC_INLINE V min(V a, V b) {
+  return b < a ? b : a;
+}
+template <class V, METAC_FOR(is_integer_vector<V>)>
+METAC_INLINE V max(V a, V b) {
+  return a < b ? b : a;
+}
 template <class V, METAC_FOR(is_vector<V>)>
 METAC_INLINE V abs(V a) {
   if constexpr (is_real_vector<V>) {
@@ -215,11 +241,15 @@ METAC_INLINE V sign(V a) {
   return a > V{} ? one : (a < V{} ? neg(one) : a);
 }
 template <class V, METAC_FOR(is_vector<V>)>
-METAC_INLINE Mask<V> is_nan(V a) { return a != a; }
+METAC_INLINE Mask<V> is_nan(V a) {
+  return a != a;
+}
 template <class V, METAC_FOR(is_vector<V>)>
 METAC_INLINE Mask<V> is_inf(V a) {
-  if constexpr (is_real_vector<V>) return abs(a) == broadcast<V>(static_cast<Lane<V>>(__builtin_inff()));
-  else return Mask<V>{};
+  if constexpr (is_real_vector<V>)
+    return abs(a) == broadcast<V>(static_cast<Lane<V>>(__builtin_inff()));
+  else
+    return Mask<V>{};
 }
 
 // What no instruction does.
@@ -238,15 +268,14 @@ template <class I, class V>
 METAC_INLINE I round_towards_zero(V v) {
   typedef Lane<V> R;
   constexpr R limit = sizeof(Lane<I>) == 8 ? static_cast<R>(9223372036854775808.0) : static_cast<R>(2147483648.0);
-  const Mask<V> fits = sizeof(R) == 8 && sizeof(Lane<I>) == 4
-                           ? (v > static_cast<R>(-2147483649.0)) & (v < limit)
-                           : (v >= -limit) & (v < limit);
+  const Mask<V> fits = sizeof(R) == 8 && sizeof(Lane<I>) == 4 ? (v > static_cast<R>(-2147483649.0)) & (v < limit)
+                                                              : (v >= -limit) & (v < limit);
   const I converted = __builtin_convertvector(fits ? v : V{}, I);
   return mask_for<I>(fits) ? converted : broadcast<I>(least_of<Lane<I>>());
 }
 }  // namespace detail
 
-template <class To, class From, METAC_FOR(is_vector<To> && is_vector<From>)>
+template <class To, class From, METAC_FOR(is_vector<To>&& is_vector<From>)>
 METAC_INLINE To cast_to(From v) {
   static_assert(lane_count<To> == lane_count<From>, "a cast keeps the number of lanes");
   if constexpr (is_real_vector<From> && is_integer_vector<To>) {
@@ -266,6 +295,8 @@ METAC_INLINE To cast_to(From v) {
 }
 // Float lanes known to be integers within int32: one instruction.
 template <class V, METAC_FOR(is_f32_vector<V>)>
-METAC_INLINE Vec<int32_t, lane_count<V>> to_int_exact(V v) { return __builtin_convertvector(v, Vec<int32_t, lane_count<V>>); }
+METAC_INLINE Vec<int32_t, lane_count<V>> to_int_exact(V v) {
+  return __builtin_convertvector(v, Vec<int32_t, lane_count<V>>);
+}
 
 }  // namespace METAC_RUNTIME_NAMESPACE

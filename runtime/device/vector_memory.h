@@ -43,8 +43,9 @@ METAC_INLINE void prefetch(const T* p) {
   __builtin_prefetch(p, 0, 2);
 }
 
-// p, which the compiler knows nothing about: what is read through it is read at this place of the program, not in front of the
-// loops around it into a register. A tile needs its registers for sums; one that goes to memory in the innermost loop costs a fifth.
+// p, which the compiler knows nothing about: what is read through it is read at this place of the program, not in front of
+// the loops around it into a register. A tile needs its registers for sums; one that goes to memory in the innermost loop
+// costs a fifth.
 template <class T>
 METAC_INLINE const T* here(const T* p) {
   asm volatile("" : "+r"(p));
@@ -73,7 +74,8 @@ METAC_INLINE V load_first(const T* p, int64_t n) {
 #endif
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 1)
-    return bit_cast<V>(__builtin_ia32_loaddquqi128_mask((const METAC_MASKED_BYTES*)p, Chars16{}, static_cast<uint16_t>((1u << n) - 1)));
+    return bit_cast<V>(
+        __builtin_ia32_loaddquqi128_mask((const METAC_MASKED_BYTES*)p, Chars16{}, static_cast<uint16_t>((1u << n) - 1)));
 #endif
   V v{};
   __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(Lane<V>));
@@ -135,14 +137,15 @@ METAC_INLINE V load_strided(const T* p) {
 template <class V, class T, class I>
 METAC_INLINE V gather(const T* p, I index) {
   V v{};
-  for (int i = 0; i < lane_count<V>; ++i) __builtin_memcpy(reinterpret_cast<char*>(&v) + i * sizeof(T), p + index[i], sizeof(T));
+  for (int i = 0; i < lane_count<V>; ++i)
+    __builtin_memcpy(reinterpret_cast<char*>(&v) + i * sizeof(T), p + index[i], sizeof(T));
   return v;
 }
 
 // ---- half-precision lanes, held as u16xN; the formulas are those of types.h, or one instruction ----
 // clang would compare the halves themselves instead of what they were widened to, and for that takes vectors apart: the
 // empty asm hides where a widened value comes from.
-template <class T, class V, METAC_FOR(is_half_type<T> && is_vector<V>)>
+template <class T, class V, METAC_FOR(is_half_type<T>&& is_vector<V>)>
 METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
   typedef Vec<uint32_t, lane_count<V>> U;
   typedef Vec<float, lane_count<V>> F;
@@ -168,7 +171,7 @@ METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
     return bit_cast<F>(finite_or_not | ((h & 0x8000u) << 16));
   }
 }
-template <class T, class F, METAC_FOR(is_half_type<T> && is_f32_vector<F>)>
+template <class T, class F, METAC_FOR(is_half_type<T>&& is_f32_vector<F>)>
 METAC_INLINE Vec<uint16_t, lane_count<F>> narrow(F v) {
 #ifdef __F16C__
   if constexpr (Same<T, float16>::value && lane_count<F> == 8) return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(v, 8));
@@ -198,22 +201,30 @@ METAC_INLINE Vec<uint16_t, lane_count<F>> narrow(F v) {
 template <class F, class T>
 METAC_INLINE F load_f32(const T* p) {
   typedef Vec<T, lane_count<F>> Raw;
-  if constexpr (is_half_type<T>) return widen<T>(load<Raw>(p));
-  else return cast_to<F>(load<Raw>(p));
+  if constexpr (is_half_type<T>)
+    return widen<T>(load<Raw>(p));
+  else
+    return cast_to<F>(load<Raw>(p));
 }
 template <class T, class F, METAC_FOR(is_f32_vector<F>)>
 METAC_INLINE void store_f32(T* p, F v) {
   typedef Vec<T, lane_count<F>> Raw;
-  if constexpr (is_half_type<T>) store(p, narrow<T>(v));
-  else store(p, cast_to<Raw>(v));
+  if constexpr (is_half_type<T>)
+    store(p, narrow<T>(v));
+  else
+    store(p, cast_to<Raw>(v));
 }
 
 // ---- reductions across lanes: halves combined until one lane is left ----
-#define METAC_REDUCE(name, combine)                          \
-  template <class T, METAC_FOR(is_scalar_type<T>)>     \
-  METAC_INLINE T name(T x) { return x; }                     \
-  template <class V, METAC_FOR(is_vector<V>)>          \
-  METAC_INLINE Lane<V> name(V v) { return name(combine(low(v), high(v))); }
+#define METAC_REDUCE(name, combine)                \
+  template <class T, METAC_FOR(is_scalar_type<T>)> \
+  METAC_INLINE T name(T x) {                       \
+    return x;                                      \
+  }                                                \
+  template <class V, METAC_FOR(is_vector<V>)>      \
+  METAC_INLINE Lane<V> name(V v) {                 \
+    return name(combine(low(v), high(v)));         \
+  }
 METAC_REDUCE(reduce_add, add)
 METAC_REDUCE(reduce_mul, mul)
 METAC_REDUCE(reduce_min, min)
@@ -222,9 +233,13 @@ METAC_REDUCE(reduce_and, bit_and)
 METAC_REDUCE(reduce_or, bit_or)
 #undef METAC_REDUCE
 template <class M, METAC_FOR(is_signed_vector<M>)>
-METAC_INLINE bool any(M mask) { return reduce_or(mask) != 0; }
+METAC_INLINE bool any(M mask) {
+  return reduce_or(mask) != 0;
+}
 template <class M, METAC_FOR(is_signed_vector<M>)>
-METAC_INLINE bool all(M mask) { return reduce_and(mask) != 0; }
+METAC_INLINE bool all(M mask) {
+  return reduce_and(mask) != 0;
+}
 
 // The lanes `at...` of v, in that order.
 template <int... at, class V>

@@ -31,17 +31,24 @@ struct Fma {
 #elif !defined(__FMA__)
     return a * b + c;
 #else
-    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_vfmaddps(a, b, c);
-    else if constexpr (Same<V, f64x2>::value) return __builtin_ia32_vfmaddpd(a, b, c);
-    else if constexpr (Same<V, f32x8>::value) return __builtin_ia32_vfmaddps256(a, b, c);
-    else if constexpr (Same<V, f64x4>::value) return __builtin_ia32_vfmaddpd256(a, b, c);
+    if constexpr (Same<V, f32x4>::value)
+      return __builtin_ia32_vfmaddps(a, b, c);
+    else if constexpr (Same<V, f64x2>::value)
+      return __builtin_ia32_vfmaddpd(a, b, c);
+    else if constexpr (Same<V, f32x8>::value)
+      return __builtin_ia32_vfmaddps256(a, b, c);
+    else if constexpr (Same<V, f64x4>::value)
+      return __builtin_ia32_vfmaddpd256(a, b, c);
 #ifdef __AVX512F__
-    else if constexpr (Same<V, f32x16>::value) return __builtin_ia32_vfmaddps512_mask(a, b, c, static_cast<uint16_t>(-1), 4);
-    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_vfmaddpd512_mask(a, b, c, static_cast<uint8_t>(-1), 4);
+    else if constexpr (Same<V, f32x16>::value)
+      return __builtin_ia32_vfmaddps512_mask(a, b, c, static_cast<uint16_t>(-1), 4);
+    else if constexpr (Same<V, f64x8>::value)
+      return __builtin_ia32_vfmaddpd512_mask(a, b, c, static_cast<uint8_t>(-1), 4);
 #endif
     else {
       V r{};
-      for (int i = 0; i < lane_count<V>; ++i) r[i] = fma(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i]), static_cast<Lane<V>>(c[i]));
+      for (int i = 0; i < lane_count<V>; ++i)
+        r[i] = fma(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i]), static_cast<Lane<V>>(c[i]));
       return r;
     }
 #endif
@@ -55,22 +62,30 @@ struct Sqrt {
     return __builtin_elementwise_sqrt(a);
 #else
 #ifdef __SSE2__
-    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_sqrtps(a);
-    else if constexpr (Same<V, f64x2>::value) return __builtin_ia32_sqrtpd(a);
+    if constexpr (Same<V, f32x4>::value)
+      return __builtin_ia32_sqrtps(a);
+    else if constexpr (Same<V, f64x2>::value)
+      return __builtin_ia32_sqrtpd(a);
     else
 #endif
 #ifdef __AVX__
-    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_sqrtps256(a);
-    else if constexpr (Same<V, f64x4>::value) return __builtin_ia32_sqrtpd256(a);
+        if constexpr (Same<V, f32x8>::value)
+      return __builtin_ia32_sqrtps256(a);
+    else if constexpr (Same<V, f64x4>::value)
+      return __builtin_ia32_sqrtpd256(a);
     else
 #endif
 #if defined(__AVX512F__) && defined(__clang__)
-    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_sqrtps512(a, 4);
-    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_sqrtpd512(a, 4);
+        if constexpr (Same<V, f32x16>::value)
+      return __builtin_ia32_sqrtps512(a, 4);
+    else if constexpr (Same<V, f64x8>::value)
+      return __builtin_ia32_sqrtpd512(a, 4);
     else
 #elif defined(__AVX512F__)
-    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_sqrtps512_mask(a, a, static_cast<uint16_t>(-1), 4);
-    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_sqrtpd512_mask(a, a, static_cast<uint8_t>(-1), 4);
+    if constexpr (Same<V, f32x16>::value)
+      return __builtin_ia32_sqrtps512_mask(a, a, static_cast<uint16_t>(-1), 4);
+    else if constexpr (Same<V, f64x8>::value)
+      return __builtin_ia32_sqrtpd512_mask(a, a, static_cast<uint8_t>(-1), 4);
     else
 #endif
     {
@@ -82,7 +97,8 @@ struct Sqrt {
   }
 };
 
-// The machine's own maximum and minimum: b where either is NaN, and of two zeros. By name, not as a > b ? a : b: see scalar.h.
+// The machine's own maximum and minimum: b where either is NaN, and of two zeros. By name, not as a > b ? a : b: see
+// scalar.h.
 #if defined(__clang__)
 #define METAC_512(name, a, b, lane_bits) __builtin_ia32_##name##512(a, b, 4)
 #else
@@ -129,34 +145,48 @@ struct Min {
 // mode as the instruction takes it: 8 nearest even, 9 down, 10 up, 11 towards zero (8: no inexact flag).
 template <int mode, class T>
 METAC_INLINE T round_scalar(T x) {
-  if constexpr (mode == 8) return rint(x);
-  else if constexpr (mode == 9) return floor(x);
-  else if constexpr (mode == 10) return ceil(x);
-  else return trunc(x);
+  if constexpr (mode == 8)
+    return rint(x);
+  else if constexpr (mode == 9)
+    return floor(x);
+  else if constexpr (mode == 10)
+    return ceil(x);
+  else
+    return trunc(x);
 }
 template <int mode>
 struct Round {
   template <class V>
   METAC_INLINE V apply(V a) {
 #if defined(METAC_ELEMENTWISE)
-    if constexpr (mode == 8) return __builtin_elementwise_roundeven(a);
-    else if constexpr (mode == 9) return __builtin_elementwise_floor(a);
-    else if constexpr (mode == 10) return __builtin_elementwise_ceil(a);
-    else return __builtin_elementwise_trunc(a);
+    if constexpr (mode == 8)
+      return __builtin_elementwise_roundeven(a);
+    else if constexpr (mode == 9)
+      return __builtin_elementwise_floor(a);
+    else if constexpr (mode == 10)
+      return __builtin_elementwise_ceil(a);
+    else
+      return __builtin_elementwise_trunc(a);
 #else
 #ifdef __SSE4_1__
-    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_roundps(a, mode);
-    else if constexpr (Same<V, f64x2>::value) return __builtin_ia32_roundpd(a, mode);
+    if constexpr (Same<V, f32x4>::value)
+      return __builtin_ia32_roundps(a, mode);
+    else if constexpr (Same<V, f64x2>::value)
+      return __builtin_ia32_roundpd(a, mode);
     else
 #endif
 #ifdef __AVX__
-    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_roundps256(a, mode);
-    else if constexpr (Same<V, f64x4>::value) return __builtin_ia32_roundpd256(a, mode);
+        if constexpr (Same<V, f32x8>::value)
+      return __builtin_ia32_roundps256(a, mode);
+    else if constexpr (Same<V, f64x4>::value)
+      return __builtin_ia32_roundpd256(a, mode);
     else
 #endif
 #ifdef __AVX512F__
-    if constexpr (Same<V, f32x16>::value) return __builtin_ia32_rndscaleps_mask(a, mode, a, static_cast<uint16_t>(-1), 4);
-    else if constexpr (Same<V, f64x8>::value) return __builtin_ia32_rndscalepd_mask(a, mode, a, static_cast<uint8_t>(-1), 4);
+        if constexpr (Same<V, f32x16>::value)
+      return __builtin_ia32_rndscaleps_mask(a, mode, a, static_cast<uint16_t>(-1), 4);
+    else if constexpr (Same<V, f64x8>::value)
+      return __builtin_ia32_rndscalepd_mask(a, mode, a, static_cast<uint8_t>(-1), 4);
     else
 #endif
     {
@@ -170,41 +200,64 @@ struct Round {
 
 template <class F, class V>
 METAC_INLINE V by_registers(V a) {
-  if constexpr (sizeof(V) > METAC_REGISTER_BYTES) return join(by_registers<F>(low(a)), by_registers<F>(high(a)));
-  else return F::template apply<V>(a);
+  if constexpr (sizeof(V) > METAC_REGISTER_BYTES)
+    return join(by_registers<F>(low(a)), by_registers<F>(high(a)));
+  else
+    return F::template apply<V>(a);
 }
 template <class F, class V>
 METAC_INLINE V by_registers(V a, V b) {
-  if constexpr (sizeof(V) > METAC_REGISTER_BYTES) return join(by_registers<F>(low(a), low(b)), by_registers<F>(high(a), high(b)));
-  else return F::template apply<V>(a, b);
+  if constexpr (sizeof(V) > METAC_REGISTER_BYTES)
+    return join(by_registers<F>(low(a), low(b)), by_registers<F>(high(a), high(b)));
+  else
+    return F::template apply<V>(a, b);
 }
 template <class F, class V>
 METAC_INLINE V by_registers(V a, V b, V c) {
   if constexpr (sizeof(V) > METAC_REGISTER_BYTES)
     return join(by_registers<F>(low(a), low(b), low(c)), by_registers<F>(high(a), high(b), high(c)));
-  else return F::template apply<V>(a, b, c);
+  else
+    return F::template apply<V>(a, b, c);
 }
 
 }  // namespace detail
 
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V fma(V a, V b, V c) { return detail::by_registers<detail::Fma>(a, b, c); }
+METAC_INLINE V fma(V a, V b, V c) {
+  return detail::by_registers<detail::Fma>(a, b, c);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V max(V a, V b) { return a != a ? a : detail::by_registers<detail::Max>(a, b); }
+METAC_INLINE V max(V a, V b) {
+  return a != a ? a : detail::by_registers<detail::Max>(a, b);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V min(V a, V b) { return a != a ? a : detail::by_registers<detail::Min>(a, b); }
+METAC_INLINE V min(V a, V b) {
+  return a != a ? a : detail::by_registers<detail::Min>(a, b);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V sqrt(V a) { return detail::by_registers<detail::Sqrt>(a); }
+METAC_INLINE V sqrt(V a) {
+  return detail::by_registers<detail::Sqrt>(a);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V rint(V a) { return detail::by_registers<detail::Round<8>>(a); }
+METAC_INLINE V rint(V a) {
+  return detail::by_registers<detail::Round<8>>(a);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V floor(V a) { return detail::by_registers<detail::Round<9>>(a); }
+METAC_INLINE V floor(V a) {
+  return detail::by_registers<detail::Round<9>>(a);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V ceil(V a) { return detail::by_registers<detail::Round<10>>(a); }
+METAC_INLINE V ceil(V a) {
+  return detail::by_registers<detail::Round<10>>(a);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V trunc(V a) { return detail::by_registers<detail::Round<11>>(a); }
+METAC_INLINE V trunc(V a) {
+  return detail::by_registers<detail::Round<11>>(a);
+}
 template <class V, METAC_FOR(is_real_vector<V>)>
-METAC_INLINE V floor_div(V a, V b) { return floor(a / b); }
+METAC_INLINE V floor_div(V a, V b) {
+  return floor(a / b);
+}
 // cast_to<To>(min(max(v, low), high)) where To's lanes hold both limits: what is left to convert needs no test. NaN becomes
 // the least int32 and wraps, as with cast_to.
 template <class To, class V, METAC_FOR(is_f32_vector<V>)>
@@ -216,9 +269,11 @@ METAC_INLINE To clamped_cast(V v, float low, float high) {
   return cast_to<To>(clamped);
 #endif
 }
-#define METAC_IDENTITY(name)                                  \
-  template <class V, METAC_FOR(is_integer_vector<V>)>   \
-  METAC_INLINE V name(V a) { return a; }
+#define METAC_IDENTITY(name)                          \
+  template <class V, METAC_FOR(is_integer_vector<V>)> \
+  METAC_INLINE V name(V a) {                          \
+    return a;                                         \
+  }
 METAC_IDENTITY(floor)
 METAC_IDENTITY(ceil)
 METAC_IDENTITY(trunc)

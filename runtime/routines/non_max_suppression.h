@@ -4,7 +4,9 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-struct Corners { float y1, x1, y2, x2; };
+struct Corners {
+  float y1, x1, y2, x2;
+};
 
 inline Corners corners_of(const float* box, bool center) {
   if (center) return {box[1] - box[3] / 2, box[0] - box[2] / 2, box[1] + box[3] / 2, box[0] + box[2] / 2};
@@ -35,7 +37,8 @@ inline bool non_max_suppression(RoutineCall& call) {
   const int64_t batches = scores.dims[0], classes = scores.dims[1], count = scores.dims[2];
   const int64_t kept_at_most = most < 0 ? 0 : most < count ? most : count;
   int64_t room = 0;
-  const bool fits = !__builtin_mul_overflow(batches * classes, 3 * kept_at_most, &room) && !__builtin_add_overflow(room, 3 * count, &room);
+  const bool fits =
+      !__builtin_mul_overflow(batches * classes, 3 * kept_at_most, &room) && !__builtin_add_overflow(room, 3 * count, &room);
   int64_t* const order = fits ? call.work(room) : nullptr;
   if (order == nullptr) return routine_memory(call, "non_max_suppression");
   int64_t *const space = order + count, *const kept = space + count, *const selected = kept + count;
@@ -51,7 +54,8 @@ inline bool non_max_suppression(RoutineCall& call) {
       for (int64_t c = 0; c < candidates && kept_count < kept_at_most; ++c) {
         const Corners corners = corners_of(box + 4 * order[c], center);
         bool suppressed = false;
-        for (int64_t j = 0; j < kept_count && !suppressed; ++j) suppressed = overlap_more(corners, corners_of(box + 4 * kept[j], center), iou);
+        for (int64_t j = 0; j < kept_count && !suppressed; ++j)
+          suppressed = overlap_more(corners, corners_of(box + 4 * kept[j], center), iou);
         if (suppressed) continue;
         kept[kept_count++] = order[c];
         const int64_t row[3] = {batch, klass, order[c]};

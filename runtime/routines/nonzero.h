@@ -7,7 +7,9 @@ namespace METAC_RUNTIME_NAMESPACE {
 inline bool is_nonzero(HalfElement x) { return (x.bits & 0x7fffu) != 0; }
 inline bool is_nonzero(BfloatElement x) { return (x.bits & 0x7fffu) != 0; }
 template <typename T>
-inline bool is_nonzero(T x) { return x != T(0); }
+inline bool is_nonzero(T x) {
+  return x != T(0);
+}
 
 inline bool nonzero(RoutineCall& call) {
   const RoutineTensor& x = call.inputs[0];

@@ -25,10 +25,16 @@ inline float bfloat_value(uint16_t bits) {
 }
 
 // Element access by dtype: At<f16>::key(data, i) is what compares.
-struct HalfElement { uint16_t bits; };
-struct BfloatElement { uint16_t bits; };
+struct HalfElement {
+  uint16_t bits;
+};
+struct BfloatElement {
+  uint16_t bits;
+};
 template <typename T>
-inline T key_of(T x) { return x; }
+inline T key_of(T x) {
+  return x;
+}
 inline float key_of(HalfElement x) { return half_value(x.bits); }
 inline float key_of(BfloatElement x) { return bfloat_value(x.bits); }
 
@@ -39,25 +45,41 @@ inline int compare_keys(K a, K b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 template <typename T>
-inline int compare_elements(T a, T b) { return compare_keys(key_of(a), key_of(b)); }
+inline int compare_elements(T a, T b) {
+  return compare_keys(key_of(a), key_of(b));
+}
 
 // Calls f with a value of the C++ type that holds `dtype`; false for types without order.
 template <typename F>
 inline bool with_element_type(ScalarType dtype, F&& f) {
   switch (dtype) {
-    case ScalarType::f32: return f(float{});
-    case ScalarType::f64: return f(double{});
-    case ScalarType::f16: return f(HalfElement{});
-    case ScalarType::bf16: return f(BfloatElement{});
-    case ScalarType::i8: return f(int8_t{});
-    case ScalarType::i16: return f(int16_t{});
-    case ScalarType::i32: return f(int32_t{});
-    case ScalarType::i64: return f(int64_t{});
-    case ScalarType::u8: case ScalarType::boolean: return f(uint8_t{});
-    case ScalarType::u16: return f(uint16_t{});
-    case ScalarType::u32: return f(uint32_t{});
-    case ScalarType::u64: return f(uint64_t{});
-    case ScalarType::string: return false;
+    case ScalarType::f32:
+      return f(float{});
+    case ScalarType::f64:
+      return f(double{});
+    case ScalarType::f16:
+      return f(HalfElement{});
+    case ScalarType::bf16:
+      return f(BfloatElement{});
+    case ScalarType::i8:
+      return f(int8_t{});
+    case ScalarType::i16:
+      return f(int16_t{});
+    case ScalarType::i32:
+      return f(int32_t{});
+    case ScalarType::i64:
+      return f(int64_t{});
+    case ScalarType::u8:
+    case ScalarType::boolean:
+      return f(uint8_t{});
+    case ScalarType::u16:
+      return f(uint16_t{});
+    case ScalarType::u32:
+      return f(uint32_t{});
+    case ScalarType::u64:
+      return f(uint64_t{});
+    case ScalarType::string:
+      return false;
   }
   return false;
 }
@@ -78,9 +100,11 @@ inline void sort_indices(int64_t* indices, int64_t* space, int64_t count, Before
   int64_t *from = indices, *to = space;
   for (int64_t width = run; width < count; width *= 2) {
     for (int64_t start = 0; start < count; start += 2 * width) {
-      const int64_t middle = start + width < count ? start + width : count, end = middle + width < count ? middle + width : count;
+      const int64_t middle = start + width < count ? start + width : count,
+                    end = middle + width < count ? middle + width : count;
       int64_t a = start, b = middle;
-      for (int64_t i = start; i < end; ++i) to[i] = a < middle && (b >= end || !before(from[b], from[a])) ? from[a++] : from[b++];
+      for (int64_t i = start; i < end; ++i)
+        to[i] = a < middle && (b >= end || !before(from[b], from[a])) ? from[a++] : from[b++];
     }
     int64_t* swap = from;
     from = to;
@@ -90,7 +114,9 @@ inline void sort_indices(int64_t* indices, int64_t* space, int64_t count, Before
 }
 
 // The extents around an axis: [outer, axis, inner].
-struct AxisView { int64_t outer = 1, extent = 1, inner = 1; };
+struct AxisView {
+  int64_t outer = 1, extent = 1, inner = 1;
+};
 inline AxisView around_axis(const RoutineTensor& x, int64_t axis) {
   AxisView view;
   for (int32_t d = 0; d < x.rank; ++d) (d < axis ? view.outer : d == axis ? view.extent : view.inner) *= x.dims[d];

@@ -53,7 +53,8 @@ inline bool top_k(RoutineCall& call) {
   const AxisView view = around_axis(x, axis);
   const int64_t k = around_axis(call.outputs[1], axis).extent;
   if (k < 0 || k > view.extent)
-    return call.failure->set(Status::invalid_argument, "TopK: k is %lld, the axis has %lld elements", static_cast<long long>(k), static_cast<long long>(view.extent));
+    return call.failure->set(Status::invalid_argument, "TopK: k is %lld, the axis has %lld elements",
+                             static_cast<long long>(k), static_cast<long long>(view.extent));
   int64_t* const best = call.work(k);
   if (best == nullptr) return routine_memory(call, "top_k");
   int64_t* indices = call.outputs[1].as<int64_t>();

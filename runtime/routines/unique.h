@@ -19,7 +19,8 @@ inline bool unique(RoutineCall& call) {
     auto compare = [&](int64_t a, int64_t b) {
       for (int64_t outer = 0; outer < view.outer; ++outer) {
         for (int64_t inner = 0; inner < view.inner; ++inner) {
-          const int difference = compare_elements(data[(outer * n + a) * view.inner + inner], data[(outer * n + b) * view.inner + inner]);
+          const int difference =
+              compare_elements(data[(outer * n + a) * view.inner + inner], data[(outer * n + b) * view.inner + inner]);
           if (difference != 0) return difference;
         }
       }

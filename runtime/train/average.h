@@ -29,8 +29,10 @@ void add_in_order_as(const std::vector<const char*>& parts, int64_t count, bool 
 
 // `bytes` of f32 or f64 of each; `result` may be one of the parts. sums: no division by their number.
 inline void add_in_order(ScalarType dtype, const std::vector<const char*>& parts, int64_t bytes, bool sums, char* result) {
-  if (dtype == ScalarType::f64) add_in_order_as<double>(parts, bytes / 8, sums, result);
-  else add_in_order_as<float>(parts, bytes / 4, sums, result);
+  if (dtype == ScalarType::f64)
+    add_in_order_as<double>(parts, bytes / 8, sums, result);
+  else
+    add_in_order_as<float>(parts, bytes / 4, sums, result);
 }
 
 }  // namespace metac::train

@@ -1,5 +1,5 @@
-// Batches made by background threads while the model works. A batch depends on the seed, the epoch and its number alone: however
-// many threads there are and wherever a run resumes, it is the same.
+// Batches made by background threads while the model works. A batch depends on the seed, the epoch and its number alone:
+// however many threads there are and wherever a run resumes, it is the same.
 #pragma once
 #include <condition_variable>
 #include <exception>
@@ -28,7 +28,8 @@ class BatchLoader {
     int process = 0, processes = 1;  // a batch of all processes is cut into one for each, in their order
   };
 
-  BatchLoader(const TrainTables& tables, const DataOf& data, const Options& options) : tables_(tables), data_(data), o_(options) {
+  BatchLoader(const TrainTables& tables, const DataOf& data, const Options& options)
+      : tables_(tables), data_(data), o_(options) {
     const int64_t count = static_cast<int64_t>(data_.samples.size()), batch = tables_.settings.batch * o_.processes;
     batches_ = o_.drop_last ? count / batch : (count + batch - 1) / batch;
   }
@@ -81,7 +82,8 @@ class BatchLoader {
     for (int32_t f = 0; f < tables_.field_count; ++f) {
       batch->fields.push_back(std::make_unique<Block>());
       const int64_t bytes = byte_count(tables_.fields[f]) * tables_.settings.batch;
-      if (!batch->fields.back()->reserve(bytes)) fail("no memory for a batch: ", bytes, " bytes for ", quoted(tables_.fields[f].name));
+      if (!batch->fields.back()->reserve(bytes))
+        fail("no memory for a batch: ", bytes, " bytes for ", quoted(tables_.fields[f].name));
     }
   }
 
@@ -99,7 +101,10 @@ class BatchLoader {
     SampleReader reader;
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
-      room_.wait(lock, [&] { return stopping_ || (claimed_ < wanted_ + static_cast<int64_t>(slots_.size()) && slot_of(claimed_).state == State::empty); });
+      room_.wait(lock, [&] {
+        return stopping_ ||
+               (claimed_ < wanted_ + static_cast<int64_t>(slots_.size()) && slot_of(claimed_).state == State::empty);
+      });
       if (stopping_) return;
       const int64_t ticket = claimed_++;
       Slot& slot = slot_of(ticket);
@@ -138,7 +143,8 @@ class BatchLoader {
   }
 
   void fill(int64_t ticket, const std::shared_ptr<const std::vector<int64_t>>& order, SampleReader* reader, Batch* batch) {
-    const int64_t size = tables_.settings.batch, epoch = ticket / batches_, first = (ticket % batches_ * o_.processes + o_.process) * size;
+    const int64_t size = tables_.settings.batch, epoch = ticket / batches_,
+                  first = (ticket % batches_ * o_.processes + o_.process) * size;
     batch->valid = std::max<int64_t>(0, std::min(size, samples() - first));
     batch->samples.resize(static_cast<size_t>(size));
     for (int64_t k = 0; k < size; ++k) {
@@ -146,7 +152,8 @@ class BatchLoader {
       batch->samples[static_cast<size_t>(k)] = data_.samples[static_cast<size_t>((*order)[static_cast<size_t>(position)])];
     }
     for (int32_t f = 0; f < tables_.field_count; ++f)
-      reader->read_all(data_.data->columns[static_cast<size_t>(f)], tables_.data.fields[f], tables_.fields[f], batch->samples, {o_.augment, o_.seed, epoch, first},
+      reader->read_all(data_.data->columns[static_cast<size_t>(f)], tables_.data.fields[f], tables_.fields[f],
+                       batch->samples, {o_.augment, o_.seed, epoch, first},
                        static_cast<char*>(batch->fields[static_cast<size_t>(f)]->data()));
   }
 

@@ -1,5 +1,5 @@
-// Gradients of processes with a GPU each, averaged from card to card by NCCL. MPI carries the id by which NCCL's processes find each other, and all
-// that is not a gradient (processes.h).
+// Gradients of processes with a GPU each, averaged from card to card by NCCL. MPI carries the id by which NCCL's processes
+// find each other, and all that is not a gradient (processes.h).
 //
 // The communicator is never left: leaving is for all together, and who ends in trouble must not wait for the others.
 #pragma once
@@ -25,7 +25,8 @@ class CardExchange {
     int status = library_.group_start();
     for (int32_t k = 0; k < count && status == 0; ++k) {
       const auto [type, size] = type_of(values[k].dtype);
-      status = library_.all_reduce(values[k].data, values[k].data, static_cast<size_t>(values[k].bytes / size), type, operation_, communicator_, stream);
+      status = library_.all_reduce(values[k].data, values[k].data, static_cast<size_t>(values[k].bytes / size), type,
+                                   operation_, communicator_, stream);
     }
     const int ended = library_.group_end();
     if (status == 0) status = ended;
@@ -36,10 +37,14 @@ class CardExchange {
  private:
   static std::pair<int, int64_t> type_of(ScalarType dtype) {
     switch (dtype) {
-      case ScalarType::f64: return {NcclLibrary::float64, 8};
-      case ScalarType::f16: return {NcclLibrary::float16, 2};
-      case ScalarType::bf16: return {NcclLibrary::bfloat16, 2};
-      default: return {NcclLibrary::float32, 4};
+      case ScalarType::f64:
+        return {NcclLibrary::float64, 8};
+      case ScalarType::f16:
+        return {NcclLibrary::float16, 2};
+      case ScalarType::bf16:
+        return {NcclLibrary::bfloat16, 2};
+      default:
+        return {NcclLibrary::float32, 4};
     }
   }
   void expect_good(int status, const char* what) {

@@ -1,5 +1,5 @@
-// Checkpoints of a run: all states and the place in the run, in files checkpoints/step-000000500.safetensors. A file is there whole
-// or not at all; the newest that is whole is what a run resumes from.
+// Checkpoints of a run: all states and the place in the run, in files checkpoints/step-000000500.safetensors. A file is
+// there whole or not at all; the newest that is whole is what a run resumes from.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -36,16 +36,16 @@ struct RunningSums {
 // Where a run is. With the states and the data this decides every bit of what follows.
 struct Position {
   int64_t seed = 0;
-  int64_t update = 0;   // updates done
-  int64_t call = 0;     // calls of `step` done, those included that were skipped
-  int64_t micro = 0;    // good calls since the last update
+  int64_t update = 0;            // updates done
+  int64_t call = 0;              // calls of `step` done, those included that were skipped
+  int64_t micro = 0;             // good calls since the last update
   int64_t epoch = 0, batch = 0;  // the next batch; batch = number of batches: the epoch is trained, not yet evaluated
   int64_t skipped = 0, skipped_in_a_row = 0;
   int64_t log_bytes = 0;
-  int64_t worse = 0;             // epochs since the best one
+  int64_t worse = 0;  // epochs since the best one
   int64_t best_epoch = -1;
   double best = 0;
-  double seconds = 0;            // spent so far
+  double seconds = 0;               // spent so far
   int64_t epochs = 0, updates = 0;  // how long the run is to be: --epochs, --updates (0: no limit)
   double rate = 0;                  // the schedule's greatest rate: --rate
   RunningSums interval, whole_epoch;
@@ -62,8 +62,10 @@ inline std::string bits_text(double value) {
 // Calls visit(name, value) for every int64 and every double of a position: writing and reading cannot differ.
 template <class Integer, class Real>
 void visit(Position& p, size_t metrics, Integer integer, Real real) {
-  integer("seed", p.seed), integer("update", p.update), integer("call", p.call), integer("micro", p.micro), integer("epoch", p.epoch), integer("batch", p.batch);
-  integer("skipped", p.skipped), integer("skipped_in_a_row", p.skipped_in_a_row), integer("log_bytes", p.log_bytes), integer("worse", p.worse);
+  integer("seed", p.seed), integer("update", p.update), integer("call", p.call), integer("micro", p.micro),
+      integer("epoch", p.epoch), integer("batch", p.batch);
+  integer("skipped", p.skipped), integer("skipped_in_a_row", p.skipped_in_a_row), integer("log_bytes", p.log_bytes),
+      integer("worse", p.worse);
   integer("best_epoch", p.best_epoch), real("best", p.best), real("seconds", p.seconds);
   integer("epochs", p.epochs), integer("updates", p.updates), real("rate", p.rate);
   int64_t finished = p.finished;
@@ -74,7 +76,9 @@ void visit(Position& p, size_t metrics, Integer integer, Real real) {
     const std::string prefix = whole ? "epoch " : "interval ";
     sums.resize(metrics);
     integer(prefix + "calls", sums.calls), real(prefix + "loss", sums.loss);
-    for (size_t m = 0; m < metrics; ++m) real(prefix + "metric " + std::to_string(m), sums.metrics[m]), integer(prefix + "metric calls " + std::to_string(m), sums.metric_calls[m]);
+    for (size_t m = 0; m < metrics; ++m)
+      real(prefix + "metric " + std::to_string(m), sums.metrics[m]),
+          integer(prefix + "metric calls " + std::to_string(m), sums.metric_calls[m]);
   }
 }
 
@@ -89,8 +93,10 @@ inline std::vector<NamedTensor> tensors_of(const StateSet& states) {
 
 inline void write_checkpoint(const std::string& path, const TrainTables& tables, const StateSet& states, Position position) {
   Metadata metadata = {{"format", "metac checkpoint 1"}, {"program", tables.program}, {"written by", tables.version}};
-  visit(position, static_cast<size_t>(tables.metric_count), [&](const std::string& name, int64_t& v) { metadata[name] = std::to_string(v); },
-        [&](const std::string& name, double& v) { metadata[name] = bits_text(v); });
+  visit(
+      position, static_cast<size_t>(tables.metric_count),
+      [&](const std::string& name, int64_t& v) { metadata[name] = std::to_string(v); },
+      [&](const std::string& name, double& v) { metadata[name] = bits_text(v); });
   for (int attempt = 1;; ++attempt) {  // what a network file system refuses now it may take in a moment
     try {
       return write_safetensors(path, tensors_of(states), metadata, true);
@@ -109,14 +115,16 @@ inline void read_checkpoint(const std::string& path, const TrainTables& tables, 
     if (found == file.metadata.end()) fail(path, ": no ", quoted(name), " in its metadata: written by another version");
     return found->second;
   };
-  if (value("format") != "metac checkpoint 1") fail(path, ": a checkpoint of the format ", quoted(value("format")), ", this program reads \"metac checkpoint 1\"");
+  if (value("format") != "metac checkpoint 1")
+    fail(path, ": a checkpoint of the format ", quoted(value("format")), ", this program reads \"metac checkpoint 1\"");
   if (value("program") != tables.program) fail(path, ": a checkpoint of another program (other model or recipe)");
   for (int32_t s = 0; s < tables.state_count; ++s) {
     const State& about = tables.states[s];
     const NamedTensor* tensor = file.find(about.name);
     if (tensor == nullptr) fail(path, ": no ", quoted(about.name));
     if (tensor->dtype != about.dtype || tensor->dims != std::vector<int64_t>(about.dims, about.dims + about.rank))
-      fail(path, ": ", quoted(about.name), " is ", dtype_name(tensor->dtype), " ", shape_text(tensor->dims.data(), tensor->dims.size()), ", not ", dtype_name(about.dtype), " ",
+      fail(path, ": ", quoted(about.name), " is ", dtype_name(tensor->dtype), " ",
+           shape_text(tensor->dims.data(), tensor->dims.size()), ", not ", dtype_name(about.dtype), " ",
            shape_text(about.dims, static_cast<size_t>(about.rank)));
     if (!states->written(s)) continue;  // a constant of the model may be infinite
     const int64_t wrong = first_non_finite(about.dtype, tensor->data, elements(about));
@@ -126,11 +134,13 @@ inline void read_checkpoint(const std::string& path, const TrainTables& tables, 
     const NamedTensor* tensor = file.find(tables.states[s].name);
     std::memcpy(states->value(s), tensor->data, static_cast<size_t>(tensor->bytes));
   }
-  visit(*position, static_cast<size_t>(tables.metric_count), [&](const std::string& name, int64_t& v) { v = std::strtoll(value(name).c_str(), nullptr, 10); },
-        [&](const std::string& name, double& v) {
-          const uint64_t bits = std::strtoull(value(name).c_str(), nullptr, 16);
-          std::memcpy(&v, &bits, 8);
-        });
+  visit(
+      *position, static_cast<size_t>(tables.metric_count),
+      [&](const std::string& name, int64_t& v) { v = std::strtoll(value(name).c_str(), nullptr, 10); },
+      [&](const std::string& name, double& v) {
+        const uint64_t bits = std::strtoull(value(name).c_str(), nullptr, 16);
+        std::memcpy(&v, &bits, 8);
+      });
 }
 
 class CheckpointFolder {
@@ -152,7 +162,8 @@ class CheckpointFolder {
       if (sweep && ends_in(name, ".tmp")) std::filesystem::remove(entry.path(), error);
       if (name.rfind("step-", 0) != 0 || !ends_in(name, ".safetensors")) continue;
       const std::string number = name.substr(5, name.size() - 5 - 12);
-      if (!number.empty() && number.size() <= 18 && number.find_first_not_of("0123456789") == std::string::npos) found.push_back(std::stoll(number));
+      if (!number.empty() && number.size() <= 18 && number.find_first_not_of("0123456789") == std::string::npos)
+        found.push_back(std::stoll(number));
     }
     std::sort(found.rbegin(), found.rend());
     return found;
@@ -164,12 +175,14 @@ class CheckpointFolder {
     if (error) fail("cannot make the folder ", folder_, ": ", error.message());
     write_checkpoint(path(position.update), tables, states, position);
     const std::vector<int64_t> all = list();
-    for (size_t k = static_cast<size_t>(std::max(1, keep)); k < all.size(); ++k) std::filesystem::remove(path(all[k]), error);
+    for (size_t k = static_cast<size_t>(std::max(1, keep)); k < all.size(); ++k)
+      std::filesystem::remove(path(all[k]), error);
   }
 
   // The newest whole one. What is passed over is told to `say`; false where there is none at all.
   template <class Say>
-  bool load_newest(const TrainTables& tables, StateSet* states, Position* position, bool strict, Say say, int64_t* update = nullptr) const {
+  bool load_newest(const TrainTables& tables, StateSet* states, Position* position, bool strict, Say say,
+                   int64_t* update = nullptr) const {
     const std::vector<int64_t> all = list();
     for (size_t k = 0; k < all.size(); ++k) {
       try {

@@ -15,7 +15,8 @@ struct Crc32Table {
       rows[0][byte] = value;
     }
     for (int row = 1; row < 8; ++row)
-      for (uint32_t byte = 0; byte < 256; ++byte) rows[row][byte] = (rows[row - 1][byte] >> 8) ^ rows[0][rows[row - 1][byte] & 0xff];
+      for (uint32_t byte = 0; byte < 256; ++byte)
+        rows[row][byte] = (rows[row - 1][byte] >> 8) ^ rows[0][rows[row - 1][byte] & 0xff];
   }
 };
 
@@ -29,8 +30,9 @@ inline uint32_t crc32(const void* data, size_t bytes, uint32_t crc = 0) {
     std::memcpy(&low, at, 4);
     std::memcpy(&high, at + 4, 4);
     low ^= crc;
-    crc = table.rows[7][low & 0xff] ^ table.rows[6][low >> 8 & 0xff] ^ table.rows[5][low >> 16 & 0xff] ^ table.rows[4][low >> 24] ^
-          table.rows[3][high & 0xff] ^ table.rows[2][high >> 8 & 0xff] ^ table.rows[1][high >> 16 & 0xff] ^ table.rows[0][high >> 24];
+    crc = table.rows[7][low & 0xff] ^ table.rows[6][low >> 8 & 0xff] ^ table.rows[5][low >> 16 & 0xff] ^
+          table.rows[4][low >> 24] ^ table.rows[3][high & 0xff] ^ table.rows[2][high >> 8 & 0xff] ^
+          table.rows[1][high >> 16 & 0xff] ^ table.rows[0][high >> 24];
   }
   for (; bytes > 0; ++at, --bytes) crc = (crc >> 8) ^ table.rows[0][(crc ^ *at) & 0xff];
   return ~crc;

@@ -6,7 +6,9 @@
 
 namespace metac::train {
 
-struct CurvePoint { double x, y; };
+struct CurvePoint {
+  double x, y;
+};
 struct Curve {
   std::string name, colour;
   bool marks;  // a dot at every point
@@ -31,7 +33,8 @@ inline std::vector<double> ticks(double low, double high, int about) {
   const double rough = (high - low) / about, power = std::pow(10, std::floor(std::log10(rough))), share = rough / power;
   const double step = power * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
   std::vector<double> found;
-  for (double v = std::ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) found.push_back(std::fabs(v) < step * 1e-9 ? 0 : v);
+  for (double v = std::ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step)
+    found.push_back(std::fabs(v) < step * 1e-9 ? 0 : v);
   return found;
 }
 
@@ -53,10 +56,14 @@ class CurvesPage {
   static std::string draw(const std::string& title, const std::vector<Panel>& panels, double last_x) {
     CurvesPage page;
     const double height = top + static_cast<double>(panels.size()) * (panel_height + gap) + 30;
-    page.out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height << "\" viewBox=\"0 0 " << width << ' ' << height
-              << "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+    page.out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
+              << "\" viewBox=\"0 0 " << width << ' ' << height
+              << "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
+                 "fill=\"#ffffff\"/>\n";
     page.text(left, 28, title, "font-size=\"16\" font-weight=\"bold\" fill=\"#222222\"");
-    for (size_t k = 0; k < panels.size(); ++k) page.panel(panels[k], top + static_cast<double>(k) * (panel_height + gap), std::max(1.0, last_x), k + 1 == panels.size());
+    for (size_t k = 0; k < panels.size(); ++k)
+      page.panel(panels[k], top + static_cast<double>(k) * (panel_height + gap), std::max(1.0, last_x),
+                 k + 1 == panels.size());
     page.out_ << "</svg>\n";
     return page.out_.str();
   }
@@ -69,9 +76,12 @@ class CurvesPage {
   static std::string escaped(const std::string& text) {
     std::string out;
     for (const char c : text) {
-      if (c == '<') out += "&lt;";
-      else if (c == '&') out += "&amp;";
-      else out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+      if (c == '<')
+        out += "&lt;";
+      else if (c == '&')
+        out += "&amp;";
+      else
+        out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
     }
     return out;
   }
@@ -79,7 +89,8 @@ class CurvesPage {
     out_ << "<text x=\"" << x << "\" y=\"" << y << "\" " << style << '>' << escaped(what) << "</text>\n";
   }
   void line(double x1, double y1, double x2, double y2, const char* colour) {
-    out_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour << "\"/>\n";
+    out_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour
+         << "\"/>\n";
   }
 
   void panel(const Panel& panel, double y0, double last_x, bool lowest) {
@@ -90,17 +101,20 @@ class CurvesPage {
     const bool logarithmic = panel.falling && low > 0 && high / low > 30;
     auto scaled = [&](double v) { return logarithmic ? std::log10(v) : v; };
     double from = scaled(low), to = scaled(high);
-    if (to - from < 1e-12 * std::max(1.0, std::fabs(to))) from -= std::max(0.5e-3, std::fabs(from) * 0.05), to += std::max(0.5e-3, std::fabs(to) * 0.05);
+    if (to - from < 1e-12 * std::max(1.0, std::fabs(to)))
+      from -= std::max(0.5e-3, std::fabs(from) * 0.05), to += std::max(0.5e-3, std::fabs(to) * 0.05);
     const double margin = (to - from) * 0.05;
     from -= margin, to += margin;
     const double bottom = y0 + panel_height, plot_width = width - left - right;
     auto x_of = [&](double x) { return left + x / last_x * plot_width; };
     auto y_of = [&](double v) { return bottom - (scaled(v) - from) / (to - from) * panel_height; };
-    text(left, y0 - 10, panel.title + (logarithmic ? " (logarithmic)" : ""), "font-size=\"13\" font-weight=\"bold\" fill=\"#222222\"");
+    text(left, y0 - 10, panel.title + (logarithmic ? " (logarithmic)" : ""),
+         "font-size=\"13\" font-weight=\"bold\" fill=\"#222222\"");
     std::vector<double> values = logarithmic ? std::vector<double>() : ticks(from, to, 5);
     for (double power = std::pow(10, std::floor(from)); logarithmic && power <= std::pow(10, to); power *= 10)
       for (const double digit : {1.0, 2.0, 5.0})
-        if (scaled(power * digit) >= from && scaled(power * digit) <= to && (digit == 1 || to - from < 3)) values.push_back(power * digit);
+        if (scaled(power * digit) >= from && scaled(power * digit) <= to && (digit == 1 || to - from < 3))
+          values.push_back(power * digit);
     for (const double v : values) {
       line(left, y_of(v), width - right, y_of(v), "#e6e6e6");
       text(left - 8, y_of(v) + 4, tick_text(v), "text-anchor=\"end\" fill=\"#555555\"");
@@ -118,7 +132,8 @@ class CurvesPage {
       if (panel.curves.size() < 2 || curve.points.empty()) continue;
       text(legend, y0 - 10, curve.name, "text-anchor=\"end\" fill=\"#333333\"");
       legend -= 7.0 * static_cast<double>(curve.name.size()) + 8;
-      out_ << "<line x1=\"" << legend - 18 << "\" y1=\"" << y0 - 14 << "\" x2=\"" << legend << "\" y2=\"" << y0 - 14 << "\" stroke=\"" << curve.colour << "\" stroke-width=\"3\"/>\n";
+      out_ << "<line x1=\"" << legend - 18 << "\" y1=\"" << y0 - 14 << "\" x2=\"" << legend << "\" y2=\"" << y0 - 14
+           << "\" stroke=\"" << curve.colour << "\" stroke-width=\"3\"/>\n";
       legend -= 36;
     }
   }
@@ -126,15 +141,18 @@ class CurvesPage {
   template <class X, class Y>
   void draw_curve(const Curve& curve, X x_of, Y y_of) {
     const std::vector<CurvePoint> points = thinned(curve.points, 600);
-    out_ << "<polyline fill=\"none\" stroke=\"" << curve.colour << "\" stroke-width=\"" << (curve.marks ? 2 : 1.5) << "\" stroke-linejoin=\"round\" points=\"";
+    out_ << "<polyline fill=\"none\" stroke=\"" << curve.colour << "\" stroke-width=\"" << (curve.marks ? 2 : 1.5)
+         << "\" stroke-linejoin=\"round\" points=\"";
     char pair[64];
     for (const CurvePoint& p : points) {
-      std::snprintf(pair, sizeof pair, "%d.%d,%d.%d ", static_cast<int>(x_of(p.x)), static_cast<int>(x_of(p.x) * 10) % 10, static_cast<int>(y_of(p.y)), static_cast<int>(y_of(p.y) * 10) % 10);
+      std::snprintf(pair, sizeof pair, "%d.%d,%d.%d ", static_cast<int>(x_of(p.x)), static_cast<int>(x_of(p.x) * 10) % 10,
+                    static_cast<int>(y_of(p.y)), static_cast<int>(y_of(p.y) * 10) % 10);
       out_ << pair;
     }
     out_ << "\"/>\n";
     for (const CurvePoint& p : points)
-      if (curve.marks && points.size() <= 60) out_ << "<circle cx=\"" << x_of(p.x) << "\" cy=\"" << y_of(p.y) << "\" r=\"3\" fill=\"" << curve.colour << "\"/>\n";
+      if (curve.marks && points.size() <= 60)
+        out_ << "<circle cx=\"" << x_of(p.x) << "\" cy=\"" << y_of(p.y) << "\" r=\"3\" fill=\"" << curve.colour << "\"/>\n";
   }
 
   std::ostringstream out_;
@@ -143,8 +161,11 @@ class CurvesPage {
 // Reads the log again: it is the whole story, of earlier starts too.
 inline void draw_curves(const TrainTables& tables, const std::string& log_path, const std::string& path) {
   const char *training = "#4c78a8", *validation = "#e4572e";
-  std::vector<Panel> panels = {{std::string("loss: ") + tables.loss, {{"training", training, false, {}}, {"validation", validation, true, {}}}, true}};
-  for (int32_t m = 0; m < tables.metric_count; ++m) panels.push_back({tables.metrics[m].name, {{"training", training, false, {}}, {"validation", validation, true, {}}}});
+  std::vector<Panel> panels = {{std::string("loss: ") + tables.loss,
+                                {{"training", training, false, {}}, {"validation", validation, true, {}}},
+                                true}};
+  for (int32_t m = 0; m < tables.metric_count; ++m)
+    panels.push_back({tables.metrics[m].name, {{"training", training, false, {}}, {"validation", validation, true, {}}}});
   panels.push_back({"learning rate", {{"rate", "#59a14f", false, {}}}});
   std::ifstream log(log_path);
   double last = 0;
@@ -154,13 +175,15 @@ inline void draw_curves(const TrainTables& tables, const std::string& log_path, 
     if (event == nullptr || update == nullptr) continue;
     auto put = [&](const std::string& name, Curve* curve) {
       const Json* value = line.find(name);
-      if (value != nullptr && value->kind == Json::Kind::number) curve->points.push_back({update->number, value->number}), last = std::max(last, update->number);
+      if (value != nullptr && value->kind == Json::Kind::number)
+        curve->points.push_back({update->number, value->number}), last = std::max(last, update->number);
     };
     const bool step = event->string == "train";
     if (!step && event->string != "epoch") continue;
     const std::string prefix = step ? "" : "validation ";
     put(prefix + "loss", &panels[0].curves[step ? 0 : 1]);
-    for (int32_t m = 0; m < tables.metric_count; ++m) put(prefix + tables.metrics[m].name, &panels[static_cast<size_t>(m) + 1].curves[step ? 0 : 1]);
+    for (int32_t m = 0; m < tables.metric_count; ++m)
+      put(prefix + tables.metrics[m].name, &panels[static_cast<size_t>(m) + 1].curves[step ? 0 : 1]);
     if (step) put("rate", &panels.back().curves[0]);
   }
   const std::string page = CurvesPage::draw(std::string(tables.name) + ": " + tables.optimiser, panels, last);

@@ -74,18 +74,33 @@ inline Column read_idx(const std::string& path) {
   if (file->size < 4 || u[0] != 0 || u[1] != 0) fail(path, ": no IDX file");
   ScalarType type = ScalarType::u8;
   switch (u[2]) {
-    case 0x08: type = ScalarType::u8; break;
-    case 0x09: type = ScalarType::i8; break;
-    case 0x0b: type = ScalarType::i16; break;
-    case 0x0c: type = ScalarType::i32; break;
-    case 0x0d: type = ScalarType::f32; break;
-    case 0x0e: type = ScalarType::f64; break;
-    default: fail(path, ": element type ", static_cast<int>(u[2]), " of an IDX file is not known");
+    case 0x08:
+      type = ScalarType::u8;
+      break;
+    case 0x09:
+      type = ScalarType::i8;
+      break;
+    case 0x0b:
+      type = ScalarType::i16;
+      break;
+    case 0x0c:
+      type = ScalarType::i32;
+      break;
+    case 0x0d:
+      type = ScalarType::f32;
+      break;
+    case 0x0e:
+      type = ScalarType::f64;
+      break;
+    default:
+      fail(path, ": element type ", static_cast<int>(u[2]), " of an IDX file is not known");
   }
   const size_t rank = u[3], begin = 4 + 4 * rank;
-  if (rank == 0 || rank > most_dims || file->size < begin) fail(path, ": the IDX file's header is damaged (rank ", rank, ", ", file->size, " bytes)");
+  if (rank == 0 || rank > most_dims || file->size < begin)
+    fail(path, ": the IDX file's header is damaged (rank ", rank, ", ", file->size, " bytes)");
   std::vector<int64_t> dims;
-  for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(u[4 + 4 * d]) << 24 | u[5 + 4 * d] << 16 | u[6 + 4 * d] << 8 | u[7 + 4 * d]);
+  for (size_t d = 0; d < rank; ++d)
+    dims.push_back(static_cast<int64_t>(u[4 + 4 * d]) << 24 | u[5 + 4 * d] << 16 | u[6 + 4 * d] << 8 | u[7 + 4 * d]);
   const int64_t bytes = METAC_RUNTIME_NAMESPACE::bytes_of_dims(type, dims);
   if (bytes < 0 || static_cast<uint64_t>(bytes) != file->size - begin)
     fail(path, ": ", file->size - begin, " bytes of data, its dims ", shape_text(dims.data(), rank), " need ", bytes);
@@ -104,28 +119,37 @@ inline Column read_idx(const std::string& path) {
   }
   std::vector<char> elements(file->data + begin, file->data + file->size);
   for (size_t at = 0; at < elements.size(); at += width)
-    std::reverse(elements.begin() + static_cast<std::ptrdiff_t>(at), elements.begin() + static_cast<std::ptrdiff_t>(at + width));
+    std::reverse(elements.begin() + static_cast<std::ptrdiff_t>(at),
+                 elements.begin() + static_cast<std::ptrdiff_t>(at + width));
   return owned_column(type, {dims.begin() + 1, dims.end()}, dims[0], std::move(elements), path);
 }
 
-// The binary files of CIFAR-10 (a label, then 3x32x32 bytes) and CIFAR-100 (two labels: coarse and fine). `path` is one of them or
-// the folder of all.
+// The binary files of CIFAR-10 (a label, then 3x32x32 bytes) and CIFAR-100 (two labels: coarse and fine). `path` is one of
+// them or the folder of all.
 inline std::vector<std::string> cifar_files(const std::string& path, bool hundred, bool training) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return {found_file({path}, training ? "training" : "validation")};
-  if (hundred) return {found_file({(std::filesystem::path(path) / (training ? "train.bin" : "test.bin")).string()}, training ? "training" : "validation")};
+  if (hundred)
+    return {found_file({(std::filesystem::path(path) / (training ? "train.bin" : "test.bin")).string()},
+                       training ? "training" : "validation")};
   if (!training) return {found_file({(std::filesystem::path(path) / "test_batch.bin").string()}, "validation")};
   std::vector<std::string> files;
-  for (int k = 1; k <= 5; ++k) files.push_back(found_file({(std::filesystem::path(path) / ("data_batch_" + std::to_string(k) + ".bin")).string()}, "training"));
+  for (int k = 1; k <= 5; ++k)
+    files.push_back(
+        found_file({(std::filesystem::path(path) / ("data_batch_" + std::to_string(k) + ".bin")).string()}, "training"));
   return files;
 }
 
 inline Column read_cifar(const std::vector<std::string>& files, bool hundred, const std::string& from) {
   const size_t labels = hundred ? 2 : 1, record = labels + 3072;
   size_t offset = 0, width = 1;
-  if (from == "image") offset = labels, width = 3072;
-  else if (hundred && from == "fine") offset = 1;
-  else if (!(hundred ? from == "coarse" : from == "label")) fail("CIFAR files have no ", quoted(from), "; they have \"image\", ", hundred ? "\"coarse\" and \"fine\"" : "and \"label\"");
+  if (from == "image")
+    offset = labels, width = 3072;
+  else if (hundred && from == "fine")
+    offset = 1;
+  else if (!(hundred ? from == "coarse" : from == "label"))
+    fail("CIFAR files have no ", quoted(from), "; they have \"image\", ",
+         hundred ? "\"coarse\" and \"fine\"" : "and \"label\"");
   std::vector<char> all;
   for (const std::string& path : files) {
     const auto file = map_file(path);
@@ -133,7 +157,8 @@ inline Column read_cifar(const std::vector<std::string>& files, bool hundred, co
     for (size_t at = offset; at < file->size; at += record) all.insert(all.end(), file->data + at, file->data + at + width);
   }
   const int64_t count = static_cast<int64_t>(all.size() / width);
-  return owned_column(ScalarType::u8, from == "image" ? std::vector<int64_t>{3, 32, 32} : std::vector<int64_t>{}, count, std::move(all), files.front());
+  return owned_column(ScalarType::u8, from == "image" ? std::vector<int64_t>{3, 32, 32} : std::vector<int64_t>{}, count,
+                      std::move(all), files.front());
 }
 
 }  // namespace metac::train

@@ -1,5 +1,5 @@
-// CSV (RFC 4180): fields in quotes may hold commas, line breaks and doubled quotes. A first line in which some field is no number is
-// the header. Columns are named by the header or by number (the first is 0).
+// CSV (RFC 4180): fields in quotes may hold commas, line breaks and doubled quotes. A first line in which some field is no
+// number is the header. Columns are named by the header or by number (the first is 0).
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,8 @@ class CsvTable {
         }
       }
       const size_t expected = header_.empty() ? (rows_.empty() ? row.size() : rows_[0].size()) : header_.size();
-      if (row.size() != expected) fail(path_, ", line ", first_line, ": ", row.size(), " fields, the first line has ", expected);
+      if (row.size() != expected)
+        fail(path_, ", line ", first_line, ": ", row.size(), " fields, the first line has ", expected);
       rows_.push_back(std::move(row));
       lines_.push_back(first_line);
     }
@@ -63,19 +64,23 @@ class CsvTable {
     for (std::string part; std::getline(parts, part, ',');) {
       const size_t dash = part.find('-', 1);
       size_t first = position(part), last = first;
-      if (first == std::string::npos && dash != std::string::npos) first = position(part.substr(0, dash)), last = position(part.substr(dash + 1));
+      if (first == std::string::npos && dash != std::string::npos)
+        first = position(part.substr(0, dash)), last = position(part.substr(dash + 1));
       if (first == std::string::npos || last == std::string::npos || last < first) no_column(part);
       for (size_t k = first; k <= last; ++k) picked.push_back(k);
     }
     return picked;
   }
 
-  // The picked columns as one array of float64. Words in a single column are numbered in alphabetical order; `classes` then has them.
+  // The picked columns as one array of float64. Words in a single column are numbered in alphabetical order; `classes` then
+  // has them.
   Column column(const std::vector<size_t>& picked, std::vector<std::string>* classes) const {
     std::vector<double> values;
     values.reserve(rows_.size() * picked.size());
     double number = 0;
-    const bool words = picked.size() == 1 && std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return !parse_number(row[picked[0]], &number); });
+    const bool words = picked.size() == 1 && std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) {
+                         return !parse_number(row[picked[0]], &number);
+                       });
     std::set<std::string> names;
     if (words)
       for (const auto& row : rows_) names.insert(row[picked[0]]);
@@ -83,15 +88,19 @@ class CsvTable {
     for (size_t r = 0; r < rows_.size(); ++r) {
       for (const size_t k : picked) {
         const std::string& text = rows_[r][k];
-        if (words) number = static_cast<double>(std::distance(names.begin(), names.find(text)));
-        else if (!parse_number(text, &number)) fail(path_, ", line ", lines_[r], ": ", quoted(text), " in column ", name(k), " is no number");
+        if (words)
+          number = static_cast<double>(std::distance(names.begin(), names.find(text)));
+        else if (!parse_number(text, &number))
+          fail(path_, ", line ", lines_[r], ": ", quoted(text), " in column ", name(k), " is no number");
         values.push_back(number);
       }
     }
     std::vector<char> bytes(values.size() * sizeof(double));
     std::memcpy(bytes.data(), values.data(), bytes.size());
-    const std::vector<int64_t> dims = picked.size() == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(picked.size())};
-    return owned_column(ScalarType::f64, dims, static_cast<int64_t>(rows_.size()), std::move(bytes), path_ + ", column " + name(picked.front()) + (picked.size() > 1 ? " ..." : ""));
+    const std::vector<int64_t> dims =
+        picked.size() == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(picked.size())};
+    return owned_column(ScalarType::f64, dims, static_cast<int64_t>(rows_.size()), std::move(bytes),
+                        path_ + ", column " + name(picked.front()) + (picked.size() > 1 ? " ..." : ""));
   }
 
  private:
@@ -101,12 +110,18 @@ class CsvTable {
     for (; *at < end; ++*at) {
       const char c = **at;
       if (c == '\n') ++*line;
-      if (quotes && c == '"' && *at + 1 < end && (*at)[1] == '"') row.back() += *++*at;
-      else if (c == '"' && (quotes || row.back().empty())) quotes = !quotes;
-      else if (quotes) row.back() += c;
-      else if (c == ',') row.emplace_back();
-      else if (c == '\n') return ++*at, row;
-      else if (c != '\r') row.back() += c;
+      if (quotes && c == '"' && *at + 1 < end && (*at)[1] == '"')
+        row.back() += *++*at;
+      else if (c == '"' && (quotes || row.back().empty()))
+        quotes = !quotes;
+      else if (quotes)
+        row.back() += c;
+      else if (c == ',')
+        row.emplace_back();
+      else if (c == '\n')
+        return ++*at, row;
+      else if (c != '\r')
+        row.back() += c;
     }
     if (quotes) fail(path_, ": a quote at the end of the file is not closed");
     return row;
@@ -114,7 +129,8 @@ class CsvTable {
   size_t position(const std::string& word) const {
     const auto found = std::find(header_.begin(), header_.end(), word);
     if (found != header_.end()) return static_cast<size_t>(found - header_.begin());
-    if (word.empty() || word.size() > 6 || word.find_first_not_of("0123456789") != std::string::npos) return std::string::npos;
+    if (word.empty() || word.size() > 6 || word.find_first_not_of("0123456789") != std::string::npos)
+      return std::string::npos;
     const size_t k = std::stoul(word);
     return k < width() ? k : std::string::npos;
   }
@@ -122,7 +138,8 @@ class CsvTable {
   [[noreturn]] void no_column(const std::string& word) const {
     std::string names;
     for (size_t k = 0; k < header_.size() && k < 20; ++k) names += (k > 0 ? ", " : "") + quoted(header_[k]);
-    fail(path_, " has no column ", quoted(word), "; it has ", width(), " columns", names.empty() ? ", 0 to " + std::to_string(width() - 1) : ": " + names);
+    fail(path_, " has no column ", quoted(word), "; it has ", width(), " columns",
+         names.empty() ? ", 0 to " + std::to_string(width() - 1) : ": " + names);
   }
 
   std::string path_;

@@ -1,4 +1,5 @@
-// Files of data: mapped into memory, or copied from past the map, inflated where they end in .gz, and found or missed with a list of where they were looked for.
+// Files of data: mapped into memory, or copied from past the map, inflated where they end in .gz, and found or missed with a
+// list of where they were looked for.
 #pragma once
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -32,7 +33,8 @@ struct FileBytes {
     if (descriptor >= 0) ::close(descriptor);
   }
 
-  // Copies bytes [begin, begin + count) of the file, past the map: pages of the map that are touched stay in the process's memory. Several threads may.
+  // Copies bytes [begin, begin + count) of the file, past the map: pages of the map that are touched stay in the process's
+  // memory. Several threads may.
   void copy(size_t begin, size_t count, char* to) const {
     while (count > 0) {
       const ssize_t got = pread(descriptor, to, count, static_cast<off_t>(begin));
@@ -60,7 +62,9 @@ inline std::shared_ptr<FileBytes> map_file(const std::string& path) {
   if (file < 0) fail("cannot open ", path, ": ", system_reason());
   struct stat about;
   const bool regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
-  void* map = regular && about.st_size > 0 ? mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+  void* map = regular && about.st_size > 0
+                  ? mmap(nullptr, static_cast<size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0)
+                  : MAP_FAILED;
   bytes->descriptor = file;
   if (!regular) fail(path, " is no regular file");
   if (about.st_size == 0) fail(path, " is empty");
@@ -86,7 +90,8 @@ inline std::string found_file(const std::vector<std::string>& candidates, const 
   std::string text = "no data for " + what + ". Looked for:";
   for (const std::string& path : candidates) text += "\n  " + path;
   std::error_code error;
-  fail(text, "\nRelative paths begin at ", std::filesystem::current_path(error).string(), "; --data DIR says where the data are.");
+  fail(text, "\nRelative paths begin at ", std::filesystem::current_path(error).string(),
+       "; --data DIR says where the data are.");
 }
 
 // `path` below the folder of the data; absolute paths stay.
@@ -95,7 +100,8 @@ inline std::string below(const std::string& folder, const std::string& path) {
 }
 
 // A file of which the recipe has the beginning ("mnist/train-", or a folder) and a field the end ("images-idx3-ubyte").
-inline std::string file_of_field(const std::string& begin, const std::string& end, const std::vector<std::string>& endings, const std::string& what) {
+inline std::string file_of_field(const std::string& begin, const std::string& end, const std::vector<std::string>& endings,
+                                 const std::string& what) {
   std::vector<std::string> candidates;
   std::error_code error;
   const bool folder = std::filesystem::is_directory(begin, error);

@@ -1,5 +1,5 @@
-// A folder with one folder a class, as torchvision's ImageFolder: the classes are numbered in alphabetical order of their folders.
-// Pictures stay on disk and are decoded by the loader's threads, batch by batch.
+// A folder with one folder a class, as torchvision's ImageFolder: the classes are numbered in alphabetical order of their
+// folders. Pictures stay on disk and are decoded by the loader's threads, batch by batch.
 #pragma once
 #include <algorithm>
 #include <cctype>
@@ -39,14 +39,16 @@ inline PictureFolder list_pictures(const std::string& folder, const std::string&
     std::sort(found.files.begin() + static_cast<std::ptrdiff_t>(before), found.files.end());
     found.labels.resize(found.files.size(), static_cast<int64_t>(k));
   }
-  if (found.files.empty()) fail("no pictures for ", what, ": ", folder, " should have one folder a class with .jpg, .png or .bmp files in it");
+  if (found.files.empty())
+    fail("no pictures for ", what, ": ", folder, " should have one folder a class with .jpg, .png or .bmp files in it");
   return found;
 }
 
-inline Column read_pictures(const std::shared_ptr<const PictureFolder>& folder, const Field& field, const std::string& origin) {
+inline Column read_pictures(const std::shared_ptr<const PictureFolder>& folder, const Field& field,
+                            const std::string& origin) {
   if (field.rank != 3 || (field.dims[0] != 1 && field.dims[0] != 3 && field.dims[0] != 4))
-    fail(origin, ": pictures become [channels, height, width] with 1, 3 or 4 channels; the model's ", quoted(field.name), " takes ",
-         shape_text(field.dims, static_cast<size_t>(field.rank)));
+    fail(origin, ": pictures become [channels, height, width] with 1, 3 or 4 channels; the model's ", quoted(field.name),
+         " takes ", shape_text(field.dims, static_cast<size_t>(field.rank)));
   Column column;
   column.count = static_cast<int64_t>(folder->files.size());
   column.dims.assign(field.dims, field.dims + 3);

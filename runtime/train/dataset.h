@@ -17,11 +17,13 @@ struct Column {
   const char* data = nullptr;         // sample i begins at data + i * stride
   int64_t stride = 0;                 // bytes
   std::shared_ptr<const void> owner;  // what keeps `data` alive
-  // Where `data` lies in a mapped file: copies bytes from `data + begin` on without making them part of the process's memory. Several threads call it.
+  // Where `data` lies in a mapped file: copies bytes from `data + begin` on without making them part of the process's
+  // memory. Several threads call it.
   std::function<void(int64_t begin, int64_t bytes, char* to)> fetch;
-  // Pictures instead: writes sample i as the field's [channels, height, width], values of 0 to 255; called by several threads.
+  // Pictures instead: writes sample i as the field's [channels, height, width], values of 0 to 255; called by several
+  // threads.
   std::function<void(int64_t sample, double* to)> decode;
-  std::string origin;                 // for messages: the file
+  std::string origin;  // for messages: the file
 };
 
 struct Dataset {
@@ -31,7 +33,8 @@ struct Dataset {
 };
 
 // A column whose bytes it owns itself.
-inline Column owned_column(ScalarType dtype, std::vector<int64_t> dims, int64_t count, std::vector<char> bytes, const std::string& origin) {
+inline Column owned_column(ScalarType dtype, std::vector<int64_t> dims, int64_t count, std::vector<char> bytes,
+                           const std::string& origin) {
   auto owner = std::make_shared<std::vector<char>>(std::move(bytes));
   Column column;
   column.dtype = dtype;
@@ -62,8 +65,8 @@ inline void check_shape(const Column& column, const Field& field, bool channels_
     return kept;
   };
   if (squeeze(wanted) != squeeze(in_file))
-    fail(column.origin, ": a sample has the shape ", shape_text(in_file.data(), in_file.size()), ", the model's ", quoted(field.name), " takes ",
-         shape_text(wanted.data(), wanted.size()));
+    fail(column.origin, ": a sample has the shape ", shape_text(in_file.data(), in_file.size()), ", the model's ",
+         quoted(field.name), " takes ", shape_text(wanted.data(), wanted.size()));
 }
 
 // All columns must be equally long.
@@ -71,7 +74,8 @@ inline void finish(Dataset* data) {
   for (const Column& column : data->columns) {
     if (&column == &data->columns.front()) data->count = column.count;
     if (column.count != data->count)
-      fail("the fields differ in length: ", data->columns.front().origin, " has ", data->count, " samples, ", column.origin, " has ", column.count);
+      fail("the fields differ in length: ", data->columns.front().origin, " has ", data->count, " samples, ", column.origin,
+           " has ", column.count);
   }
   if (data->count == 0) fail(data->columns.empty() ? "the data" : data->columns.front().origin, ": no samples");
 }

@@ -1,6 +1,6 @@
 // What the trainer does not decode itself: deflated data (.gz, compressed .npz) and pictures (JPEG, PNG, BMP), by Sean
-// Barrett's stb_image (public domain or MIT, the text stands at its end). metac embeds Debian's libstb-dev at its build; a metac
-// that was built without it makes trainers that say so.
+// Barrett's stb_image (public domain or MIT, the text stands at its end). metac embeds Debian's libstb-dev at its build; a
+// metac that was built without it makes trainers that say so.
 #pragma once
 #include <climits>
 #include <memory>
@@ -39,19 +39,21 @@
 
 namespace metac::train {
 
-// The inflated bytes of a deflate stream whose inflated size is known. The decoder wants to see bytes behind the stream's last code: at
-// least 4 must follow (in archives and .gz files checksums do). `what` is for messages.
+// The inflated bytes of a deflate stream whose inflated size is known. The decoder wants to see bytes behind the stream's
+// last code: at least 4 must follow (in archives and .gz files checksums do). `what` is for messages.
 inline std::vector<char> inflate(const char* data, size_t size, size_t whole_size, const std::string& what) {
 #ifdef METAC_STB_IMAGE
   if (size > INT_MAX - 4 || whole_size > INT_MAX) fail(what, ": more than 2 GiB compressed; store it uncompressed");
   std::vector<char> whole(whole_size + 1);
-  const int got = stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(whole_size), data, static_cast<int>(size) + 4);
+  const int got =
+      stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(whole_size), data, static_cast<int>(size) + 4);
   if (got < 0 || static_cast<size_t>(got) != whole_size) fail(what, ": the compressed data are damaged");
   whole.resize(whole_size);
   return whole;
 #else
   (void)data, (void)size, (void)whole_size;
-  fail(what, " is compressed, and this program was made by a metac built without a decoder (libstb-dev); uncompress it first");
+  fail(what,
+       " is compressed, and this program was made by a metac built without a decoder (libstb-dev); uncompress it first");
 #endif
 }
 
@@ -82,8 +84,8 @@ struct Picture {
   std::vector<unsigned char> pixels;  // [height, width, channels]
 };
 
-// The versions of stb_image before 2.28 write beyond their tables where a JPEG file has a Huffman table of more than 256 codes. Every
-// place that a decoder could take for one is looked at.
+// The versions of stb_image before 2.28 write beyond their tables where a JPEG file has a Huffman table of more than 256
+// codes. Every place that a decoder could take for one is looked at.
 inline void check_huffman_tables(const std::vector<char>& file, const std::string& path) {
   const unsigned char* u = reinterpret_cast<const unsigned char*>(file.data());
   const size_t size = file.size();
@@ -108,13 +110,16 @@ inline Picture decode_picture(const std::vector<char>& file, int channels, const
   check_huffman_tables(file, path);
   int width = 0, height = 0, in_file = 0;
   const std::unique_ptr<unsigned char, void (*)(void*)> pixels(
-      stbi_load_from_memory(reinterpret_cast<const unsigned char*>(file.data()), static_cast<int>(file.size()), &width, &height, &in_file, channels), stbi_image_free);
+      stbi_load_from_memory(reinterpret_cast<const unsigned char*>(file.data()), static_cast<int>(file.size()), &width,
+                            &height, &in_file, channels),
+      stbi_image_free);
   if (pixels == nullptr) fail(path, ": not a picture that can be read (", stbi_failure_reason(), ")");
   Picture picture;
   picture.width = width;
   picture.height = height;
   picture.channels = channels;
-  picture.pixels.assign(pixels.get(), pixels.get() + static_cast<size_t>(width) * static_cast<size_t>(height) * static_cast<size_t>(channels));
+  picture.pixels.assign(
+      pixels.get(), pixels.get() + static_cast<size_t>(width) * static_cast<size_t>(height) * static_cast<size_t>(channels));
   return picture;
 #else
   (void)file, (void)channels;

@@ -12,7 +12,9 @@ namespace metac::train {
 
 using METAC_RUNTIME_NAMESPACE::size_of;
 
-inline bool is_real(ScalarType type) { return type == ScalarType::f32 || type == ScalarType::f64 || type == ScalarType::f16 || type == ScalarType::bf16; }
+inline bool is_real(ScalarType type) {
+  return type == ScalarType::f32 || type == ScalarType::f64 || type == ScalarType::f16 || type == ScalarType::bf16;
+}
 
 inline int64_t element_count(const int64_t* dims, int32_t rank) {
   int64_t count = 1;
@@ -20,9 +22,13 @@ inline int64_t element_count(const int64_t* dims, int32_t rank) {
   return count;
 }
 template <class Described>  // State, Field, Port
-int64_t elements(const Described& what) { return element_count(what.dims, what.rank); }
+int64_t elements(const Described& what) {
+  return element_count(what.dims, what.rank);
+}
 template <class Described>
-int64_t byte_count(const Described& what) { return elements(what) * size_of(what.dtype); }
+int64_t byte_count(const Described& what) {
+  return elements(what) * size_of(what.dtype);
+}
 
 inline double from_half(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -38,7 +44,8 @@ inline uint16_t to_half(double value) {  // to nearest, ties to even
   if (size < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(size * 0x1p24)));
   int exponent = 0;
   const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
-  return static_cast<uint16_t>(sign | static_cast<uint16_t>((exponent + 13) * 1024 + static_cast<int>(std::nearbyint(fraction * 2048))));
+  return static_cast<uint16_t>(
+      sign | static_cast<uint16_t>((exponent + 13) * 1024 + static_cast<int>(std::nearbyint(fraction * 2048))));
 }
 inline float from_bfloat(uint16_t bits) {
   const uint32_t wide = static_cast<uint32_t>(bits) << 16;
@@ -66,19 +73,35 @@ void widen(const void* from, int64_t count, double* to) {
 }
 inline void read_elements(ScalarType type, const void* from, int64_t count, double* to) {
   switch (type) {
-    case ScalarType::f32: return widen<float>(from, count, to);
-    case ScalarType::f64: return widen<double>(from, count, to);
-    case ScalarType::i8: return widen<int8_t>(from, count, to);
-    case ScalarType::i16: return widen<int16_t>(from, count, to);
-    case ScalarType::i32: return widen<int32_t>(from, count, to);
-    case ScalarType::i64: return widen<int64_t>(from, count, to);
-    case ScalarType::u8: case ScalarType::boolean: return widen<uint8_t>(from, count, to);
-    case ScalarType::u16: return widen<uint16_t>(from, count, to);
-    case ScalarType::u32: return widen<uint32_t>(from, count, to);
-    case ScalarType::u64: return widen<uint64_t>(from, count, to);
-    case ScalarType::f16: for (int64_t i = 0; i < count; ++i) to[i] = from_half(element_at<uint16_t>(from, i)); return;
-    case ScalarType::bf16: for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(from_bfloat(element_at<uint16_t>(from, i))); return;
-    case ScalarType::string: return;
+    case ScalarType::f32:
+      return widen<float>(from, count, to);
+    case ScalarType::f64:
+      return widen<double>(from, count, to);
+    case ScalarType::i8:
+      return widen<int8_t>(from, count, to);
+    case ScalarType::i16:
+      return widen<int16_t>(from, count, to);
+    case ScalarType::i32:
+      return widen<int32_t>(from, count, to);
+    case ScalarType::i64:
+      return widen<int64_t>(from, count, to);
+    case ScalarType::u8:
+    case ScalarType::boolean:
+      return widen<uint8_t>(from, count, to);
+    case ScalarType::u16:
+      return widen<uint16_t>(from, count, to);
+    case ScalarType::u32:
+      return widen<uint32_t>(from, count, to);
+    case ScalarType::u64:
+      return widen<uint64_t>(from, count, to);
+    case ScalarType::f16:
+      for (int64_t i = 0; i < count; ++i) to[i] = from_half(element_at<uint16_t>(from, i));
+      return;
+    case ScalarType::bf16:
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(from_bfloat(element_at<uint16_t>(from, i)));
+      return;
+    case ScalarType::string:
+      return;
   }
 }
 
@@ -86,7 +109,8 @@ inline void read_elements(ScalarType type, const void* from, int64_t count, doub
 template <class T>
 int64_t narrow(const double* from, int64_t count, void* to) {
   T* at = static_cast<T*>(to);
-  const double low = static_cast<double>(std::numeric_limits<T>::min()), beyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+  const double low = static_cast<double>(std::numeric_limits<T>::min()),
+               beyond = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
   for (int64_t i = 0; i < count; ++i) {
     if (!(from[i] >= low && from[i] < beyond) || from[i] != std::floor(from[i])) return i;
     at[i] = static_cast<T>(from[i]);
@@ -96,20 +120,39 @@ int64_t narrow(const double* from, int64_t count, void* to) {
 // Writes `count` values as elements of `type`; -1, or the first that the type cannot hold (a fraction or NaN in an integer).
 inline int64_t write_elements(ScalarType type, const double* from, int64_t count, void* to) {
   switch (type) {
-    case ScalarType::f32: for (int64_t i = 0; i < count; ++i) static_cast<float*>(to)[i] = static_cast<float>(from[i]); return -1;
-    case ScalarType::f64: for (int64_t i = 0; i < count; ++i) static_cast<double*>(to)[i] = from[i]; return -1;
-    case ScalarType::f16: for (int64_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = to_half(from[i]); return -1;
-    case ScalarType::bf16: for (int64_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = to_bfloat(static_cast<float>(from[i])); return -1;
-    case ScalarType::boolean: for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = from[i] != 0; return -1;
-    case ScalarType::i8: return narrow<int8_t>(from, count, to);
-    case ScalarType::i16: return narrow<int16_t>(from, count, to);
-    case ScalarType::i32: return narrow<int32_t>(from, count, to);
-    case ScalarType::i64: return narrow<int64_t>(from, count, to);
-    case ScalarType::u8: return narrow<uint8_t>(from, count, to);
-    case ScalarType::u16: return narrow<uint16_t>(from, count, to);
-    case ScalarType::u32: return narrow<uint32_t>(from, count, to);
-    case ScalarType::u64: return narrow<uint64_t>(from, count, to);
-    case ScalarType::string: return 0;
+    case ScalarType::f32:
+      for (int64_t i = 0; i < count; ++i) static_cast<float*>(to)[i] = static_cast<float>(from[i]);
+      return -1;
+    case ScalarType::f64:
+      for (int64_t i = 0; i < count; ++i) static_cast<double*>(to)[i] = from[i];
+      return -1;
+    case ScalarType::f16:
+      for (int64_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = to_half(from[i]);
+      return -1;
+    case ScalarType::bf16:
+      for (int64_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = to_bfloat(static_cast<float>(from[i]));
+      return -1;
+    case ScalarType::boolean:
+      for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = from[i] != 0;
+      return -1;
+    case ScalarType::i8:
+      return narrow<int8_t>(from, count, to);
+    case ScalarType::i16:
+      return narrow<int16_t>(from, count, to);
+    case ScalarType::i32:
+      return narrow<int32_t>(from, count, to);
+    case ScalarType::i64:
+      return narrow<int64_t>(from, count, to);
+    case ScalarType::u8:
+      return narrow<uint8_t>(from, count, to);
+    case ScalarType::u16:
+      return narrow<uint16_t>(from, count, to);
+    case ScalarType::u32:
+      return narrow<uint32_t>(from, count, to);
+    case ScalarType::u64:
+      return narrow<uint64_t>(from, count, to);
+    case ScalarType::string:
+      return 0;
   }
   return 0;
 }

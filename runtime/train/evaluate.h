@@ -1,5 +1,5 @@
-// Loss and metrics over all samples of a dataset. The library gives a value for every sample, so that what fills up the last batch
-// does not count; sums are taken in the order of the samples.
+// Loss and metrics over all samples of a dataset. The library gives a value for every sample, so that what fills up the last
+// batch does not count; sums are taken in the order of the samples.
 #pragma once
 #include <functional>
 
@@ -21,12 +21,15 @@ inline double aggregated(Aggregate how, double mean) {
 // An evaluation of whole batches needs one.
 inline void expect_batches(const TrainTables& tables, const BatchLoader& loader) {
   if (loader.batches_per_epoch() == 0)
-    fail("there are ", loader.samples(), " samples to evaluate, fewer than a batch of ", tables.settings.batch, ": the model's own algorithm has the loss of whole batches alone");
+    fail("there are ", loader.samples(), " samples to evaluate, fewer than a batch of ", tables.settings.batch,
+         ": the model's own algorithm has the loss of whole batches alone");
 }
 
-// `going(done)` is asked after every batch; false ends it, and the scores have no samples. Several processes have a share of the samples each.
-inline Scores evaluate(const TrainTables& tables, LibrarySession& session, BatchLoader& loader, StateSet& states, const CallScalars& scalars,
-                       const std::function<bool(int64_t done)>& going, Processes* processes = nullptr) {
+// `going(done)` is asked after every batch; false ends it, and the scores have no samples. Several processes have a share of
+// the samples each.
+inline Scores evaluate(const TrainTables& tables, LibrarySession& session, BatchLoader& loader, StateSet& states,
+                       const CallScalars& scalars, const std::function<bool(int64_t done)>& going,
+                       Processes* processes = nullptr) {
   Scores scores;
   scores.metrics.assign(static_cast<size_t>(tables.metric_count), 0.0);
   loader.start(0, 0);
@@ -34,10 +37,12 @@ inline Scores evaluate(const TrainTables& tables, LibrarySession& session, Batch
     const Batch& batch = loader.next();
     session.run(batch, states, scalars);
     const std::vector<double> losses = session.result(Source::loss, 0);
-    for (int64_t k = 0; k < batch.valid && k < static_cast<int64_t>(losses.size()); ++k) scores.loss += losses[static_cast<size_t>(k)];
+    for (int64_t k = 0; k < batch.valid && k < static_cast<int64_t>(losses.size()); ++k)
+      scores.loss += losses[static_cast<size_t>(k)];
     for (int32_t m = 0; m < tables.metric_count; ++m) {
       const std::vector<double> values = session.result(Source::metric, m);
-      for (int64_t k = 0; k < batch.valid && k < static_cast<int64_t>(values.size()); ++k) scores.metrics[static_cast<size_t>(m)] += values[static_cast<size_t>(k)];
+      for (int64_t k = 0; k < batch.valid && k < static_cast<int64_t>(values.size()); ++k)
+        scores.metrics[static_cast<size_t>(m)] += values[static_cast<size_t>(k)];
     }
     scores.samples += batch.valid;
     if (!going(scores.samples)) return Scores();
@@ -56,7 +61,9 @@ inline Scores evaluate(const TrainTables& tables, LibrarySession& session, Batch
   }
   const double count = static_cast<double>(scores.samples);
   scores.loss /= count;
-  for (int32_t m = 0; m < tables.metric_count; ++m) scores.metrics[static_cast<size_t>(m)] = aggregated(tables.metrics[m].aggregate, scores.metrics[static_cast<size_t>(m)] / count);
+  for (int32_t m = 0; m < tables.metric_count; ++m)
+    scores.metrics[static_cast<size_t>(m)] =
+        aggregated(tables.metrics[m].aggregate, scores.metrics[static_cast<size_t>(m)] / count);
   return scores;
 }
 

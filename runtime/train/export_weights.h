@@ -8,12 +8,14 @@ namespace metac::train {
 inline const void* final_value(const StateSet& states, int32_t s) { return states.value(states.final_of(s)); }
 
 // The template with the trained values in the places that the tables name. Everything else stays byte for byte.
-inline void export_onnx(const TrainTables& tables, const StateSet& states, const std::string& folder, const std::string& path) {
+inline void export_onnx(const TrainTables& tables, const StateSet& states, const std::string& folder,
+                        const std::string& path) {
   const auto model = map_file(below(folder, tables.onnx_template));
   std::vector<int32_t> order;  // as they stand in the file
   for (int32_t s = 0; s < states.count(); ++s)
     if (states.about(s).onnx_offset >= 0) order.push_back(s);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return states.about(a).onnx_offset < states.about(b).onnx_offset; });
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return states.about(a).onnx_offset < states.about(b).onnx_offset; });
   WholeFile file(path);
   int64_t at = 0;
   const auto copy_until = [&](int64_t end) {
@@ -23,7 +25,8 @@ inline void export_onnx(const TrainTables& tables, const StateSet& states, const
   for (int32_t s : order) {
     const State& about = states.about(s);
     if (about.onnx_offset < at || about.onnx_offset + byte_count(about) > static_cast<int64_t>(model->size))
-      fail(model->path, " belongs to another program: ", model->size, " bytes, ", quoted(about.name), " stands at ", about.onnx_offset);
+      fail(model->path, " belongs to another program: ", model->size, " bytes, ", quoted(about.name), " stands at ",
+           about.onnx_offset);
     copy_until(about.onnx_offset);
     file.write(final_value(states, s), static_cast<size_t>(byte_count(about)));
     at += byte_count(about);
@@ -37,13 +40,16 @@ inline void export_safetensors(const TrainTables& tables, const StateSet& states
   std::vector<NamedTensor> tensors;
   for (int32_t s = 0; s < states.count(); ++s) {
     const State& about = states.about(s);
-    if (about.role != StateRole::parameter && about.role != StateRole::frozen && about.role != StateRole::statistic) continue;
-    tensors.push_back({about.name, about.dtype, {about.dims, about.dims + about.rank}, final_value(states, s), byte_count(about)});
+    if (about.role != StateRole::parameter && about.role != StateRole::frozen && about.role != StateRole::statistic)
+      continue;
+    tensors.push_back(
+        {about.name, about.dtype, {about.dims, about.dims + about.rank}, final_value(states, s), byte_count(about)});
   }
   write_safetensors(path, tensors, {{"format", "pt"}, {"written by", tables.version}}, false);
 }
 
-inline void export_inference_weights(const TrainTables& tables, const StateSet& states, const std::string& folder, const std::string& path) {
+inline void export_inference_weights(const TrainTables& tables, const StateSet& states, const std::string& folder,
+                                     const std::string& path) {
   const auto initial = StateSet::initial_file(tables, folder);
   const Inference& inference = tables.inference;
   std::vector<const void*> parameters;
@@ -60,7 +66,8 @@ inline void export_inference_weights(const TrainTables& tables, const StateSet& 
 }
 
 // All of them into `out`; the paths that were written. `folder`: of initial.bin and the template.
-inline std::vector<std::string> export_all(const TrainTables& tables, const StateSet& states, const std::string& folder, const std::string& out) {
+inline std::vector<std::string> export_all(const TrainTables& tables, const StateSet& states, const std::string& folder,
+                                           const std::string& out) {
   std::vector<std::string> written = {below(out, std::string(tables.name) + ".safetensors")};
   export_safetensors(tables, states, written.back());
   if (tables.onnx_template != nullptr) {

@@ -1,5 +1,5 @@
-// What goes wrong for a reason outside the program (files, data, options, the machine) is a Fault: a message for the person who
-// runs it. The trainer is a program, not a library: it throws, and train_program.h says what was thrown.
+// What goes wrong for a reason outside the program (files, data, options, the machine) is a Fault: a message for the person
+// who runs it. The trainer is a program, not a library: it throws, and train_program.h says what was thrown.
 #pragma once
 #include <cerrno>
 #include <cstring>

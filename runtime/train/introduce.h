@@ -7,7 +7,8 @@
 
 namespace metac::train {
 
-// The threads of a process that is given no number: its share of the machine and of what control groups grant, or what the launcher bound it to.
+// The threads of a process that is given no number: its share of the machine and of what control groups grant, or what the
+// launcher bound it to.
 inline int threads_of(const Launch& launch) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -31,7 +32,9 @@ inline void expect_same_facts(Processes& processes, const std::string& program, 
     while (std::getline(first, name) && std::getline(first, first_value)) {
       std::getline(theirs, name), std::getline(theirs, value);
       if (value != first_value)
-        processes.fail_together(text_of(program, ": ", processes.name_of(p), " has another ", name, " than ", processes.name_of(0), ": ", value, ", not ", first_value, ".\nAll processes must be the same program, with the same options and data."));
+        processes.fail_together(text_of(program, ": ", processes.name_of(p), " has another ", name, " than ",
+                                        processes.name_of(0), ": ", value, ", not ", first_value,
+                                        ".\nAll processes must be the same program, with the same options and data."));
     }
   }
 }
@@ -52,7 +55,9 @@ inline void share_states(Processes& processes, const TrainTables& tables, StateS
   visit(*position, static_cast<size_t>(tables.metric_count), integer, real);
   processes.broadcast(bits.data(), static_cast<int64_t>(bits.size() * sizeof(int64_t)));
   size_t at = 0;
-  visit(*position, static_cast<size_t>(tables.metric_count), [&](const std::string&, int64_t& v) { v = bits[at++]; }, [&](const std::string&, double& v) { std::memcpy(&v, &bits[at++], 8); });
+  visit(
+      *position, static_cast<size_t>(tables.metric_count), [&](const std::string&, int64_t& v) { v = bits[at++]; },
+      [&](const std::string&, double& v) { std::memcpy(&v, &bits[at++], 8); });
   for (int32_t s = 0; s < states->count(); ++s) processes.broadcast(states->value(s), byte_count(states->about(s)));
 }
 
@@ -65,12 +70,15 @@ inline void expect_same_data(Processes& processes, const TrainTables& tables, co
     for (const int64_t sample : {part->samples.front(), part->samples.back()})
       for (int32_t f = 0; f < tables.field_count; ++f) {
         std::vector<char> bytes(static_cast<size_t>(byte_count(tables.fields[f])) + 1);
-        reader.read(part->data->columns[static_cast<size_t>(f)], tables.data.fields[f], tables.fields[f], sample, {false, 0, 0, 0}, bytes.data());
+        reader.read(part->data->columns[static_cast<size_t>(f)], tables.data.fields[f], tables.fields[f], sample,
+                    {false, 0, 0, 0}, bytes.data());
         crc = crc32(bytes.data(), bytes.size(), crc);
       }
   }
   expect_same_facts(processes, std::string(tables.name) + "_train",
-                    {{"number of training samples", std::to_string(data.train.samples.size())}, {"number of validation samples", std::to_string(data.validation.samples.size())}, {"first or last sample (checksum)", std::to_string(crc)}});
+                    {{"number of training samples", std::to_string(data.train.samples.size())},
+                     {"number of validation samples", std::to_string(data.validation.samples.size())},
+                     {"first or last sample (checksum)", std::to_string(crc)}});
 }
 
 }  // namespace metac::train

@@ -1,5 +1,6 @@
-// The little JSON that the trainer writes and reads back: headers of safetensors files, lines of the log. Written here and not taken
-// from a library because generated projects need nothing but the standard library; the compiler itself uses nlohmann/json where it writes reports.
+// The little JSON that the trainer writes and reads back: headers of safetensors files, lines of the log. Written here and
+// not taken from a library because generated projects need nothing but the standard library; the compiler itself uses
+// nlohmann/json where it writes reports.
 #pragma once
 #include <cmath>
 #include <cstdlib>
@@ -16,9 +17,12 @@ inline std::string json_string(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     const unsigned char u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += {'\\', c};
-    else if (u < 32 || u == 127) out += {'\\', 'u', '0', '0', digits[u >> 4], digits[u & 15]};
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (u < 32 || u == 127)
+      out += {'\\', 'u', '0', '0', digits[u >> 4], digits[u & 15]};
+    else
+      out += c;
   }
   return out + "\"";
 }
@@ -42,8 +46,8 @@ inline std::string json_number(double value) {
 struct Json {
   enum class Kind { null, boolean, number, string, array, object };
   Kind kind = Kind::null;
-  double number = 0;                                  // of a boolean: 0 or 1
-  std::string string;                                 // a number's: as it stands in the text
+  double number = 0;   // of a boolean: 0 or 1
+  std::string string;  // a number's: as it stands in the text
   std::vector<Json> items;
   std::vector<std::pair<std::string, Json>> members;  // in the order of the text, no name twice
 
@@ -121,7 +125,8 @@ class JsonReader {
       v.kind = Json::Kind::boolean;
     } else if (!word("null")) {
       v.kind = Json::Kind::number;
-      while (at_ != end_ && (std::strchr("+-.eE", *at_) != nullptr || (*at_ >= '0' && *at_ <= '9')) && *at_ != 0) v.string += *at_++;
+      while (at_ != end_ && (std::strchr("+-.eE", *at_) != nullptr || (*at_ >= '0' && *at_ <= '9')) && *at_ != 0)
+        v.string += *at_++;
       std::istringstream in(v.string);
       in.imbue(std::locale::classic());
       if (v.string.empty() || !(in >> v.number) || in.peek() != std::char_traits<char>::eof()) wrong("a value was expected");
@@ -139,9 +144,12 @@ class JsonReader {
       }
       if (++at_ == end_) break;
       static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-      if (const char* found = *at_ != 0 ? std::strchr(from, *at_) : nullptr) out += to[found - from];
-      else if (*at_ == 'u') out += code_point();
-      else wrong("an unknown escape");
+      if (const char* found = *at_ != 0 ? std::strchr(from, *at_) : nullptr)
+        out += to[found - from];
+      else if (*at_ == 'u')
+        out += code_point();
+      else
+        wrong("an unknown escape");
     }
     if (at_ == end_) wrong("a string does not end");
     ++at_;
@@ -154,7 +162,10 @@ class JsonReader {
     for (int k = 0; k < 4; ++k) {
       if (++at_ == end_) wrong("a string does not end");
       const char c = *at_;
-      const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
       if (digit < 0) wrong("an unknown escape");
       unit = unit * 16 + static_cast<unsigned>(digit);
     }

@@ -19,7 +19,10 @@ struct CallScalars {
 
 class LibrarySession {
  public:
-  LibrarySession(const Library& library, int32_t threads) : library_(library), threads_(threads > 0 ? threads : METAC_RUNTIME_NAMESPACE::usable_cpus()), scalars_(static_cast<size_t>(library.input_count)) {
+  LibrarySession(const Library& library, int32_t threads)
+      : library_(library),
+        threads_(threads > 0 ? threads : METAC_RUNTIME_NAMESPACE::usable_cpus()),
+        scalars_(static_cast<size_t>(library.input_count)) {
     if (library_.create(threads, &context_) != 0) {
       const std::string reason = context_ != nullptr ? library_.last_error(context_) : "no memory";
       if (context_ != nullptr) library_.destroy(context_);
@@ -30,7 +33,8 @@ class LibrarySession {
     for (int32_t o = 0; o < library.output_count; ++o) {
       const Port& port = library.outputs[o];
       results_.push_back(std::make_unique<Block>());
-      if (port.source != Source::state && !results_.back()->reserve(byte_count(port))) fail("no memory for the output ", quoted(port.name));
+      if (port.source != Source::state && !results_.back()->reserve(byte_count(port)))
+        fail("no memory for the output ", quoted(port.name));
     }
   }
   LibrarySession(const LibrarySession&) = delete;
@@ -38,17 +42,21 @@ class LibrarySession {
   ~LibrarySession() { library_.destroy(context_); }
 
   void run(const Batch& batch, StateSet& states, const CallScalars& scalars) {
-    for (int32_t i = 0; i < library_.input_count; ++i) inputs_[static_cast<size_t>(i)] = input(library_.inputs[i], i, batch, states, scalars);
+    for (int32_t i = 0; i < library_.input_count; ++i)
+      inputs_[static_cast<size_t>(i)] = input(library_.inputs[i], i, batch, states, scalars);
     for (int32_t o = 0; o < library_.output_count; ++o) {
       const Port& port = library_.outputs[o];
-      outputs_[static_cast<size_t>(o)] = port.source == Source::state ? states.next_value(port.index) : results_[static_cast<size_t>(o)]->data();
+      outputs_[static_cast<size_t>(o)] =
+          port.source == Source::state ? states.next_value(port.index) : results_[static_cast<size_t>(o)]->data();
     }
-    if (library_.run(context_, inputs_.data(), outputs_.data()) != 0) fail(library_.name, ": ", library_.last_error(context_));
+    if (library_.run(context_, inputs_.data(), outputs_.data()) != 0)
+      fail(library_.name, ": ", library_.last_error(context_));
   }
 
   // Gradients are averaged with other processes from the next run on.
   void exchange(const Exchanger* exchanger) {
-    if (library_.exchange != nullptr && library_.exchange(context_, exchanger) != 0) fail(library_.name, " cannot exchange its gradients: ", library_.last_error(context_));
+    if (library_.exchange != nullptr && library_.exchange(context_, exchanger) != 0)
+      fail(library_.name, " cannot exchange its gradients: ", library_.last_error(context_));
   }
 
   // The elements of the output that is `source` number `index`, as doubles; empty where there is none.
@@ -71,7 +79,8 @@ class LibrarySession {
     std::vector<int64_t> found(values.size(), -1);
     std::atomic<size_t> next{0};
     auto search = [&] {
-      for (size_t k = next++; k < values.size(); k = next++) found[k] = first_non_finite(values[k].dtype, values[k].data, values[k].count);
+      for (size_t k = next++; k < values.size(); k = next++)
+        found[k] = first_non_finite(values[k].dtype, values[k].data, values[k].count);
     };
     std::vector<std::thread> others;
     for (int64_t t = 1; t < std::min<int64_t>(threads, bytes / bytes_worth_a_thread); ++t) others.emplace_back(search);
@@ -97,17 +106,21 @@ class LibrarySession {
       here.push_back(value);
       here_ports.push_back(o);
     }
-    if (const auto [k, at] = first_non_finite_of(here, threads_); k >= 0) return non_finite_text(tables, here_ports[static_cast<size_t>(k)], at);
+    if (const auto [k, at] = first_non_finite_of(here, threads_); k >= 0)
+      return non_finite_text(tables, here_ports[static_cast<size_t>(k)], at);
     int32_t found = -1;
     int64_t at = 0;
-    if (!there.empty() && !tables.memory->find_non_finite(there.data(), static_cast<int32_t>(there.size()), &found, &at)) fail(library_.name, ": looking for NaN: ", tables.memory->reason());
+    if (!there.empty() && !tables.memory->find_non_finite(there.data(), static_cast<int32_t>(there.size()), &found, &at))
+      fail(library_.name, ": looking for NaN: ", tables.memory->reason());
     return found < 0 ? "" : non_finite_text(tables, there_ports[static_cast<size_t>(found)], at);
   }
 
   // Which kernel made the first non-finite value of the last run; "" where the library cannot tell.
   std::string first_non_finite_kernel() {
     char report[512] = "";
-    if (library_.find_non_finite == nullptr || library_.find_non_finite(context_, inputs_.data(), outputs_.data(), report, sizeof report) != 0) return "";
+    if (library_.find_non_finite == nullptr ||
+        library_.find_non_finite(context_, inputs_.data(), outputs_.data(), report, sizeof report) != 0)
+      return "";
     return report;
   }
 
@@ -117,7 +130,8 @@ class LibrarySession {
     double operations, bytes;  // of all runs; -1: not known
   };
   void profile() {
-    if (library_.profile == nullptr || library_.profile(context_, 1) != 0) fail(library_.name, " cannot measure its kernels");
+    if (library_.profile == nullptr || library_.profile(context_, 1) != 0)
+      fail(library_.name, " cannot measure its kernels");
   }
   // What was measured, the longest first; launches of one kernel together.
   std::vector<KernelTime> kernel_times() const {
@@ -135,7 +149,8 @@ class LibrarySession {
     }
     std::vector<KernelTime> rows;
     for (const auto& entry : by_name) rows.push_back(entry.second);
-    std::stable_sort(rows.begin(), rows.end(), [](const KernelTime& a, const KernelTime& b) { return a.nanoseconds > b.nanoseconds; });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const KernelTime& a, const KernelTime& b) { return a.nanoseconds > b.nanoseconds; });
     return rows;
   }
 
@@ -143,28 +158,50 @@ class LibrarySession {
   std::string non_finite_text(const TrainTables& tables, int32_t o, int64_t at) const {
     const Port& port = library_.outputs[o];
     double value = 0;
-    read_elements(port.dtype, static_cast<const char*>(outputs_[static_cast<size_t>(o)]) + at * size_of(port.dtype), 1, &value);
-    const std::string what = port.source == Source::loss ? "the loss" : port.source == Source::metric ? "the metric " + quoted(port.name) : "the next " + quoted(tables.states[port.index].name);
-    return what + " is " + (std::isnan(value) ? "NaN" : "infinite") + (port.rank > 0 ? text_of(" (element ", at, " of ", shape_text(port.dims, static_cast<size_t>(port.rank)), ")") : "");
+    read_elements(port.dtype, static_cast<const char*>(outputs_[static_cast<size_t>(o)]) + at * size_of(port.dtype), 1,
+                  &value);
+    const std::string what = port.source == Source::loss     ? "the loss"
+                             : port.source == Source::metric ? "the metric " + quoted(port.name)
+                                                             : "the next " + quoted(tables.states[port.index].name);
+    return what + " is " + (std::isnan(value) ? "NaN" : "infinite") +
+           (port.rank > 0 ? text_of(" (element ", at, " of ", shape_text(port.dims, static_cast<size_t>(port.rank)), ")")
+                          : "");
   }
 
   void* input(const Port& port, int32_t i, const Batch& batch, StateSet& states, const CallScalars& scalars) {
     double number = 0;
     switch (port.source) {
-      case Source::data: return batch.fields[static_cast<size_t>(port.index)]->data();
-      case Source::state: return states.value(port.index);
-      case Source::learning_rate: number = scalars.learning_rate; break;
-      case Source::step: number = static_cast<double>(scalars.step); break;
-      case Source::call: number = static_cast<double>(scalars.call); break;
-      case Source::apply: number = scalars.apply ? 1 : 0; break;
-      case Source::seed: scalars_[static_cast<size_t>(i)].integer = scalars.seed; return &scalars_[static_cast<size_t>(i)];  // all 64 bits
-      default: fail("the tables of this program contradict themselves: input ", quoted(port.name));
+      case Source::data:
+        return batch.fields[static_cast<size_t>(port.index)]->data();
+      case Source::state:
+        return states.value(port.index);
+      case Source::learning_rate:
+        number = scalars.learning_rate;
+        break;
+      case Source::step:
+        number = static_cast<double>(scalars.step);
+        break;
+      case Source::call:
+        number = static_cast<double>(scalars.call);
+        break;
+      case Source::apply:
+        number = scalars.apply ? 1 : 0;
+        break;
+      case Source::seed:
+        scalars_[static_cast<size_t>(i)].integer = scalars.seed;
+        return &scalars_[static_cast<size_t>(i)];  // all 64 bits
+      default:
+        fail("the tables of this program contradict themselves: input ", quoted(port.name));
     }
     write_elements(port.dtype, &number, 1, &scalars_[static_cast<size_t>(i)]);
     return &scalars_[static_cast<size_t>(i)];
   }
 
-  union Scalar { int64_t integer; double real; char bytes[16]; };
+  union Scalar {
+    int64_t integer;
+    double real;
+    char bytes[16];
+  };
   const Library& library_;
   const int32_t threads_;
   void* context_ = nullptr;

@@ -1,4 +1,5 @@
-// What this machine can do at most, for --profile: float32 multiply-adds a second on registers alone, bytes a second read from memory.
+// What this machine can do at most, for --profile: float32 multiply-adds a second on registers alone, bytes a second read
+// from memory.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -115,10 +116,13 @@ inline MachinePeak measure_machine_peak(int threads) {
   std::vector<float> kept(static_cast<size_t>(threads) * 16);  // what is computed is used
   constexpr int64_t steps = 1'000'000;
   MachinePeak found;
-  found.operations = 2.0 * work.lanes * peak::chains * static_cast<double>(steps) * threads / peak::best_time(threads, [&](int t) { kept[static_cast<size_t>(t) * 16] = work.multiply_add(steps); });
+  found.operations = 2.0 * work.lanes * peak::chains * static_cast<double>(steps) * threads /
+                     peak::best_time(threads, [&](int t) { kept[static_cast<size_t>(t) * 16] = work.multiply_add(steps); });
   const std::vector<float> block(static_cast<size_t>(peak::block_elements), 1.0f);
   const int64_t share = peak::block_elements / threads;
-  found.bytes = 4.0 * static_cast<double>(share) * threads / peak::best_time(threads, [&](int t) { kept[static_cast<size_t>(t) * 16] += work.sum(block.data() + share * t, share); });
+  found.bytes = 4.0 * static_cast<double>(share) * threads / peak::best_time(threads, [&](int t) {
+                  kept[static_cast<size_t>(t) * 16] += work.sum(block.data() + share * t, share);
+                });
   volatile float sink = 0;
   for (const float v : kept) sink = v;
   static_cast<void>(sink);

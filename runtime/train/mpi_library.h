@@ -1,6 +1,6 @@
-// Open MPI as the launcher brings it along: looked for when a program finds itself to be one of several, so that programs are built and run
-// without it. What is declared here of its interface has been the same since Open MPI 1.7 (libmpi.so.12 to .40): handles are addresses of
-// objects that the library exports.
+// Open MPI as the launcher brings it along: looked for when a program finds itself to be one of several, so that programs
+// are built and run without it. What is declared here of its interface has been the same since Open MPI 1.7 (libmpi.so.12 to
+// .40): handles are addresses of objects that the library exports.
 #pragma once
 #include <dlfcn.h>
 
@@ -25,8 +25,11 @@ inline Launch launch_of_environment() {
   launch.rank = number("OMPI_COMM_WORLD_RANK", 0);
   launch.on_this_host = number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.size);
   launch.rank_on_this_host = number("OMPI_COMM_WORLD_LOCAL_RANK", launch.rank);
-  if (launch.size <= 1 && number("PMI_SIZE", 1) > 1) fail("this is one of ", number("PMI_SIZE", 1), " processes of a launcher that is not Open MPI's: start it with Open MPI's mpirun");
-  if (launch.size < 1 || launch.rank < 0 || launch.rank >= launch.size) fail("the launcher says that this is process ", launch.rank, " of ", launch.size);
+  if (launch.size <= 1 && number("PMI_SIZE", 1) > 1)
+    fail("this is one of ", number("PMI_SIZE", 1),
+         " processes of a launcher that is not Open MPI's: start it with Open MPI's mpirun");
+  if (launch.size < 1 || launch.rank < 0 || launch.rank >= launch.size)
+    fail("the launcher says that this is process ", launch.rank, " of ", launch.size);
   return launch;
 }
 
@@ -40,7 +43,9 @@ class MpiLibrary {
       if (library_ == nullptr) library_ = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL);  // its plugins look for its names
       if (library_ == nullptr && reason_.empty()) reason_ = ::dlerror();
     }
-    if (library_ == nullptr) fail("mpirun started this program as one of several processes, and Open MPI's library cannot be loaded: ", reason_, "\n(Debian: apt-get install libopenmpi3)");
+    if (library_ == nullptr)
+      fail("mpirun started this program as one of several processes, and Open MPI's library cannot be loaded: ", reason_,
+           "\n(Debian: apt-get install libopenmpi3)");
     find(&init_thread, "MPI_Init_thread");
     find(&finalize, "MPI_Finalize");
     find(&isend, "MPI_Isend");
@@ -69,7 +74,8 @@ class MpiLibrary {
   template <class Symbol>
   void find(Symbol* symbol, const char* name) {
     void* const found = ::dlsym(library_, name);
-    if (found == nullptr) fail("Open MPI's library has no ", name, ": it is another MPI, or a version that this program does not know");
+    if (found == nullptr)
+      fail("Open MPI's library has no ", name, ": it is another MPI, or a version that this program does not know");
     std::memcpy(symbol, &found, sizeof found);
   }
 

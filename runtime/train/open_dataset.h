@@ -11,7 +11,9 @@ struct DataOf {  // which samples of a dataset
   std::shared_ptr<const Dataset> data;
   std::vector<int64_t> samples;
 };
-struct OpenedData { DataOf train, validation; };  // validation.samples is empty where there is none
+struct OpenedData {
+  DataOf train, validation;
+};  // validation.samples is empty where there is none
 
 inline Dataset read_dataset(const TrainTables& tables, const std::string& path, bool training) {
   const DataSpec& spec = tables.data;
@@ -43,11 +45,19 @@ inline Dataset read_dataset(const TrainTables& tables, const std::string& path, 
     const std::string from = spec.fields[f].from, what = "the field " + quoted(field.name) + " (" + role + ")";
     Column column;
     switch (spec.format) {
-      case DataFormat::npy: column = read_npy(file_of_field(path, from, {"", ".npy"}, what)); break;
-      case DataFormat::npz: column = read_npz(found_file({path, path + ".npz"}, role), from); break;
-      case DataFormat::idx: column = read_idx(file_of_field(path, from, {"", ".gz"}, what)); break;
+      case DataFormat::npy:
+        column = read_npy(file_of_field(path, from, {"", ".npy"}, what));
+        break;
+      case DataFormat::npz:
+        column = read_npz(found_file({path, path + ".npz"}, role), from);
+        break;
+      case DataFormat::idx:
+        column = read_idx(file_of_field(path, from, {"", ".gz"}, what));
+        break;
       case DataFormat::cifar10:
-      case DataFormat::cifar100: column = read_cifar(cifar, hundred, from); break;
+      case DataFormat::cifar100:
+        column = read_cifar(cifar, hundred, from);
+        break;
       case DataFormat::csv: {
         const std::vector<size_t>& columns = picked[static_cast<size_t>(f)];
         if (columns.empty()) fail(path, ": no columns are left for the field ", quoted(field.name));
@@ -82,11 +92,14 @@ inline OpenedData open_data(const TrainTables& tables, const std::string& folder
     opened.validation.data = std::make_shared<Dataset>(read_dataset(tables, below(folder, spec.validation), false));
     opened.validation.samples = all_of(opened.validation.data->count);
     if (opened.train.data->classes != opened.validation.data->classes)
-      fail("training and validation have different classes: ", opened.train.data->columns.front().origin, " has ", opened.train.data->classes.size(), ", ",
-           opened.validation.data->columns.front().origin, " has ", opened.validation.data->classes.size());
+      fail("training and validation have different classes: ", opened.train.data->columns.front().origin, " has ",
+           opened.train.data->classes.size(), ", ", opened.validation.data->columns.front().origin, " has ",
+           opened.validation.data->classes.size());
   } else if (spec.validation_split > 0) {
     const int64_t aside = static_cast<int64_t>(spec.validation_split * static_cast<double>(count) + 0.5);
-    if (aside >= count || aside < 1) fail("a validation split of ", spec.validation_split, " leaves ", count - aside, " of ", count, " samples for training and ", aside, " for validation");
+    if (aside >= count || aside < 1)
+      fail("a validation split of ", spec.validation_split, " leaves ", count - aside, " of ", count,
+           " samples for training and ", aside, " for validation");
     std::vector<int64_t> order = permutation(count, seed, Stream::split, 0);
     opened.validation.data = opened.train.data;
     opened.validation.samples.assign(order.end() - static_cast<std::ptrdiff_t>(aside), order.end());
@@ -95,7 +108,8 @@ inline OpenedData open_data(const TrainTables& tables, const std::string& folder
     std::sort(opened.train.samples.begin(), opened.train.samples.end());
   }
   if (static_cast<int64_t>(opened.train.samples.size()) < tables.settings.batch)
-    fail(opened.train.data->columns.front().origin, ": ", opened.train.samples.size(), " samples for training, which do not fill a batch of ", tables.settings.batch);
+    fail(opened.train.data->columns.front().origin, ": ", opened.train.samples.size(),
+         " samples for training, which do not fill a batch of ", tables.settings.batch);
   return opened;
 }
 

@@ -1,13 +1,16 @@
-// The processes that train together. One thread of each speaks with the others (it alone calls MPI) while the trainer computes:
+// The processes that train together. One thread of each speaks with the others (it alone calls MPI) while the trainer
+// computes:
 //
 //   trainer:  begin(w9) begin(w8) ... kernels ... wait(w9)       gather(loss, metrics, signals)
 //   thread:   [ bucket w9 w8 | bucket w7 ... ]  heartbeats       all of one call in the order in which they were asked for
 //
-// A bucket is cut in as many parts as there are processes. Each process gets one part from all others, adds them up in the order of the
-// processes, and sends the sum to all: every byte is sent twice, all have the same bits, and two runs have them too.
-// Which values share a bucket follows from the order of begin and wait, which is that of the program, and from nothing else.
+// A bucket is cut in as many parts as there are processes. Each process gets one part from all others, adds them up in the
+// order of the processes, and sends the sum to all: every byte is sent twice, all have the same bits, and two runs have them
+// too. Which values share a bucket follows from the order of begin and wait, which is that of the program, and from nothing
+// else.
 //
-// Every process says every second that it is there. Of whom nothing is heard for `silence` seconds is named, and all others end.
+// Every process says every second that it is there. Of whom nothing is heard for `silence` seconds is named, and all others
+// end.
 #pragma once
 #include <sched.h>
 #include <unistd.h>
@@ -37,7 +40,8 @@ class Processes {
   static constexpr double usual_silence = 20;  // seconds
 
   // Throws where MPI cannot be had. `sums`: values are added up, not averaged.
-  Processes(const Launch& launch, bool sums, double silence = usual_silence) : launch_(launch), sums_(sums), silence_(silence) {
+  Processes(const Launch& launch, bool sums, double silence = usual_silence)
+      : launch_(launch), sums_(sums), silence_(silence) {
     names_.resize(static_cast<size_t>(launch.size));
     thread_ = std::thread([this] { work(); });
     std::unique_lock<std::mutex> lock(mutex_);
@@ -60,7 +64,8 @@ class Processes {
   // What others are called in messages: "process 1 (host, pid 123)".
   std::string name_of(int process) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return text_of("process ", process, names_[static_cast<size_t>(process)].empty() ? "" : " (" + names_[static_cast<size_t>(process)] + ")");
+    return text_of("process ", process,
+                   names_[static_cast<size_t>(process)].empty() ? "" : " (" + names_[static_cast<size_t>(process)] + ")");
   }
   void set_names(std::vector<std::string> names) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -108,7 +113,8 @@ class Processes {
     const int64_t bytes = static_cast<int64_t>(mine.size() * sizeof(double));
     const std::vector<char> all = gather_bytes(mine.data(), bytes);
     std::vector<std::vector<double>> values(static_cast<size_t>(size()), std::vector<double>(mine.size()));
-    for (int p = 0; p < size(); ++p) std::memcpy(values[static_cast<size_t>(p)].data(), all.data() + p * bytes, static_cast<size_t>(bytes));
+    for (int p = 0; p < size(); ++p)
+      std::memcpy(values[static_cast<size_t>(p)].data(), all.data() + p * bytes, static_cast<size_t>(bytes));
     return values;
   }
   // What process 0 has.
@@ -219,7 +225,9 @@ class Processes {
       if (mpi_->init_thread(nullptr, nullptr, MpiLibrary::thread_funneled, &provided) != 0) fail("MPI_Init_thread failed");
       mpi_->comm_rank(mpi_->world, &rank);
       mpi_->comm_size(mpi_->world, &size);
-      if (rank != launch_.rank || size != launch_.size) fail("the launcher says that this is process ", launch_.rank, " of ", launch_.size, ", and MPI that it is ", rank, " of ", size);
+      if (rank != launch_.rank || size != launch_.size)
+        fail("the launcher says that this is process ", launch_.rank, " of ", launch_.size, ", and MPI that it is ", rank,
+             " of ", size);
     } catch (const Fault& fault) {
       problem_ = fault.what();
     }
@@ -257,8 +265,10 @@ class Processes {
     if (moved) collect();
     heartbeats();
     if (moved || active_.empty()) return true;
-    if (waited_for_) sched_yield();
-    else ::usleep(200);  // kernels are running
+    if (waited_for_)
+      sched_yield();
+    else
+      ::usleep(200);  // kernels are running
     return true;
   }
 
@@ -290,7 +300,8 @@ class Processes {
     mpi_->irecv(data, static_cast<int>(bytes), mpi_->byte, from, job_tag, mpi_->world, &job.requests.back());
   }
 
-  // True: something has changed. Messages of one process to another arrive in the order of the jobs, as all have the same jobs.
+  // True: something has changed. Messages of one process to another arrive in the order of the jobs, as all have the same
+  // jobs.
   bool advance(Job& job) {
     if (!job.begun) {
       if (!may_begin(job)) return false;
@@ -330,13 +341,15 @@ class Processes {
     switch (job.kind) {
       case Job::Kind::gather:
         for (int p = 0; p < size(); ++p)
-          if (p != rank()) send(job, job.data + job.bytes * rank(), job.bytes, p), receive(job, job.data + job.bytes * p, job.bytes, p);
+          if (p != rank())
+            send(job, job.data + job.bytes * rank(), job.bytes, p), receive(job, job.data + job.bytes * p, job.bytes, p);
         return;
       case Job::Kind::broadcast:
         if (rank() != 0) return receive(job, job.data, job.bytes, 0);
         for (int p = 1; p < size(); ++p) send(job, job.data, job.bytes, p);
         return;
-      case Job::Kind::average: break;
+      case Job::Kind::average:
+        break;
     }
     job.data = job.segments[0].data;
     if (job.segments.size() > 1) {
@@ -347,7 +360,9 @@ class Processes {
     const int64_t own = part(job, rank() + 1) - part(job, rank());
     job.parts.resize(static_cast<size_t>(own * size()));
     for (int p = 0; p < size(); ++p)
-      if (p != rank()) send(job, job.data + part(job, p), part(job, p + 1) - part(job, p), p), receive(job, job.parts.data() + own * p, own, p);
+      if (p != rank())
+        send(job, job.data + part(job, p), part(job, p + 1) - part(job, p), p),
+            receive(job, job.parts.data() + own * p, own, p);
   }
 
   void add_up(Job& job) {
@@ -356,7 +371,8 @@ class Processes {
     for (int p = 0; p < size(); ++p) parts.push_back(p == rank() ? job.data + at : job.parts.data() + own * p);
     add_in_order(job.segments[0].dtype, parts, own, sums_, job.data + at);
     for (int p = 0; p < size(); ++p)
-      if (p != rank()) send(job, job.data + at, own, p), receive(job, job.data + part(job, p), part(job, p + 1) - part(job, p), p);
+      if (p != rank())
+        send(job, job.data + at, own, p), receive(job, job.data + part(job, p), part(job, p + 1) - part(job, p), p);
   }
 
   void finish(Job& job) {
@@ -401,12 +417,16 @@ class Processes {
       int done = 1;
       if (peer.saying != nullptr) mpi_->test(&peer.saying, &done, nullptr);
       if (done != 0) peer.saying = nullptr;
-      if (speaks && peer.saying == nullptr) mpi_->isend(&peer.said, 1, mpi_->byte, p, heartbeat_tag, mpi_->world, &peer.saying);
+      if (speaks && peer.saying == nullptr)
+        mpi_->isend(&peer.said, 1, mpi_->byte, p, heartbeat_tag, mpi_->world, &peer.saying);
       if (time - peer.last > silence_) lost(p);
     }
   }
   [[noreturn]] void lost(int p) {
-    std::fprintf(stderr, "process %d: nothing has been heard of %s for %.0f s: it or its machine is gone. All end; mpirun ... --resume goes on from the newest checkpoint\n", rank(), name_of(p).c_str(), silence_);
+    std::fprintf(stderr,
+                 "process %d: nothing has been heard of %s for %.0f s: it or its machine is gone. All end; mpirun ... "
+                 "--resume goes on from the newest checkpoint\n",
+                 rank(), name_of(p).c_str(), silence_);
     std::fflush(stderr);
     std::_Exit(1);  // the trainer may be in a long kernel
   }

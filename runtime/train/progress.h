@@ -10,15 +10,20 @@
 
 namespace metac::train {
 
-inline double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 inline std::string duration_text(double seconds) {
   char text[48];
   const long long s = static_cast<long long>(seconds + 0.5);
   if (seconds < 0 || seconds > 8.64e7) return "?";
-  if (s >= 86400) std::snprintf(text, sizeof text, "%lldd %lldh", s / 86400, s % 86400 / 3600);
-  else if (s >= 3600) std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s % 3600 / 60, s % 60);
-  else std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
+  if (s >= 86400)
+    std::snprintf(text, sizeof text, "%lldd %lldh", s / 86400, s % 86400 / 3600);
+  else if (s >= 3600)
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s % 3600 / 60, s % 60);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
   return text;
 }
 
@@ -79,7 +84,8 @@ class Progress {
   static std::string bar(double share, int cells) {
     const int filled = static_cast<int>(share * cells * 2 + 0.5);
     std::string text;
-    for (int k = 0; k < cells; ++k) text += 2 * k + 2 <= filled ? "\xe2\x94\x81" : 2 * k + 1 <= filled ? "\xe2\x95\xb8" : "\xe2\x94\x80";
+    for (int k = 0; k < cells; ++k)
+      text += 2 * k + 2 <= filled ? "\xe2\x94\x81" : 2 * k + 1 <= filled ? "\xe2\x95\xb8" : "\xe2\x94\x80";
     return text;
   }
   void clear() {

@@ -1,5 +1,5 @@
-// Random numbers as a function of where they are used: number(seed, stream, index). There is no state to save, nothing depends on how
-// many threads draw, and an interrupted run draws the same again.
+// Random numbers as a function of where they are used: number(seed, stream, index). There is no state to save, nothing
+// depends on how many threads draw, and an interrupted run draws the same again.
 #pragma once
 #include <cstdint>
 #include <numeric>
@@ -20,7 +20,8 @@ constexpr uint64_t mix(uint64_t x) {
 
 // 64 random bits. `epoch` and `index` say where they are used.
 constexpr uint64_t random_bits(int64_t seed, Stream stream, int64_t epoch, int64_t index) {
-  return mix(mix(mix(static_cast<uint64_t>(seed) ^ (static_cast<uint64_t>(stream) << 56)) ^ static_cast<uint64_t>(epoch)) ^ static_cast<uint64_t>(index));
+  return mix(mix(mix(static_cast<uint64_t>(seed) ^ (static_cast<uint64_t>(stream) << 56)) ^ static_cast<uint64_t>(epoch)) ^
+             static_cast<uint64_t>(index));
 }
 
 // A number in [0, bound), by multiplying: bounds here are far below 2^32, so what is uneven about it is below 2^-32.
@@ -33,7 +34,8 @@ inline std::vector<int64_t> permutation(int64_t count, int64_t seed, Stream stre
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), int64_t{0});
   for (int64_t i = count - 1; i > 0; --i)
-    std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(random_below(random_bits(seed, stream, epoch, i), i + 1))]);
+    std::swap(order[static_cast<size_t>(i)],
+              order[static_cast<size_t>(random_below(random_bits(seed, stream, epoch, i), i + 1))]);
   return order;
 }
 

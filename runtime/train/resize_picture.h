@@ -9,14 +9,18 @@
 namespace metac::train {
 
 struct ResizeWeights {
-  struct Row { int64_t first; std::vector<double> weights; };
+  struct Row {
+    int64_t first;
+    std::vector<double> weights;
+  };
   std::vector<Row> rows;  // of each target position
 
   ResizeWeights(int64_t from, int64_t to) {
     const double scale = static_cast<double>(from) / static_cast<double>(to), support = std::max(1.0, scale);
     for (int64_t i = 0; i < to; ++i) {
       const double centre = (static_cast<double>(i) + 0.5) * scale;
-      const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5)), last = std::min(from, static_cast<int64_t>(centre + support + 0.5));
+      const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5)),
+                    last = std::min(from, static_cast<int64_t>(centre + support + 0.5));
       Row row{first, {}};
       double sum = 0;
       for (int64_t k = first; k < last; ++k) {
@@ -39,7 +43,8 @@ inline void resize_picture(const Picture& picture, int64_t height, int64_t width
       for (int64_t x = 0; x < width; ++x) {
         const ResizeWeights::Row& row = across.rows[static_cast<size_t>(x)];
         double sum = 0;
-        for (size_t k = 0; k < row.weights.size(); ++k) sum += row.weights[k] * line[(row.first + static_cast<int64_t>(k)) * picture.channels];
+        for (size_t k = 0; k < row.weights.size(); ++k)
+          sum += row.weights[k] * line[(row.first + static_cast<int64_t>(k)) * picture.channels];
         narrow[static_cast<size_t>(y * width + x)] = sum;
       }
     }
@@ -47,7 +52,8 @@ inline void resize_picture(const Picture& picture, int64_t height, int64_t width
       const ResizeWeights::Row& row = down.rows[static_cast<size_t>(y)];
       for (int64_t x = 0; x < width; ++x) {
         double sum = 0;
-        for (size_t k = 0; k < row.weights.size(); ++k) sum += row.weights[k] * narrow[static_cast<size_t>((row.first + static_cast<int64_t>(k)) * width + x)];
+        for (size_t k = 0; k < row.weights.size(); ++k)
+          sum += row.weights[k] * narrow[static_cast<size_t>((row.first + static_cast<int64_t>(k)) * width + x)];
         *to++ = sum;
       }
     }

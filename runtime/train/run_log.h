@@ -1,5 +1,5 @@
-// log.jsonl: one JSON object a line. Checkpoints remember how long the log was, so a resumed run cuts off what came after and the
-// file reads as if nothing had happened.
+// log.jsonl: one JSON object a line. Checkpoints remember how long the log was, so a resumed run cuts off what came after
+// and the file reads as if nothing had happened.
 #pragma once
 #include "json_text.h"
 #include "safetensors.h"
@@ -42,7 +42,8 @@ class RunLog {
     if (file_ < 0) fail("cannot write ", path_, ": ", system_reason());
     const int64_t there = ::lseek(file_, 0, SEEK_END);
     bytes_ = std::min(bytes, there);
-    if (::ftruncate(file_, bytes_) != 0 || ::lseek(file_, bytes_, SEEK_SET) < 0) fail("cannot write ", path_, ": ", system_reason());
+    if (::ftruncate(file_, bytes_) != 0 || ::lseek(file_, bytes_, SEEK_SET) < 0)
+      fail("cannot write ", path_, ": ", system_reason());
   }
 
   // Throws where it cannot be written: a run without its log is not worth its time.

@@ -1,6 +1,7 @@
-// The safetensors format: eight bytes, the header's length in little-endian order; the header, JSON; the elements. A checkpoint has
-// one tensor more, "metac.checksum": the CRC-32 of all bytes before it, which therefore are the file's last four. With the CRC of each
-// tensor in the header's metadata a damaged file is not only refused, the message says what is damaged.
+// The safetensors format: eight bytes, the header's length in little-endian order; the header, JSON; the elements. A
+// checkpoint has one tensor more, "metac.checksum": the CRC-32 of all bytes before it, which therefore are the file's last
+// four. With the CRC of each tensor in the header's metadata a damaged file is not only refused, the message says what is
+// damaged.
 #pragma once
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,7 +21,8 @@ using METAC_RUNTIME_NAMESPACE::dtype_name;
 constexpr char checksum_name[] = "metac.checksum";
 
 inline const char* safetensors_dtype(ScalarType type) {
-  static const char* const names[] = {"F32", "F64", "F16", "BF16", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL", ""};
+  static const char* const names[] = {"F32", "F64", "F16", "BF16", "I8",  "I16",  "I32",
+                                      "I64", "U8",  "U16", "U32",  "U64", "BOOL", ""};
   return names[static_cast<int32_t>(type)];
 }
 
@@ -54,11 +56,13 @@ class WholeFile {
   METAC_RUNTIME_NAMESPACE::Failure failure_;
 };
 
-inline void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, Metadata metadata, bool checksums) {
+inline void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors, Metadata metadata,
+                              bool checksums) {
   for (const NamedTensor& t : tensors)
     if (checksums) metadata["crc32 " + t.name] = hexadecimal(crc32(t.data, static_cast<size_t>(t.bytes)));
   std::string header = "{\"__metadata__\":{";
-  for (const auto& entry : metadata) header += (header.back() == '{' ? "" : ",") + json_string(entry.first) + ":" + json_string(entry.second);
+  for (const auto& entry : metadata)
+    header += (header.back() == '{' ? "" : ",") + json_string(entry.first) + ":" + json_string(entry.second);
   header += "}";
   int64_t offset = 0;
   auto describe = [&](const std::string& name, ScalarType dtype, const std::vector<int64_t>& dims, int64_t bytes) {
@@ -98,7 +102,8 @@ struct SafeTensors {
 };
 
 inline int64_t json_integer(const Json& value, const std::string& path) {
-  if (value.kind != Json::Kind::number || value.string.empty() || value.string.size() > 18 || value.string.find_first_not_of("0123456789") != std::string::npos)
+  if (value.kind != Json::Kind::number || value.string.empty() || value.string.size() > 18 ||
+      value.string.find_first_not_of("0123456789") != std::string::npos)
     fail(path, ": the header is damaged");
   return std::stoll(value.string);
 }
@@ -110,7 +115,9 @@ inline SafeTensors read_safetensors(const std::string& path, bool checked) {
   result.file = bytes;
   uint64_t length = 0;
   if (bytes->size >= 8) std::memcpy(&length, bytes->data, 8);
-  if (bytes->size < 8 || length > bytes->size - 8) fail(path, ": cut short: ", bytes->size, " bytes, the header alone needs ", length > (uint64_t{1} << 40) ? "more" : std::to_string(length + 8));
+  if (bytes->size < 8 || length > bytes->size - 8)
+    fail(path, ": cut short: ", bytes->size, " bytes, the header alone needs ",
+         length > (uint64_t{1} << 40) ? "more" : std::to_string(length + 8));
   const char* const data = bytes->data + 8 + length;
   const int64_t data_bytes = static_cast<int64_t>(bytes->size - 8 - length);
   Json header;
@@ -128,7 +135,8 @@ inline SafeTensors read_safetensors(const std::string& path, bool checked) {
     NamedTensor t;
     t.name = name;
     const Json *dtype = about.find("dtype"), *shape = about.find("shape"), *offsets = about.find("data_offsets");
-    if (dtype == nullptr || shape == nullptr || offsets == nullptr || offsets->items.size() != 2) fail(path, ": the header is damaged");
+    if (dtype == nullptr || shape == nullptr || offsets == nullptr || offsets->items.size() != 2)
+      fail(path, ": the header is damaged");
     bool known = false;
     for (int32_t k = 0; k < static_cast<int32_t>(ScalarType::string); ++k)
       if (dtype->string == safetensors_dtype(static_cast<ScalarType>(k))) t.dtype = static_cast<ScalarType>(k), known = true;
@@ -137,7 +145,9 @@ inline SafeTensors read_safetensors(const std::string& path, bool checked) {
     const int64_t first = json_integer(offsets->items[0], path), last = json_integer(offsets->items[1], path);
     t.bytes = METAC_RUNTIME_NAMESPACE::bytes_of_dims(t.dtype, t.dims);
     if (t.bytes < 0 || last - first != t.bytes || first > data_bytes || last > data_bytes)
-      fail(path, last > data_bytes ? text_of(": cut short: ", data_bytes, " bytes of data, ", quoted(name), " ends at ", last) : ": the header is damaged (" + quoted(name) + ")");
+      fail(path, last > data_bytes
+                     ? text_of(": cut short: ", data_bytes, " bytes of data, ", quoted(name), " ends at ", last)
+                     : ": the header is damaged (" + quoted(name) + ")");
     t.data = data + first;
     end = std::max(end, last);
     result.tensors.push_back(std::move(t));
@@ -153,7 +163,8 @@ inline SafeTensors read_safetensors(const std::string& path, bool checked) {
   if (crc32(bytes->data, bytes->size - 4) == stored) return result;
   for (const NamedTensor& t : result.tensors) {
     const auto found = result.metadata.find("crc32 " + t.name);
-    if (found != result.metadata.end() && found->second != hexadecimal(crc32(t.data, static_cast<size_t>(t.bytes)))) fail(path, ": ", quoted(t.name), " is damaged (checksum)");
+    if (found != result.metadata.end() && found->second != hexadecimal(crc32(t.data, static_cast<size_t>(t.bytes))))
+      fail(path, ": ", quoted(t.name), " is damaged (checksum)");
   }
   fail(path, ": damaged (checksum)");
 }

@@ -12,8 +12,8 @@ inline double half_cosine(double from, double to, double share) {
   return to + (from - to) * 0.5 * (1 + std::cos(3.14159265358979323846 * share));
 }
 
-// `update`: how many were done before; `total`: of the whole run; `per_epoch`: updates of an epoch, which lengths in epochs are
-// measured by.
+// `update`: how many were done before; `total`: of the whole run; `per_epoch`: updates of an epoch, which lengths in epochs
+// are measured by.
 inline double rate_at(const Schedule& s, int64_t update, int64_t total, double per_epoch) {
   const double done = static_cast<double>(update), all = std::max(1.0, static_cast<double>(total));
   if (s.kind == ScheduleKind::one_cycle) {  // two cosines: initial -> rate -> final
@@ -28,11 +28,14 @@ inline double rate_at(const Schedule& s, int64_t update, int64_t total, double p
     case ScheduleKind::step: {
       double times = 0;
       if (s.period > 0) times = std::floor(done / (s.period * unit) + 1e-9);
-      for (int32_t k = 0; s.period <= 0 && k < s.milestone_count; ++k) times += done + 1e-9 >= s.milestones[k] * unit ? 1 : 0;
+      for (int32_t k = 0; s.period <= 0 && k < s.milestone_count; ++k)
+        times += done + 1e-9 >= s.milestones[k] * unit ? 1 : 0;
       return s.rate * std::pow(s.gamma, times);
     }
-    case ScheduleKind::cosine: return half_cosine(s.rate, s.final_rate, std::min(1.0, (done - warmup) / std::max(1.0, all - warmup)));
-    default: return s.rate;
+    case ScheduleKind::cosine:
+      return half_cosine(s.rate, s.final_rate, std::min(1.0, (done - warmup) / std::max(1.0, all - warmup)));
+    default:
+      return s.rate;
   }
 }
 

@@ -1,6 +1,6 @@
-// The values that outlive a step, twice: the present ones and those that the next step writes. After a good step the two are swapped;
-// after a bad one nothing has happened. States that no step writes are there once, and so are those that every step may overwrite
-// (Port::overwrites) where a bad step ends the run anyhow.
+// The values that outlive a step, twice: the present ones and those that the next step writes. After a good step the two are
+// swapped; after a bad one nothing has happened. States that no step writes are there once, and so are those that every step
+// may overwrite (Port::overwrites) where a bad step ends the run anyhow.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -18,8 +18,10 @@ using METAC_RUNTIME_NAMESPACE::Block;
 class StateBlock {
  public:
   StateBlock(const StateMemory* memory, int64_t bytes) : memory_(memory) {
-    if (memory_ != nullptr) data_ = memory_->take(bytes);
-    else if (block_.reserve(bytes)) data_ = block_.data();
+    if (memory_ != nullptr)
+      data_ = memory_->take(bytes);
+    else if (block_.reserve(bytes))
+      data_ = block_.data();
   }
   StateBlock(const StateBlock&) = delete;
   StateBlock& operator=(const StateBlock&) = delete;
@@ -37,7 +39,8 @@ class StateBlock {
 class StateSet {
  public:
   // `overwrite`: a step that goes wrong may have changed states.
-  explicit StateSet(const TrainTables& tables, bool overwrite = false) : tables_(tables), overwrite_(overwrite), values_(static_cast<size_t>(tables.state_count)) {
+  explicit StateSet(const TrainTables& tables, bool overwrite = false)
+      : tables_(tables), overwrite_(overwrite), values_(static_cast<size_t>(tables.state_count)) {
     for (int32_t s = 0; s < tables.state_count; ++s) reserve(&now(s), s);
     find_overwritten(tables.step);
     for (int32_t k = 0; k < tables.further_count; ++k) find_overwritten(tables.further[k].library);
@@ -49,10 +52,13 @@ class StateSet {
   const State& about(int32_t s) const { return tables_.states[s]; }
   void* value(int32_t s) { return now(s)->data(); }
   const void* value(int32_t s) const { return values_[static_cast<size_t>(s)].now->data(); }
-  void* next_value(int32_t s) { return values_[static_cast<size_t>(s)].next ? values_[static_cast<size_t>(s)].next->data() : value(s); }
+  void* next_value(int32_t s) {
+    return values_[static_cast<size_t>(s)].next ? values_[static_cast<size_t>(s)].next->data() : value(s);
+  }
   // Whether a step that went wrong may have left something behind.
   bool overwritten() const {
-    return std::any_of(values_.begin(), values_.end(), [](const Value& value) { return value.written && value.overwritten; });
+    return std::any_of(values_.begin(), values_.end(),
+                       [](const Value& value) { return value.written && value.overwritten; });
   }
   bool written(int32_t s) const { return values_[static_cast<size_t>(s)].written; }
 
@@ -83,7 +89,8 @@ class StateSet {
   void keep_final() {
     drop_next();
     for (int32_t s = 0; s < count(); ++s)
-      if (about(s).role == StateRole::optimiser || about(s).role == StateRole::counter || about(s).role == StateRole::kept) now(s).reset();
+      if (about(s).role == StateRole::optimiser || about(s).role == StateRole::counter || about(s).role == StateRole::kept)
+        now(s).reset();
   }
 
   static std::shared_ptr<FileBytes> initial_file(const TrainTables& tables, const std::string& folder) {
@@ -92,7 +99,8 @@ class StateSet {
       fail(file->path, " has ", file->size, " bytes, not ", tables.initial_bytes, ": it belongs to another program");
     constexpr size_t at_once = size_t{8} << 20;  // of the file in memory
     uint32_t crc = 0;
-    for (size_t at = 0; at < file->size; at += at_once, file->forget()) crc = crc32(file->data + at, std::min(at_once, file->size - at), crc);
+    for (size_t at = 0; at < file->size; at += at_once, file->forget())
+      crc = crc32(file->data + at, std::min(at_once, file->size - at), crc);
     if (crc != tables.initial_crc) fail(file->path, " is damaged or belongs to another program (checksum)");
     return file;
   }
@@ -112,7 +120,8 @@ class StateSet {
   void find_overwritten(const Library& library) {
     for (int32_t o = 0; o < library.output_count; ++o) {
       const Port& port = library.outputs[o];
-      if (port.source == Source::state && !(overwrite_ && port.overwrites)) values_[static_cast<size_t>(port.index)].overwritten = false;
+      if (port.source == Source::state && !(overwrite_ && port.overwrites))
+        values_[static_cast<size_t>(port.index)].overwritten = false;
     }
   }
   void reserve_next(const Library& library) {
@@ -120,14 +129,16 @@ class StateSet {
       const Port& port = library.outputs[o];
       if (port.source != Source::state || values_[static_cast<size_t>(port.index)].written) continue;
       values_[static_cast<size_t>(port.index)].written = true;
-      if (!values_[static_cast<size_t>(port.index)].overwritten) reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
+      if (!values_[static_cast<size_t>(port.index)].overwritten)
+        reserve(&values_[static_cast<size_t>(port.index)].next, port.index);
     }
   }
   std::unique_ptr<StateBlock>& now(int32_t s) { return values_[static_cast<size_t>(s)].now; }
   void reserve(std::unique_ptr<StateBlock>* block, int32_t s) {
     *block = std::make_unique<StateBlock>(tables_.memory, byte_count(about(s)));
     if ((*block)->data() != nullptr) return;
-    if (tables_.memory != nullptr) fail(tables_.memory->reason(), ", asked for memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
+    if (tables_.memory != nullptr)
+      fail(tables_.memory->reason(), ", asked for memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
     fail("no memory for ", quoted(about(s).name), ": ", byte_count(about(s)), " bytes");
   }
 

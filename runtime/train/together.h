@@ -1,4 +1,5 @@
-// What a run does with the other processes that train with it: gradients, results and decisions are those of all. Alone it does nothing.
+// What a run does with the other processes that train with it: gradients, results and decisions are those of all. Alone it
+// does nothing.
 #pragma once
 #include "card_exchange.h"
 #include "interruption.h"
@@ -26,9 +27,13 @@ class Together {
  public:
   Together(const TrainTables& tables, Processes* processes) : t_(tables), all_(processes) {
     exchanger_ = {this,
-                  [](void* self, int32_t index, void* data, ScalarType dtype, int64_t bytes) { return static_cast<Together*>(self)->begin(index, data, dtype, bytes); },
+                  [](void* self, int32_t index, void* data, ScalarType dtype, int64_t bytes) {
+                    return static_cast<Together*>(self)->begin(index, data, dtype, bytes);
+                  },
                   [](void* self, int32_t index) { return static_cast<Together*>(self)->all_->wait(index), 0; },
-                  [](void* self, const ExchangedValue* values, int32_t count, void* stream) { return static_cast<Together*>(self)->cards_->average(values, count, stream); }};
+                  [](void* self, const ExchangedValue* values, int32_t count, void* stream) {
+                    return static_cast<Together*>(self)->cards_->average(values, count, stream);
+                  }};
     if (all_ != nullptr && tables.memory != nullptr) cards_ = std::make_unique<CardExchange>(*all_, tables.exchanges_sums);
   }
   Together(const Together&) = delete;
@@ -83,12 +88,14 @@ class Together {
   void expect_same(const StateSet& states) const {
     if (all_ == nullptr) return;
     std::vector<double> own;
-    for (int32_t s = 0; s < states.count(); ++s) own.push_back(crc32(states.value(s), static_cast<size_t>(byte_count(states.about(s)))));
+    for (int32_t s = 0; s < states.count(); ++s)
+      own.push_back(crc32(states.value(s), static_cast<size_t>(byte_count(states.about(s)))));
     const std::vector<std::vector<double>> everyone = all_->gather(own);
     for (int p = 1; p < processes(); ++p)
       for (int32_t s = 0; s < states.count(); ++s)
         if (everyone[static_cast<size_t>(p)][static_cast<size_t>(s)] != everyone[0][static_cast<size_t>(s)])
-          fail(text_of(all_->name_of(p), " has other bits in ", quoted(states.about(s).name), " than ", all_->name_of(0), ": train on processors of one kind"));
+          fail(text_of(all_->name_of(p), " has other bits in ", quoted(states.about(s).name), " than ", all_->name_of(0),
+                       ": train on processors of one kind"));
   }
 
  private:

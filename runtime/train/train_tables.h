@@ -37,8 +37,8 @@ struct Port {
   bool overwrites = false;  // an output, a state's next value: the call may be given the state's memory for it
 };
 
-// Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h): by begin and wait, on a GPU by
-// average. Not 0: the run fails.
+// Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h): by begin and wait,
+// on a GPU by average. Not 0: the run fails.
 struct ExchangedValue {
   void* data;
   ScalarType dtype;
@@ -54,15 +54,16 @@ struct Exchanger {
 // The C interface of a generated library, through METAC_TRAIN_LIBRARY of library_calls.h. Status 0 is good.
 struct Library {
   const char* name;
-  int32_t (*create)(int32_t threads, void** context);  // threads 0: one per CPU. On failure *context has the reason, if there is one
+  int32_t (*create)(int32_t threads,
+                    void** context);  // threads 0: one per CPU. On failure *context has the reason, if there is one
   int32_t (*run)(void* context, void* const* inputs, void* const* outputs);  // in the order of the ports
   void (*destroy)(void* context);
   const char* (*last_error)(const void* context);
-  // Runs again and looks at what every kernel wrote: sets `report` to the first one that made NaN or Inf out of finite values, ""
-  // if none did. May be null.
+  // Runs again and looks at what every kernel wrote: sets `report` to the first one that made NaN or Inf out of finite
+  // values, "" if none did. May be null.
   int32_t (*find_non_finite)(void* context, void* const* inputs, void* const* outputs, char* report, int64_t report_bytes);
-  // From now on the time of each kernel is measured; a row by number, its name or null beyond the last; what it did (operations of sums of products, bytes
-  // read and written, -1: not known). All may be null.
+  // From now on the time of each kernel is measured; a row by number, its name or null beyond the last; what it did
+  // (operations of sums of products, bytes read and written, -1: not known). All may be null.
   int32_t (*profile)(void* context, int32_t enable);
   const char* (*profile_row)(const void* context, int32_t index, int64_t* runs, int64_t* nanoseconds);
   int32_t (*profile_work)(const void* context, int32_t index, double* operations, double* bytes);
@@ -70,7 +71,8 @@ struct Library {
   int32_t input_count;
   const Port* outputs;
   int32_t output_count;
-  int32_t (*exchange)(void* context, const Exchanger* exchanger) = nullptr;  // from the next run on; null: the step has no gradients to exchange
+  int32_t (*exchange)(void* context, const Exchanger* exchanger) =
+      nullptr;  // from the next run on; null: the step has no gradients to exchange
 };
 
 enum class StateRole : int32_t {
@@ -85,14 +87,14 @@ enum class StateRole : int32_t {
 
 // A value that outlives a step. States without a next value among the step's outputs keep theirs.
 struct State {
-  const char* name;      // parameters and statistics: the model's name. Else unique: "weight/momentum"
+  const char* name;  // parameters and statistics: the model's name. Else unique: "weight/momentum"
   ScalarType dtype;
   int32_t rank;
   int64_t dims[most_dims];
   StateRole role;
-  int32_t partner;       // average: the state that it averages; else -1
-  int64_t offset;        // in initial.bin: its value before the first update
-  int64_t onnx_offset;   // where its raw_data begins in the template of the trained ONNX file, -1: not in it
+  int32_t partner;      // average: the state that it averages; else -1
+  int64_t offset;       // in initial.bin: its value before the first update
+  int64_t onnx_offset;  // where its raw_data begins in the template of the trained ONNX file, -1: not in it
 };
 
 // One value a sample has, without the batch dimension.
@@ -103,7 +105,11 @@ struct Field {
   int64_t dims[most_dims];
 };
 
-enum class Aggregate : int32_t { mean, root_of_mean, exp_of_mean };  // of the values of all samples: accuracy; RMSE; perplexity
+enum class Aggregate : int32_t {
+  mean,
+  root_of_mean,
+  exp_of_mean
+};  // of the values of all samples: accuracy; RMSE; perplexity
 struct Metric {
   const char* name;
   Aggregate aggregate;
@@ -113,26 +119,30 @@ struct Metric {
 // ---- data ----
 enum class DataFormat : int32_t { npy, npz, idx, cifar10, cifar100, csv, images };
 
-// Where a field comes from, and what happens to it: (value * scale - mean[c]) / deviation[c], c along the field's first axis.
+// Where a field comes from, and what happens to it: (value * scale - mean[c]) / deviation[c], c along the field's first
+// axis.
 struct FieldSource {
-  const char* from;      // npy, idx: end of the file's path. npz: the entry. csv: columns by name or number: "label", "1-64", "a,b", "*" for
-                         // all that no other field names. cifar: "image", "label" (100: "fine", "coarse"). images: "image", "class"
-  double scale;          // 1: none
-  const double* mean;    // `channels` values
+  const char*
+      from;  // npy, idx: end of the file's path. npz: the entry. csv: columns by name or number: "label", "1-64", "a,b", "*"
+             // for all that no other field names. cifar: "image", "label" (100: "fine", "coarse"). images: "image", "class"
+  double scale;        // 1: none
+  const double* mean;  // `channels` values
   const double* deviation;
   int32_t channels;      // 0: no normalisation
   bool channels_last;    // the file has [height, width, channels], the field [channels, height, width]
   bool flip;             // augmentation, training only: mirror the last axis of every other sample
-  int32_t crop_padding;  // augmentation, training only: pad the last two axes by so many zeros (before normalising), cut at random; 0: none
+  int32_t crop_padding;  // augmentation, training only: pad the last two axes by so many zeros (before normalising), cut at
+                         // random; 0: none
 };
 
 struct DataSpec {
   DataFormat format;
-  const char* train;       // a path below --data (a folder, a file or how the files' names begin), by format: docs/training_program.md
-  const char* validation;  // the same for validation; nullptr: none
-  double validation_split; // share of `train` set aside where there is no `validation`: [0, 1)
+  const char*
+      train;  // a path below --data (a folder, a file or how the files' names begin), by format: docs/training_program.md
+  const char* validation;   // the same for validation; nullptr: none
+  double validation_split;  // share of `train` set aside where there is no `validation`: [0, 1)
   bool shuffle;
-  bool drop_last;          // leave out a last batch that is not full; else it is filled up from the start of the epoch
+  bool drop_last;             // leave out a last batch that is not full; else it is filled up from the start of the epoch
   const FieldSource* fields;  // one for each of TrainTables::fields
 };
 
@@ -140,14 +150,14 @@ struct DataSpec {
 enum class ScheduleKind : int32_t { constant, step, cosine, one_cycle };
 struct Schedule {
   ScheduleKind kind;
-  double rate;                // the greatest
-  double final_rate;          // cosine: at the end. one_cycle: at the end
-  double initial_rate;        // warm-up: at its start. one_cycle: at the start
-  double warmup;              // length of a linear warm-up before the rest, in `unit`s. one_cycle: share of all updates that rise
-  bool in_epochs;             // lengths count epochs, else updates
-  double period;              // step: every so many the rate is multiplied by gamma; 0: at the milestones instead
+  double rate;          // the greatest
+  double final_rate;    // cosine: at the end. one_cycle: at the end
+  double initial_rate;  // warm-up: at its start. one_cycle: at the start
+  double warmup;        // length of a linear warm-up before the rest, in `unit`s. one_cycle: share of all updates that rise
+  bool in_epochs;       // lengths count epochs, else updates
+  double period;        // step: every so many the rate is multiplied by gamma; 0: at the milestones instead
   double gamma;
-  const double* milestones;   // step
+  const double* milestones;  // step
   int32_t milestone_count;
 };
 
@@ -156,27 +166,30 @@ enum class NonFinite : int32_t { stop, skip };  // skip: the update is left out 
 // Defaults of the program; options of the command line come before them.
 struct Settings {
   int64_t epochs;
-  int64_t batch;             // fixed when compiling: samples of one call
-  int64_t accumulate;        // calls of one update, 1 or more
+  int64_t batch;       // fixed when compiling: samples of one call
+  int64_t accumulate;  // calls of one update, 1 or more
   int64_t seed;
   int64_t checkpoint_every;  // updates; 0: at the end of every epoch
   int32_t checkpoints_kept;  // at least 1
   int64_t log_every;         // updates
   int64_t evaluate_every;    // epochs
   NonFinite non_finite;
-  int32_t patience;          // epochs without a better result after which training ends; 0: never
-  int32_t watched;           // index of the metric that patience and the best weights look at; -1: the loss
-  int64_t step_bytes;        // that a step takes: working memory, batch, states, and next states where those do not overwrite them
-  int64_t memory_budget;     // that it was compiled for; 0: none
-  int64_t recomputed;        // values that a step makes a second time to keep within it
-  bool evaluates_batches;    // the evaluation's loss is that of a whole batch, at every sample: a batch that is not full is left out
+  int32_t patience;    // epochs without a better result after which training ends; 0: never
+  int32_t watched;     // index of the metric that patience and the best weights look at; -1: the loss
+  int64_t step_bytes;  // that a step takes: working memory, batch, states, and next states where those do not overwrite them
+  int64_t memory_budget;   // that it was compiled for; 0: none
+  int64_t recomputed;      // values that a step makes a second time to keep within it
+  bool evaluates_batches;  // the evaluation's loss is that of a whole batch, at every sample: a batch that is not full is
+                           // left out
 };
 
-// States that take more in all are kept once where that can be, and overwritten by their next values; others twice, so that a step that goes wrong has changed nothing.
+// States that take more in all are kept once where that can be, and overwritten by their next values; others twice, so that
+// a step that goes wrong has changed nothing.
 constexpr int64_t most_bytes_kept_twice = int64_t{64} << 20;
 
 // ---- what comes out ----
-// The inference library, to write its weights file: parameter k of it is a state, or bytes of initial.bin where none belongs to it.
+// The inference library, to write its weights file: parameter k of it is a state, or bytes of initial.bin where none belongs
+// to it.
 struct ExportParameter {
   int32_t state;   // -1: not trained
   int64_t offset;  // in initial.bin
@@ -192,51 +205,57 @@ struct Inference {
   int32_t parameter_count;
 };
 
-// Where states live, if not in memory of the host: memory that host and libraries read and write (of a GPU: runtime/cuda/state_memory.h).
+// Where states live, if not in memory of the host: memory that host and libraries read and write (of a GPU:
+// runtime/cuda/state_memory.h).
 struct StateValue {
   ScalarType dtype;
   const void* data;
-  int64_t count;              // elements
+  int64_t count;  // elements
 };
 struct StateMemory {
   void* (*take)(int64_t bytes);  // null: none; `reason` says why
   void (*give)(void* data);
-  // The first value with an element that is NaN or infinite, and the first such element; -1: none. False: it could not be looked for.
+  // The first value with an element that is NaN or infinite, and the first such element; -1: none. False: it could not be
+  // looked for.
   bool (*find_non_finite)(const StateValue* values, int32_t count, int32_t* value, int64_t* element);
-  const char* (*reason)();    // of the last failure
+  const char* (*reason)();         // of the last failure
   bool (*choose)(int32_t device);  // of this process from now on, before anything is taken. False: `reason`
 };
 
 // A step behind the first one of an update. Its loss is a metric; the last output that is one.
 struct FurtherStep {
   Library library;
-  int64_t every;   // it runs in every so-manieth update, the first one included
+  int64_t every;  // it runs in every so-manieth update, the first one included
 };
 
 struct TrainTables {
-  const char* name;           // "net"
-  const char* version;        // "metac 0.1.0"
-  const char* program;        // 64 hexadecimal digits: which step, states and data a checkpoint belongs to
-  const char* loss;           // what the loss is, for people: "cross-entropy"
+  const char* name;     // "net"
+  const char* version;  // "metac 0.1.0"
+  const char* program;  // 64 hexadecimal digits: which step, states and data a checkpoint belongs to
+  const char* loss;     // what the loss is, for people: "cross-entropy"
   const char* optimiser;
-  const Field* fields;        int32_t field_count;
-  const State* states;        int32_t state_count;
-  const Metric* metrics;      int32_t metric_count;
+  const Field* fields;
+  int32_t field_count;
+  const State* states;
+  int32_t state_count;
+  const Metric* metrics;
+  int32_t metric_count;
   Library step;
-  Library evaluate;           // run null: no evaluation
+  Library evaluate;  // run null: no evaluation
   Settings settings;
   Schedule schedule;
   DataSpec data;
-  const char* files;          // folder of initial.bin and the template, from the folder of the program: "../train"
-  const char* initial_file;   // "initial.bin"
+  const char* files;         // folder of initial.bin and the template, from the folder of the program: "../train"
+  const char* initial_file;  // "initial.bin"
   int64_t initial_bytes;
-  uint32_t initial_crc;       // crc32.h
-  const char* onnx_template;  // nullptr: none
-  Inference inference;        // create null: none
+  uint32_t initial_crc;                 // crc32.h
+  const char* onnx_template;            // nullptr: none
+  Inference inference;                  // create null: none
   const StateMemory* memory = nullptr;  // null: states live in memory of the host
-  const FurtherStep* further = nullptr; int32_t further_count = 0;  // run behind `step`, in order, with its batch; each sees the states that those before it left
-  const char* alone = nullptr;          // why several processes cannot train it together; null: they can
-  bool exchanges_sums = false;          // gradients are added up instead of averaged
+  const FurtherStep* further = nullptr;
+  int32_t further_count = 0;  // run behind `step`, in order, with its batch; each sees the states that those before it left
+  const char* alone = nullptr;  // why several processes cannot train it together; null: they can
+  bool exchanges_sums = false;  // gradients are added up instead of averaged
 };
 
 }  // namespace metac::train

@@ -1,5 +1,5 @@
-// The training loop. A run is a function of the tables, the data and the seed: where it is interrupted and how many threads work
-// changes no bit of the states and no number of the log but the times.
+// The training loop. A run is a function of the tables, the data and the seed: where it is interrupted and how many threads
+// work changes no bit of the states and no number of the log but the times.
 #pragma once
 #include "curves.h"
 #include "evaluate.h"
@@ -17,14 +17,31 @@ constexpr int64_t most_skipped_in_a_row = 10;
 
 class Trainer {
  public:
-  // `processes` null: this one trains alone. Else all call the same functions in the same order, and the first one alone writes files.
-  Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFiles& folder, StateSet& states, Position position, Progress& progress, Processes* processes)
-      : t_(tables), o_(options), data_(data), folder_(folder), states_(states), p_(std::move(position)), progress_(progress), together_(tables, processes), log_(folder.log(), together_.writes()),
-        loader_(tables, data.train, {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders, together_.process(), together_.processes()}),
-        validation_loader_(tables, data.validation, {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders, together_.process(), together_.processes()}) {
+  // `processes` null: this one trains alone. Else all call the same functions in the same order, and the first one alone
+  // writes files.
+  Trainer(const TrainTables& tables, const Options& options, const OpenedData& data, const RunFiles& folder,
+          StateSet& states, Position position, Progress& progress, Processes* processes)
+      : t_(tables),
+        o_(options),
+        data_(data),
+        folder_(folder),
+        states_(states),
+        p_(std::move(position)),
+        progress_(progress),
+        together_(tables, processes),
+        log_(folder.log(), together_.writes()),
+        loader_(tables, data.train,
+                {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders, together_.process(),
+                 together_.processes()}),
+        validation_loader_(tables, data.validation,
+                           {false, tables.settings.evaluates_batches, false, p_.seed, options.loaders, together_.process(),
+                            together_.processes()}) {
     stages_.push_back({&tables.step, 1, std::make_unique<LibrarySession>(tables.step, options.threads), {}});
     for (int32_t k = 0; k < tables.further_count; ++k)
-      stages_.push_back({&tables.further[k].library, tables.further[k].every, std::make_unique<LibrarySession>(tables.further[k].library, options.threads), {}});
+      stages_.push_back({&tables.further[k].library,
+                         tables.further[k].every,
+                         std::make_unique<LibrarySession>(tables.further[k].library, options.threads),
+                         {}});
     for (const Stage& stage : stages_) together_.exchange(*stage.session);
     if (validates()) {
       expect_batches(t_, validation_loader_);
@@ -33,9 +50,12 @@ class Trainer {
     for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->resize(static_cast<size_t>(t_.metric_count));
     schedule_ = t_.schedule;
     const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve
-    for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate}) *rate *= t_.schedule.rate > 0 ? scale : 1;
+    for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate})
+      *rate *= t_.schedule.rate > 0 ? scale : 1;
     batches_ = loader_.batches_per_epoch();
-    if (batches_ == 0) fail(data.train.samples.size(), " samples for training do not fill a batch of ", tables.settings.batch, " for each of ", together_.processes(), " processes");
+    if (batches_ == 0)
+      fail(data.train.samples.size(), " samples for training do not fill a batch of ", tables.settings.batch,
+           " for each of ", together_.processes(), " processes");
     total_ = p_.epochs * batches_ / t_.settings.accumulate;
     if (p_.updates > 0) total_ = std::min(total_, p_.updates);
   }
@@ -49,7 +69,8 @@ class Trainer {
   void print_profile() const {
     std::vector<ProfiledKernel> rows;
     for (const Stage& stage : stages_)
-      for (const LibrarySession::KernelTime& time : stage.session->kernel_times()) rows.push_back(profiled_kernel(*stage.library, time, stages_.size() > 1));
+      for (const LibrarySession::KernelTime& time : stage.session->kernel_times())
+        rows.push_back(profiled_kernel(*stage.library, time, stages_.size() > 1));
     std::optional<MachinePeak> peak;
     if (!t_.memory) peak = measure_machine_peak(o_.threads);
     std::printf("%s\n%s", memory_text(t_.settings).c_str(), profile_text(std::move(rows), calls_, peak).c_str());
@@ -93,7 +114,8 @@ class Trainer {
   CallScalars scalars(int64_t stage = 0) const {
     const int64_t stages = static_cast<int64_t>(stages_.size());
     CallScalars s;
-    s.learning_rate = rate_at(schedule_, p_.update, total_, static_cast<double>(batches_) / static_cast<double>(t_.settings.accumulate));
+    s.learning_rate =
+        rate_at(schedule_, p_.update, total_, static_cast<double>(batches_) / static_cast<double>(t_.settings.accumulate));
     s.step = p_.update / stages_[static_cast<size_t>(stage)].every;  // how often it ran
     s.call = (p_.call * together_.processes() + together_.process()) * stages + stage;
     s.seed = p_.seed;
@@ -112,8 +134,10 @@ class Trainer {
       wrong = at_fault->non_finite(t_);
       stages_[k].results = CallResults(t_, *at_fault);
       const bool good = together_.agree(wrong.empty(), &stages_[k].results);
-      if (good) states_.swap(*stages_[k].library);
-      else wrong = together_.first_said(wrong.empty() ? wrong : wrong + place(now) + reason(batch, *at_fault));
+      if (good)
+        states_.swap(*stages_[k].library);
+      else
+        wrong = together_.first_said(wrong.empty() ? wrong : wrong + place(now) + reason(batch, *at_fault));
     }
     ++calls_;
     if (!wrong.empty()) {
@@ -147,45 +171,65 @@ class Trainer {
     }
   }
 
-  std::string place(const CallScalars& now) const { return text_of(" at update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch + 1, ", learning rate ", now.learning_rate, ")"); }
+  std::string place(const CallScalars& now) const {
+    return text_of(" at update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch + 1, ", learning rate ",
+                   now.learning_rate, ")");
+  }
   std::string reason(const Batch& batch, LibrarySession& at_fault) const {
     const std::string data = in_data(batch);
     // The search runs the step again, from the states before it.
-    if (data.empty() && states_.overwritten()) return "; with --non-finite skip, which keeps states twice, the kernel would be named";
+    if (data.empty() && states_.overwritten())
+      return "; with --non-finite skip, which keeps states twice, the kernel would be named";
     const std::string reason = data.empty() ? at_fault.first_non_finite_kernel() : data;
     return reason.empty() ? "" : ": " + reason;
   }
 
-  // The states are as before the step that went wrong: only the batch is lost, and with accumulation the next one takes its place.
+  // The states are as before the step that went wrong: only the batch is lost, and with accumulation the next one takes its
+  // place.
   void leave_out(const std::string& message) {
     const NonFinite policy = o_.non_finite.value_or(t_.settings.non_finite);
     ++p_.skipped;
     ++p_.skipped_in_a_row;
-    log_.write(LogLine("non-finite").add("update", p_.update).add("epoch", p_.epoch + 1).add("batch", p_.batch).add("what", message));
+    log_.write(LogLine("non-finite")
+                   .add("update", p_.update)
+                   .add("epoch", p_.epoch + 1)
+                   .add("batch", p_.batch)
+                   .add("what", message));
     const bool stop = policy == NonFinite::stop || p_.skipped_in_a_row > most_skipped_in_a_row;
     if (!stop) return progress_.warn(message + "; this batch is left out");
     const std::vector<int64_t> kept = folder_.checkpoints().list();
-    together_.fail(text_of(message, policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(), ".\n",
-                           kept.empty() ? std::string("There is no checkpoint yet") : "The last good checkpoint is " + folder_.checkpoints().path(kept.front()),
-                           ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves single batches out."));
+    together_.fail(text_of(
+        message,
+        policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(),
+        ".\n",
+        kept.empty() ? std::string("There is no checkpoint yet")
+                     : "The last good checkpoint is " + folder_.checkpoints().path(kept.front()),
+        ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves "
+        "single batches out."));
   }
 
   // "" or the input that brought NaN along.
   std::string in_data(const Batch& batch) const {
     for (int32_t f = 0; f < t_.field_count; ++f) {
       const Field& field = t_.fields[f];
-      const int64_t at = first_non_finite(field.dtype, batch.fields[static_cast<size_t>(f)]->data(), elements(field) * t_.settings.batch);
+      const int64_t at =
+          first_non_finite(field.dtype, batch.fields[static_cast<size_t>(f)]->data(), elements(field) * t_.settings.batch);
       if (at < 0) continue;
       const int64_t sample = batch.samples[static_cast<size_t>(at / std::max<int64_t>(1, elements(field)))];
-      return text_of("the data have NaN or infinity: ", data_.train.data->columns[static_cast<size_t>(f)].origin, ", sample ", sample, ", field ", quoted(field.name));
+      return text_of("the data have NaN or infinity: ", data_.train.data->columns[static_cast<size_t>(f)].origin,
+                     ", sample ", sample, ", field ", quoted(field.name));
     }
     return "";
   }
 
   double train_metric(const RunningSums& sums, int32_t m) const {
-    return aggregated(t_.metrics[m].aggregate, sums.metrics[static_cast<size_t>(m)] / static_cast<double>(std::max<int64_t>(1, sums.metric_calls[static_cast<size_t>(m)])));
+    return aggregated(t_.metrics[m].aggregate,
+                      sums.metrics[static_cast<size_t>(m)] /
+                          static_cast<double>(std::max<int64_t>(1, sums.metric_calls[static_cast<size_t>(m)])));
   }
-  static double mean_loss(const RunningSums& sums) { return sums.loss / static_cast<double>(std::max<int64_t>(1, sums.calls)); }
+  static double mean_loss(const RunningSums& sums) {
+    return sums.loss / static_cast<double>(std::max<int64_t>(1, sums.calls));
+  }
 
   void log_interval(double rate) {
     LogLine line("train");
@@ -208,8 +252,10 @@ class Trainer {
     const double speed = static_cast<double>(p_.update - first_update_) / std::max(1e-9, time - started_ - evaluating_);
     const double left = speed > 0 ? static_cast<double>(total_ - p_.update) / speed : -1;
     const double samples = speed * static_cast<double>(t_.settings.batch * t_.settings.accumulate * together_.processes());
-    progress_.show(time, text_of("epoch ", p_.epoch + 1, "/", p_.epochs), static_cast<double>(p_.batch) / static_cast<double>(batches_),
-                   text_of(scores_text(mean_loss(sums), [&](int32_t m) { return train_metric(sums, m); }), "  ", short_number(samples), " samples/s  ", duration_text(left), " left"));
+    progress_.show(time, text_of("epoch ", p_.epoch + 1, "/", p_.epochs),
+                   static_cast<double>(p_.batch) / static_cast<double>(batches_),
+                   text_of(scores_text(mean_loss(sums), [&](int32_t m) { return train_metric(sums, m); }), "  ",
+                           short_number(samples), " samples/s  ", duration_text(left), " left"));
   }
 
   // False: interrupted while evaluating; the evaluation is done again after a resume.
@@ -218,20 +264,28 @@ class Trainer {
     LogLine line("epoch");
     line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.whole_epoch));
     for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, train_metric(p_.whole_epoch, m));
-    std::string text = text_of("epoch ", p_.epoch + 1, "/", p_.epochs, "  ", scores_text(mean_loss(p_.whole_epoch), [&](int32_t m) { return train_metric(p_.whole_epoch, m); }));
+    std::string text =
+        text_of("epoch ", p_.epoch + 1, "/", p_.epochs, "  ",
+                scores_text(mean_loss(p_.whole_epoch), [&](int32_t m) { return train_metric(p_.whole_epoch, m); }));
     bool best = false;
     if (validates() && (last || (p_.epoch + 1) % o_.evaluate_every.value_or(t_.settings.evaluate_every) == 0)) {
       const double begin = now_seconds();
-      const Scores scores = evaluate(t_, *evaluation_, validation_loader_, states_, scalars(), [&](int64_t done) {
-        if (progress_.terminal() && progress_.due(now_seconds()))
-          progress_.show(now_seconds(), text_of("epoch ", p_.epoch + 1, "/", p_.epochs, " validation"), static_cast<double>(done) / static_cast<double>(validation_loader_.samples()), "");
-        return together_.processes() > 1 || received_signal == 0;
-      }, together_.all());
+      const Scores scores = evaluate(
+          t_, *evaluation_, validation_loader_, states_, scalars(),
+          [&](int64_t done) {
+            if (progress_.terminal() && progress_.due(now_seconds()))
+              progress_.show(now_seconds(), text_of("epoch ", p_.epoch + 1, "/", p_.epochs, " validation"),
+                             static_cast<double>(done) / static_cast<double>(validation_loader_.samples()), "");
+            return together_.processes() > 1 || received_signal == 0;
+          },
+          together_.all());
       if (scores.samples == 0) return false;
       evaluating_ += now_seconds() - begin;
       line.add("validation loss", scores.loss);
-      for (int32_t m = 0; m < t_.metric_count; ++m) line.add(std::string("validation ") + t_.metrics[m].name, scores.metrics[static_cast<size_t>(m)]);
-      text += "  | validation " + scores_text(scores.loss, [&](int32_t m) { return scores.metrics[static_cast<size_t>(m)]; });
+      for (int32_t m = 0; m < t_.metric_count; ++m)
+        line.add(std::string("validation ") + t_.metrics[m].name, scores.metrics[static_cast<size_t>(m)]);
+      text +=
+          "  | validation " + scores_text(scores.loss, [&](int32_t m) { return scores.metrics[static_cast<size_t>(m)]; });
       best = note_result(scores);
       if (best && p_.epoch > 0) text += "  best";
     }
@@ -243,7 +297,8 @@ class Trainer {
     p_.batch = 0;
     const int64_t patience = o_.patience.value_or(t_.settings.patience);
     if (patience > 0 && p_.worse >= patience && !last) {
-      progress_.say(text_of("stopped early: no better ", watched_name(), " for ", p_.worse, " epochs; the best was epoch ", p_.best_epoch));
+      progress_.say(text_of("stopped early: no better ", watched_name(), " for ", p_.worse, " epochs; the best was epoch ",
+                            p_.best_epoch));
       p_.finished = true;
     }
     if (best && patience > 0) {
@@ -263,8 +318,10 @@ class Trainer {
     const double value = watched >= 0 ? scores.metrics[static_cast<size_t>(watched)] : scores.loss;
     const bool greater = watched >= 0 && t_.metrics[watched].greater_is_better;
     const bool better = p_.best_epoch < 0 || (greater ? value > p_.best : value < p_.best);
-    if (better) p_.best = value, p_.best_epoch = p_.epoch + 1, p_.worse = 0;
-    else ++p_.worse;
+    if (better)
+      p_.best = value, p_.best_epoch = p_.epoch + 1, p_.worse = 0;
+    else
+      ++p_.worse;
     return better;
   }
 
@@ -273,9 +330,12 @@ class Trainer {
     p_.log_bytes = log_.bytes();
     p_.seconds = now_seconds() - begun_;
     together_.expect_same(states_);
-    if (together_.writes()) folder_.checkpoints().save(t_, states_, p_, static_cast<int32_t>(o_.keep.value_or(t_.settings.checkpoints_kept)));
+    if (together_.writes())
+      folder_.checkpoints().save(t_, states_, p_, static_cast<int32_t>(o_.keep.value_or(t_.settings.checkpoints_kept)));
     saved_ = p_.update;
-    if (!why.empty()) progress_.warn(text_of(why, " in epoch ", p_.epoch + 1, ", after update ", p_.update, "; go on with --resume --out ", folder_.path()));
+    if (!why.empty())
+      progress_.warn(text_of(why, " in epoch ", p_.epoch + 1, ", after update ", p_.update, "; go on with --resume --out ",
+                             folder_.path()));
   }
 
   const TrainTables& t_;

@@ -38,7 +38,8 @@ int main(void) {
         outputs[i].data = results[i];
         outputs[i].bytes = sizeof results[i];
       }
-      if (net_run(context, inputs, NET_INPUTS, outputs, NET_OUTPUTS) != NET_OK) return fprintf(stderr, "%s\n", net_last_error(context)), 1;
+      if (net_run(context, inputs, NET_INPUTS, outputs, NET_OUTPUTS) != NET_OK)
+        return fprintf(stderr, "%s\n", net_last_error(context)), 1;
     }
     const double each = (now_ns() - start) / 20000;
     if (each < best) best = each;

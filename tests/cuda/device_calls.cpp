@@ -80,7 +80,8 @@ int main(int count, char** arguments) {
   float* const odd = static_cast<float*>(in.data) + 1;
   must(cudaMemcpy(odd, image.data(), 64 * sizeof(float), cudaMemcpyHostToDevice));
   std::vector<digits::Tensor> on_host = model.run({digits::tensor(odd, dims)});
-  expect(std::vector<float>(static_cast<float*>(on_host[0].data), static_cast<float*>(on_host[0].data) + 10) == expected, "an input that is not aligned");
+  expect(std::vector<float>(static_cast<float*>(on_host[0].data), static_cast<float*>(on_host[0].data) + 10) == expected,
+         "an input that is not aligned");
   must(cudaMemcpy(in.data, image.data(), 64 * sizeof(float), cudaMemcpyHostToDevice));
 
   // Runs on two streams by turns, none waited for; the callback is called once the last is done.
@@ -89,14 +90,16 @@ int main(int count, char** arguments) {
   int called = 0;
   for (int k = 0; k < 6; ++k) {
     results = {digits::Tensor{}};
-    model.run_async({digits::tensor(in.data, dims)}, results, streams[k % 2], [](void* user) { ++*static_cast<int*>(user); }, &called);
+    model.run_async(
+        {digits::tensor(in.data, dims)}, results, streams[k % 2], [](void* user) { ++*static_cast<int*>(user); }, &called);
   }
   must(cudaStreamSynchronize(streams[1]));
   expect(called == 6, "called when done");
   cudaPointerAttributes where{};
   must(cudaPointerGetAttributes(&where, results[0].data));
   expect(where.type == cudaMemoryTypeDevice, "an output without memory is on the device");
-  expect(results[0].rank == 2 && results[0].dims[1] == 10 && results[0].bytes == 10 * sizeof(float), "what a run tells of an output");
+  expect(results[0].rank == 2 && results[0].dims[1] == 10 && results[0].bytes == 10 * sizeof(float),
+         "what a run tells of an output");
   expect(fetch(results[0].data, 10) == expected, "a run on a stream");
 
   // An output on the host is waited for.
@@ -129,21 +132,28 @@ int main(int count, char** arguments) {
     for (float& value : mine) value = NAN;
   }
   for (cudaStream_t s : streams) must(cudaStreamSynchronize(s));
-  for (int k = 0; k < 6; ++k) expect(fetch(static_cast<float*>(many.data) + 10 * k, 10) == wanted[static_cast<size_t>(k)], "an input that was staged");
+  for (int k = 0; k < 6; ++k)
+    expect(fetch(static_cast<float*>(many.data) + 10 * k, 10) == wanted[static_cast<size_t>(k)], "an input that was staged");
 
   // DLPack.
   DlTensor given{in.data, 2, 0, port.rank, 2, 32, 1, dims.data(), nullptr, 0};
   digits_tensor taken{};
-  expect(digits_from_dlpack(model.get(), &port, &given, &taken) == DIGITS_OK && taken.data == in.data && taken.rank == port.rank && taken.bytes == 256, "from DLPack");
+  expect(digits_from_dlpack(model.get(), &port, &given, &taken) == DIGITS_OK && taken.data == in.data &&
+             taken.rank == port.rank && taken.bytes == 256,
+         "from DLPack");
   results = {digits::Tensor{}};
   model.run_async({taken}, results);
   DlTensor handed{};
   expect(digits_to_dlpack(model.get(), digits_output(0), &results[0], &handed) == DIGITS_OK, "to DLPack");
-  expect(handed.device_type == 2 && handed.device_id == 0 && handed.rank == 2 && handed.dims[1] == 10 && handed.code == 2 && handed.bits == 32 && handed.lanes == 1, "what DLPack tells");
+  expect(handed.device_type == 2 && handed.device_id == 0 && handed.rank == 2 && handed.dims[1] == 10 && handed.code == 2 &&
+             handed.bits == 32 && handed.lanes == 1,
+         "what DLPack tells");
   expect(fetch(handed.data, 10) == expected, "a run by DLPack");
   auto refused = [&](const char* what, const char* message) {
     digits_tensor unused{};
-    expect(digits_from_dlpack(model.get(), &port, &given, &unused) == DIGITS_INVALID_ARGUMENT && std::strstr(digits_last_error(model.get()), message) != nullptr, what);
+    expect(digits_from_dlpack(model.get(), &port, &given, &unused) == DIGITS_INVALID_ARGUMENT &&
+               std::strstr(digits_last_error(model.get()), message) != nullptr,
+           what);
     given = {in.data, 2, 0, port.rank, 2, 32, 1, dims.data(), nullptr, 0};
   };
   given.bits = 16;

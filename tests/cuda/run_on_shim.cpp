@@ -1,12 +1,12 @@
 // run_on_shim [--external] [--open | --grad ORDER] [--sample N --seed S] [--keep DIR] DIR...
-// Runs ONNX-style case folders through the CUDA target on the stand-in toolkit of tests/cuda/toolkit: kernels are lowered and
-// printed for a GPU, compiled as C++, and a program's steps are walked by the executor of CUDA libraries. Every case runs
-// three times with threads and blocks in different orders; the bits must agree (races), and the numbers must be the
+// Runs ONNX-style case folders through the CUDA target on the stand-in toolkit of tests/cuda/toolkit: kernels are lowered
+// and printed for a GPU, compiled as C++, and a program's steps are walked by the executor of CUDA libraries. Every case
+// runs three times with threads and blocks in different orders; the bits must agree (races), and the numbers must be the
 // expected ones: those of the case, the reference evaluator's where it has none, or (--grad) the evaluator's for the
-// derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open. --external asks the vendor's
-// libraries first, --tf32 with float32 rounded. --keep
-// leaves the sources in DIR and names what is skipped. METAC_SHIM_BUILDS=DIR: what is compiled is kept there, and not compiled again.
-// Ends with 'N passed, N failed, N skipped'; skipped is what the compiler refuses. Exit status 3 on a failure.
+// derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open.
+// --external asks the vendor's libraries first, --tf32 with float32 rounded. --keep leaves the sources in DIR and names what
+// is skipped. METAC_SHIM_BUILDS=DIR: what is compiled is kept there, and not compiled again. Ends with 'N passed, N failed,
+// N skipped'; skipped is what the compiler refuses. Exit status 3 on a failure.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,12 +64,12 @@ struct Options {
 
 struct Case {
   fs::path folder;
-  std::string refused;             // why it is skipped
+  std::string refused;  // why it is skipped
   CompiledModel compiled;
   WeightsBlock weights;
   std::vector<Tensor> inputs, expected;
   Tolerance tolerance;
-  bool evaluated = false;        // by the reference evaluator: the expected outputs
+  bool evaluated = false;  // by the reference evaluator: the expected outputs
 };
 
 std::vector<Tensor> read_series(const fs::path& folder, const std::string& prefix) {
@@ -89,7 +89,8 @@ Var* weighted_sum(Graph& graph) {
     Expr position = cast(linear_index(y->shape(), identity_indices(y->rank())) + Expr(1), y->dtype());
     std::vector<int> axes;
     for (int k = 0; k < y->rank(); ++k) axes.push_back(k);
-    Var* term = reduce(graph, map(graph, Fn::mul, y, fill(graph, y->shape(), call(Fn::sin, {position}))), axes, Reduce::add, false);
+    Var* term =
+        reduce(graph, map(graph, Fn::mul, y, fill(graph, y->shape(), call(Fn::sin, {position}))), axes, Reduce::add, false);
     sum = sum ? map(graph, Fn::add, sum, term) : term;
   }
   return sum;
@@ -139,7 +140,9 @@ void compile(Case& c, const Options& options) {
   size_t next = 0;
   for (const Value& v : model.graph.inputs) {
     const auto& list = model.graph.initializers;
-    if (next >= given.size() || std::any_of(list.begin(), list.end(), [&](const Initializer& i) { return i.name == v.name; })) continue;
+    if (next >= given.size() ||
+        std::any_of(list.begin(), list.end(), [&](const Initializer& i) { return i.name == v.name; }))
+      continue;
     by_name[v.name] = given[next];
     lower.input_shapes[v.name] = options.open ? std::vector<int64_t>(given[next].shape.size(), -1) : given[next].shape;
     ++next;
@@ -167,15 +170,18 @@ void compile(Case& c, const Options& options) {
     compile.external = {options.external, options.external, options.tf32};
     c.compiled = compile_graph(*graph, compile);
     double work = 0;
-    for (const Work& step : c.compiled.run.work) work += bool(step.operations) && step.operations.if_int() ? static_cast<double>(step.operations.as_int()) : 0;
+    for (const Work& step : c.compiled.run.work)
+      work += bool(step.operations) && step.operations.if_int() ? static_cast<double>(step.operations.as_int()) : 0;
     if (work > 1e8) fail("too large for the stand-in");
-    if (options.order > 0 && draws(c.compiled.run)) fail("a derivative by what scales random numbers is itself one random number");
+    if (options.order > 0 && draws(c.compiled.run))
+      fail("a derivative by what scales random numbers is itself one random number");
   };
   try {
     attempt();
   } catch (const CompileError&) {  // axes and shapes as inputs: their values decide ranks
     for (auto& [name, tensor] : by_name)
-      if (tensor.element_count() <= 64 && !is_float(tensor.dtype)) lower.input_values[name] = tensor, lower.input_shapes[name] = tensor.shape;
+      if (tensor.element_count() <= 64 && !is_float(tensor.dtype))
+        lower.input_values[name] = tensor, lower.input_shapes[name] = tensor.shape;
     attempt();
   }
   JitOptions jit;
@@ -194,9 +200,11 @@ std::string source_of(const std::vector<Case>& cases) {
       for (size_t at; (at = body.find(external)) != std::string::npos;) body.erase(at, external.size());
       text += body;
     }
-    text += concat("}\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const metac_runtime::KernelFunction case", k, "_kernels[] = {");
+    text += concat("}\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const metac_runtime::KernelFunction case", k,
+                   "_kernels[] = {");
     std::string names;
-    for (const KernelSource& kernel : cases[k].compiled.run.kernels) names += concat("&metac_runtime::case", k, "::", kernel.name, ", ");
+    for (const KernelSource& kernel : cases[k].compiled.run.kernels)
+      names += concat("&metac_runtime::case", k, "::", kernel.name, ", ");
     text += names + "nullptr};\n";
   }
   return text;
@@ -204,26 +212,34 @@ std::string source_of(const std::vector<Case>& cases) {
 
 // What the kernels of all batches are linked with: the executor, and the vendor's libraries where they are asked.
 std::string entry_source(const Options& options) {
-  std::string text = options.external ? "#include \"runtime/cuda/cublas.h\"\n#include \"runtime/cuda/cudnn_convolution.h\"\n" : "";
+  std::string text =
+      options.external ? "#include \"runtime/cuda/cublas.h\"\n#include \"runtime/cuda/cudnn_convolution.h\"\n" : "";
   text += "#include \"runtime/cuda/prelude.h\"\n#include \"tests/cuda/shim_entry.h\"\n";
-  return text + "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = &shim_run;\n";
+  return text +
+         "extern \"C\" __attribute__((visibility(\"default\"))) bool (*const run_entry)(metac_runtime::ShimRun*) = "
+         "&shim_run;\n";
 }
 
 bool nvcc(const std::string& options) {
   const std::string root = METAC_SOURCE_DIR;
-  return std::system(concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' ", options, " 2>&1").c_str()) == 0;
+  return std::system(concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' ",
+                            options, " 2>&1")
+                         .c_str()) == 0;
 }
 
-// The object file or library (`kind`) of a source, made unless it is there. Others may make it at the same time. Empty: it does not compile.
+// The object file or library (`kind`) of a source, made unless it is there. Others may make it at the same time. Empty: it
+// does not compile.
 std::string built(const std::string& source, const std::string& folder, const std::string& kind, const std::string& more) {
   const char* const kept = std::getenv("METAC_SHIM_BUILDS");
   Sha256 key;
   key.update_part(source).update_part(more);
-  const std::string stem = concat(kept != nullptr ? kept : folder, "/", key.hex()), own = concat(stem, "_", getpid(), "."), made = stem + "." + kind;
+  const std::string stem = concat(kept != nullptr ? kept : folder, "/", key.hex()), own = concat(stem, "_", getpid(), "."),
+                    made = stem + "." + kind;
   if (fs::exists(made)) return made;
   fs::create_directories(fs::path(stem).parent_path());
   write_file(own + "cu", source);
-  const bool good = nvcc(concat(kind == "o" ? "-c '" : "-shared '", own, "cu' ", more.empty() ? "" : concat("-x none '", more, "'"), " -o '", own, kind, "'"));
+  const bool good = nvcc(concat(kind == "o" ? "-c '" : "-shared '", own, "cu' ",
+                                more.empty() ? "" : concat("-x none '", more, "'"), " -o '", own, kind, "'"));
   fs::remove(own + "cu");
   if (!good) return "";
   fs::rename(own + kind, made);
@@ -239,7 +255,8 @@ struct Collected {
 void take(void* user, int32_t output, const void* data, int32_t rank, const int64_t* dims) {
   Collected& c = *static_cast<Collected*>(user);
   std::byte* bytes = nullptr;
-  Tensor tensor = make_tensor(c.program->outputs[static_cast<size_t>(output)].dtype, std::vector<int64_t>(dims, dims + rank), &bytes);
+  Tensor tensor =
+      make_tensor(c.program->outputs[static_cast<size_t>(output)].dtype, std::vector<int64_t>(dims, dims + rank), &bytes);
   if (tensor.byte_count() > 0) std::memcpy(bytes, data, tensor.byte_count());
   c.outputs.push_back(std::move(tensor));
 }
@@ -263,7 +280,8 @@ std::string run(const Case& c, void* library, size_t index, const Options& optio
   r.routines = rt::all_routines(&r.routine_count);
   static const std::byte none[64] = {};
   std::vector<rt::InputView> views;
-  for (const Tensor& t : c.inputs) views.push_back({t.bytes ? t.bytes.get() : none, t.shape.data(), static_cast<int32_t>(t.shape.size())});
+  for (const Tensor& t : c.inputs)
+    views.push_back({t.bytes ? t.bytes.get() : none, t.shape.data(), static_cast<int32_t>(t.shape.size())});
   r.inputs = views.data();
   r.take = &take;
   std::vector<Tensor> first;
@@ -272,12 +290,15 @@ std::string run(const Case& c, void* library, size_t index, const Options& optio
     Collected collected{&c.compiled.run, {}};
     r.user = &collected;
     if (!entry(&r)) {
-      bool refused = r.status == rt::Status::requirement || r.status == rt::Status::invalid_argument;  // by the values of its inputs
+      bool refused =
+          r.status == rt::Status::requirement || r.status == rt::Status::invalid_argument;  // by the values of its inputs
       return concat(refused ? "refused: " : "", r.message);
     }
     if (first.empty()) first = collected.outputs;
     for (size_t k = 0; k < first.size(); ++k)
-      if (first[k].shape != collected.outputs[k].shape || (first[k].byte_count() && std::memcmp(first[k].bytes.get(), collected.outputs[k].bytes.get(), first[k].byte_count()) != 0))
+      if (first[k].shape != collected.outputs[k].shape ||
+          (first[k].byte_count() &&
+           std::memcmp(first[k].bytes.get(), collected.outputs[k].bytes.get(), first[k].byte_count()) != 0))
         return concat("output ", k, ": other bits when threads run in the order ", order);
   }
   if (first.size() < c.expected.size()) return concat(first.size(), " outputs, expected ", c.expected.size());
@@ -288,7 +309,8 @@ std::string run(const Case& c, void* library, size_t index, const Options& optio
     if (half) tolerance.rtol = std::max(tolerance.rtol, 2e-3);
     const double size = largest(c.expected[k]);
     tolerance.atol = c.evaluated ? size * (half ? 2e-2 : options.tf32 ? 2e-3 : 1e-4) : std::max(tolerance.atol, size * 1e-6);
-    Comparison comparison = draws(c.compiled.run) ? compare_distributions(first[k], c.expected[k]) : compare(first[k], c.expected[k], tolerance);
+    Comparison comparison =
+        draws(c.compiled.run) ? compare_distributions(first[k], c.expected[k]) : compare(first[k], c.expected[k], tolerance);
     if (!comparison.good) return concat("output ", k, " ", comparison.detail);
   }
   return "";
@@ -326,13 +348,15 @@ void run_batch(std::vector<Case>& cases, const Options& options, int number) {
   fs::create_directories(folder);
   const std::string source = concat(folder, "/batch_", number, ".cu");
   write_file(source, source_of(cases));
-  const std::string entry = built(entry_source(options), folder, "o", ""), object = entry.empty() ? "" : built(source_of(cases), folder, "so", entry);
+  const std::string entry = built(entry_source(options), folder, "o", ""),
+                    object = entry.empty() ? "" : built(source_of(cases), folder, "so", entry);
   void* library = object.empty() ? nullptr : dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   for (size_t k = 0; k < cases.size(); ++k) {
     std::string wrong = library ? run_apart(cases[k], library, k, options) : "its batch did not compile: " + source;
     bool refused = wrong.rfind("refused: ", 0) == 0;
     ++counts[wrong.empty() ? 0 : refused ? 2 : 1];
-    if (!wrong.empty() && (!refused || !options.keep.empty())) std::cout << (refused ? "SKIP " : "FAIL ") << cases[k].folder.filename().string() << ": " << wrong << std::endl;
+    if (!wrong.empty() && (!refused || !options.keep.empty()))
+      std::cout << (refused ? "SKIP " : "FAIL ") << cases[k].folder.filename().string() << ": " << wrong << std::endl;
   }
   if (library) dlclose(library);
   if (options.keep.empty()) fs::remove_all(folder);
@@ -349,14 +373,22 @@ int main(int argc, char** argv) {
   for (int k = 1; k < argc; ++k) {
     const std::string word = argv[k];
     auto next = [&] { return k + 1 < argc ? argv[++k] : ""; };
-    if (word == "--open") options.open = true;
-    else if (word == "--external") options.external = true;
-    else if (word == "--tf32") options.tf32 = true;
-    else if (word == "--grad") options.order = std::atoi(next());
-    else if (word == "--sample") sample = static_cast<size_t>(std::atoi(next()));
-    else if (word == "--seed") seed = static_cast<unsigned>(std::atoi(next()));
-    else if (word == "--keep") options.keep = next();
-    else if (fs::exists(fs::path(word) / "model.onnx")) folders.push_back(word);
+    if (word == "--open")
+      options.open = true;
+    else if (word == "--external")
+      options.external = true;
+    else if (word == "--tf32")
+      options.tf32 = true;
+    else if (word == "--grad")
+      options.order = std::atoi(next());
+    else if (word == "--sample")
+      sample = static_cast<size_t>(std::atoi(next()));
+    else if (word == "--seed")
+      seed = static_cast<unsigned>(std::atoi(next()));
+    else if (word == "--keep")
+      options.keep = next();
+    else if (fs::exists(fs::path(word) / "model.onnx"))
+      folders.push_back(word);
     else if (fs::is_directory(word)) {
       for (const auto& entry : fs::recursive_directory_iterator(word))
         if (entry.path().filename() == "model.onnx") folders.push_back(entry.path().parent_path());
@@ -382,7 +414,8 @@ int main(int argc, char** argv) {
       batch.push_back(std::move(c));
     } catch (const CompileError& error) {
       ++counts[2];
-      if (!options.keep.empty()) std::cout << "SKIP " << folder.filename().string() << ": " << error.diagnostic.message.substr(0, 200) << "\n";
+      if (!options.keep.empty())
+        std::cout << "SKIP " << folder.filename().string() << ": " << error.diagnostic.message.substr(0, 200) << "\n";
     }
     if (batch.size() == 60) run_batch(batch, options, number++);
   }

@@ -47,10 +47,10 @@ static void after(void) {
 }
 
 #define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
-#define CHANGE(is_write, type, name, ...)                 \
-  if (fault(is_write)) return -1;                         \
-  const long result = NEXT(type, name)(__VA_ARGS__);      \
-  after();                                                \
+#define CHANGE(is_write, type, name, ...)            \
+  if (fault(is_write)) return -1;                    \
+  const long result = NEXT(type, name)(__VA_ARGS__); \
+  after();                                           \
   return result;
 
 ssize_t write(int fd, const void* data, size_t size) {
@@ -64,7 +64,9 @@ int rename(const char* from, const char* to) { CHANGE(0, int (*)(const char*, co
 int renameat2(int a, const char* from, int b, const char* to, unsigned flags) {
   CHANGE(0, int (*)(int, const char*, int, const char*, unsigned), "renameat2", a, from, b, to, flags)
 }
-int mkostemps(char* pattern, int suffix, int flags) { CHANGE(1, int (*)(char*, int, int), "mkostemps", pattern, suffix, flags) }
+int mkostemps(char* pattern, int suffix, int flags) {
+  CHANGE(1, int (*)(char*, int, int), "mkostemps", pattern, suffix, flags)
+}
 int open(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);

@@ -1,10 +1,12 @@
-/* Runs the library `net` four times on the same inputs and prints how many times each run asked the system for memory. Open dims are 5. */
+/* Runs the library `net` four times on the same inputs and prints how many times each run asked the system for memory. Open
+ * dims are 5. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "net.h"
 
-static long asked = 0; /* workers of a pool ask for nothing while a run is going on, and if one did the race would still show */
+static long asked =
+    0; /* workers of a pool ask for nothing while a run is going on, and if one did the race would still show */
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
 void* __libc_realloc(void* old, size_t bytes);
@@ -13,7 +15,9 @@ void* malloc(size_t bytes) { return ++asked, __libc_malloc(bytes); }
 void* calloc(size_t count, size_t bytes) { return ++asked, __libc_calloc(count, bytes); }
 void* realloc(void* old, size_t bytes) { return ++asked, __libc_realloc(old, bytes); }
 void* aligned_alloc(size_t alignment, size_t bytes) { return ++asked, __libc_memalign(alignment, bytes); }
-int posix_memalign(void** out, size_t alignment, size_t bytes) { return ++asked, (*out = __libc_memalign(alignment, bytes)) == NULL; }
+int posix_memalign(void** out, size_t alignment, size_t bytes) {
+  return ++asked, (*out = __libc_memalign(alignment, bytes)) == NULL;
+}
 
 int main(void) {
   static float data[NET_INPUTS][1 << 16];

@@ -1,10 +1,9 @@
 // metac_read_files [--seconds S] [--memory GIB] FILE...
 // Does with every file what metac does with such a file before any machine code is made: models (.onnx, .json) are read,
-// checked, written in the other format, lowered and compiled to kernel text; tensors (.npy, .npz, .pb) are read; data and checkpoints of
-// training programs (.idx, .csv, .gz, .bin as CIFAR's, .jpg, .bmp, .safetensors) too. A file
-// may be refused with a CompileError or be right. It fails when reading it crashes, ends in status 70 or another
-// exception, takes longer than S seconds or more memory than GIB + 4 times its size. One line a failure; the last line is
-// 'N passed, N failed'.
+// checked, written in the other format, lowered and compiled to kernel text; tensors (.npy, .npz, .pb) are read; data and
+// checkpoints of training programs (.idx, .csv, .gz, .bin as CIFAR's, .jpg, .bmp, .safetensors) too. A file may be refused
+// with a CompileError or be right. It fails when reading it crashes, ends in status 70 or another exception, takes longer
+// than S seconds or more memory than GIB + 4 times its size. One line a failure; the last line is 'N passed, N failed'.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -46,7 +45,8 @@ bool read_for_training(const std::string& path) {
   if (path.ends_with(".bin")) return train::read_cifar({path}, false, "image"), true;
   if (path.ends_with(".safetensors")) {
     uint32_t crc = 0;
-    for (const train::NamedTensor& t : train::read_safetensors(path, false).tensors) crc = train::crc32(t.data, static_cast<size_t>(t.bytes), crc);
+    for (const train::NamedTensor& t : train::read_safetensors(path, false).tensors)
+      crc = train::crc32(t.data, static_cast<size_t>(t.bytes), crc);
     return true;
   }
   if (path.ends_with(".csv")) {
@@ -109,7 +109,8 @@ int read_from(const std::vector<std::string>& files, Progress& progress, unsigne
 }
 
 std::string reason_of(int status, unsigned seconds) {
-  if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGALRM ? concat("no end after ", seconds, " s") : concat("signal ", WTERMSIG(status));
+  if (WIFSIGNALED(status))
+    return WTERMSIG(status) == SIGALRM ? concat("no end after ", seconds, " s") : concat("signal ", WTERMSIG(status));
   return WEXITSTATUS(status) == 3 ? "took too much memory" : concat("status ", WEXITSTATUS(status));
 }
 
@@ -120,9 +121,12 @@ int main(int argc, char** argv) {
   double gib = 1;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) seconds = static_cast<unsigned>(std::atoi(argv[++i]));
-    else if (std::strcmp(argv[i], "--memory") == 0 && i + 1 < argc) gib = std::atof(argv[++i]);
-    else files.push_back(argv[i]);
+    if (std::strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
+      seconds = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (std::strcmp(argv[i], "--memory") == 0 && i + 1 < argc)
+      gib = std::atof(argv[++i]);
+    else
+      files.push_back(argv[i]);
   }
   void* shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 1;
@@ -141,6 +145,7 @@ int main(int argc, char** argv) {
     std::printf("FAIL  %s: %s\n", at < files.size() ? files[at].c_str() : "at exit", reason_of(status, seconds).c_str());
     ++failed, ++progress.at;
   }
-  std::printf("%zu files, of which %zu were refused\n%zu passed, %zu failed\n", files.size(), progress.refused.load(), files.size() - failed, failed);
+  std::printf("%zu files, of which %zu were refused\n%zu passed, %zu failed\n", files.size(), progress.refused.load(),
+              files.size() - failed, failed);
   return failed ? 1 : 0;
 }

@@ -1,4 +1,5 @@
-// The operator that docs/adding_an_operator.md adds in one file: known to the registry, lowered, evaluated, refused with values.
+// The operator that docs/adding_an_operator.md adds in one file: known to the registry, lowered, evaluated, refused with
+// values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,8 @@ TEST(DocumentedOperator, RefusesIntegersByName) {
     lower_model(squared_difference(DType::i32), {});
     FAIL() << "int32 was accepted";
   } catch (const CompileError& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("node #0 (SquaredDifference): A and B must be of one float dtype, found int32 and int32"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr(
+                              "node #0 (SquaredDifference): A and B must be of one float dtype, found int32 and int32"));
   }
 }
 

@@ -44,7 +44,8 @@ struct Weights {
       size_t count = 1;
       for (int d = 0; d < port->rank; ++d) count *= static_cast<size_t>(port->dims[d]);
       values.emplace_back(count);
-      for (size_t i = 0; i < count; ++i) values.back()[i] = static_cast<float>(1 + (i * 5 + static_cast<size_t>(k)) % 11) / 64;
+      for (size_t i = 0; i < count; ++i)
+        values.back()[i] = static_cast<float>(1 + (i * 5 + static_cast<size_t>(k)) % 11) / 64;
     }
     for (const std::vector<float>& value : values) pointers.push_back(value.data());
   }
@@ -115,7 +116,8 @@ bool first_nan_is_named() {
   const std::string sound = report();
   x[5] = NAN;
   const std::string named = report();
-  return sound.empty() && named.find(" made the first NaN") != std::string::npos && named[0] == 'k' && answer(model, &first::tensor, 0) == before;
+  return sound.empty() && named.find(" made the first NaN") != std::string::npos && named[0] == 'k' &&
+         answer(model, &first::tensor, 0) == before;
 }
 
 }  // namespace

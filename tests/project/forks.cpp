@@ -1,5 +1,5 @@
-// A process with contexts forks: in the child they answer as in the parent, with threads that the child starts, and can be destroyed. One
-// that a thread of the parent was running is BUSY there. Nothing hangs: every child has a minute.
+// A process with contexts forks: in the child they answer as in the parent, with threads that the child starts, and can be
+// destroyed. One that a thread of the parent was running is BUSY there. Nothing hangs: every child has a minute.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,7 +59,9 @@ bool child_does(const char* what, Child child) {
   int status = 0;
   waitpid(pid, &status, 0);
   const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!good) std::printf("%s: %s %d\n", what, WIFSIGNALED(status) ? "ended by signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+  if (!good)
+    std::printf("%s: %s %d\n", what, WIFSIGNALED(status) ? "ended by signal" : "status",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
   return good;
 }
 
@@ -74,10 +76,18 @@ int main() {
     first_context* context = made(4, pin);
     good &= child_does("destroying a context that never ran", [&] { return first_destroy(context), true; });
     good &= answers_right(context);
-    for (int k = 0; k < 20; ++k) good &= child_does("destroying", [&] { return (k % 2 == 0 && answers_right(context) ? (first_destroy(context), true) : (first_destroy(context), k % 2 == 1)); });
-    good &= child_does("running", [&] { return answers_right(context) && answers_right(context) && threads_now() == 4 && (first_destroy(context), true); });
+    for (int k = 0; k < 20; ++k)
+      good &= child_does("destroying", [&] {
+        return (k % 2 == 0 && answers_right(context) ? (first_destroy(context), true)
+                                                     : (first_destroy(context), k % 2 == 1));
+      });
+    good &= child_does("running", [&] {
+      return answers_right(context) && answers_right(context) && threads_now() == 4 && (first_destroy(context), true);
+    });
     good &= child_does("the child's child", [&] {
-      return answers_right(context) && child_does("", [&] { return answers_right(context) && (first_destroy(context), true); }) && answers_right(context);
+      return answers_right(context) &&
+             child_does("", [&] { return answers_right(context) && (first_destroy(context), true); }) &&
+             answers_right(context);
     });
     good &= child_does("a context of the child's own", [&] {
       first_context* own = made(3);
@@ -97,7 +107,8 @@ int main() {
     good &= child_does("forked while running", [&] {
       std::vector<float> y;
       const first_status status = answer(context, y);
-      const bool told = status == FIRST_BUSY ? std::strlen(first_last_error(context)) > 0 : status == FIRST_OK && y == expected;
+      const bool told =
+          status == FIRST_BUSY ? std::strlen(first_last_error(context)) > 0 : status == FIRST_OK && y == expected;
       return told && (first_destroy(context), true);
     });
   stop = true;

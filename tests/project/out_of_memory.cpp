@@ -11,7 +11,9 @@ extern "C" {
 void* __real_calloc(size_t count, size_t size);
 void* __real_aligned_alloc(size_t alignment, size_t size);
 void* __wrap_calloc(size_t count, size_t size) { return fails() ? nullptr : __real_calloc(count, size); }
-void* __wrap_aligned_alloc(size_t alignment, size_t size) { return fails() ? nullptr : __real_aligned_alloc(alignment, size); }
+void* __wrap_aligned_alloc(size_t alignment, size_t size) {
+  return fails() ? nullptr : __real_aligned_alloc(alignment, size);
+}
 }
 
 static first_status attempt(bool* explained) {

@@ -1,5 +1,5 @@
-// Thread pools of the caller's that do not do what is asked of them: the answers are right all the same, an exception is a status, and the
-// context works on.
+// Thread pools of the caller's that do not do what is asked of them: the answers are right all the same, an exception is a
+// status, and the context works on.
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -24,35 +24,49 @@ struct Pool {
   bool throws;
 };
 const Pool pools[] = {
-    {"as asked", [](void*, int32_t count, Task task, void* state) { for (int32_t i = 0; i < count; ++i) task(state, i); }, false},
-    {"in threads", [](void*, int32_t count, Task task, void* state) {
+    {"as asked",
+     [](void*, int32_t count, Task task, void* state) {
+       for (int32_t i = 0; i < count; ++i) task(state, i);
+     },
+     false},
+    {"in threads",
+     [](void*, int32_t count, Task task, void* state) {
        std::vector<std::thread> threads;
        for (int32_t i = 0; i < count; ++i) threads.emplace_back(task, state, i);
        for (std::thread& t : threads) t.join();
-     }, false},
+     },
+     false},
     {"nothing", [](void*, int32_t, Task, void*) {}, false},
     {"the last task alone", [](void*, int32_t count, Task task, void* state) { task(state, count - 1); }, false},
-    {"every task twice", [](void*, int32_t count, Task task, void* state) {
+    {"every task twice",
+     [](void*, int32_t count, Task task, void* state) {
        std::vector<std::thread> threads;
        for (int32_t i = 0; i < 2 * count; ++i) threads.emplace_back(task, state, i / 2);
        for (std::thread& t : threads) t.join();
-     }, false},
-    {"tasks that there are not", [](void*, int32_t count, Task task, void* state) {
+     },
+     false},
+    {"tasks that there are not",
+     [](void*, int32_t count, Task task, void* state) {
        for (int32_t i : {-1, count, count + 1, 1 << 30, INT32_MIN}) task(state, i);
-     }, false},
-    {"tasks after its end", [](void*, int32_t count, Task task, void* state) {
+     },
+     false},
+    {"tasks after its end",
+     [](void*, int32_t count, Task task, void* state) {
        for (int32_t i = 0; i < count; ++i)
          late.emplace_back([=] {
            if (i % 2 == 0) std::this_thread::yield();
            task(state, i);
          });
-     }, false},
+     },
+     false},
     {"throws at once", [](void*, int32_t, Task, void*) { throw std::runtime_error("at once"); }, true},
     {"throws an int in between", [](void*, int32_t, Task task, void* state) { task(state, 1), throw 5; }, true},
-    {"throws while tasks are at work", [](void*, int32_t count, Task task, void* state) {
+    {"throws while tasks are at work",
+     [](void*, int32_t count, Task task, void* state) {
        for (int32_t i = 0; i < count; ++i) late.emplace_back(task, state, i);
        throw std::bad_alloc();
-     }, true},
+     },
+     true},
 };
 
 first_status answer(first_context* context, std::vector<float>& y) {
@@ -89,7 +103,8 @@ bool try_pool(const Pool& pool) {
   options.parallel = run_switched;
   options.pool = &state;
   first_context* context = nullptr;
-  if (first_create(&options, &context) != FIRST_OK) return std::printf("%s: %s\n", pool.what, first_last_error(context)), false;
+  if (first_create(&options, &context) != FIRST_OK)
+    return std::printf("%s: %s\n", pool.what, first_last_error(context)), false;
   bool good = true;
   std::vector<float> y;
   for (const bool on : {false, true, true, false, true, false}) {
@@ -97,8 +112,12 @@ bool try_pool(const Pool& pool) {
     calls = 0;
     const first_status status = answer(context, y), wanted = on && pool.throws ? FIRST_CALLBACK : FIRST_OK;
     const std::string said = first_last_error(context);
-    good &= status == wanted && y == expected && calls > 0 && said == (wanted == FIRST_OK ? "" : "the caller's thread pool threw an exception");
-    if (!good) return std::printf("%s: status %d, %d calls, %s answer: %s\n", pool.what, status, calls, y == expected ? "right" : "another", said.c_str()), join_late(), false;
+    good &= status == wanted && y == expected && calls > 0 &&
+            said == (wanted == FIRST_OK ? "" : "the caller's thread pool threw an exception");
+    if (!good)
+      return std::printf("%s: status %d, %d calls, %s answer: %s\n", pool.what, status, calls,
+                         y == expected ? "right" : "another", said.c_str()),
+             join_late(), false;
     if (late.size() > 100) join_late();
   }
   join_late();

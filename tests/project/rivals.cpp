@@ -1,6 +1,7 @@
-// Every function of the interface that takes a context, called by eight threads at once on one context, among rivals that call all the
-// others: each call does its work and answers right, or is BUSY, and the message is always that of the caller's own call.
-// run_project.py writes which functions the generated header has (context_functions.inc); one that is unknown here is a failure.
+// Every function of the interface that takes a context, called by eight threads at once on one context, among rivals that
+// call all the others: each call does its work and answers right, or is BUSY, and the message is always that of the caller's
+// own call. run_project.py writes which functions the generated header has (context_functions.inc); one that is unknown here
+// is a failure.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +42,8 @@ size_t count_of(const rival_port& port) {
   return count;
 }
 
-// The arguments of a call, whatever it is, with memory of the caller's for the results: the context's belongs to whoever runs next.
+// The arguments of a call, whatever it is, with memory of the caller's for the results: the context's belongs to whoever
+// runs next.
 struct Call {
   std::vector<std::vector<float>> memory, results;
   std::vector<rival_tensor> inputs, outputs;
@@ -75,7 +77,8 @@ struct Weights {
   Weights() {
     for (int k = 0; const rival_port* port = rival_parameter(k); ++k) {
       values.emplace_back(count_of(*port));
-      for (size_t i = 0; i < values.back().size(); ++i) values.back()[i] = static_cast<float>(1 + (i * 5 + static_cast<size_t>(k)) % 11) / 64;
+      for (size_t i = 0; i < values.back().size(); ++i)
+        values.back()[i] = static_cast<float>(1 + (i * 5 + static_cast<size_t>(k)) % 11) / 64;
     }
     for (const std::vector<float>& value : values) pointers.push_back(value.data());
   }
@@ -89,8 +92,10 @@ struct Derivative {
   const rival_port* (*input)(int32_t);
   const rival_port* (*output)(int32_t);
 };
-const Derivative runs[] = {{"run", rival_run, rival_input, rival_output}, {"vjp", rival_vjp, rival_vjp_input, rival_vjp_output},
-                           {"jvp", rival_jvp, rival_jvp_input, rival_jvp_output}, {"hvp", rival_hvp, rival_hvp_input, rival_hvp_output}};
+const Derivative runs[] = {{"run", rival_run, rival_input, rival_output},
+                           {"vjp", rival_vjp, rival_vjp_input, rival_vjp_output},
+                           {"jvp", rival_jvp, rival_jvp_input, rival_jvp_output},
+                           {"hvp", rival_hvp, rival_hvp_input, rival_hvp_output}};
 std::map<std::string, std::vector<std::vector<float>>> right;  // by function
 
 // What a function does for thread `me`; true: it answered OK.
@@ -98,9 +103,12 @@ using Use = std::function<bool(rival_context*, int me)>;
 
 bool judged(rival_context* context, rival_status status, const char* name) {
   const std::string said = rival_last_error(context);
-  if (status == RIVAL_OK) expect(said.empty(), std::string(name) + " succeeded, and the message is: " + said);
-  else if (status == RIVAL_BUSY) expect(said == busy_message, std::string(name) + " was BUSY, and the message is: " + said);
-  else expect(false, std::string(name) + ": status " + std::to_string(status) + ": " + said);
+  if (status == RIVAL_OK)
+    expect(said.empty(), std::string(name) + " succeeded, and the message is: " + said);
+  else if (status == RIVAL_BUSY)
+    expect(said == busy_message, std::string(name) + " was BUSY, and the message is: " + said);
+  else
+    expect(false, std::string(name) + ": status " + std::to_string(status) + ": " + said);
   return status == RIVAL_OK;
 }
 
@@ -111,7 +119,9 @@ void fail_on_purpose(rival_context* context, int me) {
   call.inputs[0].bytes = 0;
   const rival_status status = rival_run(context, call.inputs.data(), 1, call.outputs.data(), 1);
   const std::string said = rival_last_error(context), own = "dim 3 is " + std::to_string(100 + me);
-  expect(status == RIVAL_BUSY ? said == busy_message : status == RIVAL_INVALID_ARGUMENT && said.find(own) != std::string::npos, own + " expected in: " + said);
+  expect(
+      status == RIVAL_BUSY ? said == busy_message : status == RIVAL_INVALID_ARGUMENT && said.find(own) != std::string::npos,
+      own + " expected in: " + said);
 }
 
 std::map<std::string, Use> all_uses() {
@@ -120,7 +130,8 @@ std::map<std::string, Use> all_uses() {
   for (const Derivative& d : runs)
     uses[d.name] = [&d](rival_context* context, int) {
       Call call(d.input, d.output);
-      if (!judged(context, d.function(context, call.inputs.data(), call.ins(), call.outputs.data(), call.outs()), d.name)) return false;
+      if (!judged(context, d.function(context, call.inputs.data(), call.ins(), call.outputs.data(), call.outs()), d.name))
+        return false;
       if (right.count(d.name) == 0) right[d.name] = call.results;
       expect(call.results == right[d.name], std::string(d.name) + ": another answer");
       return true;
@@ -130,33 +141,43 @@ std::map<std::string, Use> all_uses() {
     const bool poisoned = me % 2 == 1;
     if (poisoned) call.memory[0][5] = __builtin_nanf("");
     char report[200] = "";
-    const rival_status status = rival_find_non_finite(context, call.inputs.data(), 1, call.outputs.data(), 1, report, sizeof report);
+    const rival_status status =
+        rival_find_non_finite(context, call.inputs.data(), 1, call.outputs.data(), 1, report, sizeof report);
     if (!judged(context, status, "find_non_finite")) return false;
-    expect(poisoned ? std::strstr(report, "made the first NaN") != nullptr : report[0] == 0 && call.results == right["run"], std::string("find_non_finite: ") + report);
+    expect(poisoned ? std::strstr(report, "made the first NaN") != nullptr : report[0] == 0 && call.results == right["run"],
+           std::string("find_non_finite: ") + report);
     return true;
   };
   uses["output_shapes"] = [](rival_context* context, int me) {
     Call call(rival_input, rival_output);
     call.inputs[0].dims[0] = me + 1;
     call.inputs[0].bytes = 0;
-    if (!judged(context, rival_output_shapes(context, call.inputs.data(), 1, call.outputs.data(), 1), "output_shapes")) return false;
+    if (!judged(context, rival_output_shapes(context, call.inputs.data(), 1, call.outputs.data(), 1), "output_shapes"))
+      return false;
     expect(call.outputs[0].dims[0] == me + 1 && call.outputs[0].bytes == (me + 1) * 40, "output_shapes: another's shape");
     return true;
   };
-  uses["set_weights"] = [](rival_context* context, int) { return judged(context, rival_set_weights(context, weights.pointers.data(), weights.count()), "set_weights"); };
+  uses["set_weights"] = [](rival_context* context, int) {
+    return judged(context, rival_set_weights(context, weights.pointers.data(), weights.count()), "set_weights");
+  };
   uses["write_weights"] = [](rival_context* context, int me) {
     const std::string path = "rival" + std::to_string(me) + ".weights";
-    return judged(context, rival_write_weights(context, weights.pointers.data(), weights.count(), path.c_str()), "write_weights");
+    return judged(context, rival_write_weights(context, weights.pointers.data(), weights.count(), path.c_str()),
+                  "write_weights");
   };
-  uses["profile"] = [](rival_context* context, int me) { return judged(context, rival_profile(context, me % 2), "profile"); };
+  uses["profile"] = [](rival_context* context, int me) {
+    return judged(context, rival_profile(context, me % 2), "profile");
+  };
   uses["profile_row"] = [](rival_context* context, int) {
     int64_t runs = 0, ns = 0;
-    for (int row = 0; const char* name = rival_profile_row(context, row, &runs, &ns); ++row) expect(name[0] != 0 && runs >= 0 && ns >= 0, "a row of the profile");
+    for (int row = 0; const char* name = rival_profile_row(context, row, &runs, &ns); ++row)
+      expect(name[0] != 0 && runs >= 0 && ns >= 0, "a row of the profile");
     return true;
   };
   uses["profile_work"] = [](rival_context* context, int) {
     double operations = 0, bytes = 0;
-    for (int row = 0; rival_profile_work(context, row, &operations, &bytes) == RIVAL_OK; ++row) expect(operations >= -1 && bytes >= -1, "the work of a row");
+    for (int row = 0; rival_profile_work(context, row, &operations, &bytes) == RIVAL_OK; ++row)
+      expect(operations >= -1 && bytes >= -1, "the work of a row");
     return true;
   };
   uses["held_bytes"] = [](rival_context* context, int) {
@@ -190,7 +211,8 @@ int main() {
   for (const Derivative& d : runs)
     if (!uses.at(d.name)(context, 0)) return 1;
   for (const char* name : functions) {
-    if (std::strcmp(name, "create") == 0 || std::strcmp(name, "destroy") == 0) continue;  // they make and end it: one thread's affair
+    if (std::strcmp(name, "create") == 0 || std::strcmp(name, "destroy") == 0)
+      continue;  // they make and end it: one thread's affair
     const auto use = uses.find(name);
     if (use == uses.end()) {
       expect(false, std::string(name) + " takes a context and is not tried: add it to all_uses()");
@@ -201,8 +223,10 @@ int main() {
       others.emplace_back([&, me] {
         auto rival = uses.begin();
         for (int round = 0; round < rounds; ++round) {
-          if (me % 2 == 0 || round % 3 == 0) use->second(context, me);
-          else rival->second(context, me);
+          if (me % 2 == 0 || round % 3 == 0)
+            use->second(context, me);
+          else
+            rival->second(context, me);
           if (++rival == uses.end()) rival = uses.begin();
           if (round % 4 == 3) fail_on_purpose(context, me);
         }

@@ -17,7 +17,8 @@ namespace {
 double ulps(float got, double exact) {
   const float rounded = static_cast<float>(exact);
   if (std::isnan(exact)) return std::isnan(got) ? 0 : INFINITY;
-  if (std::isinf(rounded) || std::isinf(got)) return rounded == got || (std::isinf(got) && std::fabs(exact) > 3.4028e38) ? 0 : INFINITY;
+  if (std::isinf(rounded) || std::isinf(got))
+    return rounded == got || (std::isinf(got) && std::fabs(exact) > 3.4028e38) ? 0 : INFINITY;
   int exponent = -149;
   if (exact != 0) std::frexp(exact, &exponent);
   return std::fabs(static_cast<double>(got) - exact) / std::ldexp(1.0, std::max(exponent - 24, -149));
@@ -45,11 +46,13 @@ unsigned float_step(unsigned otherwise) {
 
 std::vector<float> near_boundaries(int neighbours) {
   std::vector<float> xs = {0.0f, INFINITY, NAN, of_bits(0x7fffffffu), of_bits(0x7f800001u), 3.4028235e38f, 1e-45f};
-  std::vector<float> centres = {0.625f, 0.4142135624f, 2.414213562f, 0.7071067812f, 1.414213562f, 88.72284f, 89.41599f, 103.9721f, 87.33655f, 1.5f, 2.5f, 3.0f,
-                                9.0f, 17.32868f, 20.0f, 4.0f, 268435456.0f, 16777216.0f, 8388608.0f};
+  std::vector<float> centres = {0.625f,    0.4142135624f, 2.414213562f, 0.7071067812f, 1.414213562f, 88.72284f, 89.41599f,
+                                103.9721f, 87.33655f,     1.5f,         2.5f,          3.0f,         9.0f,      17.32868f,
+                                20.0f,     4.0f,          268435456.0f, 16777216.0f,   8388608.0f};
   for (int e = -149; e < 128; ++e) centres.push_back(std::ldexp(1.0f, e));
   for (int k = 1; k < 40; ++k) centres.push_back(static_cast<float>(k * 1.5707963267948966));
-  for (float k = 0.5f; k < 16; ++k) centres.insert(centres.end(), {k * (65.0f / 256), k * (149.0f / 256)});  // pieces of erf and tanh
+  for (float k = 0.5f; k < 16; ++k)
+    centres.insert(centres.end(), {k * (65.0f / 256), k * (149.0f / 256)});  // pieces of erf and tanh
   centres.insert(centres.end(), {3.9355f, 9.0214f});
   for (const float c : centres) {
     uint32_t bits;
@@ -99,7 +102,8 @@ void walk(const char* name, double allowed, Vector vector, Scalar scalar, Exact 
   const uint64_t step = float_step(2999);
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += step * n) {
     float xs[n];
-    for (int lane = 0; lane < n; ++lane) xs[lane] = of_bits(static_cast<uint32_t>(bits + step * static_cast<uint64_t>(lane)));
+    for (int lane = 0; lane < n; ++lane)
+      xs[lane] = of_bits(static_cast<uint32_t>(bits + step * static_cast<uint64_t>(lane)));
     if (!compare(name, xs, xs, vector, scalar, exact, worst)) return;
   }
   EXPECT_LE(worst.error, allowed) << name << " at " << worst.a;
@@ -134,24 +138,28 @@ void walk_pairs(const char* name, double allowed, Vector vector, Scalar scalar, 
   std::printf("%-9s %.2f ULP at %g, %g\n", name, worst.error, static_cast<double>(worst.a), static_cast<double>(worst.b));
 }
 
-#define UNARY(name, allowed, reference)                                                                                       \
-  TEST(DeviceMath, name) {                                                                                                    \
-    walk(#name, allowed, [](FloatVector v, FloatVector) { return m::name(v); }, [](float x, float) { return m::name(x); },    \
-         [](double x, double) { return reference; });                                                                         \
+#define UNARY(name, allowed, reference)                                                                                   \
+  TEST(DeviceMath, name) {                                                                                                \
+    walk(                                                                                                                 \
+        #name, allowed, [](FloatVector v, FloatVector) { return m::name(v); }, [](float x, float) { return m::name(x); }, \
+        [](double x, double) { return reference; });                                                                      \
   }
-#define BINARY(name, allowed, reference)                                                                                      \
-  TEST(DeviceMath, name) {                                                                                                    \
-    walk_pairs(#name, allowed, [](FloatVector a, FloatVector b) { return m::name(a, b); },                                    \
-               [](float a, float b) { return m::name(a, b); }, [](double a, double b) { return reference; });                 \
+#define BINARY(name, allowed, reference)                                                               \
+  TEST(DeviceMath, name) {                                                                             \
+    walk_pairs(                                                                                        \
+        #name, allowed, [](FloatVector a, FloatVector b) { return m::name(a, b); },                    \
+        [](float a, float b) { return m::name(a, b); }, [](double a, double b) { return reference; }); \
   }
 #include "tests/runtime/math_functions.def"
 #undef UNARY
 #undef BINARY
 
 TEST(DeviceMath, powers_of_all_bases) {
-  for (const float p : {2.0f, 3.0f, 0.5f, -1.0f, -2.5f, 17.0f, 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 33.33f, 1e-3f, 33554434.0f, -3.0f})
-    walk("pow", 1, [=](FloatVector v, FloatVector) { return m::pow(v, m::broadcast<FloatVector>(p)); }, [=](float x, float) { return m::pow(x, p); },
-         [=](double x, double) { return std::pow(x, static_cast<double>(p)); });
+  for (const float p :
+       {2.0f, 3.0f, 0.5f, -1.0f, -2.5f, 17.0f, 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 33.33f, 1e-3f, 33554434.0f, -3.0f})
+    walk(
+        "pow", 1, [=](FloatVector v, FloatVector) { return m::pow(v, m::broadcast<FloatVector>(p)); },
+        [=](float x, float) { return m::pow(x, p); }, [=](double x, double) { return std::pow(x, static_cast<double>(p)); });
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ class DeviceVector : public testing::Test {
 };
 
 TEST_F(DeviceVector, FmaIsTheScalarsFma) {
-  const FloatVector a = m::iota<FloatVector>() + 0.1f, b = m::broadcast<FloatVector>(1.0f / 3), c = m::broadcast<FloatVector>(-0.7f);
+  const FloatVector a = m::iota<FloatVector>() + 0.1f, b = m::broadcast<FloatVector>(1.0f / 3),
+                    c = m::broadcast<FloatVector>(-0.7f);
   const FloatVector r = m::fma(a, b, c);
   for (int i = 0; i < m::lanes<FloatVector>(); ++i) EXPECT_EQ(r[i], m::fma(static_cast<float>(a[i]), 1.0f / 3, -0.7f));
   const m::f64x8 d = m::fma(m::iota<m::f64x8>(), m::broadcast<m::f64x8>(0.1), m::broadcast<m::f64x8>(1));
@@ -106,7 +107,8 @@ TEST_F(DeviceVector, ClampedCastsAreClampsAndCasts) {
 
 TEST_F(DeviceVector, MasksOfDifferentWidthsMeet) {
   const m::i64x8 index = m::iota<m::i64x8>();
-  const m::f32x8 r = m::select(m::lt(index, m::broadcast<m::i64x8>(3)), m::broadcast<m::f32x8>(1), m::broadcast<m::f32x8>(2));
+  const m::f32x8 r =
+      m::select(m::lt(index, m::broadcast<m::i64x8>(3)), m::broadcast<m::f32x8>(1), m::broadcast<m::f32x8>(2));
   EXPECT_EQ(r[2], 1.0f);
   EXPECT_EQ(r[3], 2.0f);
   const m::u8x8 booleans = m::to_bool(m::lt(index, m::broadcast<m::i64x8>(3)));

@@ -14,7 +14,7 @@ using namespace metac_runtime;
 struct Placed {
   std::vector<Span> spans;
   int32_t lane;
-  std::vector<int> before;   // of each lane, how many works are done when it begins
+  std::vector<int> before;  // of each lane, how many works are done when it begins
 };
 
 // Follows the waits as streams and events would: what a lane has done or waited for is done.
@@ -55,14 +55,19 @@ void expect_ordered(const std::vector<Placed>& placed) {
   for (size_t k = 0; k < placed.size(); ++k)
     for (size_t i = 0; i < k; ++i)
       if (meet(placed[i].spans, placed[k].spans)) {
-        ASSERT_LT(number[i], placed[k].before[static_cast<size_t>(placed[i].lane)]) << "step " << k << " does not wait for step " << i;
+        ASSERT_LT(number[i], placed[k].before[static_cast<size_t>(placed[i].lane)])
+            << "step " << k << " does not wait for step " << i;
       }
 }
 
 TEST(Lanes, BranchesRunSideBySide) {
   // 0 -> 1 -> 2 and 0 -> 3 -> 4, which 5 joins.
-  const std::vector<Placed> placed = place_all({{{0, 8, true}}, {{0, 8, false}, {8, 16, true}}, {{8, 16, false}, {16, 24, true}},
-                                                {{0, 8, false}, {24, 32, true}}, {{24, 32, false}, {32, 40, true}}, {{16, 24, false}, {32, 40, false}, {40, 48, true}}});
+  const std::vector<Placed> placed = place_all({{{0, 8, true}},
+                                                {{0, 8, false}, {8, 16, true}},
+                                                {{8, 16, false}, {16, 24, true}},
+                                                {{0, 8, false}, {24, 32, true}},
+                                                {{24, 32, false}, {32, 40, true}},
+                                                {{16, 24, false}, {32, 40, false}, {40, 48, true}}});
   EXPECT_EQ(placed[1].lane, placed[2].lane);
   EXPECT_EQ(placed[3].lane, placed[4].lane);
   EXPECT_NE(placed[2].lane, placed[4].lane);
@@ -77,7 +82,7 @@ TEST(Lanes, AChainStaysOnOne) {
 
 TEST(Lanes, WhatMeetsInMemoryStaysInOrder) {
   std::mt19937 random(5);
-  for (size_t count : {30u, 300u, 2500u}) {   // the last more than are remembered
+  for (size_t count : {30u, 300u, 2500u}) {  // the last more than are remembered
     for (int trial = 0; trial < 5; ++trial) {
       std::vector<std::vector<Span>> works(count);
       for (std::vector<Span>& spans : works)

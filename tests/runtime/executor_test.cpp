@@ -21,7 +21,9 @@ void add_one(void* const* b, const int64_t*, void*, int64_t begin, int64_t end) 
 void doubled(void* const* b, const int64_t*, void*, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) static_cast<float*>(b[1])[i] = static_cast<const float*>(b[0])[i] * 2;
 }
-void iteration_number(void* const* b, const int64_t* s, void*, int64_t, int64_t) { *static_cast<float*>(b[0]) = static_cast<float>(s[0]); }
+void iteration_number(void* const* b, const int64_t* s, void*, int64_t, int64_t) {
+  *static_cast<float*>(b[0]) = static_cast<float>(s[0]);
+}
 // Goes on while the iteration is below 4.
 void below_four(void* const* b, const int64_t* s, void*, int64_t, int64_t) { *static_cast<uint8_t*>(b[0]) = s[0] < 4; }
 
@@ -53,7 +55,8 @@ Tables chain() {
   Tables t;
   const int n = t.symbol("batch", 1, 6, 2);
   t.sources.push_back({n, 0, 0});
-  const int x = t.input("x", {t.just(n)}, t.times(n, 4)), mid = t.buffer(BufferKind::arena, 0, {t.just(n)}, t.times(n, 4), ScalarType::f32, false, 0, 1);
+  const int x = t.input("x", {t.just(n)}, t.times(n, 4)),
+            mid = t.buffer(BufferKind::arena, 0, {t.just(n)}, t.times(n, 4), ScalarType::f32, false, 0, 1);
   const int y = t.output("y", {t.just(n)}, t.times(n, 4));
   t.launch(add_one, {x, mid}, t.just(n));
   t.launch(doubled, {mid, y}, t.just(n));
@@ -151,7 +154,8 @@ TEST(Executor, RefusesSizesThatOverflow) {
 
 TEST(Executor, TakesOneBranch) {
   Tables t;
-  const int x = t.input("x", {Tables::fixed(2)}, Tables::fixed(8)), c = t.input("c", {}, Tables::fixed(1), ScalarType::boolean);
+  const int x = t.input("x", {Tables::fixed(2)}, Tables::fixed(8)),
+            c = t.input("c", {}, Tables::fixed(1), ScalarType::boolean);
   const int y = t.output("y", {Tables::fixed(2)}, Tables::fixed(8));
   t.step(StepKind::branch, {c});
   t.launch(add_one, {x, y}, Tables::fixed(2));
@@ -164,8 +168,10 @@ TEST(Executor, TakesOneBranch) {
     const InputView in[2] = {{data, dims, 1}, {&condition, nullptr, 0}};
     const OutputView out{};
     ASSERT_EQ(r.executor.run(in, 2, &out, 1), Status::ok) << r.message();
-    if (condition) EXPECT_THAT(r.result(), ElementsAre(4, 5));
-    else EXPECT_THAT(r.result(), ElementsAre(6, 8));
+    if (condition)
+      EXPECT_THAT(r.result(), ElementsAre(4, 5));
+    else
+      EXPECT_THAT(r.result(), ElementsAre(6, 8));
   }
 }
 
@@ -175,8 +181,11 @@ TEST(Executor, LoopsTradeValuesAndStack) {
   const int iteration = t.symbol("iteration"), trips = t.symbol("trips");
   const Extent one = Tables::fixed(4), scalar = Tables::fixed(1);
   const int a0 = t.input("a", {scalar}, one), b0 = t.input("b", {scalar}, one);
-  auto arena = [&](Extent bytes, ScalarType type = ScalarType::f32) { return t.buffer(BufferKind::arena, 0, {scalar}, bytes, type); };
-  const int a = arena(one), b = arena(one), a_next = arena(one), number = arena(one), more = arena(scalar, ScalarType::boolean);
+  auto arena = [&](Extent bytes, ScalarType type = ScalarType::f32) {
+    return t.buffer(BufferKind::arena, 0, {scalar}, bytes, type);
+  };
+  const int a = arena(one), b = arena(one), a_next = arena(one), number = arena(one),
+            more = arena(scalar, ScalarType::boolean);
   const int a_view = t.buffer(BufferKind::view, b, {scalar}, one);  // next a is this b
   const int a_out = t.output("a out", {scalar}, one), b_out = t.output("b out", {scalar}, one);
   const int numbers = t.output("numbers", {t.just(trips)}, t.times(trips, 4), ScalarType::f32, true);

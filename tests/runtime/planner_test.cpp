@@ -45,7 +45,8 @@ TEST(Planner, RandomProgramsNeverOverlap) {
       EXPECT_LE(items[a].offset + items[a].bytes, total);
       for (size_t b = 0; b < a; ++b) {
         if (items[a].last_step < items[b].first_step || items[b].last_step < items[a].first_step) continue;
-        EXPECT_TRUE(items[a].offset + items[a].bytes <= items[b].offset || items[b].offset + items[b].bytes <= items[a].offset);
+        EXPECT_TRUE(items[a].offset + items[a].bytes <= items[b].offset ||
+                    items[b].offset + items[b].bytes <= items[a].offset);
       }
     }
   }

@@ -90,7 +90,8 @@ struct Call {
 TEST(Routines, TheContractsNamesExist) {
   int32_t count = 0;
   const RoutineEntry* all = all_routines(&count);
-  for (const char* name : {metac_routines::top_k, metac_routines::nonzero, metac_routines::unique, metac_routines::non_max_suppression}) {
+  for (const char* name :
+       {metac_routines::top_k, metac_routines::nonzero, metac_routines::unique, metac_routines::non_max_suppression}) {
     bool found = false;
     for (int32_t i = 0; i < count; ++i) found |= std::string(all[i].name) == name;
     EXPECT_TRUE(found) << name;
@@ -144,8 +145,8 @@ Call unique_of(std::vector<float> values, int64_t sorted) {
   Call call;
   const int64_t n = static_cast<int64_t>(values.size());
   call.inputs = {array<float>(ScalarType::f32, {n}, std::move(values))};
-  call.outputs = {array<float>(ScalarType::f32, {-1}, {}), array<int64_t>(ScalarType::i64, {-1}, {}), array<int64_t>(ScalarType::i64, {n}, {}),
-                  array<int64_t>(ScalarType::i64, {-1}, {})};
+  call.outputs = {array<float>(ScalarType::f32, {-1}, {}), array<int64_t>(ScalarType::i64, {-1}, {}),
+                  array<int64_t>(ScalarType::i64, {n}, {}), array<int64_t>(ScalarType::i64, {-1}, {})};
   call.integer("axis", 0), call.integer("sorted", sorted);
   EXPECT_TRUE(call("unique"));
   return call;
@@ -178,8 +179,9 @@ TEST(Routines, UniqueSlicesAlongAnAxis) {
 TEST(Routines, NonMaxSuppressionKeepsTheBest) {
   Call call;
   call.inputs = {array<float>(ScalarType::f32, {1, 4, 4}, {0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 10, 1, 11, 1, 11, 0, 10}),
-                 array<float>(ScalarType::f32, {1, 1, 4}, {0.9f, 0.75f, 0.6f, 0.95f}), array<int64_t>(ScalarType::i64, {}, {3}),
-                 array<float>(ScalarType::f32, {}, {0.5f}), array<float>(ScalarType::f32, {}, {0.0f})};
+                 array<float>(ScalarType::f32, {1, 1, 4}, {0.9f, 0.75f, 0.6f, 0.95f}),
+                 array<int64_t>(ScalarType::i64, {}, {3}), array<float>(ScalarType::f32, {}, {0.5f}),
+                 array<float>(ScalarType::f32, {}, {0.0f})};
   call.outputs = {array<int64_t>(ScalarType::i64, {-1, 3}, {})};
   ASSERT_TRUE(call("non_max_suppression"));
   EXPECT_THAT(call.outputs[0].values<int64_t>(), ElementsAre(0, 0, 3, 0, 0, 0));

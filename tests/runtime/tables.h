@@ -27,8 +27,10 @@ class Tables {
   Extent just(int symbol) { return of({{Code::symbol, symbol}}); }
 
   // A buffer of f32 unless told; its bytes are `bytes`, its lifetime all steps unless told.
-  int buffer(BufferKind kind, int index, std::vector<Extent> dims, Extent bytes, ScalarType dtype = ScalarType::f32, bool late = false, int first = 0, int last = 1 << 20) {
-    Buffer b{kind, dtype, static_cast<int32_t>(dims.size()), index, -1, static_cast<int32_t>(extents.size()), bytes, first, last, late};
+  int buffer(BufferKind kind, int index, std::vector<Extent> dims, Extent bytes, ScalarType dtype = ScalarType::f32,
+             bool late = false, int first = 0, int last = 1 << 20) {
+    Buffer b{kind, dtype, static_cast<int32_t>(dims.size()), index, -1, static_cast<int32_t>(extents.size()), bytes, first,
+             last, late};
     extents.insert(extents.end(), dims.begin(), dims.end());
     buffers.push_back(b);
     return static_cast<int>(buffers.size()) - 1;
@@ -38,7 +40,8 @@ class Tables {
     inputs.push_back({name, id});
     return id;
   }
-  int output(const char* name, std::vector<Extent> dims, Extent bytes, ScalarType dtype = ScalarType::f32, bool late = false) {
+  int output(const char* name, std::vector<Extent> dims, Extent bytes, ScalarType dtype = ScalarType::f32,
+             bool late = false) {
     const int id = buffer(BufferKind::output, static_cast<int>(outputs.size()), std::move(dims), bytes, dtype, late);
     outputs.push_back({name, id});
     return id;

@@ -1,12 +1,11 @@
 // .npy, .npz and .pb: what is written is read back; whatever is damaged is an error, never a crash.
-#include "runtime/tensor_proto.h"
-
-#include "runtime/sha256.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <string>
+
+#include "runtime/sha256.h"
+#include "runtime/tensor_proto.h"
 
 namespace {
 
@@ -15,7 +14,8 @@ using namespace metac_runtime;
 std::vector<char> bytes_of(const std::string& text) { return std::vector<char>(text.begin(), text.end()); }
 
 std::string npy(const FileTensor& t) {
-  return npy_header(t.dtype, t.dims.data(), static_cast<int32_t>(t.dims.size())) + std::string(t.bytes.begin(), t.bytes.end());
+  return npy_header(t.dtype, t.dims.data(), static_cast<int32_t>(t.dims.size())) +
+         std::string(t.bytes.begin(), t.bytes.end());
 }
 
 TEST(TensorFiles, NpyRoundTrip) {
@@ -43,8 +43,10 @@ TEST(TensorFiles, EveryCutNpyIsRefused) {
 }
 
 TEST(TensorFiles, OddHeadersAreRefused) {
-  for (const char* header : {"{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }", "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }",
-                             "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
+  for (const char* header : {"{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }",
+                             "{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
                              "{'descr': '<f4', 'fortran_order': False}", "{}", "__import__('os')"}) {
     std::string file("\x93NUMPY\x01\x00", 8);
     file += static_cast<char>(std::strlen(header));
@@ -62,7 +64,9 @@ TEST(TensorFiles, TensorProtoRawAndTyped) {
   EXPECT_EQ(t.dims, std::vector<int64_t>{2});
   EXPECT_EQ(reinterpret_cast<const float*>(t.bytes.data())[1], 2.0f);
   // data_type 7 (int64), int64_data packed {1, -1}
-  EXPECT_EQ(parse_tensor_proto(bytes_of(std::string("\x08\x02\x10\x07\x3a\x0b\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 17)), &t), "");
+  EXPECT_EQ(parse_tensor_proto(
+                bytes_of(std::string("\x08\x02\x10\x07\x3a\x0b\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 17)), &t),
+            "");
   EXPECT_EQ(reinterpret_cast<const int64_t*>(t.bytes.data())[1], -1);
   // data_type 2 (uint8), int32_data
   EXPECT_EQ(parse_tensor_proto(bytes_of(std::string("\x08\x01\x10\x02\x28\xc8\x01", 7)), &t), "");
@@ -91,7 +95,8 @@ TEST(Sha256, KnownValues) {
   };
   EXPECT_EQ(digits("", 1), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(digits("abc", 2), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(digits("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 7), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(digits("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 7),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(digits(std::string(1000000, 'a'), 1000), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 

@@ -54,10 +54,13 @@ TEST(ThreadPool, SmallWorkStaysOnTheCaller) {
     bool elsewhere = false;
   } state;
   // Less than pays even where the workers are still spinning; whether they are is the machine's affair.
-  pool.run(100, ThreadPool::awake_alone_ns / 100 - 1, [](void* s, int32_t, int64_t, int64_t) {
-    State& state = *static_cast<State*>(s);
-    if (std::this_thread::get_id() != state.caller) state.elsewhere = true;
-  }, &state);
+  pool.run(
+      100, ThreadPool::awake_alone_ns / 100 - 1,
+      [](void* s, int32_t, int64_t, int64_t) {
+        State& state = *static_cast<State*>(s);
+        if (std::this_thread::get_id() != state.caller) state.elsewhere = true;
+      },
+      &state);
   EXPECT_FALSE(state.elsewhere);
 }
 
@@ -72,12 +75,14 @@ TEST(ThreadPool, TheCallersOwnPool) {
   ThreadPool pool;
   ASSERT_TRUE(pool.start(1));
   int calls = 0;
-  ASSERT_TRUE(pool.use([](void* own, int32_t n, void (*task)(void*, int32_t), void* state) {
-    ++*static_cast<int*>(own);
-    std::vector<std::thread> threads;
-    for (int32_t i = 0; i < n; ++i) threads.emplace_back(task, state, i);
-    for (std::thread& t : threads) t.join();
-  }, &calls, 3));
+  ASSERT_TRUE(pool.use(
+      [](void* own, int32_t n, void (*task)(void*, int32_t), void* state) {
+        ++*static_cast<int*>(own);
+        std::vector<std::thread> threads;
+        for (int32_t i = 0; i < n; ++i) threads.emplace_back(task, state, i);
+        for (std::thread& t : threads) t.join();
+      },
+      &calls, 3));
   Counted counted(100);
   pool.run(100, 10000, count, &counted);
   EXPECT_TRUE(each_once(counted));

@@ -1,10 +1,10 @@
 // differentiate BATCH RESULTS
-// First and second derivatives of many small models at one point each, on the reference evaluator in float64, and what central
-// differences say about the same: what tests/derivatives/ judges operators by.
+// First and second derivatives of many small models at one point each, on the reference evaluator in float64, and what
+// central differences say about the same: what tests/derivatives/ judges operators by.
 //
-// BATCH is a sequence of samples: a record with an ONNX model, the number of tensors, that many TensorProtos: the model's inputs
-// by name and, for direction d = 0, 1, ..., "tangent d NAME" for every float input. A record is its length and its bytes, numbers
-// are uint64, little-endian. RESULTS has for every sample the number of tensors and the tensors:
+// BATCH is a sequence of samples: a record with an ONNX model, the number of tensors, that many TensorProtos: the model's
+// inputs by name and, for direction d = 0, 1, ..., "tangent d NAME" for every float input. A record is its length and its
+// bytes, numbers are uint64, little-endian. RESULTS has for every sample the number of tensors and the tensors:
 //   "output NAME"                         the model's outputs
 //   "cotangent NAME", "gradient NAME"     of every float output; of every float input
 //   "tangent d NAME", "product d NAME"    J t of every float output; H t of every float input, forward over reverse
@@ -121,7 +121,8 @@ class Function {
     std::vector<Var*> wrt;
     for (size_t k = 0; k < model_inputs_; ++k)
       if (is_float(graph_->inputs[k]->dtype())) wrt.push_back(graph_->inputs[k]);
-    const std::vector<Var*> gradients(graph_->outputs.end() - static_cast<std::ptrdiff_t>(wrt.size()), graph_->outputs.end());
+    const std::vector<Var*> gradients(graph_->outputs.end() - static_cast<std::ptrdiff_t>(wrt.size()),
+                                      graph_->outputs.end());
     std::vector<Var*> tangents;
     for (const Var* v : wrt) tangents.push_back(graph_->add_input("tangent of " + v->name, v->type));
     const std::vector<Var*> products = gradient(*graph_, gradients, tangents, wrt);
@@ -139,8 +140,10 @@ class Function {
 // Numbers in 0.3..1.3, all different, the same on every machine.
 Tensor cotangent_like(const Tensor& output, size_t which) {
   std::vector<double> values(static_cast<size_t>(output.element_count()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.3 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1) + 0.37 * static_cast<double>(which), 1.0);
-  if (output.dtype == DType::f32) return make_tensor<float>(DType::f32, output.shape, std::vector<float>(values.begin(), values.end()));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = 0.3 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1) + 0.37 * static_cast<double>(which), 1.0);
+  if (output.dtype == DType::f32)
+    return make_tensor<float>(DType::f32, output.shape, std::vector<float>(values.begin(), values.end()));
   return make_tensor<double>(DType::f64, output.shape, values);
 }
 
@@ -193,7 +196,8 @@ class Sample {
     std::vector<Named> points;
     for (double at : {-2.0, -1.0, 1.0, 2.0}) {
       Named moved = given_;
-      for (const std::string& name : wrt_) moved[name] = combination({&given_.at(name), &given_.at("tangent of " + name)}, {1, at * step});
+      for (const std::string& name : wrt_)
+        moved[name] = combination({&given_.at(name), &given_.at("tangent of " + name)}, {1, at * step});
       points.push_back(vjp.run(moved));
     }
     const auto slope = [&](const std::string& of) {

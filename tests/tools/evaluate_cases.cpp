@@ -2,10 +2,10 @@
 // Runs ONNX-style case folders (model.onnx, test_data_set_*/input_k.pb, output_k.pb) on the reference evaluator: what the
 // operators' lowerings mean, before any kernel is made. Each case runs in a process of its own, so a crash or a hang is
 // that case's failure. --known says what a lowering may rely on: the values of small inputs where shapes do not do (the
-// default), shapes, or ranks alone (every dim open but the lengths of integer vectors). --grad checks derivatives up to ORDER
-// at the case's inputs instead of its outputs. A DIR without model.onnx stands for its subfolders.
-// Ends with 'N passed, N failed, N skipped'; a case is skipped when check_model names what is missing. Exit status 3 on
-// a failure. The tolerances are those of ONNX's own runner: rtol 1e-3, atol 1e-7 or what data.json says; integers exact.
+// default), shapes, or ranks alone (every dim open but the lengths of integer vectors). --grad checks derivatives up to
+// ORDER at the case's inputs instead of its outputs. A DIR without model.onnx stands for its subfolders. Ends with 'N
+// passed, N failed, N skipped'; a case is skipped when check_model names what is missing. Exit status 3 on a failure. The
+// tolerances are those of ONNX's own runner: rtol 1e-3, atol 1e-7 or what data.json says; integers exact.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,15 +71,18 @@ Tolerance tolerance_of(const fs::path& folder) {
 // Empty: they agree.
 std::string difference(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
   if (got.dtype != expected.dtype) return concat("is ", name_of(got.dtype), ", expected ", name_of(expected.dtype));
-  if (got.shape != expected.shape) return concat("has shape ", to_string(got.shape), ", expected ", to_string(expected.shape));
+  if (got.shape != expected.shape)
+    return concat("has shape ", to_string(got.shape), ", expected ", to_string(expected.shape));
   const double rtol = got.dtype == DType::bf16 ? std::max(0.0157, tolerance.relative) : tolerance.relative;
   for (int64_t i = 0; i < got.element_count(); ++i) {
     if (got.dtype == DType::string) {
-      if (got.strings[i] != expected.strings[i]) return concat("element ", i, " is ", quoted(got.strings[i]), ", expected ", quoted(expected.strings[i]));
+      if (got.strings[i] != expected.strings[i])
+        return concat("element ", i, " is ", quoted(got.strings[i]), ", expected ", quoted(expected.strings[i]));
       continue;
     }
     const double a = number_at(got, i), b = number_at(expected, i);
-    const bool same = is_float(got.dtype) ? a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= tolerance.absolute + rtol * std::fabs(b)
+    const bool same = is_float(got.dtype) ? a == b || (std::isnan(a) && std::isnan(b)) ||
+                                                std::fabs(a - b) <= tolerance.absolute + rtol * std::fabs(b)
                                           : integer_at(got, i) == integer_at(expected, i);
     if (!same) return concat("element ", i, " of ", to_string(got.shape), " is ", a, ", expected ", b);
   }
@@ -105,13 +108,15 @@ Outcome run_case(const fs::path& folder, Known known, int order) {
     if (!missing.empty()) return {'S', outcome.operators, missing[0].message};
     std::vector<fs::path> sets;
     for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set_")) sets.push_back(entry.path());
+      if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set_"))
+        sets.push_back(entry.path());
     std::sort(sets.begin(), sets.end());
     const Tolerance tolerance = tolerance_of(folder);
     std::vector<std::string> input_names;
     for (const Value& v : model.graph.inputs) {
       const auto& list = model.graph.initializers;
-      if (std::none_of(list.begin(), list.end(), [&](const Initializer& i) { return i.name == v.name; })) input_names.push_back(v.name);
+      if (std::none_of(list.begin(), list.end(), [&](const Initializer& i) { return i.name == v.name; }))
+        input_names.push_back(v.name);
     }
     for (const fs::path& set : sets) {
       const std::vector<Tensor> inputs = read_series(set, "input_"), expected = read_series(set, "output_");
@@ -134,11 +139,17 @@ Outcome run_case(const fs::path& folder, Known known, int order) {
         got = evaluate(*graph, given);
       } catch (const CompileError&) {
         if (known == Known::shapes) throw;
-        got = evaluate(*lower_model(model, relying_on({}, model, given, known == Known::ranks ? Known::lengths : Known::small_inputs)), given);
+        got = evaluate(
+            *lower_model(model, relying_on({}, model, given, known == Known::ranks ? Known::lengths : Known::small_inputs)),
+            given);
       }
-      if (got.size() != expected.size()) return {'F', outcome.operators, concat(got.size(), " outputs, expected ", expected.size())};
+      if (got.size() != expected.size())
+        return {'F', outcome.operators, concat(got.size(), " outputs, expected ", expected.size())};
       for (size_t k = 0; k < got.size(); ++k)
-        if (std::string text = drawn ? compare_distributions(got[k], expected[k]).detail : difference(got[k], expected[k], tolerance); !text.empty()) return {'F', outcome.operators, concat("output ", k, " ", text)};
+        if (std::string text =
+                drawn ? compare_distributions(got[k], expected[k]).detail : difference(got[k], expected[k], tolerance);
+            !text.empty())
+          return {'F', outcome.operators, concat("output ", k, " ", text)};
     }
     outcome.status = 'P';
   } catch (const CompileError& error) {
@@ -178,7 +189,8 @@ Outcome run_apart(const fs::path& folder, Known known, int order, int timeout) {
   int status = 0;
   waitpid(child, &status, 0);
   if (text.empty()) {
-    std::string why = WIFSIGNALED(status) ? concat("ended by signal ", WTERMSIG(status)) : concat("exit status ", WEXITSTATUS(status));
+    std::string why =
+        WIFSIGNALED(status) ? concat("ended by signal ", WTERMSIG(status)) : concat("exit status ", WEXITSTATUS(status));
     return {'F', "", why};
   }
   const size_t line = text.find('\n');
@@ -190,16 +202,22 @@ Outcome run_apart(const fs::path& folder, Known known, int order, int timeout) {
 int main(int argc, char** argv) {
   bool verbose = false;
   Known known = Known::small_inputs;
-  const std::map<std::string, Known> levels = {{"ranks", Known::ranks}, {"shapes", Known::shapes}, {"values", Known::small_inputs}};
+  const std::map<std::string, Known> levels = {
+      {"ranks", Known::ranks}, {"shapes", Known::shapes}, {"values", Known::small_inputs}};
   int timeout = 60, order = 0;
   std::vector<fs::path> cases;
   for (int k = 1; k < argc; ++k) {
     const std::string word = argv[k];
-    if (word == "--known" && k + 1 < argc && levels.count(argv[k + 1])) known = levels.at(argv[++k]);
-    else if (word == "--verbose") verbose = true;
-    else if (word == "--grad" && k + 1 < argc) order = std::atoi(argv[++k]);
-    else if (word == "--timeout" && k + 1 < argc) timeout = std::atoi(argv[++k]);
-    else if (fs::exists(fs::path(word) / "model.onnx")) cases.push_back(word);
+    if (word == "--known" && k + 1 < argc && levels.count(argv[k + 1]))
+      known = levels.at(argv[++k]);
+    else if (word == "--verbose")
+      verbose = true;
+    else if (word == "--grad" && k + 1 < argc)
+      order = std::atoi(argv[++k]);
+    else if (word == "--timeout" && k + 1 < argc)
+      timeout = std::atoi(argv[++k]);
+    else if (fs::exists(fs::path(word) / "model.onnx"))
+      cases.push_back(word);
     else if (fs::is_directory(word))
       for (const auto& entry : fs::recursive_directory_iterator(word)) {
         if (entry.path().filename() == "model.onnx") cases.push_back(entry.path().parent_path());
@@ -224,7 +242,8 @@ int main(int argc, char** argv) {
   }
   std::cout << "\noperators, passed, failed, skipped\n";
   for (const auto& [name, counts] : by_operator)
-    if (counts[0] || counts[1]) std::cout << "  " << name << "  " << counts[0] << "  " << counts[1] << "  " << counts[2] << "\n";
+    if (counts[0] || counts[1])
+      std::cout << "  " << name << "  " << counts[0] << "  " << counts[1] << "  " << counts[2] << "\n";
   std::cout << "\nskipped because\n";
   for (const auto& [reason, count] : reasons) std::cout << "  " << count << "  " << reason << "\n";
   std::cout << total[0] << " passed, " << total[1] << " failed, " << total[2] << " skipped\n";

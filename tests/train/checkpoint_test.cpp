@@ -1,4 +1,5 @@
-// Checkpoints: whatever is cut off or flipped is refused, and a trainer that is killed at any moment leaves a folder to resume from.
+// Checkpoints: whatever is cut off or flipped is refused, and a trainer that is killed at any moment leaves a folder to
+// resume from.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -15,7 +16,8 @@ TEST(JsonText, EscapesAreCharacters) {
   auto read = [](const std::string& text) { return JsonReader::read(text.data(), text.data() + text.size()).string; };
   EXPECT_EQ(read(R"("\u0041\u00e9\u20ac\n")"), "A\xc3\xa9\xe2\x82\xac\n");
   EXPECT_EQ(read(R"("\ud83d\uDE00.")"), "\xf0\x9f\x98\x80.");
-  for (const char* half : {R"("\ud83d")", R"("\ud83dx")", R"("\ude00")", R"("\ud83d\u0041")", R"("\ud83d\)"}) EXPECT_ANY_THROW(read(half)) << half;
+  for (const char* half : {R"("\ud83d")", R"("\ud83dx")", R"("\ude00")", R"("\ud83d\u0041")", R"("\ud83d\)"})
+    EXPECT_ANY_THROW(read(half)) << half;
 }
 
 TEST(Crc32, KnownValues) {
@@ -57,7 +59,8 @@ TEST_F(CheckpointFile, RoundTrip) {
   StateSet back(model_.tables);
   Position position;
   read_checkpoint(path_, model_.tables, &back, &position);
-  for (int32_t s = 0; s < back.count(); ++s) EXPECT_EQ(std::memcmp(back.value(s), states_.value(s), static_cast<size_t>(byte_count(back.about(s)))), 0);
+  for (int32_t s = 0; s < back.count(); ++s)
+    EXPECT_EQ(std::memcmp(back.value(s), states_.value(s), static_cast<size_t>(byte_count(back.about(s)))), 0);
   EXPECT_EQ(position.seed, 12);
   EXPECT_EQ(position.best, 0.1);
   EXPECT_EQ(position.interval.loss, 1.0 / 3);
@@ -148,7 +151,8 @@ TEST(Checkpoints, FullDiskDuringARun) {
   ASSERT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(content(folder + "/fake.weights"), content(whole + "/fake.weights"));
   EXPECT_EQ(untimed_log(folder), untimed_log(whole));
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
 TEST(Checkpoints, FullDisk) {
@@ -162,7 +166,8 @@ TEST(Checkpoints, FullDisk) {
   } catch (const Fault&) {
   }
   EXPECT_EQ(content(path), "old");
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path())) EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path()))
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
 // Who may write in the folder can plant a link under a name that is easy to guess: nothing goes through it.
@@ -195,7 +200,8 @@ pid_t start(const std::vector<std::string>& arguments) {
 TEST(Checkpoints, KilledAtFiftyMoments) {
   const Model model(fresh_folder("killed"), 3);
   const std::string whole = model.folder + "/whole", folder = model.folder + "/run";
-  const std::vector<std::string> common = {FAKE_TRAINER, model.folder, "300", "--data", model.folder, "--checkpoint-every", "1", "--keep", "2", "--epochs", "12"};
+  const std::vector<std::string> common = {FAKE_TRAINER, model.folder, "300", "--data",   model.folder, "--checkpoint-every",
+                                           "1",          "--keep",     "2",   "--epochs", "12"};
   auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = common;
     all.insert(all.end(), more.begin(), more.end());

@@ -67,8 +67,10 @@ TEST_F(Data, Csv) {
   EXPECT_THAT(sample(table.column(table.columns("size, cm", {}), &classes), 2), ElementsAre(-4));
   EXPECT_THAT(sample(table.column(table.columns("*", {2}), &classes), 1), ElementsAre(2, 1000));
   EXPECT_THAT(sample(table.column(table.columns("0-1", {}), &classes), 1), ElementsAre(2, 1000));
-  EXPECT_THAT(fault_of([&] { table.columns("colour", {}); }), HasSubstr("no column \"colour\"; it has 3 columns: \"id\", \"size, cm\", \"kind\""));
-  EXPECT_THAT(fault_of([&] { table.column(table.columns("id,kind", {}), &classes); }), HasSubstr("line 2: \"cat\" in column \"kind\" is no number"));
+  EXPECT_THAT(fault_of([&] { table.columns("colour", {}); }),
+              HasSubstr("no column \"colour\"; it has 3 columns: \"id\", \"size, cm\", \"kind\""));
+  EXPECT_THAT(fault_of([&] { table.column(table.columns("id,kind", {}), &classes); }),
+              HasSubstr("line 2: \"cat\" in column \"kind\" is no number"));
   model_.write("b.csv", "1,2,3\n4,5\n");
   EXPECT_THAT(fault_of([&] { CsvTable(path("b.csv")); }), HasSubstr("line 2: 2 fields, the first line has 3"));
 }
@@ -79,11 +81,16 @@ TEST_F(Data, NpzStoredAndInflated) {
 #ifdef METAC_STB_IMAGE
   // numpy.savez_compressed(f, x=numpy.arange(6, dtype=numpy.int16).reshape(3, 2))
   const std::string npz(
-      "\x50\x4b\x03\x04\x2d\x00\x00\x00\x08\x00\x00\x00\x21\x00\x75\x88\x23\xbb\xff\xff\xff\xff\xff\xff\xff\xff\x05\x00\x14\x00\x78\x2e\x6e\x70\x79\x01\x00\x10\x00"
-      "\x8c\x00\x00\x00\x00\x00\x00\x00\x52\x00\x00\x00\x00\x00\x00\x00\x9b\xec\x17\xea\x1b\x10\xc9\xc8\x50\xc6\x50\xad\x9e\x92\x5a\x9c\x5c\xa4\x6e\xa5\xa0\x6e\x93"
-      "\x69\xa4\xae\xa3\xa0\x9e\x96\x5f\x54\x52\x94\x98\x17\x9f\x5f\x94\x92\x0a\x12\x77\x4b\xcc\x29\x4e\x05\x8a\x17\x67\x24\x16\xa4\x02\xf9\x1a\xc6\x3a\x0a\x46\x9a"
-      "\x3a\x0a\xb5\x0a\x64\x03\x2e\x06\x06\x46\x06\x26\x06\x66\x06\x16\x06\x56\x06\x00\x50\x4b\x01\x02\x2d\x03\x2d\x00\x00\x00\x08\x00\x00\x00\x21\x00\x75\x88\x23"
-      "\xbb\x52\x00\x00\x00\x8c\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x01\x00\x00\x00\x00\x78\x2e\x6e\x70\x79\x50\x4b\x05\x06\x00\x00\x00"
+      "\x50\x4b\x03\x04\x2d\x00\x00\x00\x08\x00\x00\x00\x21\x00\x75\x88\x23\xbb\xff\xff\xff\xff\xff\xff\xff\xff\x05\x00\x14"
+      "\x00\x78\x2e\x6e\x70\x79\x01\x00\x10\x00"
+      "\x8c\x00\x00\x00\x00\x00\x00\x00\x52\x00\x00\x00\x00\x00\x00\x00\x9b\xec\x17\xea\x1b\x10\xc9\xc8\x50\xc6\x50\xad\x9e"
+      "\x92\x5a\x9c\x5c\xa4\x6e\xa5\xa0\x6e\x93"
+      "\x69\xa4\xae\xa3\xa0\x9e\x96\x5f\x54\x52\x94\x98\x17\x9f\x5f\x94\x92\x0a\x12\x77\x4b\xcc\x29\x4e\x05\x8a\x17\x67\x24"
+      "\x16\xa4\x02\xf9\x1a\xc6\x3a\x0a\x46\x9a"
+      "\x3a\x0a\xb5\x0a\x64\x03\x2e\x06\x06\x46\x06\x26\x06\x66\x06\x16\x06\x56\x06\x00\x50\x4b\x01\x02\x2d\x03\x2d\x00\x00"
+      "\x00\x08\x00\x00\x00\x21\x00\x75\x88\x23"
+      "\xbb\x52\x00\x00\x00\x8c\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x01\x00\x00\x00\x00\x78\x2e"
+      "\x6e\x70\x79\x50\x4b\x05\x06\x00\x00\x00"
       "\x00\x01\x00\x01\x00\x33\x00\x00\x00\x89\x00\x00\x00\x00\x00",
       210);
   model_.write("a.npz", npz);
@@ -97,7 +104,9 @@ TEST_F(Data, NpzStoredAndInflated) {
 
 #ifdef METAC_STB_IMAGE
 TEST_F(Data, GzipIsInflated) {
-  const std::string gz("\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x57\xc8\x40\x27\xb9\x00\x00\x88\x59\x0b\x18\x00\x00\x00", 29);
+  const std::string gz(
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x57\xc8\x40\x27\xb9\x00\x00\x88\x59\x0b\x18\x00\x00\x00",
+      29);
   model_.write("a.gz", gz);
   const auto file = map_file(path("a.gz"));
   EXPECT_EQ(std::string(file->data, file->size), "hello hello hello hello\n");
@@ -119,14 +128,17 @@ TEST_F(Data, WhatIsMissingIsListed) {
 TEST_F(Data, ShapesAndLengthsMustFit) {
   std::vector<float> x(20 * 7);
   std::vector<int64_t> y(19);
-  model_.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {20, 7}, x.data())}, {"y.npy", Model::npy(ScalarType::i64, {19}, y.data())}}));
+  model_.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {20, 7}, x.data())},
+                                       {"y.npy", Model::npy(ScalarType::i64, {19}, y.data())}}));
   EXPECT_THAT(run(model_, path("run"), {}).err, HasSubstr("a sample has the shape [7], the model's \"x\" takes [8]"));
   x.resize(20 * 8);
-  model_.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {20, 8}, x.data())}, {"y.npy", Model::npy(ScalarType::i64, {19}, y.data())}}));
+  model_.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {20, 8}, x.data())},
+                                       {"y.npy", Model::npy(ScalarType::i64, {19}, y.data())}}));
   EXPECT_THAT(run(model_, path("run"), {}).err, HasSubstr("has 20 samples"));
   const float half = 0.5f;
   std::vector<float> labels(20, half);
-  model_.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {20, 8}, x.data())}, {"y.npy", Model::npy(ScalarType::f32, {20}, labels.data())}}));
+  model_.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {20, 8}, x.data())},
+                                       {"y.npy", Model::npy(ScalarType::f32, {20}, labels.data())}}));
   EXPECT_THAT(run(model_, path("run"), {}).err, HasSubstr("0.5 is no value of the integer type that the model's \"y\" has"));
 }
 
@@ -184,17 +196,22 @@ TEST_F(Data, LargeFilesStayOutOfMemory) {
         std::vector<int64_t> samples;
         for (int64_t k = first; k < first + batch; ++k) samples.push_back(shuffled ? order[static_cast<size_t>(k)] : k);
         reader.read_all(column, source, field, samples, {}, reinterpret_cast<char*>(got.data()));
-        for (size_t k = 0; k < batch; ++k) ASSERT_EQ(got[k * width], static_cast<float>(scale * static_cast<double>(samples[k])));
+        for (size_t k = 0; k < batch; ++k)
+          ASSERT_EQ(got[k * width], static_cast<float>(scale * static_cast<double>(samples[k])));
       }
       EXPECT_LT(resident_bytes() - before, 16 << 20) << shuffled << " " << scale;
     }
   }
   std::filesystem::resize_file(path("large.npy"), 1 << 20);
-  EXPECT_THAT(fault_of([&] { reader.read(column, {"x", 1, nullptr, nullptr, 0, false, false, 0}, field, count - 1, {}, reinterpret_cast<char*>(got.data())); }),
+  EXPECT_THAT(fault_of([&] {
+                reader.read(column, {"x", 1, nullptr, nullptr, 0, false, false, 0}, field, count - 1, {},
+                            reinterpret_cast<char*>(got.data()));
+              }),
               HasSubstr("large.npy ends at byte"));
 }
 
-// What several processes take of an epoch is together, in their order, what one takes whose batch is as large as all of theirs.
+// What several processes take of an epoch is together, in their order, what one takes whose batch is as large as all of
+// theirs.
 TEST_F(Data, ProcessesShareBatches) {
   const OpenedData data = open_data(model_.tables, model_.folder, 3);
   model_.tables.settings.batch = 12;
@@ -203,7 +220,8 @@ TEST_F(Data, ProcessesShareBatches) {
     model_.tables.settings.batch = 4;
     std::vector<std::unique_ptr<BatchLoader>> shares;
     for (int p = 0; p < 3; ++p) {
-      shares.push_back(std::make_unique<BatchLoader>(model_.tables, data.train, BatchLoader::Options{true, drop_last, true, 3, 1, p, 3}));
+      shares.push_back(
+          std::make_unique<BatchLoader>(model_.tables, data.train, BatchLoader::Options{true, drop_last, true, 3, 1, p, 3}));
       ASSERT_EQ(shares.back()->batches_per_epoch(), whole.batches_per_epoch());
       shares.back()->start(0, 0);
     }
@@ -231,7 +249,9 @@ TEST(Average, AddsInTheOrderOfProcesses) {
     std::vector<std::vector<float>> values(3);
     std::vector<const char*> parts;
     for (size_t p = 0; p < values.size(); ++p) {
-      for (int64_t k = 0; k < count; ++k) values[p].push_back(static_cast<float>(random_bits(5, Stream::order, static_cast<int64_t>(p), k) >> 40) * (p == 1 ? -1e3f : 1e-3f));
+      for (int64_t k = 0; k < count; ++k)
+        values[p].push_back(static_cast<float>(random_bits(5, Stream::order, static_cast<int64_t>(p), k) >> 40) *
+                            (p == 1 ? -1e3f : 1e-3f));
       parts.push_back(reinterpret_cast<const char*>(values[p].data()));
     }
     std::vector<float> mean(values[0]), sum(static_cast<size_t>(count));
@@ -281,7 +301,9 @@ TEST(ReadSample, ScalesNormalisesAndMoves) {
           for (int y = 0; y < 2; ++y)
             for (int x = 0; x < 3; ++x) {
               const int from_y = y + down, from_x = (mirror ? 2 - x : x) + across;
-              image.push_back(from_y < 0 || from_y > 1 || from_x < 0 || from_x > 2 ? 0 : static_cast<float>(100 * c + 3 * from_y + from_x));
+              image.push_back(from_y < 0 || from_y > 1 || from_x < 0 || from_x > 2
+                                  ? 0
+                                  : static_cast<float>(100 * c + 3 * from_y + from_x));
             }
         expected.insert(image);
       }
@@ -296,7 +318,7 @@ TEST(ElementTypes, HalvesThereAndBack) {
     if (std::isnan(value)) continue;
     ASSERT_EQ(to_half(value), bits);
   }
-  EXPECT_EQ(to_half(1 + 0x1p-11), to_half(1));            // ties to even
+  EXPECT_EQ(to_half(1 + 0x1p-11), to_half(1));  // ties to even
   EXPECT_EQ(to_half(1 + 3 * 0x1p-11), to_half(1 + 0x1p-9));
   EXPECT_EQ(to_half(65519), 0x7bff);
   EXPECT_EQ(to_half(65520), 0x7c00);
@@ -313,14 +335,16 @@ TEST(ElementTypes, HalvesThereAndBack) {
 #ifdef METAC_STB_IMAGE
 // A BMP file of 24 bits a pixel, all three colours alike.
 std::string bmp(int width, int height, const std::vector<int>& greys) {
-  auto number = [](int value, int bytes) { return std::string(reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)); };
+  auto number = [](int value, int bytes) {
+    return std::string(reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes));
+  };
   std::string pixels;
   for (int y = height - 1; y >= 0; --y) {
     for (int x = 0; x < width; ++x) pixels += std::string(3, static_cast<char>(greys[static_cast<size_t>(y * width + x)]));
     pixels += std::string(static_cast<size_t>((4 - 3 * width % 4) % 4), '\0');
   }
-  return "BM" + number(54 + static_cast<int>(pixels.size()), 4) + number(0, 4) + number(54, 4) + number(40, 4) + number(width, 4) + number(height, 4) + number(1, 2) +
-         number(24, 2) + std::string(24, '\0') + pixels;
+  return "BM" + number(54 + static_cast<int>(pixels.size()), 4) + number(0, 4) + number(54, 4) + number(40, 4) +
+         number(width, 4) + number(height, 4) + number(1, 2) + number(24, 2) + std::string(24, '\0') + pixels;
 }
 
 TEST_F(Data, PicturesAreDecodedAndResized) {
@@ -346,7 +370,8 @@ TEST_F(Data, PicturesAreDecodedAndResized) {
   model_.write("pictures/b/x.bmp", "no picture");
   EXPECT_THAT(fault_of([&] { column.decode(1, grey); }), HasSubstr("not a picture that can be read"));
   // A JPEG file whose Huffman table claims 16 * 255 codes.
-  model_.write("pictures/b/x.bmp", std::string("\xff\xd8\xff\xc4\x10\x03\x00", 7) + std::string(16, '\xff') + std::string(5000, 'x'));
+  model_.write("pictures/b/x.bmp",
+               std::string("\xff\xd8\xff\xc4\x10\x03\x00", 7) + std::string(16, '\xff') + std::string(5000, 'x'));
   EXPECT_THAT(fault_of([&] { column.decode(1, grey); }), HasSubstr("a Huffman table of 4080 codes"));
 }
 #endif

@@ -1,5 +1,6 @@
-// A model without a compiler: softmax regression with momentum, accumulation and a moving average, in plain C++, behind the tables that
-// the compiler would write. `call` and `seed` go into it (a little noise), so that a wrong position after a resume is seen in the bits.
+// A model without a compiler: softmax regression with momentum, accumulation and a moving average, in plain C++, behind the
+// tables that the compiler would write. `call` and `seed` go into it (a little noise), so that a wrong position after a
+// resume is seen in the bits.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,16 +18,18 @@ using namespace metac::train;
 constexpr int64_t batch = 16, features = 8, classes = 3;
 enum StateIndex { w, b, w_momentum, b_momentum, w_sum, b_sum, w_average, offset };
 
-inline int64_t nan_at_call = -1;    // the step makes NaN there
-inline int64_t nan_calls = 1;       // ... and in so many calls
-inline int32_t microseconds = 0;    // that a call sleeps
+inline int64_t nan_at_call = -1;  // the step makes NaN there
+inline int64_t nan_calls = 1;     // ... and in so many calls
+inline int32_t microseconds = 0;  // that a call sleeps
 
 inline int32_t create(int32_t, void** context) { return *context = new int(0), 0; }
 inline void destroy(void* context) { delete static_cast<int*>(context); }
 inline const char* last_error(const void*) { return "no error"; }
 
 template <class T>
-const T* in(void* const* inputs, int k) { return static_cast<const T*>(inputs[k]); }
+const T* in(void* const* inputs, int k) {
+  return static_cast<const T*>(inputs[k]);
+}
 inline float* out(void* const* outputs, int k) { return static_cast<float*>(outputs[k]); }
 
 // Probabilities of one sample; returns the loss.
@@ -48,7 +51,7 @@ int32_t step(void*, void* const* inputs, void* const* outputs) {
   const float *x = in<float>(inputs, 0), rate = *in<float>(inputs, 2);
   const int64_t *y = in<int64_t>(inputs, 1), call = *in<int64_t>(inputs, 4), seed = *in<int64_t>(inputs, 5);
   const bool apply = *in<bool>(inputs, 6);
-  const float *const* state = reinterpret_cast<const float* const*>(inputs + 7);
+  const float* const* state = reinterpret_cast<const float* const*>(inputs + 7);
   float gradient_w[classes * features] = {}, gradient_b[classes] = {}, loss = 0, right = 0;
   for (int64_t k = 0; k < batch; ++k) {
     float p[classes];
@@ -75,7 +78,8 @@ int32_t step(void*, void* const* inputs, void* const* outputs) {
   };
   update(gradient_w, classes * features, w, w_momentum, w_sum);
   update(gradient_b, classes, b, b_momentum, b_sum);
-  for (int64_t i = 0; i < classes * features; ++i) out(outputs, 2 + w_average)[i] = 0.9f * state[w_average][i] + 0.1f * out(outputs, 2 + w)[i];
+  for (int64_t i = 0; i < classes * features; ++i)
+    out(outputs, 2 + w_average)[i] = 0.9f * state[w_average][i] + 0.1f * out(outputs, 2 + w)[i];
   if (microseconds > 0) usleep(static_cast<useconds_t>(microseconds));
   return 0;
 }
@@ -96,7 +100,8 @@ inline int32_t create_inference(void** context) { return create(0, context); }
 inline int32_t write_weights(void*, const void* const* parameters, int32_t count, const char* path) {
   std::ofstream file(path, std::ios::binary);
   const int64_t sizes[] = {classes * features, classes, 1};
-  for (int32_t k = 0; k < count; ++k) file.write(static_cast<const char*>(parameters[k]), static_cast<std::streamsize>(sizes[k]) * 4);
+  for (int32_t k = 0; k < count; ++k)
+    file.write(static_cast<const char*>(parameters[k]), static_cast<std::streamsize>(sizes[k]) * 4);
   return file.good() ? 0 : 5;
 }
 
@@ -127,15 +132,20 @@ struct Model {
 
   // Everything that is a file goes into `where`: initial values, template, 100 + 37 samples in data.npz and more.npz.
   explicit Model(const std::string& where, int accumulate = 1) : folder(where) {
-    step_inputs = {{"x", ScalarType::f32, 2, {batch, features}, Source::data, 0}, {"y", ScalarType::i64, 1, {batch}, Source::data, 1},
-                   {"rate", ScalarType::f32, 0, {}, Source::learning_rate, 0},    {"step", ScalarType::i64, 0, {}, Source::step, 0},
-                   {"call", ScalarType::i64, 0, {}, Source::call, 0},             {"seed", ScalarType::i64, 0, {}, Source::seed, 0},
+    step_inputs = {{"x", ScalarType::f32, 2, {batch, features}, Source::data, 0},
+                   {"y", ScalarType::i64, 1, {batch}, Source::data, 1},
+                   {"rate", ScalarType::f32, 0, {}, Source::learning_rate, 0},
+                   {"step", ScalarType::i64, 0, {}, Source::step, 0},
+                   {"call", ScalarType::i64, 0, {}, Source::call, 0},
+                   {"seed", ScalarType::i64, 0, {}, Source::seed, 0},
                    {"apply", ScalarType::boolean, 0, {}, Source::apply, 0}};
-    step_outputs = {{"loss", ScalarType::f32, 0, {}, Source::loss, 0}, {"accuracy", ScalarType::f32, 0, {}, Source::metric, 0}};
+    step_outputs = {{"loss", ScalarType::f32, 0, {}, Source::loss, 0},
+                    {"accuracy", ScalarType::f32, 0, {}, Source::metric, 0}};
     for (int32_t s = 0; s < 8; ++s) step_inputs.push_back(port_of(states[s], s));
     for (int32_t s = 0; s < 7; ++s) step_outputs.push_back(port_of(states[s], s));
     evaluate_inputs = {step_inputs[0], step_inputs[1], port_of(states[w_average], w_average), port_of(states[b], b)};
-    evaluate_outputs = {{"loss", ScalarType::f32, 1, {batch}, Source::loss, 0}, {"correct", ScalarType::f32, 1, {batch}, Source::metric, 0}};
+    evaluate_outputs = {{"loss", ScalarType::f32, 1, {batch}, Source::loss, 0},
+                        {"correct", ScalarType::f32, 1, {batch}, Source::metric, 0}};
     auto ports = [](Library library, const std::vector<Port>& inputs, const std::vector<Port>& outputs) {
       library.inputs = inputs.data(), library.input_count = static_cast<int32_t>(inputs.size());
       library.outputs = outputs.data(), library.output_count = static_cast<int32_t>(outputs.size());
@@ -143,11 +153,17 @@ struct Model {
     };
     std::vector<float> initial(110, 0.0f);
     initial[108] = 42;
-    tables.name = "fake", tables.version = "metac test", tables.program = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    tables.name = "fake", tables.version = "metac test",
+    tables.program = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     tables.loss = "cross-entropy", tables.optimiser = "SGD with momentum";
-    tables.fields = fields, tables.field_count = 2, tables.states = states, tables.state_count = 8, tables.metrics = metrics, tables.metric_count = 1;
-    tables.step = ports({"fake_step", create, accumulate == 3 ? step<3> : step<1>, destroy, last_error, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}, step_inputs, step_outputs);
-    tables.evaluate = ports({"fake_eval", create, score, destroy, last_error, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0}, evaluate_inputs, evaluate_outputs);
+    tables.fields = fields, tables.field_count = 2, tables.states = states, tables.state_count = 8, tables.metrics = metrics,
+    tables.metric_count = 1;
+    tables.step = ports({"fake_step", create, accumulate == 3 ? step<3> : step<1>, destroy, last_error, nullptr, nullptr,
+                         nullptr, nullptr, nullptr, 0, nullptr, 0},
+                        step_inputs, step_outputs);
+    tables.evaluate =
+        ports({"fake_eval", create, score, destroy, last_error, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0},
+              evaluate_inputs, evaluate_outputs);
     tables.settings = {4, batch, accumulate, 7, 0, 3, 2, 1, NonFinite::stop, 0, 0, 0, 0, 0, false};
     tables.schedule = {ScheduleKind::cosine, 0.2, 0.01, 0.02, 5, false, 0, 0, nullptr, 0};
     tables.data = {DataFormat::npz, "data.npz", "more.npz", 0, true, false, sources};
@@ -163,23 +179,33 @@ struct Model {
     write_data("more.npz", 37, 2);
   }
 
-  void write(const std::string& name, const std::string& bytes) const { std::ofstream(folder + "/" + name, std::ios::binary) << bytes; }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
+  }
 
   static std::string npy(ScalarType type, std::vector<int64_t> dims, const void* data) {
-    return metac_runtime::npy_header(type, dims.data(), static_cast<int32_t>(dims.size())) + std::string(static_cast<const char*>(data), static_cast<size_t>(metac_runtime::bytes_of_dims(type, dims)));
+    return metac_runtime::npy_header(type, dims.data(), static_cast<int32_t>(dims.size())) +
+           std::string(static_cast<const char*>(data), static_cast<size_t>(metac_runtime::bytes_of_dims(type, dims)));
   }
   // A zip archive of stored entries.
   static std::string zip(const std::vector<std::pair<std::string, std::string>>& entries) {
     std::string archive, directory;
-    auto number = [](uint32_t value, int bytes) { return std::string(reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)); };
+    auto number = [](uint32_t value, int bytes) {
+      return std::string(reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes));
+    };
     for (const auto& [name, data] : entries) {
       const uint32_t size = static_cast<uint32_t>(data.size()), at = static_cast<uint32_t>(archive.size());
-      const std::string middle = number(20, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(crc32(data.data(), size), 4) + number(size, 4) + number(size, 4) + number(static_cast<uint32_t>(name.size()), 2) + number(0, 2);
+      const std::string middle = number(20, 2) + number(0, 2) + number(0, 2) + number(0, 4) +
+                                 number(crc32(data.data(), size), 4) + number(size, 4) + number(size, 4) +
+                                 number(static_cast<uint32_t>(name.size()), 2) + number(0, 2);
       archive += "PK\3\4" + middle + name + data;
-      directory += "PK\1\2" + number(20, 2) + middle + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(at, 4) + name;
+      directory += "PK\1\2" + number(20, 2) + middle + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 4) +
+                   number(at, 4) + name;
     }
     const uint32_t count = static_cast<uint32_t>(entries.size());
-    return archive + directory + "PK\5\6" + number(0, 4) + number(count, 2) + number(count, 2) + number(static_cast<uint32_t>(directory.size()), 4) + number(static_cast<uint32_t>(archive.size()), 4) + number(0, 2);
+    return archive + directory + "PK\5\6" + number(0, 4) + number(count, 2) + number(count, 2) +
+           number(static_cast<uint32_t>(directory.size()), 4) + number(static_cast<uint32_t>(archive.size()), 4) +
+           number(0, 2);
   }
 
   // Three clouds that a line can divide.
@@ -189,9 +215,11 @@ struct Model {
     for (int64_t k = 0; k < count; ++k) {
       y.push_back(k % classes);
       for (int64_t f = 0; f < features; ++f)
-        x.push_back(static_cast<float>(static_cast<double>(random_bits(seed, Stream::order, k, f) >> 11) * 0x1p-53 - 0.5 + (f % classes == k % classes ? 1 : 0)));
+        x.push_back(static_cast<float>(static_cast<double>(random_bits(seed, Stream::order, k, f) >> 11) * 0x1p-53 - 0.5 +
+                                       (f % classes == k % classes ? 1 : 0)));
     }
-    write(name, zip({{"x.npy", npy(ScalarType::f32, {count, features}, x.data())}, {"y.npy", npy(ScalarType::i64, {count}, y.data())}}));
+    write(name, zip({{"x.npy", npy(ScalarType::f32, {count, features}, x.data())},
+                     {"y.npy", npy(ScalarType::i64, {count}, y.data())}}));
   }
 };
 

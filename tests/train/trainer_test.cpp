@@ -20,7 +20,8 @@ TEST(Trainer, LearnsAndExports) {
   EXPECT_GT(scores.find("accuracy")->number, 0.97) << scored.out;
   // The exported network is the average where there is one; the template keeps all its other bytes.
   const SafeTensors last = read_safetensors(CheckpointFolder(folder + "/checkpoints").path(84), true);
-  const std::string average(static_cast<const char*>(last.find("w/average")->data), 96), bias(static_cast<const char*>(last.find("b")->data), 12);
+  const std::string average(static_cast<const char*>(last.find("w/average")->data), 96),
+      bias(static_cast<const char*>(last.find("b")->data), 12);
   EXPECT_EQ(content(folder + "/fake.onnx"), "templ" + average + bias + "end");
   const float frozen = 42;
   EXPECT_EQ(final_weights(folder), average + bias + std::string(reinterpret_cast<const char*>(&frozen), 4));
@@ -91,7 +92,8 @@ TEST(Trainer, NotANumberIsNamed) {
   const Outcome stopped = run(model, model.folder + "/stop", {});
   EXPECT_EQ(stopped.status, 1);
   EXPECT_THAT(stopped.err, HasSubstr("the next \"w\" is NaN (element 5 of [3, 8]) at update 9 (epoch 2, batch 3"));
-  EXPECT_THAT(stopped.err, HasSubstr("The last good checkpoint is " + model.folder + "/stop/checkpoints/step-000000007.safetensors"));
+  EXPECT_THAT(stopped.err,
+              HasSubstr("The last good checkpoint is " + model.folder + "/stop/checkpoints/step-000000007.safetensors"));
   const Outcome skipped = run(model, model.folder + "/skip", {"--non-finite", "skip"});
   EXPECT_EQ(skipped.status, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr("1 batches were left out"));
@@ -128,10 +130,12 @@ TEST(Trainer, NotANumberInTheDataIsFound) {
   std::vector<float> x(50 * features, 0.5f);
   std::vector<int64_t> y(50, 1);
   x[33 * features + 2] = NAN;
-  model.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {50, features}, x.data())}, {"y.npy", Model::npy(ScalarType::i64, {50}, y.data())}}));
+  model.write("data.npz", Model::zip({{"x.npy", Model::npy(ScalarType::f32, {50, features}, x.data())},
+                                      {"y.npy", Model::npy(ScalarType::i64, {50}, y.data())}}));
   const Outcome outcome = run(model, model.folder + "/run", {});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("the data have NaN or infinity: " + model.folder + "/data.npz, entry \"x\", sample 33, field \"x\""));
+  EXPECT_THAT(outcome.err, HasSubstr("the data have NaN or infinity: " + model.folder +
+                                     "/data.npz, entry \"x\", sample 33, field \"x\""));
 }
 
 TEST(Trainer, PatienceKeepsTheBest) {
@@ -169,10 +173,14 @@ TEST(Trainer, InitTakesParametersByName) {
 
 TEST(Options, WrongUsageIsExplained) {
   const Model model(fresh_folder("options"));
-  const std::pair<const char*, const char*> cases[] = {{"--epochs=three", "\"three\" is no whole number of 0 or more"}, {"--epoch", "unknown option \"--epoch\""},
-                                                       {"digits.npz", "data are named by --data DIR"},                  {"--rate=-1", "\"-1\" is no positive number"},
-                                                       {"--non-finite=ignore", "\"ignore\" is not stop or skip"},       {"--resume=yes", "--resume takes no value"},
-                                                       {"--seed", "--seed needs a value"},                              {"--rate=nan", "no positive number"}};
+  const std::pair<const char*, const char*> cases[] = {{"--epochs=three", "\"three\" is no whole number of 0 or more"},
+                                                       {"--epoch", "unknown option \"--epoch\""},
+                                                       {"digits.npz", "data are named by --data DIR"},
+                                                       {"--rate=-1", "\"-1\" is no positive number"},
+                                                       {"--non-finite=ignore", "\"ignore\" is not stop or skip"},
+                                                       {"--resume=yes", "--resume takes no value"},
+                                                       {"--seed", "--seed needs a value"},
+                                                       {"--rate=nan", "no positive number"}};
   for (const auto& [argument, message] : cases) {
     const Outcome outcome = run(model, model.folder + "/run", {argument});
     EXPECT_EQ(outcome.status, 2) << argument;

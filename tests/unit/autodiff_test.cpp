@@ -14,8 +14,12 @@ namespace metac {
 namespace {
 
 Shape dims(std::initializer_list<int64_t> values) { return shape_of(std::vector<int64_t>(values)); }
-Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f64, std::move(shape)}); }
-Tensor doubles(std::vector<int64_t> shape, const std::vector<double>& values) { return make_tensor<double>(DType::f64, std::move(shape), values); }
+Var* input(Graph& g, const char* name, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, DType::f64, std::move(shape)});
+}
+Tensor doubles(std::vector<int64_t> shape, const std::vector<double>& values) {
+  return make_tensor<double>(DType::f64, std::move(shape), values);
+}
 
 Tensor random_tensor(std::vector<int64_t> shape, std::mt19937& random) {
   std::uniform_real_distribution<double> between(-1, 1);
@@ -44,14 +48,16 @@ void check(const std::vector<std::vector<int64_t>>& shapes, const Build& build, 
   for (size_t k = 0; k < shapes.size(); ++k) {
     x.push_back(input(g, ("x" + std::to_string(k)).c_str(), shape_of(shapes[k])));
     values.push_back(random_tensor(shapes[k], random));
-    if (shift != 0) values.back() = moved(values.back(), doubles(shapes[k], std::vector<double>(values.back().element_count(), 1)), shift);
+    if (shift != 0)
+      values.back() = moved(values.back(), doubles(shapes[k], std::vector<double>(values.back().element_count(), 1)), shift);
   }
   for (size_t k = 0; k < shapes.size(); ++k) {
     v.push_back(input(g, ("v" + std::to_string(k)).c_str(), shape_of(shapes[k])));
     directions.push_back(random_tensor(shapes[k], random));
   }
   Var* y = build(g, x);
-  Var* seed = g.elementwise({}, y->shape(), call(Fn::sin, {cast(linear_index(y->shape(), identity_indices(y->rank())) + Expr(1), DType::f64)}));
+  Var* seed = g.elementwise(
+      {}, y->shape(), call(Fn::sin, {cast(linear_index(y->shape(), identity_indices(y->rank())) + Expr(1), DType::f64)}));
   auto total = [&](Var* a, Var* b) {
     std::vector<int> axes;
     for (int k = 0; k < a->rank(); ++k) axes.push_back(k);
@@ -94,7 +100,8 @@ Var* convolution(Graph& g, Var* x, Var* w, int stride, int pad) {
   const int64_t rows = (xs[2] + 2 * pad - ws[2]) / stride + 1, columns = (xs[3] + 2 * pad - ws[3]) / stride + 1;
   Shape domain = dims({xs[0], ws[0], rows, columns, xs[1], ws[2], ws[3]});
   Expr r = axis(2) * Expr(stride) + axis(5) - Expr(pad), c = axis(3) * Expr(stride) + axis(6) - Expr(pad);
-  Var* windows = g.reindex({x}, domain, {axis(0), axis(4), r, c}, {Expr(0) <= r, r < Expr(xs[2]), Expr(0) <= c, c < Expr(xs[3])});
+  Var* windows =
+      g.reindex({x}, domain, {axis(0), axis(4), r, c}, {Expr(0) <= r, r < Expr(xs[2]), Expr(0) <= c, c < Expr(xs[3])});
   Var* weights = g.reindex({w}, domain, {axis(1), axis(4), axis(5), axis(6)});
   return reduce(g, map(g, Fn::mul, windows, weights), {4, 5, 6}, Reduce::add, false);
 }
@@ -107,8 +114,8 @@ Var* transposed_convolution(Graph& g, Var* x, Var* w, int stride, int pad) {
   Var* inputs = g.reindex({x}, domain, {axis(0), axis(4), axis(2), axis(3)});
   Var* weights = g.reindex({w}, domain, {axis(4), axis(1), axis(5), axis(6)});
   Expr r = axis(2) * Expr(stride) + axis(5) - Expr(pad), c = axis(3) * Expr(stride) + axis(6) - Expr(pad);
-  return g.reindex_reduce({map(g, Fn::mul, inputs, weights)}, dims({xs[0], ws[1], rows, columns}), {axis(0), axis(1), r, c}, Reduce::add,
-                          {Expr(0) <= r, r < Expr(rows), Expr(0) <= c, c < Expr(columns)});
+  return g.reindex_reduce({map(g, Fn::mul, inputs, weights)}, dims({xs[0], ws[1], rows, columns}), {axis(0), axis(1), r, c},
+                          Reduce::add, {Expr(0) <= r, r < Expr(rows), Expr(0) <= c, c < Expr(columns)});
 }
 
 Var* softmax(Graph& g, Var* x) {
@@ -120,7 +127,8 @@ TEST(Autodiff, ConvolutionStride1) {
   check({{2, 3, 5, 5}, {4, 3, 3, 3}}, [](Graph& g, const auto& v) { return convolution(g, v[0], v[1], 1, 1); });
 }
 TEST(Autodiff, ConvolutionStride2OfTanh) {
-  check({{1, 2, 6, 7}, {3, 2, 3, 3}}, [](Graph& g, const auto& v) { return map(g, Fn::tanh, convolution(g, v[0], v[1], 2, 1)); });
+  check({{1, 2, 6, 7}, {3, 2, 3, 3}},
+        [](Graph& g, const auto& v) { return map(g, Fn::tanh, convolution(g, v[0], v[1], 2, 1)); });
 }
 TEST(Autodiff, TransposedConvolution) {
   check({{1, 3, 4, 4}, {3, 2, 3, 3}}, [](Graph& g, const auto& v) { return transposed_convolution(g, v[0], v[1], 2, 1); });
@@ -150,13 +158,16 @@ TEST(Autodiff, MaximumOfWindowsThatOverlap) {
   });
 }
 TEST(Autodiff, ProductAndMinimum) {
-  check({{3, 4}}, [](Graph& g, const auto& v) { return map(g, Fn::mul, reduce(g, v[0], {1}, Reduce::mul, true), reduce(g, v[0], {1}, Reduce::min, true)); });
+  check({{3, 4}}, [](Graph& g, const auto& v) {
+    return map(g, Fn::mul, reduce(g, v[0], {1}, Reduce::mul, true), reduce(g, v[0], {1}, Reduce::min, true));
+  });
 }
 TEST(Autodiff, GatherAndScatterByIndexTensor) {
   check({{4, 3}}, [](Graph& g, const auto& v) {
     Var* at = g.add_constant(make_tensor<int64_t>(DType::i64, {5}, {2, 0, 2, 3, 2}));
     Var* rows = gather(g, map(g, Fn::exp, v[0]), at, 0);
-    return g.reindex_reduce({map(g, Fn::mul, rows, rows), at}, dims({4, 3}), {load(1, DType::i64, {axis(0)}), axis(1)}, Reduce::add);
+    return g.reindex_reduce({map(g, Fn::mul, rows, rows), at}, dims({4, 3}), {load(1, DType::i64, {axis(0)}), axis(1)},
+                            Reduce::add);
   });
 }
 TEST(Autodiff, LoadsAwayFromTheElementItself) {
@@ -183,13 +194,17 @@ TEST(Autodiff, WhatWhereLeavesOutMayBeNan) {
   Var* keep = g.add_input("keep", Type{TypeKind::tensor, DType::boolean, dims({2, 3})});
   Var* some = g.add_input("some", Type{TypeKind::tensor, DType::boolean, dims({2, 3})});
   const auto where = [&](Var* condition, Var* then, double otherwise) {
-    return g.elementwise({condition, then}, dims({2, 3}), select(load(0, DType::boolean, identity_indices(2)), load(1, DType::f64, identity_indices(2)), float_constant(otherwise, DType::f64)));
+    return g.elementwise({condition, then}, dims({2, 3}),
+                         select(load(0, DType::boolean, identity_indices(2)), load(1, DType::f64, identity_indices(2)),
+                                float_constant(otherwise, DType::f64)));
   };
   Var* y = where(some, softmax(g, where(keep, x, -INFINITY)), 0);
   Var* seed = input(g, "seed", dims({2, 3}));
   g.outputs = gradient(g, {y}, {seed}, {x});
-  auto out = evaluate(g, std::vector<Tensor>{doubles({2, 3}, {1, 2, 3, 0, 0, 0}), make_tensor<uint8_t>(DType::boolean, {2, 3}, {0, 0, 0, 1, 1, 0}),
-                                             make_tensor<uint8_t>(DType::boolean, {2, 3}, {0, 0, 0, 1, 1, 1}), doubles({2, 3}, {1, 1, 1, 1, 0, 0})});
+  auto out = evaluate(g, std::vector<Tensor>{doubles({2, 3}, {1, 2, 3, 0, 0, 0}),
+                                             make_tensor<uint8_t>(DType::boolean, {2, 3}, {0, 0, 0, 1, 1, 0}),
+                                             make_tensor<uint8_t>(DType::boolean, {2, 3}, {0, 0, 0, 1, 1, 1}),
+                                             doubles({2, 3}, {1, 1, 1, 1, 0, 0})});
   const double expected[] = {0, 0, 0, 0.25, -0.25, 0};
   for (int64_t k = 0; k < 6; ++k) EXPECT_EQ(number_at(out[0], k), expected[k]) << k;
 }
@@ -210,7 +225,10 @@ TEST(Autodiff, NothingToDifferentiate) {
   Var* whole = g.add_input("whole", Type{TypeKind::tensor, DType::i64, {}});
   Var* y = reduce(g, x, {0}, Reduce::add, false);
   g.outputs = gradient(g, y, {other});
-  EXPECT_EQ(number_at(evaluate(g, std::vector<Tensor>{doubles({2}, {1, 1}), doubles({3}, {1, 1, 1}), make_tensor<int64_t>(DType::i64, {}, {1})})[0], 2), 0);
+  EXPECT_EQ(number_at(evaluate(g, std::vector<Tensor>{doubles({2}, {1, 1}), doubles({3}, {1, 1, 1}),
+                                                      make_tensor<int64_t>(DType::i64, {}, {1})})[0],
+                      2),
+            0);
   EXPECT_THROW(gradient(g, y, {whole}), CompileError);
   EXPECT_THROW(gradient(g, x, {x}), CompileError);
 }
@@ -254,24 +272,30 @@ TEST(Autodiff, LoopWithCapturedWeights) {
     });
 }
 TEST(Autodiff, LoopThirdOrder) {
-  check({{2, 2}, {3, 2}, {2}}, [&](Graph& g, const auto& v) {
-    return recurrence(g, v[0], v[1], v[2], g.add_constant(make_tensor<int64_t>(DType::i64, {}, {3})), true);
-  }, 3);
+  check(
+      {{2, 2}, {3, 2}, {2}},
+      [&](Graph& g, const auto& v) {
+        return recurrence(g, v[0], v[1], v[2], g.add_constant(make_tensor<int64_t>(DType::i64, {}, {3})), true);
+      },
+      3);
 }
 TEST(Autodiff, LoopWithACondition) {
   // x <- x * x while x < 10 (at most 20 times), from a start above 1: the number of iterations is known while running.
-  check({{}}, [&](Graph& g, const auto& v) {
-    Region body;
-    Var* x = g.make_var(v[0]->type);
-    body.params = {x};
-    g.open_region(&body);
-    Var* next = map(g, Fn::mul, x, x);
-    Var* go_on = map(g, Fn::lt, next, scalar(g, DType::f64, 10));
-    g.close_region();
-    body.results = {go_on, next};
-    Var* yes = g.add_constant(make_tensor<uint8_t>(DType::boolean, {}, {1}));
-    return g.loop(g.add_constant(make_tensor<int64_t>(DType::i64, {}, {20})), yes, {v[0]}, std::move(body))->outputs[0];
-  }, 2, 2.5);
+  check(
+      {{}},
+      [&](Graph& g, const auto& v) {
+        Region body;
+        Var* x = g.make_var(v[0]->type);
+        body.params = {x};
+        g.open_region(&body);
+        Var* next = map(g, Fn::mul, x, x);
+        Var* go_on = map(g, Fn::lt, next, scalar(g, DType::f64, 10));
+        g.close_region();
+        body.results = {go_on, next};
+        Var* yes = g.add_constant(make_tensor<uint8_t>(DType::boolean, {}, {1}));
+        return g.loop(g.add_constant(make_tensor<int64_t>(DType::i64, {}, {20})), yes, {v[0]}, std::move(body))->outputs[0];
+      },
+      2, 2.5);
 }
 
 // ---- every scalar function, by itself ----
@@ -279,17 +303,22 @@ class ScalarRules : public testing::TestWithParam<Fn> {};
 TEST_P(ScalarRules, FirstAndSecondDerivative) {
   const Fn fn = GetParam();
   const bool above_one = fn == Fn::acosh, inside = fn == Fn::asin || fn == Fn::acos || fn == Fn::atanh;
-  const bool positive = fn == Fn::log || fn == Fn::sqrt || fn == Fn::pow || fn == Fn::log1p || fn == Fn::floor_mod || fn == Fn::trunc_mod;
-  check({{6}, {6}}, [&](Graph& g, const auto& v) {
-    Var* a = inside ? map(g, Fn::mul, v[0], scalar(g, DType::f64, 0.9)) : v[0];
-    return arity(fn) == 1 ? map(g, fn, a) : map(g, fn, a, v[1]);
-  }, 2, above_one || positive ? 2.5 : 0);
+  const bool positive =
+      fn == Fn::log || fn == Fn::sqrt || fn == Fn::pow || fn == Fn::log1p || fn == Fn::floor_mod || fn == Fn::trunc_mod;
+  check(
+      {{6}, {6}},
+      [&](Graph& g, const auto& v) {
+        Var* a = inside ? map(g, Fn::mul, v[0], scalar(g, DType::f64, 0.9)) : v[0];
+        return arity(fn) == 1 ? map(g, fn, a) : map(g, fn, a, v[1]);
+      },
+      2, above_one || positive ? 2.5 : 0);
 }
 INSTANTIATE_TEST_SUITE_P(All, ScalarRules,
-                         testing::Values(Fn::neg, Fn::abs, Fn::sign, Fn::sqrt, Fn::exp, Fn::log, Fn::sin, Fn::cos, Fn::tan, Fn::asin, Fn::acos,
-                                         Fn::atan, Fn::sinh, Fn::cosh, Fn::tanh, Fn::asinh, Fn::acosh, Fn::atanh, Fn::erf, Fn::sigmoid,
-                                         Fn::expm1, Fn::log1p, Fn::floor, Fn::ceil, Fn::trunc, Fn::rint, Fn::add, Fn::sub, Fn::mul, Fn::div,
-                                         Fn::floor_div, Fn::floor_mod, Fn::trunc_mod, Fn::pow, Fn::atan2, Fn::min, Fn::max),
+                         testing::Values(Fn::neg, Fn::abs, Fn::sign, Fn::sqrt, Fn::exp, Fn::log, Fn::sin, Fn::cos, Fn::tan,
+                                         Fn::asin, Fn::acos, Fn::atan, Fn::sinh, Fn::cosh, Fn::tanh, Fn::asinh, Fn::acosh,
+                                         Fn::atanh, Fn::erf, Fn::sigmoid, Fn::expm1, Fn::log1p, Fn::floor, Fn::ceil,
+                                         Fn::trunc, Fn::rint, Fn::add, Fn::sub, Fn::mul, Fn::div, Fn::floor_div,
+                                         Fn::floor_mod, Fn::trunc_mod, Fn::pow, Fn::atan2, Fn::min, Fn::max),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
 TEST(ScalarRulesAtKinks, ReluAndTies) {
@@ -312,7 +341,8 @@ TEST(ScalarRulesAtKinks, ReluAndTies) {
 
 // What does not move where a slope is infinite contributes 0, not 0 times infinity; what moves is infinite.
 TEST(ScalarRulesAtKinks, InfiniteSlopes) {
-  const std::vector<std::pair<Fn, double>> steep = {{Fn::sqrt, 0}, {Fn::asin, 1}, {Fn::asin, -1}, {Fn::acos, 1}, {Fn::acosh, 1}, {Fn::pow, 0}};
+  const std::vector<std::pair<Fn, double>> steep = {{Fn::sqrt, 0}, {Fn::asin, 1},  {Fn::asin, -1},
+                                                    {Fn::acos, 1}, {Fn::acosh, 1}, {Fn::pow, 0}};
   for (auto [fn, at] : steep) {
     Graph g;
     Var *x = input(g, "x", dims({3})), *d = input(g, "d", dims({3})), *half = input(g, "half", dims({3}));
@@ -321,7 +351,8 @@ TEST(ScalarRulesAtKinks, InfiniteSlopes) {
     Var* tangents = jvp(g, {y}, {x}, {d})[0];
     g.outputs = {gradients, tangents, jvp(g, {gradients}, {d}, {d})[0]};
     const double inside = fn == Fn::acosh ? 2 : 0.5;
-    const auto out = evaluate(g, std::vector<Tensor>{doubles({3}, {at, at, inside}), doubles({3}, {0, 1, 0}), doubles({3}, {0.5, 0.5, 0.5})});
+    const auto out = evaluate(
+        g, std::vector<Tensor>{doubles({3}, {at, at, inside}), doubles({3}, {0, 1, 0}), doubles({3}, {0.5, 0.5, 0.5})});
     for (const Tensor& result : out) {
       EXPECT_EQ(number_at(result, 0), 0) << name_of(fn);
       EXPECT_TRUE(std::isinf(number_at(result, 1))) << name_of(fn) << " " << number_at(result, 1);
@@ -332,7 +363,8 @@ TEST(ScalarRulesAtKinks, InfiniteSlopes) {
     Var *p = input(h, "p", dims({})), *c = input(h, "c", dims({})), *e = input(h, "e", dims({}));
     Var* q = arity(fn) == 1 ? map(h, fn, p) : map(h, fn, p, e);
     h.outputs = {gradient(h, {gradient(h, {q}, {c}, {p})[0]}, {e}, {c})[0]};
-    const double slope = number_at(evaluate(h, std::vector<Tensor>{doubles({}, {inside}), doubles({}, {0}), doubles({}, {0.5})})[0], 0);
+    const double slope =
+        number_at(evaluate(h, std::vector<Tensor>{doubles({}, {inside}), doubles({}, {0}), doubles({}, {0.5})})[0], 0);
     EXPECT_GT(std::fabs(slope), 0.1) << name_of(fn);
   }
 }
@@ -340,7 +372,8 @@ TEST(ScalarRulesAtKinks, InfiniteSlopes) {
 // A sum of two products is no contraction; the sums of each are.
 TEST(Autodiff, TheTangentOfAContractionIsTwoContractions) {
   Graph g;
-  Var *a = input(g, "a", dims({3, 4})), *b = input(g, "b", dims({4, 5})), *ta = input(g, "ta", dims({3, 4})), *tb = input(g, "tb", dims({4, 5}));
+  Var *a = input(g, "a", dims({3, 4})), *b = input(g, "b", dims({4, 5})), *ta = input(g, "ta", dims({3, 4})),
+      *tb = input(g, "tb", dims({4, 5}));
   Var* y = matmul(g, a, b);
   const size_t before = g.ops.size();
   jvp(g, {y}, {a, b}, {ta, tb});

@@ -1,11 +1,12 @@
-// Ranges and canonical forms at the edges of 64 bits, on random expressions against plain evaluation: a range holds every value,
-// what is proved is true, and an expression is worth what its parts, computed one by one, come to.
+// Ranges and canonical forms at the edges of 64 bits, on random expressions against plain evaluation: a range holds every
+// value, what is proved is true, and an expression is worth what its parts, computed one by one, come to.
+#include "compiler/ir/bounds.h"
+
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <random>
 
-#include "compiler/ir/bounds.h"
 #include "compiler/kernel/evaluate_scalar.h"
 #include "compiler/support/diagnostic.h"
 
@@ -16,7 +17,9 @@ using Number = __int128;
 
 constexpr DType integers[] = {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
 
-Number number_of(int64_t bits, DType dtype) { return dtype == DType::u64 ? Number{static_cast<uint64_t>(bits)} : Number{bits}; }
+Number number_of(int64_t bits, DType dtype) {
+  return dtype == DType::u64 ? Number{static_cast<uint64_t>(bits)} : Number{bits};
+}
 End end_of(Number n) { return n > INT64_MAX ? End::of(static_cast<uint64_t>(n)) : End(static_cast<int64_t>(n)); }
 bool holds(Interval range, Number n) { return range.low <= end_of(n) && end_of(n) <= range.high; }
 std::string text_of(Interval range) {
@@ -33,10 +36,14 @@ class Draws {
   int64_t extreme() {
     const uint64_t near = static_cast<uint64_t>(pick(7)) - 3;
     switch (pick(4)) {
-      case 0: return static_cast<int64_t>(near);
-      case 1: return static_cast<int64_t>((uint64_t{1} << pick(64)) + near);
-      case 2: return static_cast<int64_t>(near - (uint64_t{1} << pick(64)));
-      default: return static_cast<int64_t>((uint64_t{1} << 63) + near);
+      case 0:
+        return static_cast<int64_t>(near);
+      case 1:
+        return static_cast<int64_t>((uint64_t{1} << pick(64)) + near);
+      case 2:
+        return static_cast<int64_t>(near - (uint64_t{1} << pick(64)));
+      default:
+        return static_cast<int64_t>((uint64_t{1} << 63) + near);
     }
   }
 
@@ -65,17 +72,22 @@ class RandomData {
       const Datum c = condition(depth - 1), a = next(dtype, depth - 1), b = next(dtype, depth - 1);
       return made(select(c.e, a.e, b.e), [&](size_t k) { return integer_scalar(c.values[k] ? a.values[k] : b.values[k]); });
     }
-    static constexpr Fn fns[] = {Fn::neg, Fn::abs, Fn::sign, Fn::add, Fn::sub, Fn::mul, Fn::div, Fn::floor_div, Fn::floor_mod, Fn::trunc_mod, Fn::min, Fn::max, Fn::bit_and, Fn::shift_left, Fn::shift_right};
+    static constexpr Fn fns[] = {Fn::neg, Fn::abs, Fn::sign,      Fn::add,        Fn::sub,
+                                 Fn::mul, Fn::div, Fn::floor_div, Fn::floor_mod,  Fn::trunc_mod,
+                                 Fn::min, Fn::max, Fn::bit_and,   Fn::shift_left, Fn::shift_right};
     return applied(fns[draws_.pick(std::size(fns))], next(dtype, depth - 1), depth);
   }
 
   Datum condition(int depth) {
     static constexpr Fn fns[] = {Fn::lt, Fn::le, Fn::eq, Fn::ne};
-    return applied(fns[draws_.pick(4)], next(draws_.pick(2) ? DType::i64 : integers[draws_.pick(std::size(integers))], depth), depth + 1);
+    return applied(fns[draws_.pick(4)],
+                   next(draws_.pick(2) ? DType::i64 : integers[draws_.pick(std::size(integers))], depth), depth + 1);
   }
 
   Scalar value_of(Expr e, int assignment) const {
-    return evaluate_scalar(e, nullptr, nullptr, [&](const ExprNode& n, const int64_t*) { return integer_scalar(leaves_[static_cast<size_t>(n.id)].values[static_cast<size_t>(assignment)]); });
+    return evaluate_scalar(e, nullptr, nullptr, [&](const ExprNode& n, const int64_t*) {
+      return integer_scalar(leaves_[static_cast<size_t>(n.id)].values[static_cast<size_t>(assignment)]);
+    });
   }
 
  private:
@@ -89,14 +101,16 @@ class RandomData {
     const DType dtype = a.e->dtype;
     if (arity(fn) == 1) return made(call(fn, {a.e}), [&](size_t k) { return apply(fn, dtype, {.integer = a.values[k]}); });
     const Datum b = next(dtype, depth - 1);
-    return made(call(fn, {a.e, b.e}), [&](size_t k) { return apply(fn, dtype, {.integer = a.values[k]}, {.integer = b.values[k]}); });
+    return made(call(fn, {a.e, b.e}),
+                [&](size_t k) { return apply(fn, dtype, {.integer = a.values[k]}, {.integer = b.values[k]}); });
   }
   Datum constant(DType dtype) {
     const Expr e = int_constant(draws_.extreme(), dtype);
     return made(e, [&](size_t) { return integer_scalar(e.as_int()); });
   }
   Datum leaf(DType dtype) {
-    leaves_.push_back(made(load(static_cast<int>(leaves_.size()), dtype, {}), [&](size_t) { return integer_scalar(wrap_to(dtype, draws_.extreme())); }));
+    leaves_.push_back(made(load(static_cast<int>(leaves_.size()), dtype, {}),
+                           [&](size_t) { return integer_scalar(wrap_to(dtype, draws_.extreme())); }));
     return leaves_.back();
   }
 
@@ -117,10 +131,14 @@ TEST(Bounds, DataWrapsAndRangesHoldIt) {
     decided += is_condition && simple.if_int();
     for (int k = 0; k < assignments; ++k) {
       const int64_t value = d.values[static_cast<size_t>(k)];
-      ASSERT_TRUE(holds(range, number_of(value, d.e->dtype))) << "seed " << seed << ": " << to_string(d.e) << " is " << value << ", outside " << text_of(range);
+      ASSERT_TRUE(holds(range, number_of(value, d.e->dtype)))
+          << "seed " << seed << ": " << to_string(d.e) << " is " << value << ", outside " << text_of(range);
       ASSERT_EQ(random.value_of(d.e, k).integer, value) << "seed " << seed << ": " << to_string(d.e);
-      ASSERT_EQ(random.value_of(simple, k).integer, value) << "seed " << seed << ": " << to_string(d.e) << " became " << to_string(simple);
-      if (is_condition && bounds.proves(d.e)) { ASSERT_EQ(value, 1) << "seed " << seed << ": " << to_string(d.e); }
+      ASSERT_EQ(random.value_of(simple, k).integer, value)
+          << "seed " << seed << ": " << to_string(d.e) << " became " << to_string(simple);
+      if (is_condition && bounds.proves(d.e)) {
+        ASSERT_EQ(value, 1) << "seed " << seed << ": " << to_string(d.e);
+      }
     }
   }
   EXPECT_GT(narrow, 500);
@@ -137,20 +155,35 @@ Number divided(Number a, Number b) { return b == 0 ? 0 : a / b - (a % b != 0 && 
 
 Number call_of(Fn fn, Number a, Number b, Number c) {
   switch (fn) {
-    case Fn::neg: return -a;
-    case Fn::add: return a + b;
-    case Fn::sub: return a - b;
-    case Fn::mul: return a * b;
-    case Fn::floor_div: return divided(a, b);
-    case Fn::floor_mod: return b == 0 ? 0 : a - divided(a, b) * b;
-    case Fn::min: return a < b ? a : b;
-    case Fn::max: return a < b ? b : a;
-    case Fn::lt: return a < b;
-    case Fn::le: return a <= b;
-    case Fn::eq: return a == b;
-    case Fn::ne: return a != b;
-    case Fn::select: return a ? b : c;
-    default: ADD_FAILURE() << name_of(fn); return 0;
+    case Fn::neg:
+      return -a;
+    case Fn::add:
+      return a + b;
+    case Fn::sub:
+      return a - b;
+    case Fn::mul:
+      return a * b;
+    case Fn::floor_div:
+      return divided(a, b);
+    case Fn::floor_mod:
+      return b == 0 ? 0 : a - divided(a, b) * b;
+    case Fn::min:
+      return a < b ? a : b;
+    case Fn::max:
+      return a < b ? b : a;
+    case Fn::lt:
+      return a < b;
+    case Fn::le:
+      return a <= b;
+    case Fn::eq:
+      return a == b;
+    case Fn::ne:
+      return a != b;
+    case Fn::select:
+      return a ? b : c;
+    default:
+      ADD_FAILURE() << name_of(fn);
+      return 0;
   }
 }
 
@@ -201,12 +234,14 @@ class RandomIndex {
  public:
   explicit RandomIndex(unsigned seed) : draws_(seed) {
     for (Symbol& s : table_) {
-      const int64_t a = draws_.pick(2) ? draws_.pick(9) : draws_.extreme(), b = draws_.pick(2) ? draws_.pick(9) : draws_.extreme();
+      const int64_t a = draws_.pick(2) ? draws_.pick(9) : draws_.extreme(),
+                    b = draws_.pick(2) ? draws_.pick(9) : draws_.extreme();
       s.min = std::min(a, b), s.max = std::max(a, b);
     }
     table_[0] = Symbol{.min = 1, .max = int64_t{1} << 40};
     for (Assignment& at : assignments_) {
-      for (int k = 0; k < symbols; ++k) at.symbols[k] = within(table_[static_cast<size_t>(k)].min, table_[static_cast<size_t>(k)].max);
+      for (int k = 0; k < symbols; ++k)
+        at.symbols[k] = within(table_[static_cast<size_t>(k)].min, table_[static_cast<size_t>(k)].max);
       at.axes[0] = within(0, at.symbols[0] - 1);
       at.axes[1] = within(0, 11);
     }
@@ -218,12 +253,16 @@ class RandomIndex {
   IndexTree next(int depth) {
     if (depth == 0 || draws_.pick(6) == 0) {
       switch (draws_.pick(4)) {
-        case 0: return {Fn::neg, axis(static_cast<int>(draws_.pick(axes))), {}};
-        case 1: return {Fn::neg, draws_.pick(2) ? Expr(draws_.extreme()) : Expr(draws_.pick(25) - 12), {}};
-        default: return {Fn::neg, symbol(static_cast<int>(draws_.pick(symbols))), {}};
+        case 0:
+          return {Fn::neg, axis(static_cast<int>(draws_.pick(axes))), {}};
+        case 1:
+          return {Fn::neg, draws_.pick(2) ? Expr(draws_.extreme()) : Expr(draws_.pick(25) - 12), {}};
+        default:
+          return {Fn::neg, symbol(static_cast<int>(draws_.pick(symbols))), {}};
       }
     }
-    static constexpr Fn fns[] = {Fn::neg, Fn::add, Fn::sub, Fn::add, Fn::sub, Fn::mul, Fn::mul, Fn::floor_div, Fn::floor_mod, Fn::min, Fn::max, Fn::select};
+    static constexpr Fn fns[] = {Fn::neg, Fn::add,       Fn::sub,       Fn::add, Fn::sub, Fn::mul,
+                                 Fn::mul, Fn::floor_div, Fn::floor_mod, Fn::min, Fn::max, Fn::select};
     const Fn fn = fns[draws_.pick(std::size(fns))];
     if (fn == Fn::select) return made(fn, {condition(depth - 1), next(depth - 1), next(depth - 1)});
     if (fn == Fn::neg) return made(fn, {next(depth - 1)});
@@ -240,9 +279,12 @@ class RandomIndex {
  private:
   int64_t within(int64_t low, int64_t high) {
     switch (draws_.pick(4)) {
-      case 0: return low;
-      case 1: return high;
-      default: return std::clamp(draws_.pick(2) ? draws_.pick(25) - 12 : draws_.extreme(), low, high);
+      case 0:
+        return low;
+      case 1:
+        return high;
+      default:
+        return std::clamp(draws_.pick(2) ? draws_.pick(25) - 12 : draws_.extreme(), low, high);
     }
   }
   // Constants alone are data: their arithmetic wraps.
@@ -274,11 +316,19 @@ TEST(Bounds, IndexArithmeticIsThatOfWholeNumbers) {
       const auto value = plain_value(tree, at);
       if (!value) continue;
       ++judged;
-      const std::string where = concat("seed ", seed, ": ", text_of(tree), ", that is ", to_string(tree.e), ", at i ", at.axes[0], " ", at.axes[1], " n ", at.symbols[0], " ", at.symbols[1], " ", at.symbols[2], " ", at.symbols[3], " is ", end_of(*value));
+      const std::string where =
+          concat("seed ", seed, ": ", text_of(tree), ", that is ", to_string(tree.e), ", at i ", at.axes[0], " ", at.axes[1],
+                 " n ", at.symbols[0], " ", at.symbols[1], " ", at.symbols[2], " ", at.symbols[3], " is ", end_of(*value));
       ASSERT_TRUE(holds(range, *value)) << where << ", outside " << text_of(range);
-      if (const auto canonical = value_of(tree.e, at)) { ASSERT_TRUE(*canonical == *value) << where; }
-      if (const auto simplified = value_of(simple, at)) { ASSERT_TRUE(*simplified == *value) << where << "; became " << to_string(simple); }
-      if (is_condition && bounds.proves(tree.e)) { ASSERT_TRUE(*value == 1) << where; }
+      if (const auto canonical = value_of(tree.e, at)) {
+        ASSERT_TRUE(*canonical == *value) << where;
+      }
+      if (const auto simplified = value_of(simple, at)) {
+        ASSERT_TRUE(*simplified == *value) << where << "; became " << to_string(simple);
+      }
+      if (is_condition && bounds.proves(tree.e)) {
+        ASSERT_TRUE(*value == 1) << where;
+      }
     }
   }
   EXPECT_GT(judged, 200000);
@@ -291,7 +341,8 @@ TEST(Bounds, DataOf64BitsMayBeAnythingThatFits) {
   const Bounds bounds;
   EXPECT_EQ(bounds.interval(x).low, INT64_MIN);
   EXPECT_EQ(bounds.interval(x).high, INT64_MAX);
-  for (Expr undecided : {equal(x, INT64_MAX), x < Expr(INT64_MAX), Expr(INT64_MIN) < x, x <= Expr(INT64_MAX - 1)}) EXPECT_EQ(simplify(undecided, bounds), undecided);
+  for (Expr undecided : {equal(x, INT64_MAX), x < Expr(INT64_MAX), Expr(INT64_MIN) < x, x <= Expr(INT64_MAX - 1)})
+    EXPECT_EQ(simplify(undecided, bounds), undecided);
   EXPECT_EQ(simplify(x <= Expr(INT64_MAX), bounds), bool_constant(true));
   EXPECT_EQ(simplify(x < Expr(INT64_MIN), bounds), bool_constant(false));
   EXPECT_EQ(bounds.interval(load(0, DType::u64, {})).high, End::of(UINT64_MAX));

@@ -1,10 +1,11 @@
 // Blocks of points: chosen to fit, whatever the number of points, and computed right where the last block is not full.
+#include "compiler/kernel/cache_blocks.h"
+
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/cache_blocks.h"
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/passes/compile.h"
 #include "tests/unit/ramp.h"
@@ -23,7 +24,8 @@ TEST(CacheBlocks, FitWhateverTheNumberOfPoints) {
   }
 }
 
-// 32 groups of 16 channels, channels last, 28 rows of 28 points: rows are walked through all groups, not groups through all rows.
+// 32 groups of 16 channels, channels last, 28 rows of 28 points: rows are walked through all groups, not groups through all
+// rows.
 TEST(CacheBlocks, PiecesOfRunsStayInTheCache) {
   const Expr data = axis(0) * Expr(28 * 512) + axis(1) * Expr(512) + axis(2) * Expr(16) + axis(3);
   PanelSizes panel{32, 1024, 1024, {{2, 32}, {3, 16}}, 64};
@@ -45,7 +47,8 @@ TEST(CacheBlocks, PrimeNumbersOfPointsAndPanels) {
   // The products lie behind each other in one value, the last one first: points that do not exist would overwrite the next.
   for (int64_t columns : {64, 515}) {
     std::vector<Var*> products;
-    for (int64_t rows : {499, 757, 911}) products.push_back(matmul(g, input({rows, 32}, {rows, 32}, 3), input({32, columns}, {32, columns}, 5)));
+    for (int64_t rows : {499, 757, 911})
+      products.push_back(matmul(g, input({rows, 32}, {rows, 32}, 3), input({32, columns}, {32, columns}, 5)));
     g.outputs.push_back(concat(g, {products.rbegin(), products.rend()}, 0));
   }
   std::vector<Tensor> expected = evaluate(g, inputs);
@@ -59,7 +62,8 @@ TEST(CacheBlocks, PrimeNumbersOfPointsAndPanels) {
   EXPECT_GE(cut, 3u) << "products that are not cut test nothing here";
   WeightsBlock weights = run_prepare(model, options.cpu);
   for (int threads : {1, 2}) {
-    std::vector<Tensor> found = JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, threads).run(inputs);
+    std::vector<Tensor> found =
+        JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, threads).run(inputs);
     for (size_t t = 0; t < expected.size(); ++t)
       for (int64_t k = 0; k < expected[t].element_count(); ++k)
         ASSERT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-3) << "product " << t << ", element " << k;

@@ -1,4 +1,5 @@
-// Channels last on a GPU: which values lie so, and what is copied for it. What is computed is tested on the stand-in (tests/cuda).
+// Channels last on a GPU: which values lie so, and what is copied for it. What is computed is tested on the stand-in
+// (tests/cuda).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,11 +24,17 @@ std::string parameter(const char* name, const char* shape, int elements) {
 
 // conv(x) + b, relu and pooling in one kernel, and a second convolution.
 std::unique_ptr<Graph> network() {
-  const std::string parameters = parameter("w", "32, 16, 3, 3", 32 * 16 * 9) + ", " + parameter("b", "32", 32) + ", " + parameter("v", "24, 32, 3, 3", 24 * 32 * 9);
-  return lower_model(read_json_model(R"json({"metac_ir": 1, "opset": 20, "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 16, 32, 32]}],
-    "parameters": [)json" + parameters + R"json(],
+  const std::string parameters = parameter("w", "32, 16, 3, 3", 32 * 16 * 9) + ", " + parameter("b", "32", 32) + ", " +
+                                 parameter("v", "24, 32, 3, 3", 24 * 32 * 9);
+  return lower_model(
+      read_json_model(
+          R"json({"metac_ir": 1, "opset": 20, "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 16, 32, 32]}],
+    "parameters": [)json" +
+              parameters + R"json(],
     "nodes": [{"op": "Conv", "inputs": ["x", "w", "b"], "outputs": ["c"], "attributes": {"pads": [1, 1, 1, 1]}}, {"op": "Relu", "inputs": ["c"], "outputs": ["r"]},
-              {"op": "MaxPool", "inputs": ["r"], "outputs": ["p"], "attributes": {"kernel_shape": [2, 2], "strides": [2, 2]}}, {"op": "Conv", "inputs": ["p", "v"], "outputs": ["y"]}], "outputs": ["y"]})json", "net.json"), {});
+              {"op": "MaxPool", "inputs": ["r"], "outputs": ["p"], "attributes": {"kernel_shape": [2, 2], "strides": [2, 2]}}, {"op": "Conv", "inputs": ["p", "v"], "outputs": ["y"]}], "outputs": ["y"]})json",
+          "net.json"),
+      {});
 }
 
 std::string kernels(Graph& g, bool tf32, bool cudnn = true) {
@@ -70,12 +77,14 @@ TEST(ChannelsLast, Gradients) {
     g->inputs.push_back(var.get());
     wrt.push_back(var.get());
   }
-  g->outputs = gradient(*g, reduce(*g, map(*g, Fn::mul, g->outputs[0], g->outputs[0]), {0, 1, 2, 3}, Reduce::add, false), wrt);
+  g->outputs =
+      gradient(*g, reduce(*g, map(*g, Fn::mul, g->outputs[0], g->outputs[0]), {0, 1, 2, 3}, Reduce::add, false), wrt);
   g->output_names.clear();
   for (size_t k = 0; k < g->outputs.size(); ++k) g->output_names.push_back(concat("d", k));
   const std::string text = kernels(*g, true);
-  for (const char* kind : {"convolution_forward", "convolution_data_gradient", "convolution_weights_gradient"}) EXPECT_THAT(text, HasSubstr(concat("const Convolution convolution = {", kind))) << kind;
-  EXPECT_THAT(text, Not(HasSubstr("activation, 1, 0};")));   // each with channels last
+  for (const char* kind : {"convolution_forward", "convolution_data_gradient", "convolution_weights_gradient"})
+    EXPECT_THAT(text, HasSubstr(concat("const Convolution convolution = {", kind))) << kind;
+  EXPECT_THAT(text, Not(HasSubstr("activation, 1, 0};")));  // each with channels last
 }
 
 }  // namespace

@@ -1,16 +1,18 @@
 // What a machine can run goes by its features: machines that are not here, and this one.
+#include "compiler/jit/cpu_target.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
 #include "compiler/codegen/cpu_variant.h"
-#include "compiler/jit/cpu_target.h"
 
 namespace metac {
 namespace {
 
-const std::vector<std::string> levels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+vnni"};  // each has what those before it have
+const std::vector<std::string> levels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4",
+                                         "x86-64-v4+vnni"};  // each has what those before it have
 
 // A machine with what a level needs, but for one feature.
 CpuFeatures machine(const std::string& level, const std::string& without = "") {
@@ -28,7 +30,8 @@ CpuFeatures machine(const std::string& level, const std::string& without = "") {
 TEST(CpuTarget, AMachineRunsItsLevelAndThoseBelow) {
   for (size_t here = 0; here < levels.size(); ++here) {
     for (size_t asked = 0; asked < levels.size(); ++asked)
-      EXPECT_EQ(runs_on(machine(levels[here]), cpu_target(levels[asked])), asked <= here) << levels[asked] << " on " << levels[here];
+      EXPECT_EQ(runs_on(machine(levels[here]), cpu_target(levels[asked])), asked <= here)
+          << levels[asked] << " on " << levels[here];
     EXPECT_EQ(full_name(best_cpu(machine(levels[here]))), levels[here]);
   }
 }
@@ -48,7 +51,8 @@ TEST(CpuTarget, EveryFeatureOfALevelIsNeeded) {
 
 TEST(CpuTarget, TheLevelsFeaturesGrow) {
   for (size_t k = 1; k < levels.size(); ++k) {
-    std::vector<std::string> less = needed_features(cpu_target(levels[k - 1])), more = needed_features(cpu_target(levels[k]));
+    std::vector<std::string> less = needed_features(cpu_target(levels[k - 1])),
+                             more = needed_features(cpu_target(levels[k]));
     std::sort(less.begin(), less.end()), std::sort(more.begin(), more.end());
     EXPECT_TRUE(std::includes(more.begin(), more.end(), less.begin(), less.end()));
     EXPECT_GT(more.size(), less.size()) << levels[k];
@@ -59,7 +63,8 @@ TEST(CpuTarget, ThisMachineRunsItsOwn) {
   const CpuTarget native = cpu_target("native");
   EXPECT_TRUE(runs_here(native));
   EXPECT_TRUE(runs_here(cpu_target("x86-64")));
-  for (const std::string& level : levels) EXPECT_EQ(runs_here(cpu_target(level)), !is_better(cpu_target(level), native)) << level;
+  for (const std::string& level : levels)
+    EXPECT_EQ(runs_here(cpu_target(level)), !is_better(cpu_target(level), native)) << level;
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ struct Sequences {
 };
 
 // Repeated labels (which need a blank between), lengths shorter than the arrays, no labels, and one that does not fit.
-const Sequences sequences{5, 5, 3, 3, {1, 1, 2, /**/ 2, 1, 0, /**/ 0, 0, 0, /**/ 2, 0, 0, /**/ 1, 1, 1}, {3, 2, 0, 1, 3}, {5, 4, 3, 5, 4}};
+const Sequences sequences{
+    5, 5, 3, 3, {1, 1, 2, /**/ 2, 1, 0, /**/ 0, 0, 0, /**/ 2, 0, 0, /**/ 1, 1, 1}, {3, 2, 0, 1, 3}, {5, 4, 3, 5, 4}};
 
 // -log of the sum over all readings of `steps` steps that are the labels after repetitions and blanks are dropped.
 double brute_force(const Tensor& log_p, const Sequences& s, int64_t n) {
@@ -42,7 +43,8 @@ double brute_force(const Tensor& log_p, const Sequences& s, int64_t n) {
 std::string ctc_model(const std::string& extra) {
   return R"({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1}, "inputs": [{"name": "p", "dtype": "float64", "shape": [5, 5, 3]}, {"name": "labels", "dtype": "int64", "shape": [5, 3]},
     {"name": "label_lengths", "dtype": "int64", "shape": [5]}, {"name": "step_lengths", "dtype": "int64", "shape": [5]}],
-    "nodes": [{"op": "ctc_loss", "inputs": ["p", "labels", "label_lengths", "step_lengths"], "outputs": ["loss"])" + extra + R"(},
+    "nodes": [{"op": "ctc_loss", "inputs": ["p", "labels", "label_lengths", "step_lengths"], "outputs": ["loss"])" +
+         extra + R"(},
       {"op": "elementwise", "inputs": ["loss"], "outputs": ["finite"], "body": "loss > 1e20 ? 0 : loss"},
       {"op": "sum", "inputs": ["finite"], "outputs": ["total"]},
       {"op": "Gradient", "domain": "ai.onnx.preview.training", "inputs": ["p"], "outputs": ["d"], "attributes": {"xs": ["p"], "y": "total"}}],
@@ -54,7 +56,10 @@ std::map<std::string, Tensor> run(const std::string& model, const Tensor& p, con
   options.compile.cpu = cpu_target("native");
   Session session(read_json_model(model, "ctc.json"), options);
   std::map<std::string, Tensor> out;
-  for (auto& [name, tensor] : session.run({{"p", p}, {"labels", labels({s.batch, s.most}, s.labels)}, {"label_lengths", labels({s.batch}, s.label_lengths)}, {"step_lengths", labels({s.batch}, s.step_lengths)}}))
+  for (auto& [name, tensor] : session.run({{"p", p},
+                                           {"labels", labels({s.batch, s.most}, s.labels)},
+                                           {"label_lengths", labels({s.batch}, s.label_lengths)},
+                                           {"step_lengths", labels({s.batch}, s.step_lengths)}}))
     out[name] = tensor;
   return out;
 }
@@ -102,17 +107,19 @@ TEST(CtcLoss, ItsDerivativeIsThatOfCentralDifferences) {
 
 TEST(CtcLoss, LabelsAndLengthsThatCannotBeAreNoNumbers) {
   Sequences s = sequences;
-  s.labels[0] = 3;                  // no class
-  s.labels[3] = 0;                  // the blank
-  s.label_lengths[2] = 4;           // more than there are
+  s.labels[0] = 3;         // no class
+  s.labels[3] = 0;         // the blank
+  s.label_lengths[2] = 4;  // more than there are
   s.step_lengths[3] = 6;
   auto out = run(ctc_model(""), random_doubles({5, 5, 3}, 14, -3, 0), s);
   for (int n = 0; n < 4; ++n) EXPECT_TRUE(std::isnan(number_at(out["loss"], n))) << "sequence " << n;
 }
 
 Model sequence_network(const std::string& shape) {
-  return read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float64", "shape": )" + shape + R"(}],
-    "parameters": [{"name": "w", "dtype": "float64", "shape": [3], "data": [0,0,0]}], "nodes": [{"op": "Add", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]})", "sequences.json");
+  return read_json_model(
+      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float64", "shape": )" + shape + R"(}],
+    "parameters": [{"name": "w", "dtype": "float64", "shape": [3], "data": [0,0,0]}], "nodes": [{"op": "Add", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]})",
+      "sequences.json");
 }
 
 TEST(CtcLoss, OfARecipe) {
@@ -136,27 +143,36 @@ TEST(CtcLoss, OfARecipe) {
     mean += value / static_cast<double>(std::max<int64_t>(s.label_lengths[n], 1)) / 4;
   }
   const Tensor target = labels({4, 3}, s.labels);
-  JitTraining by_mean(sequence_network(R"(["N", 5, 3])"), R"({"batch": 4, "loss": {"kind": "ctc", "longest": 3}, "optimizer": "sgd"})");
+  JitTraining by_mean(sequence_network(R"(["N", 5, 3])"),
+                      R"({"batch": 4, "loss": {"kind": "ctc", "longest": 3}, "optimizer": "sgd"})");
   EXPECT_NEAR(by_mean.step({{"x", x}, {"target", target}}, 0, 0), mean, 1e-12);
   const Tensor own = by_mean.evaluate({{"x", x}, {"target", target}})[0];
   EXPECT_NEAR(number_at(own, 1), brute_force(p, s, 1) / 2, 1e-12);
-  JitTraining by_sum(sequence_network(R"(["N", 5, 3])"), R"({"batch": 4, "loss": {"kind": "ctc", "reduction": "sum", "target_lengths": "n", "input_lengths": "t"},
+  JitTraining by_sum(
+      sequence_network(R"(["N", 5, 3])"),
+      R"({"batch": 4, "loss": {"kind": "ctc", "reduction": "sum", "target_lengths": "n", "input_lengths": "t"},
     "fields": {"target": {"dtype": "int64", "shape": [3]}}, "optimizer": "sgd"})");
-  EXPECT_NEAR(by_sum.step({{"x", x}, {"target", target}, {"n", labels({4}, s.label_lengths)}, {"t", labels({4}, s.step_lengths)}}, 0, 0), sum, 1e-12);
+  EXPECT_NEAR(
+      by_sum.step({{"x", x}, {"target", target}, {"n", labels({4}, s.label_lengths)}, {"t", labels({4}, s.step_lengths)}}, 0,
+                  0),
+      sum, 1e-12);
 }
 
 TEST(CtcLoss, RecipesThatCannotBeAreRefused) {
   auto message = [&](const std::string& loss) {
     try {
-      build_training_model(sequence_network(R"(["N", 5, 3])"), read_recipe(R"({"batch": 4, "loss": )" + loss + R"(, "optimizer": "sgd"})", "r.json"), {});
+      build_training_model(sequence_network(R"(["N", 5, 3])"),
+                           read_recipe(R"({"batch": 4, "loss": )" + loss + R"(, "optimizer": "sgd"})", "r.json"), {});
     } catch (const CompileError& error) {
       return std::string(error.diagnostic.message);
     }
     return std::string();
   };
   EXPECT_NE(message(R"("ctc")").find("how many labels has a sample at most"), std::string::npos);
-  EXPECT_NE(message(R"({"kind": "ctc", "longest": 3, "blank": 3})").find("\"blank\" is 3, there are 3 classes"), std::string::npos);
-  EXPECT_NE(message(R"({"kind": "ctc", "longest": 3, "time_first": true})").find("[steps, batch, classes]"), std::string::npos);
+  EXPECT_NE(message(R"({"kind": "ctc", "longest": 3, "blank": 3})").find("\"blank\" is 3, there are 3 classes"),
+            std::string::npos);
+  EXPECT_NE(message(R"({"kind": "ctc", "longest": 3, "time_first": true})").find("[steps, batch, classes]"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -13,14 +13,20 @@ namespace {
 
 using testing::ElementsAre;
 
-Tensor floats(std::vector<int64_t> shape, const std::vector<float>& values) { return make_tensor<float>(DType::f32, std::move(shape), values); }
-Tensor integers(std::vector<int64_t> shape, const std::vector<int64_t>& values) { return make_tensor<int64_t>(DType::i64, std::move(shape), values); }
+Tensor floats(std::vector<int64_t> shape, const std::vector<float>& values) {
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+Tensor integers(std::vector<int64_t> shape, const std::vector<int64_t>& values) {
+  return make_tensor<int64_t>(DType::i64, std::move(shape), values);
+}
 std::vector<double> numbers(const Tensor& t) {
   std::vector<double> out;
   for (int64_t i = 0; i < t.element_count(); ++i) out.push_back(number_at(t, i));
   return out;
 }
-Var* input(Graph& g, const char* name, DType dtype, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)}); }
+Var* input(Graph& g, const char* name, DType dtype, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)});
+}
 
 TEST(EvaluateGraph, MatmulOfOpenBatch) {
   Graph g;
@@ -40,7 +46,8 @@ TEST(EvaluateGraph, MatchesLoopsOnAStridedPaddedConvolution) {
   Var* w = input(g, "w", DType::f32, {filters, channels, 3, 3});
   Shape domain = {1, filters, out_size, out_size, channels, 3, 3};
   Expr row = axis(2) * Expr(stride) + axis(5) - Expr(1), column = axis(3) * Expr(stride) + axis(6) - Expr(1);
-  Var* xs = g.reindex({x}, domain, {axis(0), axis(4), row, column}, {Expr(0) <= row, row < Expr(size), Expr(0) <= column, column < Expr(size)});
+  Var* xs = g.reindex({x}, domain, {axis(0), axis(4), row, column},
+                      {Expr(0) <= row, row < Expr(size), Expr(0) <= column, column < Expr(size)});
   Var* ws = g.reindex({w}, domain, {axis(1), axis(4), axis(5), axis(6)});
   g.outputs = {reduce(g, map(g, Fn::mul, xs, ws), {4, 5, 6}, Reduce::add, false)};
   std::vector<float> xv(channels * size * size), wv(filters * channels * 9);
@@ -54,7 +61,8 @@ TEST(EvaluateGraph, MatchesLoopsOnAStridedPaddedConvolution) {
         for (int i = 0; i < channels; ++i)
           for (int k = 0; k < 9; ++k) {
             int y = r * stride + k / 3 - 1, z = c * stride + k % 3 - 1;
-            if (y >= 0 && y < size && z >= 0 && z < size) sum += xv[(i * size + y) * size + z] * wv[(o * channels + i) * 9 + k];
+            if (y >= 0 && y < size && z >= 0 && z < size)
+              sum += xv[(i * size + y) * size + z] * wv[(o * channels + i) * 9 + k];
           }
         ASSERT_EQ(number_at(out[0], (o * out_size + r) * out_size + c), sum);
       }

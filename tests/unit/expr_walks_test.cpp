@@ -6,8 +6,8 @@
 #include <set>
 
 #include "compiler/codegen/cpp_branches.h"
-#include "compiler/ir/walks.h"
 #include "compiler/ir/expr.h"
+#include "compiler/ir/walks.h"
 #include "compiler/passes/emit_extent.h"
 #include "compiler/support/checked.h"
 
@@ -44,10 +44,12 @@ TEST(ExprWalks, RewriteReplacesEverywhereAndKeepsWhatDoesNotChange) {
   for (int rungs : {1, 10, 40, 500}) {
     Expr e = ladder(rungs);
     std::set<const ExprNode*> asked;
-    EXPECT_EQ(rewrite(e, [&](Expr n) -> Expr {
-      EXPECT_TRUE(asked.insert(n.node()).second);
-      return {};
-    }), e);
+    EXPECT_EQ(rewrite(e,
+                      [&](Expr n) -> Expr {
+                        EXPECT_TRUE(asked.insert(n.node()).second);
+                        return {};
+                      }),
+              e);
     Expr moved = rewrite(e, [](Expr n) -> Expr { return n->kind == ExprKind::axis ? axis(n->id + 1000) : Expr(); });
     EXPECT_FALSE(any_of(moved, [](Expr n) { return n->kind == ExprKind::axis && n->id < 1000; }));
     EXPECT_EQ(rewrite(moved, [](Expr n) -> Expr { return n->kind == ExprKind::axis ? axis(n->id - 1000) : Expr(); }), e);
@@ -60,21 +62,27 @@ TEST(ExprWalks, RewriteUpAsksEveryNodeOnceWithItsNewArguments) {
     size_t asked = 0;
     EXPECT_EQ(rewrite_up(e, [&](Expr, const std::vector<Expr>&) -> Expr { return ++asked, Expr(); }), e);
     EXPECT_EQ(asked, static_cast<size_t>(3 * rungs + 1));
-    const Expr moved = rewrite_up(e, [](Expr n, const std::vector<Expr>&) -> Expr { return n->kind == ExprKind::axis ? axis(n->id + 1000) : Expr(); });
+    const Expr moved = rewrite_up(
+        e, [](Expr n, const std::vector<Expr>&) -> Expr { return n->kind == ExprKind::axis ? axis(n->id + 1000) : Expr(); });
     EXPECT_EQ(moved, rewrite(e, [](Expr n) -> Expr { return n->kind == ExprKind::axis ? axis(n->id + 1000) : Expr(); }));
   }
 }
 
-// Loads in the indices of loads are renamed too, each once: a walk that begins anew for every load's indices takes all paths.
+// Loads in the indices of loads are renamed too, each once: a walk that begins anew for every load's indices takes all
+// paths.
 TEST(ExprWalks, RewriteLoadsRenamesLoadsInIndicesOfLoads) {
   for (int rungs : {1, 10, 40, 500}) {
     const Expr e = ladder(rungs);
     size_t asked = 0;
-    const auto renamed = [&](Expr n, const std::vector<Expr>& indices) { return ++asked, load(n->id + 10, n->dtype, indices); };
+    const auto renamed = [&](Expr n, const std::vector<Expr>& indices) {
+      return ++asked, load(n->id + 10, n->dtype, indices);
+    };
     const Expr other = rewrite_loads(e, renamed);
     EXPECT_EQ(asked, static_cast<size_t>(2 * rungs));
     EXPECT_FALSE(any_of(other, [](Expr n) { return n->kind == ExprKind::load && n->id < 10; }));
-    EXPECT_EQ(rewrite_loads(other, [](Expr n, const std::vector<Expr>& indices) { return load(n->id - 10, n->dtype, indices); }), e);
+    EXPECT_EQ(
+        rewrite_loads(other, [](Expr n, const std::vector<Expr>& indices) { return load(n->id - 10, n->dtype, indices); }),
+        e);
   }
 }
 

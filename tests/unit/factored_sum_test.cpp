@@ -19,23 +19,30 @@ struct Normalised {
 
 // y = (x - mean) * scale / sqrt(variance + 0.1) + shift of each channel
 void normalise(Normalised& n, DType dtype) {
-  const auto input = [&](const char* name, const std::vector<int64_t>& shape) { return n.g.add_input(name, Type{TypeKind::tensor, dtype, shape_of(shape)}); };
+  const auto input = [&](const char* name, const std::vector<int64_t>& shape) {
+    return n.g.add_input(name, Type{TypeKind::tensor, dtype, shape_of(shape)});
+  };
   n.x = input("x", {3, 4, 5});
   n.scale = input("scale", {1, 4, 1});
   n.shift = input("shift", {1, 4, 1});
   Var* m = mean(n.g, n.x, {0, 2}, true);
-  Var* v = mean(n.g, elementwise(n.g, {n.x, m}, [](const std::vector<Expr>& e) { return (e[0] - e[1]) * (e[0] - e[1]); }), {0, 2}, true);
-  Var* a = elementwise(n.g, {n.scale, v}, [](const std::vector<Expr>& e) { return e[0] / call(Fn::sqrt, {e[1] + constant_of(e[1]->dtype, 0.1)}); });
+  Var* v = mean(n.g, elementwise(n.g, {n.x, m}, [](const std::vector<Expr>& e) { return (e[0] - e[1]) * (e[0] - e[1]); }),
+                {0, 2}, true);
+  Var* a = elementwise(n.g, {n.scale, v}, [](const std::vector<Expr>& e) {
+    return e[0] / call(Fn::sqrt, {e[1] + constant_of(e[1]->dtype, 0.1)});
+  });
   n.y = elementwise(n.g, {n.x, m, a, n.shift}, [](const std::vector<Expr>& e) { return (e[0] - e[1]) * e[2] + e[3]; });
 }
 
 int sums_over_data(const Graph& g) {
   int sums = 0;
-  for (const Op* op : g.ops) sums += op->kind == OpKind::reindex_reduce && op->inputs[0]->shape() == shape_of(std::vector<int64_t>{3, 4, 5});
+  for (const Op* op : g.ops)
+    sums += op->kind == OpKind::reindex_reduce && op->inputs[0]->shape() == shape_of(std::vector<int64_t>{3, 4, 5});
   return sums;
 }
 
-// The mean and the variance, sum(dy) and sum(dy * (x - mean)): what is constant along a sum leaves it, and deviations from a mean sum up to 0.
+// The mean and the variance, sum(dy) and sum(dy * (x - mean)): what is constant along a sum leaves it, and deviations from a
+// mean sum up to 0.
 TEST(FactoredSum, FourSumsOfANormalisation) {
   Normalised n;
   normalise(n, DType::f32);
@@ -70,7 +77,8 @@ TEST(FactoredSum, DerivativesOfANormalisation) {
   for (int order = 0; order < 2; ++order) {
     const std::vector<Var*> gradients = gradient(g, levels.back(), wrt);
     Var* sum = nullptr;
-    for (size_t k = 0; k < wrt.size(); ++k) sum = sum ? map(g, Fn::add, sum, total(gradients[k], along[k])) : total(gradients[k], along[k]);
+    for (size_t k = 0; k < wrt.size(); ++k)
+      sum = sum ? map(g, Fn::add, sum, total(gradients[k], along[k])) : total(gradients[k], along[k]);
     levels.push_back(sum);
   }
   g.outputs = levels;
@@ -88,7 +96,8 @@ TEST(FactoredSum, DerivativesOfANormalisation) {
     std::vector<Tensor> inputs;
     for (size_t k = 0; k < at.size(); ++k) {
       std::vector<double> values(static_cast<size_t>(at[k].element_count()));
-      for (size_t i = 0; i < values.size(); ++i) values[i] = number_at(at[k], static_cast<int64_t>(i)) + step * number_at(direction[k], static_cast<int64_t>(i));
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = number_at(at[k], static_cast<int64_t>(i)) + step * number_at(direction[k], static_cast<int64_t>(i));
       inputs.push_back(make_tensor<double>(DType::f64, at[k].shape, values));
     }
     inputs.insert(inputs.end(), direction.begin(), direction.end());

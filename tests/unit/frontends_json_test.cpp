@@ -271,7 +271,8 @@ TEST(Json, AttributesAreReadAsTheSchemaSays) {
 
 TEST(Json, NumbersMayStandForExpressions) {
   auto fill = [](const std::string& shape, const std::string& value) {
-    return node_document("{\"op\": \"fill\", \"inputs\": [], \"outputs\": [\"y\"], \"shape\": [" + shape + "], \"value\": " + value + "}");
+    return node_document("{\"op\": \"fill\", \"inputs\": [], \"outputs\": [\"y\"], \"shape\": [" + shape +
+                         "], \"value\": " + value + "}");
   };
   EXPECT_EQ(read_json_model(fill("4", "-0.5"), "m.json").graph.nodes[0].attributes.at("value").string, "-0.5");
   EXPECT_THAT(error_of(fill("9223372036854775808", "1")), HasSubstr("m.json:3:61: expression \"9223372036854775808\""));

@@ -109,7 +109,8 @@ TEST(Onnx, TheModelMessage) {
 TEST(Onnx, DimsNamedForNotBeingKnown) {
   auto dim = [](const std::string& name) { return bytes(1, bytes(2, name)); };
   const std::string shape = dim("?") + dim("None") + dim("-1") + dim("n");
-  const Model model = read_onnx(model_of(bytes(2, "g") + bytes(11, bytes(1, "x") + bytes(2, bytes(1, number(1, 1) + bytes(2, shape))))), "m.onnx");
+  const Model model = read_onnx(
+      model_of(bytes(2, "g") + bytes(11, bytes(1, "x") + bytes(2, bytes(1, number(1, 1) + bytes(2, shape))))), "m.onnx");
   const std::vector<ModelDim>& dims = *model.graph.inputs[0].type.shape;
   std::vector<std::string> names;
   for (const ModelDim& d : dims) {

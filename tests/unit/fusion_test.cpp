@@ -18,7 +18,9 @@
 namespace metac {
 namespace {
 
-Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
+Var* input(Graph& g, const char* name, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+}
 
 FusedRegion fused(const Graph& g, Fusion fusion) {
   Needed needed;
@@ -64,7 +66,8 @@ TEST(BestFusion, AReductionThatIsSlicedStoresNothingBeyondItsEnd) {
   for (const Item& item : fused(g, Fusion::best).items)
     for (const Definition& d : item.group.stages) {
       Bounds bounds(g.symbols, d.domain);
-      for (int k = 0; k < d.out->rank(); ++k) EXPECT_TRUE(bounds.proves_less(d.out_index[static_cast<size_t>(k)], d.out->shape()[k])) << to_string(d);
+      for (int k = 0; k < d.out->rank(); ++k)
+        EXPECT_TRUE(bounds.proves_less(d.out_index[static_cast<size_t>(k)], d.out->shape()[k])) << to_string(d);
     }
 }
 
@@ -74,8 +77,10 @@ TEST(BestFusion, AReflectedBorderIsStoredOnceBelowWindows) {  // not worked out 
     Var *x = input(g, "x", {1000}), *w = input(g, "w", {64, 8});
     Expr at = max(axis(0) - Expr(20), Expr(20) - axis(0));
     Var* padded = g.reindex({x}, {1040}, {min(at, Expr(1998) - at)});
-    if (windows) g.outputs = {matmul(g, g.reindex({padded}, {61, 64}, {axis(0) * Expr(16) + axis(1)}), w)};
-    else g.outputs = {map(g, Fn::neg, padded)};
+    if (windows)
+      g.outputs = {matmul(g, g.reindex({padded}, {61, 64}, {axis(0) * Expr(16) + axis(1)}), w)};
+    else
+      g.outputs = {map(g, Fn::neg, padded)};
     EXPECT_EQ(fused(g, Fusion::best).items.size(), windows ? 2u : 1u);
   }
 }
@@ -85,18 +90,22 @@ TEST(BestFusion, AnEnlargementIsStoredBelowWindows) {  // which would read it at
     Graph g;
     Var *x = input(g, "x", {500}), *w = input(g, "w", {3, 8});
     Var* twice = g.reindex({x}, {1000}, {floor_div(axis(0), Expr(2))});
-    if (windows) g.outputs = {matmul(g, g.reindex({twice}, {998, 3}, {axis(0) + axis(1)}), w)};
-    else g.outputs = {map(g, Fn::neg, twice)};
+    if (windows)
+      g.outputs = {matmul(g, g.reindex({twice}, {998, 3}, {axis(0) + axis(1)}), w)};
+    else
+      g.outputs = {map(g, Fn::neg, twice)};
     EXPECT_EQ(fused(g, Fusion::best).items.size(), windows ? 2u : 1u);
   }
 }
 
-TEST(BestFusion, SumsDoNotReadAtPartsOfTheirAxis) {  // channels made of pixels, at floor(k/4) and k mod 4, are stored below a window
-  for (bool flatten : {false, true}) {  // which reads in the order of memory
+TEST(BestFusion,
+     SumsDoNotReadAtPartsOfTheirAxis) {  // channels made of pixels, at floor(k/4) and k mod 4, are stored below a window
+  for (bool flatten : {false, true}) {   // which reads in the order of memory
     Graph g;
     Var *x = input(g, "x", flatten ? Shape{100, 3, 4} : Shape{3, 100, 4}), *w = input(g, "w", {12, 8});
     const Expr point = axis(0), outer = floor_div(axis(1), Expr(4)), inner = floor_mod(axis(1), Expr(4));
-    Var* channels = g.reindex({x}, {100, 12}, flatten ? std::vector<Expr>{point, outer, inner} : std::vector<Expr>{outer, point, inner});
+    Var* channels =
+        g.reindex({x}, {100, 12}, flatten ? std::vector<Expr>{point, outer, inner} : std::vector<Expr>{outer, point, inner});
     g.outputs = {matmul(g, channels, w)};
     EXPECT_EQ(fused(g, Fusion::best).items.size(), flatten ? 1u : 2u) << to_string(fused(g, Fusion::best));
   }
@@ -105,12 +114,14 @@ TEST(BestFusion, SumsDoNotReadAtPartsOfTheirAxis) {  // channels made of pixels,
 TEST(BestFusion, ATableOfCosinesIsMadeByPrepare) {  // not once for each product, as a Fourier transform reads it
   for (bool sum : {true, false}) {
     Graph g;
-    Var *x = input(g, "x", {50, 32}), *table = g.elementwise({}, {32, 24}, call(Fn::cos, {cast(axis(0) * axis(1), DType::f32)}));
+    Var *x = input(g, "x", {50, 32}),
+        *table = g.elementwise({}, {32, 24}, call(Fn::cos, {cast(axis(0) * axis(1), DType::f32)}));
     g.outputs = {sum ? matmul(g, x, table) : map(g, Fn::neg, table)};
     EXPECT_EQ(fused(g, Fusion::best).items.size(), sum ? 2u : 1u);
     const CompiledModel model = compile_graph(g, {});
     const auto cosines = [](const CompiledProgram& program) {
-      return std::count_if(program.kernels.begin(), program.kernels.end(), [](const KernelSource& kernel) { return kernel.text.find("cos(") != std::string::npos; });
+      return std::count_if(program.kernels.begin(), program.kernels.end(),
+                           [](const KernelSource& kernel) { return kernel.text.find("cos(") != std::string::npos; });
     };
     EXPECT_EQ(cosines(model.run), sum ? 0 : 1);
     EXPECT_EQ(cosines(model.prepare), sum ? 1 : 0);
@@ -121,7 +132,8 @@ TEST(BestFusion, PoolingIsNoRow) {  // its lanes run along whatever lies last, a
   for (int64_t window : {2, 3}) {
     Graph g;
     Var* x = input(g, "x", {32, 64, 64});
-    Var* windows = g.reindex({x}, {32, 30, 30, window, window}, {axis(0), axis(1) * Expr(2) + axis(3), axis(2) * Expr(2) + axis(4)});
+    Var* windows =
+        g.reindex({x}, {32, 30, 30, window, window}, {axis(0), axis(1) * Expr(2) + axis(3), axis(2) * Expr(2) + axis(4)});
     Var* pooled = reduce(g, windows, {3, 4}, Reduce::max, false);
     g.outputs = {pooled, map(g, Fn::neg, pooled)};
     EXPECT_EQ(fused(g, Fusion::best).items.size(), 2u);
@@ -140,14 +152,16 @@ TEST(BestFusion, GradientsOfPoolingStoreNothingLargerThanWhatIsPooled) {
   Var* y = reduce(g, windows, {3, 4}, Reduce::max, false);
   g.outputs = gradient(g, {y}, {input(g, "seed", {4, 16, 16})}, {x});
   for (const Item& item : fused(g, Fusion::best).items)
-    for (const Definition& d : item.group.stages) EXPECT_LE(element_count(d.out->shape()).as_int(), 4 * 33 * 33) << to_string(d);
+    for (const Definition& d : item.group.stages)
+      EXPECT_LE(element_count(d.out->shape()).as_int(), 4 * 33 * 33) << to_string(d);
 }
 
-// Scaled by channels and cut off at 0, read by a sum over windows and, for the derivative, at each point: the way back asks where
-// the result is positive, so that what stands before the cut is never stored.
+// Scaled by channels and cut off at 0, read by a sum over windows and, for the derivative, at each point: the way back asks
+// where the result is positive, so that what stands before the cut is never stored.
 TEST(BestFusion, GradientsOfReluNeedNothingButItsResult) {
   Graph g;
-  Var *x = input(g, "x", {8, 64}), *scale = input(g, "scale", {8}), *w = input(g, "w", {64, 16}), *seed = input(g, "seed", {8, 16});
+  Var *x = input(g, "x", {8, 64}), *scale = input(g, "scale", {8}), *w = input(g, "w", {64, 16}),
+      *seed = input(g, "seed", {8, 16});
   Var* scaled = map(g, Fn::mul, x, broadcast_axes(g, scale, {8, 64}, {1}));
   Var* y = map(g, Fn::max, scaled, scalar(g, DType::f32, 0));
   g.outputs = gradient(g, {matmul(g, y, w)}, {seed}, {w, x, scale});
@@ -167,12 +181,14 @@ TEST(BestFusion, WhatFollowsAConcatenationGoesIntoItsParts) {
   EXPECT_EQ(fused(g, Fusion::best).items.size(), 1u);
 }
 
-// A tile of products cannot ask at each element which part is read there: what is added from a concatenation, or from within a border, stands apart.
+// A tile of products cannot ask at each element which part is read there: what is added from a concatenation, or from within
+// a border, stands apart.
 TEST(BestFusion, ProductsReadNoConcatenation) {
   for (bool border : {false, true}) {
     Graph g;
     Var *x = input(g, "x", {197, 64}), *w = input(g, "w", {64, 96}), *rest = input(g, "rest", {196, 96});
-    Var* added = border ? g.reindex({rest}, {197, 96}, {axis(0) - Expr(1), axis(1)}, {Expr(0) <= axis(0) - Expr(1)}) : concat(g, {input(g, "first", {1, 96}), rest}, 0);
+    Var* added = border ? g.reindex({rest}, {197, 96}, {axis(0) - Expr(1), axis(1)}, {Expr(0) <= axis(0) - Expr(1)})
+                        : concat(g, {input(g, "first", {1, 96}), rest}, 0);
     g.outputs = {map(g, Fn::add, map(g, Fn::max, matmul(g, x, w), scalar(g, DType::f32, 0)), added)};
     const FusedRegion region = fused(g, Fusion::best);
     int products = 0;
@@ -237,7 +253,8 @@ TEST_P(PaperFusion, Listing5FusesTheElementwisePart) {  // instance norm: Listin
   Var* xmean = mean(g, x, {0, 2, 3}, true);
   Var* x2mean = mean(g, map(g, Fn::mul, x, x), {0, 2, 3}, true);
   Var* xvar = map(g, Fn::sub, x2mean, map(g, Fn::mul, xmean, xmean));
-  Var* root = elementwise(g, {xvar}, [](const std::vector<Expr>& v) { return call(Fn::sqrt, {v[0] + float_constant(1e-5, DType::f32)}); });
+  Var* root = elementwise(
+      g, {xvar}, [](const std::vector<Expr>& v) { return call(Fn::sqrt, {v[0] + float_constant(1e-5, DType::f32)}); });
   g.outputs = {map(g, Fn::div, map(g, Fn::sub, x, xmean), root)};
   FusedRegion region = fused(g, GetParam());
   std::set<int> read;
@@ -297,8 +314,10 @@ void expect_equal(const Tensor& found, const Tensor& expected, double tolerance,
   ASSERT_EQ(found.shape, expected.shape) << where;
   for (int64_t k = 0; k < expected.element_count(); ++k) {
     double e = number_at(expected, k), f = number_at(found, k);
-    if (tolerance == 0) ASSERT_EQ(f, e) << where << ", element " << k;
-    else ASSERT_NEAR(f, e, tolerance * (1 + std::abs(e))) << where << ", element " << k;
+    if (tolerance == 0)
+      ASSERT_EQ(f, e) << where << ", element " << k;
+    else
+      ASSERT_NEAR(f, e, tolerance * (1 + std::abs(e))) << where << ", element " << k;
   }
 }
 
@@ -314,7 +333,8 @@ TEST(Fusion, AllAgreeWithTheReferenceOnRandomGraphs) {
       std::vector<Tensor> found = compiled_answers(*again.graph, fusion, inputs);
       ASSERT_EQ(found.size(), expected.size());
       for (size_t k = 0; k < found.size(); ++k)
-        expect_equal(found[k], expected[k], options.sums ? 1e-4 : 0, "seed " + std::to_string(seed) + ", " + text_of(fusion) + ", output " + std::to_string(k));
+        expect_equal(found[k], expected[k], options.sums ? 1e-4 : 0,
+                     "seed " + std::to_string(seed) + ", " + text_of(fusion) + ", output " + std::to_string(k));
     }
   }
 }
@@ -324,7 +344,8 @@ TEST(Fusion, CostsOnRandomGraphs) {
   int64_t all_labelling = 0, all_greedy = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     RandomGraph random(seed, {.ops = 20, .dims = {96, 80}});
-    int64_t labelling = cost_of(*random.graph, Fusion::paper), greedy = cost_of(*random.graph, Fusion::greedy), none = cost_unfused(*random.graph);
+    int64_t labelling = cost_of(*random.graph, Fusion::paper), greedy = cost_of(*random.graph, Fusion::greedy),
+            none = cost_unfused(*random.graph);
     EXPECT_LE(labelling, none) << "seed " << seed;
     EXPECT_LE(greedy, none) << "seed " << seed;
     all_labelling += labelling;

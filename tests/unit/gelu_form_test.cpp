@@ -27,8 +27,10 @@ TEST(GeluForm, IsNothingElse) {
   const Expr x = variable(), other = load(1, DType::f32, {axis(0)});
   const double slope = 0.7978845608;
   EXPECT_EQ(argument_of_gelu_tanh(gelu_of(x, 0.5, slope, 0.044715, x * x * x)), x);
-  for (Expr e : {gelu(x), x, number(0.5), swish(x, 1), gelu_of(x, 1, slope, 0.044715, x * x * x), gelu_of(x, 0.5, 0.8, 0.044715, x * x * x), gelu_of(x, 0.5, slope, 0.04, x * x * x),
-                 gelu_of(x, 0.5, slope, 0.044715, x * x), gelu_of(x, 0.5, slope, 0.044715, x * x * x * x), gelu_of(x, 0.5, slope, 0.044715, x * x * other), gelu_tanh(x) * other, gelu_tanh(x) + x})
+  for (Expr e : {gelu(x), x, number(0.5), swish(x, 1), gelu_of(x, 1, slope, 0.044715, x * x * x),
+                 gelu_of(x, 0.5, 0.8, 0.044715, x * x * x), gelu_of(x, 0.5, slope, 0.04, x * x * x),
+                 gelu_of(x, 0.5, slope, 0.044715, x * x), gelu_of(x, 0.5, slope, 0.044715, x * x * x * x),
+                 gelu_of(x, 0.5, slope, 0.044715, x * x * other), gelu_tanh(x) * other, gelu_tanh(x) + x})
     EXPECT_FALSE(argument_of_gelu_tanh(e)) << to_string(e);
 }
 
@@ -40,11 +42,14 @@ Expr gradient_of(Expr y, Expr x, Expr adjoint) {
 }
 
 TEST(GeluForm, ItsGradientIsFoundInAnyForm) {
-  const Expr x = variable(), sum = load(1, DType::f32, {axis(0)}), residual = load(2, DType::f32, {axis(0)}), one = number(1);
+  const Expr x = variable(), sum = load(1, DType::f32, {axis(0)}), residual = load(2, DType::f32, {axis(0)}),
+             one = number(1);
   const double slope = 0.7978845608;
   const Expr t = call(Fn::tanh, {number(slope) * x + number(slope * 0.044715) * x * x * x});
-  const Expr derivative = number(0.5) * (one + t + x * (one - t * t) * (number(slope) + number(3 * slope * 0.044715) * x * x));
-  for (Expr e : {gradient_of(gelu_tanh(x), x, sum), gradient_of(x * (number(0.5) + number(0.5) * t), x, sum), sum * derivative, derivative * cast(cast(sum, DType::f16), DType::f32)}) {
+  const Expr derivative =
+      number(0.5) * (one + t + x * (one - t * t) * (number(slope) + number(3 * slope * 0.044715) * x * x));
+  for (Expr e : {gradient_of(gelu_tanh(x), x, sum), gradient_of(x * (number(0.5) + number(0.5) * t), x, sum),
+                 sum * derivative, derivative * cast(cast(sum, DType::f16), DType::f32)}) {
     const auto found = match_gelu_tanh_gradient(e);
     ASSERT_TRUE(found) << to_string(e);
     EXPECT_EQ(found->x, x);
@@ -63,8 +68,11 @@ TEST(GeluForm, OtherGradientsAreNot) {
   const Expr x = variable(), sum = load(1, DType::f32, {axis(0)}), other = load(2, DType::f32, {axis(0)});
   const Expr right = gradient_of(gelu_tanh(x), x, sum);
   ASSERT_TRUE(match_gelu_tanh_gradient(right));
-  for (Expr e : {gradient_of(gelu(x), x, sum), gradient_of(swish(x, 1), x, sum), gradient_of(call(Fn::tanh, {x}), x, sum), gelu_tanh(x), sum, number(1), right + sum, right + number(1), right * sum, right * x, right * other,
-                 right + gradient_of(gelu_tanh(other), other, sum), gradient_of(gelu_of(x, 0.5, 0.8, 0.044715, x * x * x), x, sum), gradient_of(gelu_of(x, 0.5, 0.7978845608, 0.04, x * x * x), x, sum), right + other * gelu_tanh(x)})
+  for (Expr e :
+       {gradient_of(gelu(x), x, sum), gradient_of(swish(x, 1), x, sum), gradient_of(call(Fn::tanh, {x}), x, sum),
+        gelu_tanh(x), sum, number(1), right + sum, right + number(1), right * sum, right * x, right * other,
+        right + gradient_of(gelu_tanh(other), other, sum), gradient_of(gelu_of(x, 0.5, 0.8, 0.044715, x * x * x), x, sum),
+        gradient_of(gelu_of(x, 0.5, 0.7978845608, 0.04, x * x * x), x, sum), right + other * gelu_tanh(x)})
     EXPECT_FALSE(match_gelu_tanh_gradient(e)) << to_string(e);
 }
 

@@ -1,5 +1,5 @@
-// Values of half types that go from one kernel of a GPU to the next stay half in memory, whatever is computed in float32 on the way: so the
-// next product has operands that tensor cores and libraries take.
+// Values of half types that go from one kernel of a GPU to the next stay half in memory, whatever is computed in float32 on
+// the way: so the next product has operands that tensor cores and libraries take.
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builders.h"
@@ -10,7 +10,9 @@ namespace metac {
 namespace {
 
 // As operators of half types are lowered: in float32, and rounded.
-Var* product(Graph& g, Var* a, Var* b) { return cast(g, matmul(g, cast(g, a, DType::f32), cast(g, b, DType::f32)), DType::f16); }
+Var* product(Graph& g, Var* a, Var* b) {
+  return cast(g, matmul(g, cast(g, a, DType::f32), cast(g, b, DType::f32)), DType::f16);
+}
 Var* in_float(Graph& g, Fn fn, Var* x) { return cast(g, map(g, fn, cast(g, x, DType::f32)), DType::f16); }
 
 CompiledModel compiled(Graph& g) {
@@ -24,7 +26,9 @@ CompiledModel compiled(Graph& g) {
 TEST(HalfBetweenKernels, ProductsReadWhatTheirProducersRounded) {
   Graph g;
   Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f16, {48, 40}});
-  const auto weight = [&](const char* name, int64_t rows) { return g.add_input(name, Type{TypeKind::tensor, DType::f16, {rows, 64}}); };
+  const auto weight = [&](const char* name, int64_t rows) {
+    return g.add_input(name, Type{TypeKind::tensor, DType::f16, {rows, 64}});
+  };
   Var* first = in_float(g, Fn::exp, product(g, x, weight("v", 40)));
   // One reader and two, one function and several, a sum with an earlier value.
   Var* second = in_float(g, Fn::tanh, in_float(g, Fn::exp, map(g, Fn::add, product(g, first, weight("w", 64)), first)));
@@ -41,7 +45,8 @@ TEST(HalfBetweenKernels, ProductsReadWhatTheirProducersRounded) {
 // As training rounds a weight that it keeps in float32; the network reads it turned around.
 TEST(HalfBetweenKernels, WeightsThatAreRoundedAreStoredSo) {
   Graph g;
-  Var *x = g.add_input("x", Type{TypeKind::tensor, DType::f16, {48, 40}}), *w = g.add_input("w", Type{TypeKind::tensor, DType::f32, {64, 40}});
+  Var *x = g.add_input("x", Type{TypeKind::tensor, DType::f16, {48, 40}}),
+      *w = g.add_input("w", Type{TypeKind::tensor, DType::f32, {64, 40}});
   Var* rounded = transpose(g, cast(g, cast(g, w, DType::f16), DType::f32), {1, 0});
   g.outputs = {cast(g, matmul(g, cast(g, x, DType::f32), rounded), DType::f16)};
   const CompiledModel model = compiled(g);
@@ -49,7 +54,7 @@ TEST(HalfBetweenKernels, WeightsThatAreRoundedAreStoredSo) {
   EXPECT_EQ(model.run.kernels[1].libraries, std::vector<std::string>{"cublasLt"});
   int wide = 0;
   for (const rt::Buffer& buffer : model.run.buffers) wide += buffer.dtype == rt::ScalarType::f32;
-  EXPECT_EQ(wide, 1);   // w
+  EXPECT_EQ(wide, 1);  // w
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ Model picture_network() {
   std::mt19937 random(3);
   auto numbers = [&](int count, double scale) {
     std::string text;
-    for (int i = 0; i < count; ++i) text += (i ? "," : "") + std::to_string(scale * (static_cast<double>(random() % 2001) / 1000 - 1));
+    for (int i = 0; i < count; ++i)
+      text += (i ? "," : "") + std::to_string(scale * (static_cast<double>(random() % 2001) / 1000 - 1));
     return text;
   };
   auto filled = [](const char* name, const char* value) {
@@ -22,13 +23,18 @@ Model picture_network() {
     for (int i = 0; i < 8; ++i) text += std::string(i ? "," : "") + value;
     return std::string(R"({"name": ")") + name + R"(", "dtype": "float32", "shape": [8], "data": [)" + text + "]}";
   };
-  return read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 1, 8, 8]}], "parameters": [
-    {"name": "conv", "dtype": "float32", "shape": [8, 1, 3, 3], "data": [)" + numbers(72, 0.5) + "]}," + filled("scale", "1") + "," + filled("bias", "0") + "," + filled("mean", "0") + "," + filled("variance", "1") + R"(,
-    {"name": "w", "dtype": "float32", "shape": [4, 8], "data": [)" + numbers(32, 0.5) + R"(]}], "nodes": [
+  return read_json_model(
+      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 1, 8, 8]}], "parameters": [
+    {"name": "conv", "dtype": "float32", "shape": [8, 1, 3, 3], "data": [)" +
+          numbers(72, 0.5) + "]}," + filled("scale", "1") + "," + filled("bias", "0") + "," + filled("mean", "0") + "," +
+          filled("variance", "1") + R"(,
+    {"name": "w", "dtype": "float32", "shape": [4, 8], "data": [)" +
+          numbers(32, 0.5) + R"(]}], "nodes": [
     {"op": "Conv", "inputs": ["x", "conv"], "outputs": ["c"], "attributes": {"pads": [1, 1, 1, 1]}},
     {"op": "BatchNormalization", "inputs": ["c", "scale", "bias", "mean", "variance"], "outputs": ["b"]},
     {"op": "Relu", "inputs": ["b"], "outputs": ["r"]}, {"op": "GlobalAveragePool", "inputs": ["r"], "outputs": ["p"]}, {"op": "Flatten", "inputs": ["p"], "outputs": ["f"]},
-    {"op": "Gemm", "inputs": ["f", "w"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]})", "pictures.json");
+    {"op": "Gemm", "inputs": ["f", "w"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]})",
+      "pictures.json");
 }
 
 // Four patterns of stripes in noise.
@@ -38,13 +44,16 @@ std::map<std::string, Tensor> batch_of(unsigned seed) {
   std::vector<int64_t> classes(16);
   for (size_t n = 0; n < 16; ++n) {
     classes[n] = static_cast<int64_t>(random() % 4);
-    for (size_t k = 0; k < 64; ++k) x[n * 64 + k] = static_cast<float>(random() % 2001) / 4000 - 0.25f + ((k / 8 * (classes[n] % 2 == 0) + k * (classes[n] / 2 == 0)) % 2 == 0 ? 1.0f : -1.0f);
+    for (size_t k = 0; k < 64; ++k)
+      x[n * 64 + k] = static_cast<float>(random() % 2001) / 4000 - 0.25f +
+                      ((k / 8 * (classes[n] % 2 == 0) + k * (classes[n] / 2 == 0)) % 2 == 0 ? 1.0f : -1.0f);
   }
   return {{"x", make_tensor<float>(DType::f32, {16, 1, 8, 8}, x)}, {"target", labels({16}, classes)}};
 }
 
 std::string recipe_of(const std::string& extra) {
-  return R"({"batch": 16, "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9})" + extra + "}";
+  return R"({"batch": 16, "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9})" +
+         extra + "}";
 }
 
 class HalfStorage : public ::testing::TestWithParam<const char*> {};
@@ -80,7 +89,8 @@ TEST(HalfStorage, AnOverflowChangesTheScaleAlone) {
   EXPECT_EQ(number_at(t.state("loss_scale"), 0), 8388608);
   for (size_t k = 0; k < before.size(); ++k) {
     if (t.t.states[k].role == train::StateRole::counter) continue;
-    for (int64_t i = 0; i < before[k].element_count(); ++i) ASSERT_EQ(number_at(before[k], i), number_at(t.states[k], i)) << t.t.states[k].name;
+    for (int64_t i = 0; i < before[k].element_count(); ++i)
+      ASSERT_EQ(number_at(before[k], i), number_at(t.states[k], i)) << t.t.states[k].name;
   }
   for (int64_t update = 1; update < 20; ++update) t.step(batch_of(static_cast<unsigned>(update)), 0.05, update);
   EXPECT_NE(number_at(before[0], 0), number_at(t.states[0], 0));

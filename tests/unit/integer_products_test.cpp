@@ -19,7 +19,8 @@ TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
   const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17,
     "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 70]}, {"name": "w", "dtype": "int8", "shape": [70, 64]}],
     "nodes": [{"op": "DynamicQuantizeLinear", "inputs": ["x"], "outputs": ["q", "scale", "zero"]},
-              {"op": "MatMulInteger", "inputs": ["q", "w", "zero"], "outputs": ["y"]}], "outputs": ["y"]})json", "integers.json");
+              {"op": "MatMulInteger", "inputs": ["q", "w", "zero"], "outputs": ["y"]}], "outputs": ["y"]})json",
+                                      "integers.json");
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v4+vnni");
   const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
@@ -34,16 +35,21 @@ TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
   std::vector<int8_t> w(70 * 64);
   for (float& v : x) v = static_cast<float>(random() % 2001) / 500 - 1;
   for (int8_t& v : w) v = static_cast<int8_t>(random() % 256);
-  const float least = std::min(0.f, *std::min_element(x.begin(), x.end())), most = std::max(0.f, *std::max_element(x.begin(), x.end()));
+  const float least = std::min(0.f, *std::min_element(x.begin(), x.end())),
+              most = std::max(0.f, *std::max_element(x.begin(), x.end()));
   const float scale = (most - least) / 255, zero = std::rint(-least / scale);
   SessionOptions native;
   native.compile.cpu = cpu_target("native");
   Session session(model, native);
-  const Tensor y = session.run({{"x", make_tensor<float>(DType::f32, {5, 70}, x)}, {"w", make_tensor<int8_t>(DType::i8, {70, 64}, w)}}).begin()->second;
+  const Tensor y =
+      session.run({{"x", make_tensor<float>(DType::f32, {5, 70}, x)}, {"w", make_tensor<int8_t>(DType::i8, {70, 64}, w)}})
+          .begin()
+          ->second;
   for (size_t i = 0; i < 5; ++i)
     for (size_t j = 0; j < 64; ++j) {
       double expected = 0;
-      for (size_t k = 0; k < 70; ++k) expected += (std::clamp(std::rint(x[i * 70 + k] / scale) + zero, 0.f, 255.f) - zero) * w[k * 64 + j];
+      for (size_t k = 0; k < 70; ++k)
+        expected += (std::clamp(std::rint(x[i * 70 + k] / scale) + zero, 0.f, 255.f) - zero) * w[k * 64 + j];
       ASSERT_EQ(number_at(y, static_cast<int64_t>(i * 64 + j)), expected) << i << ", " << j;
     }
 }

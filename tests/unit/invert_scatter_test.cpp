@@ -29,8 +29,9 @@ Scatter random_scatter(std::mt19937& random) {
     s.pad.push_back(pick(0, 2));
     int64_t full = (s.in.back() - 1) * s.stride.back() + (s.taps.back() - 1) * s.dilation.back() + 1;
     s.out.push_back(std::max<int64_t>(1, full - s.pad.back() - pick(-2, 2)));
-    s.text += "in " + std::to_string(s.in.back()) + " taps " + std::to_string(s.taps.back()) + " stride " + std::to_string(s.stride.back()) +
-              " dilation " + std::to_string(s.dilation.back()) + " pad " + std::to_string(s.pad.back()) + " out " + std::to_string(s.out.back()) + "; ";
+    s.text += "in " + std::to_string(s.in.back()) + " taps " + std::to_string(s.taps.back()) + " stride " +
+              std::to_string(s.stride.back()) + " dilation " + std::to_string(s.dilation.back()) + " pad " +
+              std::to_string(s.pad.back()) + " out " + std::to_string(s.out.back()) + "; ";
   }
   return s;
 }
@@ -88,7 +89,8 @@ bool inverted_alike(const Graph& forward) {
   Tensor x = make_tensor<double>(DType::f64, shape, values);
   Tensor expected = evaluate(forward, std::vector<Tensor>{x})[0], found = evaluate(backward, std::vector<Tensor>{x})[0];
   EXPECT_EQ(expected.shape, found.shape);
-  for (int64_t k = 0; k < expected.element_count(); ++k) EXPECT_EQ(number_at(expected, k), number_at(found, k)) << "element " << k;
+  for (int64_t k = 0; k < expected.element_count(); ++k)
+    EXPECT_EQ(number_at(expected, k), number_at(found, k)) << "element " << k;
   return true;
 }
 
@@ -117,7 +119,8 @@ TEST(InvertScatter, GathersWhatStepsAdd) {
   }
 }
 
-// Gradients of convolutions with groups: group and channel are one axis of the result. Nothing is summed over groups, however many there are.
+// Gradients of convolutions with groups: group and channel are one axis of the result. Nothing is summed over groups,
+// however many there are.
 TEST(InvertScatter, CutsWhatCountsAxesOut) {
   for (auto [groups, channels, sub] : {std::array<int64_t, 3>{32, 4, 1}, {2, 3, 5}, {7, 1, 1}, {1, 6, 2}}) {
     SCOPED_TRACE(std::to_string(groups) + " groups of " + std::to_string(channels));

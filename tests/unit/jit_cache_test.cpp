@@ -40,10 +40,11 @@ class CacheFolder : public testing::Test {
 KernelSource scaled(const std::string& name, int factor) {
   KernelSource kernel;
   kernel.name = name;
-  kernel.text = "extern \"C\" void " + name +
-                "(void* const* b, const int64_t*, void*, int64_t begin, int64_t end) {\n"
-                "  for (int64_t i = begin; i < end; ++i) static_cast<float*>(b[1])[i] = static_cast<const float*>(b[0])[i] * " +
-                std::to_string(factor) + ".0f;\n}\n";
+  kernel.text =
+      "extern \"C\" void " + name +
+      "(void* const* b, const int64_t*, void*, int64_t begin, int64_t end) {\n"
+      "  for (int64_t i = begin; i < end; ++i) static_cast<float*>(b[1])[i] = static_cast<const float*>(b[0])[i] * " +
+      std::to_string(factor) + ".0f;\n}\n";
   return kernel;
 }
 
@@ -77,8 +78,9 @@ TEST(KernelCompiler, WhatDoesNotCompileIsOurBug) {
 }
 
 TEST(KernelCompiler, TheSameTextGivesTheSameBytes) {
-  const std::string text = "#define METAC_RUNTIME_NAMESPACE net_runtime\n#include \"runtime/device/prelude.h\"\n"
-                           "namespace net_runtime { void k(const float* a, float* b) { for (int i = 0; i < 64; ++i) b[i] = exp(a[i]); } }\n";
+  const std::string text =
+      "#define METAC_RUNTIME_NAMESPACE net_runtime\n#include \"runtime/device/prelude.h\"\n"
+      "namespace net_runtime { void k(const float* a, float* b) { for (int i = 0; i < 64; ++i) b[i] = exp(a[i]); } }\n";
   std::set<std::string> objects;
   for (const char* cpu : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
     std::string object = compile_object(text, cpu_target(cpu));
@@ -133,7 +135,10 @@ TEST_F(CacheFolder, AKilledHolderLeavesNoLock) {
   pid_t child = fork();
   if (child == 0) {
     ObjectCache cache(folder_);
-    cache.get_or_make("key", [&]() -> std::string { kill(getpid(), SIGKILL); return ""; });
+    cache.get_or_make("key", [&]() -> std::string {
+      kill(getpid(), SIGKILL);
+      return "";
+    });
     _exit(1);
   }
   waitpid(child, nullptr, 0);

@@ -19,11 +19,13 @@ class LanesAcross : public ::testing::TestWithParam<int64_t> {};
 TEST_P(LanesAcross, StatisticsOfColumns) {
   const int64_t rows = 300, columns = GetParam();
   const std::string shape = "[300, " + std::to_string(columns) + "]";
-  const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
+  const Model model = read_json_model(
+      R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
     {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [0], "keepdims": 1},
     {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "(x - m)*(x - m)"},
     {"op": "mean", "inputs": ["d"], "outputs": ["v"], "dims": [0], "keepdims": 1},
-    {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "(x - m)/sqrt(v + 1e-5)"}], "outputs": ["m", "v", "y"]})json", "columns.json");
+    {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "(x - m)/sqrt(v + 1e-5)"}], "outputs": ["m", "v", "y"]})json",
+      "columns.json");
   SessionOptions options;
   options.compile.cpu = cpu_target("native");
   std::unique_ptr<Graph> graph = lower_model(model, {});
@@ -33,7 +35,9 @@ TEST_P(LanesAcross, StatisticsOfColumns) {
     for (const std::string& step : kernel.schedule)
       if (step.rfind("lanes across", 0) == 0) across = step;
   // As many vectors as leave blocks for threads.
-  const int64_t vectors = columns % (4 * lanes) == 0 && columns >= 32 * lanes ? 4 : columns % (2 * lanes) == 0 && columns >= 8 * lanes ? 2 : 1;
+  const int64_t vectors = columns % (4 * lanes) == 0 && columns >= 32 * lanes  ? 4
+                          : columns % (2 * lanes) == 0 && columns >= 8 * lanes ? 2
+                                                                               : 1;
   EXPECT_EQ(across, columns < lanes ? "" : "lanes across " + std::to_string(vectors * lanes) + " rows");
   std::mt19937 random(4);
   std::vector<float> x(static_cast<size_t>(rows * columns));
@@ -43,12 +47,17 @@ TEST_P(LanesAcross, StatisticsOfColumns) {
   for (auto& [name, tensor] : session.run({{"x", make_tensor<float>(DType::f32, {rows, columns}, x)}})) out[name] = tensor;
   for (int64_t c = 0; c < columns; ++c) {
     double mean = 0, variance = 0;
-    for (int64_t r = 0; r < rows; ++r) mean += static_cast<double>(x[static_cast<size_t>(r * columns + c)]) / static_cast<double>(rows);
-    for (int64_t r = 0; r < rows; ++r) variance += std::pow(static_cast<double>(x[static_cast<size_t>(r * columns + c)]) - mean, 2) / static_cast<double>(rows);
+    for (int64_t r = 0; r < rows; ++r)
+      mean += static_cast<double>(x[static_cast<size_t>(r * columns + c)]) / static_cast<double>(rows);
+    for (int64_t r = 0; r < rows; ++r)
+      variance +=
+          std::pow(static_cast<double>(x[static_cast<size_t>(r * columns + c)]) - mean, 2) / static_cast<double>(rows);
     EXPECT_NEAR(number_at(out["m"], c), mean, 1e-5);
     EXPECT_NEAR(number_at(out["v"], c), variance, 1e-5);
     for (int64_t r = 0; r < rows; ++r)
-      ASSERT_NEAR(number_at(out["y"], r * columns + c), (static_cast<double>(x[static_cast<size_t>(r * columns + c)]) - mean) / std::sqrt(variance + 1e-5), 1e-4) << "row " << r << ", column " << c;
+      ASSERT_NEAR(number_at(out["y"], r * columns + c),
+                  (static_cast<double>(x[static_cast<size_t>(r * columns + c)]) - mean) / std::sqrt(variance + 1e-5), 1e-4)
+          << "row " << r << ", column " << c;
   }
 }
 
@@ -60,11 +69,13 @@ TEST(LanesAcross, ArraysOfABlock) {
   for (const int64_t columns : {256, 40}) {
     SCOPED_TRACE(columns);
     const std::string n = std::to_string(columns);
-    const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [60, )" + n + R"json(]}], "nodes": [
+    const Model model = read_json_model(
+        R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [60, )" + n + R"json(]}], "nodes": [
       {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [0], "keepdims": 1},
       {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "exp(x - m)"},
       {"op": "sum", "inputs": ["d"], "outputs": ["s"], "dims": [0], "keepdims": 1},
-      {"op": "elementwise", "inputs": ["d", "s"], "outputs": ["y"], "body": "@0(59 - i0, i1)/@1(0, i1)", "shape": "@0.shape"}], "outputs": ["y"]})json", "turned.json");
+      {"op": "elementwise", "inputs": ["d", "s"], "outputs": ["y"], "body": "@0(59 - i0, i1)/@1(0, i1)", "shape": "@0.shape"}], "outputs": ["y"]})json",
+        "turned.json");
     SessionOptions options;
     options.compile.cpu = cpu_target("native");
     const CompiledModel compiled = compile_graph(*lower_model(model, {}), options.compile);
@@ -83,7 +94,8 @@ TEST(LanesAcross, ArraysOfABlock) {
       double sum = 0;
       const auto power = [&](int64_t r) { return std::exp(static_cast<double>(x[static_cast<size_t>(r * columns + c)])); };
       for (int64_t r = 0; r < 60; ++r) sum += power(r);
-      for (int64_t r = 0; r < 60; ++r) ASSERT_NEAR(number_at(y, r * columns + c), power(59 - r) / sum, 1e-5) << "row " << r << ", column " << c;
+      for (int64_t r = 0; r < 60; ++r)
+        ASSERT_NEAR(number_at(y, r * columns + c), power(59 - r) / sum, 1e-5) << "row " << r << ", column " << c;
     }
   }
 }
@@ -94,11 +106,13 @@ TEST(LanesAcross, BelowOtherSharedLoops) {
     for (const int64_t columns : {96, 40}) {
       SCOPED_TRACE(testing::Message() << images << " images of " << columns << " columns");
       const std::string shape = "[" + std::to_string(images) + ", 150, " + std::to_string(columns) + "]";
-      const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
+      const Model model = read_json_model(
+          R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
         {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [1], "keepdims": 1},
         {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "(x - m)*(x - m)"},
         {"op": "mean", "inputs": ["d"], "outputs": ["v"], "dims": [1], "keepdims": 1},
-        {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "erf((x - m)/sqrt(v + 1e-5))"}], "outputs": ["y"]})json", "images.json");
+        {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "erf((x - m)/sqrt(v + 1e-5))"}], "outputs": ["y"]})json",
+          "images.json");
       SessionOptions options;
       options.compile.cpu = cpu_target("native");
       const std::unique_ptr<Graph> graph = lower_model(model, {});
@@ -108,7 +122,8 @@ TEST(LanesAcross, BelowOtherSharedLoops) {
       EXPECT_TRUE(across);
       const Tensor x = ramp({images, 150, columns}, 7), expected = evaluate(*graph, {x})[0];
       const Tensor y = Session(model, options).run({{"x", x}}).begin()->second;
-      for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_NEAR(number_at(y, k), number_at(expected, k), 1e-5) << "element " << k;
+      for (int64_t k = 0; k < expected.element_count(); ++k)
+        ASSERT_NEAR(number_at(y, k), number_at(expected, k), 1e-5) << "element " << k;
     }
 }
 

@@ -1,5 +1,5 @@
-// What cuBLASLt does beside a product: gelu that keeps its argument, gelu's gradient, gradients of biases. Where that is found and, as
-// often, where it must not be. tests/cuda runs such calls on a stand-in.
+// What cuBLASLt does beside a product: gelu that keeps its argument, gelu's gradient, gradients of biases. Where that is
+// found and, as often, where it must not be. tests/cuda runs such calls on a stand-in.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Var* input(Graph& g, const char* name, Shape shape, DType dtype = DType::f32) { return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)}); }
+Var* input(Graph& g, const char* name, Shape shape, DType dtype = DType::f32) {
+  return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)});
+}
 
 // The kernels of a graph, one text; how many there are in front of it.
 std::string kernels_of(Graph& g, bool library = true) {
@@ -35,7 +37,9 @@ Var* product(Graph& g, Var* a, Var* b) {
 }
 
 Var* gelu_of(Graph& g, Var* x) {
-  return elementwise(g, {x}, [&](const std::vector<Expr>& v) { return x->dtype() == DType::f64 ? gelu_tanh(v[0]) : cast(gelu_tanh(cast(v[0], DType::f32)), x->dtype()); });
+  return elementwise(g, {x}, [&](const std::vector<Expr>& v) {
+    return x->dtype() == DType::f64 ? gelu_tanh(v[0]) : cast(gelu_tanh(cast(v[0], DType::f32)), x->dtype());
+  });
 }
 
 struct Forward {
@@ -67,11 +71,12 @@ TEST(LibraryBeside, GeluAndWhatItIsAppliedToAreOneCall) {
 
 TEST(LibraryBeside, OtherThingsBehindAProductAreKernels) {
   Forward odd(60), moved(64), none(64);
-  EXPECT_THAT(odd.with(gelu_of(odd.g, odd.z)), HasSubstr("2 kernels"));   // 60 elements from row to row
+  EXPECT_THAT(odd.with(gelu_of(odd.g, odd.z)), HasSubstr("2 kernels"));  // 60 elements from row to row
   EXPECT_THAT(moved.with(transpose(moved.g, gelu_of(moved.g, moved.z), {1, 0})), Not(HasSubstr("_beside(rest")));
   EXPECT_THAT(none.with(gelu_of(none.g, none.z), false), HasSubstr("2 kernels"));
   Forward other(64);
-  EXPECT_THAT(other.with(elementwise(other.g, {other.z}, [](const std::vector<Expr>& v) { return gelu(v[0]); })), HasSubstr("2 kernels"));
+  EXPECT_THAT(other.with(elementwise(other.g, {other.z}, [](const std::vector<Expr>& v) { return gelu(v[0]); })),
+              HasSubstr("2 kernels"));
   Forward wide(64, DType::f64);
   EXPECT_THAT(wide.with(gelu_of(wide.g, wide.z)), HasSubstr("2 kernels"));
 }
@@ -126,7 +131,9 @@ TEST(LibraryBeside, GradientsOfAWeightAndABiasAreOneCall) {
 
 TEST(LibraryBeside, WithAnUpdateOfTheWeight) {
   Layer l;
-  Var* step = elementwise(l.g, {input(l.g, "weight", {40, 56}), l.of_weight()}, [](const std::vector<Expr>& v) { return v[0] - float_constant(0.1, DType::f32) * call(Fn::sign, {v[1]}); });
+  Var* step = elementwise(l.g, {input(l.g, "weight", {40, 56}), l.of_weight()}, [](const std::vector<Expr>& v) {
+    return v[0] - float_constant(0.1, DType::f32) * call(Fn::sign, {v[1]});
+  });
   const std::string text = l.with({step, l.of_bias()});
   EXPECT_THAT(text, HasSubstr("1 kernels"));
   EXPECT_THAT(text, HasSubstr("_finish(rest"));
@@ -134,11 +141,13 @@ TEST(LibraryBeside, WithAnUpdateOfTheWeight) {
 
 TEST(LibraryBeside, OtherSumsAreKernels) {
   Layer scaled, squares, across;
-  Var* doubled = elementwise(scaled.g, {scaled.of_weight()}, [](const std::vector<Expr>& v) { return v[0] * float_constant(2, DType::f32); });
+  Var* doubled = elementwise(scaled.g, {scaled.of_weight()},
+                             [](const std::vector<Expr>& v) { return v[0] * float_constant(2, DType::f32); });
   EXPECT_THAT(scaled.with({doubled, scaled.of_bias()}), HasSubstr("2 kernels"));
   Var* squared = reduce(squares.g, map(squares.g, Fn::mul, squares.gradient, squares.gradient), {0}, Reduce::add, false);
   EXPECT_THAT(squares.with({squares.of_weight(), squared}), HasSubstr("2 kernels"));
-  EXPECT_THAT(across.with({across.of_weight(), reduce(across.g, across.gradient, {1}, Reduce::add, false)}), HasSubstr("2 kernels"));
+  EXPECT_THAT(across.with({across.of_weight(), reduce(across.g, across.gradient, {1}, Reduce::add, false)}),
+              HasSubstr("2 kernels"));
   // The product with the weight reads the gradient too, along its other axis: as many elements, other sums.
   Graph square;
   Var *gradient = input(square, "gradient", {56, 56}), *weight = input(square, "weight", {56, 56});
@@ -168,13 +177,17 @@ TEST(LibraryBeside, TheGradientOfGeluIsAnEpilogue) {
     Graph g;
     Var *d = input(g, "d", {48, 40}), *w = input(g, "w", {width, 40}), *z = input(g, "z", {48, width});
     g.outputs = {elementwise(g, {matmul(g, d, transpose(g, w, {1, 0})), z}, [](const std::vector<Expr>& v) {
-      const Expr t = call(Fn::tanh, {float_constant(0.7978845608, DType::f32) * (v[1] + float_constant(0.044715, DType::f32) * v[1] * v[1] * v[1])}), one = float_constant(1, DType::f32);
-      const Expr slope = float_constant(0.7978845608, DType::f32) * (one + float_constant(3 * 0.044715, DType::f32) * v[1] * v[1]);
-      return v[0] * (float_constant(0.5, DType::f32) * (one + t) + float_constant(0.5, DType::f32) * v[1] * (one - t * t) * slope);
+      const Expr t = call(Fn::tanh, {float_constant(0.7978845608, DType::f32) *
+                                     (v[1] + float_constant(0.044715, DType::f32) * v[1] * v[1] * v[1])}),
+                 one = float_constant(1, DType::f32);
+      const Expr slope =
+          float_constant(0.7978845608, DType::f32) * (one + float_constant(3 * 0.044715, DType::f32) * v[1] * v[1]);
+      return v[0] *
+             (float_constant(0.5, DType::f32) * (one + t) + float_constant(0.5, DType::f32) * v[1] * (one - t * t) * slope);
     })};
     const std::string text = kernels_of(g);
     EXPECT_EQ(text.find("gelu_tanh_gradient, no_bias_gradient") != std::string::npos, width == 64);
-    EXPECT_THAT(text, HasSubstr("_finish(rest"));   // where the library has no such epilogue for these types
+    EXPECT_THAT(text, HasSubstr("_finish(rest"));  // where the library has no such epilogue for these types
   }
 }
 

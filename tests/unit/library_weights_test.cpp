@@ -1,9 +1,10 @@
 // What programs of one library share of their weights.
+#include "compiler/codegen/library_weights.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/prepare_recipes.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
@@ -17,7 +18,8 @@ namespace {
 std::string tensor(const std::string& name, int rows, int columns) {
   std::string data;
   for (int k = 0; k < rows * columns; ++k) data += (k ? ", " : "") + std::to_string(k % 7 - 3);
-  return "{\"name\": \"" + name + "\", \"dtype\": \"float32\", \"shape\": [" + std::to_string(rows) + ", " + std::to_string(columns) + "], \"data\": [" + data + "]}";
+  return "{\"name\": \"" + name + "\", \"dtype\": \"float32\", \"shape\": [" + std::to_string(rows) + ", " +
+         std::to_string(columns) + "], \"data\": [" + data + "]}";
 }
 
 // Three programs of one model: its weights are packed for the lanes of the CPU.
@@ -38,11 +40,17 @@ class LibraryWeightsOf : public testing::Test {
     for (std::string_view piece : plan.block) block += piece;
     for (size_t p = 0; p < programs_.size(); ++p)
       for (const WeightSource& source : models_[p]->weights)
-        EXPECT_EQ(std::memcmp(block.data() + plan.programs[p].moved.at(source.offset), blocks_[p].get() + source.offset, static_cast<size_t>(source.bytes)), 0) << p;
+        EXPECT_EQ(std::memcmp(block.data() + plan.programs[p].moved.at(source.offset), blocks_[p].get() + source.offset,
+                              static_cast<size_t>(source.bytes)),
+                  0)
+            << p;
   }
 
-  Model model_ = read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 96]}], "parameters": [)" + tensor("v", 96, 128) + ", " + tensor("w", 96, 128) +
-                                     R"(], "nodes": [{"op": "MatMul", "inputs": ["x", "v"], "outputs": ["a"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Sub", "inputs": ["a", "b"], "outputs": ["y"]}], "outputs": ["y"]})", "two.json");
+  Model model_ = read_json_model(
+      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 96]}], "parameters": [)" +
+          tensor("v", 96, 128) + ", " + tensor("w", 96, 128) +
+          R"(], "nodes": [{"op": "MatMul", "inputs": ["x", "v"], "outputs": ["a"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Sub", "inputs": ["a", "b"], "outputs": ["y"]}], "outputs": ["y"]})",
+      "two.json");
   std::vector<std::unique_ptr<CompiledModel>> models_;
   std::vector<WeightsBlock> blocks_;
   std::vector<LibraryProgram> programs_;

@@ -23,11 +23,18 @@ class LongSums : public testing::TestWithParam<Case> {};
 
 TEST_P(LongSums, InPartsAndChunks) {
   const Case c = GetParam();
-  auto shape = [&](int64_t channels) { return "[" + std::to_string(c.images) + ", " + std::to_string(c.height) + ", " + std::to_string(c.width) + ", " + std::to_string(channels) + "]"; };
-  const Model model = read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape(c.a) + R"(}, {"name": "y", "dtype": "float32", "shape": )" + shape(c.b) +
-                                          R"json(}], "nodes": [{"op": "Einsum", "inputs": ["x", "y"], "outputs": ["s"], "attributes": {"equation": "nhwa,nhwb->ab"}}, {"op": "elementwise", "inputs": ["s"], "outputs": ["z"], "body": "max(s, 0)"}], "outputs": ["z"]})json", "long.json");
+  auto shape = [&](int64_t channels) {
+    return "[" + std::to_string(c.images) + ", " + std::to_string(c.height) + ", " + std::to_string(c.width) + ", " +
+           std::to_string(channels) + "]";
+  };
+  const Model model = read_json_model(
+      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape(c.a) +
+          R"(}, {"name": "y", "dtype": "float32", "shape": )" + shape(c.b) +
+          R"json(}], "nodes": [{"op": "Einsum", "inputs": ["x", "y"], "outputs": ["s"], "attributes": {"equation": "nhwa,nhwb->ab"}}, {"op": "elementwise", "inputs": ["s"], "outputs": ["z"], "body": "max(s, 0)"}], "outputs": ["z"]})json",
+      "long.json");
   SessionOptions options;
-  options.compile.cpu = cpu_target("x86-64-v4");  // what is done depends on caches and vectors: those of one processor, whatever this machine has
+  options.compile.cpu = cpu_target(
+      "x86-64-v4");  // what is done depends on caches and vectors: those of one processor, whatever this machine has
   std::string schedule;
   const CompiledModel compiled = compile_graph(*lower_model(model, {}), options.compile);
   options.compile.cpu = cpu_target("native");
@@ -48,27 +55,39 @@ TEST_P(LongSums, InPartsAndChunks) {
   for (int64_t p = 0; p < points; ++p)
     for (int64_t i = 0; i < c.a; ++i)
       for (int64_t k = 0; k < c.b; ++k)
-        expected[static_cast<size_t>(i * c.b + k)] += static_cast<double>(x[static_cast<size_t>(p * c.a + i)]) * static_cast<double>(y[static_cast<size_t>(p * c.b + k)]);
+        expected[static_cast<size_t>(i * c.b + k)] += static_cast<double>(x[static_cast<size_t>(p * c.a + i)]) *
+                                                      static_cast<double>(y[static_cast<size_t>(p * c.b + k)]);
   std::vector<Tensor> found;
   for (int threads : {1, 3}) {
     options.threads = threads;
     Session session(model, options);
-    found.push_back(session.run({{"x", make_tensor<float>(DType::f32, {c.images, c.height, c.width, c.a}, x)}, {"y", make_tensor<float>(DType::f32, {c.images, c.height, c.width, c.b}, y)}}).begin()->second);
+    found.push_back(session
+                        .run({{"x", make_tensor<float>(DType::f32, {c.images, c.height, c.width, c.a}, x)},
+                              {"y", make_tensor<float>(DType::f32, {c.images, c.height, c.width, c.b}, y)}})
+                        .begin()
+                        ->second);
   }
   for (int64_t k = 0; k < c.a * c.b; ++k) {
-    ASSERT_NEAR(number_at(found[0], k), std::max(0.0, expected[static_cast<size_t>(k)]), 2e-5 * std::sqrt(static_cast<double>(points))) << "element " << k;
+    ASSERT_NEAR(number_at(found[0], k), std::max(0.0, expected[static_cast<size_t>(k)]),
+                2e-5 * std::sqrt(static_cast<double>(points)))
+        << "element " << k;
     ASSERT_EQ(number_at(found[0], k), number_at(found[1], k)) << "element " << k << " on one thread and on three";
   }
 }
 
 // Parts alone; parts in chunks, with a rest of points and of lanes; one image, cut along its rows.
-INSTANTIATE_TEST_SUITE_P(Shapes, LongSums, testing::Values(Case{8, 28, 28, 32, 32, false}, Case{8, 80, 96, 37, 83, true}, Case{6, 80, 96, 64, 48, true}, Case{1, 512, 96, 64, 64, true}, Case{7, 64, 64, 96, 16, false}));
+INSTANTIATE_TEST_SUITE_P(Shapes, LongSums,
+                         testing::Values(Case{8, 28, 28, 32, 32, false}, Case{8, 80, 96, 37, 83, true},
+                                         Case{6, 80, 96, 64, 48, true}, Case{1, 512, 96, 64, 64, true},
+                                         Case{7, 64, 64, 96, 16, false}));
 
 TEST(LongSums, WhatPartsAddUpToLiesAsTheyDo) {
-  const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 4096, 7, 7]},
+  const Model model = read_json_model(
+      R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 4096, 7, 7]},
       {"name": "v", "dtype": "float32", "shape": [4096, 4096, 1, 1]}, {"name": "w", "dtype": "float32", "shape": [4096, 4096, 1, 1]}],
       "nodes": [{"op": "Conv", "inputs": ["x", "v"], "outputs": ["a"]}, {"op": "Relu", "inputs": ["a"], "outputs": ["b"]},
-                {"op": "Conv", "inputs": ["b", "w"], "outputs": ["c"]}, {"op": "Relu", "inputs": ["c"], "outputs": ["d"]}], "outputs": ["d"]})json", "long.json");
+                {"op": "Conv", "inputs": ["b", "w"], "outputs": ["c"]}, {"op": "Relu", "inputs": ["c"], "outputs": ["d"]}], "outputs": ["d"]})json",
+      "long.json");
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v4");
   const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
@@ -81,9 +100,11 @@ TEST(LongSums, WhatPartsAddUpToLiesAsTheyDo) {
 // Three channels by 32, 8 images: the parts are images, which could be lanes of vectors of 8. The total has no such axis.
 TEST(LongSums, PartsThatFillAVector) {
   for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) {
-    const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 112, 112, 3]}, {"name": "y", "dtype": "float32", "shape": [8, 112, 112, 32]},
+    const Model model = read_json_model(
+        R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 112, 112, 3]}, {"name": "y", "dtype": "float32", "shape": [8, 112, 112, 32]},
         {"name": "w", "dtype": "float32", "shape": [32, 64]}], "nodes": [{"op": "Einsum", "inputs": ["x", "y"], "outputs": ["s"], "attributes": {"equation": "nhwa,nhwb->ab"}},
-                  {"op": "MatMul", "inputs": ["s", "w"], "outputs": ["z"]}], "outputs": ["z"]})json", "long.json");
+                  {"op": "MatMul", "inputs": ["s", "w"], "outputs": ["z"]}], "outputs": ["z"]})json",
+        "long.json");
     CompileOptions options;
     options.cpu = cpu_target(cpu);
     EXPECT_GE(compile_graph(*lower_model(model, {}), options).run.kernels.size(), 3u) << cpu;

@@ -146,10 +146,14 @@ TEST(Operators, EinsumSumsWhatOnlyOneOperandHasBeforeMultiplying) {
 }
 
 TEST(Operators, RefusalsStateTheValues) {
-  EXPECT_THAT(OneNode("Conv", {{1, 4, 8, 8}, {4, 4, 3, 3}}).with_list("strides", {0, 1}).refusal(), HasSubstr("strides[0] is 0"));
-  EXPECT_THAT(OneNode("Conv", {{1, 4, 8, 8}, {4, 4, 3, 3}}).with("group", 3).refusal(), HasSubstr("group 3 does not divide the 4"));
-  EXPECT_THAT(OneNode("Conv", {{1, 4, 2, 8}, {4, 4, 3, 3}}).refusal(), HasSubstr("spans 3 elements of spatial axis 0 which has 2"));
-  EXPECT_THAT(OneNode("Conv", {{1, 5, 8, 8}, {4, 4, 3, 3}}).refusal(), AllOf(HasSubstr("[1, 5, 8, 8]"), HasSubstr("[4, 4, 3, 3]")));
+  EXPECT_THAT(OneNode("Conv", {{1, 4, 8, 8}, {4, 4, 3, 3}}).with_list("strides", {0, 1}).refusal(),
+              HasSubstr("strides[0] is 0"));
+  EXPECT_THAT(OneNode("Conv", {{1, 4, 8, 8}, {4, 4, 3, 3}}).with("group", 3).refusal(),
+              HasSubstr("group 3 does not divide the 4"));
+  EXPECT_THAT(OneNode("Conv", {{1, 4, 2, 8}, {4, 4, 3, 3}}).refusal(),
+              HasSubstr("spans 3 elements of spatial axis 0 which has 2"));
+  EXPECT_THAT(OneNode("Conv", {{1, 5, 8, 8}, {4, 4, 3, 3}}).refusal(),
+              AllOf(HasSubstr("[1, 5, 8, 8]"), HasSubstr("[4, 4, 3, 3]")));
   EXPECT_THAT(OneNode("MaxPool", {{1, 1, 4, 4}}).with_list("kernel_shape", {2, 2}).with_list("pads", {2, 0, 0, 0}).refusal(),
               HasSubstr("could lie in the padding of 2"));
   EXPECT_THAT(OneNode("Gemm", {{2, 3}, {4, 5}}).refusal(), AllOf(HasSubstr("[2, 3]"), HasSubstr("[4, 5]")));
@@ -158,7 +162,8 @@ TEST(Operators, RefusalsStateTheValues) {
   EXPECT_THAT(OneNode("Einsum", {{2, 3}}).with("equation", "ij->k").refusal(), HasSubstr("axis \"k\""));
   EXPECT_THAT(OneNode("Softmax", {{2, 3}}).with("axis", 7).refusal(), HasSubstr("axis 7 is out of range for rank 2"));
   EXPECT_THAT(OneNode("LRN", {{1, 4, 2, 2}}).with("size", 0).refusal(), HasSubstr("size must be at least 1, found 0"));
-  EXPECT_THAT(OneNode("LSTM", {{5, 1, 3}, {1, 16, 7}, {1, 16, 4}}).refusal(), HasSubstr("W must have shape [1, 16, 3], found [1, 16, 7]"));
+  EXPECT_THAT(OneNode("LSTM", {{5, 1, 3}, {1, 16, 7}, {1, 16, 4}}).refusal(),
+              HasSubstr("W must have shape [1, 16, 3], found [1, 16, 7]"));
   EXPECT_THAT(OneNode("Gelu", {{2}}, 20).with("approximate", "sine").refusal(), HasSubstr("found \"sine\""));
 }
 

@@ -1,7 +1,7 @@
 // Operands whose lanes are neighbours: when they are packed all the same.
-#include <gtest/gtest.h>
-
 #include "compiler/passes/pack_operand.h"
+
+#include <gtest/gtest.h>
 
 namespace metac {
 namespace {

@@ -26,11 +26,14 @@ std::string json_shape(const Case& c) {
 
 class PartialSums : public testing::TestWithParam<Case> {};
 
-// One accumulator alone would be off by 1e-5 to 1e-3 here: what is added to it is cut to its last place, always the same way.
+// One accumulator alone would be off by 1e-5 to 1e-3 here: what is added to it is cut to its last place, always the same
+// way.
 TEST_P(PartialSums, KeepWhatFloat32Has) {
   const Case& c = GetParam();
-  const std::string text = R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + json_shape(c) +
-                           R"(}], "nodes": [{"op": "ReduceMean", "inputs": ["x"], "outputs": ["y"], "attributes": {"keepdims": 0, "axes": )" + c.axes + R"(}}], "outputs": ["y"]})";
+  const std::string text =
+      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + json_shape(c) +
+      R"(}], "nodes": [{"op": "ReduceMean", "inputs": ["x"], "outputs": ["y"], "attributes": {"keepdims": 0, "axes": )" +
+      c.axes + R"(}}], "outputs": ["y"]})";
   const int64_t n = std::accumulate(c.shape.begin(), c.shape.end(), int64_t{1}, std::multiplies<>());
   std::vector<float> x(static_cast<size_t>(n));
   for (int64_t k = 0; k < n; ++k) x[static_cast<size_t>(k)] = 0.1f + static_cast<float>(k % 7) * 1e-6f;
@@ -55,7 +58,8 @@ std::vector<Case> cases() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, PartialSums, testing::ValuesIn(cases()), [](const auto& info) { return std::string(info.param.what) + (info.param.open ? "Open" : ""); });
+INSTANTIATE_TEST_SUITE_P(Shapes, PartialSums, testing::ValuesIn(cases()),
+                         [](const auto& info) { return std::string(info.param.what) + (info.param.open ? "Open" : ""); });
 
 }  // namespace
 }  // namespace metac

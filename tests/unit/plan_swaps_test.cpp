@@ -46,7 +46,8 @@ void check(const CompiledProgram& program) {
       const int64_t begin = load.offset, end = begin + program.buffers[static_cast<size_t>(load.buffer)].bytes.value;
       ASSERT_GE(begin, 0);
       ASSERT_LE(end, program.window_bytes);
-      for (auto at = window.begin(); at != window.end();) at = at->first < end && begin < at->second.first ? window.erase(at) : std::next(at);
+      for (auto at = window.begin(); at != window.end();)
+        at = at->first < end && begin < at->second.first ? window.erase(at) : std::next(at);
       window[begin] = {end, load.buffer};
     }
   };
@@ -54,14 +55,17 @@ void check(const CompiledProgram& program) {
   size_t arrived = 0;
   for (int s = 0; s < program.top_level_steps; ++s) {
     copy_up_to(s + 1);
-    for (; arrived < program.loads.size() && program.loads[arrived].step <= s; ++arrived) where[program.loads[arrived].buffer] = program.loads[arrived].offset;
+    for (; arrived < program.loads.size() && program.loads[arrived].step <= s; ++arrived)
+      where[program.loads[arrived].buffer] = program.loads[arrived].offset;
     const rt::Step& step = program.steps[static_cast<size_t>(s)];
     for (int k = step.first; k < step.first + step.count; ++k) {
       int b = program.operands[static_cast<size_t>(k)];
-      if (program.buffers[static_cast<size_t>(b)].kind == rt::BufferKind::view) b = program.buffers[static_cast<size_t>(b)].index;
+      if (program.buffers[static_cast<size_t>(b)].kind == rt::BufferKind::view)
+        b = program.buffers[static_cast<size_t>(b)].index;
       ASSERT_TRUE(where.count(b)) << "step " << s << " reads weight " << b;
       auto found = window.find(where[b]);
-      ASSERT_TRUE(found != window.end() && found->second.second == b) << "step " << s << ": weight " << b << " is overwritten";
+      ASSERT_TRUE(found != window.end() && found->second.second == b)
+          << "step " << s << ": weight " << b << " is overwritten";
     }
   }
 }

@@ -24,7 +24,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 // y = w + x by one kernel, both of `n` elements.
-CompiledModel small_model(const std::string& input = "x", const std::string& output = "y", const std::string& parameter = "w") {
+CompiledModel small_model(const std::string& input = "x", const std::string& output = "y",
+                          const std::string& parameter = "w") {
   CompiledModel m;
   CompiledProgram& p = m.run;
   p.symbols = {{"batch", 1, 64, 1}};
@@ -47,7 +48,14 @@ CompiledModel small_model(const std::string& input = "x", const std::string& out
   p.sources = {{0, 0, 0}};
   p.inputs = {{input, 0, DType::f32, {"batch"}}};
   p.outputs = {{output, 2, DType::f32, {"batch"}}};
-  p.kernels = {{"k000_add", "// k000_add\nextern \"C\" void k000_add(void* const* b, const int64_t* s, void* scratch, int64_t begin, int64_t end) {\n}\n", {0}, {}, "", {}, {}}};
+  p.kernels = {{"k000_add",
+                "// k000_add\nextern \"C\" void k000_add(void* const* b, const int64_t* s, void* scratch, int64_t begin, "
+                "int64_t end) {\n}\n",
+                {0},
+                {},
+                "",
+                {},
+                {}}};
   p.messages = {"a \"message\" \\ of\nthe model"};
   p.weight_bytes = 64;
   m.prepare.inputs = {{parameter, 0, DType::f32, {"16"}}};
@@ -60,7 +68,8 @@ CompiledModel small_model(const std::string& input = "x", const std::string& out
 
 const std::byte weights[64] = {};
 
-Project project_of(const CompiledModel& model, const std::string& name = "net", std::vector<NodeLabel> nodes = {{"add", "Add"}}) {
+Project project_of(const CompiledModel& model, const std::string& name = "net",
+                   std::vector<NodeLabel> nodes = {{"add", "Add"}}) {
   ProjectOptions options;
   options.name = name;
   options.model_hash = std::string(64, 'a');
@@ -74,9 +83,24 @@ TEST(Project, IsTheSameTwice) {
 }
 
 TEST(Project, NoTextOfTheModelIsCode) {
-  const std::vector<std::string> hostile = {"*/ #include \"/etc/passwd\"", "x\n#include <evil.h>\nint main() {}", "\"); evil(\"", "?" "?/\" trigraph", "../../escape",
-                                            "a.b", "a_b\\", std::string("nul\0inside", 10), std::string(1 << 20, 'A') + "\n", "\xe2\x80\xae" "rtl", "\xff\xfe broken",
-                                            "R\"(raw)\"", "%s%n", "$(touch x)", "`touch x`", "'''\nimport os"};
+  const std::vector<std::string> hostile = {"*/ #include \"/etc/passwd\"",
+                                            "x\n#include <evil.h>\nint main() {}",
+                                            "\"); evil(\"",
+                                            "?"
+                                            "?/\" trigraph",
+                                            "../../escape",
+                                            "a.b",
+                                            "a_b\\",
+                                            std::string("nul\0inside", 10),
+                                            std::string(1 << 20, 'A') + "\n",
+                                            "\xe2\x80\xae"
+                                            "rtl",
+                                            "\xff\xfe broken",
+                                            "R\"(raw)\"",
+                                            "%s%n",
+                                            "$(touch x)",
+                                            "`touch x`",
+                                            "'''\nimport os"};
   for (const std::string& name : hostile) {
     Project p = project_of(small_model(name, name, name), "net", {{name, name}});
     for (const auto& [path, text] : p.files) {
@@ -99,7 +123,9 @@ TEST(Project, ManifestCarriesExactNames) {
 }
 
 TEST(Project, LiteralsSpellEveryByte) {
-  EXPECT_EQ(c_string("a\"b\\c\n?\x7f\xff" "7"), "\"a\\042b\\134c\\012\\077\\177\\3777\"");
+  EXPECT_EQ(c_string("a\"b\\c\n?\x7f\xff"
+                     "7"),
+            "\"a\\042b\\134c\\012\\077\\177\\3777\"");
   EXPECT_EQ(comment_name("block.1/conv:0", "node 3"), "block.1/conv:0");
   EXPECT_EQ(comment_name("a */ b", "node 3"), "node 3");
   EXPECT_EQ(comment_name(std::string(81, 'a'), "node 3"), "node 3");
@@ -131,8 +157,9 @@ TEST(Project, ForAGpuIsTheSameProjectWithCudaSources) {
   EXPECT_TRUE(gpu.files.count("src/runtime/cuda/prelude.h"));
   EXPECT_FALSE(gpu.files.count("src/kernels_0.cpp"));
   EXPECT_THAT(gpu.files.at("CMakeLists.txt"), HasSubstr("set(CMAKE_CUDA_ARCHITECTURES \"75-real;100\")"));
-  EXPECT_EQ(gpu.cuda_flags, (std::vector<std::string>{"-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_100,code=sm_100",
-                                                      "-gencode=arch=compute_100,code=compute_100"}));
+  EXPECT_EQ(gpu.cuda_flags,
+            (std::vector<std::string>{"-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_100,code=sm_100",
+                                      "-gencode=arch=compute_100,code=compute_100"}));
   EXPECT_EQ(nlohmann::json::parse(gpu.files.at("net.json"))["cuda_architectures"], (nlohmann::json{75, 100}));
   EXPECT_EQ(gpu.files.at("src/program.cpp"), cpu.files.at("src/program.cpp"));
   // The interface is the CPU's and what device memory and streams need.
@@ -174,7 +201,8 @@ TEST(Project, ConstantsAreNoParameters) {
   ProjectOptions options;
   options.name = "net";
   for (size_t count : {1, 2}) {
-    std::vector<LibraryProgram> programs = {{&a, weights, cpu("x86-64-v4", 64), "run"}, {&b, weights, cpu("x86-64-v4", 64), "vjp"}};
+    std::vector<LibraryProgram> programs = {{&a, weights, cpu("x86-64-v4", 64), "run"},
+                                            {&b, weights, cpu("x86-64-v4", 64), "vjp"}};
     programs.resize(count);
     const LibraryWeights plan = plan_library_weights(programs);
     EXPECT_EQ(plan.parameters, (std::vector<std::pair<size_t, size_t>>{{0, 1}}));
@@ -204,7 +232,8 @@ TEST(Project, SeveralProgramsShareParametersAndOneBlock) {
   b.weights = {{-1, 0, 0, 64}, {1, -1, 128, 64}};
   std::vector<std::byte> block(256, std::byte{1});
   const CpuTarget v4 = cpu("x86-64-v4", 64);
-  const std::vector<LibraryProgram> programs = {{&a, weights, v4, "run"}, {&b, block.data(), v4, "vjp"}, {&a, weights, v4, "jvp"}, {&a, weights, v4, "hvp"}};
+  const std::vector<LibraryProgram> programs = {
+      {&a, weights, v4, "run"}, {&b, block.data(), v4, "vjp"}, {&a, weights, v4, "jvp"}, {&a, weights, v4, "hvp"}};
   const LibraryWeights plan = plan_library_weights(programs);
   ASSERT_EQ(plan.parameters.size(), 2u);
   EXPECT_EQ(plan.programs[0].parameters, std::vector<int>{0});
@@ -234,20 +263,23 @@ TEST(Project, KernelsOfEachInstructionSetHaveANamespaceOfTheirOwn) {
   ProjectOptions options;
   options.name = "net";
   Project p = write_project({{&m, weights, cpu("x86-64-v4", 64), "run"}, {&m, weights, cpu("x86-64", 16), "run"}}, options);
-  EXPECT_THAT(p.files.at("src/x86_64_v4/kernels_0.cpp"), HasSubstr("#define METAC_RUNTIME_NAMESPACE net_runtime_x86_64_v4\n"));
+  EXPECT_THAT(p.files.at("src/x86_64_v4/kernels_0.cpp"),
+              HasSubstr("#define METAC_RUNTIME_NAMESPACE net_runtime_x86_64_v4\n"));
   EXPECT_THAT(p.files.at("src/x86_64/kernels_0.cpp"), HasSubstr("#define METAC_RUNTIME_NAMESPACE net_runtime_x86_64\n"));
   EXPECT_EQ(p.kernel_cpus.at("src/x86_64/kernels_0.cpp").name, "x86-64");
   EXPECT_THAT(p.files.at("CMakeLists.txt"), HasSubstr("INCLUDE REGEX \"^src/x86_64/\""));
 }
 
 TEST(Project, NamesAreIdentifiers) {
-  for (const char* bad : {"", "9net", "a b", "a-b", "int", "class", "a__b", "_a", "../x", "std", "naïve"}) EXPECT_THROW(check_project_name(bad), CompileError) << bad;
+  for (const char* bad : {"", "9net", "a b", "a-b", "int", "class", "a__b", "_a", "../x", "std", "naïve"})
+    EXPECT_THROW(check_project_name(bad), CompileError) << bad;
   for (const char* good : {"net", "resnet50", "ch_PP_OCRv4", "a1_b2"}) EXPECT_NO_THROW(check_project_name(good)) << good;
   EXPECT_EQ(project_name_for("ch_PP-OCRv4_det_infer.onnx"), "ch_pp_ocrv4_det_infer");
   EXPECT_EQ(project_name_for("320n.onnx"), "model_320n");
   EXPECT_EQ(project_name_for("int.onnx"), "int_model");
   EXPECT_EQ(project_name_for("???"), "model");
-  for (const char* file : {"a__b.onnx", "__.onnx", "\xff\xff.onnx", "x.y.z.onnx"}) EXPECT_NO_THROW(check_project_name(project_name_for(file))) << file;
+  for (const char* file : {"a__b.onnx", "__.onnx", "\xff\xff.onnx", "x.y.z.onnx"})
+    EXPECT_NO_THROW(check_project_name(project_name_for(file))) << file;
 }
 
 class BuildProject : public testing::Test {
@@ -318,7 +350,9 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
     }
     return ToolResult{0, 0, false, "compiler 1.0"};
   };
-  tools_.compile_kernels = [&](const std::string& text, const CpuTarget&) { return kernels.push_back(text), std::string("\177ELF of kernels"); };
+  tools_.compile_kernels = [&](const std::string& text, const CpuTarget&) {
+    return kernels.push_back(text), std::string("\177ELF of kernels");
+  };
   tools_.kernel_compiler = [](const CpuTarget&) { return std::string("version 1"); };
   tools_.cached = [](const std::string&) { return std::string(); };
   tools_.keep = [&](const std::string& key, const std::string& object) {
@@ -329,7 +363,8 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
   Project project = project_of(small_model());
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels, std::vector<std::string>{project.files.at("src/kernels_0.cpp")});
-  EXPECT_THAT(compiled, testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp", "src/guarded_call.cpp", "src/run.cpp"));
+  EXPECT_THAT(compiled, testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp",
+                                                      "src/guarded_call.cpp", "src/run.cpp"));
   tools_.kernel_compiler = [](const CpuTarget&) { return std::string("version 2"); };
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels.size(), 2u);

@@ -17,7 +17,8 @@ struct RandomGraphOptions {
 
 class RandomGraph {
  public:
-  RandomGraph(unsigned seed, RandomGraphOptions options) : random_(seed), options_(options), graph(std::make_unique<Graph>()) {
+  RandomGraph(unsigned seed, RandomGraphOptions options)
+      : random_(seed), options_(options), graph(std::make_unique<Graph>()) {
     Shape full = shape_of(options.dims);
     for (const char* name : {"a", "b"}) values_.push_back(graph->add_input(name, Type{TypeKind::tensor, DType::f32, full}));
     for (int k = 0; k < options.ops; ++k) values_.push_back(next(full));
@@ -32,7 +33,8 @@ class RandomGraph {
     std::vector<Tensor> out;
     for (const Var* in : graph->inputs) {
       std::vector<float> values;
-      for (int64_t k = 0; k < element_count(in->shape()).as_int(); ++k) values.push_back(static_cast<float>(pick(17)) / 8 - 1);
+      for (int64_t k = 0; k < element_count(in->shape()).as_int(); ++k)
+        values.push_back(static_cast<float>(pick(17)) / 8 - 1);
       out.push_back(make_tensor<float>(DType::f32, static_shape(in->shape()), values));
     }
     return out;
@@ -46,17 +48,25 @@ class RandomGraph {
   Var* next(const Shape& full) {
     Var* x = any();
     switch (pick(9)) {
-      case 0: return map(*graph, Fn::add, x, any());
-      case 1: return map(*graph, Fn::sub, x, any());
-      case 2: return map(*graph, Fn::max, x, any());
-      case 3: return elementwise(*graph, {x}, [&](const std::vector<Expr>& v) { return select(v[0] < float_constant(0, DType::f32), -v[0], v[0] / two()); });
-      case 4: return elementwise(*graph, {x, any()}, [&](const std::vector<Expr>& v) { return (v[0] - v[1]) / two(); });
+      case 0:
+        return map(*graph, Fn::add, x, any());
+      case 1:
+        return map(*graph, Fn::sub, x, any());
+      case 2:
+        return map(*graph, Fn::max, x, any());
+      case 3:
+        return elementwise(*graph, {x}, [&](const std::vector<Expr>& v) {
+          return select(v[0] < float_constant(0, DType::f32), -v[0], v[0] / two());
+        });
+      case 4:
+        return elementwise(*graph, {x, any()}, [&](const std::vector<Expr>& v) { return (v[0] - v[1]) / two(); });
       case 5: {  // the rows reversed
         std::vector<Expr> at = identity_indices(2);
         at[0] = full[0] - Expr(1) - axis(0);
         return x->shape() == full ? graph->reindex({x}, full, at) : map(*graph, Fn::neg, x);
       }
-      case 6: return broadcast_to(*graph, x->shape() == full ? map(*graph, Fn::neg, x) : x, full);
+      case 6:
+        return broadcast_to(*graph, x->shape() == full ? map(*graph, Fn::neg, x) : x, full);
       default: {
         if (x->shape() != full) return broadcast_to(*graph, x, full);
         Reduce how = options_.sums ? Reduce::add : pick(2) ? Reduce::max : Reduce::min;

@@ -1,9 +1,10 @@
 // What ops read, and that nothing is read before it is there: in graphs, in programs and in answers.
+#include "compiler/ir/reads.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builders.h"
-#include "compiler/ir/reads.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/kernel/evaluate_graph.h"
@@ -16,7 +17,9 @@ namespace {
 using testing::ElementsAre;
 using testing::ExitedWithCode;
 
-Var* input(Graph& g, const char* name, DType dtype, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)}); }
+Var* input(Graph& g, const char* name, DType dtype, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)});
+}
 
 // x[start], x[start - 1], ...: the result has three elements whatever the start is, and only indices name the symbol.
 struct RunTimeSlice {
@@ -51,7 +54,8 @@ TEST(ReadsOf, FindsSymbolsWhereverTheyStand) {
 
 TEST(ReadsOf, RegionsReadWhatTheyDoNotMake) {
   Graph g;
-  Var *x = input(g, "x", DType::f32, {8}), *y = input(g, "y", DType::f32, {8}), *which = input(g, "which", DType::boolean, {});
+  Var *x = input(g, "x", DType::f32, {8}), *y = input(g, "y", DType::f32, {8}),
+      *which = input(g, "which", DType::boolean, {});
   const Expr outside = symbol(g.add_symbol(Symbol()));
   Region then_region, else_region;
   g.open_region(&then_region);
@@ -97,7 +101,8 @@ TEST(Verify, FindsAStepBeforeWhatItReads) {
   EXPECT_EXIT(verify_program(program), ExitedWithCode(70), "before anything writes it");
 }
 
-// Updates of states are put behind what they read; one from a place that a run decides stays behind the step that finds the place.
+// Updates of states are put behind what they read; one from a place that a run decides stays behind the step that finds the
+// place.
 TEST(OrderUpdates, APlaceThatARunDecidesIsKnownBeforeIt) {
   for (const bool state : {false, true}) {
     RunTimeSlice s;
@@ -109,7 +114,9 @@ TEST(OrderUpdates, APlaceThatARunDecidesIsKnownBeforeIt) {
     CompiledModel compiled = compile_graph(s.g, options);
     JitProgram program(std::make_shared<CompiledProgram>(compiled.run), run_prepare(compiled, options.cpu), options.cpu, 2);
     for (const int64_t start : {2, 7, 5, 2, 3}) {
-      const std::vector<Tensor> inputs = {make_tensor<float>(DType::f32, {8}, {1, 2, 3, 4, 5, 6, 7, 8}), make_tensor<int64_t>(DType::i64, {1}, {start}), make_tensor<float>(DType::f32, {3}, {10, 20, 30})};
+      const std::vector<Tensor> inputs = {make_tensor<float>(DType::f32, {8}, {1, 2, 3, 4, 5, 6, 7, 8}),
+                                          make_tensor<int64_t>(DType::i64, {1}, {start}),
+                                          make_tensor<float>(DType::f32, {3}, {10, 20, 30})};
       const std::vector<Tensor> found = program.run(inputs);
       for (int k = 0; k < 3; ++k) {
         const double at = static_cast<double>(start - k + 1);

@@ -1,5 +1,5 @@
-// Which values are made again: lives and peaks by hand, the greedy choice against all choices on small programs, and whole graphs
-// whose answers must not change.
+// Which values are made again: lives and peaks by hand, the greedy choice against all choices on small programs, and whole
+// graphs whose answers must not change.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -15,7 +15,8 @@
 namespace metac {
 namespace {
 
-// A chain of layers and back: value k is made at step k from value k - 1 and read by step k + 1 and by the step back, 2n - 1 - k.
+// A chain of layers and back: value k is made at step k from value k - 1 and read by step k + 1 and by the step back, 2n - 1
+// - k.
 std::vector<KeptValue> chain(int layers, const std::vector<int64_t>& bytes, const std::vector<double>& costs) {
   std::vector<KeptValue> values;
   for (int k = 0; k < layers; ++k) {
@@ -41,7 +42,8 @@ TEST(ChooseRecomputed, TwoLivesByHand) {
 }
 
 TEST(ChooseRecomputed, AnOperandThatIsKeptLivesLonger) {
-  std::vector<KeptValue> values = {{10, 0, {1}, {}, {}, 1, false}, {10, 1, {2, 5}, {0}, {}, 1, true}, {1, 2, {5}, {}, {}, 1, true}};
+  std::vector<KeptValue> values = {
+      {10, 0, {1}, {}, {}, 1, false}, {10, 1, {2, 5}, {0}, {}, 1, true}, {1, 2, {5}, {}, {}, 1, true}};
   // Value 0 would have died at step 1: making value 1 again keeps it until step 5, and nothing is won.
   EXPECT_EQ(plan_of(values, {false, true, false}, 6).peak, 21);
   EXPECT_FALSE(choose_recomputed(values, 6, 15).fits);
@@ -54,7 +56,8 @@ TEST(ChooseRecomputed, NothingIsChosenWhereEverythingFits) {
   EXPECT_EQ(plan.cost, 0);
 }
 
-// Random programs of ten values: the greedy choice meets nearly every bound that any choice meets, for little more than the least cost.
+// Random programs of ten values: the greedy choice meets nearly every bound that any choice meets, for little more than the
+// least cost.
 TEST(ChooseRecomputed, IsNearTheBestOfAllChoices) {
   std::mt19937 random(5);
   int bounds = 0, met = 0;
@@ -64,7 +67,8 @@ TEST(ChooseRecomputed, IsNearTheBestOfAllChoices) {
     std::vector<KeptValue> values;
     for (int k = 0; k < count; ++k) {
       KeptValue v{static_cast<int64_t>(1 + random() % 20), k, {k + 1}, {}, {}, 1.0 + random() % 9, random() % 5 != 0};
-      for (int late = 0; late < 1 + static_cast<int>(random() % 2); ++late) v.readers.push_back(count + static_cast<int>(random() % (steps - count)));
+      for (int late = 0; late < 1 + static_cast<int>(random() % 2); ++late)
+        v.readers.push_back(count + static_cast<int>(random() % (steps - count)));
       std::sort(v.readers.begin(), v.readers.end());
       if (k > 0) v.operands.push_back(k - 1);
       if (k > 2 && random() % 2) v.operands.push_back(static_cast<int>(random() % (k - 1)));
@@ -104,21 +108,30 @@ TEST(ChooseRecomputed, IsNearTheBestOfAllChoices) {
 
 // ---- whole graphs ----
 std::string layers_model(int layers) {
-  std::string text = R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 32]}], "parameters": [)", nodes;
+  std::string
+      text =
+          R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 32]}], "parameters": [)",
+      nodes;
   std::mt19937 random(3);
   for (int k = 0; k < layers; ++k) {
     std::string numbers;
-    for (int i = 0; i < 1024; ++i) numbers += (i ? "," : "") + std::to_string(static_cast<double>(random() % 2001) / 4000 - 0.25);
+    for (int i = 0; i < 1024; ++i)
+      numbers += (i ? "," : "") + std::to_string(static_cast<double>(random() % 2001) / 4000 - 0.25);
     const std::string n = std::to_string(k), in = k ? "h" + std::to_string(k - 1) : "x";
-    text += (k ? ",{\"name\": \"w" : "{\"name\": \"w") + n + R"(", "dtype": "float32", "shape": [32, 32], "data": [)" + numbers + "]}";
-    nodes += (k ? ",{\"op\": \"MatMul\", \"inputs\": [\"" : "{\"op\": \"MatMul\", \"inputs\": [\"") + in + "\", \"w" + n + "\"], \"outputs\": [\"a" + n + R"("]}, {"op": "Tanh", "inputs": ["a)" + n + "\"], \"outputs\": [\"h" + n + "\"]}";
+    text += (k ? ",{\"name\": \"w" : "{\"name\": \"w") + n + R"(", "dtype": "float32", "shape": [32, 32], "data": [)" +
+            numbers + "]}";
+    nodes += (k ? ",{\"op\": \"MatMul\", \"inputs\": [\"" : "{\"op\": \"MatMul\", \"inputs\": [\"") + in + "\", \"w" + n +
+             "\"], \"outputs\": [\"a" + n + R"("]}, {"op": "Tanh", "inputs": ["a)" + n + "\"], \"outputs\": [\"h" + n +
+             "\"]}";
   }
   return text + R"(], "nodes": [)" + nodes + R"(], "outputs": ["h)" + std::to_string(layers - 1) + "\"]}";
 }
 
 TEST(Recompute, AStepUnderABudgetGivesTheSameNumbers) {
   const Model model = read_json_model(layers_model(8), "layers.json");
-  const TrainingModel training = build_training_model(model, read_recipe(R"({"batch": 512, "loss": "mse", "optimizer": {"kind": "sgd", "momentum": 0.9}})", "recipe.json"), {});
+  const TrainingModel training = build_training_model(
+      model, read_recipe(R"({"batch": 512, "loss": "mse", "optimizer": {"kind": "sgd", "momentum": 0.9}})", "recipe.json"),
+      {});
   auto run = [&](int64_t budget, int64_t* bytes, int64_t* again) {
     CompileOptions options;
     options.cpu = cpu_target("native");
@@ -137,8 +150,10 @@ TEST(Recompute, AStepUnderABudgetGivesTheSameNumbers) {
       const Value& input = training.step.graph.inputs[k];
       std::vector<int64_t> shape;
       for (const ModelDim& dim : *input.type.shape) shape.push_back(dim.value);
-      if (*input.type.dtype == DType::f64) inputs[input.name] = make_tensor<double>(DType::f64, {}, std::vector<double>{0.01});
-      else if (*input.type.dtype == DType::i64) inputs[input.name] = make_tensor<int64_t>(DType::i64, {}, std::vector<int64_t>{1});
+      if (*input.type.dtype == DType::f64)
+        inputs[input.name] = make_tensor<double>(DType::f64, {}, std::vector<double>{0.01});
+      else if (*input.type.dtype == DType::i64)
+        inputs[input.name] = make_tensor<int64_t>(DType::i64, {}, std::vector<int64_t>{1});
       else {
         Tensor empty{DType::f32, shape, nullptr, {}};
         std::vector<float> values(static_cast<size_t>(empty.element_count()));
@@ -157,16 +172,20 @@ TEST(Recompute, AStepUnderABudgetGivesTheSameNumbers) {
   EXPECT_GT(again, 0);
   for (size_t k = 0; k < expected.size(); ++k)
     for (int64_t i = 0; i < expected[k].second.element_count(); ++i)
-      ASSERT_NEAR(number_at(given[k].second, i), number_at(expected[k].second, i), 1e-6) << expected[k].first << " element " << i;
+      ASSERT_NEAR(number_at(given[k].second, i), number_at(expected[k].second, i), 1e-6)
+          << expected[k].first << " element " << i;
 }
 
 TEST(OrderUpdates, AnUpdateStandsBehindItsGradient) {
   Model model = read_json_model(layers_model(6), "layers.json");
-  // So wide that a gradient is as much as may be under way to other processes: an update waits for the next gradient, for no more.
+  // So wide that a gradient is as much as may be under way to other processes: an update waits for the next gradient, for no
+  // more.
   constexpr int64_t width = 1536;
   (*model.graph.inputs[0].type.shape)[1].value = width;
-  for (Initializer& i : model.graph.initializers) i.tensor = make_tensor<float>(DType::f32, {width, width}, std::vector<float>(width * width));
-  const TrainingModel training = build_training_model(model, read_recipe(R"({"batch": 4, "loss": "mse", "optimizer": "sgd"})", "recipe.json"), {});
+  for (Initializer& i : model.graph.initializers)
+    i.tensor = make_tensor<float>(DType::f32, {width, width}, std::vector<float>(width * width));
+  const TrainingModel training =
+      build_training_model(model, read_recipe(R"({"batch": 4, "loss": "mse", "optimizer": "sgd"})", "recipe.json"), {});
   std::unique_ptr<Graph> graph = lower_model(training.step, {});
   const std::vector<Op*> before = graph->ops;
   EXPECT_GT(order_updates(*graph), 0);
@@ -178,33 +197,44 @@ TEST(OrderUpdates, AnUpdateStandsBehindItsGradient) {
     for (const Var* out : graph->ops[k]->outputs) place[out] = k;
   size_t last_of_w5 = 0;
   for (size_t k = 0; k < graph->outputs.size(); ++k)
-    if (training.step_outputs[k].source == train::Source::state && training.states[training.step_outputs[k].index].name == "w5") last_of_w5 = place.at(graph->outputs[k]);
+    if (training.step_outputs[k].source == train::Source::state &&
+        training.states[training.step_outputs[k].index].name == "w5")
+      last_of_w5 = place.at(graph->outputs[k]);
   EXPECT_LT(last_of_w5, graph->ops.size() * 3 / 4);
 }
 
-// With every optimiser, with a budget and without: where a state may be overwritten, its last reader is the kernel that writes its next value.
-// Clipped or accumulated gradients are read by several kernels, of which another one may be the last: not all states are overwritten then.
+// With every optimiser, with a budget and without: where a state may be overwritten, its last reader is the kernel that
+// writes its next value. Clipped or accumulated gradients are read by several kernels, of which another one may be the last:
+// not all states are overwritten then.
 TEST(OrderUpdates, NextValuesMayOverwriteStates) {
   const Model model = read_json_model(layers_model(6), "layers.json");
-  for (const char* optimiser : {R"({"kind": "sgd"})", R"({"kind": "sgd", "momentum": 0.9, "weight_decay": 0.1})", R"({"kind": "sgd", "momentum": 0.9, "nesterov": true})", R"({"kind": "adamw"})", R"({"kind": "rmsprop", "momentum": 0.5, "centered": true})", R"({"kind": "lion"})"})
+  for (const char* optimiser : {R"({"kind": "sgd"})", R"({"kind": "sgd", "momentum": 0.9, "weight_decay": 0.1})",
+                                R"({"kind": "sgd", "momentum": 0.9, "nesterov": true})", R"({"kind": "adamw"})",
+                                R"({"kind": "rmsprop", "momentum": 0.5, "centered": true})", R"({"kind": "lion"})"})
     for (const char* more : {"", R"(, "clip": {"norm": 1})", R"(, "accumulate": 2)"})
       for (const int64_t budget : {0, 480 << 10}) {
-        const TrainingModel training = build_training_model(model, read_recipe(concat(R"({"batch": 256, "loss": "mse", "optimizer": )", optimiser, more, "}"), "recipe.json"), {});
+        const TrainingModel training = build_training_model(
+            model,
+            read_recipe(concat(R"({"batch": 256, "loss": "mse", "optimizer": )", optimiser, more, "}"), "recipe.json"), {});
         CompileOptions options;
         options.cpu = cpu_target("x86-64-v3");
         options.memory_budget = budget;
         for (size_t o = 0; o < training.step_outputs.size(); ++o)
           for (size_t i = 0; i < training.step_inputs.size(); ++i)
-            if (training.step_outputs[o].source == train::Source::state && training.step_inputs[i].source == train::Source::state && training.step_inputs[i].index == training.step_outputs[o].index)
+            if (training.step_outputs[o].source == train::Source::state &&
+                training.step_inputs[i].source == train::Source::state &&
+                training.step_inputs[i].index == training.step_outputs[o].index)
               options.next_values.push_back({o, i});
         const CompiledProgram program = compile_graph(*lower_model(training.step, {}), options).run;
         auto owner = [&](int buffer) {
-          while (program.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view) buffer = program.buffers[static_cast<size_t>(buffer)].index;
+          while (program.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view)
+            buffer = program.buffers[static_cast<size_t>(buffer)].index;
           return buffer;
         };
         for (const auto& [o, i] : options.next_values) {
           if (*more != 0 && program.outputs[o].overwrites < 0) continue;
-          EXPECT_EQ(program.outputs[o].overwrites, static_cast<int>(i)) << optimiser << more << ": " << program.outputs[o].name;
+          EXPECT_EQ(program.outputs[o].overwrites, static_cast<int>(i))
+              << optimiser << more << ": " << program.outputs[o].name;
           const int written = program.outputs[o].buffer, read = program.inputs[i].buffer;
           bool over = false;
           for (const rt::Step& s : program.steps) {
@@ -214,7 +244,8 @@ TEST(OrderUpdates, NextValuesMayOverwriteStates) {
               writes = writes || (buffer == written && (s.element >> k & 1) != 0);
               reads = reads || buffer == read;
             }
-            EXPECT_FALSE(over && reads) << optimiser << more << ": " << program.inputs[i].name << " is read behind its update";
+            EXPECT_FALSE(over && reads) << optimiser << more << ": " << program.inputs[i].name
+                                        << " is read behind its update";
             over = over || writes;
           }
           EXPECT_TRUE(over);

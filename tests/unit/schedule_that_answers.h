@@ -15,9 +15,10 @@
 
 namespace metac {
 
-// What was done to the model's kernels for that processor, line by line, after its answer (where this machine can run it, by two threads) was
-// found within 1e-5 of the result's largest magnitude, and `more`.
-inline std::string schedule_that_answers(const Model& model, const char* cpu, const std::vector<Tensor>& inputs, const Tensor& expected, double more = 0) {
+// What was done to the model's kernels for that processor, line by line, after its answer (where this machine can run it, by
+// two threads) was found within 1e-5 of the result's largest magnitude, and `more`.
+inline std::string schedule_that_answers(const Model& model, const char* cpu, const std::vector<Tensor>& inputs,
+                                         const Tensor& expected, double more = 0) {
   CompileOptions options;
   options.cpu = cpu_target(cpu);
   const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
@@ -25,7 +26,9 @@ inline std::string schedule_that_answers(const Model& model, const char* cpu, co
   for (const KernelSource& kernel : compiled.run.kernels)
     for (const std::string& step : kernel.schedule) schedule += step + "\n";
   if (!runs_here(options.cpu)) return schedule;
-  const Tensor found = JitProgram(std::make_shared<CompiledProgram>(compiled.run), run_prepare(compiled, options.cpu), options.cpu, 2).run(inputs)[0];
+  const Tensor found =
+      JitProgram(std::make_shared<CompiledProgram>(compiled.run), run_prepare(compiled, options.cpu), options.cpu, 2)
+          .run(inputs)[0];
   EXPECT_EQ(found.shape, expected.shape) << cpu;
   if (found.shape != expected.shape) return schedule;
   double largest = 0, apart = 0;

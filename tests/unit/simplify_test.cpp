@@ -25,7 +25,9 @@ namespace {
 
 using testing::HasSubstr;
 
-Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
+Var* input(Graph& g, const char* name, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+}
 Var* constant(Graph& g, std::vector<int64_t> shape, const std::vector<float>& values, bool parameter = false) {
   return g.add_constant(make_tensor<float>(DType::f32, std::move(shape), values), "c", parameter);
 }
@@ -70,8 +72,10 @@ TEST(PassList, EveryPassPrintsAndIsTimed) {
 }
 
 TEST(Bounds, QuotientsByWhatMayBeNegative) {
-  const Bounds bounds({Symbol{.name = "n", .min = 1, .max = 9}, Symbol{.name = "step", .min = -4, .max = 4}, Symbol{.name = "up", .min = 0, .max = 4}});
-  const Interval either = bounds.interval(floor_div(symbol(0), symbol(1))), up = bounds.interval(floor_div(symbol(0), symbol(2)));
+  const Bounds bounds({Symbol{.name = "n", .min = 1, .max = 9}, Symbol{.name = "step", .min = -4, .max = 4},
+                       Symbol{.name = "up", .min = 0, .max = 4}});
+  const Interval either = bounds.interval(floor_div(symbol(0), symbol(1))),
+                 up = bounds.interval(floor_div(symbol(0), symbol(2)));
   EXPECT_EQ(either.low, -9);
   EXPECT_EQ(either.high, 9);
   EXPECT_EQ(up.low, 0);
@@ -81,7 +85,9 @@ TEST(Bounds, QuotientsByWhatMayBeNegative) {
 TEST(SkipCopies, ProductsWithOneAndTransposesUndone) {
   Graph g;
   Var* x = input(g, "x", {3, 5});
-  Var* same = elementwise(g, {x}, [](const std::vector<Expr>& v) { return v[0] * float_constant(1, DType::f32) - float_constant(0, DType::f32); });
+  Var* same = elementwise(g, {x}, [](const std::vector<Expr>& v) {
+    return v[0] * float_constant(1, DType::f32) - float_constant(0, DType::f32);
+  });
   Var* back = transpose(g, transpose(g, same, {1, 0}), {1, 0});
   Var* reshaped = reshape(g, reshape(g, back, {15}), {3, 5});
   g.outputs = {result(g, reshaped)};
@@ -95,11 +101,13 @@ TEST(SkipCopies, ProductsWithOneAndTransposesUndone) {
 TEST(SkipCopies, WhatChangesABitStays) {
   Graph g;
   Var* x = input(g, "x", {4});
-  Var* plus = elementwise(g, {x}, [](const std::vector<Expr>& v) { return v[0] + float_constant(0, DType::f32); });  // -0.0 becomes 0.0
-  Var* other = transpose(g, transpose(g, input(g, "y", {2, 3, 4}), {1, 2, 0}), {1, 2, 0});                            // not undone
+  Var* plus = elementwise(
+      g, {x}, [](const std::vector<Expr>& v) { return v[0] + float_constant(0, DType::f32); });  // -0.0 becomes 0.0
+  Var* other = transpose(g, transpose(g, input(g, "y", {2, 3, 4}), {1, 2, 0}), {1, 2, 0});       // not undone
   g.outputs = {result(g, plus), result(g, other)};
   EXPECT_EQ(skip_copies(g), 0);
-  auto out = evaluate(g, std::vector<Tensor>{make_tensor<float>(DType::f32, {4}, {-0.0F, 0, 1, 2}), make_tensor<float>(DType::f32, {2, 3, 4}, std::vector<float>(24))});
+  auto out = evaluate(g, std::vector<Tensor>{make_tensor<float>(DType::f32, {4}, {-0.0F, 0, 1, 2}),
+                                             make_tensor<float>(DType::f32, {2, 3, 4}, std::vector<float>(24))});
   EXPECT_TRUE(std::signbit(number_at(out[0], 0)));  // -(-0.0 + 0.0)
 }
 
@@ -109,13 +117,15 @@ TEST(FillEmpty, WhatIsEmptyAndWhatIsMadeOfIt) {
   Var* x = input(g, "x", {0, 4});
   Var* doubled = map(g, Fn::add, x, x);
   std::vector<Var*> reduced;
-  for (Reduce how : {Reduce::add, Reduce::mul, Reduce::min, Reduce::max}) reduced.push_back(reduce(g, doubled, {0}, how, false));
+  for (Reduce how : {Reduce::add, Reduce::mul, Reduce::min, Reduce::max})
+    reduced.push_back(reduce(g, doubled, {0}, how, false));
   Var* both = concat(g, {x, input(g, "y", {2, 4})}, 0);
   g.outputs = {doubled, reduced[0], reduced[1], reduced[2], reduced[3], both};
   EXPECT_EQ(fill_empty(g), 6);  // and the part of the concatenation
   verify(g);
   for (size_t k = 0; k < 5; ++k) EXPECT_TRUE(g.outputs[k]->producer->inputs.empty());
-  const auto out = evaluate(g, std::vector<Tensor>{make_tensor<float>(DType::f32, {0, 4}, {}), make_tensor<float>(DType::f32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})});
+  const auto out = evaluate(g, std::vector<Tensor>{make_tensor<float>(DType::f32, {0, 4}, {}),
+                                                   make_tensor<float>(DType::f32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})});
   EXPECT_EQ(out[0].shape, (std::vector<int64_t>{0, 4}));
   const double infinity = std::numeric_limits<double>::infinity(), identities[] = {0, 1, infinity, -infinity};
   for (size_t k = 0; k < 4; ++k)
@@ -178,7 +188,8 @@ TEST(MergeEqualOps, OnlyWhatIsEqual) {
   Graph g;
   Var* x = input(g, "x", {3, 4});
   Var *a = map(g, Fn::exp, x), *b = map(g, Fn::exp, x), *c = map(g, Fn::log, x);
-  Var *sum_a = reduce(g, a, {1}, Reduce::add, true), *sum_b = reduce(g, b, {1}, Reduce::add, true), *top = reduce(g, b, {1}, Reduce::max, true);
+  Var *sum_a = reduce(g, a, {1}, Reduce::add, true), *sum_b = reduce(g, b, {1}, Reduce::add, true),
+      *top = reduce(g, b, {1}, Reduce::max, true);
   g.outputs = {result(g, sum_a), result(g, sum_b), result(g, top), result(g, c)};
   EXPECT_EQ(merge_equal_ops(g), 2);  // exp and its sum; outputs stay two
   remove_dead_ops(g);
@@ -219,7 +230,8 @@ TEST(SimplifyingPasses, KeepAnswersOfRandomGraphs) {
     verify(g);
     std::vector<Tensor> found = evaluate(g, inputs);
     for (size_t k = 0; k < expected.size(); ++k)
-      for (int64_t i = 0; i < expected[k].element_count(); ++i) ASSERT_EQ(number_at(found[k], i), number_at(expected[k], i)) << "seed " << seed;
+      for (int64_t i = 0; i < expected[k].element_count(); ++i)
+        ASSERT_EQ(number_at(found[k], i), number_at(expected[k], i)) << "seed " << seed;
   }
 }
 

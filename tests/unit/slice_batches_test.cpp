@@ -22,15 +22,20 @@ Var* input(Graph& g) { return g.add_input("x", Type{TypeKind::tensor, DType::f32
 Var* weights(Graph& g, int64_t from, int64_t to) { return g.add_constant(ramp({from, to}, 7), "", true); }
 
 // A product, which is a kernel of its own.
-Var* layer(Graph& g, Var* x, int64_t to) { return map(g, Fn::tanh, matmul(g, x, weights(g, x->shape().back().as_int(), to))); }
+Var* layer(Graph& g, Var* x, int64_t to) {
+  return map(g, Fn::tanh, matmul(g, x, weights(g, x->shape().back().as_int(), to)));
+}
 
 // A profiled run takes the same way, counts every slice, and its steps' times are no more than its own.
-void expect_profile_of_the_same(const CompiledModel& model, JitProgram& plain, JitProgram& profiled, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+void expect_profile_of_the_same(const CompiledModel& model, JitProgram& plain, JitProgram& profiled,
+                                const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
   profiled.start_profile();
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<Tensor> found = profiled.run(inputs);
   const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
-  for (size_t t = 0; t < found.size(); ++t) EXPECT_EQ(std::memcmp(found[t].bytes.get(), expected[t].bytes.get(), found[t].byte_count()), 0) << "a profiled run answers otherwise";
+  for (size_t t = 0; t < found.size(); ++t)
+    EXPECT_EQ(std::memcmp(found[t].bytes.get(), expected[t].bytes.get(), found[t].byte_count()), 0)
+        << "a profiled run answers otherwise";
   EXPECT_EQ(profiled.arena_bytes(), plain.arena_bytes()) << "workers had no slices of their own";
   const std::vector<std::optional<int64_t>> counts = step_counts(model, model.run);
   const std::vector<StepProfile> steps = profiled.profile();
@@ -43,7 +48,8 @@ void expect_profile_of_the_same(const CompiledModel& model, JitProgram& plain, J
     operations += steps[i].operations;
     all += steps[i].ns;
   }
-  for (const KernelWork& kernel : kernel_works(model, model.run)) stated += static_cast<double>(kernel.work.operations.as_int());
+  for (const KernelWork& kernel : kernel_works(model, model.run))
+    stated += static_cast<double>(kernel.work.operations.as_int());
   EXPECT_EQ(operations, stated);
   EXPECT_GT(operations, 0);
   EXPECT_LE(all, ns);
@@ -62,7 +68,8 @@ Outcome expect_reference(Graph& g) {
   options.cpu.l3_bytes = 2 << 20;
   CompiledModel model = compile_graph(g, options);
   Outcome outcome;
-  outcome.repeats = std::count_if(model.run.steps.begin(), model.run.steps.end(), [](const auto& step) { return step.kind == rt::StepKind::repeat; });
+  outcome.repeats = std::count_if(model.run.steps.begin(), model.run.steps.end(),
+                                  [](const auto& step) { return step.kind == rt::StepKind::repeat; });
   outcome.arena_bytes = model.run.arena_bytes;
   WeightsBlock block = run_prepare(model, options.cpu);
   std::vector<Tensor> by_one;
@@ -71,12 +78,15 @@ Outcome expect_reference(Graph& g) {
     const std::vector<Tensor> found = program.run(inputs);
     if (by_one.empty()) by_one = found;
     for (size_t t = 0; t < found.size(); ++t)
-      for (int64_t k = 0; k < found[t].element_count(); ++k) EXPECT_EQ(number_at(found[t], k), number_at(by_one[t], k)) << threads << " threads, element " << k;
+      for (int64_t k = 0; k < found[t].element_count(); ++k)
+        EXPECT_EQ(number_at(found[t], k), number_at(by_one[t], k)) << threads << " threads, element " << k;
     for (size_t t = 0; t < found.size(); ++t)
-      for (int64_t k = 0; k < found[t].element_count(); ++k) EXPECT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-4) << "element " << k;
+      for (int64_t k = 0; k < found[t].element_count(); ++k)
+        EXPECT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-4) << "element " << k;
   }
   for (int threads : {1, 2}) {
-    JitProgram plain(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads), profiled(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads);
+    JitProgram plain(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads),
+        profiled(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads);
     plain.run(inputs);
     expect_profile_of_the_same(model, plain, profiled, inputs, by_one);
   }
@@ -89,7 +99,8 @@ TEST(SliceBatches, LayersOneAfterTheOther) {
   EXPECT_GT(expect_reference(g).repeats, 0);
 }
 
-// A mean over an image's positions gates its channels (squeeze and excitation): few channels must not take the batch as lanes.
+// A mean over an image's positions gates its channels (squeeze and excitation): few channels must not take the batch as
+// lanes.
 TEST(SliceBatches, GatesOfChannels) {
   Graph g;
   Var* wide = layer(g, input(g), 64);
@@ -118,7 +129,9 @@ TEST(SliceBatches, WhatMixesImagesStaysWhole) {
   using Mix = std::function<Var*(Graph&, Var*)>;
   const std::vector<Mix> mixes = {
       [](Graph& g, Var* x) { return g.reindex({x}, x->shape(), {Expr(images - 1) - axis(0), axis(1), axis(2), axis(3)}); },
-      [](Graph& g, Var* x) { return g.reindex({x}, x->shape(), {floor_mod(axis(0) + Expr(1), Expr(images)), axis(1), axis(2), axis(3)}); },
+      [](Graph& g, Var* x) {
+        return g.reindex({x}, x->shape(), {floor_mod(axis(0) + Expr(1), Expr(images)), axis(1), axis(2), axis(3)});
+      },
       [](Graph& g, Var* x) { return map(g, Fn::add, x, fill(g, x->shape(), cast(axis(0), DType::f32))); },
       [](Graph& g, Var* x) { return map(g, Fn::sub, x, mean(g, x, {0}, true)); },
   };

@@ -1,5 +1,5 @@
-// Reductions of a GPU library in two passes: how many parts there are, and where there are none. What they compute is tested on the stand-in (tests/cuda,
-// models parts_of_*).
+// Reductions of a GPU library in two passes: how many parts there are, and where there are none. What they compute is tested
+// on the stand-in (tests/cuda, models parts_of_*).
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builders.h"
@@ -9,7 +9,9 @@
 namespace metac {
 namespace {
 
-Var* input(Graph& g, Shape shape, const char* name = "x", DType dtype = DType::f32) { return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)}); }
+Var* input(Graph& g, Shape shape, const char* name = "x", DType dtype = DType::f32) {
+  return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)});
+}
 
 CompiledModel compiled(Graph& g, Var* out, bool library = false) {
   g.outputs = {out};
@@ -26,7 +28,8 @@ int64_t parts(Graph& g, Var* out, bool library = false) {
   EXPECT_LE(model.run.kernels.size(), 2u);
   int64_t elements = 0;
   for (const rt::Buffer& b : model.run.buffers)
-    if (b.kind == rt::BufferKind::arena) elements += b.bytes.value / static_cast<int64_t>(size_of(static_cast<DType>(b.dtype)));
+    if (b.kind == rt::BufferKind::arena)
+      elements += b.bytes.value / static_cast<int64_t>(size_of(static_cast<DType>(b.dtype)));
   EXPECT_EQ(elements > 0, model.run.kernels.size() == 2);
   return elements;
 }
@@ -38,9 +41,9 @@ int64_t parts_of_sum(Shape shape, const std::vector<int>& axes) {
 }
 
 TEST(SplitReductions, AsManyPartsAsFillACard) {
-  EXPECT_EQ(parts_of_sum({1 << 24}, {0}), 512);             // blocks
+  EXPECT_EQ(parts_of_sum({1 << 24}, {0}), 512);  // blocks
   EXPECT_EQ(parts_of_sum({64, 64, 56, 56}, {0, 2, 3}), 8 * 64);
-  EXPECT_EQ(parts_of_sum({100000, 96}, {0}), 625 * 96);     // threads: neighbours are results
+  EXPECT_EQ(parts_of_sum({100000, 96}, {0}), 625 * 96);  // threads: neighbours are results
   EXPECT_EQ(parts_of_sum({4096, 2048}, {0}), 32 * 2048);
 }
 
@@ -82,7 +85,8 @@ TEST(SplitReductions, Products) {
 
 // Few long rows come apart: sums in two passes each, then what is done to the elements. Short ones, or many, are a kernel.
 TEST(SplitReductions, Rows) {
-  for (const auto& [rows, length, kernels] : {std::tuple{4, 1 << 18, 5u}, std::tuple{4, 1 << 12, 1u}, std::tuple{256, 1 << 16, 1u}}) {
+  for (const auto& [rows, length, kernels] :
+       {std::tuple{4, 1 << 18, 5u}, std::tuple{4, 1 << 12, 1u}, std::tuple{256, 1 << 16, 1u}}) {
     Graph g;
     Var* x = input(g, {rows, length});
     Var* centred = map(g, Fn::sub, x, mean(g, x, {1}, true));
@@ -94,7 +98,9 @@ TEST(SplitReductions, Rows) {
 
 // Rows whose elements lie apart, one beside the other in memory: reductions of their own.
 TEST(SplitReductions, RowsAcross) {
-  for (const auto& [shape, axis, kernels] : {std::tuple{Shape{2, 300, 1800}, 1, 5u}, std::tuple{Shape{4096, 512}, 0, 5u}, std::tuple{Shape{2, 300, 180}, 1, 1u}, std::tuple{Shape{2, 1800, 300}, 2, 1u}}) {
+  for (const auto& [shape, axis, kernels] :
+       {std::tuple{Shape{2, 300, 1800}, 1, 5u}, std::tuple{Shape{4096, 512}, 0, 5u}, std::tuple{Shape{2, 300, 180}, 1, 1u},
+        std::tuple{Shape{2, 1800, 300}, 2, 1u}}) {
     Graph g;
     Var* x = input(g, shape);
     Var* centred = map(g, Fn::sub, x, mean(g, x, {axis}, true));

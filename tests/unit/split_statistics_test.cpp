@@ -46,15 +46,18 @@ struct Size {
 };
 class SplitStatistics : public ::testing::TestWithParam<Size> {};
 
-// One pass for mean and variance, which stay exact where the mean is large beside the deviation; the bits are those of any number of threads.
+// One pass for mean and variance, which stay exact where the mean is large beside the deviation; the bits are those of any
+// number of threads.
 TEST_P(SplitStatistics, MeanAndVariance) {
   const auto [rows, columns, channels] = GetParam();
   const std::string shape = concat("[4, ", rows, ", ", columns, ", ", channels, "]");
-  const Model model = read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
+  const Model model = read_json_model(
+      R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": )" + shape + R"json(}], "nodes": [
     {"op": "mean", "inputs": ["x"], "outputs": ["m"], "dims": [0, 1, 2], "keepdims": 1},
     {"op": "elementwise", "inputs": ["x", "m"], "outputs": ["d"], "body": "(x - m)*(x - m)"},
     {"op": "mean", "inputs": ["d"], "outputs": ["v"], "dims": [0, 1, 2], "keepdims": 1},
-    {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "(x - m)/sqrt(v + 1e-5)"}], "outputs": ["m", "v", "y"]})json", "images.json");
+    {"op": "elementwise", "inputs": ["x", "m", "v"], "outputs": ["y"], "body": "(x - m)/sqrt(v + 1e-5)"}], "outputs": ["m", "v", "y"]})json",
+      "images.json");
   EXPECT_EQ(kernels_by_points(model), std::pair(1, 2));
   const int64_t points = 4 * rows * columns;
   const std::vector<float> x = images(points * channels, 100);
@@ -63,33 +66,45 @@ TEST_P(SplitStatistics, MeanAndVariance) {
   for (auto& [name, tensor] : Session(model, small_cache(2)).run({{"x", data}})) out[name] = tensor;
   for (auto& [name, tensor] : Session(model, small_cache(1)).run({{"x", data}})) alone[name] = tensor;
   for (auto& [name, tensor] : out)
-    for (int64_t i = 0; i < tensor.element_count(); ++i) ASSERT_EQ(number_at(tensor, i), number_at(alone[name], i)) << name << " " << i;
+    for (int64_t i = 0; i < tensor.element_count(); ++i)
+      ASSERT_EQ(number_at(tensor, i), number_at(alone[name], i)) << name << " " << i;
   for (int64_t c = 0; c < channels; ++c) {
     double mean = 0, variance = 0;
-    for (int64_t p = 0; p < points; ++p) mean += static_cast<double>(x[static_cast<size_t>(p * channels + c)]) / static_cast<double>(points);
-    for (int64_t p = 0; p < points; ++p) variance += std::pow(static_cast<double>(x[static_cast<size_t>(p * channels + c)]) - mean, 2) / static_cast<double>(points);
+    for (int64_t p = 0; p < points; ++p)
+      mean += static_cast<double>(x[static_cast<size_t>(p * channels + c)]) / static_cast<double>(points);
+    for (int64_t p = 0; p < points; ++p)
+      variance +=
+          std::pow(static_cast<double>(x[static_cast<size_t>(p * channels + c)]) - mean, 2) / static_cast<double>(points);
     EXPECT_NEAR(number_at(out["m"], c), mean, 5e-5);  // a few ULPs of 100
     EXPECT_NEAR(number_at(out["v"], c), variance, 1e-5);
     for (int64_t p = 0; p < points; p += 17)
-      ASSERT_NEAR(number_at(out["y"], p * channels + c), (static_cast<double>(x[static_cast<size_t>(p * channels + c)]) - mean) / std::sqrt(variance + 1e-5), 1e-4) << "point " << p << ", channel " << c;
+      ASSERT_NEAR(number_at(out["y"], p * channels + c),
+                  (static_cast<double>(x[static_cast<size_t>(p * channels + c)]) - mean) / std::sqrt(variance + 1e-5), 1e-4)
+          << "point " << p << ", channel " << c;
   }
 }
 
 // Whole vectors; a rest of channels; rows of an odd length; few points a part.
-INSTANTIATE_TEST_SUITE_P(Sizes, SplitStatistics, ::testing::Values(Size{32, 16, 32}, Size{28, 28, 37}, Size{31, 13, 24}, Size{7, 7, 256}));
+INSTANTIATE_TEST_SUITE_P(Sizes, SplitStatistics,
+                         ::testing::Values(Size{32, 16, 32}, Size{28, 28, 37}, Size{31, 13, 24}, Size{7, 7, 256}));
 
 // Sums of a gradient over the same data share a kernel; the same sum asked for in two shapes is taken once.
 TEST(SplitStatistics, SumsOfTheSameData) {
-  const Model model = read_json_model(R"json({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 16, 16, 48]}, {"name": "g", "dtype": "float32", "shape": [4, 16, 16, 48]}], "nodes": [
+  const Model model = read_json_model(
+      R"json({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 16, 16, 48]}, {"name": "g", "dtype": "float32", "shape": [4, 16, 16, 48]}], "nodes": [
     {"op": "sum", "inputs": ["g"], "outputs": ["s"], "dims": [0, 1, 2], "keepdims": 1},
     {"op": "elementwise", "inputs": ["x", "g"], "outputs": ["p"], "body": "x*g"},
     {"op": "sum", "inputs": ["p"], "outputs": ["t"], "dims": [0, 1, 2], "keepdims": 1},
     {"op": "elementwise", "inputs": ["g", "s", "t"], "outputs": ["y"], "body": "g*t - s"},
-    {"op": "sum", "inputs": ["g"], "outputs": ["u"], "dims": [0, 1, 2], "keepdims": 0}], "outputs": ["s", "t", "u", "y"]})json", "sums.json");
+    {"op": "sum", "inputs": ["g"], "outputs": ["u"], "dims": [0, 1, 2], "keepdims": 0}], "outputs": ["s", "t", "u", "y"]})json",
+      "sums.json");
   EXPECT_EQ(kernels_by_points(model), std::pair(1, 2));
   const std::vector<float> x = images(4 * 256 * 48, 0.5), g = images(4 * 256 * 48, -0.25);
   std::map<std::string, Tensor> out;
-  for (auto& [name, tensor] : Session(model, small_cache(2)).run({{"x", make_tensor<float>(DType::f32, {4, 16, 16, 48}, x)}, {"g", make_tensor<float>(DType::f32, {4, 16, 16, 48}, g)}})) out[name] = tensor;
+  for (auto& [name, tensor] : Session(model, small_cache(2))
+                                  .run({{"x", make_tensor<float>(DType::f32, {4, 16, 16, 48}, x)},
+                                        {"g", make_tensor<float>(DType::f32, {4, 16, 16, 48}, g)}}))
+    out[name] = tensor;
   for (int64_t c = 0; c < 48; ++c) {
     double s = 0, t = 0;
     for (int64_t p = 0; p < 1024; ++p) {

@@ -11,10 +11,13 @@
 namespace metac {
 namespace {
 
-// Two products of the same data, concatenated along `axis`; returns the launches that it takes with vectors that divide the rows.
+// Two products of the same data, concatenated along `axis`; returns the launches that it takes with vectors that divide the
+// rows.
 size_t launches_of(int axis, bool read_elsewhere, bool twice) {
   Graph g;
-  auto input = [&](const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); };
+  auto input = [&](const char* name, Shape shape) {
+    return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+  };
   Var *x = input("x", {40, 24}), *v = input("v", {24, 64}), *w = input("w", {24, 64});
   Var *a = matmul(g, x, v), *b = matmul(g, x, w);
   g.outputs = {concat(g, twice ? std::vector<Var*>{a, a} : std::vector<Var*>{a, b}, axis)};
@@ -28,9 +31,11 @@ size_t launches_of(int axis, bool read_elsewhere, bool twice) {
   CompiledModel model = compile_graph(g, options);
   WeightsBlock weights = run_prepare(model, options.cpu);
   for (int threads : {1, 2}) {
-    std::vector<Tensor> found = JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, threads).run(inputs);
+    std::vector<Tensor> found =
+        JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, threads).run(inputs);
     for (size_t t = 0; t < expected.size(); ++t)
-      for (int64_t k = 0; k < expected[t].element_count(); ++k) EXPECT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-4) << "element " << k;
+      for (int64_t k = 0; k < expected[t].element_count(); ++k)
+        EXPECT_NEAR(number_at(found[t], k), number_at(expected[t], k), 1e-4) << "element " << k;
   }
   return launches;
 }

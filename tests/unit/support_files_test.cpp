@@ -110,7 +110,9 @@ TEST_F(Files, StagedFolderAppearsWhole) {
     folder.commit();
   }
   EXPECT_EQ(read_file(at("out/src/a.cpp")).view(), "a");
-  { StagedFolder abandoned(at("other")); }
+  {
+    StagedFolder abandoned(at("other"));
+  }
   EXPECT_EQ(names(), std::vector<std::string>{"out"});
 }
 
@@ -122,9 +124,7 @@ TEST_F(Files, StagedFolderReplacesOnlyWhatItMay) {
   EXPECT_EQ(files.list(at("out")), std::vector<std::string>{"net.json"});
   EXPECT_EQ(files.read(at("out/net.json")), "2");
   files.write_folder(at("theirs"), {{"thesis.tex", "x"}}, ours);
-  EXPECT_THAT(error([&] {
-                files.write_folder(at("theirs"), {{"net.json", "3"}}, ours);
-              }),
+  EXPECT_THAT(error([&] { files.write_folder(at("theirs"), {{"net.json", "3"}}, ours); }),
               HasSubstr("was not written by metac"));
   write_file(at("file"), "x");
   EXPECT_THAT(error([&] { StagedFolder folder(at("file")); }), HasSubstr("is not a folder"));

@@ -32,9 +32,13 @@ TEST_P(TileEpilogue, OfManyOperations) {
       const CompiledModel model = compile_graph(g, options);
       std::string text;
       for (const KernelSource& kernel : model.run.kernels) text += kernel.text;
-      EXPECT_TRUE(columns < 64 || text.find("alignas(64) float") != std::string::npos) << "the epilogue is printed out\n" << text;
-      const Tensor found = JitProgram(std::make_shared<CompiledProgram>(model.run), run_prepare(model, options.cpu), options.cpu, 2).run(inputs)[0];
-      for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1e-5 * depth) << cpu << ", element " << k;
+      EXPECT_TRUE(columns < 64 || text.find("alignas(64) float") != std::string::npos) << "the epilogue is printed out\n"
+                                                                                       << text;
+      const Tensor found =
+          JitProgram(std::make_shared<CompiledProgram>(model.run), run_prepare(model, options.cpu), options.cpu, 2)
+              .run(inputs)[0];
+      for (int64_t k = 0; k < expected.element_count(); ++k)
+        ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1e-5 * depth) << cpu << ", element " << k;
     }
 }
 
@@ -42,24 +46,36 @@ TEST_P(TileEpilogue, OfManyOperations) {
 TEST_P(TileEpilogue, OfManyValues) {
   const auto [rows, depth, columns] = GetParam();
   Graph g;
-  const auto in = [&](const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); };
-  Var *x = in("x", {rows, depth}), *w = in("w", {depth, columns}), *bias = in("bias", {columns}), *residual = in("residual", {rows, columns});
+  const auto in = [&](const char* name, Shape shape) {
+    return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+  };
+  Var *x = in("x", {rows, depth}), *w = in("w", {depth, columns}), *bias = in("bias", {columns}),
+      *residual = in("residual", {rows, columns});
   Var *mean = in("mean", {rows, 1}), *scale = in("scale", {rows, 1}), *gain = in("gain", {columns});
   Var* normal = map(g, Fn::mul, map(g, Fn::mul, map(g, Fn::sub, residual, mean), scale), gain);
   g.outputs = {map(g, Fn::add, map(g, Fn::add, matmul(g, x, w), bias), normal)};
-  const std::vector<Tensor> inputs = {ramp({rows, depth}, 5), ramp({depth, columns}, 3), ramp({columns}, 7), ramp({rows, columns}, 2), ramp({rows, 1}, 4), ramp({rows, 1}, 6), ramp({columns}, 8)};
+  const std::vector<Tensor> inputs = {ramp({rows, depth}, 5),   ramp({depth, columns}, 3), ramp({columns}, 7),
+                                      ramp({rows, columns}, 2), ramp({rows, 1}, 4),        ramp({rows, 1}, 6),
+                                      ramp({columns}, 8)};
   const Tensor expected = evaluate(g, inputs)[0];
   CompileOptions options;
   options.cpu = cpu_target("native");
   const CompiledModel model = compile_graph(g, options);
   std::string text;
   for (const KernelSource& kernel : model.run.kernels) text += kernel.text;
-  EXPECT_TRUE(columns < 64 || text.find("alignas(64) float") != std::string::npos) << "the epilogue is printed out\n" << text;
-  const Tensor found = JitProgram(std::make_shared<CompiledProgram>(model.run), run_prepare(model, options.cpu), options.cpu, 2).run(inputs)[0];
-  for (int64_t k = 0; k < expected.element_count(); ++k) ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1e-5 * depth) << "element " << k;
+  EXPECT_TRUE(columns < 64 || text.find("alignas(64) float") != std::string::npos) << "the epilogue is printed out\n"
+                                                                                   << text;
+  const Tensor found =
+      JitProgram(std::make_shared<CompiledProgram>(model.run), run_prepare(model, options.cpu), options.cpu, 2)
+          .run(inputs)[0];
+  for (int64_t k = 0; k < expected.element_count(); ++k)
+    ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1e-5 * depth) << "element " << k;
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, TileEpilogue, testing::Values(std::array<int64_t, 3>{1, 16, 64}, std::array<int64_t, 3>{13, 16, 96}, std::array<int64_t, 3>{7, 33, 75}, std::array<int64_t, 3>{50, 300, 70}, std::array<int64_t, 3>{5, 8, 9}));
+INSTANTIATE_TEST_SUITE_P(Sizes, TileEpilogue,
+                         testing::Values(std::array<int64_t, 3>{1, 16, 64}, std::array<int64_t, 3>{13, 16, 96},
+                                         std::array<int64_t, 3>{7, 33, 75}, std::array<int64_t, 3>{50, 300, 70},
+                                         std::array<int64_t, 3>{5, 8, 9}));
 
 }  // namespace
 }  // namespace metac

@@ -23,20 +23,22 @@ TEST(Tile, SumsAndOperandsFitIntoRegisters) {
         // A window's neighbours share elements, which compilers keep in registers from one tap to the next.
         for (int taps : {3, 5, 7}) {
           Tile window = choose_tile({points, lanes, taps, 0, false, true, taps}, vector_lanes, registers);
-          EXPECT_LE((2 * window.points + taps) * window.vectors, registers) << points << " points, " << lanes << " lanes, " << taps << " taps";
-          EXPECT_GE(window.points * window.vectors, std::min<int64_t>(points ? points : 56, registers == 32 ? 7 : 4)) << "sums wait for each other";
+          EXPECT_LE((2 * window.points + taps) * window.vectors, registers)
+              << points << " points, " << lanes << " lanes, " << taps << " taps";
+          EXPECT_GE(window.points * window.vectors, std::min<int64_t>(points ? points : 56, registers == 32 ? 7 : 4))
+              << "sums wait for each other";
         }
       }
 }
 
 // An open batch may be one: its tiles would all be rests.
 TEST(Tile, KnownAxesBeforeOpenOnes) {
-  EXPECT_EQ(choose_tiled_axis({0, 7}), 1u);       // images, positions
+  EXPECT_EQ(choose_tiled_axis({0, 7}), 1u);  // images, positions
   EXPECT_EQ(choose_tiled_axis({0, 7, 3}), 1u);
   EXPECT_EQ(choose_tiled_axis({0, 49, 0}), 1u);
   EXPECT_EQ(choose_tiled_axis({0, 2}), 0u);
   EXPECT_EQ(choose_tiled_axis({0, 0}), 1u);
-  EXPECT_EQ(choose_tiled_axis({14, 8}), 1u);      // the innermost, where it is long enough
+  EXPECT_EQ(choose_tiled_axis({14, 8}), 1u);  // the innermost, where it is long enough
 }
 
 // A tile for many points would leave one sum or two, each waiting for its last.
@@ -50,7 +52,8 @@ TEST(Tile, ProductOfOnePointKeepsManySums) {
     options.cpu = cpu_target(cpu);
     const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
     ASSERT_EQ(compiled.run.kernels.size(), 1u) << cpu;
-    EXPECT_NE(compiled.run.kernels[0].text.find("tile: 1 points by 4 vectors"), std::string::npos) << compiled.run.kernels[0].text;
+    EXPECT_NE(compiled.run.kernels[0].text.find("tile: 1 points by 4 vectors"), std::string::npos)
+        << compiled.run.kernels[0].text;
   }
 }
 

@@ -12,9 +12,11 @@ namespace {
 using ::testing::HasSubstr;
 
 Model linear() {
-  return read_json_model(R"({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1}, "ir_version": 8, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 2]}],
+  return read_json_model(
+      R"({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1}, "ir_version": 8, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 2]}],
     "parameters": [{"name": "w", "dtype": "float64", "shape": [2, 1], "data": [0.5, -1]}],
-    "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]})", "linear.json");
+    "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]})",
+      "linear.json");
 }
 
 // Momentum on the mean squared error; T counts.
@@ -28,11 +30,16 @@ TrainingInfo algorithm() {
               {"op": "Momentum", "domain": "ai.onnx.preview.training", "inputs": ["R", "T", "w", "g", "V"], "outputs": ["w_new", "V_new"],
                "attributes": {"alpha": 0.5, "beta": 1.0, "mode": "standard", "norm_coefficient": 0.0}},
               {"op": "Add", "inputs": ["T", "one"], "outputs": ["T_new"]}],
-    "outputs": ["loss", "w_new", "V_new", "T_new"]})", "algorithm.json");
+    "outputs": ["loss", "w_new", "V_new", "T_new"]})",
+                               "algorithm.json");
   TrainingInfo info;
   info.algorithm = part.graph;
   info.update_bindings = {{"w", "w_new"}, {"V", "V_new"}, {"T", "T_new"}};
-  info.initialization = read_json_model(R"({"metac_ir": 1, "nodes": [{"op": "fill", "inputs": [], "outputs": ["w0"], "shape": [2, 1], "value": 0.25, "dtype": "float64"}], "outputs": ["w0"]})", "begin.json").graph;
+  info.initialization =
+      read_json_model(
+          R"({"metac_ir": 1, "nodes": [{"op": "fill", "inputs": [], "outputs": ["w0"], "shape": [2, 1], "value": 0.25, "dtype": "float64"}], "outputs": ["w0"]})",
+          "begin.json")
+          .graph;
   info.initialization_bindings = {{"w", "w0"}};
   return info;
 }
@@ -60,7 +67,8 @@ TEST(TrainingInfo, SurvivesTheFile) {
 }
 
 TEST(TrainingInfo, ItsAlgorithmIsTheStep) {
-  const std::vector<TrainingInfo> infos = read_training_info(add_training_info(to_onnx_bytes(linear()), algorithm()), "linear.onnx");
+  const std::vector<TrainingInfo> infos =
+      read_training_info(add_training_info(to_onnx_bytes(linear()), algorithm()), "linear.onnx");
   JitTraining training(training_model_of_algorithm(linear(), infos[0], read_recipe(recipe, "recipe.json"), {}, run_now));
   const Tensor x = random_doubles({3, 2}, 1), target = random_doubles({3, 1}, 2);
   double w[2] = {0.25, 0.25}, v[2] = {0, 0};
@@ -105,10 +113,14 @@ TEST(TrainingInfo, WhatDoesNotFitIsRefused) {
   info = algorithm();
   info.initialization_bindings[0].second = "w1";
   EXPECT_THAT(refusal(info, recipe), HasSubstr("the initialization has no output \"w1\""));
-  EXPECT_THAT(refusal(algorithm(), R"({"batch": 3, "algorithm": {"from": "model", "scalars": {"S": "step"}}})"), HasSubstr("the algorithm has no input \"S\""));
-  EXPECT_THAT(refusal(algorithm(), R"({"batch": 3, "algorithm": {"from": "model", "loss": "los", "scalars": {"R": "learning_rate"}}})"), HasSubstr("did you mean \"loss\"?"));
+  EXPECT_THAT(refusal(algorithm(), R"({"batch": 3, "algorithm": {"from": "model", "scalars": {"S": "step"}}})"),
+              HasSubstr("the algorithm has no input \"S\""));
+  EXPECT_THAT(refusal(algorithm(),
+                      R"({"batch": 3, "algorithm": {"from": "model", "loss": "los", "scalars": {"R": "learning_rate"}}})"),
+              HasSubstr("did you mean \"loss\"?"));
   EXPECT_THAT(refusal(algorithm(), R"({"batch": 3, "algorithm": {"from": "model"}})"), HasSubstr("input \"R\" is a scalar"));
-  EXPECT_THAT(refusal(algorithm(), R"({"batch": 3, "optimizer": "sgd", "algorithm": {"from": "model"}})"), HasSubstr("no field \"optimizer\""));
+  EXPECT_THAT(refusal(algorithm(), R"({"batch": 3, "optimizer": "sgd", "algorithm": {"from": "model"}})"),
+              HasSubstr("no field \"optimizer\""));
 }
 
 }  // namespace

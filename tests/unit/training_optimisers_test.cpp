@@ -1,5 +1,5 @@
-// Every optimiser against its formula in double, over several steps, on a loss whose gradient is known: half the sum of squares of
-// the distance to a target that differs from step to step.
+// Every optimiser against its formula in double, over several steps, on a loss whose gradient is known: half the sum of
+// squares of the distance to a target that differs from step to step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,8 @@ const double initial[3] = {0.5, -1.25, 2};
 Model parameter_alone() {
   return read_json_model(R"({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float64", "shape": ["N", 3]}],
     "parameters": [{"name": "w", "dtype": "float64", "shape": [3], "data": [0.5, -1.25, 2]}],
-    "nodes": [{"op": "elementwise", "inputs": ["x", "w"], "outputs": ["y"], "body": "w + 0*x"}], "outputs": ["y"]})", "parameter.json");
+    "nodes": [{"op": "elementwise", "inputs": ["x", "w"], "outputs": ["y"], "body": "w + 0*x"}], "outputs": ["y"]})",
+                         "parameter.json");
 }
 
 double target_at(int step, int k) { return std::sin(1.0 + 3 * step + k); }
@@ -47,7 +48,8 @@ const OptimiserCase optimiser_cases[] = {
     {"sgd", R"({"kind": "sgd"})", [](Element& e) { e.p -= e.lr * e.g; }},
     {"sgd_decay", R"({"kind": "sgd", "weight_decay": 0.1})", [](Element& e) { e.p -= e.lr * (e.g + 0.1 * e.p); }},
     {"momentum", R"({"kind": "sgd", "momentum": 0.9})", [](Element& e) { e.a = 0.9 * e.a + e.g, e.p -= e.lr * e.a; }},
-    {"momentum_dampened", R"({"kind": "sgd", "momentum": 0.9, "dampening": 0.3})", [](Element& e) { e.a = e.t == 1 ? e.g : 0.9 * e.a + 0.7 * e.g, e.p -= e.lr * e.a; }},
+    {"momentum_dampened", R"({"kind": "sgd", "momentum": 0.9, "dampening": 0.3})",
+     [](Element& e) { e.a = e.t == 1 ? e.g : 0.9 * e.a + 0.7 * e.g, e.p -= e.lr * e.a; }},
     {"nesterov", R"({"kind": "sgd", "momentum": 0.8, "nesterov": true, "weight_decay": 0.05})",
      [](Element& e) {
        const double g = e.g + 0.05 * e.p;
@@ -72,7 +74,8 @@ const OptimiserCase optimiser_cases[] = {
        e.a = (e.t == 1 ? 0.2 : e.a) + g * g;
        e.p -= e.lr / (1 + (e.t - 1) * 0.1) * g / (std::sqrt(e.a) + 1e-10);
      }},
-    {"rmsprop", R"({"kind": "rmsprop"})", [](Element& e) { e.a = 0.99 * e.a + 0.01 * e.g * e.g, e.p -= e.lr * e.g / (std::sqrt(e.a) + 1e-8); }},
+    {"rmsprop", R"({"kind": "rmsprop"})",
+     [](Element& e) { e.a = 0.99 * e.a + 0.01 * e.g * e.g, e.p -= e.lr * e.g / (std::sqrt(e.a) + 1e-8); }},
     {"rmsprop_centered", R"({"kind": "rmsprop", "centered": true, "momentum": 0.9, "alpha": 0.9, "weight_decay": 0.1})",
      [](Element& e) {
        const double g = e.g + 0.1 * e.p;
@@ -91,10 +94,13 @@ const OptimiserCase optimiser_cases[] = {
 
 // The recipe whose loss is 0.5 |w - target|^2, whatever x is; `extra` adds to it.
 std::string recipe_of(const std::string& optimiser, const std::string& extra = "") {
-  return R"json({"batch": 1, "loss": {"kind": "expression", "body": "0.5*(y - target)*(y - target)", "operands": ["y", "target"], "reduction": "sum"}, "optimizer": )json" + optimiser + extra + "}";
+  return R"json({"batch": 1, "loss": {"kind": "expression", "body": "0.5*(y - target)*(y - target)", "operands": ["y", "target"], "reduction": "sum"}, "optimizer": )json" +
+         optimiser + extra + "}";
 }
 std::map<std::string, Tensor> batch_at(int step) {
-  return {{"x", random_doubles({1, 3}, 1)}, {"target", make_tensor<double>(DType::f64, {1, 3}, std::vector<double>{target_at(step, 0), target_at(step, 1), target_at(step, 2)})}};
+  return {{"x", random_doubles({1, 3}, 1)},
+          {"target", make_tensor<double>(DType::f64, {1, 3},
+                                         std::vector<double>{target_at(step, 0), target_at(step, 1), target_at(step, 2)})}};
 }
 
 class Optimisers : public ::testing::TestWithParam<OptimiserCase> {};
@@ -117,7 +123,8 @@ TEST_P(Optimisers, AreTheirFormula) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Optimisers, ::testing::ValuesIn(optimiser_cases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Optimisers, ::testing::ValuesIn(optimiser_cases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Update, GradientsAreClippedByNorm) {
   JitTraining training(parameter_alone(), recipe_of(R"("sgd")", R"(, "clip": {"norm": 0.5})"));
@@ -126,13 +133,16 @@ TEST(Update, GradientsAreClippedByNorm) {
   for (int k = 0; k < 3; ++k) norm += std::pow(initial[k] - target_at(0, k), 2);
   norm = std::sqrt(norm);
   ASSERT_GT(norm, 0.5);
-  for (int k = 0; k < 3; ++k) EXPECT_NEAR(number_at(training.state("w"), k), initial[k] - (initial[k] - target_at(0, k)) * 0.5 / (norm + 1e-6), 1e-12);
+  for (int k = 0; k < 3; ++k)
+    EXPECT_NEAR(number_at(training.state("w"), k), initial[k] - (initial[k] - target_at(0, k)) * 0.5 / (norm + 1e-6), 1e-12);
 }
 
 TEST(Update, GradientsAreClippedByValue) {
   JitTraining training(parameter_alone(), recipe_of(R"("sgd")", R"(, "clip": {"value": 0.75})"));
   training.step(batch_at(0), 1, 0);
-  for (int k = 0; k < 3; ++k) EXPECT_NEAR(number_at(training.state("w"), k), initial[k] - std::min(0.75, std::max(-0.75, initial[k] - target_at(0, k))), 1e-12);
+  for (int k = 0; k < 3; ++k)
+    EXPECT_NEAR(number_at(training.state("w"), k),
+                initial[k] - std::min(0.75, std::max(-0.75, initial[k] - target_at(0, k))), 1e-12);
 }
 
 // Two calls of half the gradient each are one update; the first of them changes nothing but the sum.
@@ -174,10 +184,12 @@ TEST(Update, AveragesFollowAndAreWhatIsEvaluated) {
 
 // Groups: a rate and a decay of their own, by pattern; the later group wins.
 TEST(Update, GroupsScaleRatesAndDecay) {
-  JitTraining training(small_network(), R"({"batch": 6, "loss": "cross_entropy", "optimizer": {"kind": "sgd", "weight_decay": 0.5},
+  JitTraining training(small_network(),
+                       R"({"batch": 6, "loss": "cross_entropy", "optimizer": {"kind": "sgd", "weight_decay": 0.5},
     "groups": [{"match": "*", "rate_scale": 0}, {"match": ["w?"], "rate_scale": 1, "weight_decay": 0}], "freeze": ["w2"]})");
   JitTraining plain(small_network(), R"({"batch": 6, "loss": "cross_entropy", "optimizer": "sgd"})");
-  const std::map<std::string, Tensor> batch = {{"x", random_doubles({6, 4}, 11)}, {"target", labels({6}, {0, 1, 2, 0, 1, 2})}};
+  const std::map<std::string, Tensor> batch = {{"x", random_doubles({6, 4}, 11)},
+                                               {"target", labels({6}, {0, 1, 2, 0, 1, 2})}};
   const Tensor bias = training.state("b1"), frozen = training.state("w2");
   training.step(batch, 0.1, 0);
   plain.step(batch, 0.1, 0);

@@ -1,4 +1,5 @@
-// Programs of several networks and steps: what a step computes, trains, keeps and leaves alone; gradients of gradients; what is refused.
+// Programs of several networks and steps: what a step computes, trains, keeps and leaves alone; gradients of gradients; what
+// is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,25 +17,37 @@ using ::testing::HasSubstr;
 Model network(const std::string& input, int inputs, int outputs, bool normalised, const std::string& weights) {
   const std::string i = std::to_string(inputs), o = std::to_string(outputs);
   const std::string zeros = outputs == 3 ? "[0, 0, 0]" : "[0]", ones = outputs == 3 ? "[1, 1, 1]" : "[1]";
-  std::string text = R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": ")" + input + R"(", "dtype": "float64", "shape": ["N", )" + i + R"(]}], "parameters": [{"name": "w", "dtype": "float64", "shape": [)" + i + ", " + o +
+  std::string text = R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": ")" + input +
+                     R"(", "dtype": "float64", "shape": ["N", )" + i +
+                     R"(]}], "parameters": [{"name": "w", "dtype": "float64", "shape": [)" + i + ", " + o +
                      R"(], "data": [)" + weights + "]}";
   if (normalised)
     for (const char* name : {"scale", "shift", "mean", "variance"})
-      text += R"(, {"name": ")" + std::string(name) + R"(", "dtype": "float64", "shape": [)" + o + R"(], "data": )" + (name[0] == 's' && name[1] == 'c' ? ones : name[0] == 'v' ? ones : zeros) + "}";
+      text += R"(, {"name": ")" + std::string(name) + R"(", "dtype": "float64", "shape": [)" + o + R"(], "data": )" +
+              (name[0] == 's' && name[1] == 'c' ? ones
+               : name[0] == 'v'                 ? ones
+                                                : zeros) +
+              "}";
   // The product's operand goes by its name: a call has others.
-  text += R"(], "nodes": [{"op": "elementwise", "inputs": [")" + input + R"("], "outputs": ["d"], "body": "2*)" + input + R"("}, {"op": "MatMul", "inputs": ["d", "w"], "outputs": ["a"]})";
-  if (normalised) text += R"(, {"op": "BatchNormalization", "inputs": ["a", "scale", "shift", "mean", "variance"], "outputs": ["n"]})";
-  text += R"(, {"op": "Tanh", "inputs": [")" + std::string(normalised ? "n" : "a") + R"("], "outputs": ["y"]}], "outputs": ["y"]})";
+  text += R"(], "nodes": [{"op": "elementwise", "inputs": [")" + input + R"("], "outputs": ["d"], "body": "2*)" + input +
+          R"("}, {"op": "MatMul", "inputs": ["d", "w"], "outputs": ["a"]})";
+  if (normalised)
+    text += R"(, {"op": "BatchNormalization", "inputs": ["a", "scale", "shift", "mean", "variance"], "outputs": ["n"]})";
+  text += R"(, {"op": "Tanh", "inputs": [")" + std::string(normalised ? "n" : "a") +
+          R"("], "outputs": ["y"]}], "outputs": ["y"]})";
   return read_json_model(text, input + ".json");
 }
 
 const std::map<std::string, Model>& networks() {
-  static const std::map<std::string, Model> all = {{"D", network("image", 3, 1, false, "0.5, -0.25, 0.75")}, {"B", network("image", 3, 3, true, "0.5, -0.25, 0.75, 1, 0.5, 0.25, -1, 2, 0.125")}};
+  static const std::map<std::string, Model> all = {
+      {"D", network("image", 3, 1, false, "0.5, -0.25, 0.75")},
+      {"B", network("image", 3, 3, true, "0.5, -0.25, 0.75, 1, 0.5, 0.25, -1, 2, 0.125")}};
   return all;
 }
 
 // Generator "model", critic "D" with a penalty on its gradient, as WGAN-GP.
-const char* const recipe = R"json({"batch": 4, "networks": {"D": "d.json", "B": "b.json"}, "states": {"made": {"dtype": "float64", "shape": [4, 3]}},
+const char* const recipe =
+    R"json({"batch": 4, "networks": {"D": "d.json", "B": "b.json"}, "states": {"made": {"dtype": "float64", "shape": [4, 3]}},
   "fields": {"z": {"dtype": "float64", "shape": [2]}, "image": {"dtype": "float64", "shape": [3]}},
   "steps": [
     {"name": "critic", "trains": "D", "optimizer": {"kind": "sgd", "learning_rate": 1}, "loss": "loss", "keep": {"made": "y"}, "nodes": [
@@ -49,7 +62,9 @@ const char* const recipe = R"json({"batch": 4, "networks": {"D": "d.json", "B": 
 
 Model generator() { return network("z", 2, 3, false, "0.25, -0.5, 1, 0.75, 0.3, -0.2"); }
 
-TrainingModel program(const std::string& text = recipe) { return training_model_of_steps(generator(), networks(), read_recipe(text, "recipe.json"), {}); }
+TrainingModel program(const std::string& text = recipe) {
+  return training_model_of_steps(generator(), networks(), read_recipe(text, "recipe.json"), {});
+}
 
 // Step `k` of a program by itself, run by the JIT; a further step's loss is then a metric.
 JitTraining step_of(const TrainingModel& whole, int k) {
@@ -94,7 +109,13 @@ TEST(TrainingSteps, GradientsAreCentralDifferences) {
     };
     const std::vector<Tensor> start = training.states;
     loss(1);
-    const Tensor from = [&] { for (size_t s = 0; s < start.size(); ++s) if (training.t.states[s].name == name) return start[s]; return Tensor(); }(), moved = training.state(name);
+    const Tensor from =
+                     [&] {
+                       for (size_t s = 0; s < start.size(); ++s)
+                         if (training.t.states[s].name == name) return start[s];
+                       return Tensor();
+                     }(),
+                 moved = training.state(name);
     for (int64_t i = 0; i < from.element_count(); ++i) {
       auto at = [&](double step) {
         training.states = start;
@@ -112,7 +133,8 @@ TEST(TrainingSteps, GradientsAreCentralDifferences) {
 
 // A network that a step calls twice averages its statistics twice, one after the other.
 TEST(TrainingSteps, StatisticsGoOnFromCallToCall) {
-  const char* const twice = R"json({"batch": 4, "networks": {"D": "d.json", "B": "b.json"}, "batch_norm": {"momentum": 0.9}, "fields": {"image": {"dtype": "float64", "shape": [3]}},
+  const char* const twice =
+      R"json({"batch": 4, "networks": {"D": "d.json", "B": "b.json"}, "batch_norm": {"momentum": 0.9}, "fields": {"image": {"dtype": "float64", "shape": [3]}},
     "steps": [{"name": "s", "trains": "B", "optimizer": "sgd", "loss": "loss", "nodes": [
       {"op": "B", "domain": "network", "inputs": ["image"], "outputs": ["a"]}, {"op": "B", "domain": "network", "inputs": ["a"], "outputs": ["b"]}, {"op": "mean", "inputs": ["b"], "outputs": ["loss"]}]}]})json";
   JitTraining training = step_of(program(twice), 0);
@@ -150,12 +172,17 @@ TEST(TrainingSteps, WhatDoesNotFitIsRefused) {
     }
     return std::string("taken");
   };
-  EXPECT_THAT(refusal(R"("inputs": ["fake"])", R"("inputs": ["fakes"])"), HasSubstr("\"fakes\" is no value of the step, no field and no state; did you mean \"fake\"?"));
+  EXPECT_THAT(refusal(R"("inputs": ["fake"])", R"("inputs": ["fakes"])"),
+              HasSubstr("\"fakes\" is no value of the step, no field and no state; did you mean \"fake\"?"));
   EXPECT_THAT(refusal(R"("loss": "loss", "keep")", R"("loss": "los", "keep")"), HasSubstr("the loss \"los\" is no value"));
-  EXPECT_THAT(refusal(R"("loss": "loss", "keep")", R"("loss": "fake", "keep")"), HasSubstr("the loss \"fake\" is float64 of shape [4, 1], not a float scalar"));
-  EXPECT_THAT(refusal(R"("keep": {"made": "y"})", R"("keep": {"made": "fake"})"), HasSubstr("what \"made\" becomes is float64 of shape [4, 1], the state is float64 of shape [4, 3]"));
-  EXPECT_THAT(refusal(R"("inputs": ["z"])", R"("inputs": ["z", "z"])"), HasSubstr("calls \"model\" with 2 inputs, it has 1"));
-  EXPECT_THAT(refusal(R"("fields": {"z")", R"("fields": {"y": {"dtype": "float64"}, "z")"), HasSubstr("computes \"y\", which is a field of the samples"));
+  EXPECT_THAT(refusal(R"("loss": "loss", "keep")", R"("loss": "fake", "keep")"),
+              HasSubstr("the loss \"fake\" is float64 of shape [4, 1], not a float scalar"));
+  EXPECT_THAT(refusal(R"("keep": {"made": "y"})", R"("keep": {"made": "fake"})"),
+              HasSubstr("what \"made\" becomes is float64 of shape [4, 1], the state is float64 of shape [4, 3]"));
+  EXPECT_THAT(refusal(R"("inputs": ["z"])", R"("inputs": ["z", "z"])"),
+              HasSubstr("calls \"model\" with 2 inputs, it has 1"));
+  EXPECT_THAT(refusal(R"("fields": {"z")", R"("fields": {"y": {"dtype": "float64"}, "z")"),
+              HasSubstr("computes \"y\", which is a field of the samples"));
 }
 
 }  // namespace

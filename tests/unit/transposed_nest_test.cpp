@@ -13,10 +13,13 @@
 namespace metac {
 namespace {
 
-Var* input(Graph& g, const char* name, Shape shape) { return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)}); }
+Var* input(Graph& g, const char* name, Shape shape) {
+  return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+}
 
 // Runs a graph at each of the inputs on 1 and 2 threads; returns the schedule lines of all kernels.
-std::string expect_reference(Graph& g, const std::vector<std::vector<Tensor>>& inputs, const std::string& cpu, float tolerance) {
+std::string expect_reference(Graph& g, const std::vector<std::vector<Tensor>>& inputs, const std::string& cpu,
+                             float tolerance) {
   std::vector<std::vector<Tensor>> expected;
   for (const std::vector<Tensor>& one : inputs) expected.push_back(evaluate(g, one));
   CompileOptions options;
@@ -33,7 +36,8 @@ std::string expect_reference(Graph& g, const std::vector<std::vector<Tensor>>& i
       for (size_t t = 0; t < found.size(); ++t) {
         EXPECT_EQ(found[t].shape, expected[n][t].shape);
         for (int64_t k = 0; k < found[t].element_count(); ++k)
-          EXPECT_NEAR(number_at(found[t], k), number_at(expected[n][t], k), tolerance) << cpu << ", inputs " << n << ", element " << k;
+          EXPECT_NEAR(number_at(found[t], k), number_at(expected[n][t], k), tolerance)
+              << cpu << ", inputs " << n << ", element " << k;
       }
     }
   }
@@ -53,7 +57,8 @@ std::vector<Tensor> sides(int64_t a, int64_t b) { return {ramp({2, a, b}, 5), ra
 
 TEST(TransposedNest, EverySizeOfASide) {
   for (const char* cpu : cpus)
-    for (auto [a, b] : std::vector<std::pair<int64_t, int64_t>>{{8, 8}, {16, 16}, {9, 33}, {33, 9}, {15, 17}, {64, 48}, {31, 8}, {3, 40}}) {
+    for (auto [a, b] : std::vector<std::pair<int64_t, int64_t>>{
+             {8, 8}, {16, 16}, {9, 33}, {33, 9}, {15, 17}, {64, 48}, {31, 8}, {3, 40}}) {
       Graph g;
       g.outputs = {transposed_sum(g, 2, a, b)};
       std::string schedule = expect_reference(g, {sides(a, b)}, cpu, 0);
@@ -64,10 +69,13 @@ TEST(TransposedNest, EverySizeOfASide) {
 TEST(TransposedNest, OpenSides) {
   for (const char* cpu : cpus) {
     Graph g;
-    Expr a = symbol(g.add_symbol({.name = "a", .max = 1000, .from_input = true})), b = symbol(g.add_symbol({.name = "b", .max = 1000, .from_input = true}));
+    Expr a = symbol(g.add_symbol({.name = "a", .max = 1000, .from_input = true})),
+         b = symbol(g.add_symbol({.name = "b", .max = 1000, .from_input = true}));
     g.outputs = {transposed_sum(g, 2, a, b)};
     std::vector<std::vector<Tensor>> inputs;
-    for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {16, 16}, {1, 40}, {40, 1}, {17, 31}, {7, 9}, {48, 64}}) inputs.push_back(sides(rows, columns));
+    for (auto [rows, columns] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {16, 16}, {1, 40}, {40, 1}, {17, 31}, {7, 9}, {48, 64}})
+      inputs.push_back(sides(rows, columns));
     EXPECT_NE(expect_reference(g, inputs, cpu, 0).find("square blocks"), std::string::npos);
   }
 }
@@ -82,11 +90,12 @@ TEST(TransposedNest, GuardedLoadsAreNotTransposed) {
   }
 }
 
-// y[n, c, k] = x[n, at[2k], c] * weight[2k] + x[n, at[2k + 1], c] * weight[2k + 1]: tables step by two along the lanes, so that the value is
-// computed along c and then turned.
+// y[n, c, k] = x[n, at[2k], c] * weight[2k] + x[n, at[2k + 1], c] * weight[2k + 1]: tables step by two along the lanes, so
+// that the value is computed along c and then turned.
 TEST(TransposedNest, Interpolation) {
   for (const char* cpu : cpus)
-    for (auto [from, to, channels] : std::vector<std::array<int64_t, 3>>{{5, 16, 8}, {7, 33, 21}, {40, 64, 17}, {9, 40, 3}}) {
+    for (auto [from, to, channels] :
+         std::vector<std::array<int64_t, 3>>{{5, 16, 8}, {7, 33, 21}, {40, 64, 17}, {9, 40, 3}}) {
       Graph g;
       Var *x = input(g, "x", {2, from, channels}), *weights = input(g, "weights", {to, 2});
       Var* at = g.add_input("at", Type{TypeKind::tensor, DType::i64, {to, 2}});
@@ -100,7 +109,8 @@ TEST(TransposedNest, Interpolation) {
       for (int64_t k = 0; k < 2 * to; ++k) squares.push_back(k * k % from);
       const Tensor places = make_tensor(DType::i64, {to, 2}, squares);
       std::string schedule = expect_reference(g, {{ramp({2, from, channels}, 5), ramp({to, 2}, 3), places}}, cpu, 0);
-      EXPECT_EQ(schedule.find("square blocks") != std::string::npos, channels >= 8) << cpu << " " << channels << "\n" << schedule;
+      EXPECT_EQ(schedule.find("square blocks") != std::string::npos, channels >= 8) << cpu << " " << channels << "\n"
+                                                                                    << schedule;
     }
 }
 
@@ -109,12 +119,16 @@ TEST(RowsAlongTheLanes, AttentionWithABias) {
   for (const char* cpu : cpus)
     for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{32, 48}, {49, 49}, {37, 33}, {64, 20}}) {
       Graph g;
-      Var *q = input(g, "q", {2, queries, 16}), *k = input(g, "k", {2, 16, keys}), *v = input(g, "v", {2, keys, 24}), *bias = input(g, "bias", {2, queries, keys});
+      Var *q = input(g, "q", {2, queries, 16}), *k = input(g, "k", {2, 16, keys}), *v = input(g, "v", {2, keys, 24}),
+          *bias = input(g, "bias", {2, queries, keys});
       Var* scores = map(g, Fn::add, matmul(g, q, k), bias);
       Var* e = map(g, Fn::exp, map(g, Fn::sub, scores, reduce(g, scores, {2}, Reduce::max, true)));
       g.outputs = {matmul(g, map(g, Fn::div, e, reduce(g, e, {2}, Reduce::add, true)), v)};
-      std::string schedule = expect_reference(g, {{ramp({2, queries, 16}, 5), ramp({2, 16, keys}, 3), ramp({2, keys, 24}, 7), ramp({2, queries, keys}, 11)}}, cpu, 1e-5f);
-      EXPECT_NE(schedule.find("rows along the lanes"), std::string::npos) << cpu << " " << queries << " x " << keys << "\n" << schedule;
+      std::string schedule = expect_reference(
+          g, {{ramp({2, queries, 16}, 5), ramp({2, 16, keys}, 3), ramp({2, keys, 24}, 7), ramp({2, queries, keys}, 11)}},
+          cpu, 1e-5f);
+      EXPECT_NE(schedule.find("rows along the lanes"), std::string::npos) << cpu << " " << queries << " x " << keys << "\n"
+                                                                          << schedule;
     }
 }
 

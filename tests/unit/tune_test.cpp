@@ -66,7 +66,8 @@ Compiled compile_with(Choices& choices) {
   WeightsBlock weights = run_prepare(model, options.cpu);
   Compiled compiled;
   for (const KernelSource& kernel : model.run.kernels) compiled.kernels += kernel.text;
-  compiled.outputs = JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, 2).run({ramp({1, 32, 14, 14}, 11)});
+  compiled.outputs =
+      JitProgram(std::make_shared<CompiledProgram>(model.run), weights, options.cpu, 2).run({ramp({1, 32, 14, 14}, 11)});
   return compiled;
 }
 
@@ -84,7 +85,8 @@ TEST(Tune, EveryCandidateAnswersTheSame) {
       kernels.insert(found.kernels);
       ASSERT_EQ(found.outputs[0].shape, expected.outputs[0].shape);
       for (int64_t k = 0; k < static_cast<int64_t>(expected.outputs[0].element_count()); ++k)
-        ASSERT_NEAR(number_at(found.outputs[0], k), number_at(expected.outputs[0], k), 2e-2) << offer.kind << " " << candidate << " of " << offer.subject;
+        ASSERT_NEAR(number_at(found.outputs[0], k), number_at(expected.outputs[0], k), 2e-2)
+            << offer.kind << " " << candidate << " of " << offer.subject;
     }
   }
   EXPECT_THAT(kinds, testing::IsSupersetOf({"algorithm", "tile", "block"}));
@@ -132,7 +134,9 @@ TEST(Tune, SaysWhatIsNotThere) {
   compile_with(choices);
   EXPECT_THAT(choices.refused(), testing::ElementsAre("tile 6 points by 4 vectors for no such sum"));
   std::string cpu;
-  for (const char* bad : {"", "{", "[]", "{\"cpu\": 3}", "{\"cpu\": \"x\", \"choices\": [{\"subject\": \"s\", \"take\": {\"tile\": 3}}]}"}) EXPECT_THROW(read_tuning(bad, &cpu), CompileError) << bad;
+  for (const char* bad :
+       {"", "{", "[]", "{\"cpu\": 3}", "{\"cpu\": \"x\", \"choices\": [{\"subject\": \"s\", \"take\": {\"tile\": 3}}]}"})
+    EXPECT_THROW(read_tuning(bad, &cpu), CompileError) << bad;
 }
 
 }  // namespace

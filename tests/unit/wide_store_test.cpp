@@ -17,7 +17,8 @@ struct Stored {
   Expr first = axis(0) * Expr(4), neighbour = axis(1);
 
   explicit Stored(int64_t count, DType dtype = DType::f32) {
-    for (const char* name : {"result", "residual", "bias"}) arguments.push_back({g.add_input(name, Type{TypeKind::tensor, dtype, {64, 64}}), arguments.empty(), {}});
+    for (const char* name : {"result", "residual", "bias"})
+      arguments.push_back({g.add_input(name, Type{TypeKind::tensor, dtype, {64, 64}}), arguments.empty(), {}});
     bounds.set_axis(0, Expr(16));
     bounds.set_axis(1, Expr(count));
     bounds.set_axis(2, Expr(64));
@@ -40,7 +41,7 @@ TEST(WideStore, NeighboursThatAreAligned) {
   EXPECT_TRUE(plain.wide(axis(2) * Expr(64) + plain.first + plain.neighbour, float_constant(1, DType::f32)));
   const Expr at = axis(2) * Expr(64) + residual.first + residual.neighbour;
   EXPECT_TRUE(residual.wide(at, residual.read(1, at) + residual.read(2, residual.first + residual.neighbour)));
-  EXPECT_TRUE(row.wide(row.first + row.neighbour, row.read(2, axis(2) * Expr(64))));   // one element for all
+  EXPECT_TRUE(row.wide(row.first + row.neighbour, row.read(2, axis(2) * Expr(64))));  // one element for all
   // Places that are taken apart and put together again, as pixels of a convolution are.
   const Expr pixel = turned.first + turned.neighbour;
   EXPECT_TRUE(turned.wide(floor_div(pixel, 8) * Expr(24) + floor_mod(pixel, 8), float_constant(1, DType::f32)));
@@ -52,10 +53,11 @@ TEST(WideStore, OthersStaySingle) {
   EXPECT_FALSE(odd.wide(axis(2) * Expr(63) + odd.first + odd.neighbour, one));
   EXPECT_FALSE(across.wide(axis(2) + (across.first + across.neighbour) * Expr(64), one));
   EXPECT_FALSE(shifted.wide(shifted.first + shifted.neighbour, shifted.read(1, shifted.first + shifted.neighbour + 1)));
-  EXPECT_FALSE(gathered.wide(gathered.first + gathered.neighbour, gathered.read(1, (gathered.first + gathered.neighbour) * Expr(64))));
+  EXPECT_FALSE(gathered.wide(gathered.first + gathered.neighbour,
+                             gathered.read(1, (gathered.first + gathered.neighbour) * Expr(64))));
   const Expr at = chosen.first + chosen.neighbour;
-  EXPECT_FALSE(chosen.wide(at, select(axis(2) < Expr(3), chosen.read(1, at), one)));   // would be read where it must not be
-  EXPECT_FALSE(large.wide(large.first + large.neighbour, float_constant(1, DType::f64)));   // 32 bytes
+  EXPECT_FALSE(chosen.wide(at, select(axis(2) < Expr(3), chosen.read(1, at), one)));  // would be read where it must not be
+  EXPECT_FALSE(large.wide(large.first + large.neighbour, float_constant(1, DType::f64)));  // 32 bytes
 }
 
 TEST(WideStore, GuardsOfAllOrNone) {

@@ -1,5 +1,5 @@
-// Minimal filtering: the matrices of cook_toom.h against the sum they stand for, in float64; convolutions of two and of three
-// dimensions against the reference.
+// Minimal filtering: the matrices of cook_toom.h against the sum they stand for, in float64; convolutions of two and of
+// three dimensions against the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,9 @@ TEST_P(CookToomTest, IsTheSlidingSum) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, CookToomTest, testing::Values(std::pair(2, 3), std::pair(4, 3), std::pair(6, 3), std::pair(2, 5), std::pair(4, 5), std::pair(3, 2)));
+INSTANTIATE_TEST_SUITE_P(Sizes, CookToomTest,
+                         testing::Values(std::pair(2, 3), std::pair(4, 3), std::pair(6, 3), std::pair(2, 5), std::pair(4, 5),
+                                         std::pair(3, 2)));
 
 Tensor uniform(std::vector<int64_t> shape, unsigned seed) {
   std::mt19937 random(seed);
@@ -60,7 +62,8 @@ Tensor uniform(std::vector<int64_t> shape, unsigned seed) {
   return make_tensor<float>(DType::f32, std::move(shape), values);
 }
 
-// A convolution with padding 1 of x[1, channels, spatial...], stride `first_stride` along the first spatial axis; `w`: its weights, null for constant ones.
+// A convolution with padding 1 of x[1, channels, spatial...], stride `first_stride` along the first spatial axis; `w`: its
+// weights, null for constant ones.
 Var* convolution(Graph& g, Var* x, int64_t filters, int64_t first_stride, Var* w = nullptr) {
   int spatial = x->rank() - 2;
   std::vector<Expr> one(static_cast<size_t>(spatial) + 2, 0), fill = one;
@@ -84,7 +87,8 @@ Var* convolution(Graph& g, Var* x, int64_t filters, int64_t first_stride, Var* w
     summed.push_back(3 + spatial + k);
   }
   if (!w) w = g.add_constant(uniform(window, 7));
-  return reduce(g, map(g, Fn::mul, g.reindex({padded}, all, data), g.reindex({w}, all, weights)), summed, Reduce::add, false);
+  return reduce(g, map(g, Fn::mul, g.reindex({padded}, all, data), g.reindex({w}, all, weights)), summed, Reduce::add,
+                false);
 }
 
 TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
@@ -93,8 +97,8 @@ TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
     int64_t filters, first_stride;
     bool filtered;
   };
-  for (const Case& one : {Case{{1, 32, 16, 14}, 32, 1, true}, Case{{1, 16, 3, 16, 15}, 32, 1, true}, Case{{1, 16, 4, 12, 12}, 32, 2, true},
-                          Case{{1, 32, 16, 14}, 32, 2, false}}) {
+  for (const Case& one : {Case{{1, 32, 16, 14}, 32, 1, true}, Case{{1, 16, 3, 16, 15}, 32, 1, true},
+                          Case{{1, 16, 4, 12, 12}, 32, 2, true}, Case{{1, 32, 16, 14}, 32, 2, false}}) {
     for (const char* cpu : {"native", "x86-64-v3"}) {
       Graph g;
       Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, shape_of(one.shape)});
@@ -110,8 +114,10 @@ TEST(MinimalFiltering, ConvolutionsOfTwoAndThreeDimensions) {
         for (const std::string& line : kernel.schedule) filtered += line.find("minimal filtering") != std::string::npos;
       EXPECT_EQ(filtered, one.filtered ? 2 : 1) << cpu << ", rank " << one.shape.size();
       WeightsBlock weights = run_prepare(model, options.cpu);
-      std::vector<Tensor> found = JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2).run(inputs);
-      for (int64_t k = 0; k < expected[0].element_count(); ++k) ASSERT_NEAR(number_at(found[0], k), number_at(expected[0], k), 0.02) << cpu << ", element " << k;
+      std::vector<Tensor> found =
+          JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2).run(inputs);
+      for (int64_t k = 0; k < expected[0].element_count(); ++k)
+        ASSERT_NEAR(number_at(found[0], k), number_at(expected[0], k), 0.02) << cpu << ", element " << k;
     }
   }
 }
@@ -125,25 +131,30 @@ int outputs_of_a_tile(const CompiledModel& model) {
   return 0;
 }
 
-// What was fastest where an image has few tiles, its weights from memory: each tile of data is used little, the weights come once.
+// What was fastest where an image has few tiles, its weights from memory: each tile of data is used little, the weights come
+// once.
 TEST(MinimalFiltering, OfFewTiles) {
   struct Case {
     const char* cpu;
     int64_t side, channels, filters;
     int outputs;
   };
-  for (const Case& one : {Case{"x86-64-v3", 7, 512, 512, 2}, Case{"x86-64-v3", 14, 128, 32, 4}, Case{"x86-64-v3", 13, 64, 256, 4}, Case{"x86-64-v3", 14, 256, 256, 4},
-                          Case{"x86-64-v4", 7, 512, 512, 2}, Case{"x86-64-v4", 28, 128, 32, 4}, Case{"x86-64-v4", 28, 256, 256, 4}, Case{"x86-64-v4", 4, 512, 512, 0}}) {
+  for (const Case& one :
+       {Case{"x86-64-v3", 7, 512, 512, 2}, Case{"x86-64-v3", 14, 128, 32, 4}, Case{"x86-64-v3", 13, 64, 256, 4},
+        Case{"x86-64-v3", 14, 256, 256, 4}, Case{"x86-64-v4", 7, 512, 512, 2}, Case{"x86-64-v4", 28, 128, 32, 4},
+        Case{"x86-64-v4", 28, 256, 256, 4}, Case{"x86-64-v4", 4, 512, 512, 0}}) {
     Graph g;
     Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, shape_of({1, one.channels, one.side, one.side})});
     g.outputs = {convolution(g, x, one.filters, 1)};
     CompileOptions options;
     options.cpu = cpu_target(one.cpu);
-    EXPECT_EQ(outputs_of_a_tile(compile_graph(g, options)), one.outputs) << one.cpu << ", " << one.side << "x" << one.side << ", " << one.channels << " to " << one.filters;
+    EXPECT_EQ(outputs_of_a_tile(compile_graph(g, options)), one.outputs)
+        << one.cpu << ", " << one.side << "x" << one.side << ", " << one.channels << " to " << one.filters;
   }
 }
 
-// A slice of the batch has blocks of its own, for weights that are packed already: with AVX2 a row of 14 tiles would rather have four vectors of filters.
+// A slice of the batch has blocks of its own, for weights that are packed already: with AVX2 a row of 14 tiles would rather
+// have four vectors of filters.
 TEST(MinimalFiltering, RegisterTileForPackedWeights) {
   Definition d;
   d.domain = shape_of({1, 32, 56, 56, 128, 3, 3});
@@ -157,8 +168,8 @@ TEST(MinimalFiltering, RegisterTileForPackedWeights) {
   EXPECT_LE((plan.tile + 1) * plan.vectors + 1, 16);
 }
 
-// Rounding errors against the plain sum in float64, as a share of the result (roots of mean squares). Products added one after the other in float32 are
-// off by 0.7e-6 with 256 channels.
+// Rounding errors against the plain sum in float64, as a share of the result (roots of mean squares). Products added one
+// after the other in float32 are off by 0.7e-6 with 256 channels.
 class Rounding : public ::testing::TestWithParam<int64_t> {};
 TEST_P(Rounding, OfMinimalFilteringIsThatOfAPlainSum) {
   constexpr int64_t filters = 256, side = 16;
@@ -174,7 +185,8 @@ TEST_P(Rounding, OfMinimalFilteringIsThatOfAPlainSum) {
         expected.push_back(0);
         for (int64_t c = 0; c < channels; ++c)
           for (int64_t i = 0; i < 9; ++i)
-            expected.back() += number_at(data, (c * side + row + i / 3 - 1) * side + column + i % 3 - 1) * number_at(weights, (f * channels + c) * 9 + i);
+            expected.back() += number_at(data, (c * side + row + i / 3 - 1) * side + column + i % 3 - 1) *
+                               number_at(weights, (f * channels + c) * 9 + i);
       }
   for (const char* cpu : {"native", "x86-64-v3"}) {
     CompileOptions options;
@@ -185,7 +197,8 @@ TEST_P(Rounding, OfMinimalFilteringIsThatOfAPlainSum) {
       for (const std::string& line : kernel.schedule) filtered |= line.find("minimal filtering F(4x4") != std::string::npos;
     EXPECT_TRUE(filtered) << cpu;
     WeightsBlock prepared = run_prepare(model, options.cpu);
-    const Tensor found = JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), prepared, options.cpu, 2).run({data})[0];
+    const Tensor found =
+        JitProgram(std::make_shared<CompiledProgram>(std::move(model.run)), prepared, options.cpu, 2).run({data})[0];
     double error = 0, size = 0;
     size_t next = 0;
     for (int64_t f = 0; f < filters; f += 64)
@@ -200,7 +213,8 @@ TEST_P(Rounding, OfMinimalFilteringIsThatOfAPlainSum) {
 }
 INSTANTIATE_TEST_SUITE_P(Channels, Rounding, ::testing::Values(256, 1024));
 
-// A step of training: the weights come with each call, and the gradient reads its windows from their end with the filters turned.
+// A step of training: the weights come with each call, and the gradient reads its windows from their end with the filters
+// turned.
 TEST(MinimalFiltering, WeightsOfThisCallAndGradients) {
   Graph g;
   const std::vector<std::vector<int64_t>> shapes = {{8, 32, 20, 24}, {32, 32, 3, 3}, {32, 32, 3, 3}};
@@ -211,7 +225,8 @@ TEST(MinimalFiltering, WeightsOfThisCallAndGradients) {
     inputs.push_back(uniform(shapes[k], static_cast<unsigned>(k) + 3));
   }
   Var* y = convolution(g, map(g, Fn::max, convolution(g, in[0], 32, 1, in[1]), scalar(g, DType::f32, 0)), 32, 1, in[2]);
-  Var* seed = g.elementwise({}, y->shape(), call(Fn::sin, {cast(linear_index(y->shape(), identity_indices(4)), DType::f32)}));
+  Var* seed =
+      g.elementwise({}, y->shape(), call(Fn::sin, {cast(linear_index(y->shape(), identity_indices(4)), DType::f32)}));
   g.outputs = gradient(g, {y}, {seed}, in);
   g.outputs.push_back(y);
   CompileOptions options;
@@ -232,8 +247,10 @@ TEST(MinimalFiltering, WeightsOfThisCallAndGradients) {
   EXPECT_EQ(filtered, 3);  // both convolutions, and the gradient between them
   for (size_t r = 0; r < expected.size(); ++r) {
     double largest = 0;
-    for (int64_t k = 0; k < expected[r].element_count(); ++k) largest = std::max(largest, std::fabs(number_at(expected[r], k)));
-    for (int64_t k = 0; k < expected[r].element_count(); ++k) ASSERT_NEAR(number_at(found[r], k), number_at(expected[r], k), 2e-5 * largest) << "result " << r << ", element " << k;
+    for (int64_t k = 0; k < expected[r].element_count(); ++k)
+      largest = std::max(largest, std::fabs(number_at(expected[r], k)));
+    for (int64_t k = 0; k < expected[r].element_count(); ++k)
+      ASSERT_NEAR(number_at(found[r], k), number_at(expected[r], k), 2e-5 * largest) << "result " << r << ", element " << k;
   }
 }
 

@@ -99,7 +99,8 @@ TEST(Work, OfAKernelIsThatOfAllItsLaunches) {  // squares of matrices: one kerne
   const CompiledModel model = compiled(g);
   EXPECT_EQ(total_operations(model), 3 * 2 * 48 * 48 * 48);
   int64_t launches = 0;
-  for (const KernelWork& kernel : kernel_works(model, model.run)) launches += kernel.work.operations.is_int(0) ? 0 : *kernel.launches;
+  for (const KernelWork& kernel : kernel_works(model, model.run))
+    launches += kernel.work.operations.is_int(0) ? 0 : *kernel.launches;
   EXPECT_EQ(launches, 3);
 }
 
@@ -128,7 +129,8 @@ TEST(BenchReport, TheBoundIsTheSlowerLimitOfEachContraction) {
   EXPECT_EQ(result.times.median_ms, 3);
   EXPECT_EQ(result.times.min_ms, 1);
   EXPECT_EQ(result.times.p99_ms, 5);
-  result.steps = {{"a", 1, 0, 100e6, 1e6}, {"b", 1, 0, 1e6, 20e6}, {"moves", 1, 0, 0, 50e6}};  // 1 ms of arithmetic; 2 ms of traffic
+  result.steps = {
+      {"a", 1, 0, 100e6, 1e6}, {"b", 1, 0, 1e6, 20e6}, {"moves", 1, 0, 0, 50e6}};  // 1 ms of arithmetic; 2 ms of traffic
   result.profile = {{"k", 2, 1'500'000, 100e6, 2e3}, {"k", 1, 500'000, 50e6, 1e3}};
   result.profiled_runs = 1;
   result.profiled_ms = 3.3;

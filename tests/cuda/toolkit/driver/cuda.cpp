@@ -1,5 +1,5 @@
-// A stand-in for the driver library, libcuda.so.1: what compiler/jit/cuda_driver.h loads. Device memory can be touched by copies and
-// kernels alone, with a page that nobody can touch behind it. A module is a library of the stand-in's nvrtc.cpp.
+// A stand-in for the driver library, libcuda.so.1: what compiler/jit/cuda_driver.h loads. Device memory can be touched by
+// copies and kernels alone, with a page that nobody can touch behind it. A module is a library of the stand-in's nvrtc.cpp.
 // METAC_SHIM_DEVICES, METAC_SHIM_DRIVER (its version): what it tells.
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -46,7 +46,8 @@ int cuCtxSetCurrent(void* context) { return context == &allocations ? success : 
 int cuCtxSynchronize() { return success; }
 int cuMemAlloc_v2(unsigned long long* data, size_t bytes) {
   const size_t pages = (bytes + page - 1) / page;
-  void* const map = mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const map =
+      mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (bytes == 0 || map == MAP_FAILED) return out_of_memory;
   if (bytes <= size_t{64} << 20) std::memset(map, 0xff, pages * page);
   mprotect(map, (pages + 1) * page, PROT_NONE);
@@ -82,14 +83,20 @@ int cuModuleLoadData(void** module, const void* image) {
   return *module == nullptr ? invalid_image : success;
 }
 int cuModuleUnload(void* module) { return dlclose(module) == 0 ? success : invalid_value; }
-int cuModuleGetFunction(void** function, void* module, const char* name) { return (*function = dlsym(module, name)) == nullptr ? not_found : success; }
-int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments, void** more) {
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  return (*function = dlsym(module, name)) == nullptr ? not_found : success;
+}
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void* stream, void** arguments, void** more) {
   if (gz != 1 || by != 1 || bz != 1 || shared != 0 || stream != nullptr || more != nullptr) return invalid_value;
   Access access;
   return reinterpret_cast<int (*)(unsigned, unsigned, unsigned, void**)>(function)(gx, gy, bx, arguments);
 }
 int cuGetErrorString(int status, const char** text) {
-  *text = status == no_device ? "no CUDA-capable device is detected" : status == invalid_image ? "device kernel image is invalid" : status == out_of_memory ? "out of memory" : "invalid argument";
+  *text = status == no_device       ? "no CUDA-capable device is detected"
+          : status == invalid_image ? "device kernel image is invalid"
+          : status == out_of_memory ? "out of memory"
+                                    : "invalid argument";
   return success;
 }
 }

@@ -1,6 +1,6 @@
-// A stand-in for the run-time compiler, libnvrtc.so: compiles CUDA as C++ by the stand-in's nvcc (METAC_SHIM_NVCC) against its
-// cuda_runtime.h. What it calls a binary is a library, which the stand-in's cuda.cpp loads. METAC_SHIM_CALLS=FILE: a line for
-// each compilation.
+// A stand-in for the run-time compiler, libnvrtc.so: compiles CUDA as C++ by the stand-in's nvcc (METAC_SHIM_NVCC) against
+// its cuda_runtime.h. What it calls a binary is a library, which the stand-in's cuda.cpp loads. METAC_SHIM_CALLS=FILE: a
+// line for each compilation.
 #include <unistd.h>
 
 #include <cstdint>
@@ -41,7 +41,9 @@ int nvrtcDestroyProgram(void** program) {
   *program = nullptr;
   return 0;
 }
-int nvrtcAddNameExpression(void* program, const char* name) { return static_cast<Program*>(program)->names.push_back(name), 0; }
+int nvrtcAddNameExpression(void* program, const char* name) {
+  return static_cast<Program*>(program)->names.push_back(name), 0;
+}
 int nvrtcCompileProgram(void* program, int count, const char* const* options) {
   Program& p = *static_cast<Program*>(program);
   std::string said = "compiled at run time";
@@ -63,12 +65,15 @@ int nvrtcCompileProgram(void* program, int count, const char* const* options) {
        << p.source;
   for (size_t k = 0; k < p.names.size(); ++k) {
     p.lowered.push_back("shim_kernel_" + std::to_string(k));
-    text << "\nextern \"C\" __attribute__((visibility(\"default\"))) int " << p.lowered[k] << "(unsigned x, unsigned y, unsigned threads, void** arguments) {\n"
-         << "  const int status = cudaLaunchKernel(&" << p.names[k] << ", dim3(x, y), dim3(threads), arguments, 0, nullptr);\n"
+    text << "\nextern \"C\" __attribute__((visibility(\"default\"))) int " << p.lowered[k]
+         << "(unsigned x, unsigned y, unsigned threads, void** arguments) {\n"
+         << "  const int status = cudaLaunchKernel(&" << p.names[k]
+         << ", dim3(x, y), dim3(threads), arguments, 0, nullptr);\n"
          << "  return status != 0 ? status : cudaStreamSynchronize(nullptr);\n}\n";
   }
   text.close();
-  const std::string command = std::string("'") + nvcc + "' -std=c++17 -O3 -shared '" + (folder / "kernels.cu").string() + "' -o '" + (folder / "kernels.so").string() + "' > '" + (folder / "log").string() + "' 2>&1";
+  const std::string command = std::string("'") + nvcc + "' -std=c++17 -O3 -shared '" + (folder / "kernels.cu").string() +
+                              "' -o '" + (folder / "kernels.so").string() + "' > '" + (folder / "log").string() + "' 2>&1";
   const int status = std::system(command.c_str());
   p.log = read(folder / "log");
   const std::string library = read(folder / "kernels.so");
@@ -80,7 +85,10 @@ int nvrtcCompileProgram(void* program, int count, const char* const* options) {
 int nvrtcGetProgramLogSize(void* program, size_t* size) { return *size = static_cast<Program*>(program)->log.size() + 1, 0; }
 int nvrtcGetProgramLog(void* program, char* log) { return std::strcpy(log, static_cast<Program*>(program)->log.c_str()), 0; }
 int nvrtcGetCUBINSize(void* program, size_t* size) { return *size = static_cast<Program*>(program)->binary.size(), 0; }
-int nvrtcGetCUBIN(void* program, char* binary) { return std::memcpy(binary, static_cast<Program*>(program)->binary.data(), static_cast<Program*>(program)->binary.size()), 0; }
+int nvrtcGetCUBIN(void* program, char* binary) {
+  return std::memcpy(binary, static_cast<Program*>(program)->binary.data(), static_cast<Program*>(program)->binary.size()),
+         0;
+}
 int nvrtcGetLoweredName(void* program, const char* name, const char** lowered) {
   Program& p = *static_cast<Program*>(program);
   for (size_t k = 0; k < p.names.size(); ++k)

@@ -1,15 +1,15 @@
-// A stand-in for the CUDA toolkit's header: the execution model on the CPU, for tests. Kernels are compiled as C++; a block's
-// threads are fibers that change places at barriers, blocks run one after the other.
+// A stand-in for the CUDA toolkit's header: the execution model on the CPU, for tests. Kernels are compiled as C++; a
+// block's threads are fibers that change places at barriers, blocks run one after the other.
 //
 // What it finds that a GPU might hide:
 //   races and forgotten barriers   METAC_SHIM_ORDER = forward, reverse or a number (a shuffle): the order of threads and
 //                                  blocks. The bits of a result must not depend on it.
 //   barriers not reached by all    the program ends with a message
 //   copies into shared memory      NaN until the thread that began them has waited; the program ends where none does
-//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full of 0xff (NaN)
-//   out of bounds                  behind every allocation lies a page that cannot be touched
-//   host code on device memory     it can be touched only while a kernel or a copy runs
-//   results read too early         streams are queues: their work is done when something waits for it (streams.h)
+//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full
+//   of 0xff (NaN) out of bounds                  behind every allocation lies a page that cannot be touched host code on
+//   device memory     it can be touched only while a kernel or a copy runs results read too early         streams are
+//   queues: their work is done when something waits for it (streams.h)
 // METAC_SHIM_DEVICES=0: there is no device. METAC_SHIM_FAIL=n: the n-th call that may fail does.
 #pragma once
 #include <setjmp.h>
@@ -76,15 +76,18 @@ inline std::vector<PendingCopy>* pending_copies() {
 }
 #define shim_start_copy(to, from, bytes, inside) shim::start_copy_at(to, from, bytes, inside, __FILE__, __LINE__)
 inline void start_copy_at(void* to, const void* from, size_t bytes, bool inside, const char* file, int line) {
-  if (reinterpret_cast<uintptr_t>(to) % bytes != 0 || (inside && reinterpret_cast<uintptr_t>(from) % bytes != 0)) stop("a copy between places that are not multiples of its size", file, line);
+  if (reinterpret_cast<uintptr_t>(to) % bytes != 0 || (inside && reinterpret_cast<uintptr_t>(from) % bytes != 0))
+    stop("a copy between places that are not multiples of its size", file, line);
   std::memset(to, 0xff, bytes);
   pending_copies()[threadIdx.x].push_back({to, from, bytes, inside});
 }
 inline void wait_for_copies() {
   std::vector<PendingCopy>& mine = pending_copies()[threadIdx.x];
   for (const PendingCopy& c : mine) {
-    if (c.inside) std::memcpy(c.to, c.from, c.bytes);
-    else std::memset(c.to, 0, c.bytes);
+    if (c.inside)
+      std::memcpy(c.to, c.from, c.bytes);
+    else
+      std::memset(c.to, 0, c.bytes);
   }
   mine.clear();
 }
@@ -101,7 +104,7 @@ struct Fiber {
 struct Scheduler {
   std::vector<Fiber*> pool, active;
   std::vector<unsigned> order;
-  size_t next = 0;            // of the threads in `order` that have not begun
+  size_t next = 0;  // of the threads in `order` that have not begun
   size_t ended = 0;
   void (*body)(void*) = nullptr;
   void* argument = nullptr;
@@ -140,7 +143,8 @@ inline void resume(Fiber* f) {
     _longjmp(f->place, 1);
   }
   constexpr size_t size = 256 << 10;
-  f->stack = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  f->stack =
+      static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   getcontext(&f->context);
   f->context.uc_stack.ss_sp = f->stack;
   f->context.uc_stack.ss_size = size;
@@ -152,7 +156,8 @@ inline void resume(Fiber* f) {
 inline void barrier(const char* file, int line) {
   Scheduler& s = scheduler();
   Fiber* self = s.running;
-  if (s.file != nullptr && (s.line != line || std::strcmp(s.file, file) != 0)) stop("threads of a block wait at different barriers", file, line);
+  if (s.file != nullptr && (s.line != line || std::strcmp(s.file, file) != 0))
+    stop("threads of a block wait at different barriers", file, line);
   s.file = file;
   s.line = line;
   self->waiting = true;
@@ -202,7 +207,8 @@ inline int tensor_integer(const char* type, uint32_t word, unsigned part) {
   const uint8_t byte = static_cast<uint8_t>(word >> (8 * part));
   return type[0] == 's' ? static_cast<int8_t>(byte) : byte;
 }
-// sums[k] += of the eight words along the sum, each of the threads of a warp giving four of the left side and two of the right.
+// sums[k] += of the eight words along the sum, each of the threads of a warp giving four of the left side and two of the
+// right.
 template <class Sum, class Word, class Multiply>
 void tensor_multiply_words(Sum* d, const Word* a, const Word* b, const char* file, int line, const Multiply& multiply) {
   static Word given[1024][6];
@@ -211,23 +217,29 @@ void tensor_multiply_words(Sum* d, const Word* a, const Word* b, const char* fil
   barrier(file, line);
   for (unsigned k = 0; k < 4; ++k) {
     const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
-    for (unsigned word = 0; word < 8; ++word) multiply(d[k], given[first + row % 8 * 4 + word % 4][row / 8 + word / 4 * 2], given[first + column * 4 + word % 4][4 + word / 4]);
+    for (unsigned word = 0; word < 8; ++word)
+      multiply(d[k], given[first + row % 8 * 4 + word % 4][row / 8 + word / 4 * 2],
+               given[first + column * 4 + word % 4][4 + word / 4]);
   }
   barrier(file, line);
 }
 
 #define shim_tensor_multiply(left, right, d, a, b) shim::tensor_multiply_at(left, right, d, a, b, __FILE__, __LINE__)
 template <class Sum>
-void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint32_t* a, const uint32_t* b, const char* file, int line) {
+void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint32_t* a, const uint32_t* b, const char* file,
+                        int line) {
   const unsigned parts = std::is_same_v<Sum, int> ? 4 : std::strcmp(left, "tf32") == 0 ? 1 : 2;
   tensor_multiply_words(d, a, b, file, line, [&](Sum& sum, uint32_t x, uint32_t y) {
     for (unsigned part = 0; part < parts; ++part) {
-      if constexpr (std::is_same_v<Sum, float>) sum += tensor_number(left, x, part) * tensor_number(right, y, part);
-      else sum += tensor_integer(left, x, part) * tensor_integer(right, y, part);
+      if constexpr (std::is_same_v<Sum, float>)
+        sum += tensor_number(left, x, part) * tensor_number(right, y, part);
+      else
+        sum += tensor_integer(left, x, part) * tensor_integer(right, y, part);
     }
   });
 }
-#define shim_tensor_multiply_double(d, a, b) shim::tensor_multiply_words(d, a, b, __FILE__, __LINE__, [](double& sum, double x, double y) { sum += x * y; })
+#define shim_tensor_multiply_double(d, a, b) \
+  shim::tensor_multiply_words(d, a, b, __FILE__, __LINE__, [](double& sum, double x, double y) { sum += x * y; })
 
 // ldmatrix: lane k names row k % 8 of block k / 8.
 #define shim_tensor_load(to, blocks, transposed, row) shim::tensor_load_at(to, blocks, transposed, row, __FILE__, __LINE__)
@@ -235,12 +247,16 @@ inline void tensor_load_at(uint32_t* to, unsigned blocks, bool transposed, const
   static const char* rows[1024];
   const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
   rows[thread] = static_cast<const char*>(row);
-  if (lane < blocks * 8 && reinterpret_cast<uintptr_t>(row) % 16 != 0) stop("a row that is not at a multiple of 16 bytes", file, line);
+  if (lane < blocks * 8 && reinterpret_cast<uintptr_t>(row) % 16 != 0)
+    stop("a row that is not at a multiple of 16 bytes", file, line);
   barrier(file, line);
   for (unsigned block = 0; block < blocks; ++block) {
     const char* const* const of = rows + first + block * 8;
-    if (!transposed) std::memcpy(to + block, of[lane / 4] + lane % 4 * 4, 4);
-    else for (unsigned k = 0; k < 2; ++k) std::memcpy(reinterpret_cast<char*>(to + block) + 2 * k, of[lane % 4 * 2 + k] + lane / 4 * 2, 2);
+    if (!transposed)
+      std::memcpy(to + block, of[lane / 4] + lane % 4 * 4, 4);
+    else
+      for (unsigned k = 0; k < 2; ++k)
+        std::memcpy(reinterpret_cast<char*>(to + block) + 2 * k, of[lane % 4 * 2 + k] + lane / 4 * 2, 2);
   }
   barrier(file, line);
 }
@@ -262,7 +278,8 @@ inline void shuffle(std::vector<unsigned>& order, unsigned salt) {
 
 inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
   Scheduler& s = scheduler();
-  if (__start_shim_shared != nullptr) std::memset(__start_shim_shared, 0xff, static_cast<size_t>(__stop_shim_shared - __start_shim_shared));
+  if (__start_shim_shared != nullptr)
+    std::memset(__start_shim_shared, 0xff, static_cast<size_t>(__stop_shim_shared - __start_shim_shared));
   s.order.resize(threads);
   shuffle(s.order, blockIdx.x);
   s.next = s.ended = 0;
@@ -299,7 +316,9 @@ struct Call {
   template <size_t... i>
   Call(void (*kernel)(P...), void** given, dim3 grid, dim3 block, std::index_sequence<i...>)
       : kernel(kernel), arguments(*static_cast<std::remove_cv_t<P>*>(given[i])...), grid(grid), block(block) {}
-  static void body(void* self) { std::apply(static_cast<const Call*>(self)->kernel, static_cast<const Call*>(self)->arguments); }
+  static void body(void* self) {
+    std::apply(static_cast<const Call*>(self)->kernel, static_cast<const Call*>(self)->arguments);
+  }
   void operator()() {
     Access access;
     blockDim = block;
@@ -318,6 +337,7 @@ struct Call {
 template <class... P>
 cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  if (block.x == 0 || block.x > 1024 || grid.x == 0 || grid.y == 0 || grid.x > 2147483647u || grid.y > 65535u) return cudaErrorInvalidConfiguration;
+  if (block.x == 0 || block.x > 1024 || grid.x == 0 || grid.y == 0 || grid.x > 2147483647u || grid.y > 65535u)
+    return cudaErrorInvalidConfiguration;
   return shim::put(stream, shim::Call<P...>(kernel, arguments, grid, block, std::index_sequence_for<P...>()));
 }

@@ -35,7 +35,8 @@ inline void set_number(cudaDataType_t type, void* data, int64_t index, float val
   } else {
     uint32_t bits;
     std::memcpy(&bits, &value, 4);
-    static_cast<uint16_t*>(data)[index] = value != value ? uint16_t{0x7fc0} : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    static_cast<uint16_t*>(data)[index] =
+        value != value ? uint16_t{0x7fc0} : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
   }
 }
 

@@ -1,7 +1,9 @@
 // The stand-in's memory, streams and graphs. A stream is a queue: what is put onto it happens when somebody waits for it
 // (the stream, an event behind it, a copy that must be complete, memory given back), streams in the order METAC_SHIM_ORDER
-// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_DEVICES=N: so many cards, of which each is as the others. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CARD=NAME: what it is called. METAC_SHIM_LIBRARY=N: the version of libraries. METAC_SHIM_CALLS=FILE: a line for each start of a
-// graph, each call of a library, each time measured, each block taken of the card (how much is held then), and the call that fails.
+// says. So a program that waits for too little reads what is not there yet. METAC_SHIM_DEVICES=N: so many cards, of which
+// each is as the others. METAC_SHIM_MEMORY=BYTES: what the card has. METAC_SHIM_CARD=NAME: what it is called.
+// METAC_SHIM_LIBRARY=N: the version of libraries. METAC_SHIM_CALLS=FILE: a line for each start of a graph, each call of a
+// library, each time measured, each block taken of the card (how much is held then), and the call that fails.
 #pragma once
 #include <sys/mman.h>
 
@@ -19,20 +21,43 @@
 #include <vector>
 
 enum cudaError_t {
-  cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35,
-  cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureUnjoined = 904
 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 enum { cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
-struct uint3 { unsigned x, y, z; };
-struct uchar1 { unsigned char x; };
-struct ushort1 { unsigned short x; };
-struct uint1 { unsigned x; };
-struct alignas(8) uint2 { unsigned x, y; };
-struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct uint3 {
+  unsigned x, y, z;
+};
+struct uchar1 {
+  unsigned char x;
+};
+struct ushort1 {
+  unsigned short x;
+};
+struct uint1 {
+  unsigned x;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
 struct dim3 {
   unsigned x, y, z;
   dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
@@ -49,23 +74,24 @@ using Work = std::function<void()>;
 struct shim_graph {
   struct Node {
     shim::Work work;
-    std::set<size_t> after;         // works that must be done first
+    std::set<size_t> after;  // works that must be done first
   };
   std::vector<Node> nodes;
-  size_t branches = 1;              // streams that took part
+  size_t branches = 1;  // streams that took part
 };
 struct shim_event {
-  std::shared_ptr<double> done; // null: never recorded; 0: not yet reached; else seconds
+  std::shared_ptr<double> done;  // null: never recorded; 0: not yet reached; else seconds
   struct shim_stream* stream;
-  shim_graph* captured;         // recorded while a graph was: which, and behind what
+  shim_graph* captured;  // recorded while a graph was: which, and behind what
   std::set<size_t> after;
 };
 struct shim_stream {
   std::deque<shim::Work> queue;
-  shim_graph* captured = nullptr;   // what is put onto it goes there meanwhile,
-  std::set<size_t> after;           // behind these
-  bool origin = false;              // the capture began here
-  void (*touch)(bool) = nullptr;    // begins and ends a work's access to device memory: for libraries, which have globals of their own
+  shim_graph* captured = nullptr;  // what is put onto it goes there meanwhile,
+  std::set<size_t> after;          // behind these
+  bool origin = false;             // the capture began here
+  void (*touch)(bool) =
+      nullptr;  // begins and ends a work's access to device memory: for libraries, which have globals of their own
 };
 typedef shim_stream* cudaStream_t;
 typedef shim_event* cudaEvent_t;
@@ -137,8 +163,10 @@ struct Access {  // while it lives, device memory can be touched
 };
 inline void touch(bool begin) {
   static Access* access = nullptr;
-  if (begin) access = new Access;
-  else delete access;
+  if (begin)
+    access = new Access;
+  else
+    delete access;
 }
 inline bool within(const std::vector<Allocation>& all, const void* p) {
   for (const Allocation& a : all)
@@ -194,8 +222,10 @@ cudaError_t put(cudaStream_t stream, W work) {
 }
 inline cudaError_t wait_for(cudaStream_t stream) {
   if (capturing()) return cudaErrorStreamCaptureUnsupported;
-  if (real(stream) == real(nullptr)) drain_all();
-  else drain(stream);
+  if (real(stream) == real(nullptr))
+    drain_all();
+  else
+    drain(stream);
   return cudaSuccess;
 }
 
@@ -203,12 +233,18 @@ inline cudaError_t wait_for(cudaStream_t stream) {
 
 inline const char* cudaGetErrorString(cudaError_t status) {
   switch (status) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
-    default: return "invalid argument";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    default:
+      return "invalid argument";
   }
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
@@ -283,7 +319,9 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   }
   auto done = std::make_shared<double>(0);
   *event = {done, stream, nullptr, {}};
-  return shim::put(stream, [done] { *done = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); });
+  return shim::put(stream, [done] {
+    *done = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  });
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
@@ -311,7 +349,8 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 }
 
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (shim::fails() || begin->done == nullptr || end->done == nullptr || *begin->done == 0 || *end->done == 0) return cudaErrorInvalidValue;
+  if (shim::fails() || begin->done == nullptr || end->done == nullptr || *begin->done == 0 || *end->done == 0)
+    return cudaErrorInvalidValue;
   shim::note_call("timed");
   *milliseconds = static_cast<float>((*end->done - *begin->done) * 1e3);
   return cudaSuccess;
@@ -323,9 +362,11 @@ inline cudaError_t cudaMalloc(void** result, size_t bytes) {
   if (shim::capturing()) return cudaErrorStreamCaptureUnsupported;
   size_t taken = bytes;
   for (const shim::Allocation& a : shim::allocations()) taken += a.bytes;
-  if (const char* card = std::getenv("METAC_SHIM_MEMORY"); card != nullptr && taken > std::strtoull(card, nullptr, 10)) return cudaErrorMemoryAllocation;
+  if (const char* card = std::getenv("METAC_SHIM_MEMORY"); card != nullptr && taken > std::strtoull(card, nullptr, 10))
+    return cudaErrorMemoryAllocation;
   const size_t pages = (bytes + shim::page - 1) / shim::page;
-  char* map = static_cast<char*>(mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  char* map = static_cast<char*>(
+      mmap(nullptr, (pages + 1) * shim::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (map == MAP_FAILED) return cudaErrorMemoryAllocation;
   if (bytes <= size_t{8} << 20) std::memset(map, 0xff, pages * shim::page);
   mprotect(map, (pages + 1) * shim::page, PROT_NONE);
@@ -337,7 +378,8 @@ inline cudaError_t cudaMalloc(void** result, size_t bytes) {
 }
 // Host and device reach it at any time, on a GPU as here; what a stream has not done yet is not in it.
 inline cudaError_t cudaMallocManaged(void** result, size_t bytes, unsigned = 1) {
-  if (shim::fails() || shim::devices() == 0) return shim::devices() == 0 ? cudaErrorInsufficientDriver : cudaErrorMemoryAllocation;
+  if (shim::fails() || shim::devices() == 0)
+    return shim::devices() == 0 ? cudaErrorInsufficientDriver : cudaErrorMemoryAllocation;
   if (shim::capturing()) return cudaErrorStreamCaptureUnsupported;
   char* data = static_cast<char*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
   if (data == nullptr) return cudaErrorMemoryAllocation;
@@ -383,7 +425,11 @@ inline cudaError_t cudaFreeHost(void* data) {
   return data == nullptr ? cudaSuccess : cudaErrorInvalidValue;
 }
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* data) {
-  *found = {shim::within(shim::allocations(), data) ? cudaMemoryTypeDevice : shim::within(shim::managed(), data) ? cudaMemoryTypeManaged : shim::within(shim::pinned(), data) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered, 0, nullptr, nullptr};
+  *found = {shim::within(shim::allocations(), data) ? cudaMemoryTypeDevice
+            : shim::within(shim::managed(), data)   ? cudaMemoryTypeManaged
+            : shim::within(shim::pinned(), data)    ? cudaMemoryTypeHost
+                                                    : cudaMemoryTypeUnregistered,
+            0, nullptr, nullptr};
   return cudaSuccess;
 }
 
@@ -412,7 +458,9 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemc
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
   if (!shim::directions_hold(to, from, kind)) return cudaErrorInvalidValue;
-  auto pageable = [](const void* p) { return !shim::within(shim::allocations(), p) && !shim::within(shim::managed(), p) && !shim::within(shim::pinned(), p); };
+  auto pageable = [](const void* p) {
+    return !shim::within(shim::allocations(), p) && !shim::within(shim::managed(), p) && !shim::within(shim::pinned(), p);
+  };
   if (pageable(to)) {
     if (const cudaError_t status = shim::wait_for(stream); status != cudaSuccess) return status;
     shim::copy_now(to, from, bytes);
@@ -425,11 +473,12 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
 
 // ---- graphs ----
 namespace shim {
-// Of the works that may be next, the first, the last or any one: what is not ordered behind what it needs comes too early in one
-// of the orders.
+// Of the works that may be next, the first, the last or any one: what is not ordered behind what it needs comes too early in
+// one of the orders.
 inline void run_nodes(const std::vector<shim_graph::Node>& nodes) {
   const char* order = std::getenv("METAC_SHIM_ORDER");
-  const bool forward = order == nullptr || std::strcmp(order, "forward") == 0, reverse = order != nullptr && std::strcmp(order, "reverse") == 0;
+  const bool forward = order == nullptr || std::strcmp(order, "forward") == 0,
+             reverse = order != nullptr && std::strcmp(order, "reverse") == 0;
   uint64_t seed = forward || reverse ? 0 : std::strtoull(order, nullptr, 10);
   std::vector<size_t> waits(nodes.size()), ready;
   std::vector<std::vector<size_t>> next(nodes.size());
@@ -495,6 +544,7 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  shim::note_call("graph of " + std::to_string(graph->nodes.size()) + " works, " + std::to_string(graph->branches) + " branches");
+  shim::note_call("graph of " + std::to_string(graph->nodes.size()) + " works, " + std::to_string(graph->branches) +
+                  " branches");
   return shim::put(stream, [nodes = graph->nodes] { shim::run_nodes(nodes); });
 }

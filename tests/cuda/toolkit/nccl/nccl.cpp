@@ -1,5 +1,6 @@
-// A stand-in for NCCL: processes of this machine that share a file of memory, named by the id. What is put onto a stream happens when the
-// stream does, and waits there for the other processes; they must put the same calls onto it in the same order, which is checked.
+// A stand-in for NCCL: processes of this machine that share a file of memory, named by the id. What is put onto a stream
+// happens when the stream does, and waits there for the other processes; they must put the same calls onto it in the same
+// order, which is checked.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,13 +17,16 @@ constexpr int most_processes = 8;
 
 struct Meeting {
   std::atomic<int> arrived, round;
-  struct Call { size_t count; int type, operation; } calls[most_processes];
+  struct Call {
+    size_t count;
+    int type, operation;
+  } calls[most_processes];
 };
 
 struct Communicator {
   int rank, size;
   Meeting* meeting;
-  char* values;            // `room` for each process
+  char* values;  // `room` for each process
 
   void meet() {
     const int round = meeting->round.load();
@@ -50,12 +54,16 @@ void reduce_now(Communicator& c, const void* from, void* to, size_t count, int t
   c.meeting->calls[c.rank] = {count, type, operation};
   c.meet();
   for (int p = 0; p < c.size; ++p)
-    if (c.meeting->calls[p].count != count || c.meeting->calls[p].type != type || c.meeting->calls[p].operation != operation) {
-      std::fprintf(stderr, "shim: process %d averages %zu values, process %d %zu\n", c.rank, count, p, c.meeting->calls[p].count);
+    if (c.meeting->calls[p].count != count || c.meeting->calls[p].type != type ||
+        c.meeting->calls[p].operation != operation) {
+      std::fprintf(stderr, "shim: process %d averages %zu values, process %d %zu\n", c.rank, count, p,
+                   c.meeting->calls[p].count);
       std::abort();
     }
-  if (type == 8) add_up(c, count, operation == 4, static_cast<double*>(to));
-  else add_up(c, count, operation == 4, static_cast<float*>(to));
+  if (type == 8)
+    add_up(c, count, operation == 4, static_cast<double*>(to));
+  else
+    add_up(c, count, operation == 4, static_cast<float*>(to));
   c.meet();
 }
 
@@ -94,7 +102,8 @@ SHIM_API int ncclGroupEnd() {
   if (--grouped == 0) shim::note_call("nccl group of " + std::to_string(std::exchange(pending, 0)));
   return 0;
 }
-SHIM_API int ncclAllReduce(const void* from, void* to, size_t count, int type, int operation, void* communicator, cudaStream_t stream) {
+SHIM_API int ncclAllReduce(const void* from, void* to, size_t count, int type, int operation, void* communicator,
+                           cudaStream_t stream) {
   Communicator* const c = static_cast<Communicator*>(communicator);
   if (c == nullptr || stream == nullptr || (type != 7 && type != 8) || count * 8 > room) return 4;
   ++pending;
