@@ -108,11 +108,10 @@ struct Step {
   //       next condition or -1, k per-iteration values, k stacked outputs}; carried = n, stacked = k;
   //       body steps [then_begin, then_end); symbol = the iteration's symbol; else_begin = symbol of the number of
   //       iterations done, or -1.
-  // copy: operands {from, to}.
-  // assign: the symbol `symbol` becomes the value of `parallel` (dims that a branch or an iteration decides).
-  // repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands before it in the
-  // same list. carried = 1: or workers take a slice each, with memory of their own for what begins and ends between the two
-  // steps.
+  // copy: operands {from, to}. assign: the symbol `symbol` becomes the value of `parallel` (dims that a branch or an
+  // iteration decides). repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands
+  // before it in the same list. carried = 1: or workers take a slice each, with memory of their own for what begins and ends
+  // between the two steps.
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };

@@ -2,8 +2,7 @@
 //
 //   vjp  inputs of the model, a cotangent for every output     ->  the outputs, the gradient for every value of `wrt`
 //   jvp  inputs of the model, a tangent for every value of wrt ->  the outputs, the tangent of every output
-//   hvp  inputs, cotangents of outputs, tangents of wrt        ->  H t, H the Hessian of <cotangents, outputs>, for every
-//   value of wrt
+//   hvp  inputs, cotangents of outputs, tangents of wrt  ->  H t, H the Hessian of <cotangents, outputs>, for each wrt
 //
 // A cotangent, a gradient or a tangent has the shape and dtype of its value. Outputs and values that are no floating-point
 // tensors have none. Reverse mode once, forward mode once, and for hvp forward over reverse, so that it costs one of each.

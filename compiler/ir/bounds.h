@@ -15,8 +15,7 @@ namespace metac {
 
 // Two kinds of expressions, told apart by ExprNode::has_load and the dtype:
 //   index arithmetic  int64 without loads. It is assumed not to overflow (the evaluator of extents, runtime/extent.h, checks
-//   it),
-//                     so its values are those of whole numbers, and differences of any two are taken as such.
+//                     it), so its values are those of whole numbers, and differences of any two are taken as such.
 //   data              all else. It wraps around: what a function yields is known only while that fits into the dtype.
 class Bounds {
  public:

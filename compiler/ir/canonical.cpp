@@ -1,9 +1,9 @@
 // The canonicalising constructors of Expr. An int64 expression without loads is kept as
 //     constant + sum of coefficient * monomial,   monomial = product of atoms,
-// atoms and monomials in a structural order (axes, symbols, then by content hash), so equal dims are equal pointers.
-// Index arithmetic is assumed not to overflow and not to divide by 0; where a coefficient would pass 64 bits all the same,
-// the two sides stay apart in a call of their own, which linear_form() takes for an atom. Expressions that contain loads are
-// data and only fold constants, which wrap around.
+// atoms and monomials in a structural order (axes, symbols, then by content hash), so equal dims are equal pointers. Index
+// arithmetic is assumed not to overflow and not to divide by 0; where a coefficient would pass 64 bits all the same, the two
+// sides stay apart in a call of their own, which linear_form() takes for an atom. Expressions that contain loads are data
+// and only fold constants, which wrap around.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "compiler/support/checked.h"
+
 namespace metac {
 namespace {
 
@@ -46,10 +48,10 @@ class Hoisting {
   // The outermost loop over points in blocks, which become one more loop around; returns where it is then.
   Expr cut_into_blocks() {
     int64_t inner = 1;
-    for (size_t k = 1; k < points_.size(); ++k) inner *= points_[k].extent.as_int();
+    for (size_t k = 1; k < points_.size(); ++k) inner = saturating_mul(inner, points_[k].extent.as_int());
     const Loop points = points_[0];
-    const int64_t block =
-        std::max<int64_t>(1, std::clamp(points.extent.as_int() * inner / blocks_wanted, least_points, most_points) / inner);
+    const int64_t block = std::max<int64_t>(
+        1, std::clamp(saturating_mul(points.extent.as_int(), inner) / blocks_wanted, least_points, most_points) / inner);
     block_ = Expr(block);
     if (points.extent.as_int() <= block) return axis(points.axis);
     const Loop blocks{kernel_.next_axis++, ceil_div(points.extent, block_), LoopKind::serial, {}};

@@ -2,10 +2,10 @@
 // weights of samples. It is computed once for a run of points, into tables, and the loop over channels runs between the
 // points' blocks and the points:
 //
-//   for c, p: out[c, p] = data[c, place(p)] * weight(p)    becomes    for blocks of p { for p { places[p] = place(p);
-//   weights[p] = weight(p) }
-//                                                                                       for c, p: out[c, p] = data[c,
-//                                                                                       places[p]] * weights[p] }
+//   for c, p: out[c, p] = data[c, place(p)] * weight(p)
+// becomes
+//   for blocks of p { for p { places[p] = place(p); weights[p] = weight(p) }
+//                     for c, p: out[c, p] = data[c, places[p]] * weights[p] }
 #pragma once
 #include <optional>
 

@@ -13,6 +13,7 @@
 #include "compiler/kernel/stage_lowering.h"
 #include "compiler/kernel/sum_by_points.h"
 #include "compiler/kernel/transposed_nest.h"
+#include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -33,9 +34,9 @@ std::optional<int64_t> internal_elements(const Group& group) {
     int64_t of_row = 1;
     for (int k = group.shared; k < d.kept(); ++k) {
       if (!d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
-      of_row *= d.domain[static_cast<size_t>(k)].as_int();
+      of_row = saturating_mul(of_row, d.domain[static_cast<size_t>(k)].as_int());
     }
-    sum += of_row;
+    sum = saturating_add(sum, of_row);
   }
   return sum;
 }
@@ -76,7 +77,7 @@ class GroupLowering : private StageLowering {
   // Rows whose elements lie apart while neighbouring rows lie side by side: statistics of channels that are stored last.
   bool may_go_across(const Stage& s) const {
     const auto internal = internal_elements(group_);
-    if (group_.shared == 0 || !internal || *internal * lanes() > most_internal) return false;
+    if (group_.shared == 0 || !internal || saturating_mul(*internal, lanes()) > most_internal) return false;
     Loop row = rows();
     if (!row.extent.if_int() || row.extent.as_int() < lanes()) return false;
     row.kind = LoopKind::serial;
@@ -90,11 +91,11 @@ class GroupLowering : private StageLowering {
     const int64_t rows = domain[static_cast<size_t>(group_.shared) - 1].as_int();
     int64_t outer = 1;
     for (int k = 0; k < group_.shared - 1; ++k)
-      outer *= domain[static_cast<size_t>(k)].if_int() ? domain[static_cast<size_t>(k)].as_int() : 1;
+      outer = saturating_mul(outer, domain[static_cast<size_t>(k)].if_int() ? domain[static_cast<size_t>(k)].as_int() : 1);
     for (int64_t vectors : {4, 2}) {
       const int64_t block = vectors * lanes();
-      if (vectors_ == 1 && rows % block == 0 && outer * (rows / block) >= 2 * vectors &&
-          *internal_elements(group_) * block <= most_internal / 4)
+      if (vectors_ == 1 && rows % block == 0 && saturating_mul(outer, rows / block) >= 2 * vectors &&
+          saturating_mul(*internal_elements(group_), block) <= most_internal / 4)
         vectors_ = vectors;
     }
     block_axis_ = kernel_.next_axis++;
@@ -425,7 +426,7 @@ class GroupLowering : private StageLowering {
   static int64_t work_inside(const LoopNode& node, const std::function<int64_t(Expr)>& typical) {
     int64_t work = 1;
     for (const LoopNode& child : node.children) work = std::max(work, work_inside(child, typical));
-    for (const Loop& l : node.loops) work *= std::max<int64_t>(1, typical(l.extent));
+    for (const Loop& l : node.loops) work = saturating_mul(work, std::max<int64_t>(1, typical(l.extent)));
     return work;
   }
 
@@ -456,12 +457,14 @@ class GroupLowering : private StageLowering {
     for (const LoopNode& child : stage.children) work = std::max(work, work_inside(child, typical));
     size_t inner = stage.loops.size();
     constexpr int64_t enough = 2048;
-    while (inner > 0 && work < enough) work *= std::max<int64_t>(1, typical(stage.loops[--inner].extent));
+    while (inner > 0 && work < enough)
+      work = saturating_mul(work, std::max<int64_t>(1, typical(stage.loops[--inner].extent)));
     if (inner == 0 && !stage.loops.empty() && work > 2 * enough && typical(stage.loops[0].extent) > 1) {
       // One long run: cut into chunks, of whole vectors where lanes run along it.
       Loop& run = stage.loops[0];
       const int64_t whole = run.kind == LoopKind::vector ? 16 : 1;
-      int64_t chunk = std::max(whole, enough * typical(run.extent) / std::max<int64_t>(1, work) / whole * whole);
+      int64_t chunk =
+          std::max(whole, saturating_mul(enough, typical(run.extent)) / std::max<int64_t>(1, work) / whole * whole);
       Loop chunks{kernel_.next_axis++, ceil_div(run.extent, chunk), LoopKind::parallel};
       Expr start = axis(chunks.axis) * Expr(chunk);
       Loop part{kernel_.next_axis++, min(Expr(chunk), run.extent - start), run.kind};

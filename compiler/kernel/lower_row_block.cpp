@@ -9,6 +9,7 @@
 #include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/tiled_sum.h"
 #include "compiler/kernel/transposed_nest.h"
+#include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -334,7 +335,7 @@ class RowBlockLowering {
     shape.points = known(points);
     shape.lanes = known(lane_extent);
     shape.steps = 1;
-    for (const Loop& l : sum.reduced) shape.steps *= known(l.extent);
+    for (const Loop& l : sum.reduced) shape.steps = saturating_mul(shape.steps, known(l.extent));
     if (Expr step = stride_of(sum.body->args[0]->args[0], sum.tile_axis); bool(step) && step.if_int())
       shape.point_bytes = std::abs(step.as_int()) * 4;
     Tile tile = choose_tile(shape, lanes_, context_.vector_bytes >= 64 ? 32 : 16);

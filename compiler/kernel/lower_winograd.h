@@ -3,8 +3,7 @@
 // worker's cache:
 //
 //   V[p][t][c] = BT d B              p: position in the tile of (m+2) x (m+2), t: tile of the block, c: summed channel (of
-//   each
-//                                    tap of a third dimension)
+//                                    each tap of a third dimension)
 //   M[p][t][k] = sum over c of V[p][t][c] * U[block of k][p][c][k]     U: the weights, transformed by `prepare`
 //   y = AT M A, epilogue, store      for one block of lanes k after the other
 #pragma once

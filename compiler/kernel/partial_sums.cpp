@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -15,12 +16,6 @@ struct Cut {
   size_t level = 0;
   int64_t steps = 1;
 };
-
-int64_t largest_divisor(int64_t n, int64_t most, int64_t multiple) {
-  for (int64_t q = std::min(n, most); q > 0; --q)
-    if (n % q == 0 && q % multiple == 0) return q;
-  return 0;
-}
 
 // Empty where the sum is no longer than a few parts.
 std::optional<Cut> cut_into_parts(const std::vector<Loop>& loops, bool lanes) {
@@ -35,7 +30,7 @@ std::optional<Cut> cut_into_parts(const std::vector<Loop>& loops, bool lanes) {
   if (all < 4 * static_cast<double>(length)) return std::nullopt;
   for (size_t level = loops.size(); level-- > 0;) {
     const int64_t* extent = loops[level].extent.if_int();
-    if (extent && inside * *extent <= 2 * length && level > 0) {
+    if (extent && saturating_mul(inside, *extent) <= 2 * length && level > 0) {
       inside *= *extent;
       continue;
     }

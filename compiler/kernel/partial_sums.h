@@ -2,8 +2,7 @@
 // the length of a part and with the number of parts instead of with their product, and so that neighbouring steps do not
 // wait for each other:
 //
-//   t = 0; for parts { p0 = p1 = p2 = p3 = 0; for steps { p0 += ...; p1 += ...; p2 += ...; p3 += ... }  t += (p0 + p1) + (p2
-//   + p3) }
+//   t = 0; for parts { p0 = p1 = p2 = p3 = 0; for steps { p0 += ..; p1 += ..; p2 += ..; p3 += .. }  t += (p0 + p1) + (p2 + p3) }
 //
 // Higham, "The accuracy of floating point summation" (1993), section 3: blocked sums.
 #pragma once

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -39,7 +40,7 @@ std::optional<int64_t> distance_of(Expr body, const Loop& kept, const Loop& redu
 
 std::optional<WindowAxis> choose_axis(const Stage& s) {
   int64_t steps = 1;
-  for (const Loop& l : s.reduced) steps *= extent_of(l);
+  for (const Loop& l : s.reduced) steps = saturating_mul(steps, extent_of(l));
   constexpr double clearly = 1.1;  // else the innermost, which has the shortest row
   std::optional<WindowAxis> best;
   for (size_t w = s.kept.size(); w-- > 0;)

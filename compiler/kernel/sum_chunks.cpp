@@ -1,5 +1,7 @@
 #include "compiler/kernel/sum_chunks.h"
 
+#include "compiler/support/checked.h"
+
 namespace metac {
 
 std::optional<SumChunks> plan_sum_chunks(const TiledSum& sum, int64_t panel_bytes) {
@@ -15,12 +17,11 @@ std::optional<SumChunks> plan_sum_chunks(const TiledSum& sum, int64_t panel_byte
   int64_t inner_bytes = panel_bytes, outside = 1;
   for (size_t level = 0; level < extents.size(); ++level) {
     inner_bytes /= extents[level];
-    int64_t steps = 1;
-    for (int64_t q = 2; q <= extents[level] && q * inner_bytes <= chunk_bytes; ++q)
-      if (extents[level] % q == 0) steps = q;
-    const int64_t count = outside * (extents[level] / steps);
+    const int64_t steps =
+        std::max<int64_t>(1, largest_divisor(extents[level], chunk_bytes / std::max<int64_t>(1, inner_bytes)));
+    const int64_t count = saturating_mul(outside, extents[level] / steps);
     if (count >= 2 && steps * inner_bytes <= sum.cache_bytes / 4) return SumChunks{level, count, steps, steps * inner_bytes};
-    outside *= extents[level];
+    outside = saturating_mul(outside, extents[level]);
   }
   return std::nullopt;
 }

@@ -2,29 +2,31 @@
 
 #include <algorithm>
 
+#include "compiler/support/checked.h"
+
 namespace metac {
 
 int64_t panel_elements(const TiledSum& sum) {
   int64_t elements = static_cast<int64_t>(sum.vectors) * sum.lanes;
-  for (const Loop& l : sum.reduced) elements *= l.extent.if_int() ? l.extent.as_int() : 64;
+  for (const Loop& l : sum.reduced) elements = saturating_mul(elements, l.extent.if_int() ? l.extent.as_int() : 64);
   return elements;
 }
 
 std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
                                        Expr first_lane, const Bounds& bounds) {
   const int64_t elements = panel_elements(sum);
-  if (steps.empty() || elements * 4 > sum.prefetch_bytes) return std::nullopt;
+  if (steps.empty() || saturating_mul(elements, 4) > sum.prefetch_bytes) return std::nullopt;
   Expr tile = 0, step = 0;
   int64_t tile_count = 1, step_count = 1;
   for (const Loop& l : tiles) {
     if (!l.extent.if_int()) return std::nullopt;
     tile = tile * l.extent + axis(l.axis);
-    tile_count *= l.extent.as_int();
+    tile_count = saturating_mul(tile_count, l.extent.as_int());
   }
   for (const Loop& l : steps) {
     if (!l.extent.if_int()) return std::nullopt;
     step = step * l.extent + axis(l.axis);
-    step_count *= l.extent.as_int();
+    step_count = saturating_mul(step_count, l.extent.as_int());
   }
   constexpr int64_t line = 16, many_tiles = 64;
   if (tile_count == 0 || step_count == 0 || tile_count > many_tiles)
@@ -36,7 +38,8 @@ std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Lo
     return std::any_of(sum.reduced.begin(), sum.reduced.end(), [&](const Loop& l) { return l.axis == n->id; }) ? Expr(0)
                                                                                                                : Expr();
   });
-  int64_t piece = std::max<int64_t>(1, (elements + tile_count * step_count - 1) / (tile_count * step_count));
+  const int64_t parts = saturating_mul(tile_count, step_count);
+  int64_t piece = std::max<int64_t>(1, elements / parts + (elements % parts != 0));
   LoopNode node;
   for (int64_t first = 0; first < piece; first += line)
     node.prefetches.push_back(

@@ -9,6 +9,7 @@
 #include "compiler/kernel/register_tile.h"
 #include "compiler/kernel/sum_chunks.h"
 #include "compiler/kernel/tile_prefetch.h"
+#include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -127,7 +128,7 @@ class TileNest {
     for (const Loop& l : s_.reduced) sum.steps.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
     for (const std::vector<int64_t>* extents : {&sum.points, &sum.steps})
       if (std::count(extents->begin(), extents->end(), 0) > 0) return false;
-    for (const Loop& l : nest.loops) sum.outside *= l.extent.if_int() ? l.extent.as_int() : 1;
+    for (const Loop& l : nest.loops) sum.outside = saturating_mul(sum.outside, l.extent.if_int() ? l.extent.as_int() : 1);
     sum.tile_points = points_;
     sum.panels = (lane_extent_.as_int() + block - 1) / block;
     sum.panel_row_bytes = block * 4;
@@ -150,7 +151,7 @@ class TileNest {
   // ---- chunks of the sum ----
   int64_t tiles_inside() const {  // of a panel; 0: not known
     int64_t tiles = 1;
-    for (const Loop& l : points_loops_) tiles *= l.extent.if_int() ? l.extent.as_int() : 0;
+    for (const Loop& l : points_loops_) tiles = saturating_mul(tiles, l.extent.if_int() ? l.extent.as_int() : 0);
     return tiles;
   }
 
@@ -158,8 +159,10 @@ class TileNest {
   bool worth_chunks(const std::vector<Loop>& parallel) const {
     constexpr int64_t least_iterations = 8;
     int64_t tiles = tiles_inside(), iterations = 1;
-    for (const Loop& l : parallel) iterations *= l.extent.if_int() ? l.extent.as_int() : least_iterations;
-    return tiles >= 2 && tiles * points_ * s_.vectors * s_.lanes * 4 <= s_.cache_bytes / 4 && iterations >= least_iterations;
+    for (const Loop& l : parallel)
+      iterations = saturating_mul(iterations, l.extent.if_int() ? l.extent.as_int() : least_iterations);
+    return tiles >= 2 && saturating_mul(tiles, int64_t{4} * points_ * s_.vectors * s_.lanes) <= s_.cache_bytes / 4 &&
+           iterations >= least_iterations;
   }
 
   // Adds the loop over `count` chunks, each of `steps` iterations of reduced loop `level`; loops outside of that one go with
@@ -226,7 +229,7 @@ class TileNest {
     for (const Loop& group : groups_of_a_point_) {
       panel.piece = stride_of(data, group.axis).as_int() * 4;
       panel.ranges[group.axis] = group.extent.as_int();
-      panel.panels *= group.extent.as_int();
+      panel.panels = saturating_mul(panel.panels, group.extent.as_int());
     }
     return cut_points(choose_block_of_points(loops, data, panel, s_.cache_bytes), kind);
   }
@@ -257,7 +260,7 @@ class TileNest {
   std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors, Expr serial_point) const {
     constexpr int64_t least_steps = 64;
     int64_t steps = 1;
-    for (const Loop& l : s_.reduced) steps *= l.extent.if_int() ? l.extent.as_int() : 1;
+    for (const Loop& l : s_.reduced) steps = saturating_mul(steps, l.extent.if_int() ? l.extent.as_int() : 1);
     if (s_.cache_bytes == 0 || steps < least_steps) return std::nullopt;
     LoopNode node;
     visit(s_.epilogue, [&](Expr read) {

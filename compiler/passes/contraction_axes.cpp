@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/passes/pack_operand.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 
@@ -299,7 +300,7 @@ SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Ex
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
     Expr step = stride_of(a, k);
     if (extent && bool(step) && bool(inner_step) && runs.back() > 0 && step == inner_step * Expr(runs.back())) {
-      runs.back() *= *extent;
+      runs.back() = saturating_mul(runs.back(), *extent);
       continue;
     }
     runs.push_back(extent ? *extent : 0);

@@ -140,8 +140,8 @@ class RowBlockFuser {
     return false;
   }
 
-  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y. Where the quotient is rounded (for a GPU's tensor
-  // cores) x is, by as much.
+  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y. Where the quotient is rounded
+  // (for a GPU's tensor cores) x is, by as much.
   void divide_after(Group& rows, Definition& d, int made) const {
     Definition& last = rows.stages.back();
     Expr quotient = last.body;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/ir/reads.h"
+#include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -46,7 +47,7 @@ bool is_window(const Definition& d) {
   int64_t elements = 1;
   for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) {
     if (!d.domain[k].if_int() || d.domain[k].as_int() > most_elements) return false;
-    elements *= std::max<int64_t>(1, d.domain[k].as_int());
+    elements = saturating_mul(elements, std::max<int64_t>(1, d.domain[k].as_int()));
   }
   if (elements > most_elements) return false;
   bool moves = false;

@@ -1,6 +1,7 @@
 #include "compiler/passes/pack_operand.h"
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 
@@ -15,13 +16,14 @@ bool steps_collide(const Definition& d, Expr address, const Operand& other, int6
   if (!is_static(d.domain)) return false;
   int64_t uses = 1;
   for (int k = 0; k < d.kept(); ++k)
-    if (uses_axis(other.load, k) && !uses_axis(address, k)) uses *= d.domain[static_cast<size_t>(k)].as_int();
+    if (uses_axis(other.load, k) && !uses_axis(address, k))
+      uses = saturating_mul(uses, d.domain[static_cast<size_t>(k)].as_int());
   int64_t steps = 1;
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     if (d.domain[static_cast<size_t>(k)].is_int(1)) continue;
     const Expr step = stride_of(address, k);
-    if (!step || !step.if_int() || step.as_int() * element_bytes % way != 0) return false;
-    steps *= d.domain[static_cast<size_t>(k)].as_int();
+    if (!step || !step.if_int() || saturating_mul(step.as_int(), element_bytes) % way != 0) return false;
+    steps = saturating_mul(steps, d.domain[static_cast<size_t>(k)].as_int());
   }
   return steps >= fewest_steps && uses >= fewest_uses;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/kernel/register_tile.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -188,7 +189,7 @@ class Estimate {
 void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, int vectors = 0) {
   int lanes = cpu.vector_bytes / 4;
   int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
-  for (int k : plan.taps) channels *= d.domain[static_cast<size_t>(k)].as_int();
+  for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
   int64_t tiles_x = (d.domain[static_cast<size_t>(plan.x)].as_int() + plan.outputs - 1) / plan.outputs;
   SumShape sum;
   sum.points = plan.rows * tiles_x;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -38,7 +39,7 @@ std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, cons
     if (std::none_of(conditions.begin(), conditions.end(), [&](Expr c) { return uses_axis(c, k); })) continue;
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
     if (!extent || k == lanes_axis || *extent > (k < d.kept() ? most_parts : most_taps)) return {};
-    if (k < d.kept()) count *= *extent;
+    if (k < d.kept()) count = saturating_mul(count, *extent);
     (k < d.kept() ? residues : taps).push_back(k);
   }
   if (residues.empty() || count < 2 || count > most_parts) return {};

@@ -1,17 +1,12 @@
 #include "compiler/passes/split_long_sums.h"
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
 
 constexpr int64_t most_parts = 8;
-
-int64_t largest_divisor(int64_t n, int64_t most) {
-  for (int64_t q = most; q > 1; --q)
-    if (n % q == 0) return q;
-  return 1;
-}
 
 // The outermost reduced axis that both operands follow and that has the most parts.
 std::pair<int, int64_t> axis_to_cut(const Definition& d, const Contraction& c) {

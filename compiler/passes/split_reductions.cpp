@@ -4,6 +4,7 @@
 
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -24,14 +25,8 @@ struct CutAxis {
 
 int64_t size_of_axes(const Definition& d, int begin, int end) {
   int64_t size = 1;
-  for (int k = begin; k < end; ++k) size *= d.domain[static_cast<size_t>(k)].as_int();
+  for (int k = begin; k < end; ++k) size = saturating_mul(size, d.domain[static_cast<size_t>(k)].as_int());
   return size;
-}
-
-int64_t largest_divisor(int64_t n, int64_t most) {
-  int64_t q = std::min(n, most);
-  while (q > 1 && n % q != 0) --q;
-  return q;
 }
 
 // Outermost axes first, in equal parts where that gives about as many as are wanted; else the longest axis with a shorter
@@ -41,7 +36,8 @@ std::vector<CutAxis> cut_axes(const Definition& d, int64_t wanted) {
   int64_t found = 1;
   int longest = d.kept();
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
-    const int64_t extent = d.domain[static_cast<size_t>(k)].as_int(), parts = largest_divisor(extent, wanted / found);
+    const int64_t extent = d.domain[static_cast<size_t>(k)].as_int(),
+                  parts = std::max<int64_t>(1, largest_divisor(extent, wanted / found));
     if (extent > d.domain[static_cast<size_t>(longest)].as_int()) longest = k;
     if (parts < 2) continue;
     cut.push_back({k, parts, extent / parts});

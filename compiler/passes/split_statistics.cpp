@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
@@ -95,12 +96,10 @@ class StatisticsSplitter {
     for (size_t k = cut.axes.size(); k-- > 0;) {
       CutAxis& a = cut.axes[k];
       const int64_t extent = a.rest;
-      int64_t rest = 1;
-      for (int64_t q = 1; q <= extent; ++q)
-        if (extent % q == 0 && inside * q <= cache_bytes_ / 8) rest = q;
+      const int64_t rest = std::max<int64_t>(1, largest_divisor(extent, cache_bytes_ / 8 / inside));
       a = {a.axis, extent / rest, rest};
-      inside *= extent;
-      points *= rest;
+      inside = saturating_mul(inside, extent);
+      points = saturating_mul(points, rest);
     }
     return points >= fewest_in_part ? std::optional(cut) : std::nullopt;
   }
@@ -260,7 +259,8 @@ class StatisticsSplitter {
     if (d.body->kind != ExprKind::load || d.epilogue->kind != ExprKind::call || d.epilogue->fn != Fn::div) return false;
     const Expr sum = d.epilogue->args[0], count = d.epilogue->args[1];
     int64_t points = 1;
-    for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) points *= d.domain[k].as_int();
+    for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k)
+      points = saturating_mul(points, d.domain[k].as_int());
     return sum->kind == ExprKind::load && sum->id == reduced_value && count->kind == ExprKind::float_constant &&
            count->float_value == static_cast<double>(points);
   }

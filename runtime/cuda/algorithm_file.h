@@ -1,8 +1,7 @@
 // Which algorithm of a library was the fastest for a call, remembered beyond the process: library_algorithms.txt in the
 // user's cache directory, a line for each choice. METAC_ALGORITHMS=off: it is neither read nor written.
 //
-//   cublasLt 130002 NVIDIA_H100_PCIe-9.0-114 product 0 1 64 64 32 a 0 32 0 ... workspace 33554432 = 0 3 1f ...
-//   #5c1e90a7d4b2f630
+//   cublasLt 130002 NVIDIA_H100_PCIe-9.0-114 product 0 1 64 64 32 a 0 ... workspace 33554432 = 0 3 1f ... #5c1e90a7d4b2f630
 //
 // library, its version, card (name, compute capability, multiprocessors), all that tells the call from others = eight
 // numbers by which the library's user knows the algorithm again #checksum. Nothing in it is trusted: a choice holds only

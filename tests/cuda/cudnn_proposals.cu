@@ -1,8 +1,10 @@
-// What the installed cuDNN would do with our convolutions on an H100, without one: cuDNN (9.8 and newer) proposes engines and makes their plans from
-// the properties of a device. Every epilogue that kernel/library_convolution.cpp takes, and every gradient, must have an engine that may be used,
-// with no more workspace than it is given; on tensor cores, with channels last, there is next to none (but for parts of sums), as nothing is turned around. Nothing is computed.
+// What the installed cuDNN would do with our convolutions on an H100, without one: cuDNN (9.8 and newer) proposes engines
+// and makes their plans from the properties of a device. Every epilogue that kernel/library_convolution.cpp takes, and every
+// gradient, must have an engine that may be used, with no more workspace than it is given; on tensor cores, with channels
+// last, there is next to none (but for parts of sums), as nothing is turned around. Nothing is computed.
 //
-// Prints a line for each; the last is 'N of N convolutions have engines'. Exit status 3 where one has none, 4 where this cuDNN cannot tell.
+// Prints a line for each; the last is 'N of N convolutions have engines'. Exit status 3 where one has none, 4 where this
+// cuDNN cannot tell.
 #include <cstdio>
 #include <string>
 
@@ -86,7 +88,8 @@ static int ask_all() {
           int64_t workspace = 0;
           const int count = cudnn.usable(c, how == 1 || how == 2 ? 2 : how == 3 ? 3 : 0, 2, &workspace);
           static const char* const words[] = {"alone", "bias", "bias relu", "residual bias relu", "data gradient", "weights gradient"};
-          // With few channels, or one to a group, operands are made wider; a gradient of weights is summed up in parts, each as large as it.
+          // With few channels, or one to a group, operands are made wider; a gradient of weights is summed up in parts, each
+          // as large as it.
           const bool turns_nothing = last != 0 && s.channels >= 8 && s.groups == 1 && how < 5;
           const bool good = count > 0 && (!turns_nothing || workspace < 1024);
           ++asked, answered += good;

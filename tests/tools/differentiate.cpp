@@ -1,6 +1,5 @@
-// differentiate BATCH RESULTS
-// First and second derivatives of many small models at one point each, on the reference evaluator in float64, and what
-// central differences say about the same: what tests/derivatives/ judges operators by.
+// differentiate BATCH RESULTS First and second derivatives of many small models at one point each, on the reference
+// evaluator in float64, and what central differences say about the same: what tests/derivatives/ judges operators by.
 //
 // BATCH is a sequence of samples: a record with an ONNX model, the number of tensors, that many TensorProtos: the model's
 // inputs by name and, for direction d = 0, 1, ..., "tangent d NAME" for every float input. A record is its length and its

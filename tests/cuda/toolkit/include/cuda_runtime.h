@@ -6,10 +6,11 @@
 //                                  blocks. The bits of a result must not depend on it.
 //   barriers not reached by all    the program ends with a message
 //   copies into shared memory      NaN until the thread that began them has waited; the program ends where none does
-//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full
-//   of 0xff (NaN) out of bounds                  behind every allocation lies a page that cannot be touched host code on
-//   device memory     it can be touched only while a kernel or a copy runs results read too early         streams are
-//   queues: their work is done when something waits for it (streams.h)
+//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full of 0xff
+//                                  (NaN)
+//   out of bounds                  behind every allocation lies a page that cannot be touched
+//   host code on device memory     it can be touched only while a kernel or a copy runs
+//   results read too early         streams are queues: their work is done when something waits for it (streams.h)
 // METAC_SHIM_DEVICES=0: there is no device. METAC_SHIM_FAIL=n: the n-th call that may fail does.
 #pragma once
 #include <setjmp.h>
