@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/file_kind.h"
 #include "compiler/support/file_system.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
@@ -27,6 +28,9 @@ ModelFormat format_of_content(std::string_view text) {
 Model read_model(const std::string& path) {
   FileBytes bytes = read_file(path);
   ModelFormat format = format_of_ending(path).value_or(format_of_content(bytes.view()));
+  if (format == ModelFormat::json && format_of_content(bytes.view()) != ModelFormat::json)
+    if (const std::string kind = known_file_kind(bytes.view()); !kind.empty())
+      throw CompileError({path, "", "not a JSON IR document: it is " + kind});
   return format == ModelFormat::json ? read_json_model(bytes.view(), path) : read_onnx(bytes.view(), path);
 }
 

@@ -29,7 +29,7 @@ double now_ms() {
 BenchResult bench_model(const Options& o) {
   double begin = now_ms();
   Session session(read_model(o.model), o.session());
-  std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims);
+  std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims, true);
   std::vector<Tensor> ordered;
   JitProgram& program = session.program_for(inputs, &ordered);
   double ready = now_ms();

@@ -26,7 +26,7 @@ void add_convert_command(CLI::App& app, int* status);
 void add_operators_command(CLI::App& app, int* status);
 void add_cache_command(CLI::App& app, int* status);
 
-// Registers an option of the design that this build cannot do yet; giving it is wrong usage, with `why`.
+// Registers an option of the design that this build cannot do yet; giving it is wrong usage, with `why`. No help lists it.
 void add_unavailable_option(CLI::App& command, const std::string& name, const std::string& why);
 void add_unavailable_flag(CLI::App& command, const std::string& name, const std::string& why);
 

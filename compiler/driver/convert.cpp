@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compiler/driver/command.h"
+#include "compiler/support/file_system.h"
 
 namespace metac {
 
@@ -17,6 +18,7 @@ void add_convert_command(CLI::App& app, int* status) {
   command->add_option("from", o->from, "the model to read")->required()->type_name("A");
   command->add_option("to", o->to, "the file to write; its ending names the format")->required()->type_name("B");
   command->callback([=] {
+    make_parents(o->to);
     convert_model(o->from, o->to);
     std::printf("%s\n", o->to.c_str());
     *status = exit_good;

@@ -90,6 +90,7 @@ int run(const Options& o) {
       {"assumed", compiled.assumed},
       {"report", compiled.report}};
   if (!o.html.empty()) {
+    make_parents(o.html);
     write_file(o.html, inspect_page(o.model, compiled, model));
     std::fprintf(stderr, "written: %s\n", o.html.c_str());
   }

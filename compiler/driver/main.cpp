@@ -11,6 +11,7 @@
 
 #include "compiler/driver/command.h"
 #include "compiler/driver/interrupts.h"
+#include "compiler/driver/wrong_usage.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/support/diagnostic.h"
 
@@ -22,7 +23,7 @@ constexpr const char* description =
     "It runs them at once as well, in any shape, through its in-process compiler.\n";
 
 constexpr const char* footer =
-    "\nexamples:\n"
+    "\n`metac COMMAND --help` lists the options of a command.\n\nexamples:\n"
     "  metac check net.onnx                                 can it be compiled? if not, why\n"
     "  metac compile net.onnx -o out --shape input=1x3x224x224\n"
     "  metac run net.onnx --input input=photo.npy --output-dir answers\n"
@@ -48,10 +49,26 @@ int run(int argc, char** argv) {
   add_convert_command(app, &status);
   add_operators_command(app, &status);
   add_cache_command(app, &status);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return exit_usage;
+  }
+  if (words[0] == "help") {  // metac help compile
+    words.erase(words.begin());
+    const std::vector<CLI::App*> all = app.get_subcommands({});
+    const auto is_command = [&](const CLI::App* command) { return command->get_name() == words[0]; };
+    if (words.empty() || std::any_of(all.begin(), all.end(), is_command)) words.emplace_back("--help");
+  }
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_good : exit_usage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::vector<CLI::App*> given = app.get_subcommands();
+    std::fprintf(stderr, "%s\n`metac %s--help` lists what there is.\n", wrong_usage(app, error).c_str(),
+                 given.empty() ? "" : (given.back()->get_name() + " ").c_str());
+    return exit_usage;
   }
   return status;
 }

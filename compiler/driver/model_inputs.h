@@ -8,10 +8,12 @@
 
 namespace metac {
 
-// `given` are texts NAME=file.npy|file.pb|file.npz|random, `shapes` and `dims` those of --shape and --dim. Inputs that are
-// not given are random (seeded by their position). An open dim takes its size from --shape, from --dim, from a file that
-// another input of the same dim name came from, else 1. Throws UsageError, CompileError.
+// `given` are texts NAME=file.npy|file.pb|file.npz|random, or random for all inputs that are not given, which `invent` says
+// as well; otherwise such an input is an error. Random values are seeded by the input's position; an open dim of theirs
+// takes its size from --shape, from --dim or from a file that another input of the same dim name came from, and is an error
+// where there is none. `shapes` and `dims` are those of --shape and --dim. Throws UsageError, CompileError.
 std::map<std::string, Tensor> gather_inputs(const Model& model, const std::vector<std::string>& given,
-                                            const std::vector<std::string>& shapes, const std::vector<std::string>& dims);
+                                            const std::vector<std::string>& shapes, const std::vector<std::string>& dims,
+                                            bool invent);
 
 }  // namespace metac

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cpu_variant.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/jit/cpu_target.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac {
 
@@ -23,7 +25,14 @@ std::vector<CpuTarget> ModelOptions::cpus() const {
   std::vector<CpuTarget> targets;
   for (size_t at = 0; at <= cpu.size();) {
     const size_t end = std::min(cpu.find(',', at), cpu.size());
-    targets.push_back(cpu_target(cpu.substr(at, end - at)));
+    try {
+      targets.push_back(cpu_target(cpu.substr(at, end - at)));
+    } catch (const CompileError& error) {
+      throw UsageError(error.what());
+    }
+    for (size_t k = 0; k + 1 < targets.size(); ++k)
+      if (full_name(targets[k]) == full_name(targets.back()))
+        throw UsageError("--cpu " + cpu + ": " + full_name(targets.back()) + " is asked for twice");
     at = end + 1;
   }
   return targets;

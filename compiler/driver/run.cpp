@@ -78,7 +78,7 @@ int run(const Options& o) {
   SessionOptions options = o.session();
   if (o.target == "cuda") options.compile.target = Target::cuda;
   Session session(read_model(o.model), options);
-  std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims);
+  std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims, false);
   auto outputs = session.run(inputs);
 
   if (!o.output_dir.empty()) {
@@ -126,8 +126,9 @@ void add_run_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("run", "run a model now, in any shape: the in-process compiler makes its kernels");
   add_model_argument(*command, *o);
   command
-      ->add_option("--input", o->inputs,
-                   "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; not given: random")
+      ->add_option(
+          "--input", o->inputs,
+          "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; random alone: all that are not given")
       ->take_all()
       ->type_name("NAME=FILE");
   command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");

@@ -210,6 +210,12 @@ void write_file(const std::string& path, std::string_view content) {
   write_file(path, std::vector<std::string_view>{content});
 }
 
+void make_parents(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(parent_folder(path), error);
+  if (error) fail_errno(path, "written", error.value());
+}
+
 StagedFolder::StagedFolder(std::string target, const std::function<bool(const std::string&)>& may_replace)
     : target_(std::move(target)) {
   if (target_.find('\0') != std::string::npos) fail_on(target_, "holds a NUL byte, which no path can");
@@ -227,19 +233,42 @@ StagedFolder::StagedFolder(std::string target, const std::function<bool(const st
   } else if (errno != ENOENT) {
     fail_errno(target_, "written", errno);
   }
+  make_parents();
   staging_ = temporary_beside(target_);
   add_unfinished_folder(staging_);
   if (::mkdir(staging_.c_str(), 0777) != 0) {
     int error = errno;
     forget_unfinished_folder(staging_);
     staging_.clear();
+    remove_parents();
     fail_errno(target_, "written", error);
   }
+}
+
+void StagedFolder::make_parents() {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (std::string folder = parent_folder(target_); folder != "." && folder != "/" && !fs::exists(folder, ignored);
+       folder = parent_folder(folder))
+    missing.insert(missing.begin(), folder);
+  for (const std::string& folder : missing) {
+    if (::mkdir(folder.c_str(), 0777) == 0) {
+      made_parents_.push_back(folder);
+    } else if (const int error = errno; error != EEXIST) {
+      remove_parents();
+      fail_errno(target_, "written", error);
+    }
+  }
+}
+
+void StagedFolder::remove_parents() {
+  for (; !made_parents_.empty(); made_parents_.pop_back()) ::rmdir(made_parents_.back().c_str());  // if it is still empty
 }
 
 StagedFolder::~StagedFolder() {
   std::error_code ignored;
   if (!committed_ && !staging_.empty()) fs::remove_all(staging_, ignored);
+  if (!committed_) remove_parents();
   if (!staging_.empty()) forget_unfinished_folder(staging_);
 }
 

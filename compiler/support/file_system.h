@@ -64,12 +64,14 @@ FileBytes read_file(const std::string& path, size_t limit = size_t{1} << 40);
 FileBytes read_inside(const std::string& folder, const std::string& relative, int64_t offset = 0, int64_t size = -1);
 
 void write_file(const std::string& path, std::string_view content);  // atomically
+// The folders on the way to a file that is to be written, where they are missing.
+void make_parents(const std::string& path);
 void write_file(const std::string& path, const std::vector<std::string_view>& pieces);
 
 // A folder that appears at `target` whole or not at all. Work in path() (files, builds), then commit().
 class StagedFolder {
  public:
-  // The parent of `target` must exist. If `target` exists, `may_replace(target)` decides; the default takes empty folders.
+  // Missing parents of `target` are made, and removed again where nothing is committed. If `target` exists, `may_replace(target)` decides; the default takes empty folders.
   explicit StagedFolder(std::string target, const std::function<bool(const std::string&)>& may_replace = {});
   ~StagedFolder();  // removes what was not committed
   StagedFolder(const StagedFolder&) = delete;
@@ -80,7 +82,11 @@ class StagedFolder {
   void commit();  // syncs and exchanges with what stood at target, which is then removed
 
  private:
+  void make_parents();
+  void remove_parents();
+
   std::string target_, staging_;
+  std::vector<std::string> made_parents_;  // the outermost first
   bool replaces_ = false, committed_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/file_kind.h"
 #include "frontends/onnx/wire.h"
 
 namespace metac {
@@ -106,6 +107,7 @@ void parse_message(std::string_view bytes, const std::string& path, std::string_
   if (bytes.size() > INT32_MAX) refuse(concat(bytes.size(), " bytes; a protobuf message ends at 2 GiB (use external data)"));
   google::protobuf::LogSilencer silence;
   if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  if (const std::string kind = known_file_kind(bytes); !kind.empty()) refuse("it is " + kind);
   auto reason = Walk(bytes).message(message.GetDescriptor(), bytes.size(), 0);
   refuse(reason ? *reason : std::string("a malformed protobuf message"));
 }

@@ -94,13 +94,10 @@ class Model(_HostModel):
         return DeviceArray(tensor, port, (self, kept))
 
     def _inputs(self, inputs, stream=None):
-        if not isinstance(inputs, dict):
-            inputs = dict(zip((port.name for port in self.inputs), inputs))
-        host = {name: value for name, value in inputs.items() if not _on_gpu(value)}
-        if len(host) == len(inputs):
-            return super()._inputs(inputs)
-        self._names(inputs)
-        return [self._array_of(inputs[port.name], port, "input", stream) for port in self.inputs]
+        values = self._in_order(inputs)
+        if not any(map(_on_gpu, values)):
+            return super()._inputs(values)
+        return [self._array_of(value, port, "input", stream) for value, port in zip(values, self.inputs)]
 
     @staticmethod
     def _tensors(arrays):

@@ -13,6 +13,7 @@ and numbers of Python, which have no dtype, may be integers for any. Outputs are
 memory for them, or copy=False asks for views of the model's own memory, which hold until its next run.
 """
 import ctypes
+import difflib
 import os
 
 import numpy as np
@@ -200,17 +201,31 @@ class Model:
             raise ValueError("%s %r is %s, expected %s, which cannot hold its element %s: %s" % (what, port.name, value.dtype, port.dtype, list(first), value[first]))
         return converted
 
-    def _inputs(self, inputs):
-        if not isinstance(inputs, dict):
-            inputs = dict(zip((port.name for port in self.inputs), inputs))
-        self._names(inputs)
-        return [self._array(inputs[port.name], port, "input") for port in self.inputs]
+    def _in_order(self, inputs):
+        if isinstance(inputs, dict):
+            self._names("input", inputs, self.inputs)
+            inputs = [inputs[port.name] for port in self.inputs]
+        elif not isinstance(inputs, (list, tuple)) and len(self.inputs) == 1:
+            inputs = [inputs]
+        elif not isinstance(inputs, (list, tuple)):
+            raise TypeError("the model has %d inputs: give {name: array} or [array, ...] of %s" % (len(self.inputs), [port.name for port in self.inputs]))
+        if len(inputs) != len(self.inputs):
+            raise ValueError("%d inputs given, the model has %d: %s" % (len(inputs), len(self.inputs), [port.name for port in self.inputs]))
+        return inputs
 
-    def _names(self, inputs):
-        unknown = [name for name in inputs if name not in {port.name for port in self.inputs}]
-        missing = [port.name for port in self.inputs if port.name not in inputs]
-        if unknown or missing:
-            raise ValueError("inputs: unknown %r, missing %r; the model has %r" % (unknown, missing, [port.name for port in self.inputs]))
+    def _inputs(self, inputs):
+        return [self._array(value, port, "input") for value, port in zip(self._in_order(inputs), self.inputs)]
+
+    @staticmethod
+    def _names(what, given, ports, all_of_them=True):
+        known = [port.name for port in ports]
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, 1)
+                raise ValueError("there is no %s %r%s; the model has %s" % (what, name, " (did you mean %r?)" % near[0] if near else "", known))
+        missing = [name for name in known if name not in given]
+        if missing and all_of_them:
+            raise ValueError("%s %r is missing; the model has %s" % (what, missing[0], known))
 
     @staticmethod
     def _tensors(arrays):
@@ -224,6 +239,8 @@ class Model:
         """Pairs of name and array, in the order of the function's outputs."""
         ports = self._ports(function, "output")
         results = (_Tensor * max(1, len(ports)))()
+        if outputs:
+            self._names("output", outputs, ports, all_of_them=False)
         for tensor, port in zip(results, ports):
             memory = (outputs or {}).get(port.name)
             if memory is None:
@@ -256,7 +273,7 @@ class Model:
         return self._known_ports[function, which]
 
     def run(self, inputs, outputs=None, copy=True):
-        """inputs: {name: array} or a sequence in order. Returns {name: array}."""
+        """inputs: {name: array}, a list in the model's order, or the array of a model with one input. Returns {name: array}."""
         return dict(self._call("run", self._inputs(inputs), outputs, copy))
 
     __call__ = run
@@ -264,6 +281,7 @@ class Model:
     def _parameters(self, parameters):
         """Arrays of all parameters, which must be kept, and their addresses."""
         ports = self.parameters
+        self._names("parameter", parameters, ports)
         arrays = [self._array(parameters[port.name], port, "parameter") for port in ports]
         for port, array in zip(ports, arrays):
             if array.shape != port.shape:

@@ -9,7 +9,9 @@
 #include <map>
 
 #include "../include/@name@.h"
+#include "runtime/program_options.h"
 #include "runtime/tensor_proto.h"
+#include "runtime/tensor_summary.h"
 #include "runtime/thread_pool.h"
 
 using namespace METAC_RUNTIME_NAMESPACE;
@@ -17,20 +19,35 @@ using namespace METAC_RUNTIME_NAMESPACE;
 namespace {
 
 const char usage[] =
-    "usage: @name@_run [--input [NAME=]FILE.npy|FILE.npz|FILE.pb|random]... [--shape NAME=1x3x224x224]... [--output-dir DIR [--numbered]]\n"
-    "               [--threads N] [--pin] [--cpu NAME] [--weights FILE] [--copy-weights] [--unchecked-weights] [--bench [SECONDS]] [--profile] [--json] [--info]\n"
-    "Inputs without NAME= are taken in the model's order; those not given are random. Outputs go to DIR/NAME.npy\n"
-    "(--numbered: DIR/output_0.npy ...); without --output-dir a summary of each is printed. --bench prints min, median, p90 and p99 of the\n"
-    "time of one run, --profile the time of each step, --json both as JSON. --cpu takes the code for another instruction set of those that\n"
-    "--info lists; the best that this machine can run is taken otherwise. Weights are mapped and looked through for damage; --copy-weights reads\n"
-    "them into memory instead, --unchecked-weights does not look.\n";
+    "usage: @name@_run --input [NAME=]FILE.npy|FILE.npz|FILE.pb|random ... [--shape NAME=1x3x224x224]...\n"
+    "\n"
+    "  --input NAME=FILE     an input; without NAME= they are taken in the model's order. NAME=random: numbers that are the\n"
+    "                        same every time; random alone: for all inputs that are not given\n"
+    "  --shape NAME=1x3x8x8  the shape of random numbers, where the model leaves dims open\n"
+    "  --output-dir DIR      each output to DIR/NAME.npy; otherwise a summary of each is printed\n"
+    "  --numbered            DIR/output_0.npy, DIR/output_1.npy, ... instead\n"
+    "  --threads N           threads of a run; 0: one per CPU (0)\n"
+    "  --pin                 threads stay on their CPU\n"
+    "  --cpu NAME            the code for this instruction set of those that --info lists; otherwise the best that runs here\n"
+    "  --weights FILE        instead of those beside the library. They are mapped and looked through for damage:\n"
+    "  --copy-weights        reads them into memory instead\n"
+    "  --unchecked-weights   does not look\n"
+    "  --bench [SECONDS]     min, median, p90 and p99 of the time of one run (3); inputs that are not given are random\n"
+    "  --profile             as --bench, and the time of each step\n"
+    "  --json                what is printed as JSON\n"
+    "  --info                inputs, outputs, instruction sets, memory\n"
+    "  --version, --help\n"
+    "\n"
+    "Exit status: 0 good, 1 files or numbers are at fault, 2 wrong usage.\n";
 
 struct Arguments {
   std::vector<std::string> inputs, shapes;
   std::string output_dir, weights, cpu;
   int threads = 0, weights_flags = 0;
-  bool pin = false, numbered = false, bench = false, profile = false, json = false, info = false;
+  bool pin = false, numbered = false, bench = false, profile = false, json = false, info = false, help = false, version = false;
   double seconds = 3;
+
+  bool timed() const { return bench || profile; }
 };
 
 int fault(const std::string& message, int status = 1) {
@@ -59,6 +76,20 @@ std::string dims_text(const int64_t* dims, int32_t rank) {
   return rank == 0 ? "scalar" : text;
 }
 
+// As the model declares it, open dims by their names.
+std::string dims_text(const @name@_port* port) {
+  std::string text;
+  for (int32_t d = 0; d < port->rank; ++d) text += (d > 0 ? "x" : "") + shown(port->dim_names[d]);
+  return port->rank == 0 ? "scalar" : text;
+}
+
+// Dims for --shape: the open ones are 1.
+std::string example_of(const @name@_port* port) {
+  std::string text;
+  for (int32_t d = 0; d < port->rank; ++d) text += (d > 0 ? "x" : "") + std::to_string(port->dims[d] < 0 ? 1 : port->dims[d]);
+  return text;
+}
+
 ScalarType type_of(const @name@_port* port) { return static_cast<ScalarType>(port->dtype); }
 
 // The port that "NAME=VALUE" speaks of (the last '=' counts: names may hold some), and VALUE. -1: no such input.
@@ -69,6 +100,17 @@ int find_input(const std::string& argument, std::string* value) {
   for (int i = 0; @name@_input(i) != nullptr; ++i)
     if (argument.compare(0, equals, @name@_input(i)->name) == 0) return i;
   return -1;
+}
+
+std::string no_such_input(const std::string& argument) {
+  std::vector<std::string> names;
+  std::string list;
+  for (int i = 0; @name@_input(i) != nullptr; ++i) {
+    names.push_back(shown(@name@_input(i)->name));
+    list += (i > 0 ? ", \"" : "\"") + names.back() + "\"";
+  }
+  const std::string name = argument.substr(0, argument.rfind('='));
+  return "the model has no input \"" + name + "\"" + did_you_mean(name, names) + (list.empty() ? "" : " (its inputs: " + list + ")");
 }
 
 bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
@@ -86,52 +128,58 @@ bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
   return true;
 }
 
-// Numbers between -1 and 1 (integers: 0 to 3), the same on every run.
-void fill_random(FileTensor& tensor, uint64_t seed) {
-  const int64_t size = size_of(tensor.dtype);
-  uint64_t state = 0x9e3779b97f4a7c15u * (seed + 1);
-  for (size_t at = 0; at + static_cast<size_t>(size) <= tensor.bytes.size(); at += static_cast<size_t>(size)) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    const double x = static_cast<double>(state >> 11) * 0x1p-52 - 1;
-    uint64_t bits = (state >> 40) & 3;
-    if (tensor.dtype == ScalarType::f64) std::memcpy(&bits, &x, 8);
-    const float f = static_cast<float>(x);
-    if (tensor.dtype == ScalarType::f32) std::memcpy(&bits, &f, 4);
-    if (tensor.dtype == ScalarType::f16) bits = (state >> 40) % 0x3c00 | (state >> 32 & 0x8000);
-    if (tensor.dtype == ScalarType::bf16) bits = (state >> 40) % 0x80 | 0x3f00 | (state >> 32 & 0x8000);
-    if (tensor.dtype == ScalarType::boolean) bits &= 1;
-    std::memcpy(tensor.bytes.data() + at, &bits, static_cast<size_t>(size));
+// Which file each input comes from: "random" where numbers are to be made, "" where it was not given.
+std::string files_of_inputs(const Arguments& arguments, std::vector<std::string>* files) {
+  files->assign(@NAME@_INPUTS, "");
+  size_t next = 0;
+  bool rest = arguments.timed();  // is random
+  for (const std::string& argument : arguments.inputs) {
+    std::string value;
+    int index = find_input(argument, &value);
+    std::error_code ignored;
+    if (index < 0 && argument == "random") {
+      rest = true;
+      continue;
+    }
+    if (index < 0) {
+      if (argument.find('=') != std::string::npos && !std::filesystem::exists(argument, ignored)) return "--input " + argument + ": " + no_such_input(argument);
+      if (next >= files->size()) return "--input " + argument + ": the model has " + std::to_string(files->size()) + " inputs";
+      index = static_cast<int>(next++);
+      value = argument;
+    }
+    std::string& file = (*files)[static_cast<size_t>(index)];
+    if (!file.empty()) return "--input " + argument + ": input \"" + shown(@name@_input(index)->name) + "\" is given twice";
+    file = value;
   }
+  for (std::string& file : *files)
+    if (file.empty() && rest) file = "random";
+  return "";
 }
 
 std::string make_inputs(const Arguments& arguments, std::vector<FileTensor>* tensors) {
   tensors->assign(@NAME@_INPUTS, FileTensor());
-  std::vector<std::string> files(@NAME@_INPUTS);
+  std::vector<std::string> files;
   std::vector<std::vector<int64_t>> shapes(@NAME@_INPUTS);
   std::vector<bool> shaped(@NAME@_INPUTS);
-  size_t next = 0;
-  for (const std::string& argument : arguments.inputs) {
-    std::string value;
-    int index = find_input(argument, &value);
-    if (index < 0) {
-      if (next >= files.size()) return "--input " + argument + ": the model has " + std::to_string(files.size()) + " inputs";
-      index = static_cast<int>(next++);
-      value = argument;
-    }
-    files[static_cast<size_t>(index)] = value;
-  }
+  const std::string wrong = files_of_inputs(arguments, &files);
+  if (!wrong.empty()) return wrong;
   for (const std::string& argument : arguments.shapes) {
     std::string value;
     const int index = find_input(argument, &value);
-    if (index < 0) return "--shape " + argument + ": no such input";
+    if (index < 0) return "--shape " + argument + ": " + (argument.find('=') == std::string::npos ? "expected NAME=1x3x224x224" : no_such_input(argument));
     if (!parse_dims(value, &shapes[static_cast<size_t>(index)])) return "--shape " + argument + ": expected dims such as 1x3x224x224";
+    if (files[static_cast<size_t>(index)] != "random" && !files[static_cast<size_t>(index)].empty()) return "--shape " + argument + ": the input comes from a file, which has its own shape";
     shaped[static_cast<size_t>(index)] = true;
   }
   for (int i = 0; i < @NAME@_INPUTS; ++i) {
     const @name@_port* port = @name@_input(i);
     FileTensor& tensor = (*tensors)[static_cast<size_t>(i)];
     const std::string& file = files[static_cast<size_t>(i)];
-    if (!file.empty() && file != "random") {
+    if (file.empty()) {
+      const std::string name = shown(port->name);
+      return "input \"" + name + "\" (" + dtype_name(type_of(port)) + " " + dims_text(port) + ") is not given: --input " + name + "=FILE, or --input " + name + "=random";
+    }
+    if (file != "random") {
       const std::string error = read_tensor(file, port->name, &tensor);
       if (!error.empty()) return error;
       const bool same_bits = type_of(port) == ScalarType::bf16 && (tensor.dtype == ScalarType::u16 || tensor.dtype == ScalarType::f16);
@@ -143,7 +191,7 @@ std::string make_inputs(const Arguments& arguments, std::vector<FileTensor>* ten
     if (shaped[static_cast<size_t>(i)]) tensor.dims = shapes[static_cast<size_t>(i)];
     else tensor.dims.assign(port->dims, port->dims + port->rank);
     for (int64_t& dim : tensor.dims)
-      if (dim < 0) return "input \"" + shown(port->name) + "\" has open dims (" + dims_text(port->dims, port->rank) + "); give --shape or a file";
+      if (dim < 0) return "input \"" + shown(port->name) + "\" has open dims (" + dims_text(port) + "): random numbers need --shape " + shown(port->name) + "=" + example_of(port);
     const int64_t bytes = bytes_of_dims(tensor.dtype, tensor.dims);
     if (bytes < 0 || bytes > most_bytes) return "input \"" + shown(port->name) + "\": dims overflow";
     tensor.bytes.resize(static_cast<size_t>(bytes));
@@ -152,38 +200,33 @@ std::string make_inputs(const Arguments& arguments, std::vector<FileTensor>* ten
   return "";
 }
 
-double number_at(ScalarType type, const void* data, int64_t i) {
-  switch (type) {
-    case ScalarType::f32: return static_cast<double>(static_cast<const float*>(data)[i]);
-    case ScalarType::f64: return static_cast<const double*>(data)[i];
-    case ScalarType::i8: return static_cast<const int8_t*>(data)[i];
-    case ScalarType::i16: return static_cast<const int16_t*>(data)[i];
-    case ScalarType::i32: return static_cast<const int32_t*>(data)[i];
-    case ScalarType::i64: return static_cast<double>(static_cast<const int64_t*>(data)[i]);
-    case ScalarType::u8: case ScalarType::boolean: return static_cast<const uint8_t*>(data)[i];
-    case ScalarType::u16: return static_cast<const uint16_t*>(data)[i];
-    case ScalarType::u32: return static_cast<const uint32_t*>(data)[i];
-    case ScalarType::u64: return static_cast<double>(static_cast<const uint64_t*>(data)[i]);
-    default: return 0;
+void print_outputs_json(const std::vector<@name@_tensor>& outputs, const std::vector<std::string>& files) {
+  std::printf("{\"outputs\": [");
+  for (int i = 0; i < @NAME@_OUTPUTS; ++i) {
+    const @name@_port* port = @name@_output(i);
+    const @name@_tensor& tensor = outputs[static_cast<size_t>(i)];
+    const Summary s = summary_of(type_of(port), tensor.data, tensor.dims, tensor.rank);
+    std::printf("%s{\"name\": %s, \"dtype\": \"%s\", \"shape\": [", i > 0 ? ", " : "", json_text(port->name).c_str(), dtype_name(type_of(port)));
+    for (int32_t d = 0; d < tensor.rank; ++d) std::printf("%s%lld", d > 0 ? ", " : "", static_cast<long long>(tensor.dims[d]));
+    std::printf("]");
+    if (s.greatest >= 0)
+      std::printf(", \"min\": %s, \"max\": %s, \"mean\": %s", json_number(number_at(type_of(port), tensor.data, s.least)).c_str(),
+                  json_number(number_at(type_of(port), tensor.data, s.greatest)).c_str(), json_number(s.mean).c_str());
+    if (s.nan > 0) std::printf(", \"nan\": %lld", static_cast<long long>(s.nan));
+    if (!files[static_cast<size_t>(i)].empty()) std::printf(", \"file\": %s", json_text(files[static_cast<size_t>(i)]).c_str());
+    std::printf("}");
   }
+  std::printf("]}\n");
 }
 
 void summarise(const @name@_port* port, const @name@_tensor& tensor) {
-  int64_t count = 1;
-  for (int32_t d = 0; d < tensor.rank; ++d) count *= tensor.dims[d];
+  const Summary s = summary_of(type_of(port), tensor.data, tensor.dims, tensor.rank);
   std::printf("%s  %s %s", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(tensor.dims, tensor.rank).c_str());
-  const bool half = type_of(port) == ScalarType::f16 || type_of(port) == ScalarType::bf16;
-  if (count > 0 && !half) {
-    int64_t greatest = -1, nan = 0;  // of the numbers among them
-    for (int64_t i = 0; i < count; ++i) {
-      const double x = number_at(type_of(port), tensor.data, i);
-      if (x != x) ++nan;
-      else if (greatest < 0 || x > number_at(type_of(port), tensor.data, greatest)) greatest = i;
-    }
-    if (greatest >= 0) std::printf("  greatest %.6g at %lld", number_at(type_of(port), tensor.data, greatest), static_cast<long long>(greatest));
-    if (nan > 0) std::printf("  %lld NaN", static_cast<long long>(nan));
+  if (s.greatest >= 0) std::printf("  greatest %.6g at %lld", number_at(type_of(port), tensor.data, s.greatest), static_cast<long long>(s.greatest));
+  if (s.nan > 0) std::printf("  %lld NaN", static_cast<long long>(s.nan));
+  if (s.greatest >= 0 || s.nan > 0) {
     std::printf("  first");
-    for (int64_t i = 0; i < count && i < 5; ++i) std::printf(" %.6g", number_at(type_of(port), tensor.data, i));
+    for (int64_t i = 0; i < s.count && i < 5; ++i) std::printf(" %.6g", number_at(type_of(port), tensor.data, i));
   }
   std::printf("\n");
 }
@@ -191,9 +234,9 @@ void summarise(const @name@_port* port, const @name@_tensor& tensor) {
 void print_info() {
   std::printf("%s, model %s\n", @name@_version(), @name@_model_hash());
   for (int i = 0; const @name@_port* port = @name@_input(i); ++i)
-    std::printf("input  %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
+    std::printf("input  %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port).c_str());
   for (int i = 0; const @name@_port* port = @name@_output(i); ++i)
-    std::printf("output %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port->dims, port->rank).c_str());
+    std::printf("output %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port).c_str());
   std::printf("code for");
   for (int i = 0; const char* cpu = @name@_cpu(i); ++i) std::printf("%s %s", i > 0 ? "," : "", cpu);
   bool open = false;
@@ -314,39 +357,32 @@ void print_json(const Times& times, const @name@_context* context, const Profile
   std::printf("}\n");
 }
 
-bool parse(int count, char** values, Arguments* arguments, std::string* error) {
-  for (int i = 1; i < count; ++i) {
-    const std::string option = values[i];
-    const char* next = i + 1 < count ? values[i + 1] : nullptr;
-    auto value = [&](std::string* to) {
-      if (next == nullptr) return false;
-      *to = next;
-      ++i;
-      return true;
-    };
-    std::string text;
-    if (option == "--input" && value(&text)) arguments->inputs.push_back(text);
-    else if (option == "--shape" && value(&text)) arguments->shapes.push_back(text);
-    else if (option == "--output-dir" && value(&text)) arguments->output_dir = text;
-    else if (option == "--weights" && value(&text)) arguments->weights = text;
-    else if (option == "--cpu" && value(&text)) arguments->cpu = text;
-    else if (option == "--threads" && value(&text)) arguments->threads = std::atoi(text.c_str());
-    else if (option == "--pin") arguments->pin = true;
-    else if (option == "--copy-weights") arguments->weights_flags |= @NAME@_WEIGHTS_COPY;
-    else if (option == "--unchecked-weights") arguments->weights_flags |= @NAME@_WEIGHTS_UNCHECKED;
-    else if (option == "--numbered") arguments->numbered = true;
-    else if (option == "--profile") arguments->profile = true;
-    else if (option == "--json") arguments->json = true;
-    else if (option == "--info") arguments->info = true;
-    else if (option == "--bench") {
-      arguments->bench = true;
-      if (next != nullptr && std::isdigit(static_cast<unsigned char>(next[0])) && value(&text)) arguments->seconds = std::atof(text.c_str());
-    } else {
-      *error = next == nullptr && option.compare(0, 2, "--") == 0 ? option + " is unknown or lacks its value" : "unknown argument " + option;
-      return false;
-    }
+std::string parse(int count, char** values, Arguments* a) {
+  ProgramOptions line(count, values, {"--input", "--shape", "--output-dir", "--weights", "--cpu", "--threads", "--pin", "--copy-weights", "--unchecked-weights", "--numbered",
+                                      "--profile", "--json", "--info", "--bench", "--help", "--version"});
+  while (line.next()) {
+    if (line.is("--input")) a->inputs.push_back(line.text());
+    else if (line.is("--shape")) a->shapes.push_back(line.text());
+    else if (line.is("--output-dir")) a->output_dir = line.text();
+    else if (line.is("--weights")) a->weights = line.text();
+    else if (line.is("--cpu")) a->cpu = line.text();
+    else if (line.is("--threads")) a->threads = static_cast<int>(line.whole(0, 4096));
+    else if (line.is("--pin")) a->pin = true;
+    else if (line.is("--copy-weights")) a->weights_flags |= @NAME@_WEIGHTS_COPY;
+    else if (line.is("--unchecked-weights")) a->weights_flags |= @NAME@_WEIGHTS_UNCHECKED;
+    else if (line.is("--numbered")) a->numbered = true;
+    else if (line.is("--profile")) a->profile = true;
+    else if (line.is("--json")) a->json = true;
+    else if (line.is("--info")) a->info = true;
+    else if (line.is("--help") || line.is("-h")) a->help = true;
+    else if (line.is("--version")) a->version = true;
+    else if (line.is("--bench")) {
+      a->bench = true;
+      if (line.number_follows()) a->seconds = line.positive();
+    } else line.unknown();
   }
-  return true;
+  if (a->numbered && a->output_dir.empty()) line.wrong("--numbered is for --output-dir");
+  return line.error();
 }
 
 int run(const Arguments& arguments, @name@_context** context) {
@@ -378,22 +414,28 @@ int run(const Arguments& arguments, @name@_context** context) {
   std::error_code made;
   if (!arguments.output_dir.empty()) std::filesystem::create_directories(arguments.output_dir, made);
   if (made) return fault("cannot make the folder " + arguments.output_dir + ": " + made.message());
+  std::vector<std::string> files(@NAME@_OUTPUTS);
   for (int i = 0; i < @NAME@_OUTPUTS; ++i) {
     const @name@_tensor& tensor = outputs[static_cast<size_t>(i)];
     const @name@_port* port = @name@_output(i);
+    std::string& file = files[static_cast<size_t>(i)];
     if (arguments.output_dir.empty()) {
-      if (!arguments.bench && !arguments.json) summarise(port, tensor);
+      if (!arguments.timed() && !arguments.json) summarise(port, tensor);
       continue;
     }
-    error = write_npy(arguments.output_dir + "/" + output_file(arguments.numbered ? "" : port->name, i), type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
+    file = arguments.output_dir + "/" + output_file(arguments.numbered ? "" : port->name, i);
+    error = write_npy(file, type_of(port), tensor.dims, tensor.rank, tensor.data, tensor.bytes);
     if (!error.empty()) return fault(error);
   }
-  const bool timed = arguments.bench || arguments.profile || arguments.json;
-  if (timed && !time_runs(*context, inputs, outputs, 5, arguments.seconds, &times.runs)) return fault(@name@_last_error(*context));
+  if (!arguments.timed()) {
+    if (arguments.json) print_outputs_json(outputs, files);
+    return 0;
+  }
+  if (!time_runs(*context, inputs, outputs, 5, arguments.seconds, &times.runs)) return fault(@name@_last_error(*context));
   Profile profile;
   if ((arguments.profile || arguments.json) && !profile_runs(*context, inputs, outputs, arguments.profile ? arguments.seconds / 2 : 0, &profile)) return fault(@name@_last_error(*context));
   if (arguments.json) return print_json(times, *context, profile, arguments.profile), 0;
-  if (timed) print_times(times);
+  print_times(times);
   if (arguments.profile) print_profile(profile);
   return 0;
 }
@@ -401,10 +443,11 @@ int run(const Arguments& arguments, @name@_context** context) {
 }  // namespace
 
 int main(int count, char** values) {
-  if (count == 2 && (std::strcmp(values[1], "--help") == 0 || std::strcmp(values[1], "-h") == 0)) return std::fputs(usage, stdout), 0;
   Arguments arguments;
-  std::string error;
-  if (!parse(count, values, &arguments, &error)) return std::fputs(usage, stderr), fault(error, 2);
+  const std::string error = parse(count, values, &arguments);
+  if (!error.empty()) return fault(error + "\n@name@_run --help lists the options", 2);
+  if (arguments.help) return std::fputs(usage, stdout), 0;
+  if (arguments.version) return std::printf("@name@_run, %s, model %s\n", @name@_version(), @name@_model_hash()), 0;
   if (arguments.info) return print_info(), 0;
   @name@_context* context = nullptr;
   const int status = run(arguments, &context);

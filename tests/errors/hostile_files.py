@@ -1,6 +1,10 @@
 """Files that are no model, broken structure, lying tensors, external data."""
+import gzip
+import io
 import os
 import pathlib
+import pickle
+import zipfile
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
@@ -32,14 +36,46 @@ def last_byte_missing(folder):
     return DIGITS.read_bytes()[:-1]
 
 
-@refused("H04", r"not an ONNX model: .* at byte [0-9]+")
+@refused("H04", "not an ONNX model: it is an executable or a library")
 def an_executable(folder):
     return pathlib.Path("/bin/true").read_bytes()
 
 
-@refused("H04", r"not an ONNX model: .* at byte [0-9]+")
+@refused("H04", "not an ONNX model: it is JSON; .*ends in .json")
 def json_named_onnx(folder):
     return b'{"graph": {"node": []}}\n'
+
+
+def kind(title, pattern, content, name="model.onnx"):
+    """A file of another kind, as people take it for a model."""
+    def make(folder):
+        (folder / name).write_bytes(content)
+        return Run(["compile", f"{{folder}}/{name}", "-o", "{out}", "--no-build"])
+    make.__name__ = title
+    refused("H04", pattern)(make)
+
+
+def archive(*names):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        for entry in names:
+            file.writestr(entry, "{}")
+    return made.getvalue()
+
+
+kind("pytorch_archive", "it is a PyTorch file; export the network with torch.onnx.export", archive("net/data.pkl", "net/version"), "net.pt")
+kind("pytorch_archive_named_onnx", "it is a PyTorch file", archive("archive/data.pkl"))
+kind("pytorch_file_of_old", "it is a PyTorch file", pickle.dumps(0x1950a86a20f9469cfc6c, 2) + pickle.dumps(1001, 2), "net.pth")
+kind("keras_archive", "it is a Keras file", archive("metadata.json", "config.json", "model.weights.h5"))
+kind("other_archive", "it is a zip archive; unpack it first", archive("net.onnx"), "net.zip")
+kind("html_page", "it is an HTML page, not the file that a link led to", b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>\n")
+kind("html_page_named_json", "not a JSON IR document: it is an HTML page", b"<html></html>", "model.json")
+kind("git_lfs_pointer", "it is a pointer of Git LFS", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n")
+kind("hdf5_file", "it is an HDF5 file", b"\x89HDF\r\n\x1a\n" + bytes(64), "net.h5")
+kind("tensorflow_lite_model", "it is a TensorFlow Lite model", b"\x1c\0\0\0TFL3" + bytes(64), "net.tflite")
+kind("safetensors_file", "it is a safetensors file, which holds weights and no network", (2).to_bytes(8, "little") + b'{"}', "net.safetensors")
+kind("compressed_model", "it is compressed by gzip; unpack it first", gzip.compress(b"x"), "net.onnx.gz")
+kind("openvino_xml", "it is an XML document", b'<?xml version="1.0"?>\n<net/>', "net.xml")
 
 
 @refused("H05", r"not an ONNX model: .* at byte [0-9]+")

@@ -40,6 +40,48 @@ def input_file_missing(folder):
     return run_with(folder, relu_model(), {"x": "{folder}/nosuch.npy"})
 
 
+@refused("R4", 'no input "z"; did you mean "x"')
+def input_of_misspelt_name(folder):
+    return run_with(folder, relu_model(), {"z": two})
+
+
+@refused("R6", r'input "x" \(float32 2\) is not given: .*"x=FILE.npy".*"x=random"')
+def input_not_given(folder):
+    return run_with(folder, relu_model(), {})
+
+
+@works("R6")
+def all_inputs_random(folder):
+    run = run_with(folder, relu_model(), {})
+    run.arguments += ["--input", "random"]
+    return run
+
+
+@refused("R6", "twice", status=2)
+def input_given_twice(folder):
+    return run_with(folder, relu_model(), {"x": two}, more=["--input", "x=random"])
+
+
+@refused("R7", r'dim 0 \("batch"\) is open: give --dim "batch=1" or --shape "image=1x1x8x8"')
+def random_input_with_an_open_dim(folder):
+    return Run(["run", DIGITS, "--input", "random", "--output-dir", "{out}"])
+
+
+@refused("R7", "is open")
+def random_input_with_a_range(folder):
+    return Run(["run", DIGITS, "--input", "random", "--dim", "batch=1..8", "--output-dir", "{out}"])
+
+
+@refused("R7", "is open")
+def bench_of_an_open_dim(folder):
+    return Run(["bench", DIGITS, "--seconds", "0.1"])
+
+
+@works("R7")
+def random_input_with_its_dims(folder):
+    return Run(["run", DIGITS, "--input", "random", "--dim", "batch=3", "--output-dir", "{out}"])
+
+
 def npy(folder, content):
     (folder / "x.npy").write_bytes(content)
     return run_with(folder, relu_model(), {"x": "{folder}/x.npy"})
@@ -109,14 +151,54 @@ def dim_range_the_wrong_way(folder):
     return compile_digits(folder, "--dim", "batch=8..2")
 
 
-@refused("S7", status=2, lines=9)
+@refused("S7", "metac compile: there is no option \"--frobnicate\"\n", status=2, lines=2)
 def unknown_option(folder):
     return compile_digits(folder, "--frobnicate")
 
 
-@refused("S8", status=2, lines=9)
+@refused("S7", 'there is no option "--targett"; did you mean "--target"', status=2, lines=2)
+def misspelt_option(folder):
+    return compile_digits(folder, "--targett", "cpu")
+
+
+@refused("S7", 'there is no option "--jsn"; did you mean "--json"', status=2, lines=2)
+def misspelt_option_beside_a_missing_argument(folder):
+    return Run(["diff", "--jsn", "a"])
+
+
+@refused("S7", 'the argument "more" is one too many', status=2, lines=2)
+def argument_too_many(folder):
+    return compile_digits(folder, "more")
+
+
+@refused("S8", 'there is no command "frobnicate"\n', status=2, lines=2)
 def unknown_command(folder):
     return Run(["frobnicate"])
+
+
+@refused("S8", 'there is no command "compil"; did you mean "compile"', status=2, lines=2)
+def misspelt_command(folder):
+    return Run(["compil", DIGITS, "-o", "{out}"])
+
+
+@refused("S8", 'there is no command "compil"; did you mean "compile"', status=2, lines=2)
+def help_on_a_misspelt_command(folder):
+    return Run(["help", "compil"])
+
+
+@works("S8")
+def help_on_a_command(folder):
+    return Run(["help", "compile"])
+
+
+@refused("S8", "Usage", status=2, lines=99)
+def no_command(folder):
+    return Run([])
+
+
+@refused("S10", '"pentium" is not known; known are native', status=2)
+def unknown_instruction_set(folder):
+    return compile_digits(folder, "--cpu", "pentium")
 
 
 @refused("S9", "recipe.json: cannot be read")
@@ -124,7 +206,7 @@ def recipe_that_is_not_there(folder):
     return compile_digits(folder, "--train", "{folder}/recipe.json")
 
 
-@refused("S10", "x86-64 is asked for twice")
+@refused("S10", "x86-64 is asked for twice", status=2)
 def the_same_instruction_set_twice(folder):
     return compile_digits(folder, "--cpu", "x86-64,x86-64-v3,x86-64")
 
@@ -211,6 +293,17 @@ def output_in_unwritable_place(folder):
 
 
 @works("J15")
+def output_below_missing_folders(folder):
+    return Run([*COMPILE, "{out}/a/b"], after=lambda folder, out: None if (out / "a/b/b.json").exists() or list((out / "a/b").glob("*.json")) else "nothing is there")
+
+
+@refused("J15", "Not a directory")
+def output_below_a_file(folder):
+    (folder / "plain").write_text("keep me")
+    return Run([*COMPILE, "{folder}/plain/a/b"])
+
+
+@works("J15")
 def output_with_odd_characters(folder):
     return Run([*COMPILE, "{folder}/a b'\"$(touch x);\n*"], after=lambda folder, out: None if not (folder / "x").exists() else "a shell ran", may_write=True)
 
@@ -237,12 +330,12 @@ def model_name_with_a_newline(folder):
 
 @works("F3")
 def cache_folder_not_writable(folder):
-    return Run(["run", DIGITS, "--input", "image=random", "--output-dir", "{out}"], environment={"METAC_CACHE_DIR": "/proc/metac-cache"})
+    return Run(["run", DIGITS, "--input", "image=random", "--dim", "batch=1", "--output-dir", "{out}"], environment={"METAC_CACHE_DIR": "/proc/metac-cache"})
 
 
 @works("F4")
 def empty_environment(folder):
-    return Run(["run", DIGITS, "--input", "image=random", "--output-dir", "{out}"], environment={"HOME": "", "METAC_CACHE_DIR": "", "XDG_CACHE_HOME": ""})
+    return Run(["run", DIGITS, "--input", "image=random", "--dim", "batch=1", "--output-dir", "{out}"], environment={"HOME": "", "METAC_CACHE_DIR": "", "XDG_CACHE_HOME": ""})
 
 
 @works("F5")

@@ -162,7 +162,7 @@ class Faults:
         (self.folder / "cache").chmod(0o555)
         shutil.copy(self.metac, self.folder / "metac")
         shutil.copytree(DIGITS, self.folder / "digits")
-        argv = [self.folder / "metac", "run", self.folder / "digits/digits.onnx"]
+        argv = [self.folder / "metac", "run", self.folder / "digits/digits.onnx", "--input", "random", "--dim", "batch=1"]
         for environment, word in (({"METAC_CACHE_DIR": str(self.folder / "cache")}, "cannot write"), ({}, "METAC_CACHE_DIR")):
             done = subprocess.run(argv, user=54321, group=54321, extra_groups=[], env=environment, capture_output=True, text=True)
             if done.returncode == 126 or "error while loading" in done.stderr:
@@ -172,7 +172,7 @@ class Faults:
     def sixty_four_processes_want_one_model(self):
         log = subprocess.run([self.metac, "cache", "--json"], capture_output=True, text=True, env={**os.environ, "METAC_CACHE_DIR": str(self.folder / "cache")})
         expect(log.returncode == 0, log.stderr)
-        argv = [self.metac, "run", str(DIGITS / "digits.onnx"), "--threads", "1"]
+        argv = [self.metac, "run", str(DIGITS / "digits.onnx"), "--threads", "1", "--input", "random", "--dim", "batch=1"]
         environment = {**os.environ, "METAC_CACHE_DIR": str(self.folder / "cache")}
         processes = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) for _ in range(64)]
         for process in processes:

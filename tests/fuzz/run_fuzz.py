@@ -39,6 +39,16 @@ JPEG = ("/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDACgcHiMeGSgjISMtKygwPGRBPDc3PHtYXUlkkYC
 CHECKED = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
+def open_dims(path):
+    """A size for every open dim that the model's inputs name, as random inputs need one."""
+    try:
+        model = onnx.load(path)
+    except Exception:  # changed beyond what a reader takes, or JSON
+        return []
+    names = {dim.dim_param for port in model.graph.input for dim in port.type.tensor_type.shape.dim if dim.dim_param}
+    return [word for name in sorted(names) if "\0" not in name for word in ("--dim", f"{name}=2")]
+
+
 class Fuzz:
     def __init__(self, arguments, work):
         self.build, self.work, self.count = arguments.build.resolve(), work, arguments.count
@@ -102,7 +112,7 @@ class Fuzz:
             files.append(self.write(f"model{i}.onnx", data))
         self.read_all(files)
         for path in self.rng.sample(files, self.count // 100):
-            self.run(f"metac run {path.name}", [self.metac, "run", path], [path])
+            self.run(f"metac run {path.name}", [self.metac, "run", path, "--input", "random", *open_dims(path)], [path], statuses=(0, 1, 2))
 
     def json_models(self):
         documents = [path.read_bytes() for path in sorted((ROOT / "models/listing1").glob("*.json"))]
@@ -122,7 +132,7 @@ class Fuzz:
             files.append(self.write(f"model{i}.json", data))
         self.read_all(files)
         for path in self.rng.sample(files, self.count // 100):
-            self.run(f"metac run {path.name}", [self.metac, "run", path], [path])
+            self.run(f"metac run {path.name}", [self.metac, "run", path, "--input", "random", *open_dims(path)], [path], statuses=(0, 1, 2))
 
     def tensors(self):
         arrays = [np.zeros((2, 3), np.float32), np.arange(5), np.array(True), np.zeros((0, 4), np.int8), np.ones((1, 2, 1), np.float64)]
@@ -168,7 +178,7 @@ class Fuzz:
             head = self.rng.random() < 0.8
             changed = mutate.bytes_mutated(self.rng, weights[:200] if head else weights, manifest) + (weights[200:] if head else b"")
             path = self.write(f"changed{i}.weights", changed)
-            self.run(f"digits_run --weights {path.name}", [build / "digits_run", "--weights", path, "--shape", "image=1x1x8x8"], [path])
+            self.run(f"digits_run --weights {path.name}", [build / "digits_run", "--weights", path, "--input", "random", "--shape", "image=1x1x8x8"], [path])
             path.unlink()
         for i in range(self.count // 40):
             changed = mutate.bytes_mutated(self.rng, manifest, weights) if i % 2 else json.dumps(mutate.json_mutated(self.rng, json.loads(manifest))).encode()

@@ -161,7 +161,7 @@ except certain.Error as error:
         program = folder / "bin/several_run"
         expect("code for " + ", ".join(names) in command(program, "--info"), "the order of the instruction sets")
         for name in names:
-            done = subprocess.run([program, "--cpu", name, "--shape", "image=1x1x8x8"], capture_output=True, text=True)
+            done = subprocess.run([program, "--cpu", name, "--input", "random", "--shape", "image=1x1x8x8"], capture_output=True, text=True)
             if done.returncode:
                 expect("this CPU has no " in done.stderr and name in done.stderr, done.stderr)
                 continue
@@ -208,7 +208,7 @@ assert several.Model().cpu == given[0]
         cmake(folder, self.work / "build none")
         said = command(self.work / "build none/several_run", "--shape", "image=1x1x8x8", status=1)
         expect("this CPU has no avx2, which code for x86-64-v3 needs; compile the model with --cpu for it" in said, said)
-        expect("asked for twice" in command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--cpu", "x86-64,x86-64", status=1), "the same twice")
+        expect("asked for twice" in command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--cpu", "x86-64,x86-64", status=2), "the same twice")
         command(self.metac, "run", DIGITS / "digits.onnx", "--cpu", "x86-64,x86-64-v3", status=2)
 
     def constants_are_no_parameters(self):
@@ -315,9 +315,14 @@ with first.Model(threads=2) as m:
     for bad in ({"image": np.zeros((1, 1, 8, 9), "f4")}, {"image": np.zeros((1, 8, 8), "f4")}):
         try: m.run(bad); raise SystemExit("accepted " + str(bad))
         except first.Error as e: assert "expected" in str(e), e
-    for bad in ({}, {"picture": x}):
-        try: m.run(bad); raise SystemExit("accepted " + str(bad))
-        except ValueError: pass
+    assert (m.run(x)["probabilities"] == y).all() and (m(x)["probabilities"] == y).all() and (m.run((x,))["probabilities"] == y).all()
+    for call, word in ((lambda: m.run({}), "input 'image' is missing"), (lambda: m.run({"imgae": x}), "no input 'imgae' (did you mean 'image'?)"), (lambda: m.run({"image": x, "more": x}), "no input 'more'"),
+                       (lambda: m.run([x, x]), "2 inputs given, the model has 1"), (lambda: m.run([]), "0 inputs given"), (lambda: m.run(x, outputs={"probability": y}), "no output 'probability' (did you mean 'probabilities'?)"),
+                       (lambda: m.set_weights({}), "is missing"), (lambda: m.set_weights({p.name: np.zeros(p.shape, p.dtype) for p in m.parameters} | {"w": y}), "no parameter 'w'")):
+        try: call(); raise SystemExit("accepted what must say " + word)
+        except ValueError as e: assert word in str(e), e
+    try: first.Model(threads=-1); raise SystemExit("accepted -1 threads")
+    except first.Error as e: assert "threads is -1; expected 0 (one per CPU) or more" in str(e) and e.status == 1, e
     zeros = {p.name: np.zeros(p.shape, p.dtype) for p in m.parameters}
     m.set_weights(zeros)
     assert np.ptp(np.nan_to_num(m.run({"image": x})["probabilities"])) == 0
@@ -332,6 +337,35 @@ with first.Model(threads=2) as m:
     except first.Error as e: assert "cannot write no/such/folder/written.weights" in str(e), e
 """ % str(DIGITS / "digit_3.npy")
         command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")}, cwd=self.work)
+
+    def words_of_the_program(self):
+        """What is misspelt, forgotten or no number is told and nothing runs; --json prints the outputs and measures nothing."""
+        program, digit = self.first / "bin/first_run", DIGITS / "digit_3.npy"
+        for status, words, said in (
+                (1, [], 'input "image" (float32 batchx1x8x8) is not given: --input image=FILE, or --input image=random'),
+                (1, ["--input", "imgae=x.npy"], 'the model has no input "imgae"; did you mean "image"?'),
+                (1, ["--input", "random"], "has open dims (batchx1x8x8): random numbers need --shape image=1x1x8x8"),
+                (1, ["--input", "random", "--shape", "imag=1x1x8x8"], 'no input "imag"; did you mean "image"?'),
+                (1, ["--input", "random", "--shape", "image=1x"], "expected dims such as"),
+                (1, ["--input", "random", "--shape", "1x1x8x8"], "expected NAME=1x3x224x224"),
+                (1, ["--input", digit, "--shape", "image=1x1x8x8"], "comes from a file"),
+                (1, ["--input", digit, "--input", f"image={digit}"], 'input "image" is given twice'),
+                (1, ["--input", digit, "--input", digit], "the model has 1 inputs"),
+                (2, ["--threads", "abc"], '--threads "abc": expected a whole number from 0 to 4096'),
+                (2, ["--threads", "-1"], "expected a whole number"), (2, ["--threads=1.5"], "expected a whole number"), (2, ["--threads", ""], "expected a whole number"),
+                (2, ["--threads"], "--threads needs a value"), (2, ["--bench=-1"], "expected a positive number"), (2, ["--bench", "1s"], "expected a positive number"),
+                (2, ["--bench", "0"], "expected a positive number"), (2, ["--pin=3"], "--pin takes no value"), (2, ["--pin", "--pin=1"], "--pin takes no value"),
+                (2, ["--jsn"], 'there is no option "--jsn"; did you mean "--json"?'), (2, [digit], "files are given with --input"),
+                (2, ["--numbered", "--input", digit], "--numbered is for --output-dir"), (0, ["--help"], "--threads N"), (0, ["--version"], "first_run, metac "),
+                (0, ["--bench", "0.01", "--shape", "image=2x1x8x8"], "median"), (0, ["--input", "random", "--shape=image=2x1x8x8", "--threads=1"], "probabilities  float32 2x10")):
+            expect(said in command(program, *words, status=status), f"{words}: not told: {said}: {command(program, *words, status=status)}")
+        report = json.loads(command(program, "--input", digit, "--json", "--output-dir", self.work / "told"))
+        expect(set(report) == {"outputs"} and report["outputs"][0]["shape"] == [1, 10] and 0.5 < report["outputs"][0]["max"] <= 1, f"{report}")
+        expect(pathlib.Path(report["outputs"][0]["file"]).exists(), f"{report}")
+        expect(json.loads(command(program, "--input", digit, "--bench", "0.01", "--json"))["runs"] >= 5, "--bench --json measures")
+        with_equals = self.work / "a=b.npy"
+        shutil.copy(digit, with_equals)
+        expect("greatest" in command(program, "--input", with_equals), "a file whose name has an equals sign")
 
     def what_python_and_c_take_for_an_input(self):
         """Every NumPy dtype, list and number for a port of every dtype: taken where no value is lost, else refused with the name and both dtypes."""
@@ -491,7 +525,7 @@ assert not [f for f in os.listdir(".") if f.endswith(".tmp")]
         out.mkdir()
         shapes = [arg for name in HOSTILE for arg in ("--shape", f"{name}=2x4") if len(name) < 1000]
         program = folder / "bin/hostile_run"
-        said = subprocess.run([str(program), *shapes, "--output-dir", str(out)], capture_output=True, text=True)
+        said = subprocess.run([str(program), "--input", "random", *shapes, "--output-dir", str(out)], capture_output=True, text=True)
         expect(said.returncode == 1 and "open dims" in said.stderr, "the input with the huge name has no shape, which must be said: " + said.stderr[:300])
         expect(not any(self.work.rglob("evil*")), "something ran")
 

@@ -131,10 +131,18 @@ TEST_F(Files, StagedFolderReplacesOnlyWhatItMay) {
   ASSERT_EQ(::symlink("theirs", at("link").c_str()), 0);
   EXPECT_THAT(error([&] { StagedFolder folder(at("link")); }), HasSubstr("is not a folder"));
   EXPECT_THAT(error([&] { StagedFolder folder("/"); }), HasSubstr("cannot be replaced"));
-  EXPECT_THAT(error([&] { StagedFolder folder(at("no/parent")); }), HasSubstr("No such file"));
+  {
+    StagedFolder folder(at("no/parent/yet"));
+  }  // makes the folders on the way, and takes them back
+  EXPECT_FALSE(files.exists(at("no")));
+  EXPECT_THAT(error([&] { StagedFolder folder(at("file/below")); }), HasSubstr("Not a directory"));
   EXPECT_EQ(names(), (std::vector<std::string>{"file", "link", "out", "theirs"}));
   StagedFolder spaces(at("a b$(c)'\"\n"));
   spaces.commit();
+  StagedFolder deep(at("deep/er/out"));
+  deep.write("net.json", "4");
+  deep.commit();
+  EXPECT_EQ(files.read(at("deep/er/out/net.json")), "4");
   EXPECT_TRUE(files.exists(at("a b$(c)'\"\n")));
 }
 

@@ -1,0 +1,108 @@
+// The command line of the programs that libraries bring along: what is misspelt, misses its value or is no number is told,
+// with the nearest of what there is, and nothing runs.
+#pragma once
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// "; did you mean "image"?": the known word that the fewest insertions, deletions and replacements make of `word`; "" where
+// none is near.
+inline std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  std::string best;
+  size_t least = word.size() / 3 + 2;  // exclusive
+  for (const std::string& candidate : known) {
+    if (candidate.size() > 200 || word.size() > 200) continue;
+    std::vector<size_t> row(candidate.size() + 1);
+    for (size_t k = 0; k < row.size(); ++k) row[k] = k;
+    for (size_t i = 1; i <= word.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t k = 1; k < row.size(); ++k) {
+        const size_t replaced = diagonal + (word[i - 1] != candidate[k - 1] ? 1 : 0);
+        diagonal = row[k];
+        row[k] = std::min(std::min(row[k] + 1, row[k - 1] + 1), replaced);
+      }
+    }
+    if (row.back() < least) least = row.back(), best = candidate;
+  }
+  return best.empty() ? "" : "; did you mean \"" + best + "\"?";
+}
+
+class ProgramOptions {
+ public:
+  ProgramOptions(int count, char** values, std::vector<std::string> known)
+      : count_(count), values_(values), known_(std::move(known)) {}
+
+  // Goes to the next option; false: there is none, or something was wrong with the one before.
+  bool next() {
+    if (!attached_used_) wrong(option_ + " takes no value");
+    if (!error_.empty() || ++at_ >= count_) return false;
+    option_ = values_[at_];
+    // --threads=3. Of a word that is no option nothing is taken off.
+    const size_t equals = option_.compare(0, 2, "--") == 0 ? option_.find('=') : std::string::npos;
+    attached_used_ = equals == std::string::npos;
+    if (!attached_used_) attached_ = option_.substr(equals + 1), option_.resize(equals);
+    return true;
+  }
+  bool is(const char* name) const { return option_ == name; }
+
+  std::string text() {
+    if (!attached_used_) return attached_used_ = true, attached_;
+    if (at_ + 1 >= count_) return wrong(option_ + " needs a value"), std::string();
+    return values_[++at_];
+  }
+  int64_t whole(int64_t least, int64_t most) {
+    const std::string value = text();
+    if (!error_.empty()) return least;
+    char* end = nullptr;
+    errno = 0;
+    const long long number = std::strtoll(value.c_str(), &end, 10);
+    if (value.empty() || *end != 0 || errno != 0 || number < least || number > most)
+      wrong(option_ + " \"" + value + "\": expected a whole number from " + std::to_string(least) + " to " +
+            std::to_string(most));
+    return number;
+  }
+  double positive() {
+    const std::string value = text();
+    if (!error_.empty()) return 1;
+    char* end = nullptr;
+    const double number = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end != 0 || !std::isfinite(number) || !(number > 0))
+      wrong(option_ + " \"" + value + "\": expected a positive number");
+    return number;
+  }
+  // Whether a value follows, for options that may go without: attached, or a word that begins like a number.
+  bool number_follows() const {
+    if (!attached_used_) return true;
+    const char first = at_ + 1 < count_ ? values_[at_ + 1][0] : 0;
+    return (first >= '0' && first <= '9') || first == '.';
+  }
+  void unknown() {
+    const bool option = option_.size() > 1 && option_[0] == '-';
+    attached_used_ = true;
+    wrong((option ? "there is no option \"" : "unexpected argument \"") + option_ + "\"" +
+          (option ? did_you_mean(option_, known_) : "; files are given with --input"));
+  }
+  void wrong(const std::string& message) {
+    if (error_.empty()) error_ = message;
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  int count_, at_ = 0;
+  char** values_;
+  std::vector<std::string> known_;
+  std::string option_, attached_, error_;
+  bool attached_used_ = true;
+};
+
+}  // namespace METAC_RUNTIME_NAMESPACE

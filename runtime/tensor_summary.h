@@ -1,0 +1,96 @@
+// What the command-line programs say of a tensor, on a terminal and as JSON, and the numbers that they make up when asked
+// to.
+#pragma once
+#include <cstdio>
+#include <string>
+
+#include "tensor_files.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+inline double number_at(ScalarType type, const void* data, int64_t i) {
+  switch (type) {
+    case ScalarType::f32:
+      return static_cast<double>(static_cast<const float*>(data)[i]);
+    case ScalarType::f64:
+      return static_cast<const double*>(data)[i];
+    case ScalarType::i8:
+      return static_cast<const int8_t*>(data)[i];
+    case ScalarType::i16:
+      return static_cast<const int16_t*>(data)[i];
+    case ScalarType::i32:
+      return static_cast<const int32_t*>(data)[i];
+    case ScalarType::i64:
+      return static_cast<double>(static_cast<const int64_t*>(data)[i]);
+    case ScalarType::u8:
+    case ScalarType::boolean:
+      return static_cast<const uint8_t*>(data)[i];
+    case ScalarType::u16:
+      return static_cast<const uint16_t*>(data)[i];
+    case ScalarType::u32:
+      return static_cast<const uint32_t*>(data)[i];
+    case ScalarType::u64:
+      return static_cast<double>(static_cast<const uint64_t*>(data)[i]);
+    default:
+      return 0;
+  }
+}
+
+// Least, greatest and mean of the numbers among the elements; half types have none here.
+struct Summary {
+  int64_t count = 1, least = -1, greatest = -1, nan = 0;  // least and greatest: where
+  double mean = 0;
+};
+
+inline Summary summary_of(ScalarType type, const void* data, const int64_t* dims, int32_t rank) {
+  Summary s;
+  for (int32_t d = 0; d < rank; ++d) s.count *= dims[d];
+  if (type == ScalarType::f16 || type == ScalarType::bf16) return s;
+  for (int64_t i = 0; i < s.count; ++i) {
+    const double x = number_at(type, data, i);
+    s.mean += x / static_cast<double>(s.count);
+    if (x != x) {
+      ++s.nan;
+      continue;
+    }
+    if (s.least < 0 || x < number_at(type, data, s.least)) s.least = i;
+    if (s.greatest < 0 || x > number_at(type, data, s.greatest)) s.greatest = i;
+  }
+  return s;
+}
+
+// Model text inside a JSON string: ASCII alone.
+inline std::string json_text(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) > 126 ? '?' : c;
+  }
+  return out + "\"";
+}
+
+inline std::string json_number(double x) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return x - x == 0 ? text : "null";  // JSON has no infinity
+}
+
+// Numbers between -1 and 1 (integers: 0 to 3), the same on every run.
+inline void fill_random(FileTensor& tensor, uint64_t seed) {
+  const int64_t size = size_of(tensor.dtype);
+  uint64_t state = 0x9e3779b97f4a7c15u * (seed + 1);
+  for (size_t at = 0; at + static_cast<size_t>(size) <= tensor.bytes.size(); at += static_cast<size_t>(size)) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    const double x = static_cast<double>(state >> 11) * 0x1p-52 - 1;
+    uint64_t bits = (state >> 40) & 3;
+    if (tensor.dtype == ScalarType::f64) std::memcpy(&bits, &x, 8);
+    const float f = static_cast<float>(x);
+    if (tensor.dtype == ScalarType::f32) std::memcpy(&bits, &f, 4);
+    if (tensor.dtype == ScalarType::f16) bits = (state >> 40) % 0x3c00 | (state >> 32 & 0x8000);
+    if (tensor.dtype == ScalarType::bf16) bits = (state >> 40) % 0x80 | 0x3f00 | (state >> 32 & 0x8000);
+    if (tensor.dtype == ScalarType::boolean) bits &= 1;
+    std::memcpy(tensor.bytes.data() + at, &bits, static_cast<size_t>(size));
+  }
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE
