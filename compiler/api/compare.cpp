@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "compiler/support/diagnostic.h"
 
@@ -47,8 +48,10 @@ Comparison compare_floats(const Tensor& got, const Tensor& expected, Tolerance t
   for (int64_t i = 0; i < count; ++i) {
     double a = number_at(got, i), b = number_at(expected, i);
     bool good;
+    if (std::isfinite(b)) result.largest = std::max(result.largest, std::fabs(b));
     if (!std::isfinite(a) || !std::isfinite(b)) {
       good = (std::isnan(a) && std::isnan(b)) || a == b;
+      if (!good) result.passing_atol = result.passing_rtol = std::numeric_limits<double>::infinity();
     } else {
       double difference = std::fabs(a - b);
       int64_t ulp = ulps_between(got, expected, i);
@@ -56,7 +59,11 @@ Comparison compare_floats(const Tensor& got, const Tensor& expected, Tolerance t
              (tolerance.max_ulp < 0 || ulp <= tolerance.max_ulp);
       double relative = difference == 0 ? 0 : difference / std::max(std::fabs(b), 1e-300);
       result.max_ulp = std::max(result.max_ulp, ulp);
-      result.max_abs = std::max(result.max_abs, difference);
+      if (difference > result.max_abs) result.max_abs = difference, result.furthest = i;
+      result.passing_atol = std::max(result.passing_atol, difference - tolerance.rtol * std::fabs(b));
+      if (difference > tolerance.atol)
+        result.passing_rtol = std::max(result.passing_rtol, b == 0 ? std::numeric_limits<double>::infinity()
+                                                                   : (difference - tolerance.atol) / std::fabs(b));
       if (relative > result.max_rel) result.max_rel = relative, result.worst = i;
     }
     if (!good && wrong++ == 0) first_wrong = i;
@@ -86,6 +93,12 @@ Comparison compare_integers(const Tensor& got, const Tensor& expected) {
   }
   return result;
 }
+
+}  // namespace
+
+double part_of_largest(DType dtype) { return dtype == DType::bf16 ? 1e-2 : dtype == DType::f16 ? 1e-3 : 1e-6; }
+
+namespace {
 
 struct Moments {
   double mean = 0, variance = 0;

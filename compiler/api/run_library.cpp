@@ -45,23 +45,47 @@ Library::Library(const std::string& model_path, const std::map<std::string, Tens
 
 Library::~Library() = default;
 
-std::vector<std::pair<std::string, Tensor>> Library::run(const std::map<std::string, Tensor>& inputs) {
-  std::vector<std::string> argv = {folder_ + "/net/bin/net_run", "--threads", "2", "--numbered", "--output-dir", folder_};
-  for (size_t i = 0; i < input_names_.size(); ++i) {
-    std::string file = concat(folder_, "/input_", i, ".npy");
-    write_file(file, to_npy_bytes(inputs.at(input_names_[i])));
+namespace {
+
+// Answers of a program in a folder of its own: files in and out by number.
+std::vector<Tensor> run_with_files(const std::string& program, const std::string& folder, const std::vector<Tensor>& inputs,
+                                   const std::vector<DType>& outputs) {
+  std::vector<std::string> argv = {program, "--threads", "2", "--numbered", "--output-dir", folder};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::string file = concat(folder, "/input_", i, ".npy");
+    write_file(file, to_npy_bytes(inputs[i]));
     argv.insert(argv.end(), {"--input", file});
   }
   ProcessResult result = run_process(argv);
   if (!result.good())
     fail("the compiled library failed (status ", result.status, ", signal ", result.signal, "): ", result.output);
-  std::vector<std::pair<std::string, Tensor>> outputs;
-  for (size_t i = 0; i < output_names_.size(); ++i) {
-    Tensor tensor = read_npy(concat(folder_, "/output_", i, ".npy"));
-    if (output_dtypes_[i] == DType::bf16 && tensor.dtype == DType::u16)
-      tensor.dtype = DType::bf16;  // .npy has no name for it
-    outputs.emplace_back(output_names_[i], std::move(tensor));
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(read_npy(concat(folder, "/output_", i, ".npy")));
+    if (outputs[i] == DType::bf16 && results.back().dtype == DType::u16)
+      results.back().dtype = DType::bf16;  // .npy has no name for it
   }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_built_program(const std::string& folder, const std::string& name, const std::vector<Tensor>& inputs,
+                                      const std::vector<DType>& outputs) {
+  const std::string program = std::filesystem::absolute(folder).string() + "/bin/" + name + "_run";
+  if (find_program(program).empty())
+    throw CompileError({folder, "", "was not built (compiled with --no-build?); build it with cmake"});
+  const std::string work = temporary_folder();
+  const TemporaryGuard guard(work);
+  return run_with_files(program, work, inputs, outputs);
+}
+
+std::vector<std::pair<std::string, Tensor>> Library::run(const std::map<std::string, Tensor>& inputs) {
+  std::vector<Tensor> ordered;
+  for (const std::string& name : input_names_) ordered.push_back(inputs.at(name));
+  std::vector<Tensor> results = run_with_files(folder_ + "/net/bin/net_run", folder_, ordered, output_dtypes_);
+  std::vector<std::pair<std::string, Tensor>> outputs;
+  for (size_t i = 0; i < output_names_.size(); ++i) outputs.emplace_back(output_names_[i], std::move(results[i]));
   return outputs;
 }
 

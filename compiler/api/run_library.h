@@ -29,4 +29,9 @@ class Library {
   std::vector<DType> output_dtypes_;
 };
 
+// The answers of the program bin/<name>_run in a folder that was compiled and built before: inputs and outputs in the
+// model's order. Throws CompileError.
+std::vector<Tensor> run_built_program(const std::string& folder, const std::string& name, const std::vector<Tensor>& inputs,
+                                      const std::vector<DType>& outputs);
+
 }  // namespace metac

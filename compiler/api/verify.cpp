@@ -53,14 +53,6 @@ void describe_model(const Model& model, CaseResult& result) {
                                                          : "other";
 }
 
-// Operators whose sums cancel ask for more than the default (OpSchema::atol).
-Tolerance tolerance_for(const Model& model, Tolerance tolerance) {
-  for (const Node& node : model.graph.nodes)
-    if (const OpSchema* schema = find_operator(node.domain, node.op_type))
-      tolerance.atol = std::max(tolerance.atol, schema->atol);
-  return tolerance;
-}
-
 // Compares and adds to the result; false where it is decided.
 bool add_comparison(CaseResult& result, const std::string& name, const Tensor& got, const Tensor& expected,
                     const Tolerance& tolerance, bool drawn) {
@@ -162,6 +154,13 @@ void verify_data_set(Answerer& answerer, const std::string& folder, const Verify
 
 }  // namespace
 
+Tolerance tolerance_for(const Model& model, Tolerance tolerance) {
+  for (const Node& node : model.graph.nodes)
+    if (const OpSchema* schema = find_operator(node.domain, node.op_type))
+      tolerance.atol = std::max(tolerance.atol, schema->atol);
+  return tolerance;
+}
+
 std::string_view name_of(CaseStatus status) {
   return status == CaseStatus::passed ? "passed" : status == CaseStatus::failed ? "failed" : "skipped";
 }
@@ -217,28 +216,6 @@ CaseResult verify_case(const std::string& folder, const VerifyOptions& options) 
     result.detail = error.what();
   }
   result.detail = one_line(result.detail);
-  return result;
-}
-
-CaseResult verify_against(const std::string& model, const std::string& npz, const VerifyOptions& options) {
-  CaseResult result;
-  result.path = model;
-  result.status = CaseStatus::passed;
-  Answerer answerer(model, options);
-  NamedTensors arrays = read_npz(read_file(npz).view(), npz), inputs;
-  for (const Value& input : answerer.model().graph.inputs)
-    if (auto found = arrays.find(input.name); found != arrays.end()) inputs[input.name] = found->second;
-  answerer.prepare(inputs);
-  int64_t compared = 0;
-  for (const auto& [name, tensor] : answerer.run(inputs)) {
-    auto expected = arrays.find(name);
-    if (expected == arrays.end()) continue;
-    ++compared;
-    if (!add_comparison(result, name, tensor, expected->second, tolerance_for(answerer.model(), options.tolerance),
-                        answerer.draws()))
-      return result;
-  }
-  if (compared == 0) throw CompileError({npz, "", concat("holds no output of the model under its name")});
   return result;
 }
 

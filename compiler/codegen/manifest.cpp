@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cpu_variant.h"
 #include "compiler/kernel/program_work.h"
+#include "compiler/support/hashing.h"
 
 namespace metac {
 namespace {
@@ -91,8 +92,10 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
   }
   for (const auto& [program, index] : weights.parameters) {
     const RawParameter& parameter = programs[program].model->parameters[index];
-    parameters.push_back(
-        {{"name", parameter.name}, {"dtype", name_of(parameter.tensor.dtype)}, {"dims", parameter.tensor.shape}});
+    Json row = {{"name", parameter.name}, {"dtype", name_of(parameter.tensor.dtype)}, {"dims", parameter.tensor.shape}};
+    if (is_numeric(parameter.tensor.dtype) && parameter.tensor.bytes)
+      row["sha256"] = sha256_hex({parameter.tensor.data<char>(), parameter.tensor.byte_count()});
+    parameters.push_back(std::move(row));
   }
   Json first = about(programs[0], options, kernel_files[0], run.weight_bytes);
   Json manifest = {

@@ -1,85 +1,90 @@
 // metac diff: what changed between two compilations of a model, for CI.
+#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "compiler/api/bench_folder.h"
+#include "compiler/api/folder_differences.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/support/file_system.h"
 
 namespace metac {
 namespace {
 
-namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Things = FolderDifferences::Things;
 
-// Every file below the folder that a compilation writes and a build does not: relative path -> content.
-std::map<std::string, std::string> sources_of(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
-    std::string name = it->path().filename();
-    if (it.depth() == 0 && it->is_directory() && (name == "lib" || name == "bin" || name == "build"))
-      it.disable_recursion_pending();
-    std::string extension = it->path().extension();
-    static const std::set<std::string> text = {".cpp", ".cu", ".h", ".hpp", ".txt", ".cmake", ".py", ".json"};
-    if (it->is_regular_file() && !it->is_symlink() && text.count(extension))
-      files[fs::relative(it->path(), folder)] = std::string(read_file(it->path(), size_t{1} << 30).view());
-  }
-  return files;
+Json json_of(const Things& things) {
+  Json rows = {{"removed", Json::array()}, {"added", Json::array()}, {"changed", Json::array()}};
+  for (auto [key, list] : {std::pair{"removed", &things.removed}, {"added", &things.added}, {"changed", &things.changed}})
+    for (const FolderDifferences::Thing& thing : *list) {
+      Json row = {{"name", thing.name}, {"what", thing.what}};
+      if (!thing.changes.empty()) row["changes"] = thing.changes;
+      rows[key].push_back(std::move(row));
+    }
+  return rows;
 }
 
-int64_t size_of_file(const std::string& path) {
-  std::error_code error;
-  auto size = fs::file_size(path, error);
-  return error ? 0 : static_cast<int64_t>(size);
+Json json_of(const FolderDifferences& d) {
+  Json facts = Json::array(), sizes = Json::object();
+  for (const auto& fact : d.facts) facts.push_back({{"what", fact.what}, {"before", fact.before}, {"after", fact.after}});
+  const auto bytes = [](int64_t size) { return size < 0 ? Json(nullptr) : Json(size); };
+  for (const auto& size : d.sizes) sizes[size.file] = {bytes(size.before), bytes(size.after)};
+  return {{"same", d.same()},
+          {"facts", facts},
+          {"parameters", json_of(d.parameters)},
+          {"nodes", json_of(d.nodes)},
+          {"kernels", json_of(d.kernels)},
+          {"added", d.added},
+          {"removed", d.removed},
+          {"changed", d.changed},
+          {"bytes", sizes}};
 }
 
-int run(const std::string& a, const std::string& b, bool json) {
-  for (const std::string& folder : {a, b})
-    if (!fs::is_directory(folder)) throw CompileError({folder, "", "is not a folder"});
-  std::string name_a = name_in_manifest(a), name_b = name_in_manifest(b);
-  std::map<std::string, std::string> left = sources_of(a), right = sources_of(b);
-  nlohmann::ordered_json added = nlohmann::ordered_json::array(), removed = added, changed = added,
-                         sizes = nlohmann::ordered_json::object();
-  for (const auto& [path, text] : left)
-    if (!right.count(path))
-      removed.push_back(path);
-    else if (right[path] != text)
-      changed.push_back(path);
-  for (const auto& [path, unused] : right)
-    if (!left.count(path)) added.push_back(path);
-  std::vector<std::array<std::string, 2>> binaries = {{name_a + ".weights", name_b + ".weights"},
-                                                      {"lib/lib" + name_a + ".so", "lib/lib" + name_b + ".so"}};
-  bool binary_changed = false;
-  for (const auto& [in_a, in_b] : binaries) {
-    int64_t before = size_of_file(a + "/" + in_a), after = size_of_file(b + "/" + in_b);
-    if (before != after) binary_changed = true;
-    sizes[in_b] = {before, after};
-  }
-  bool same = added.empty() && removed.empty() && changed.empty() && !binary_changed;
-  if (json) {
-    std::cout << nlohmann::ordered_json{{"same", same},
-                                        {"added", added},
-                                        {"removed", removed},
-                                        {"changed", changed},
-                                        {"bytes", sizes}}
-                     .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-              << "\n";
-  } else {
-    for (const auto& path : removed) std::printf("- %s\n", path.get<std::string>().c_str());
-    for (const auto& path : added) std::printf("+ %s\n", path.get<std::string>().c_str());
-    for (const auto& path : changed) std::printf("! %s\n", path.get<std::string>().c_str());
-    for (const auto& [path, pair] : sizes.items())
-      if (pair[0] != pair[1])
-        std::printf("  %s: %s -> %s\n", path.c_str(), show_bytes(pair[0].get<int64_t>()).c_str(),
-                    show_bytes(pair[1].get<int64_t>()).c_str());
-    std::printf(same ? "no difference\n" : "%zu removed, %zu added, %zu changed\n", removed.size(), added.size(),
-                changed.size());
-  }
-  return same ? exit_good : exit_difference;
+void print(const char* what, const Things& things) {
+  const auto line = [&](char mark, const FolderDifferences::Thing& thing) {
+    std::printf("%c %s %s%s%s%s\n", mark, what, quoted(thing.name).c_str(), thing.what.empty() ? "" : " (",
+                thing.what.substr(0, 200).c_str(), thing.what.empty() ? "" : ")");
+    for (const std::string& change : thing.changes) std::printf("    %s\n", change.substr(0, 300).c_str());
+  };
+  for (const auto& thing : things.removed) line('-', thing);
+  for (const auto& thing : things.added) line('+', thing);
+  for (const auto& thing : things.changed) line('!', thing);
+}
+
+std::string cut(const std::string& text) { return text.empty() ? "none" : text.substr(0, 120); }
+
+std::string text_of(const FolderDifferences::Size& size) {
+  const auto bytes = [](int64_t count) { return count < 0 ? std::string("not built") : show_bytes(count); };
+  if (size.other_content) return concat(size.file, ": other content of the same size");
+  std::string text = concat(size.file, ": ", bytes(size.before), " -> ", bytes(size.after));
+  if (size.before >= 0 && size.after >= 0 && bytes(size.before) == bytes(size.after))
+    text += concat(" (", size.after > size.before ? "+" : "", size.after - size.before, " bytes)");
+  return text;
+}
+
+void print(const FolderDifferences& d, bool files) {
+  for (const auto& fact : d.facts)
+    std::printf("! %s: %s -> %s\n", fact.what.c_str(), cut(fact.before).c_str(), cut(fact.after).c_str());
+  print("parameter", d.parameters);
+  print("node", d.nodes);
+  print("kernel", d.kernels);
+  size_t built = 0;
+  for (const auto& size : d.sizes)
+    if (size.before != size.after || size.other_content) std::printf("! %s\n", text_of(size).c_str()), ++built;
+  if (files)
+    for (auto [mark, list] : {std::pair{'-', &d.removed}, {'+', &d.added}, {'!', &d.changed}})
+      for (const std::string& file : *list) std::printf("%c %s\n", mark, file.c_str());
+  if (d.same()) return void(std::printf("no difference\n"));
+  const size_t texts = d.removed.size() + d.added.size() + d.changed.size();
+  if (texts == 0 && built > 0)
+    std::printf("the sources are the same: another compiler, flags or a build of one alone made the rest differ\n");
+  const auto count = [](const Things& things) {
+    return things.removed.size() + things.added.size() + things.changed.size();
+  };
+  std::printf("%zu parameters, %zu nodes, %zu kernels, %zu built files and %zu texts%s differ\n", count(d.parameters),
+              count(d.nodes), count(d.kernels), built, texts, texts && !files ? " (--files lists them)" : "");
 }
 
 }  // namespace
@@ -87,14 +92,23 @@ int run(const std::string& a, const std::string& b, bool json) {
 void add_diff_command(CLI::App& app, int* status) {
   struct Options {
     std::string a, b;
-    bool json = false;
+    bool json = false, files = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("diff", "what changed between two compilations: sources, kernels, sizes");
-  command->add_option("a", o->a, "a compiled folder")->required()->type_name("DIR_A");
+  CLI::App* command =
+      app.add_subcommand("diff", "what changed between two compilations: options, parameters, nodes, kernels, sizes");
+  command->add_option("a", o->a, "a folder that `metac compile` wrote")->required()->type_name("DIR_A");
   command->add_option("b", o->b, "another one")->required()->type_name("DIR_B");
+  command->add_flag("--files", o->files, "list the texts that differ too");
   command->add_flag("--json", o->json, "the differences as JSON");
-  command->callback([=] { *status = run(o->a, o->b, o->json); });
+  command->callback([=] {
+    const FolderDifferences found = differences_of(o->a, o->b);
+    if (o->json)
+      std::cout << json_of(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    else
+      print(found, o->files);
+    *status = found.same() ? exit_good : exit_difference;
+  });
 }
 
 }  // namespace metac

@@ -1,6 +1,7 @@
 // metac verify: known answers. Cases run in forked workers, so that a crash is that case's failure and nothing else.
 #include "compiler/api/verify.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -19,16 +20,28 @@ namespace {
 
 struct Options : ModelOptions {
   std::string against, target = "cpu", compiler, known = "values";
-  bool recursive = false, json = false, aot = false, quiet = false, gradient = false;
+  bool recursive = false, atol_given = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
   Tolerance tolerance;
   int jobs = 0;
   double timeout = 300;
 };
 
+nlohmann::ordered_json row_of(const OutputResult& output);
+
 nlohmann::ordered_json row_of(const CaseResult& r) {
-  return {{"path", r.path},       {"status", name_of(r.status)}, {"operator", r.op},  {"dtype", r.dtype},
-          {"max_ulp", r.max_ulp}, {"max_rel", r.max_rel},        {"detail", r.detail}};
+  nlohmann::ordered_json row = {{"path", r.path},    {"status", name_of(r.status)}, {"operator", r.op},
+                                {"dtype", r.dtype},  {"max_ulp", r.max_ulp},        {"max_rel", r.max_rel},
+                                {"detail", r.detail}};
+  for (const OutputResult& output : r.outputs) row["outputs"].push_back(row_of(output));
+  if (!r.notes.empty()) row["notes"] = r.notes;
+  return row;
+}
+
+std::string short_number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", x);
+  return text;
 }
 
 CaseResult result_of(const nlohmann::json& row) {
@@ -111,11 +124,71 @@ int report(const std::vector<CaseResult>& results, const Options& o) {
   return count[1] ? exit_difference : exit_good;
 }
 
+// Two digits, rounded up: what is printed as passing passes.
+std::string at_least(double x) {
+  if (!(x > 0)) return "0";
+  const double digit = std::pow(10, std::floor(std::log10(x)) - 1);
+  return short_number(std::ceil(x / digit * (1 + 1e-9)) * digit);
+}
+
+std::string text_of(const OutputResult& o) {
+  const Comparison& c = o.comparison;
+  std::string text = concat("  output ", quoted(o.name), " (", o.type, "): ");
+  if (c.furthest < 0)
+    text += c.good ? "no difference" : c.detail;
+  else
+    text +=
+        concat("largest error ", short_number(c.max_abs), " at element ", c.furthest, ", ",
+               c.largest > 0 ? concat(short_number(c.max_abs / c.largest), " of the largest value ", short_number(c.largest))
+                             : std::string("all expected are 0"),
+               "; ", short_number(c.max_rel), " relative to its own element, ", c.max_ulp, " ULP");
+  if (c.furthest < 0) return text;
+  text += concat("\n    allowed: rtol ", short_number(o.tolerance.rtol), ", atol ", short_number(o.tolerance.atol));
+  if (o.part > 0) text += concat(" (", short_number(o.part), " of the largest value)");
+  if (o.tolerance.max_ulp >= 0) text += concat(", ", o.tolerance.max_ulp, " ULP");
+  if (c.good) return text;
+  text += "\n    " + c.detail;
+  if (std::isinf(c.passing_atol))
+    return text + "\n    no tolerance would pass: NaN or infinity stands where a number should";
+  text += "\n    it would pass with --atol " + at_least(c.passing_atol);
+  if (!std::isinf(c.passing_rtol)) text += " or with --rtol " + at_least(c.passing_rtol);
+  return text;
+}
+
+nlohmann::ordered_json row_of(const OutputResult& o) {
+  const Comparison& c = o.comparison;
+  const auto finite = [](double x) {
+    return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr);
+  };
+  return {{"name", o.name},
+          {"type", o.type},
+          {"passed", c.good},
+          {"max_abs", c.max_abs},
+          {"max_rel", c.max_rel},
+          {"max_ulp", c.max_ulp},
+          {"largest", c.largest},
+          {"rtol", o.tolerance.rtol},
+          {"atol", o.tolerance.atol},
+          {"passing_atol", finite(c.passing_atol)},
+          {"passing_rtol", finite(c.passing_rtol)}};
+}
+
+// A model or a compiled folder against answers in a file.
+int verify_stored(const Options& o, const VerifyOptions& options) {
+  const CaseResult result = verify_against(o.model, o.against, options);
+  if (o.json) return report({result}, o);
+  std::printf("%s %s\n", std::string(name_of(result.status)).c_str(), result.path.c_str());
+  for (const OutputResult& output : result.outputs) std::printf("%s\n", text_of(output).c_str());
+  for (const std::string& note : result.notes) std::printf("  %s\n", note.c_str());
+  return report({result}, o);
+}
+
 int run(const Options& o) {
   VerifyOptions options;
   options.session = o.session();
   options.session.threads = o.threads ? o.threads : 1;  // the cores are busy with other cases
   options.tolerance = o.tolerance;
+  options.scale_atol = !o.atol_given;
   options.aot = o.aot;
   if (o.known != "values") options.session.most_known = o.known == "shapes" ? Known::shapes : Known::lengths;
   if (o.known == "ranks") options.session.least_known = Known::ranks;
@@ -127,8 +200,8 @@ int run(const Options& o) {
   options.compiler = o.compiler;
   options.seconds = o.timeout;
   options.gradient_order = o.gradient ? o.order : 0;
+  if (!o.against.empty()) return verify_stored(o, options);
   if (std::filesystem::is_directory(o.model)) {
-    if (!o.against.empty()) throw UsageError("--against wants a model file, not a folder");
     std::vector<std::string> cases;
     if (o.recursive)
       cases = find_cases(o.model);
@@ -140,26 +213,25 @@ int run(const Options& o) {
     return report(run_cases(cases, o, options), o);
   }
   if (o.gradient) return report(run_cases({o.model}, o, options), o);
-  if (o.against.empty()) throw UsageError("verify wants a case folder, or a model with --against FILE.npz or --grad");
-  CaseResult result = verify_against(o.model, o.against, options);
-  if (!o.json)
-    std::printf("%-7s %s: largest difference %lld ULP, %.3g relative%s%s\n", std::string(name_of(result.status)).c_str(),
-                result.path.c_str(), static_cast<long long>(result.max_ulp), result.max_rel,
-                result.detail.empty() ? "" : "; ", result.detail.c_str());
-  return report({result}, o);
+  throw UsageError(
+      "verify wants a case folder, or a model or compiled folder with --against FILE.npz, or a model with --grad");
 }
 
 }  // namespace
 
 void add_verify_command(CLI::App& app, int* status) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("verify", "compare with known answers: ONNX test-case folders, or a model and a .npz file");
-  command->add_option("path", o->model, "a case folder (model.onnx, test_data_set_*), a folder of them, or a model")
+  CLI::App* command = app.add_subcommand(
+      "verify", "compare with known answers: ONNX test-case folders, or a model or compiled folder and a .npz file");
+  command
+      ->add_option(
+          "path", o->model,
+          "a case folder (model.onnx, test_data_set_*), a folder of them, a model, or a folder that `metac compile` wrote")
       ->required()
-      ->type_name("CASE_DIR|MODEL");
+      ->type_name("CASE_DIR|MODEL|DIR");
   command->add_flag("--recursive", o->recursive, "all cases below the folder");
-  command->add_option("--against", o->against, "a model's inputs and expected outputs, by name")->type_name("FILE.npz");
+  command->add_option("--against", o->against, "inputs and expected outputs of a model or a compiled folder, by name")
+      ->type_name("FILE.npz");
   command->add_flag("--aot", o->aot, "on compiled libraries instead of the in-process compiler");
   command
       ->add_option("--known", o->known,
@@ -175,7 +247,8 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();
   command
       ->add_option("--atol", o->tolerance.atol,
-                   "absolute tolerance; operators whose sums cancel (DFT, STFT) have 1e-6 at least")
+                   "absolute tolerance; operators whose sums cancel (DFT, STFT) have 1e-6 at least; default with --against: "
+                   "1e-6 (float16: 1e-3, bfloat16: 1e-2) of the output's largest value")
       ->capture_default_str();
   command->add_option("--max-ulp", o->tolerance.max_ulp, "floats may be at most this many units in the last place apart");
   command->add_option("--jobs", o->jobs, "cases at once; 0: one per CPU")->check(CLI::Range(0, 256))->capture_default_str();
@@ -187,7 +260,10 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--grad", o->gradient,
                     "derivatives against central differences in float64, at the case's inputs or random ones");
   command->add_option("--order", o->order, "with --grad: up to which order")->check(CLI::Range(1, 4))->capture_default_str();
-  command->callback([=] { *status = run(*o); });
+  command->callback([=] {
+    o->atol_given = command->get_option("--atol")->count() > 0;
+    *status = run(*o);
+  });
 }
 
 }  // namespace metac

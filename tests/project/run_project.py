@@ -338,6 +338,97 @@ with first.Model(threads=2) as m:
 """ % str(DIGITS / "digit_3.npy")
         command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")}, cwd=self.work)
 
+    def stored_answers(self):
+        """verify --against: of a model, of its library and of a compiled folder; what it prints can be acted on."""
+        import numpy as np
+        x = np.load(DIGITS / "digit_3.npy")
+        y = np.load(self.metac_answer(x))
+        good, bad, broken = (self.work / f"{n}.npz" for n in ("good", "bad", "broken"))
+        np.savez(good, image=x, probabilities=y * np.float32(1 + 1e-4))
+        np.savez(bad, image=x, probabilities=np.where(np.arange(10) == 2, y + 1e-3, y), probabilites=y)
+        np.savez(broken, image=x, probabilities=np.where(np.arange(10) == 2, np.nan, y))
+        for what, options in ((DIGITS / "digits.onnx", []), (DIGITS / "digits.onnx", ["--aot"]), (self.first, [])):
+            said = command(self.metac, "verify", what, "--against", good, *options)
+            expect("allowed: rtol 0.001, atol" in said and "of the largest value" in said, said)
+            said = command(self.metac, "verify", what, "--against", bad, *options, status=3)
+            expect("largest error 0.001 at element 2" in said and 'did you mean "probabilities"?' in said, said)
+            atol, rtol = re.search(r"it would pass with --atol (\S+) or with --rtol (\S+)", said).groups()
+            for tolerance in (["--atol", atol], ["--rtol", rtol]):
+                command(self.metac, "verify", what, "--against", bad, *options, *tolerance)
+            command(self.metac, "verify", what, "--against", bad, *options, "--atol", str(float(atol) * 0.9), status=3)
+            expect("no tolerance would pass" in command(self.metac, "verify", what, "--against", broken, *options, status=3), "NaN")
+        # Sums of large terms that nearly cancel: of the output's magnitude, not of the element's.
+        np.savez(self.work / "large.npz", x=np.full((1, 4), 320, "f4"), y=np.array([[320, 4e-6, 320, 320]], "f4"))
+        self.identity(self.work / "large.onnx", [1, 4])
+        np.savez(self.work / "near.npz", x=np.array([[320, 4e-6 * 1.0372, 320, 320]], "f4"), y=np.array([[320, 4e-6, 320, 320]], "f4"))
+        command(self.metac, "verify", self.work / "large.onnx", "--against", self.work / "near.npz")
+        command(self.metac, "verify", self.work / "large.onnx", "--against", self.work / "near.npz", "--atol", "1e-7", status=3)
+        np.savez(self.work / "none.npz", image=x, answer=y)
+        expect("holds no output" in command(self.metac, "verify", DIGITS / "digits.onnx", "--against", self.work / "none.npz", status=1), "no output")
+        np.savez(self.work / "lacking.npz", probabilities=y)
+        expect('input "image" is not in the file' in command(self.metac, "verify", self.first, "--against", self.work / "lacking.npz", status=1), "no input")
+        expect("it has no manifest" in command(self.metac, "verify", DIGITS, "--against", good, status=1), "no compiled folder")
+
+    def metac_answer(self, x):
+        import numpy as np
+        np.save(self.work / "x.npy", x)
+        command(self.metac, "run", DIGITS / "digits.onnx", "--input", f"image={self.work}/x.npy", "--output-dir", self.work / "jit answer")
+        return self.work / "jit answer/probabilities.npy"
+
+    def identity(self, path, dims):
+        import onnx
+        from onnx import helper
+        port = [helper.make_tensor_value_info(name, 1, dims) for name in ("x", "y")]
+        onnx.save(helper.make_model(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", port[:1], port[1:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+    def differences_of_compilations(self):
+        """metac diff names options, parameters, nodes and kernels, and says what differs when only sizes do."""
+        import numpy as np
+        import onnx
+        before, model = self.work / "before/net", onnx.load(DIGITS / "digits.onnx")
+        before.parent.mkdir(exist_ok=True)
+        self.compile(before, name="net")
+
+        def diff(name, *options, change=None):
+            changed = onnx.ModelProto()
+            changed.CopyFrom(model)
+            if change:
+                change(changed.graph)
+            path, folder = self.work / name / "digits.onnx", self.work / name / "net"
+            path.parent.mkdir(exist_ok=True)
+            onnx.save(changed, path)
+            self.compile(folder, *options, model=path, name="net")
+            said = command(self.metac, "diff", before, folder, status=3)
+            expect(json.loads(command(self.metac, "diff", before, folder, "--json", status=3))["same"] is False, said)
+            return folder, said
+
+        def other_weights(graph):
+            for tensor in graph.initializer:
+                if tensor.name == "conv2.weight":
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * np.float32(1.5), tensor.name))
+
+        def other_node(graph):
+            for node in graph.node:
+                if node.name == "relu1":
+                    node.op_type = "Tanh"
+
+        _, said = diff("weights", change=other_weights)
+        expect('! parameter "conv2.weight"' in said and "other values" in said and '"conv1.weight"' not in said and "1 parameters, 0 nodes, 0 kernels" in said, said)
+        _, said = diff("node", change=other_node)
+        expect('! node "relu1" (Tanh)' in said and "Relu -> Tanh" in said and '+ kernel "k003_conv_tanh"' in said and '- kernel "k003_conv_relu"' in said and "0 parameters, 1 nodes" in said, said)
+        _, said = diff("option", "--winograd", "0", "--fusion", "greedy")
+        expect("! option fusion: best -> greedy" in said, said)
+        folder, said = self.work / "same/net", ""
+        folder.parent.mkdir(exist_ok=True)
+        self.compile(folder, name="net")
+        expect("no difference" in command(self.metac, "diff", before, folder), "the same twice")
+        with open(folder / "lib/libnet.so", "ab") as library:
+            library.write(bytes(4))
+        said = command(self.metac, "diff", before, folder, status=3)
+        expect("! lib/libnet.so: " in said and "(+4 bytes)" in said and "the sources are the same" in said, said)
+        (folder / "src/api.cpp").write_text("// other\n")
+        expect("! src/api.cpp" in command(self.metac, "diff", before, folder, "--files", status=3), "--files")
+
     def words_of_the_program(self):
         """What is misspelt, forgotten or no number is told and nothing runs; --json prints the outputs and measures nothing."""
         program, digit = self.first / "bin/first_run", DIGITS / "digit_3.npy"
@@ -590,7 +681,7 @@ def main():
     arguments = parser.parse_args()
     work = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-project-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    checks, shared = Checks(work, arguments.build.resolve() / "bin/metac"), ("compile", "answer", "link_weights", "build_programs")
+    checks, shared = Checks(work, arguments.build.resolve() / "bin/metac"), ("compile", "answer", "link_weights", "build_programs", "metac_answer", "identity")
     first = next(n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_") and n not in shared)
     status = run_checks(checks, shared, arguments.only, (first,))
     if not arguments.keep:

@@ -1,0 +1,320 @@
+#include "compiler/api/folder_differences.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "compiler/api/bench_folder.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/file_system.h"
+
+namespace metac {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Texts = std::map<std::string, std::string>;
+using Things = FolderDifferences::Things;
+
+// Every text below the folder that a compilation writes and a build does not: relative path -> content.
+Texts texts_of(const std::string& folder) {
+  Texts files;
+  for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
+    std::string name = it->path().filename();
+    const bool built = name == "bin" || name == "build" || name == "__pycache__";
+    if (it->is_directory() && built) it.disable_recursion_pending();
+    std::string extension = it->path().extension();
+    static const std::set<std::string> text = {".cpp",   ".cu", ".h",    ".hpp",  ".txt",
+                                               ".cmake", ".py", ".json", ".toml", ".pc"};
+    if (it->is_regular_file() && !it->is_symlink() && text.count(extension))
+      files[fs::relative(it->path(), folder)] = std::string(read_file(it->path(), size_t{1} << 30).view());
+  }
+  return files;
+}
+
+struct Folder {
+  explicit Folder(const std::string& folder) : path(folder) {
+    if (!fs::is_directory(folder)) throw CompileError({folder, "", "is not a folder"});
+    name = name_in_manifest(folder);
+    texts = texts_of(folder);
+    manifest = Json::parse(texts[name + ".json"], nullptr, false);
+  }
+  std::string path, name;
+  Texts texts;
+  Json manifest;
+};
+
+std::string shown(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return "";
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The facts of two objects that differ, by their keys.
+void compare_facts(const std::string& prefix, const Json& a, const Json& b, std::vector<FolderDifferences::Fact>* facts) {
+  std::set<std::string> keys;
+  for (const Json* side : {&a, &b})
+    if (side->is_object())
+      for (const auto& [key, unused] : side->items()) keys.insert(key);
+  for (const std::string& key : keys) {
+    const std::string before = shown(a.value(key, Json())), after = shown(b.value(key, Json()));
+    if (before != after) facts->push_back({prefix + key, before, after});
+  }
+}
+
+std::string dims_of(const Json& row) {
+  std::string text = shown(row.value("dtype", Json()));
+  const Json dims = row.value("dims", Json::array());
+  text += dims.empty() ? " scalar" : " ";
+  for (size_t i = 0; i < dims.size(); ++i) text += (i ? "x" : "") + shown(dims[i]);
+  return text;
+}
+
+// Compares two lists of objects by `key`; `changes` says what differs between two of one key.
+template <typename Key, typename What, typename Changes>
+Things compare_lists(const std::vector<Json>& a, const std::vector<Json>& b, Key key, What what, Changes changes) {
+  // Things of one name are told apart by how many of it there were before.
+  const auto by_key = [&](const std::vector<Json>& list) {
+    std::map<std::pair<std::string, int>, const Json*> found;
+    std::map<std::string, int> seen;
+    for (const Json& row : list) {
+      const std::string name = key(row);
+      found[{name, seen[name]++}] = &row;
+    }
+    return found;
+  };
+  const auto left = by_key(a), right = by_key(b);
+  Things things;
+  for (const auto& [name, row] : left) {
+    const auto other = right.find(name);
+    if (other == right.end()) {
+      things.removed.push_back({shown(row->value("name", Json())), what(*row), {}});
+      continue;
+    }
+    std::vector<std::string> said = changes(*row, *other->second);
+    if (!said.empty()) things.changed.push_back({shown(other->second->value("name", Json())), what(*other->second), said});
+  }
+  for (const auto& [name, row] : right)
+    if (!left.count(name)) things.added.push_back({shown(row->value("name", Json())), what(*row), {}});
+  return things;
+}
+
+std::vector<Json> list_at(const Json& object, const char* key) {
+  const Json list = object.value(key, Json::array());
+  return list.is_array() ? std::vector<Json>(list.begin(), list.end()) : std::vector<Json>();
+}
+
+Things compare_parameters(const Json& a, const Json& b) {
+  return compare_lists(
+      list_at(a, "parameters"), list_at(b, "parameters"), [](const Json& row) { return shown(row.value("name", Json())); },
+      dims_of,
+      [](const Json& before, const Json& after) {
+        std::vector<std::string> said;
+        if (dims_of(before) != dims_of(after)) said.push_back(dims_of(before) + " -> " + dims_of(after));
+        const std::string hash = shown(before.value("sha256", Json())), other = shown(after.value("sha256", Json()));
+        if (said.empty() && !hash.empty() && !other.empty() && hash != other) said.emplace_back("other values");
+        return said;
+      });
+}
+
+// k017_conv_relu without the number, which moves with every kernel before it.
+std::string without_number(const std::string& kernel) {
+  const size_t line = kernel.find('_');
+  return line == std::string::npos ? kernel : kernel.substr(line + 1);
+}
+
+std::string name_of_node(const Json& node) {
+  const std::string name = shown(node.value("name", Json()));
+  return name.empty() ? "#" + shown(node.value("index", Json())) : "\"" + name + "\"";
+}
+
+// A manifest's programs: the library's first and the others, each with its kernels.
+struct ProgramOf {
+  std::string label;
+  const Json* manifest;
+};
+std::vector<ProgramOf> programs_of(const Json& manifest) {
+  std::vector<ProgramOf> programs = {{"", &manifest}};
+  const auto others = manifest.find("programs");
+  if (others == manifest.end() || !others->is_array()) return programs;
+  for (const Json& program : *others)
+    if (program.is_object())
+      programs.push_back({shown(program.value("function", Json())) + " " + shown(program.value("dims", Json())) + " " +
+                              shown(program.value("cpu", Json())) + ": ",
+                          &program});
+  return programs;
+}
+
+// The nodes that kernels were made of, each once.
+std::vector<Json> nodes_of(const Json& manifest) {
+  std::vector<Json> nodes;
+  std::set<std::string> seen;
+  for (const Json& kernel : list_at(manifest, "kernels"))
+    for (const Json& node : list_at(kernel, "nodes"))
+      if (node.is_object() && seen.insert(shown(node.value("index", Json()))).second) nodes.push_back(node);
+  return nodes;
+}
+
+Things compare_nodes(const Json& a, const Json& b) {
+  const auto key = [](const Json& node) {
+    const std::string name = shown(node.value("name", Json()));
+    return name.empty() ? "#" + shown(node.value("operator", Json())) : name;
+  };
+  const auto type = [](const Json& node) { return shown(node.value("operator", Json())); };
+  return compare_lists(nodes_of(a), nodes_of(b), key, type, [&](const Json& before, const Json& after) {
+    std::vector<std::string> said;
+    if (type(before) != type(after)) said.push_back(type(before) + " -> " + type(after));
+    return said;
+  });
+}
+
+// Where each kernel's text stands in a file: from its head, "// k017_conv_relu: ...", to the next one's. Numbers of kernels
+// are taken out.
+Texts kernel_texts(const std::string& file) {
+  Texts texts;
+  const auto is_head = [&](size_t at) {
+    return file.compare(at, 4, "// k") == 0 && at + 4 < file.size() &&
+           std::isdigit(static_cast<unsigned char>(file[at + 4]));
+  };
+  std::string name;
+  for (size_t at = 0; at < file.size();) {
+    const size_t end = std::min(file.find('\n', at), file.size() - 1) + 1;
+    if (is_head(at)) name = file.substr(at + 3, file.find_first_of(": \n", at + 3) - at - 3);
+    if (!name.empty()) texts[name].append(file, at, end - at);
+    at = end;
+  }
+  for (auto& [kernel, text] : texts)
+    for (size_t at = 0; (at = text.find(kernel, at)) != std::string::npos;) text.replace(at, kernel.size(), "k");
+  return texts;
+}
+
+std::string schedule_of(const Json& kernel) {
+  std::string text;
+  for (const Json& line : list_at(kernel, "schedule")) text += (text.empty() ? "" : ", ") + shown(line);
+  return text;
+}
+
+class KernelComparison {
+ public:
+  KernelComparison(const Folder& a, const Folder& b) : a_(a), b_(b) {}
+
+  Things run(const Json& a, const Json& b) {
+    const auto key = [](const Json& row) {
+      std::string text = without_number(shown(row.value("name", Json())));
+      for (const Json& node : list_at(row, "nodes")) text += " " + name_of_node(node);
+      return text;
+    };
+    const auto what = [](const Json& row) {
+      std::string text;
+      for (const Json& node : list_at(row, "nodes"))
+        text += (text.empty() ? "" : ", ") + name_of_node(node) + " " + shown(node.value("operator", Json()));
+      return text;
+    };
+    return compare_lists(list_at(a, "kernels"), list_at(b, "kernels"), key, what,
+                         [&](const Json& before, const Json& after) { return changes(before, after); });
+  }
+
+ private:
+  std::vector<std::string> changes(const Json& before, const Json& after) {
+    std::vector<std::string> said;
+    if (schedule_of(before) != schedule_of(after))
+      said.push_back("schedule: " + schedule_of(before) + " -> " + schedule_of(after));
+    for (const char* figure : {"launches", "flops", "bytes"}) {
+      const std::string was = shown(before.value(figure, Json())), is = shown(after.value(figure, Json()));
+      if (was != is) said.push_back(std::string(figure) + ": " + was + " -> " + is);
+    }
+    if (said.empty() && text_of(a_, before) != text_of(b_, after)) said.emplace_back("other code");
+    return said;
+  }
+
+  std::string text_of(const Folder& folder, const Json& kernel) {
+    const std::string file = shown(kernel.value("file", Json()));
+    const auto found = folder.texts.find(file);
+    if (found == folder.texts.end()) return "";
+    auto [entry, fresh] = texts_.try_emplace(folder.path + "/" + file);
+    if (fresh) entry->second = kernel_texts(found->second);
+    return entry->second[shown(kernel.value("name", Json()))];
+  }
+
+  const Folder &a_, &b_;
+  std::map<std::string, Texts> texts_;
+};
+
+void add(Things* all, const std::string& label, Things more) {
+  for (auto [to, from] :
+       {std::pair{&all->removed, &more.removed}, {&all->added, &more.added}, {&all->changed, &more.changed}})
+    for (FolderDifferences::Thing& thing : *from) {
+      thing.name = label + thing.name;
+      to->push_back(std::move(thing));
+    }
+}
+
+int64_t size_of_file(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? -1 : static_cast<int64_t>(size);
+}
+
+void compare_sizes(const Folder& a, const Folder& b, std::vector<FolderDifferences::Size>* sizes) {
+  for (const auto& [before, after] : {std::pair{a.name + ".weights", b.name + ".weights"},
+                                      {"lib/lib" + a.name + ".so", "lib/lib" + b.name + ".so"},
+                                      {"lib/lib" + a.name + ".a", "lib/lib" + b.name + ".a"},
+                                      {"bin/" + a.name + "_run", "bin/" + b.name + "_run"}}) {
+    FolderDifferences::Size size{after, size_of_file(a.path + "/" + before), size_of_file(b.path + "/" + after)};
+    if (size.before >= 0 && size.before == size.after) {
+      const FileBytes left = read_file(a.path + "/" + before), right = read_file(b.path + "/" + after);
+      size.other_content = left.view() != right.view();
+    }
+    if (size.before >= 0 || size.after >= 0) sizes->push_back(size);
+  }
+}
+
+}  // namespace
+
+bool FolderDifferences::same() const {
+  const auto alike = [](const Size& size) { return size.before == size.after && !size.other_content; };
+  return facts.empty() && parameters.empty() && nodes.empty() && kernels.empty() && removed.empty() && added.empty() &&
+         changed.empty() && std::all_of(sizes.begin(), sizes.end(), alike);
+}
+
+FolderDifferences differences_of(const std::string& path_a, const std::string& path_b) {
+  const Folder a(path_a), b(path_b);
+  FolderDifferences found;
+  try {
+    for (const char* key : {"metac", "name", "model_sha256", "cpu", "weights_embedded", "weights_sha256", "inputs",
+                            "outputs", "symbols", "routines", "steps", "libraries", "cuda_architectures"}) {
+      const std::string before = shown(a.manifest.value(key, Json())), after = shown(b.manifest.value(key, Json()));
+      if (before != after) found.facts.push_back({key, before, after});
+    }
+    compare_facts("option ", a.manifest.value("options", Json()), b.manifest.value("options", Json()), &found.facts);
+    compare_facts("memory ", a.manifest.value("memory", Json()), b.manifest.value("memory", Json()), &found.facts);
+    found.parameters = compare_parameters(a.manifest, b.manifest);
+    found.nodes = compare_nodes(a.manifest, b.manifest);
+    KernelComparison kernels(a, b);
+    const std::vector<ProgramOf> left = programs_of(a.manifest), right = programs_of(b.manifest);
+    const Json none = Json::object();
+    const auto of = [&](const std::vector<ProgramOf>& list, const std::string& label) {
+      for (const ProgramOf& program : list)
+        if (program.label == label) return program.manifest;
+      return &none;
+    };
+    std::set<std::string> labels;
+    for (const auto* list : {&left, &right})
+      for (const ProgramOf& program : *list) labels.insert(program.label);
+    for (const std::string& label : labels) add(&found.kernels, label, kernels.run(*of(left, label), *of(right, label)));
+  } catch (const Json::exception& error) {
+    throw CompileError({path_a, "", concat("or ", path_b, " has a manifest that this metac does not know: ", error.what())});
+  }
+  for (const auto& [file, text] : a.texts)
+    if (const auto other = b.texts.find(file); other == b.texts.end())
+      found.removed.push_back(file);
+    else if (other->second != text)
+      found.changed.push_back(file);
+  for (const auto& [file, unused] : b.texts)
+    if (!a.texts.count(file)) found.added.push_back(file);
+  compare_sizes(a, b, &found.sizes);
+  return found;
+}
+
+}  // namespace metac
