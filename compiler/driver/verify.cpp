@@ -142,14 +142,14 @@ std::string text_of(const OutputResult& o) {
                c.largest > 0 ? concat(short_number(c.max_abs / c.largest), " of the largest value ", short_number(c.largest))
                              : std::string("all expected are 0"),
                "; ", short_number(c.max_rel), " relative to its own element, ", c.max_ulp, " ULP");
-  if (c.furthest < 0) return text;
+  const char* const hopeless = "\n    no tolerance would pass: NaN or infinity stands where a number should";
+  if (c.furthest < 0) return std::isinf(c.passing_atol) ? text + hopeless : text;
   text += concat("\n    allowed: rtol ", short_number(o.tolerance.rtol), ", atol ", short_number(o.tolerance.atol));
   if (o.part > 0) text += concat(" (", short_number(o.part), " of the largest value)");
   if (o.tolerance.max_ulp >= 0) text += concat(", ", o.tolerance.max_ulp, " ULP");
   if (c.good) return text;
   text += "\n    " + c.detail;
-  if (std::isinf(c.passing_atol))
-    return text + "\n    no tolerance would pass: NaN or infinity stands where a number should";
+  if (std::isinf(c.passing_atol)) return text + hopeless;
   text += "\n    it would pass with --atol " + at_least(c.passing_atol);
   if (!std::isinf(c.passing_rtol)) text += " or with --rtol " + at_least(c.passing_rtol);
   return text;

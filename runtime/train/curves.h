@@ -13,11 +13,18 @@ struct Curve {
   std::string name, colour;
   bool marks;  // a dot at every point
   std::vector<CurvePoint> points;
+  bool noisy = false;  // pale, with its moving mean over it
 };
 struct Panel {
   std::string title;
   std::vector<Curve> curves;
+  bool watched = false;  // the best epoch is told here
   bool falling = false;  // what falls by orders of magnitude gets a logarithmic axis, to show its end too
+};
+
+struct Epochs {
+  std::vector<CurvePoint> ends;   // updates and, y, epochs
+  double best = -1, best_at = 0;  // the best epoch, -1: none, and its update
 };
 
 // Numbers as axes have them: 0.25, 1500, 3e-05.
@@ -51,11 +58,24 @@ inline std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, si
   return few;
 }
 
+// The mean of each point and its `reach` neighbours on either side, of fewer at the ends.
+inline std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points, size_t reach) {
+  std::vector<CurvePoint> means;
+  std::vector<double> sums = {0};
+  for (const CurvePoint& p : points) sums.push_back(sums.back() + p.y);
+  for (size_t k = 0; k < points.size(); ++k) {
+    const size_t room = std::min({reach, k, points.size() - 1 - k}), begin = k - room, end = k + room + 1;
+    means.push_back({points[k].x, (sums[end] - sums[begin]) / static_cast<double>(end - begin)});
+  }
+  return means;
+}
+
 class CurvesPage {
  public:
-  static std::string draw(const std::string& title, const std::vector<Panel>& panels, double last_x) {
+  static std::string draw(const std::string& title, const std::vector<Panel>& panels, double last_x, const Epochs& epochs) {
     CurvesPage page;
-    const double height = top + static_cast<double>(panels.size()) * (panel_height + gap) + 30;
+    page.epochs_ = epochs;
+    const double height = top + static_cast<double>(panels.size()) * (panel_height + gap) + 46;
     page.out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
               << "\" viewBox=\"0 0 " << width << ' ' << height
               << "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
@@ -124,7 +144,18 @@ class CurvesPage {
       text(x_of(x), bottom + 19, tick_text(x), "text-anchor=\"middle\" fill=\"#555555\"");
     }
     line(left, bottom, width - right, bottom, "#999999");
-    if (lowest) text(width - right, bottom + 36, "updates", "text-anchor=\"end\" fill=\"#555555\"");
+    if (lowest) {
+      text(width - right, bottom + 34, "updates", "text-anchor=\"end\" fill=\"#555555\"");
+      epoch_axis(bottom + 44, x_of);
+    }
+    if (epochs_.best >= 0) {
+      out_ << "<line x1=\"" << x_of(epochs_.best_at) << "\" y1=\"" << y0 << "\" x2=\"" << x_of(epochs_.best_at) << "\" y2=\""
+           << bottom << "\" stroke=\"#8a6d3b\" stroke-dasharray=\"4 3\"/>\n";
+      const bool at_right = epochs_.best_at > last_x / 2;
+      if (panel.watched)
+        text(x_of(epochs_.best_at) + (at_right ? -6 : 6), y0 + 14, "best: epoch " + tick_text(epochs_.best),
+             std::string("fill=\"#8a6d3b\" text-anchor=\"") + (at_right ? "end" : "start") + "\"");
+    }
     double legend = width - right;
     for (size_t k = panel.curves.size(); k-- > 0;) {
       const Curve& curve = panel.curves[k];
@@ -138,11 +169,34 @@ class CurvesPage {
     }
   }
 
+  // Where epochs end, some of them.
+  template <class X>
+  void epoch_axis(double y, X x_of) {
+    if (epochs_.ends.empty()) return;
+    const size_t step = (epochs_.ends.size() + 11) / 12;
+    line(left, y, width - right, y, "#999999");
+    for (size_t k = step - 1; k < epochs_.ends.size(); k += step) {
+      line(x_of(epochs_.ends[k].x), y, x_of(epochs_.ends[k].x), y + 5, "#999999");
+      text(x_of(epochs_.ends[k].x), y + 18, tick_text(epochs_.ends[k].y), "text-anchor=\"middle\" fill=\"#555555\"");
+    }
+    text(left - 8, y + 18, "epochs", "text-anchor=\"end\" fill=\"#555555\"");
+  }
+
   template <class X, class Y>
   void draw_curve(const Curve& curve, X x_of, Y y_of) {
     const std::vector<CurvePoint> points = thinned(curve.points, 600);
-    out_ << "<polyline fill=\"none\" stroke=\"" << curve.colour << "\" stroke-width=\"" << (curve.marks ? 2 : 1.5)
-         << "\" stroke-linejoin=\"round\" points=\"";
+    const bool pale = curve.noisy && points.size() > 20;
+    draw_line(curve, points, pale ? 0.35 : 1, x_of, y_of);
+    if (pale) draw_line(curve, smoothed(points, points.size() / 40 + 1), 1, x_of, y_of);
+    for (const CurvePoint& p : points)
+      if (curve.marks && points.size() <= 60)
+        out_ << "<circle cx=\"" << x_of(p.x) << "\" cy=\"" << y_of(p.y) << "\" r=\"3\" fill=\"" << curve.colour << "\"/>\n";
+  }
+
+  template <class X, class Y>
+  void draw_line(const Curve& curve, const std::vector<CurvePoint>& points, double opacity, X x_of, Y y_of) {
+    out_ << "<polyline fill=\"none\" stroke=\"" << curve.colour << "\" stroke-opacity=\"" << opacity << "\" stroke-width=\""
+         << (curve.marks || curve.noisy ? 2 : 1.5) << "\" stroke-linejoin=\"round\" points=\"";
     char pair[64];
     for (const CurvePoint& p : points) {
       std::snprintf(pair, sizeof pair, "%d.%d,%d.%d ", static_cast<int>(x_of(p.x)), static_cast<int>(x_of(p.x) * 10) % 10,
@@ -150,25 +204,30 @@ class CurvesPage {
       out_ << pair;
     }
     out_ << "\"/>\n";
-    for (const CurvePoint& p : points)
-      if (curve.marks && points.size() <= 60)
-        out_ << "<circle cx=\"" << x_of(p.x) << "\" cy=\"" << y_of(p.y) << "\" r=\"3\" fill=\"" << curve.colour << "\"/>\n";
   }
 
   std::ostringstream out_;
+  Epochs epochs_;
 };
 
 // Reads the log again: it is the whole story, of earlier starts too.
 inline void draw_curves(const TrainTables& tables, const std::string& log_path, const std::string& path) {
   const char *training = "#4c78a8", *validation = "#e4572e";
   std::vector<Panel> panels = {{std::string("loss: ") + tables.loss,
-                                {{"training", training, false, {}}, {"validation", validation, true, {}}},
+                                {{"training", training, false, {}, true}, {"validation", validation, true, {}}},
+                                tables.settings.watched < 0,
                                 true}};
   for (int32_t m = 0; m < tables.metric_count; ++m)
-    panels.push_back({tables.metrics[m].name, {{"training", training, false, {}}, {"validation", validation, true, {}}}});
+    panels.push_back({tables.metrics[m].name,
+                      {{"training", training, false, {}, true}, {"validation", validation, true, {}}},
+                      m == tables.settings.watched});
   panels.push_back({"learning rate", {{"rate", "#59a14f", false, {}}}});
   std::ifstream log(log_path);
-  double last = 0;
+  double last = 0, best = 0;
+  Epochs epochs;
+  const int32_t watched = tables.settings.watched;
+  const bool greater = watched >= 0 && tables.metrics[watched].greater_is_better;
+  const std::string judged = std::string("validation ") + (watched >= 0 ? tables.metrics[watched].name : "loss");
   for (std::string text; std::getline(log, text);) {
     const Json line = JsonReader::read(text.data(), text.data() + text.size());
     const Json *event = line.find("event"), *update = line.find("update");
@@ -185,8 +244,14 @@ inline void draw_curves(const TrainTables& tables, const std::string& log_path, 
     for (int32_t m = 0; m < tables.metric_count; ++m)
       put(prefix + tables.metrics[m].name, &panels[static_cast<size_t>(m) + 1].curves[step ? 0 : 1]);
     if (step) put("rate", &panels.back().curves[0]);
+    const Json *epoch = line.find("epoch"), *value = line.find(judged);
+    if (step || epoch == nullptr) continue;
+    epochs.ends.push_back({update->number, epoch->number});
+    if (value == nullptr || value->kind != Json::Kind::number) continue;
+    if (epochs.best < 0 || (greater ? value->number > best : value->number < best))
+      best = value->number, epochs.best = epoch->number, epochs.best_at = update->number;
   }
-  const std::string page = CurvesPage::draw(std::string(tables.name) + ": " + tables.optimiser, panels, last);
+  const std::string page = CurvesPage::draw(std::string(tables.name) + ": " + tables.optimiser, panels, last, epochs);
   WholeFile file(path);
   file.write(page.data(), page.size());
   file.commit();

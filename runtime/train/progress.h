@@ -62,19 +62,36 @@ class Progress {
     std::fflush(to_);
   }
 
-  // The line that moves: `head` bar percentage `tail`. Elsewhere than on a terminal it comes every ten seconds.
-  bool due(double now) const { return !quiet_ && now - last_ >= (terminal_ ? 0.1 : 10); }
-  void show(double now, const std::string& head, double share, const std::string& tail) {
-    last_ = now;
+  // `head` bar percentage `keep` `tail`, no longer than the terminal is wide: first the bar goes, then the pieces of `tail`
+  // (two blanks part them) from its end on.
+  static std::string line(int columns, const std::string& head, double share, const std::string& keep, std::string tail) {
     char percent[16];
     std::snprintf(percent, sizeof percent, "%3.0f%%", 100 * share);
-    if (!terminal_) return void((std::fprintf(to_, "%s %s  %s\n", head.c_str(), percent, tail.c_str()), std::fflush(to_)));
-    const int room = columns_ - static_cast<int>(head.size() + tail.size()) - 10;
-    std::string line = head + " ";
-    if (room >= 10) line += bar(share, room < 30 ? room : 30) + " ";
-    line += percent + ("  " + tail);
-    if (room < -3) line.resize(static_cast<size_t>(columns_ - 1));
-    std::fprintf(to_, "\r\033[K%s", line.c_str());
+    const auto room = [&] {
+      const size_t others = head.size() + keep.size() + tail.size() + (keep.empty() ? 0 : 2) + (tail.empty() ? 0 : 2);
+      return columns - static_cast<int>(others) - 6;
+    };
+    while (room() < 0 && !tail.empty()) {
+      const size_t piece = tail.rfind("  ");
+      tail.resize(piece == std::string::npos ? 0 : piece);
+    }
+    std::string text = head + " ";
+    if (room() >= 11) text += bar(share, room() < 31 ? room() - 1 : 30) + " ";
+    text += percent;
+    if (!keep.empty()) text += "  " + keep;
+    if (!tail.empty()) text += "  " + tail;
+    return text;
+  }
+
+  // The line that moves. Elsewhere than on a terminal it comes every ten seconds.
+  bool due(double now) const { return !quiet_ && now - last_ >= (terminal_ ? 0.1 : 10); }
+  void show(double now, const std::string& head, double share, const std::string& keep, const std::string& tail) {
+    last_ = now;
+    if (!terminal_) {
+      std::fprintf(to_, "%s %3.0f%%  %s  %s\n", head.c_str(), 100 * share, keep.c_str(), tail.c_str());
+      return void(std::fflush(to_));
+    }
+    std::fprintf(to_, "\r\033[K%s", line(columns_, head, share, keep, tail).c_str());
     std::fflush(to_);
     shown_ = true;
   }

@@ -135,7 +135,8 @@ class TrainProgram {
     progress_.start(now_seconds());
     const Scores scores = evaluate(t_, session, loader, states_, scalars, [&](int64_t done) {
       if (progress_.due(now_seconds()))
-        progress_.show(now_seconds(), "evaluating", static_cast<double>(done) / static_cast<double>(loader.samples()), "");
+        progress_.show(now_seconds(), "evaluating", static_cast<double>(done) / static_cast<double>(loader.samples()), "",
+                       "");
       return received_signal == 0;
     });
     if (scores.samples == 0) return 128 + received_signal;

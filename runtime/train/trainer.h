@@ -253,9 +253,9 @@ class Trainer {
     const double left = speed > 0 ? static_cast<double>(total_ - p_.update) / speed : -1;
     const double samples = speed * static_cast<double>(t_.settings.batch * t_.settings.accumulate * together_.processes());
     progress_.show(time, text_of("epoch ", p_.epoch + 1, "/", p_.epochs),
-                   static_cast<double>(p_.batch) / static_cast<double>(batches_),
+                   static_cast<double>(p_.batch) / static_cast<double>(batches_), text_of(duration_text(left), " left"),
                    text_of(scores_text(mean_loss(sums), [&](int32_t m) { return train_metric(sums, m); }), "  ",
-                           short_number(samples), " samples/s  ", duration_text(left), " left"));
+                           short_number(samples), " samples/s"));
   }
 
   // False: interrupted while evaluating; the evaluation is done again after a resume.
@@ -275,7 +275,7 @@ class Trainer {
           [&](int64_t done) {
             if (progress_.terminal() && progress_.due(now_seconds()))
               progress_.show(now_seconds(), text_of("epoch ", p_.epoch + 1, "/", p_.epochs, " validation"),
-                             static_cast<double>(done) / static_cast<double>(validation_loader_.samples()), "");
+                             static_cast<double>(done) / static_cast<double>(validation_loader_.samples()), "", "");
             return together_.processes() > 1 || received_signal == 0;
           },
           together_.all());
@@ -287,7 +287,8 @@ class Trainer {
       text +=
           "  | validation " + scores_text(scores.loss, [&](int32_t m) { return scores.metrics[static_cast<size_t>(m)]; });
       best = note_result(scores);
-      if (best && p_.epoch > 0) text += "  best";
+      const bool kept = o_.patience.value_or(t_.settings.patience) > 0;  // as a file of its own
+      if (best && p_.epoch > 0) text += kept ? "  best, kept" : "  best so far";
     }
     line.add("seconds", std::round((now_seconds() - begun_) * 1000) / 1000);
     log_.write(line);

@@ -28,7 +28,31 @@ TEST(Trainer, LearnsAndExports) {
   const SafeTensors exported = read_safetensors(folder + "/fake.safetensors", false);
   EXPECT_EQ(exported.tensors.size(), 3u);
   EXPECT_EQ(std::memcmp(exported.find("w")->data, average.data(), 96), 0);
-  EXPECT_THAT(content(folder + "/curves.svg"), HasSubstr("</svg>"));
+  const std::string curves = content(folder + "/curves.svg");
+  for (const char* part : {"</svg>", ">updates<", ">epochs<", ">best: epoch ", "stroke-opacity=\"0.35\""})
+    EXPECT_THAT(curves, HasSubstr(part));
+}
+
+TEST(Curves, MeansAreOfAsManyOnEitherSide) {
+  const std::vector<CurvePoint> line = {{0, 1}, {1, 3}, {2, 5}, {3, 7}, {4, 9}};
+  const std::vector<CurvePoint> means = smoothed(line, 2);
+  for (size_t k = 0; k < line.size(); ++k) EXPECT_EQ(means[k].y, line[k].y) << "a straight line stays as it is";
+  EXPECT_DOUBLE_EQ(smoothed({{0, 0}, {1, 3}, {2, 0}}, 1)[1].y, 1);
+}
+
+// A narrow terminal loses the bar and the last figures, never the time that is left.
+TEST(Progress, KeepsTheTimeThatIsLeft) {
+  const std::string tail = "loss 0.1234  accuracy 0.9876  f1 0.9123  recall 0.8  123 k samples/s";
+  EXPECT_THAT(Progress::line(200, "epoch 10/200", 0.5, "1:02:03 left", tail), HasSubstr(" 50%  1:02:03 left  " + tail));
+  for (int columns = 40; columns < 130; ++columns) {
+    const std::string line = Progress::line(columns, "epoch 10/200", 0.5, "1:02:03 left", tail);
+    EXPECT_THAT(line, HasSubstr(" 50%  1:02:03 left"));
+    int shown = 0;
+    for (const char c : line) shown += (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // the bar's cells are three bytes
+    EXPECT_LT(shown, columns) << line;
+    EXPECT_TRUE(line.back() != ' ') << line;
+  }
+  EXPECT_THAT(Progress::line(80, "epoch 10/200", 0.5, "1:02:03 left", tail), HasSubstr("loss 0.1234  accuracy 0.9876"));
 }
 
 TEST(Trainer, TheSameTwiceAndForAnyNumberOfLoaders) {
