@@ -16,6 +16,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/ops/body_parameters.h"
+#include "compiler/passes/target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
@@ -51,7 +52,7 @@ class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
       : model_(model), recipe_(recipe), options_(options) {
-    files_.on_gpu = options.compile.target == Target::cuda;
+    files_.on_gpu = options.compile.target->on_device();
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
   }

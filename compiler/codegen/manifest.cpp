@@ -125,7 +125,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     manifest["programs"] = others;
     manifest["weights_bytes"] = weights.bytes;
   }
-  if (options.target == Target::cuda) {
+  if (options.on_device) {
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)
       for (const KernelSource& k : p.model->run.kernels) libraries.insert(k.libraries.begin(), k.libraries.end());

@@ -77,7 +77,7 @@ class Writer {
   }
 
  private:
-  bool on_gpu() const { return o_.target == Target::cuda; }
+  bool on_gpu() const { return o_.on_device; }
 
   void check_ports() {
     for (const auto& [what, ports] : {std::pair{"input ", &run_.inputs}, std::pair{"output ", &run_.outputs}})

@@ -28,9 +28,9 @@ struct LibraryProgram {
 };
 
 struct ProjectOptions {
-  std::string name;  // of the library and the prefix of its functions; a C identifier
-  Target target = Target::cpu;
-  CpuTarget cpu;  // of write_project's only program; with a GPU too: the host's part
+  std::string name;        // of the library and the prefix of its functions; a C identifier
+  bool on_device = false;  // kernels run on a GPU, and the host starts them
+  CpuTarget cpu;           // of write_project's only program; with a GPU too: the host's part
   CudaTarget cuda;
   bool embed_weights = false;
   std::string model_hash;                       // SHA-256 of the model's file

@@ -124,8 +124,8 @@ namespace {
 
 class ContractionLowering {
  public:
-  ContractionLowering(const Group& group, const LoweringContext& context)
-      : d_(group.stages[0]), plan_(*group.contraction), context_(context), lanes_(context.vector_bytes / 4) {}
+  ContractionLowering(const Group& group, const ContractionPlan& plan, const LoweringContext& context)
+      : d_(group.stages[0]), plan_(plan), context_(context), lanes_(context.vector_bytes / 4) {}
 
   Kernel run() {
     kernel_.nodes = d_.nodes;
@@ -253,8 +253,8 @@ class ContractionLowering {
 
 }  // namespace
 
-Kernel lower_contraction(const Group& group, const LoweringContext& context) {
-  return ContractionLowering(group, context).run();
+Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context) {
+  return ContractionLowering(group, plan, context).run();
 }
 
 }  // namespace metac

@@ -4,7 +4,7 @@
 #pragma once
 #include <optional>
 
-#include "compiler/kernel/lower_group.h"
+#include "compiler/kernel/cpu_strategies.h"
 
 namespace metac {
 
@@ -40,6 +40,6 @@ bool covers(Expr load, Expr condition, const Definition& d);
 // The kept (first) axes of `d` that an expression uses, ascending; reduced ones where asked.
 std::vector<int> axes_used(Expr e, int from, int to);
 
-Kernel lower_contraction(const Group& group, const LoweringContext& context);
+Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context);
 
 }  // namespace metac

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/gpu_strategies.h"
 #include "compiler/kernel/library_beside.h"
 #include "compiler/kernel/library_convolution.h"
 #include "compiler/kernel/library_finish.h"
@@ -331,15 +332,13 @@ std::optional<Kernel> lower_gpu_beside(const Definition& product, const Definiti
 }
 
 Kernel lower_gpu(const Group& group, const LoweringContext& context) {
+  const auto* gradient = strategy_as<LibraryGradient>(group);
   if (group.stages.size() == 1 && group.stages[0].scatter) return lower_gpu_scatter(group, context);
-  if (group.row_blocks) return lower_gpu_attention(group, context);
-  if (group.beside) return *lower_gpu_beside(group.stages[0], group.stages[1], context);
   std::optional<Kernel> contraction = lower_gpu_contraction(group, context);
   Kernel kernel = contraction ? std::move(*contraction) : GpuLowering(group, context).run();
   if (context.library_convolutions) {
     kernel.convolution = match_library_convolution(group, context, kernel.arguments);
-    if (!kernel.convolution && group.library_gradient)
-      kernel.convolution = with_arguments(group.library_gradient->convolution, kernel);
+    if (!kernel.convolution && gradient) kernel.convolution = with_arguments(gradient->convolution, kernel);
   }
   // A product that the library finishes by itself is the better one of two.
   if (!kernel.products.empty() && kernel.convolution && kernel.products[0].sums_only != kernel.convolution->sums_only) {
@@ -350,7 +349,7 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   }
   if (finishes(kernel)) {
     Group rest;
-    rest.stages = {finishing(group.library_gradient ? group.library_gradient->definition : group.stages[0])};
+    rest.stages = {finishing(gradient ? gradient->definition : group.stages[0])};
     kernel.finish = std::make_shared<Kernel>(GpuLowering(rest, context).run());
   }
   return kernel;

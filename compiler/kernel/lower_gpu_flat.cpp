@@ -79,9 +79,7 @@ class FlatLowering : private StageLowering {
 }  // namespace
 
 std::optional<FlatKernel> lower_gpu_flat(const Group& group, const LoweringContext& context) {
-  if (group.stages.empty() || !group.internal.empty() || group.contraction || group.winograd || group.row_blocks ||
-      group.library_gradient)
-    return std::nullopt;
+  if (group.stages.empty() || !group.internal.empty() || group.strategy) return std::nullopt;
   Group alone = group;  // stages share nothing but their places
   alone.shared = 0;
   return FlatLowering(alone, context).run();

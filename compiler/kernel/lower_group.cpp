@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/kernel/cpu_strategies.h"
 #include "compiler/kernel/guard_steps.h"
 #include "compiler/kernel/hoist_tables.h"
 #include "compiler/kernel/index_set_splitting.h"
@@ -45,7 +46,7 @@ class GroupLowering : private StageLowering {
  public:
   // `lanes_across`: lanes run along the last shared loop, so many rows at a time.
   GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false)
-      : StageLowering(group, context), lanes_across_(lanes_across) {
+      : StageLowering(group, context), lanes_across_(lanes_across), by_points_(strategy_as<SumsByPoints>(group) != nullptr) {
     if (lanes_across_) plan_block();
   }
 
@@ -230,7 +231,7 @@ class GroupLowering : private StageLowering {
     spread_.push_back(across_.back() && vectors_ > 1);
     if (spread_.back()) return nest_across(d, s, accumulator);
     if (across_.back()) return nest(d, s, accumulator, false);
-    if (group_.by_points && d.reduce) return nest_by_points(d, s, accumulator);
+    if (by_points_ && d.reduce) return nest_by_points(d, s, accumulator);
     if (d.reduce && *d.reduce != Reduce::mul)
       if (auto windows = separate_window(kernel_, s, accumulator, d.accumulator);
           windows && (windows->around > 0 || group_.shared > 0))
@@ -488,6 +489,7 @@ class GroupLowering : private StageLowering {
   }
 
   const bool lanes_across_;
+  const bool by_points_;
   bool prefers_lanes_across_ = false;
   std::vector<bool> across_, spread_;  // by stage: its lanes run across the rows; its loops have the rows of a block already
   int64_t vectors_ = 1;                // of rows that a block has

@@ -14,7 +14,7 @@
 
 namespace metac {
 
-// `group.row_blocks` is set: passes/fuse_row_blocks.h has the conditions.
+// The group has the strategy RowBlocks: passes/fuse_row_blocks.h has the conditions.
 Kernel lower_row_block(const Group& group, const LoweringContext& context);
 
 }  // namespace metac

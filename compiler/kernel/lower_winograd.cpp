@@ -14,9 +14,9 @@ namespace {
 
 class WinogradLowering {
  public:
-  WinogradLowering(const Group& group, const LoweringContext& context)
+  WinogradLowering(const Group& group, const WinogradPlan& plan, const LoweringContext& context)
       : d_(group.stages[0]),
-        plan_(*group.winograd),
+        plan_(plan),
         context_(context),
         lanes_(context.vector_bytes / 4),
         m_(plan_.outputs),
@@ -410,6 +410,8 @@ class WinogradLowering {
 
 }  // namespace
 
-Kernel lower_winograd(const Group& group, const LoweringContext& context) { return WinogradLowering(group, context).run(); }
+Kernel lower_winograd(const Group& group, const WinogradPlan& plan, const LoweringContext& context) {
+  return WinogradLowering(group, plan, context).run();
+}
 
 }  // namespace metac

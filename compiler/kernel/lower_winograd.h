@@ -7,10 +7,10 @@
 //   M[p][t][k] = sum over c of V[p][t][c] * U[block of k][p][c][k]     U: the weights, transformed by `prepare`
 //   y = AT M A, epilogue, store      for one block of lanes k after the other
 #pragma once
-#include "compiler/kernel/lower_group.h"
+#include "compiler/kernel/cpu_strategies.h"
 
 namespace metac {
 
-Kernel lower_winograd(const Group& group, const LoweringContext& context);
+Kernel lower_winograd(const Group& group, const WinogradPlan& plan, const LoweringContext& context);
 
 }  // namespace metac

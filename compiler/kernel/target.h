@@ -6,9 +6,6 @@
 
 namespace metac {
 
-// What the run program's kernels are printed for. The prepare program's are for the CPU in either case: it runs once.
-enum class Target { cpu, cuda };
-
 // The CPU that kernels are made for.
 struct CpuTarget {
   std::string name = "x86-64-v4";  // x86-64, x86-64-v3 (AVX2+FMA), x86-64-v4 (AVX-512), native is resolved by the driver

@@ -126,9 +126,7 @@ bool BatchAxes::follow(const Group& group, std::vector<int>& axes) {
   }
   vars_ = std::move(vars);  // what follows the item may be cut even where the item itself may not
   if (group.shared > 0 && axes[0] >= group.shared) return false;
-  if (group.contraction && group.contraction->lanes_axis == axes[0]) return false;
-  return !group.winograd ||
-         (group.winograd->lanes_axis != axes[0] && group.winograd->y != axes[0] && group.winograd->x != axes[0]);
+  return !group.strategy || !group.strategy->holds_axis(axes[0]);
 }
 
 }  // namespace metac

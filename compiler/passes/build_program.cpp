@@ -8,13 +8,12 @@
 #include "compiler/kernel/work.h"
 #include "compiler/kernel/zero_halo.h"
 #include "compiler/passes/emit_extent.h"
-#include "compiler/passes/gather_alike.h"
 #include "compiler/passes/kernel_names.h"
 #include "compiler/passes/loop_dims.h"
 #include "compiler/passes/place_exchanges.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/reuse_in_place.h"
-#include "compiler/passes/schedule.h"
+#include "compiler/passes/target.h"
 #include "compiler/passes/verify_program.h"
 #include "compiler/support/diagnostic.h"
 
@@ -26,7 +25,7 @@ class ProgramBuilder {
   explicit ProgramBuilder(const ProgramRequest& request)
       : r_(request),
         graph_(*request.graph),
-        context_(lowering_context(graph_, *request.layouts, *request.options, request.target)),
+        context_(request.target->lowering_context(graph_, *request.layouts, *request.options)),
         names_(graph_.ops) {}
 
   CompiledProgram run() {
@@ -244,7 +243,7 @@ class ProgramBuilder {
   }
 
   void emit_region(const FusedRegion& given, std::set<int> bound, const std::function<void()>& at_end) {
-    const GatheredRegion gathered = r_.target == Target::cuda ? gather_alike(given, context_) : GatheredRegion{given, {}};
+    const GatheredRegion gathered = r_.target->gather(given, context_);
     const FusedRegion& region = gathered.region;
     check_requirements(bound);
     LastReads reads(region, views_, kept_);
@@ -260,7 +259,8 @@ class ProgramBuilder {
         emit_host_step(*item.op, bound);
         check_requirements(bound);
       } else if (auto alike = gathered.members.find(k); alike != gathered.members.end() && alike->second > 1) {
-        k = emit_members(region.items, k, alike->second);
+        launch(r_.target->lower_together(region.items, k, alike->second, context_));
+        k += static_cast<size_t>(alike->second) - 1;
       } else {
         emit_kernel(item.group, reads, k);
       }
@@ -271,7 +271,8 @@ class ProgramBuilder {
   }
 
   void emit_kernel(const Group& group, const LastReads& reads, size_t item) {
-    Kernel kernel = schedule(group, context_, r_.target);
+    Launch own{lower(*r_.target, group, context_), group, {}};
+    Kernel& kernel = own.kernel;
     for (auto [result, operand] : reuse_in_place(kernel, reads, item, graph_.symbols)) {
       const Var *made = kernel.arguments[static_cast<size_t>(result)].var,
                 *dead = kernel.arguments[static_cast<size_t>(operand)].var;
@@ -283,28 +284,21 @@ class ProgramBuilder {
         program_.outputs[output].overwrites = static_cast<int>(input);
     for (const KernelArgument& a : kernel.arguments) {
       if (!a.written || !a.layout.has_halo()) continue;
-      Kernel clear = zero_halo(a.var, a.layout);
-      launch(clear, Group());
+      launch({zero_halo(a.var, a.layout), Group(), {}});
       program_.work.back() = halo_work(a.var, a.layout);
     }
-    launch(kernel, group);
+    launch(std::move(own));
   }
 
-  size_t emit_members(const std::vector<Item>& items, size_t first, int count) {
-    Group all;
-    const std::vector<FlatKernel> members = lower_members(items, first, count, context_, all);
-    Kernel kernel = join_members(members);
-    launch(kernel, all, members);
-    return first + members.size() - 1;
-  }
-
-  void launch(Kernel& kernel, const Group& group, const std::vector<FlatKernel>& members = {}) {
+  void launch(Launch started) {
+    Kernel& kernel = started.kernel;
+    const Group& group = started.group;
+    const std::vector<Kernel>& members = started.members;
     kernel.name = names_.name_of(kernel, r_.kernel_prefix, program_.kernels.size());
     names_.describe(kernel, members.empty() ? group : Group());
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
-    const KernelPrinting printing{&graph_.symbols, r_.options->cpu.vector_bytes, r_.options->external.tf32};
-    KernelSource source = members.empty() ? print_kernel(kernel, printing) : print_members(kernel, members, printing);
-    source.subject = group.contraction ? group.contraction->subject : group.winograd ? group.winograd->subject : "";
+    KernelSource source = r_.target->print(started, graph_.symbols, *r_.options);
+    if (group.strategy) source.subject = group.strategy->subject();
     auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
     if (fresh)
       program_.kernels.push_back(std::move(source));
@@ -320,7 +314,7 @@ class ProgramBuilder {
     program_.work.back() = kernel_work(group.stages, group.internal, context_.var);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
-    const Kernel& written = members.empty() ? kernel : members[0].kernel;
+    const Kernel& written = members.empty() ? kernel : members[0];
     s.inputs = members.empty() ? 0 : static_cast<int32_t>(written.arguments.size());
     for (size_t k = 0; k < written.arguments.size(); ++k)
       if (written.arguments[k].written) s.element |= int64_t{1} << std::min<size_t>(k, 62);
@@ -352,7 +346,7 @@ class ProgramBuilder {
   }
 
   void emit_code(const Op& op) {
-    if (r_.target != Target::cpu) fail("the operator code runs on the CPU only");
+    if (!r_.target->runs_users_code()) fail("the operator code runs on the CPU only");
     char name[32];
     std::snprintf(name, sizeof name, "%s%03zu_code", r_.kernel_prefix.c_str(), program_.kernels.size());
     std::vector<int> operands;

@@ -24,7 +24,7 @@ struct ProgramRequest {
   int64_t weight_bytes = 0;
   const Layouts* layouts = nullptr;
   const CompileOptions* options = nullptr;
-  Target target = Target::cpu;
+  const Target* target = &target_cpu();
   bool with_requirements = true;
   std::string kernel_prefix = "k";
 };

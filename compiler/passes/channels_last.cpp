@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/gpu_strategies.h"
 #include "compiler/kernel/library_finish.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/passes/layout_rules.h"
@@ -104,9 +105,19 @@ class ChannelsLast {
   static void read_instead(Group& group, int id, const Var* instead) {
     const auto value = [&](const std::vector<Expr>& at) { return load(instead->id, instead->dtype(), at); };
     replace_loads(group.stages[0], id, value);
-    if (!group.library_gradient) return;
-    replace_loads(group.library_gradient->definition, id, value);
-    rename(*group.library_gradient, id, instead->id);
+    change_gradient(group, [&](LibraryGradient& gradient) {
+      replace_loads(gradient.definition, id, value);
+      rename(gradient, id, instead->id);
+    });
+  }
+
+  // Gives the group another strategy where it is a library's gradient.
+  static void change_gradient(Group& group, const std::function<void(LibraryGradient&)>& change) {
+    const auto* gradient = strategy_as<LibraryGradient>(group);
+    if (!gradient) return;
+    auto changed = std::make_shared<LibraryGradient>(*gradient);
+    change(*changed);
+    group.strategy = std::move(changed);
   }
 
   static void rename(LibraryGradient& gradient, int from, int to) {
@@ -120,20 +131,24 @@ class ChannelsLast {
     Definition& d = group.stages[0];
     Var* own = graph_.make_var(d.out->type);
     makers_[own->id] = item;
-    if (!group.library_gradient || !group.library_gradient->convolution.sums_only) {
+    const auto* gradient = strategy_as<LibraryGradient>(group);
+    if (!gradient || !gradient->convolution.sums_only) {
       after_[item].push_back(item_of(copy_of(d.out, own, d)));
     } else {
       Definition rest = finishing(d);
       replace_loads(rest, d.out->id, [&](const std::vector<Expr>& at) { return load(own->id, own->dtype(), at); });
       after_[item].push_back(item_of(std::move(rest)));
       const Expr sum = cast(load(reduced_value, d.accumulator, {}), own->dtype());
-      d.epilogue = group.library_gradient->definition.epilogue = sum;
-      group.library_gradient->convolution.sums_only = false;
+      d.epilogue = sum;
+      change_gradient(group, [&](LibraryGradient& whole) {
+        whole.definition.epilogue = sum;
+        whole.convolution.sums_only = false;
+      });
     }
-    if (group.library_gradient) {
-      rename(*group.library_gradient, d.out->id, own->id);
-      group.library_gradient->definition.out = own;
-    }
+    change_gradient(group, [&](LibraryGradient& whole) {
+      rename(whole, d.out->id, own->id);
+      whole.definition.out = own;
+    });
     d.out = own;
   }
 
@@ -161,7 +176,7 @@ class ChannelsLast {
     for (Item& item : region_.items) {
       if (item.op) continue;
       for (const Definition& d : item.group.stages) {
-        if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter || item.group.row_blocks ||
+        if (layouts_.count(d.out->id) || must_be_plain(d.out) || d.scatter || strategy_as<Attention>(item.group) ||
             item.group.internal.count(d.out->id))
           continue;
         const bool rows = item.group.stages.size() != 1;

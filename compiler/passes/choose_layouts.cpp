@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "compiler/kernel/contraction.h"
+#include "compiler/kernel/cpu_strategies.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/passes/choose_lanes.h"
 #include "compiler/passes/contraction_axes.h"
@@ -330,7 +331,7 @@ class LayoutChooser {
     SumShape sum = sum_shape(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols);
     sum.lanes_in_both = w.lanes_in_both;
     sum.taps = taps;
-    plan.subject = subject;
+    plan.about = subject;
     choose_tile_and_cache(plan, sum, lanes_, registers_, options_.choices);
     if (w.lanes_in_both) {
       if (narrow && plan.unrolled == 0) return;
@@ -360,11 +361,11 @@ class LayoutChooser {
     }
     d.body = w.c.body();
     simplify(d, graph_.symbols);
-    item.group.contraction = plan;
+    item.group.strategy = std::make_shared<ContractionPlan>(plan);
     for (const ResiduePart& part : parts) {
       Item own = item;
       own.group.stages[0] = part_of(d, part, graph_.symbols);
-      if (part.no_taps) own.group.contraction.reset();
+      if (part.no_taps) own.group.strategy.reset();
       parts_[index].push_back(std::move(own));
     }
   }
@@ -456,7 +457,7 @@ class LayoutChooser {
     else
       before_[index].push_back(item_of(std::move(transformed.kernel)));
     simplify(d, graph_.symbols);
-    region_.items[index].group.winograd = *plan;
+    region_.items[index].group.strategy = std::make_shared<WinogradPlan>(*plan);
     return true;
   }
 

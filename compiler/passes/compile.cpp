@@ -4,30 +4,17 @@
 #include <chrono>
 
 #include "compiler/ir/reads.h"
-#include "compiler/kernel/library_gradient.h"
-#include "compiler/kernel/lower_gpu.h"
 #include "compiler/passes/build_program.h"
-#include "compiler/passes/channels_last.h"
-#include "compiler/passes/choose_layouts.h"
-#include "compiler/passes/contraction_axes.h"
 #include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"
-#include "compiler/passes/fuse_row_blocks.h"
 #include "compiler/passes/fusion_cost.h"
-#include "compiler/passes/integer_products.h"
-#include "compiler/passes/join_beside.h"
 #include "compiler/passes/merge_equal_ops.h"
-#include "compiler/passes/narrow_values.h"
 #include "compiler/passes/order_updates.h"
 #include "compiler/passes/pass_list.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dead_ops.h"
-#include "compiler/passes/schedule.h"
 #include "compiler/passes/skip_copies.h"
-#include "compiler/passes/slice_batches.h"
-#include "compiler/passes/split_parts.h"
-#include "compiler/passes/split_reductions.h"
-#include "compiler/passes/split_statistics.h"
+#include "compiler/passes/target.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -45,14 +32,19 @@ class Compilation {
   Compilation(Graph& graph, const CompileOptions& options) : graph_(graph), options_(options) {}
 
   CompiledModel run() {
-    if (!options_.print_after.empty()) check_pass_name(options_.print_after);
-#define PASS(name, reason) timed(#name, [this] { name(); });
+    if (!options_.print_after.empty()) check_pass_name(options_.print_after, *options_.target);
+#define PASS(name, reason) run_timed(#name, [this] { name(); });
 #include "compiler/passes/passes.def"
 #undef PASS
     return std::move(model_);
   }
 
  private:
+  // The target's own passes are timed one by one.
+  template <typename F>
+  void run_timed(std::string_view name, F f) {
+    name == "target_passes" ? f() : timed(name, f);
+  }
   template <typename F>
   void timed(std::string_view name, F f) {
     auto start = std::chrono::steady_clock::now();
@@ -89,39 +81,21 @@ class Compilation {
     for (auto& [unused, region] : regions_) split_prepare(region, false);
     count_fusion_cost();
   }
-  void integer_products() {
-    if (options_.target == Target::cuda) return;
-    integer_products_of(top_, needed_);
-    for (auto& [unused, region] : regions_) integer_products_of(region, region_needs_.at(unused));
-  }
-  void choose_layouts() {
-    choose_layouts_of(top_, needed_);
-    for (auto& [unused, region] : regions_) choose_layouts_of(region, region_needs_.at(unused));
-  }
-  void split_statistics() {
-    if (options_.target != Target::cpu || options_.fusion != Fusion::best) return;
-    metac::split_statistics(graph_, top_, layouts_, options_.cpu.l2_bytes);
-    for (auto& [unused, region] : regions_) metac::split_statistics(graph_, region, layouts_, options_.cpu.l2_bytes);
-  }
-  void join_beside() {
-    if (options_.target != Target::cuda || !options_.external.cublas) return;
-    const LoweringContext context = gpu_context();
-    top_ = metac::join_beside(std::move(top_), context);
-    for (auto& [unused, region] : regions_) region = metac::join_beside(std::move(region), context);
-  }
-  void split_reductions() {
-    if (options_.target != Target::cuda || options_.fusion != Fusion::best) return;
-    const LoweringContext context = gpu_context();
-    metac::split_reductions(graph_, top_, context);
-    for (auto& [unused, region] : regions_) metac::split_reductions(graph_, region, context);
-  }
-  void slice_batches() {
-    if (options_.target == Target::cpu && options_.fusion == Fusion::best)
-      metac::slice_batches(graph_, top_, layouts_, needed_, is_constant(), options_);
+  // From here on each target has its own.
+  void target_passes() {
+    for (const TargetPass& pass : options_.target->passes())
+      timed(pass.name, [&] {
+        run_pass(pass, top_, needed_, true);
+        for (auto& [of, region] : regions_) run_pass(pass, region, region_needs_.at(of), false);
+      });
     if (options_.emit != "fused") return;
     trace(to_string(top_));
     trace(concat("cost: ", model_.fusion_cost_bytes,
                  " bytes on edges between groups; every operator on its own: ", model_.unfused_cost_bytes, "\n"));
+  }
+  void run_pass(const TargetPass& pass, FusedRegion& region, const Needed& needed, bool top) {
+    RegionState state = state_of(region, needed, top);
+    for (const Var* made : pass.run(state)) prepared_.insert(made->id);
   }
   void build_program() { build(); }
 
@@ -138,7 +112,9 @@ class Compilation {
     return text;
   }
 
-  LoweringContext gpu_context() const { return lowering_context(graph_, layouts_, options_, Target::cuda); }
+  RegionState state_of(FusedRegion& region, const Needed& needed, bool top) {
+    return {graph_, region, prepare_, layouts_, needed, is_constant(), options_, top};
+  }
 
   void trace(const std::string& text) {
     if (options_.trace) *options_.trace << text;
@@ -146,43 +122,6 @@ class Compilation {
 
   std::function<bool(const Var*)> is_constant() {
     return [this](const Var* var) { return var->constant.has_value() || prepared_.count(var->id) > 0; };
-  }
-
-  void integer_products_of(FusedRegion& region, const Needed& needed) {
-    for (const Var* made : metac::integer_products(graph_, region, prepare_, needed, is_constant(), options_.cpu))
-      prepared_.insert(made->id);
-  }
-
-  void choose_layouts_of(FusedRegion& region, const Needed& needed) {
-    if (options_.target == Target::cuda) {
-      split_items(region);
-      if (!options_.external.cudnn || options_.fusion != Fusion::best) return;
-      for (const Var* made : store_channels_last(graph_, region, prepare_, layouts_, needed, is_constant(), gpu_context()))
-        prepared_.insert(made->id);
-      return;
-    }
-    for (const Var* made : metac::choose_layouts(graph_, region, prepare_, layouts_, needed, is_constant(), options_))
-      prepared_.insert(made->id);
-  }
-
-  // Layouts for vectors are the CPU's; GPU kernels work on row-major values, or on channels last where tensor cores want
-  // them so.
-  void split_items(FusedRegion& region) {
-    std::vector<Item> items;
-    const std::function<const Var*(int)> var = [this](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
-    for (Item& item : region.items) {
-      std::optional<LibraryGradient> gradient;
-      if (!item.op && item.group.stages.size() == 1) {
-        Definition& d = item.group.stages[0];
-        if (options_.external.cudnn)
-          if (auto found = match_library_gradient(d, var, graph_.symbols)) gradient = {*found, d};
-        split_residues(d, graph_.symbols, [](const Definition&, int, Expr) -> Var* { return nullptr; });
-      }
-      const size_t before = items.size();
-      split_parts(std::move(item), graph_.symbols, items);
-      if (items.size() == before + 1) items.back().group.library_gradient = std::move(gradient);
-    }
-    region.items = std::move(items);
   }
 
   // Bytes of a run that no order of kernels changes: the caller's tensors and the weights.
@@ -249,23 +188,17 @@ class Compilation {
     }
     top_ = fuse_region(graph_.ops, needed);
     model_.unfused_cost_bytes = unfused_cost(graph_.ops, graph_.symbols, is_constant());
-    if (options_.target == Target::cuda) narrow_values(top_, graph_.ops, needed, graph_.symbols, &graph_);
+    RegionState state = state_of(top_, needed, true);
+    options_.target->finish_fusion(state, graph_.ops);
     fuse_regions(graph_.ops);
   }
 
   FusedRegion fuse_region(const std::vector<Op*>& ops, const Needed& needed) {
     FusedRegion fused =
-        metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion, options_.target == Target::cuda);
-    std::function<bool(int)> is_parameter = [this](int id) {
-      return is_constant()(graph_.vars()[static_cast<size_t>(id)].get());
-    };
+        metac::fuse(ops, needed, is_constant(), graph_.symbols, options_.fusion, options_.target->widens_freely());
     std::erase_if(fused.items, [](const Item& item) { return !item.op && writes_nothing(item.group); });
-    if (options_.fusion == Fusion::best && options_.target == Target::cpu)
-      fuse_row_blocks(fused, needed.in_memory, is_parameter, options_.cpu.vector_bytes / 4, graph_.symbols);
-    if (options_.fusion == Fusion::best && options_.target == Target::cuda)
-      fuse_row_blocks(fused, needed.in_memory, is_parameter, 1, graph_.symbols,
-                      [this](const Group& group) { return is_gpu_attention(group, options_.external.tf32); });
-    if (options_.target == Target::cuda) narrow_values(fused, ops, needed, graph_.symbols, nullptr);
+    RegionState state = state_of(fused, needed, &needed == &needed_);
+    options_.target->fuse_further(state, ops);
     return fused;
   }
 

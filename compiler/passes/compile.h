@@ -12,11 +12,15 @@
 namespace metac {
 
 class Choices;
+class Target;
+
+// The CPU, which prepare programs are always made for: they run once.
+const Target& target_cpu();
 
 enum class Fusion { paper, greedy, best };
 
 struct CompileOptions {
-  Target target = Target::cpu;
+  const Target* target = &target_cpu();  // of the run program's kernels (compiler/passes/target.h)
   CpuTarget cpu;
   ExternalLibraries external;  // of a GPU's program
   Fusion fusion = Fusion::best;

@@ -35,11 +35,11 @@ void choose_tile_and_cache(ContractionPlan& plan, const SumShape& sum, int lanes
     names.push_back(concat(tile.points, " points by ", tile.vectors, " vectors"));
   }
   METAC_ASSERT(!tiles.empty(), "a contraction without a tile");
-  const Tile& tile = tiles[choose(choices, plan.subject, "tile", names)];
+  const Tile& tile = tiles[choose(choices, plan.about, "tile", names)];
   plan.vectors = tile.vectors;
   plan.tile = tile.points;
   static const double shares[] = {1, 0.5, 2, 0.25};
-  plan.cache_share = shares[choose(choices, plan.subject, "block",
+  plan.cache_share = shares[choose(choices, plan.about, "block",
                                    {"whole cache", "half the cache", "twice the cache", "quarter of the cache"})];
 }
 

@@ -14,7 +14,7 @@ namespace metac {
 std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared,
                                              const CompileOptions& options);
 
-// Sets the register tile and the share of the cache. `plan.subject` is known.
+// Sets the register tile and the share of the cache. `plan.about` is known.
 void choose_tile_and_cache(ContractionPlan& plan, const SumShape& sum, int lanes, int registers, Choices* choices);
 
 }  // namespace metac

@@ -496,6 +496,7 @@ std::string to_string(const FusedRegion& region) {
       continue;
     }
     out << "kernel sharing " << item.group.shared << " loops\n";
+    if (item.group.strategy) out << "  strategy: " << item.group.strategy->to_string() << "\n";
     for (const Definition& d : item.group.stages)
       out << "  " << (item.group.internal.count(d.out->id) ? "internal " : "") << to_string(d) << "\n";
   }

@@ -12,7 +12,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/kernel/lower_group.h"
+#include "compiler/kernel/group.h"
 #include "compiler/passes/compile.h"
 
 namespace metac {
@@ -33,6 +33,12 @@ struct FusedRegion {
   std::vector<Item> items;      // in execution order
   std::map<int, Var*> views;    // Var id -> the Var whose memory it shares (plain layout, other dims)
   std::vector<Repeat> repeats;  // in order, apart from each other
+};
+
+// A region whose items are in the order in which they are started; those that one start does stand side by side.
+struct GatheredRegion {
+  FusedRegion region;
+  std::map<size_t, int> members;  // item -> how many from it on are one start; absent: one
 };
 
 struct Needed {

@@ -13,19 +13,21 @@ constexpr int64_t most_row_bytes =
 class RowBlockFuser {
  public:
   RowBlockFuser(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter,
-                int lanes, const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known)
+                int lanes, const std::vector<Symbol>& symbols, std::shared_ptr<const Strategy> strategy,
+                const std::function<bool(const Group&)>& is_known)
       : region_(region),
         needed_(needed),
         is_parameter_(is_parameter),
         lanes_(lanes),
         symbols_(symbols),
+        strategy_(std::move(strategy)),
         is_known_(is_known) {}
 
   void run() {
     index_readers();
     for (size_t k = 0; k < region_.items.size(); ++k) {
       Item& item = region_.items[k];
-      if (!item.op && item.group.shared > 0 && item.group.stages.size() > 1 && !item.group.row_blocks) try_item(k);
+      if (!item.op && item.group.shared > 0 && item.group.stages.size() > 1 && !item.group.strategy) try_item(k);
     }
     std::erase_if(region_.items, [](const Item& item) { return !item.op && item.group.stages.empty(); });
   }
@@ -222,7 +224,7 @@ class RowBlockFuser {
     divide_after(rows, *last, made);
     Group merged;
     merged.shared = rows.shared;
-    merged.row_blocks = true;
+    merged.strategy = strategy_;
     merged.internal = rows.internal;
     const Definition scores = region_.items[static_cast<size_t>(first)].group.stages[0];
     if (auto prologue = is_known_ ? std::nullopt : prologue_of(scores, static_cast<size_t>(first), rows.shared)) {
@@ -247,6 +249,7 @@ class RowBlockFuser {
   const std::function<bool(int)>& is_parameter_;
   int lanes_;
   const std::vector<Symbol>& symbols_;
+  const std::shared_ptr<const Strategy> strategy_;
   const std::function<bool(const Group&)>& is_known_;
   std::map<int, size_t> makers_;
   std::map<int, std::set<size_t>> readers_;
@@ -256,7 +259,8 @@ class RowBlockFuser {
 }  // namespace
 
 void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter,
-                     int lanes, const std::vector<Symbol>& symbols, const std::function<bool(const Group&)>& is_known) {
+                     int lanes, const std::vector<Symbol>& symbols, std::shared_ptr<const Strategy> strategy,
+                     const std::function<bool(const Group&)>& is_known) {
   RowBlockFuser(region, needed, is_parameter, lanes, symbols, is_known).run();
 }
 

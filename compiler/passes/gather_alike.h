@@ -8,11 +8,6 @@
 
 namespace metac {
 
-struct GatheredRegion {
-  FusedRegion region;
-  std::map<size_t, int> members;  // item -> how many from it on are one kernel
-};
-
 GatheredRegion gather_alike(const FusedRegion& region, const LoweringContext& context);
 
 // The kernels of items [first, first + count), and all their stages as one group.

@@ -43,8 +43,7 @@ class IntegerProducts {
     for (FusedRegion* r : {&region_, &prepare_})
       for (Item& item : r->items)
         for (Definition& stage : item.group.stages)
-          if (!item.op && !item.group.row_blocks && !item.group.internal.count(stage.out->id))
-            makers_[stage.out->id] = &stage;
+          if (!item.op && !item.group.strategy && !item.group.internal.count(stage.out->id)) makers_[stage.out->id] = &stage;
     for (Item& item : region_.items) {
       items_.emplace_back();
       if (!item.op && item.group.stages.size() == 1 && rewrite_product(item.group.stages[0])) changed_ = true;

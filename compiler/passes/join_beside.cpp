@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/gpu_strategies.h"
 #include "compiler/kernel/library_beside.h"
 #include "compiler/kernel/lower_gpu.h"
 
@@ -30,7 +31,7 @@ class Joining {
 
   bool is_alone(size_t item) const {
     const Item& i = region_.items[item];
-    return !i.op && i.group.stages.size() == 1 && i.group.shared == 0 && !i.group.row_blocks && !i.group.library_gradient &&
+    return !i.op && i.group.stages.size() == 1 && i.group.shared == 0 && !i.group.strategy &&
            makers_.at(i.group.stages[0].out->id) == 1;
   }
 
@@ -66,7 +67,7 @@ class Joining {
     if (!lower_gpu_beside(definition(product), definition(other), context_)) return false;
     Item joined;
     joined.group.stages = {definition(product), definition(other)};
-    joined.group.beside = true;
+    joined.group.strategy = std::make_shared<Beside>();
     region_.items[up ? first : last] = std::move(joined);
     region_.items[up ? last : first] = Item();
     return true;

@@ -49,15 +49,8 @@ std::string KernelNames::head_of(const std::string& kernel, const std::vector<in
 void KernelNames::describe(Kernel& kernel, const Group& group) const {
   kernel.comments.push_back(head_of(kernel.name, kernel.nodes));
   if (group.stages.empty()) return;
-  if (group.contraction) kernel.comments.push_back("a contraction in a register tile; what follows it is its epilogue");
-  if (group.beside)
-    kernel.comments.push_back(
-        concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call"));
-  else if (group.stages.size() > 1)
-    kernel.comments.push_back(concat("fused: ", group.stages.size(), " stages under ", group.shared, " shared loops; ",
-                                     group.internal.size(), " values never leave the row"));
-  else if (group.stages[0].reduce && group.stages[0].epilogue && group.stages[0].epilogue->kind != ExprKind::load)
-    kernel.comments.push_back("fused: what follows the reduction is its epilogue");
+  for (std::string& line : group.strategy ? group.strategy->describe(group) : describe_stages(group))
+    kernel.comments.push_back(std::move(line));
 }
 
 void KernelNames::add_nodes(KernelSource& kernel, const std::vector<int>& nodes) const {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel/lower_group.h"
+#include "compiler/kernel/group.h"
 #include "compiler/kernel/program.h"
 
 namespace metac {

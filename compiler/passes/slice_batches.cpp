@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/walks.h"
+#include "compiler/kernel/cpu_strategies.h"
 #include "compiler/passes/batch_axes.h"
 #include "compiler/passes/choices.h"
 #include "compiler/passes/plan_winograd.h"
@@ -199,7 +200,11 @@ class BatchSlicer {
     for (size_t k = chain.begin; k < chain.end; ++k) {
       Group& group = region_.items[k].group;
       for (Definition& d : group.stages) simplify(d, graph_.symbols);
-      if (group.winograd) choose_tile_blocks(group.stages[0], *group.winograd, options_.cpu);
+      if (const auto* plan = strategy_as<WinogradPlan>(group)) {
+        auto shorter = std::make_shared<WinogradPlan>(*plan);
+        choose_tile_blocks(group.stages[0], *shorter, options_.cpu);
+        group.strategy = std::move(shorter);
+      }
     }
     region_.repeats.push_back({chain.begin, chain.end, id, chain.count});
   }

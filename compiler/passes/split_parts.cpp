@@ -50,7 +50,7 @@ int count_selects(Expr e) {
 
 void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, int budget, std::vector<Item>& all) {
   Cut cut;
-  if (!item.op && item.group.stages.size() == 1 && !item.group.contraction && item.group.stages[0].is_plain() && budget > 1)
+  if (!item.op && item.group.stages.size() == 1 && !item.group.strategy && item.group.stages[0].is_plain() && budget > 1)
     cut = find_cut(item.group.stages[0], bounds);
   if (!cut.select) {
     all.push_back(std::move(item));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/gpu_strategies.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/kernel/lower_gpu.h"
 #include "compiler/support/checked.h"
@@ -78,7 +79,7 @@ class ReductionSplitter {
 
  private:
   static bool may_split(const Group& group) {
-    return !group.row_blocks && !group.beside &&
+    return !strategy_as<Attention>(group) && !strategy_as<Beside>(group) &&
            std::all_of(group.stages.begin(), group.stages.end(),
                        [](const Definition& d) { return !d.scatter && is_static(d.domain) && is_static(d.out->shape()); });
   }

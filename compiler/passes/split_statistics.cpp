@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/kernel/cpu_strategies.h"
 #include "compiler/kernel/loop_transforms.h"
 #include "compiler/support/checked.h"
 
@@ -44,8 +45,7 @@ class StatisticsSplitter {
  private:
   bool can_split(const Item& item) const {
     const Group& group = item.group;
-    if (item.op || group.contraction || group.winograd || group.row_blocks || group.shared > 1 || group.stages.empty())
-      return false;
+    if (item.op || group.strategy || group.shared > 1 || group.stages.empty()) return false;
     bool any = false;
     for (const Definition& d : group.stages) {
       if (d.scatter || !is_static(d.domain)) return false;
@@ -148,7 +148,7 @@ class StatisticsSplitter {
       for (const Definition& d : own.stages)
         if (group.internal.count(d.out->id) && readers(d.out, begin) == 1 && reads(own, d.out))
           own.internal.insert(d.out->id);
-      if (own.stages.size() == 1) own.shared = own.by_points ? own.shared : 0;
+      if (own.stages.size() == 1) own.shared = strategy_as<SumsByPoints>(own) ? own.shared : 0;
     }
   }
 
@@ -310,7 +310,7 @@ class StatisticsSplitter {
     Group& group = region_.items.back().group;
     group.stages = {parts};
     group.shared = count_cut(cut);
-    group.by_points = true;
+    group.strategy = std::make_shared<SumsByPoints>();
     sums_of_parts_.insert(region_.items.size() - 1);
     return region_.items.size() - 1;
   }

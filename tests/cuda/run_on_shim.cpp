@@ -30,6 +30,7 @@
 #include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/passes/compile.h"
+#include "compiler/passes/target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
@@ -166,7 +167,7 @@ void compile(Case& c, const Options& options) {
     }
     CompileOptions compile;
     compile.cpu = cpu_target("native");
-    compile.target = Target::cuda;
+    compile.target = &target_named("cuda");
     compile.external = {options.external, options.external, options.tf32};
     c.compiled = compile_graph(*graph, compile);
     double work = 0;

@@ -7,6 +7,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/ops/activations.h"
 #include "compiler/passes/compile.h"
+#include "compiler/passes/target.h"
 
 namespace metac {
 namespace {
@@ -22,7 +23,7 @@ Var* input(Graph& g, const char* name, Shape shape, DType dtype = DType::f32) {
 std::string kernels_of(Graph& g, bool library = true) {
   CompileOptions options;
   options.cpu = cpu_target("native");
-  options.target = Target::cuda;
+  options.target = &target_named("cuda");
   options.external.cublas = library;
   const CompiledModel model = compile_graph(g, options);
   std::string text = std::to_string(model.run.kernels.size()) + " kernels\n";
