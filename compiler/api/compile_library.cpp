@@ -9,6 +9,7 @@
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/library_weights.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"

@@ -13,6 +13,7 @@
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/ops/body_parameters.h"

@@ -51,12 +51,6 @@ struct Project {
   bool embed_weights = false;
 };
 
-// Throws CompileError where `name` is no usable identifier (empty, odd characters, a C++ keyword, a name that would
-// collide with the runtime's).
-void check_project_name(const std::string& name);
-// "Model v2.onnx" -> "model_v2": a usable name out of a file's name.
-std::string project_name_for(const std::string& file_name);
-
 // All programs of a library: for every CPU, for every specialisation, "run" and, with derivatives, "vjp", "jvp", "hvp"; the
 // CPU to be preferred first, and of a CPU's programs those for all shapes. They share one list of parameters and one weights
 // file. Models and weights must outlive the Project.

@@ -10,6 +10,7 @@
 #include "compiler/api/compile_training.h"
 #include "compiler/api/tune.h"
 #include "compiler/codegen/project.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"

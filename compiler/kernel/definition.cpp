@@ -112,6 +112,16 @@ static void visit_loads_of(Expr e, const std::function<void(Expr)>& f, NodeSet& 
   if (e->kind == ExprKind::load && e->id != reduced_value) f(e);
 }
 
+Definition copy_of(const Var* source, Var* out, std::vector<int> nodes) {
+  Definition copy;
+  copy.out = out;
+  copy.domain = out->shape();
+  copy.out_index = identity_indices(out->rank());
+  copy.body = load(source->id, source->dtype(), copy.out_index);
+  copy.nodes = std::move(nodes);
+  return copy;
+}
+
 void visit_loads(const Definition& d, const std::function<void(Expr)>& f) {
   NodeSet seen;
   visit_loads_of(d.body, f, seen);

@@ -39,6 +39,10 @@ struct Definition {
 // One Definition per output of an Elementwise, Reindex or ReindexReduce.
 std::vector<Definition> definitions_of(const Op* op, const std::vector<Symbol>& symbols);
 
+// `out` has the values of `source`, which has its dtype and is no shorter along any axis. nodes: of the model, that it is
+// part of.
+Definition copy_of(const Var* source, Var* out, std::vector<int> nodes = {});
+
 // Calls f(load) for every distinct load of a Var in body, epilogue, conditions and out_index (not the reduced value).
 void visit_loads(const Definition& d, const std::function<void(Expr)>& f);
 // Calls f for the symbols in its expressions, its domain and the shape of what it makes; not those of shapes that it reads.

@@ -9,6 +9,7 @@
 #include "compiler/kernel/index_set_splitting.h"
 #include "compiler/kernel/join_nests.h"
 #include "compiler/kernel/loop_transforms.h"
+#include "compiler/kernel/parallel_loops.h"
 #include "compiler/kernel/partial_sums.h"
 #include "compiler/kernel/separate_window.h"
 #include "compiler/kernel/stage_lowering.h"
@@ -64,9 +65,10 @@ class GroupLowering : private StageLowering {
     if (!lanes_across_) join_reductions(kernel_.root.children);
     std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
     kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
-    if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter) parallelise_single();
+    if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter)
+      parallelise_outer_loops(kernel_, *context_.symbols);
     if (lanes_across_) spread_rows();
-    if (group_.shared > 0) kernel_.cost = cost_of_rows();
+    if (group_.shared > 0) kernel_.cost = cost_of_rows(kernel_, *context_.symbols);
     return std::move(kernel_);
   }
 
@@ -421,71 +423,6 @@ class GroupLowering : private StageLowering {
       if (n->kind == ExprKind::load && !n->args.empty()) varies |= uses_axis(n->args[0], loop.axis);
     });
     return varies && can_vectorise(loop, {s.body}, {});
-  }
-
-  // Of one pass through the node: children are variants of each other, or one of them has nearly all of it.
-  static int64_t work_inside(const LoopNode& node, const std::function<int64_t(Expr)>& typical) {
-    int64_t work = 1;
-    for (const LoopNode& child : node.children) work = std::max(work, work_inside(child, typical));
-    for (const Loop& l : node.loops) work = saturating_mul(work, std::max<int64_t>(1, typical(l.extent)));
-    return work;
-  }
-
-  // An extent, or what is likely where it is open.
-  std::function<int64_t(Expr)> typical_extents() const {
-    return [bounds = bounds_of(kernel_, *context_.symbols)](Expr extent) -> int64_t {
-      if (extent.if_int()) return extent.as_int();
-      const Interval range = bounds.interval(extent);
-      return std::clamp<int64_t>(256, std::max<int64_t>(range.low.clamped(), 1), std::max<int64_t>(range.high.clamped(), 1));
-    };
-  }
-
-  // All stages of one iteration of the shared loops.
-  double cost_of_rows() const {
-    const auto typical = typical_extents();
-    double work = 0;
-    for (const LoopNode& stage : kernel_.root.children) work += static_cast<double>(work_inside(stage, typical));
-    return std::max(1.0, work / 8);
-  }
-
-  // A kernel of one stage: its outer loops run in parallel, as many as leave enough work inside one iteration.
-  void parallelise_single() {
-    LoopNode stage = std::move(kernel_.root.children[0]);
-    kernel_.root.children.clear();
-    std::vector<Local> kept_locals = kernel_.root.locals;
-    const auto typical = typical_extents();
-    int64_t work = 1;
-    for (const LoopNode& child : stage.children) work = std::max(work, work_inside(child, typical));
-    size_t inner = stage.loops.size();
-    constexpr int64_t enough = 2048;
-    while (inner > 0 && work < enough)
-      work = saturating_mul(work, std::max<int64_t>(1, typical(stage.loops[--inner].extent)));
-    if (inner == 0 && !stage.loops.empty() && work > 2 * enough && typical(stage.loops[0].extent) > 1) {
-      // One long run: cut into chunks, of whole vectors where lanes run along it.
-      Loop& run = stage.loops[0];
-      const int64_t whole = run.kind == LoopKind::vector ? 16 : 1;
-      int64_t chunk =
-          std::max(whole, saturating_mul(enough, typical(run.extent)) / std::max<int64_t>(1, work) / whole * whole);
-      Loop chunks{kernel_.next_axis++, ceil_div(run.extent, chunk), LoopKind::parallel};
-      Expr start = axis(chunks.axis) * Expr(chunk);
-      Loop part{kernel_.next_axis++, min(Expr(chunk), run.extent - start), run.kind};
-      substitute_axis(stage, run.axis, start + axis(part.axis));
-      stage.loops[0] = part;
-      stage.loops.insert(stage.loops.begin(), chunks);
-      kernel_.schedule.push_back(concat("split the run into chunks of ", chunk));
-      inner = 1;
-    } else {
-      for (size_t k = 0; k < inner; ++k)
-        if (stage.loops[k].kind != LoopKind::vector)
-          stage.loops[k].kind = LoopKind::parallel;
-        else
-          inner = k;
-    }
-    if (inner > 0) kernel_.schedule.push_back(concat("parallelise ", inner, " loops"));
-    kernel_.root.loops.assign(stage.loops.begin(), stage.loops.begin() + static_cast<int64_t>(inner));
-    stage.loops.erase(stage.loops.begin(), stage.loops.begin() + static_cast<int64_t>(inner));
-    kernel_.root.children.push_back(std::move(stage));
-    kernel_.cost = std::max<double>(1, static_cast<double>(work) / 8);
   }
 
   const bool lanes_across_;

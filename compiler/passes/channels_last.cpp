@@ -69,21 +69,6 @@ class ChannelsLast {
     return std::any_of(region_.views.begin(), region_.views.end(), [&](const auto& view) { return view.second == v; });
   }
 
-  static Definition copy_of(Var* to, const Var* from, const Definition& of) {
-    Definition copy;
-    copy.nodes = of.nodes;
-    copy.out = to;
-    copy.domain = to->shape();
-    copy.out_index = identity_indices(to->rank());
-    copy.body = load(from->id, from->dtype(), copy.out_index);
-    return copy;
-  }
-  static Item item_of(Definition d) {
-    Item item;
-    item.group.stages = {std::move(d)};
-    return item;
-  }
-
   void turn(size_t item, const std::vector<int>& read) {
     Group& group = region_.items[item].group;
     for (const int id : read) {
@@ -133,7 +118,7 @@ class ChannelsLast {
     makers_[own->id] = item;
     const auto* gradient = strategy_as<LibraryGradient>(group);
     if (!gradient || !gradient->convolution.sums_only) {
-      after_[item].push_back(item_of(copy_of(d.out, own, d)));
+      after_[item].push_back(item_of(copy_of(own, d.out, d.nodes)));
     } else {
       Definition rest = finishing(d);
       replace_loads(rest, d.out->id, [&](const std::vector<Expr>& at) { return load(own->id, own->dtype(), at); });
@@ -164,10 +149,10 @@ class ChannelsLast {
     Var* own = found->second = graph_.make_var(v->type);
     layouts_[own->id] = channels_last(own->rank());
     if (is_constant_(v) && is_static(v->shape())) {
-      prepare_.items.push_back(item_of(copy_of(own, v, region_.items[reader].group.stages[0])));
+      prepare_.items.push_back(item_of(copy_of(v, own, region_.items[reader].group.stages[0].nodes)));
       prepared_.push_back(own);
     } else {
-      before_[reader].push_back(item_of(copy_of(own, v, region_.items[reader].group.stages[0])));
+      before_[reader].push_back(item_of(copy_of(v, own, region_.items[reader].group.stages[0].nodes)));
     }
     return own;
   }

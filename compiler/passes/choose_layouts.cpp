@@ -105,12 +105,7 @@ class LayoutChooser {
     if (must_be_plain(d.out)) {
       // The kernel stores channels last into a Var of its own; a copy makes the plain result.
       Var* own = graph_.make_var(d.out->type);
-      Definition copy;
-      copy.out = d.out;
-      copy.domain = d.out->shape();
-      copy.body = load(own->id, own->dtype(), identity_indices(rank));
-      copy.out_index = identity_indices(rank);
-      copy.nodes = d.nodes;
+      Definition copy = copy_of(own, d.out, d.nodes);
       size_t index = makers_.at(d.out->id);
       if (narrow_.count(d.out->id)) narrow_.insert(own->id);
       d.out = own;
@@ -121,11 +116,6 @@ class LayoutChooser {
     // What parts of a long sum add up to lies as they do, unless each lane has a part.
     if (auto total = totals_.find(d.out->id); total != totals_.end() && w.out_axis > 0 && !must_be_plain(total->second))
       layouts_[total->second->id] = last(total->second->shape(), w.out_axis - 1);
-  }
-
-  static Item item_of(Definition d) {
-    Item item;
-    return item.group.stages = {std::move(d)}, item;
   }
 
   void spread_channels_last() {
@@ -157,13 +147,7 @@ class LayoutChooser {
           replace_loads(reader, whole->id, [&](const std::vector<Expr>& at) { return load(own->id, own->dtype(), at); });
     makers_[own->id] = index;
     if (needed_.in_memory.count(whole)) {
-      Definition copy;
-      copy.out = whole;
-      copy.domain = whole->shape();
-      copy.body = load(own->id, own->dtype(), identity_indices(whole->rank()));
-      copy.out_index = identity_indices(whole->rank());
-      copy.nodes = d.nodes;
-      after_[index].push_back(item_of(copy));
+      after_[index].push_back(item_of(copy_of(own, whole, d.nodes)));
     }
     return own;
   }
@@ -248,13 +232,9 @@ class LayoutChooser {
 
   // A Var of its own for the same values, copied before item `index`.
   Var* copied_before(size_t index, const Var* source) {
-    Definition copy;
-    copy.out = graph_.make_var(source->type);
-    copy.domain = source->shape();
-    copy.body = load(source->id, source->dtype(), identity_indices(source->rank()));
-    copy.out_index = identity_indices(source->rank());
-    before_[index].push_back(item_of(copy));
-    return copy.out;
+    Var* own = graph_.make_var(source->type);
+    before_[index].push_back(item_of(copy_of(source, own)));
+    return own;
   }
 
   // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
@@ -321,26 +301,10 @@ class LayoutChooser {
         !flatten_before(d, w, index))
       return;
     if (!narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
-    ContractionPlan plan;
-    plan.lanes_axis = w.lanes_axis;
-    plan.lanes_in_both = w.lanes_in_both;
-    auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
-    int64_t last_extent = d.reduced > 0 ? known(d.domain.back()) : 0;
-    if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes_ : 7) ? 1 : 0;
-    const int taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
-    SumShape sum = sum_shape(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols);
-    sum.lanes_in_both = w.lanes_in_both;
-    sum.taps = taps;
-    plan.about = subject;
-    choose_tile_and_cache(plan, sum, lanes_, registers_, options_.choices);
-    if (w.lanes_in_both) {
-      if (narrow && plan.unrolled == 0) return;
-      // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by
-      // element.
-      const int sums = registers_ < 32 ? registers_ / 2 : 24;
-      if (narrow) plan.vectors = std::min(plan.vectors, 2), plan.tile = std::min({plan.tile, 12, sums / plan.vectors});
-    }
-    bring_near(d, plan.lanes_axis, index);
+    auto plan = plan_contraction(d, w, narrow, address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
+                                 options_.choices);
+    if (!plan) return;
+    bring_near(d, w.lanes_axis, index);
     Expr b_address = address_of(w.c.b.load);
     Bounds bounds(graph_.symbols, d.domain);
     Expr step = stride_of(simplify(b_address, bounds), w.lanes_axis);
@@ -354,14 +318,14 @@ class LayoutChooser {
         steps_collide(d, simplify(b_address, bounds), w.c.a, static_cast<int64_t>(size_of(w.c.b.load->dtype)));
     const bool in_order = !constant && w.c.b.conditions.empty() && bool(step) && step.is_int(1) && !collide;
     if (!in_order && (constant || collide || w.lanes_in_both || !copy_rows(d, w, index))) {
-      if (Var* packed = pack(d, w, plan.vectors, constant, index))
-        plan.packed = packed->id;
+      if (Var* packed = pack(d, w, plan->vectors, constant, index))
+        plan->packed = packed->id;
       else
         return;
     }
     d.body = w.c.body();
     simplify(d, graph_.symbols);
-    item.group.strategy = std::make_shared<ContractionPlan>(plan);
+    item.group.strategy = std::make_shared<ContractionPlan>(*plan);
     for (const ResiduePart& part : parts) {
       Item own = item;
       own.group.stages[0] = part_of(d, part, graph_.symbols);
@@ -470,24 +434,18 @@ class LayoutChooser {
     if (read->dtype != DType::f32 || layout.order.empty()) return false;
     Expr channel = read->args[static_cast<size_t>(layout.order.back())];
     if (uses_axis(channel, plan.y) || uses_axis(channel, plan.x) || channel.is_constant()) return false;
-    TileReach reach = tile_reach(d, w.c, plan);
-    auto beyond = [&](int k, int64_t end) {
-      return std::max<int64_t>(0, end - source->shape()[static_cast<size_t>(k)].as_int());
-    };
-    if (!source->shape()[static_cast<size_t>(reach.y_index)].if_int() ||
-        !source->shape()[static_cast<size_t>(reach.x_index)].if_int())
-      return false;
-    int64_t y = beyond(reach.y_index, reach.y), x = beyond(reach.x_index, reach.x);
-    if (y == 0 && x == 0) return true;
+    const auto beyond = reach_beyond_data(d, w.c, plan, source->shape());
+    if (!beyond) return false;
+    if (beyond->y == 0 && beyond->x == 0) return true;
     if (!layout.has_halo()) {
       if (must_be_plain(source) || !stores_anywhere(source)) return false;
       layout.before.assign(read->args.size(), 0);
       layout.after.assign(read->args.size(), 0);
     }
-    int64_t& after_y = layout.after[static_cast<size_t>(reach.y_index)];
-    int64_t& after_x = layout.after[static_cast<size_t>(reach.x_index)];
-    after_y = std::max(after_y, y);
-    after_x = std::max(after_x, x);
+    int64_t& after_y = layout.after[static_cast<size_t>(beyond->y_index)];
+    int64_t& after_x = layout.after[static_cast<size_t>(beyond->x_index)];
+    after_y = std::max(after_y, beyond->y);
+    after_x = std::max(after_x, beyond->x);
     layouts_[source->id] = layout;
     return true;
   }

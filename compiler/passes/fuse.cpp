@@ -1,7 +1,6 @@
 #include "compiler/passes/fuse.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "compiler/ir/walks.h"
@@ -486,22 +485,6 @@ FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::f
                  const std::vector<Symbol>& symbols, Fusion fusion, bool free_widening) {
   if (fusion != Fusion::best) return fuse_paper(ops, needed, is_constant, symbols, fusion);
   return Fuser(needed, is_constant, symbols, free_widening).run(ops);
-}
-
-std::string to_string(const FusedRegion& region) {
-  std::ostringstream out;
-  for (const Item& item : region.items) {
-    if (item.op) {
-      out << name_of(item.op->kind) << " " << item.op->routine << "\n";
-      continue;
-    }
-    out << "kernel sharing " << item.group.shared << " loops\n";
-    if (item.group.strategy) out << "  strategy: " << item.group.strategy->to_string() << "\n";
-    for (const Definition& d : item.group.stages)
-      out << "  " << (item.group.internal.count(d.out->id) ? "internal " : "") << to_string(d) << "\n";
-  }
-  for (auto& [view, source] : region.views) out << "view v" << view << " of v" << source->id << "\n";
-  return out.str();
 }
 
 }  // namespace metac

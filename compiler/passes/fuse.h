@@ -9,37 +9,12 @@
 //   rows       reductions and what reads their results row by row share a kernel under the row loop (softmax, layer norm);
 //   constants  what depends on parameters alone is never inlined into run kernels but computed by `prepare`.
 #pragma once
-#include <map>
 #include <set>
 
-#include "compiler/kernel/group.h"
 #include "compiler/passes/compile.h"
+#include "compiler/passes/fused_region.h"
 
 namespace metac {
-
-struct Item {
-  Group group;             // a kernel, or
-  const Op* op = nullptr;  // a host step: bind, external, code, if_, loop
-};
-
-// Items [begin, end) run `count` times, for symbol = 0, 1, ...
-struct Repeat {
-  size_t begin = 0, end = 0;
-  int symbol = -1;
-  int64_t count = 1;
-};
-
-struct FusedRegion {
-  std::vector<Item> items;      // in execution order
-  std::map<int, Var*> views;    // Var id -> the Var whose memory it shares (plain layout, other dims)
-  std::vector<Repeat> repeats;  // in order, apart from each other
-};
-
-// A region whose items are in the order in which they are started; those that one start does stand side by side.
-struct GatheredRegion {
-  FusedRegion region;
-  std::map<size_t, int> members;  // item -> how many from it on are one start; absent: one
-};
 
 struct Needed {
   std::set<const Var*> in_memory;   // results, operands of host steps and of nested regions
@@ -55,7 +30,5 @@ bool is_costly_table(const Definition& d, const std::vector<Symbol>& symbols);
 // nothing (on a GPU), so the conversion is a move: operands of contractions stay in 16 bits.
 FusedRegion fuse(const std::vector<Op*>& ops, const Needed& needed, const std::function<bool(const Var*)>& is_constant,
                  const std::vector<Symbol>& symbols, Fusion fusion, bool free_widening = false);
-
-std::string to_string(const FusedRegion& region);
 
 }  // namespace metac

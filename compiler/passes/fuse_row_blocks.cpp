@@ -261,7 +261,7 @@ class RowBlockFuser {
 void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter,
                      int lanes, const std::vector<Symbol>& symbols, std::shared_ptr<const Strategy> strategy,
                      const std::function<bool(const Group&)>& is_known) {
-  RowBlockFuser(region, needed, is_parameter, lanes, symbols, is_known).run();
+  RowBlockFuser(region, needed, is_parameter, lanes, symbols, std::move(strategy), is_known).run();
 }
 
 }  // namespace metac

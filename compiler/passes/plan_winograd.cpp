@@ -260,4 +260,14 @@ TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPl
   return reach;
 }
 
+std::optional<TileReach> reach_beyond_data(const Definition& d, const Contraction& c, const WinogradPlan& plan,
+                                           const Shape& data) {
+  TileReach reach = tile_reach(d, c, plan);
+  const Expr height = data[static_cast<size_t>(reach.y_index)], width = data[static_cast<size_t>(reach.x_index)];
+  if (!height.if_int() || !width.if_int()) return std::nullopt;
+  reach.y = std::max<int64_t>(0, reach.y - height.as_int());
+  reach.x = std::max<int64_t>(0, reach.x - width.as_int());
+  return reach;
+}
+
 }  // namespace metac

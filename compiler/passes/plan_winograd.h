@@ -23,4 +23,8 @@ struct TileReach {
 };
 TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan);
 
+// How far behind the data that is, where its shape is known.
+std::optional<TileReach> reach_beyond_data(const Definition& d, const Contraction& c, const WinogradPlan& plan,
+                                           const Shape& data);
+
 }  // namespace metac

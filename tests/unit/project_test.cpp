@@ -1,6 +1,7 @@
 // Generated projects as text: names of the model are data and nothing else, the same input gives the same bytes, weights
 // files say whose they are. (tests/project builds and runs projects.)
 #include "compiler/codegen/project.h"
+#include "compiler/codegen/project_name.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
