@@ -14,11 +14,11 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/jit/object_cache.h"
-#include "compiler/passes/plan_swaps.h"
-#include "compiler/passes/target.h"
+#include "compiler/program/plan_swaps.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <set>
 
-#include "compiler/passes/target.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "compiler/codegen/cpu_variant.h"
-#include "compiler/kernel/program_work.h"
+#include "compiler/program/program_work.h"
 
 namespace metac {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/kernel/program.h"
-#include "compiler/kernel/target.h"
+#include "compiler/machine/processors.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

@@ -15,9 +15,9 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/ops/body_parameters.h"
-#include "compiler/passes/pass_list.h"
-#include "compiler/passes/target.h"
+#include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
+#include "compiler/target/target.h"
 #include "compiler/train/inference_form.h"
 #include "frontends/read_model.h"
 

@@ -11,8 +11,8 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/jit/object_cache.h"
-#include "compiler/passes/target.h"
 #include "compiler/support/file_system.h"
+#include "compiler/target/target.h"
 #include "frontends/json/npy.h"
 #include "frontends/read_model.h"
 

@@ -12,7 +12,7 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/worker_pool.h"
 #include "compiler/jit/precompiled_prelude.h"
-#include "compiler/passes/target.h"
+#include "compiler/target/target.h"
 #include "runtime/usable_cpus.h"
 
 namespace metac {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "compiler/jit/kernel_linker.h"
-#include "compiler/kernel/program.h"
-#include "compiler/kernel/target.h"
+#include "compiler/machine/processors.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

@@ -4,8 +4,8 @@
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/passes/compile.h"
-#include "compiler/passes/target.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {

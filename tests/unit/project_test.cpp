@@ -1,7 +1,6 @@
 // Generated projects as text: names of the model are data and nothing else, the same input gives the same bytes, weights
 // files say whose they are. (tests/project builds and runs projects.)
 #include "compiler/codegen/project.h"
-#include "compiler/codegen/project_name.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/program_text.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 
