@@ -15,8 +15,8 @@
 namespace metac {
 
 // strategy: of the groups that come of it. is_parameter: of a Var's id, does it depend on parameters alone? lanes: float32
-// elements of a vector. is_known: for a GPU, can such a group be lowered (target/gpu/lower_gpu.h)? Rows may be of any length
-// there, and what makes the rows' operand stays a kernel of its own.
+// elements of a vector. is_known: for a GPU, can such a group be lowered (target/gpu/strategies/lower_gpu.h)? Rows may be of
+// any length there, and what makes the rows' operand stays a kernel of its own.
 void fuse_row_blocks(FusedRegion& region, const std::set<const Var*>& needed, const std::function<bool(int)>& is_parameter,
                      int lanes, const std::vector<Symbol>& symbols, std::shared_ptr<const Strategy> strategy,
                      const std::function<bool(const Group&)>& is_known = {});

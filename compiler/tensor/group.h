@@ -16,8 +16,8 @@ struct LoweringContext;
 struct Group;
 
 // How a target computes a group, where that is not its plain way: a value that a pass of the target chose once
-// (target/cpu/strategies/cpu_strategies.h, target/gpu/gpu_strategies.h) and that lowering consumes. It does not change; who
-// wants another one puts another one in its place. Whoever asks of what kind it is belongs to the same target.
+// (target/cpu/strategies/cpu_strategies.h, target/gpu/strategies/gpu_strategies.h) and that lowering consumes. It does not
+// change; who wants another one puts another one in its place. Whoever asks of what kind it is belongs to the same target.
 class Strategy {
  public:
   virtual ~Strategy() = default;

@@ -1,5 +1,5 @@
 // Blocks of points: chosen to fit, whatever the number of points, and computed right where the last block is not full.
-#include "compiler/target/cpu/strategies/cache_blocks.h"
+#include "compiler/target/cpu/tiles/cache_blocks.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
-#include "compiler/target/cpu/strategies/long_sum.h"
+#include "compiler/target/cpu/tiles/long_sum.h"
 #include "frontends/json/json.h"
 
 namespace metac {

@@ -6,7 +6,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
-#include "compiler/target/cpu/strategies/register_tile.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
 #include "frontends/json/json.h"
 
 namespace metac {

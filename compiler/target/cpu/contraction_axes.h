@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include "compiler/target/cpu/strategies/register_tile.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {

@@ -7,7 +7,7 @@
 #include "compiler/target/compile_options.h"
 #include "compiler/target/cpu/choose_lanes.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
-#include "compiler/target/cpu/strategies/register_tile.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
 
 namespace metac {
 

@@ -5,7 +5,7 @@
 
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
-#include "compiler/target/cpu/strategies/register_tile.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
 
 namespace metac {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/printing/cpp_values.h"
 
 namespace metac {

@@ -3,7 +3,7 @@
 // the grid's blocks.
 #pragma once
 #include "compiler/printing/kernel_source.h"
-#include "compiler/target/gpu/lower_gpu_flat.h"
+#include "compiler/target/gpu/strategies/lower_gpu_flat.h"
 
 namespace metac {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/target/gpu/gpu_strategies.h"
-#include "compiler/target/gpu/lower_gpu.h"
+#include "compiler/target/gpu/strategies/gpu_strategies.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/target/gpu/vendor/library_beside.h"
 
 namespace metac {

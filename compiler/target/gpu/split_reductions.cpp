@@ -5,8 +5,8 @@
 #include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
-#include "compiler/target/gpu/gpu_strategies.h"
-#include "compiler/target/gpu/lower_gpu.h"
+#include "compiler/target/gpu/strategies/gpu_strategies.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 
 namespace metac {
 namespace {

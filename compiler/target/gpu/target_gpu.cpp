@@ -6,11 +6,11 @@
 #include "compiler/target/gpu/channels_last.h"
 #include "compiler/target/gpu/cpp_cuda.h"
 #include "compiler/target/gpu/gather_alike.h"
-#include "compiler/target/gpu/gpu_strategies.h"
 #include "compiler/target/gpu/join_beside.h"
-#include "compiler/target/gpu/lower_gpu.h"
 #include "compiler/target/gpu/narrow_values.h"
 #include "compiler/target/gpu/split_reductions.h"
+#include "compiler/target/gpu/strategies/gpu_strategies.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/target/gpu/vendor/library_gradient.h"
 #include "compiler/target/target.h"
 

@@ -6,8 +6,8 @@
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/cpu/strategies/register_tile.h"
-#include "compiler/target/cpu/strategies/tiled_sum.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
 
 namespace metac {
 namespace {

@@ -8,9 +8,9 @@
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/cpu/strategies/register_tile.h"
-#include "compiler/target/cpu/strategies/tiled_sum.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {

@@ -6,7 +6,7 @@
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/cook_toom.h"
-#include "compiler/target/cpu/strategies/tiled_sum.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {

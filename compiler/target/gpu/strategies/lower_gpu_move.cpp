@@ -1,4 +1,4 @@
-#include "compiler/target/gpu/lower_gpu_move.h"
+#include "compiler/target/gpu/strategies/lower_gpu_move.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "compiler/target/gpu/wide_store.h"
+#include "compiler/target/gpu/strategies/wide_store.h"
 
 #include "compiler/tensor/contraction.h"
 

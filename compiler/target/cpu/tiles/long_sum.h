@@ -8,7 +8,7 @@
 #pragma once
 #include <optional>
 
-#include "compiler/target/cpu/strategies/cache_blocks.h"
+#include "compiler/target/cpu/tiles/cache_blocks.h"
 
 namespace metac {
 

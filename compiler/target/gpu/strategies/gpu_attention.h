@@ -8,7 +8,7 @@
 
 #include "compiler/loops/loop_tree.h"
 #include "compiler/loops/stage_lowering.h"
-#include "compiler/target/gpu/lower_gpu.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/tensor/streamed_softmax.h"
 
 namespace metac {

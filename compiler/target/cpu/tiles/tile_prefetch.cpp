@@ -1,4 +1,4 @@
-#include "compiler/target/cpu/strategies/tile_prefetch.h"
+#include "compiler/target/cpu/tiles/tile_prefetch.h"
 
 #include <algorithm>
 

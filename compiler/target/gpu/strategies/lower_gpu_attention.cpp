@@ -11,9 +11,9 @@
 
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/gpu/gpu_attention.h"
-#include "compiler/target/gpu/tile_load.h"
-#include "compiler/target/gpu/wide_store.h"
+#include "compiler/target/gpu/strategies/gpu_attention.h"
+#include "compiler/target/gpu/strategies/tile_load.h"
+#include "compiler/target/gpu/strategies/wide_store.h"
 
 namespace metac {
 namespace {

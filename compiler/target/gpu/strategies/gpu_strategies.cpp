@@ -1,7 +1,7 @@
-#include "compiler/target/gpu/gpu_strategies.h"
+#include "compiler/target/gpu/strategies/gpu_strategies.h"
 
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/gpu/lower_gpu.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 
 namespace metac {
 

@@ -1,7 +1,7 @@
 // Attention by fused multiply-adds. A block of 16 by 16 threads has a tile of scores, a thread every 16th row and every 16th
 // column of it. The 16 threads of a row are neighbours in a warp; weights go through shared memory once, to be multiplied by
 // v.
-#include "compiler/target/gpu/gpu_attention.h"
+#include "compiler/target/gpu/strategies/gpu_attention.h"
 
 namespace metac {
 namespace {

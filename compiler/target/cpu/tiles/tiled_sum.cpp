@@ -1,4 +1,4 @@
-#include "compiler/target/cpu/strategies/tiled_sum.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,11 +7,11 @@
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/cpu/strategies/cache_blocks.h"
-#include "compiler/target/cpu/strategies/long_sum.h"
-#include "compiler/target/cpu/strategies/register_tile.h"
-#include "compiler/target/cpu/strategies/sum_chunks.h"
-#include "compiler/target/cpu/strategies/tile_prefetch.h"
+#include "compiler/target/cpu/tiles/cache_blocks.h"
+#include "compiler/target/cpu/tiles/long_sum.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
+#include "compiler/target/cpu/tiles/sum_chunks.h"
+#include "compiler/target/cpu/tiles/tile_prefetch.h"
 
 namespace metac {
 namespace {

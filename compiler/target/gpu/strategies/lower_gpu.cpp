@@ -1,4 +1,4 @@
-#include "compiler/target/gpu/lower_gpu.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/loops/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/gpu/gpu_strategies.h"
-#include "compiler/target/gpu/lower_gpu_move.h"
+#include "compiler/target/gpu/strategies/gpu_strategies.h"
+#include "compiler/target/gpu/strategies/lower_gpu_move.h"
 #include "compiler/target/gpu/vendor/library_beside.h"
 #include "compiler/target/gpu/vendor/library_convolution.h"
 #include "compiler/target/gpu/vendor/library_finish.h"

@@ -1,4 +1,4 @@
-#include "compiler/target/cpu/strategies/long_sum.h"
+#include "compiler/target/cpu/tiles/long_sum.h"
 
 #include <algorithm>
 #include <numeric>

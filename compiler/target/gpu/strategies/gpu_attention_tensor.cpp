@@ -2,8 +2,8 @@
 // 16 rows, and an instruction says which elements a thread has: two rows that are eight apart, two neighbours of every eight
 // columns. So four neighbouring threads share a row, and their weights are the left side of the second product as they stand
 // in registers. Weights are rounded as q, k and v are; their sum is of what they were before.
-#include "compiler/target/gpu/gpu_attention.h"
-#include "compiler/target/gpu/wide_store.h"
+#include "compiler/target/gpu/strategies/gpu_attention.h"
+#include "compiler/target/gpu/strategies/wide_store.h"
 
 namespace metac {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "compiler/target/cpu/strategies/tiled_sum.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
 
 namespace metac {
 

@@ -1,4 +1,4 @@
-#include "compiler/target/cpu/strategies/register_tile.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
 
 #include <algorithm>
 #include <numeric>

@@ -6,7 +6,7 @@
 
 #include "compiler/loops/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/gpu/lower_gpu.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
 
 namespace metac {
 namespace {

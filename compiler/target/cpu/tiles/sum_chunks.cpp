@@ -1,4 +1,4 @@
-#include "compiler/target/cpu/strategies/sum_chunks.h"
+#include "compiler/target/cpu/tiles/sum_chunks.h"
 
 #include "compiler/support/checked.h"
 

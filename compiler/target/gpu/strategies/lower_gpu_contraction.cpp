@@ -20,10 +20,10 @@
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/loops/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/target/gpu/lower_gpu.h"
-#include "compiler/target/gpu/tile_load.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
+#include "compiler/target/gpu/strategies/tile_load.h"
+#include "compiler/target/gpu/strategies/wide_store.h"
 #include "compiler/target/gpu/vendor/library_product.h"
-#include "compiler/target/gpu/wide_store.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {

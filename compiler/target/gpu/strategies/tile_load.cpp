@@ -1,4 +1,4 @@
-#include "compiler/target/gpu/tile_load.h"
+#include "compiler/target/gpu/strategies/tile_load.h"
 
 #include <optional>
 

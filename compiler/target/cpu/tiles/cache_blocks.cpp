@@ -1,4 +1,4 @@
-#include "compiler/target/cpu/strategies/cache_blocks.h"
+#include "compiler/target/cpu/tiles/cache_blocks.h"
 
 #include <algorithm>
 #include <cmath>
