@@ -404,7 +404,7 @@ class ProgramBuilder {
       pending_.push_back([this, &op, side, index, outputs, bound] {
         int begin = static_cast<int>(program_.steps.size());
         const Region& region = op.regions[static_cast<size_t>(side)];
-        emit_region(r_.regions->at(&region), bound, [&] {
+        emit_region(r_.regions->at(region), bound, [&] {
           for (size_t k = 0; k < op.outputs.size(); ++k)
             for (int d = 0; d < op.outputs[k]->rank(); ++d) {
               Expr dim = op.outputs[k]->shape()[d];
@@ -466,7 +466,7 @@ class ProgramBuilder {
     inside.insert(body.iteration);
     pending_.push_back([this, &body, index, inside, dims] {
       int begin = static_cast<int>(program_.steps.size());
-      emit_region(r_.regions->at(&body), inside, [&] { assign_next(dims, body.iteration); });
+      emit_region(r_.regions->at(body), inside, [&] { assign_next(dims, body.iteration); });
       program_.steps[index].then_begin = begin;
       program_.steps[index].then_end = static_cast<int>(program_.steps.size());
     });

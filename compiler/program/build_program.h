@@ -17,7 +17,7 @@ struct ProgramInput {
 
 struct ProgramRequest {
   const Graph* graph = nullptr;
-  const std::map<const Region*, FusedRegion>* regions = nullptr;  // nested ones; the top level is `top`
+  const NestedRegions* regions = nullptr;  // nested ones; the top level is `top`
   const FusedRegion* top = nullptr;
   std::vector<ProgramInput> inputs, outputs;
   std::vector<std::pair<size_t, size_t>> next_values;  // as in CompileOptions

@@ -217,7 +217,7 @@ class Compilation {
           if (result) needed.in_memory.insert(result);
         model_.unfused_cost_bytes =
             add_costs(model_.unfused_cost_bytes, unfused_cost(region.ops, graph_.symbols, is_constant()));
-        regions_[&region] = fuse_region(region.ops, needed);
+        regions_.add(region, fuse_region(region.ops, needed));
         fuse_regions(region.ops);
       }
   }
@@ -352,7 +352,7 @@ class Compilation {
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = metac::build_program(run);
 
-    static const std::map<const Region*, FusedRegion> no_regions;
+    static const NestedRegions no_regions;
     ProgramRequest prepare;
     prepare.graph = &graph_;
     prepare.regions = &no_regions;
@@ -376,7 +376,7 @@ class Compilation {
   bool fused_ = false;
   Needed needed_;
   std::map<const Region*, Needed> region_needs_;
-  std::map<const Region*, FusedRegion> regions_;
+  NestedRegions regions_;
   std::set<int> prepared_;
   Layouts layouts_;
   std::map<int, int> parameters_;

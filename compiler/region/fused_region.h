@@ -40,6 +40,24 @@ struct GatheredRegion {
   std::map<size_t, int> members;  // item -> how many from it on are one start; absent: one
 };
 
+// The regions nested in a program, in its order: passes over them make Vars, and the same model makes the same ones.
+class NestedRegions {
+ public:
+  void add(const Region& of, FusedRegion fused) {
+    place_[&of] = in_order_.size();
+    in_order_.emplace_back(&of, std::move(fused));
+  }
+  const FusedRegion& at(const Region& of) const { return in_order_[place_.at(&of)].second; }
+  auto begin() { return in_order_.begin(); }
+  auto end() { return in_order_.end(); }
+  auto begin() const { return in_order_.begin(); }
+  auto end() const { return in_order_.end(); }
+
+ private:
+  std::vector<std::pair<const Region*, FusedRegion>> in_order_;
+  std::map<const Region*, size_t> place_;
+};
+
 std::string to_string(const FusedRegion& region);
 
 }  // namespace metac
