@@ -145,7 +145,7 @@ struct RoutineAttributes {
   int32_t count;
 };
 
-// What doing a step once takes, for profiles (compiler/kernel/work.h): operations of sums of products, bytes read and
+// What doing a step once takes, for profiles (compiler/tensor/work.h): operations of sums of products, bytes read and
 // written. -1: not known.
 struct StepWork {
   Extent operations, bytes;

@@ -1,5 +1,5 @@
 // The external routines that operators call (Graph::external), by name: what they read, write and bind. The runtime
-// implements them in routines.h, the reference evaluator in compiler/kernel/evaluate_external.cpp, both by this text.
+// implements them in routines.h, the reference evaluator in compiler/oracle/evaluate_external.cpp, both by this text.
 //
 // All tensors are contiguous and row-major. Output shapes are known from the graph except for dims that are a symbol the
 // routine binds (Op::symbols); it must bind every symbol it lists, and its outputs have the bound extents. Attributes are

@@ -41,7 +41,7 @@ struct BenchResult {
 // with a peak also peak, bound_ms, bound_share, arithmetic_ms; with a profile also profiled_runs, profiled_ms, profile. What
 // is not known is null.
 //
-// operations are those of the steps of a run (compiler/kernel/work.h), counted in a run. bound_ms is the sum over the steps
+// operations are those of the steps of a run (compiler/tensor/work.h), counted in a run. bound_ms is the sum over the steps
 // that have any of the time that the slower of two limits takes: operations at the measured peak, and operands and results
 // once at the measured bandwidth. arithmetic_ms has the first limit only. A share is the limit over the median. An algorithm
 // with fewer operations may exceed it, and so may operands that stay in a cache.

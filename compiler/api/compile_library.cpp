@@ -9,14 +9,16 @@
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/library_weights.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/jit/object_cache.h"
-#include "compiler/passes/plan_swaps.h"
+#include "compiler/program/plan_swaps.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {
@@ -47,7 +49,7 @@ std::vector<CpuTarget> cpus_of(const LibraryOptions& options) {
   std::stable_sort(cpus.begin(), cpus.end(), is_better);
   for (size_t k = 1; k < cpus.size(); ++k)
     if (full_name(cpus[k]) == full_name(cpus[k - 1])) fail("code for ", full_name(cpus[k]), " is asked for twice (--cpu)");
-  if (cpus.size() > 1 && options.compile.target == Target::cuda) fail("a library for a GPU has one --cpu");
+  if (cpus.size() > 1 && options.compile.target->on_device()) fail("a library for a GPU has one --cpu");
   return cpus;
 }
 
@@ -171,7 +173,7 @@ class LibraryCompiler {
       if (options.memory_budget == 0 || bytes <= options.memory_budget) return model;
       least = std::min(least, bytes);
       const bool last = attempt == 4 || !model.fits_budget;
-      if (last && options.target == Target::cuda && !o_.gradient) {
+      if (last && options.target->on_device() && !o_.gradient) {
         // Nothing made again and weights copied in while it runs; else both.
         CompileOptions whole = options;
         whole.memory_budget = 0;
@@ -224,7 +226,7 @@ class LibraryCompiler {
   ProjectOptions project_options() const {
     ProjectOptions project;
     project.name = report_.name;
-    project.target = o_.compile.target;
+    project.on_device = o_.compile.target->on_device();
     project.cuda = o_.cuda;
     project.embed_weights = o_.embed_weights;
     project.model_hash = model_.sha256;

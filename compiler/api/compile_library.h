@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "compiler/autodiff/derivative_program.h"
-#include "compiler/kernel/program.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

@@ -13,12 +13,14 @@
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/ops/body_parameters.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/target/target.h"
 #include "compiler/train/exported_parameters.h"
 #include "compiler/train/inference_form.h"
 #include "compiler/train/model_algorithm.h"
@@ -51,7 +53,7 @@ class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
       : model_(model), recipe_(recipe), options_(options) {
-    files_.on_gpu = options.compile.target == Target::cuda;
+    files_.on_gpu = options.compile.target->on_device();
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
   }

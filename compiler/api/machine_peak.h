@@ -1,6 +1,6 @@
 // What this machine can do at best, measured with kernels of our own compiler.
 #pragma once
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
 
 namespace metac {
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {
@@ -135,9 +136,9 @@ std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tens
     WeightsBlock weights = run_prepare(*compiled, options_.compile.cpu);
     compiled->parameters.clear();  // prepared: the raw ones are not needed any more
     double prepared = seconds();
-    auto program =
-        std::make_unique<JitProgram>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run), std::move(weights),
-                                     options_.compile.cpu, options_.threads, JitOptions{.target = options_.compile.target});
+    auto program = std::make_unique<JitProgram>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run),
+                                                std::move(weights), options_.compile.cpu, options_.threads,
+                                                JitOptions{.on_device = options_.compile.target->on_device()});
     times_ = {lowered - begin, made - lowered, seconds() - prepared, prepared - made};
     return program;
   } catch (CompileError& error) {

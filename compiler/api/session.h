@@ -8,7 +8,7 @@
 #include "compiler/jit/jit_program.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
 
 namespace metac {
 

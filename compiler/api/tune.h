@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compiler/api/session.h"
-#include "compiler/passes/choices.h"
+#include "compiler/target/choices.h"
 
 namespace metac {
 

@@ -8,7 +8,7 @@
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/walks.h"
-#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

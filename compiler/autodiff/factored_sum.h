@@ -1,7 +1,8 @@
 // Sums of adjoints over the axes that a value was repeated along. What is constant along the sum leaves it:
 //
-//   y = (x - m) * a, m and a one value of each channel:  dm = sum(-(dy * a)) = -a * sum(dy)   the sum is the shift's derivative too
-//   v = mean((x - m)^2), m the mean of the same x:       dm = sum(-2 dv/n * (x - m)) = 0      with all its derivatives
+//   y = (x - m) * a, m and a one value of each channel:  dm = sum(-(dy * a)) = -a * sum(dy)   the sum is the shift's
+//   derivative too v = mean((x - m)^2), m the mean of the same x:       dm = sum(-2 dv/n * (x - m)) = 0      with all its
+//   derivatives
 //
 // So the gradient of a normalisation takes two sums over its data, not one for each of its values. Internal to
 // compiler/autodiff.

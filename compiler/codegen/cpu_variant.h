@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel/target.h"
+#include "compiler/machine/processors.h"
 
 namespace metac {
 

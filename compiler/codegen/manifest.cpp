@@ -4,7 +4,7 @@
 #include <set>
 
 #include "compiler/codegen/cpu_variant.h"
-#include "compiler/kernel/program_work.h"
+#include "compiler/program/program_work.h"
 #include "compiler/support/hashing.h"
 
 namespace metac {
@@ -128,7 +128,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     manifest["programs"] = others;
     manifest["weights_bytes"] = weights.bytes;
   }
-  if (options.target == Target::cuda) {
+  if (options.on_device) {
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)
       for (const KernelSource& k : p.model->run.kernels) libraries.insert(k.libraries.begin(), k.libraries.end());

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel/program.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "compiler/kernel/program.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

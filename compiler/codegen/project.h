@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/kernel/program.h"
-#include "compiler/kernel/target.h"
+#include "compiler/machine/processors.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 
@@ -28,9 +28,9 @@ struct LibraryProgram {
 };
 
 struct ProjectOptions {
-  std::string name;  // of the library and the prefix of its functions; a C identifier
-  Target target = Target::cpu;
-  CpuTarget cpu;  // of write_project's only program; with a GPU too: the host's part
+  std::string name;        // of the library and the prefix of its functions; a C identifier
+  bool on_device = false;  // kernels run on a GPU, and the host starts them
+  CpuTarget cpu;           // of write_project's only program; with a GPU too: the host's part
   CudaTarget cuda;
   bool embed_weights = false;
   std::string model_hash;                       // SHA-256 of the model's file
@@ -50,12 +50,6 @@ struct Project {
   std::vector<std::string> libraries;            // of the vendor that they call: "cublasLt", "cudnn"
   bool embed_weights = false;
 };
-
-// Throws CompileError where `name` is no usable identifier (empty, odd characters, a C++ keyword, a name that would
-// collide with the runtime's).
-void check_project_name(const std::string& name);
-// "Model v2.onnx" -> "model_v2": a usable name out of a file's name.
-std::string project_name_for(const std::string& file_name);
 
 // All programs of a library: for every CPU, for every specialisation, "run" and, with derivatives, "vjp", "jvp", "hvp"; the
 // CPU to be preferred first, and of a CPU's programs those for all shapes. They share one list of parameters and one weights

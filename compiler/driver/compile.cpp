@@ -10,12 +10,14 @@
 #include "compiler/api/compile_training.h"
 #include "compiler/api/tune.h"
 #include "compiler/codegen/project.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/ops/body_parameters.h"
-#include "compiler/passes/pass_list.h"
+#include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
+#include "compiler/target/target.h"
 #include "compiler/train/inference_form.h"
 #include "frontends/read_model.h"
 
@@ -226,7 +228,7 @@ int run(const Options& o) {
   library.compile = o.compile_for(library.cpus[0]);
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
   library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();
-  if (o.target == "cuda") library.compile.target = Target::cuda;
+  library.compile.target = &target_named(o.target);
   library.compile.external = external_libraries(o);
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);
@@ -330,7 +332,9 @@ void add_compile_command(CLI::App& app, int* status) {
       ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
       ->capture_default_str();
   std::vector<std::string> passes;
-  for (const PassEntry& pass : pass_list()) passes.emplace_back(pass.name);
+  for (const Target* target : targets())
+    for (const PassEntry& pass : pass_list(*target))
+      if (std::find(passes.begin(), passes.end(), pass.name) == passes.end()) passes.emplace_back(pass.name);
   command->add_option("--print-after", o->print_after, "print the program after this pass")
       ->check(CLI::IsMember(passes))
       ->type_name("PASS");

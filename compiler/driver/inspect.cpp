@@ -8,9 +8,9 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/driver/work_text.h"
-#include "compiler/kernel/counts.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
+#include "compiler/tensor/counts.h"
 #include "frontends/read_model.h"
 
 namespace metac {

@@ -6,8 +6,8 @@
 #include "compiler/codegen/fill_template.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/driver/work_text.h"
-#include "compiler/kernel/counts.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tensor/counts.h"
 
 namespace metac {
 namespace {

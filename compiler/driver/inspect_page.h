@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
-#include "compiler/kernel/program.h"
 #include "compiler/ops/model.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

@@ -12,6 +12,7 @@
 #include "compiler/driver/quantities.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/support/file_system.h"
+#include "compiler/target/target.h"
 #include "frontends/json/npy.h"
 #include "frontends/read_model.h"
 
@@ -76,7 +77,7 @@ void print_summary(const std::string& name, const Tensor& tensor, const std::str
 
 int run(const Options& o) {
   SessionOptions options = o.session();
-  if (o.target == "cuda") options.compile.target = Target::cuda;
+  options.compile.target = &target_named(o.target);
   Session session(read_model(o.model), options);
   std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims, false);
   auto outputs = session.run(inputs);

@@ -13,6 +13,7 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/worker_pool.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "compiler/target/target.h"
 #include "runtime/usable_cpus.h"
 
 namespace metac {
@@ -192,10 +193,9 @@ int run(const Options& o) {
   options.aot = o.aot;
   if (o.known != "values") options.session.most_known = o.known == "shapes" ? Known::shapes : Known::lengths;
   if (o.known == "ranks") options.session.least_known = Known::ranks;
-  if (o.target == "cuda") {
-    if (!o.aot) throw UsageError("--target cuda wants --aot: the in-process compiler makes code for this CPU");
-    options.session.compile.target = Target::cuda;
-  }
+  options.session.compile.target = &target_named(o.target);
+  if (options.session.compile.target->on_device() && !o.aot)
+    throw UsageError(concat("--target ", o.target, " wants --aot: the in-process compiler makes code for this CPU"));
   if (!o.compiler.empty() && !o.aot) throw UsageError("--cxx wants --aot: the in-process compiler is another one");
   options.compiler = o.compiler;
   options.seconds = o.timeout;

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "compiler/kernel/program_work.h"
+#include "compiler/program/program_work.h"
 
 namespace metac {
 

@@ -1,4 +1,4 @@
-// A table of the nodes of an expression, for walks (expr.cpp, kernel/definition.cpp).
+// A table of the nodes of an expression, for walks (expr.cpp, tensor/definition.cpp).
 #pragma once
 
 #include <array>

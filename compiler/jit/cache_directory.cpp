@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 
-#include "compiler/kernel/program.h"
+#include "compiler/program/program.h"
 #include "runtime/cache_directory.h"
 
 namespace metac {

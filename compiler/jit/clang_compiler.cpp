@@ -23,9 +23,9 @@
 #include <cstring>
 #include <mutex>
 
-#include "compiler/codegen/cpp_kernel.h"
 #include "compiler/jit/device_headers.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "compiler/printing/kernel_source.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
 #include "compiler/support/unfinished_folders.h"

@@ -21,13 +21,15 @@ bool has_here(const std::string& feature) {
 #define METAC_FEATURE(name) \
   if (feature == name) return __builtin_cpu_supports(name);
   METAC_FEATURE("x86-64")
-  METAC_FEATURE("x86-64-v2") METAC_FEATURE("x86-64-v3") METAC_FEATURE("x86-64-v4") METAC_FEATURE("sse3")
-      METAC_FEATURE("ssse3") METAC_FEATURE("sse4.1") METAC_FEATURE("sse4.2") METAC_FEATURE("popcnt") METAC_FEATURE("avx")
-          METAC_FEATURE("avx2") METAC_FEATURE("fma") METAC_FEATURE("bmi") METAC_FEATURE("bmi2") METAC_FEATURE("avx512f")
-              METAC_FEATURE("avx512bw") METAC_FEATURE("avx512cd") METAC_FEATURE("avx512dq") METAC_FEATURE("avx512vl")
-                  METAC_FEATURE("avx512vnni")
+  METAC_FEATURE("x86-64-v2")
+  METAC_FEATURE("x86-64-v3")
+  METAC_FEATURE("x86-64-v4")
+  METAC_FEATURE("sse3") METAC_FEATURE("ssse3") METAC_FEATURE("sse4.1") METAC_FEATURE("sse4.2") METAC_FEATURE("popcnt")
+      METAC_FEATURE("avx") METAC_FEATURE("avx2") METAC_FEATURE("fma") METAC_FEATURE("bmi") METAC_FEATURE("bmi2")
+          METAC_FEATURE("avx512f") METAC_FEATURE("avx512bw") METAC_FEATURE("avx512cd") METAC_FEATURE("avx512dq")
+              METAC_FEATURE("avx512vl") METAC_FEATURE("avx512vnni")
 #undef METAC_FEATURE
-                      METAC_ASSERT(false, "a feature that no CPU is asked for: ", feature);
+                  METAC_ASSERT(false, "a feature that no CPU is asked for: ", feature);
   return false;
 }
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "compiler/kernel/target.h"
+#include "compiler/machine/processors.h"
 
 namespace metac {
 

@@ -16,7 +16,7 @@ struct CudaKernelText {
   std::vector<std::string> kernels;  // what the host's side starts: "device_k007_add<int>"
 };
 
-// Takes the text of printed CUDA kernels (codegen/cpp_cuda.h) apart.
+// Takes the text of printed CUDA kernels (target/gpu/cpp_cuda.h) apart.
 CudaKernelText split_cuda_text(const std::vector<KernelSource>& kernels);
 
 // One text that includes nothing: the prelude of CUDA kernels, then these.

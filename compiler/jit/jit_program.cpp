@@ -118,7 +118,7 @@ class JitProgram::OnGpu : public ContextOn<JitProgram::Context, rt::DriverDevice
 JitProgram::JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu,
                        int threads, const JitOptions& options)
     : compiled_(std::move(compiled)), weights_(std::move(weights)) {
-  if (options.target == Target::cuda)
+  if (options.on_device)
     context_ = std::make_unique<OnGpu>(*compiled_, weights_.get(), cpu, options);
   else
     context_ = std::make_unique<OnCpu>(*compiled_, weights_.get(), cpu, threads, options);

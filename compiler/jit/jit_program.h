@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/jit/kernel_library.h"
-#include "compiler/kernel/program.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

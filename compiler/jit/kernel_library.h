@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "compiler/jit/kernel_linker.h"
-#include "compiler/kernel/program.h"
-#include "compiler/kernel/target.h"
+#include "compiler/machine/processors.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 
@@ -15,7 +15,7 @@ class ObjectCache;
 struct JitOptions {
   int threads = 0;               // compiling at once; 0: one per core
   ObjectCache* cache = nullptr;  // null: the user's
-  Target target = Target::cpu;   // what runs the kernels
+  bool on_device = false;        // the first GPU runs the kernels
 };
 
 // The text of one translation unit that holds these kernels.

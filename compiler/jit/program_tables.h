@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/kernel/program.h"
+#include "compiler/program/program.h"
 
 namespace metac {
 

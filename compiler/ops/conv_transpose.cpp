@@ -1,5 +1,5 @@
 // ConvTranspose: input i reaches output y = i*s + k*d - p through weight k. That scatter is what is written here; whoever
-// compiles it inverts it to gather form (kernel/invert_scatter.h).
+// compiles it inverts it to gather form (tensor/invert_scatter.h).
 #include "compiler/ops/arithmetic.h"
 #include "compiler/ops/convolution.h"
 

@@ -168,19 +168,19 @@ void ModelLowering::lower_operator(const Node& node, const std::vector<Var*>& in
     if (node.outputs[i].empty()) continue;
     Var* var = lowering.outputs()[i];
     if (!var) fail("output ", i, " (", quoted(node.outputs[i]), ") is not supported");
-    if (!is_sequence(var)) check_output(node, i, var);
+    if (!is_sequence(var)) check_size(concat("output ", quoted(node.outputs[i])), var);
     if (var->name.empty() && !var->constant) var->name = node.outputs[i];  // constants with a name are initialisers
     scope.vars[node.outputs[i]] = var;
   }
 }
 
-void ModelLowering::check_output(const Node& node, size_t index, const Var* var) const {
+void ModelLowering::check_size(const std::string& what, const Var* var) const {
   int64_t bytes = static_cast<int64_t>(std::max<size_t>(size_of(var->dtype()), 1));
   bool too_large = false;
   for (Dim d : var->shape()) {
     const int64_t* extent = d.if_int();
     if (!extent) continue;
-    if (*extent < 0) fail("output ", index, " would have the shape ", to_string(var->shape()), ", with a negative dim");
+    if (*extent < 0) fail(what, " would have the shape ", to_string(var->shape()), ", with a negative dim");
   }
   if (std::any_of(var->shape().begin(), var->shape().end(), [](Dim d) { return d.is_int(0); })) return;
   for (Dim d : var->shape()) {
@@ -190,8 +190,8 @@ void ModelLowering::check_output(const Node& node, size_t index, const Var* var)
     if (product) bytes = *product;
   }
   if (too_large || bytes > options_.max_tensor_bytes)
-    fail("output ", quoted(node.outputs[index]), " would be ", too_large ? "more than 8 EiB" : byte_text(bytes), " (shape ",
-         to_string(var->shape()), "), the limit is ", byte_text(options_.max_tensor_bytes), " (--max-tensor-bytes)");
+    fail(what, " would be ", too_large ? "more than 8 EiB" : byte_text(bytes), " (shape ", to_string(var->shape()),
+         "), the limit is ", byte_text(options_.max_tensor_bytes), " (--max-tensor-bytes)");
 }
 
 void ModelLowering::lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs,

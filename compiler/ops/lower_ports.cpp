@@ -195,6 +195,7 @@ void ModelLowering::lower_inputs(Scope& scope) {
     if (!open.count(input.name)) continue;
     Var* var = scope.vars[input.name] =
         graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
+    check_size(concat("input ", quoted(input.name)), var);
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }

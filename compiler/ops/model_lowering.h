@@ -73,7 +73,8 @@ class ModelLowering {
   void lower_node(const Node& node, Scope& scope);
   void lower_operator(const Node& node, const std::vector<Var*>& inputs, Scope& scope);
   void lower_call(const ModelFunction& function, const Node& node, const std::vector<Var*>& inputs, Scope& scope);
-  void check_output(const Node& node, size_t index, const Var* var) const;
+  // `what`: "input "x"", "output "y"". Refuses dims below 0 and tensors beyond the limit, as far as dims are known.
+  void check_size(const std::string& what, const Var* var) const;
   Node resolve_references(const Node& node) const;
   const ModelFunction* find_function(const Node& node) const;
   static bool look_up(const Scope& scope, const std::string& name, Var*& var);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
 
 namespace metac {
 namespace {

@@ -71,7 +71,8 @@ void write_file(const std::string& path, const std::vector<std::string_view>& pi
 // A folder that appears at `target` whole or not at all. Work in path() (files, builds), then commit().
 class StagedFolder {
  public:
-  // Missing parents of `target` are made, and removed again where nothing is committed. If `target` exists, `may_replace(target)` decides; the default takes empty folders.
+  // Missing parents of `target` are made, and removed again where nothing is committed. If `target` exists,
+  // `may_replace(target)` decides; the default takes empty folders.
   explicit StagedFolder(std::string target, const std::function<bool(const std::string&)>& may_replace = {});
   ~StagedFolder();  // removes what was not committed
   StagedFolder(const StagedFolder&) = delete;

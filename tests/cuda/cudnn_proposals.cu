@@ -1,5 +1,5 @@
 // What the installed cuDNN would do with our convolutions on an H100, without one: cuDNN (9.8 and newer) proposes engines
-// and makes their plans from the properties of a device. Every epilogue that kernel/library_convolution.cpp takes, and every
+// and makes their plans from the properties of a device. Every epilogue that target/gpu/vendor/library_convolution.cpp takes, and every
 // gradient, must have an engine that may be used, with no more workspace than it is given; on tensor cores, with channels
 // last, there is next to none (but for parts of sums), as nothing is turned around. Nothing is computed.
 //

@@ -27,12 +27,13 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/jit/program_tables.h"
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/target/target.h"
 #include "frontends/onnx/onnx.h"
 #include "runtime/executor.h"
 #include "runtime/routines.h"
@@ -166,7 +167,7 @@ void compile(Case& c, const Options& options) {
     }
     CompileOptions compile;
     compile.cpu = cpu_target("native");
-    compile.target = Target::cuda;
+    compile.target = &target_named("cuda");
     compile.external = {options.external, options.external, options.tf32};
     c.compiled = compile_graph(*graph, compile);
     double work = 0;

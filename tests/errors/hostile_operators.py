@@ -62,6 +62,22 @@ refused_node("H101", "scatter_elements_index_out_of_range", "ScatterElements", [
 refused_node("H102", "scatter_nd_index_out_of_range", "ScatterND", [table, np.array([[5, 0]]), f32(1)], "5")
 
 # ---- results that are too large or negative ----
+
+
+def model_of_input(*shape):
+    return model_of([helper.make_node("Relu", ["x"], ["y"])], [info("x", FLOAT, shape)], [info("y")])
+
+
+@refused("H103", r'input "x" would be more than 8 EiB .*limit is .*--max-tensor-bytes')
+def input_of_2_to_63_elements(folder):
+    return model_of_input(2, (1 << 63) - 1, 32)
+
+
+@refused("H103", r'input "x" would be [0-9]+ TiB .*limit is .*--max-tensor-bytes')
+def input_of_2_to_40_elements(folder):
+    return model_of_input(1 << 40)
+
+
 refused_node("H103", "expand_2_to_40", "Expand", [[1], i64(1 << 40)], r"would be [0-9]+ TiB .*limit is .*--max-tensor-bytes")
 refused_node("H104", "constant_of_shape_2_to_40", "ConstantOfShape", [i64(1 << 40)], r"would be [0-9]+ TiB .*limit is .*--max-tensor-bytes")
 refused_node("H105", "constant_of_shape_2_to_66", "ConstantOfShape", [i64(1 << 33, 1 << 33)], "the_node")

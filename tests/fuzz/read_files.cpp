@@ -22,7 +22,7 @@
 #include "compiler/api/tensor_files.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
 #include "compiler/support/diagnostic.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"

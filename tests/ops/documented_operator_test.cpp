@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/registry.h"
+#include "compiler/oracle/evaluate_graph.h"
 
 namespace metac {
 namespace {

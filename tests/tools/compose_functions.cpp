@@ -34,7 +34,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/kernel_linker.h"
 #include "compiler/jit/precompiled_prelude.h"
-#include "compiler/kernel/evaluate_scalar.h"
+#include "compiler/oracle/evaluate_scalar.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 

@@ -21,8 +21,8 @@
 #include "compiler/autodiff/derivative_program.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"
 #include "frontends/onnx/onnx.h"
 

@@ -23,8 +23,8 @@
 #include "compiler/api/compare.h"
 #include "compiler/api/session.h"
 #include "compiler/api/verify_gradient.h"
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"
 #include "frontends/onnx/onnx.h"
 

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "frontends/json/json.h"
 #include "tests/unit/ramp.h"
 #include "tests/unit/schedule_that_answers.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-#include "compiler/kernel/evaluate_scalar.h"
+#include "compiler/oracle/evaluate_scalar.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

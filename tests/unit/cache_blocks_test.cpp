@@ -1,13 +1,13 @@
 // Blocks of points: chosen to fit, whatever the number of points, and computed right where the last block is not full.
-#include "compiler/kernel/cache_blocks.h"
+#include "compiler/target/cpu/tiles/cache_blocks.h"
 
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
 namespace metac {

@@ -7,7 +7,8 @@
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
 #include "frontends/json/json.h"
 
 namespace metac {
@@ -40,7 +41,7 @@ std::unique_ptr<Graph> network() {
 std::string kernels(Graph& g, bool tf32, bool cudnn = true) {
   CompileOptions options;
   options.cpu = cpu_target("native");
-  options.target = Target::cuda;
+  options.target = &target_named("cuda");
   options.external = {cudnn, cudnn, tf32};
   std::string text;
   const CompiledModel model = compile_graph(g, options);

@@ -8,9 +8,9 @@
 
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
 namespace metac {

@@ -1,4 +1,4 @@
-#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

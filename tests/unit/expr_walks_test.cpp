@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "compiler/codegen/cpp_branches.h"
 #include "compiler/ir/expr.h"
 #include "compiler/ir/walks.h"
-#include "compiler/passes/emit_extent.h"
+#include "compiler/printing/cpp_branches.h"
+#include "compiler/program/emit_extent.h"
 #include "compiler/support/checked.h"
 
 namespace metac {

@@ -5,7 +5,7 @@
 
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
-#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/passes/merge_equal_ops.h"
 #include "compiler/passes/remove_dead_ops.h"
 

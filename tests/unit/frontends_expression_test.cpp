@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/meta_expression.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "frontends/json/json.h"
 
 namespace metac {

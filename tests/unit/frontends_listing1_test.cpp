@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "frontends/convert.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"

@@ -7,12 +7,12 @@
 #include "compiler/autodiff/gradient.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/contraction.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
-#include "compiler/passes/fuse.h"
-#include "compiler/passes/fusion_cost.h"
-#include "compiler/passes/fusion_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
+#include "compiler/region/fuse.h"
+#include "compiler/region/fusion_cost.h"
+#include "compiler/region/fusion_graph.h"
+#include "compiler/tensor/contraction.h"
 #include "tests/unit/random_graph.h"
 
 namespace metac {

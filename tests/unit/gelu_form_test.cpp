@@ -1,4 +1,4 @@
-#include "compiler/kernel/gelu_form.h"
+#include "compiler/tensor/gelu_form.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/evaluate_graph.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 #include "tests/unit/ramp.h"
 #include "tests/unit/schedule_that_answers.h"

@@ -4,7 +4,8 @@
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {
@@ -18,7 +19,7 @@ Var* in_float(Graph& g, Fn fn, Var* x) { return cast(g, map(g, fn, cast(g, x, DT
 CompiledModel compiled(Graph& g) {
   CompileOptions options;
   options.cpu = cpu_target("native");
-  options.target = Target::cuda;
+  options.target = &target_named("cuda");
   options.external.cublas = true;
   return compile_graph(g, options);
 }

@@ -4,11 +4,11 @@
 
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/kernel/lower_group.h"
-#include "compiler/kernel/overwrite.h"
-#include "compiler/passes/compile.h"
-#include "compiler/passes/plan_memory.h"
+#include "compiler/loops/overwrite.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
+#include "compiler/program/plan_memory.h"
+#include "compiler/target/cpu/strategies/lower_group.h"
 #include "tests/unit/random_graph.h"
 
 namespace metac {

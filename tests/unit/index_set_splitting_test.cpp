@@ -1,6 +1,6 @@
 // Loops cut where conditions, clamps and remainders of their index change, with lanes in what is between the borders, and
 // windows one axis after the other: on every CPU as the graph says.
-#include "compiler/kernel/index_set_splitting.h"
+#include "compiler/loops/index_set_splitting.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
 namespace metac {

@@ -1,4 +1,4 @@
-#include "compiler/kernel/invert_scatter.h"
+#include "compiler/tensor/invert_scatter.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 
 #include "compiler/ir/builders.h"
-#include "compiler/kernel/evaluate_graph.h"
+#include "compiler/oracle/evaluate_graph.h"
 
 namespace metac {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "compiler/api/session.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 #include "tests/unit/ramp.h"
 

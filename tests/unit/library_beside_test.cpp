@@ -6,7 +6,8 @@
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/ops/activations.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {
@@ -22,7 +23,7 @@ Var* input(Graph& g, const char* name, Shape shape, DType dtype = DType::f32) {
 std::string kernels_of(Graph& g, bool library = true) {
   CompileOptions options;
   options.cpu = cpu_target("native");
-  options.target = Target::cuda;
+  options.target = &target_named("cuda");
   options.external.cublas = library;
   const CompiledModel model = compile_graph(g, options);
   std::string text = std::to_string(model.run.kernels.size()) + " kernels\n";

@@ -9,7 +9,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
 namespace metac {

@@ -6,9 +6,9 @@
 
 #include "compiler/api/session.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/long_sum.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/cpu/tiles/long_sum.h"
 #include "frontends/json/json.h"
 
 namespace metac {

@@ -1,8 +1,8 @@
 // Every kernel with enough work can be shared among threads, whatever its loops are.
 #include <gtest/gtest.h>
 
-#include "compiler/kernel/lower_group.h"
-#include "compiler/passes/fuse.h"
+#include "compiler/region/fuse.h"
+#include "compiler/target/cpu/strategies/lower_group.h"
 
 namespace metac {
 namespace {

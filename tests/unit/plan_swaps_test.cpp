@@ -1,4 +1,4 @@
-#include "compiler/passes/plan_swaps.h"
+#include "compiler/program/plan_swaps.h"
 
 #include <gtest/gtest.h>
 

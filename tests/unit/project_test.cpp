@@ -14,6 +14,7 @@
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/program_text.h"
+#include "compiler/codegen/project_name.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 
@@ -150,7 +151,7 @@ TEST(Project, ForAGpuIsTheSameProjectWithCudaSources) {
   for (const auto& [path, text] : cpu.files) EXPECT_EQ(path.find("cuda"), std::string::npos) << path;
   ProjectOptions options;
   options.name = "net";
-  options.target = Target::cuda;
+  options.on_device = true;
   options.cuda.architectures = {75, 100};
   Project gpu = write_project(small_model(), weights, options);
   EXPECT_THAT(gpu.files.at("src/kernels_0.cu"), HasSubstr("#include \"runtime/cuda/prelude.h\""));

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/choose_recomputed.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/passes/order_updates.h"
+#include "compiler/program/compile.h"
+#include "compiler/region/choose_recomputed.h"
 #include "tests/unit/training.h"
 
 namespace metac {

@@ -11,7 +11,7 @@
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
 
 namespace metac {
 

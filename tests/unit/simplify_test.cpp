@@ -9,14 +9,14 @@
 #include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/merge_equal_ops.h"
-#include "compiler/passes/pass_list.h"
 #include "compiler/passes/remove_dead_ops.h"
 #include "compiler/passes/skip_copies.h"
+#include "compiler/program/compile.h"
+#include "compiler/program/pass_list.h"
 #include "compiler/support/diagnostic.h"
 #include "tests/unit/random_graph.h"
 
@@ -34,23 +34,23 @@ Var* constant(Graph& g, std::vector<int64_t> shape, const std::vector<float>& va
 Var* result(Graph& g, Var* x) { return map(g, Fn::neg, x); }  // outputs keep a Var of their own
 
 TEST(PassList, NamesAndReasons) {
-  EXPECT_EQ(pass_list().front().name, "verify");
-  EXPECT_EQ(pass_list().back().name, "build_program");
-  for (const PassEntry& pass : pass_list()) {
+  EXPECT_EQ(pass_list(target_cpu()).front().name, "verify");
+  EXPECT_EQ(pass_list(target_cpu()).back().name, "build_program");
+  for (const PassEntry& pass : pass_list(target_cpu())) {
     EXPECT_FALSE(pass.reason.empty()) << pass.name;
-    EXPECT_NO_THROW(check_pass_name(std::string(pass.name)));
+    EXPECT_NO_THROW(check_pass_name(std::string(pass.name), target_cpu()));
   }
   try {
-    check_pass_name("fusion");
+    check_pass_name("fusion", target_cpu());
     FAIL() << "accepted";
   } catch (const CompileError& e) {
     EXPECT_THAT(e.what(), HasSubstr("there is no pass \"fusion\""));
-    for (const PassEntry& pass : pass_list()) EXPECT_THAT(e.what(), HasSubstr(std::string(pass.name)));
+    for (const PassEntry& pass : pass_list(target_cpu())) EXPECT_THAT(e.what(), HasSubstr(std::string(pass.name)));
   }
 }
 
 TEST(PassList, EveryPassPrintsAndIsTimed) {
-  for (const PassEntry& pass : pass_list()) {
+  for (const PassEntry& pass : pass_list(target_cpu())) {
     Graph g;
     g.outputs = {map(g, Fn::exp, input(g, "x", {3, 4}))};
     std::ostringstream text;
@@ -66,7 +66,7 @@ TEST(PassList, EveryPassPrintsAndIsTimed) {
       all.erase(0, line.size() + 1);
       (line.ends_with(" ms") ? times : rest) += line + "\n";
     }
-    for (const PassEntry& other : pass_list()) EXPECT_THAT(times, HasSubstr(std::string(other.name) + ": "));
+    for (const PassEntry& other : pass_list(target_cpu())) EXPECT_THAT(times, HasSubstr(std::string(other.name) + ": "));
     EXPECT_FALSE(rest.empty()) << pass.name;
   }
 }

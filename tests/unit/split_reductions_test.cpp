@@ -4,7 +4,8 @@
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 namespace {
@@ -17,7 +18,7 @@ CompiledModel compiled(Graph& g, Var* out, bool library = false) {
   g.outputs = {out};
   CompileOptions options;
   options.cpu = cpu_target("native");
-  options.target = Target::cuda;
+  options.target = &target_named("cuda");
   options.external.cublas = library;
   return compile_graph(g, options);
 }

@@ -6,7 +6,7 @@
 
 #include "compiler/api/session.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
 namespace metac {

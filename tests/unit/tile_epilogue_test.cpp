@@ -6,8 +6,8 @@
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
 namespace metac {

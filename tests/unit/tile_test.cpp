@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/register_tile.h"
 #include "compiler/ops/lower_model.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
 #include "frontends/json/json.h"
 
 namespace metac {

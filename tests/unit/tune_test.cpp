@@ -9,8 +9,8 @@
 
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/passes/choices.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/choices.h"
 
 namespace metac {
 namespace {

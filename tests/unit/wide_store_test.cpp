@@ -1,5 +1,5 @@
 // Stores of neighbours as one: where that may be, and where it may not.
-#include "compiler/kernel/wide_store.h"
+#include "compiler/target/gpu/strategies/wide_store.h"
 
 #include <gtest/gtest.h>
 

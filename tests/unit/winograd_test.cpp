@@ -9,10 +9,11 @@
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
-#include "compiler/kernel/cook_toom.h"
-#include "compiler/kernel/evaluate_graph.h"
-#include "compiler/passes/compile.h"
-#include "compiler/passes/plan_winograd.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/cpu/plan_winograd.h"
+#include "compiler/target/cpu/strategies/cook_toom.h"
+#include "compiler/target/cpu/strategies/cpu_strategies.h"
 
 namespace metac {
 namespace {

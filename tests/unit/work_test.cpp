@@ -1,5 +1,5 @@
 // Operations and bytes of kernels, and what `metac bench` makes of them.
-#include "compiler/kernel/work.h"
+#include "compiler/tensor/work.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "compiler/ir/builders.h"
 #include "compiler/ir/expr.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/kernel/program_work.h"
-#include "compiler/passes/compile.h"
+#include "compiler/program/compile.h"
+#include "compiler/program/program_work.h"
 
 namespace metac {
 namespace {

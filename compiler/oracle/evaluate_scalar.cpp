@@ -1,0 +1,370 @@
+#include "compiler/oracle/evaluate_scalar.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+#include "compiler/ir/tensor.h"
+#include "compiler/support/checked.h"
+
+namespace metac {
+namespace {
+
+template <typename F>
+void for_real(DType dtype, Scalar* out, int n, const F& value_at) {
+  switch (dtype) {
+    case DType::f64:
+      for (int i = 0; i < n; ++i) out[i].real = value_at(i);
+      return;
+    case DType::f32:
+      for (int i = 0; i < n; ++i) out[i].real = static_cast<float>(value_at(i));
+      return;
+    default:
+      for (int i = 0; i < n; ++i) out[i].real = round_to(dtype, value_at(i));
+  }
+}
+
+template <typename F>
+void for_integer(DType dtype, Scalar* out, int n, const F& value_at) {
+  if (size_of(dtype) == 8) {
+    for (int i = 0; i < n; ++i) out[i].integer = value_at(i);
+  } else {
+    for (int i = 0; i < n; ++i) out[i].integer = wrap_to(dtype, value_at(i));
+  }
+}
+
+template <typename F>
+void for_bool(Scalar* out, int n, const F& value_at) {
+  for (int i = 0; i < n; ++i) out[i].integer = value_at(i) ? 1 : 0;
+}
+
+double floored_remainder(double a, double b) {
+  double r = std::fmod(a, b);
+  if (r == 0) return b < 0 ? -0.0 : 0.0;
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+// A half-precision value straight from double: float32, rounded to odd, so that the second rounding sees what was cut.
+float odd_float(double x) {
+  float f = static_cast<float>(x);
+  if (!std::isfinite(f) || static_cast<double>(f) == x) return f;
+  if (std::fabs(static_cast<double>(f)) > std::fabs(x)) f = std::nextafter(f, 0.0f);
+  uint32_t pattern;
+  std::memcpy(&pattern, &f, 4);
+  pattern |= 1;
+  std::memcpy(&f, &pattern, 4);
+  return f;
+}
+
+double larger(double a, double b) { return std::isnan(a) ? a : a > b ? a : b; }
+double smaller(double a, double b) { return std::isnan(a) ? a : a < b ? a : b; }
+
+bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
+#define UNARY(name, value)           \
+  case Fn::name:                     \
+    for_real(t, out, n, [&](int i) { \
+      double x = a[i].real;          \
+      return value;                  \
+    });                              \
+    return true
+#define BINARY(name, value)                \
+  case Fn::name:                           \
+    for_real(t, out, n, [&](int i) {       \
+      double x = a[i].real, y = b[i].real; \
+      return value;                        \
+    });                                    \
+    return true
+#define TEST(name, value)                                   \
+  case Fn::name:                                            \
+    for_bool(out, n, [&](int i) {                           \
+      double x = a[i].real;                                 \
+      [[maybe_unused]] double y = b.values ? b[i].real : 0; \
+      return value;                                         \
+    });                                                     \
+    return true
+  switch (fn) {
+    UNARY(neg, -x);
+    UNARY(abs, std::fabs(x));
+    UNARY(sign, x > 0 ? 1.0 : x < 0 ? -1.0 : x);
+    UNARY(sqrt, std::sqrt(x));
+    UNARY(exp, std::exp(x));
+    UNARY(log, std::log(x));
+    UNARY(sin, std::sin(x));
+    UNARY(cos, std::cos(x));
+    UNARY(tan, std::tan(x));
+    UNARY(asin, std::asin(x));
+    UNARY(acos, std::acos(x));
+    UNARY(atan, std::atan(x));
+    UNARY(sinh, std::sinh(x));
+    UNARY(cosh, std::cosh(x));
+    UNARY(tanh, std::tanh(x));
+    UNARY(asinh, std::asinh(x));
+    UNARY(acosh, std::acosh(x));
+    UNARY(atanh, std::atanh(x));
+    UNARY(erf, std::erf(x));
+    UNARY(sigmoid, 1 / (1 + std::exp(-x)));
+    UNARY(expm1, std::expm1(x));
+    UNARY(log1p, std::log1p(x));
+    UNARY(floor, std::floor(x));
+    UNARY(ceil, std::ceil(x));
+    UNARY(trunc, std::trunc(x));
+    UNARY(rint, std::nearbyint(x));
+    BINARY(add, x + y);
+    BINARY(sub, x - y);
+    BINARY(mul, x * y);
+    BINARY(div, x / y);
+    BINARY(floor_div, std::floor(round_to(t, x / y)));
+    BINARY(floor_mod, floored_remainder(x, y));
+    BINARY(trunc_mod, std::fmod(x, y));
+    BINARY(pow, std::pow(x, y));
+    BINARY(atan2, std::atan2(x, y));
+    BINARY(min, smaller(x, y));
+    BINARY(max, larger(x, y));
+    TEST(is_nan, std::isnan(x));
+    TEST(is_inf, std::isinf(x));
+    TEST(lt, x < y);
+    TEST(le, x <= y);
+    TEST(eq, x == y);
+    TEST(ne, x != y);
+    TEST(logical_not, x == 0);
+    TEST(logical_and, x != 0 && y != 0);
+    TEST(logical_or, x != 0 || y != 0);
+    TEST(logical_xor, (x != 0) != (y != 0));
+    default:
+      return false;
+  }
+#undef UNARY
+#undef BINARY
+#undef TEST
+}
+
+// Wrapping arithmetic through uint64; bits above the dtype's width are cut by the caller.
+int64_t wrapping(uint64_t value) { return static_cast<int64_t>(value); }
+uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
+
+int64_t integer_power(int64_t base, int64_t exponent, bool is_unsigned) {
+  if (exponent < 0 && !is_unsigned) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, factor = bits(base);
+  for (uint64_t e = bits(exponent); e; e >>= 1, factor *= factor)
+    if (e & 1) result *= factor;
+  return wrapping(result);
+}
+
+template <typename A, typename B>
+int64_t dot_words(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  for (unsigned shift = 0; shift < 32; shift += 8 * sizeof(A))
+    sum += int64_t{static_cast<A>(bits(a) >> shift)} * static_cast<B>(bits(b) >> shift);
+  return sum;
+}
+
+bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
+  const bool u64 = t == DType::u64;
+  const uint64_t width = 8 * size_of(t);
+#define UNARY(name, value)                         \
+  case Fn::name:                                   \
+    for_integer(t, out, n, [&](int i) -> int64_t { \
+      int64_t x = a[i].integer;                    \
+      return value;                                \
+    });                                            \
+    return true
+#define BINARY(name, value)                        \
+  case Fn::name:                                   \
+    for_integer(t, out, n, [&](int i) -> int64_t { \
+      int64_t x = a[i].integer, y = b[i].integer;  \
+      return value;                                \
+    });                                            \
+    return true
+#define TEST(name, value)                                       \
+  case Fn::name:                                                \
+    for_bool(out, n, [&](int i) {                               \
+      int64_t x = a[i].integer;                                 \
+      [[maybe_unused]] int64_t y = b.values ? b[i].integer : 0; \
+      return value;                                             \
+    });                                                         \
+    return true
+  switch (fn) {
+    UNARY(neg, wrapping(0 - bits(x)));
+    UNARY(abs, x < 0 && is_signed(t) ? wrapping(0 - bits(x)) : x);
+    UNARY(sign, u64 ? x != 0 : (x > 0) - (x < 0));
+    UNARY(bit_not, ~x);
+    UNARY(floor, x);
+    UNARY(ceil, x);
+    UNARY(trunc, x);
+    UNARY(rint, x);
+    BINARY(add, wrapping(bits(x) + bits(y)));
+    BINARY(sub, wrapping(bits(x) - bits(y)));
+    BINARY(mul, wrapping(bits(x) * bits(y)));
+    BINARY(div, y == 0 ? 0 : u64 ? wrapping(bits(x) / bits(y)) : y == -1 ? wrapping(0 - bits(x)) : x / y);
+    BINARY(floor_div, y == 0 ? 0 : u64 ? wrapping(bits(x) / bits(y)) : floor_div(x, y));
+    BINARY(floor_mod, y == 0 ? 0 : u64 ? wrapping(bits(x) % bits(y)) : floor_mod(x, y));
+    BINARY(trunc_mod, y == 0 ? 0 : u64 ? wrapping(bits(x) % bits(y)) : y == -1 ? 0 : x % y);
+    BINARY(pow, integer_power(x, y, !is_signed(t)));
+    BINARY(min, u64 ? wrapping(std::min(bits(x), bits(y))) : std::min(x, y));
+    BINARY(max, u64 ? wrapping(std::max(bits(x), bits(y))) : std::max(x, y));
+    BINARY(bit_and, x & y);
+    BINARY(bit_or, x | y);
+    BINARY(bit_xor, x ^ y);
+    BINARY(shift_left, bits(y) >= width ? 0 : wrapping(bits(x) << y));
+    BINARY(shift_right, bits(y) >= width ? 0 : is_signed(t) ? x >> y : wrapping(bits(x) >> y));
+    BINARY(dot_u8s8, (dot_words<uint8_t, int8_t>(x, y)));
+    BINARY(dot_s8u8, (dot_words<int8_t, uint8_t>(x, y)));
+    BINARY(dot_i16, (dot_words<int16_t, int16_t>(x, y)));
+    TEST(is_nan, (void(x), false));
+    TEST(is_inf, (void(x), false));
+    TEST(lt, u64 ? bits(x) < bits(y) : x < y);
+    TEST(le, u64 ? bits(x) <= bits(y) : x <= y);
+    TEST(eq, x == y);
+    TEST(ne, x != y);
+    TEST(logical_not, x == 0);
+    TEST(logical_and, x != 0 && y != 0);
+    TEST(logical_or, x != 0 || y != 0);
+    TEST(logical_xor, (x != 0) != (y != 0));
+    default:
+      return false;
+  }
+#undef UNARY
+#undef BINARY
+#undef TEST
+}
+
+}  // namespace
+
+double round_to(DType dtype, double value) {
+  switch (dtype) {
+    case DType::f32:
+      return static_cast<float>(value);
+    case DType::f16:
+      return half_to_float(float_to_half(static_cast<float>(value)));
+    case DType::bf16:
+      return bfloat16_to_float(float_to_bfloat16(static_cast<float>(value)));
+    default:
+      return value;
+  }
+}
+
+int64_t wrap_to(DType dtype, int64_t value) {
+  switch (dtype) {
+    case DType::i8:
+      return static_cast<int8_t>(value);
+    case DType::i16:
+      return static_cast<int16_t>(value);
+    case DType::i32:
+      return static_cast<int32_t>(value);
+    case DType::u8:
+      return static_cast<uint8_t>(value);
+    case DType::u16:
+      return static_cast<uint16_t>(value);
+    case DType::u32:
+      return static_cast<uint32_t>(value);
+    case DType::boolean:
+      return value != 0;
+    default:
+      return value;
+  }
+}
+
+Scalar convert(Scalar value, DType from, DType to) {
+  Scalar result;
+  convert_lanes({&value, 0}, from, to, &result, 1);
+  return result;
+}
+
+void convert_lanes(Lanes values, DType from, DType to, Scalar* out, int n) {
+  if (from == DType::f64 && (to == DType::f16 || to == DType::bf16)) {
+    for (int i = 0; i < n; ++i) out[i].real = round_to(to, odd_float(values[i].real));
+  } else if (is_float(from) && is_float(to)) {
+    for_real(to, out, n, [&](int i) { return values[i].real; });
+  } else if (is_float(to)) {
+    if (from == DType::u64)
+      for (int i = 0; i < n; ++i) {
+        uint64_t x = static_cast<uint64_t>(values[i].integer);
+        out[i].real = round_to(to, to == DType::f64 ? static_cast<double>(x) : static_cast<float>(x));
+      }
+    else  // straight to float32: rounding through double would round twice
+      for (int i = 0; i < n; ++i)
+        out[i].real =
+            round_to(to, to == DType::f64 ? static_cast<double>(values[i].integer) : static_cast<float>(values[i].integer));
+  } else if (is_bool(to)) {
+    if (is_float(from))
+      for_bool(out, n, [&](int i) { return values[i].real != 0; });
+    else
+      for_bool(out, n, [&](int i) { return values[i].integer != 0; });
+  } else if (is_float(from)) {
+    for_integer(to, out, n, [&](int i) -> int64_t {
+      const double x = std::trunc(values[i].real);
+      if (size_of(to) < 8 && to != DType::u32)  // narrow integers go through int32
+        return x >= -0x1p31 && x < 0x1p31 ? static_cast<int64_t>(x) : std::numeric_limits<int32_t>::min();
+      if (x >= -0x1p63 && x < 0x1p63) return static_cast<int64_t>(x);
+      if (to == DType::u64 && x >= 0x1p63 && x < 0x1p64) return wrapping(static_cast<uint64_t>(x));
+      return std::numeric_limits<int64_t>::min();
+    });
+  } else {
+    for_integer(to, out, n, [&](int i) { return values[i].integer; });
+  }
+}
+
+void apply_lanes(Fn fn, DType dtype, Lanes a, Lanes b, Lanes c, Scalar* out, int n) {
+  if (fn == Fn::select) {
+    for (int i = 0; i < n; ++i) out[i] = a[i].integer != 0 ? b[i] : c[i];
+    return;
+  }
+  const bool known = is_float(dtype) ? apply_real(fn, dtype, a, b, out, n) : apply_integer(fn, dtype, a, b, out, n);
+  METAC_ASSERT(known, name_of(fn), " of ", name_of(dtype), " has no meaning");
+}
+
+Scalar apply(Fn fn, DType dtype, Scalar a, Scalar b, Scalar c) {
+  Scalar result;
+  apply_lanes(fn, dtype, {&a, 0}, {&b, 0}, {&c, 0}, &result, 1);
+  return result;
+}
+
+DType operand_dtype(const ExprNode& call) { return call.args[call.fn == Fn::select ? 1 : 0]->dtype; }
+
+Scalar evaluate_scalar(Expr e, const int64_t* axes, const int64_t* symbols, const LoadElement& load) {
+  std::unordered_map<const ExprNode*, Scalar> known;
+  visit(e, [&](Expr node) {
+    Scalar value = integer_scalar(0);
+    Scalar args[3] = {};
+    if (node->kind == ExprKind::call || node->kind == ExprKind::cast)
+      for (size_t i = 0; i < node->args.size(); ++i) args[i] = known.at(node->args[i].node());
+    switch (node->kind) {
+      case ExprKind::int_constant:
+        value.integer = node->int_value;
+        break;
+      case ExprKind::float_constant:
+        value.real = node->float_value;
+        break;
+      case ExprKind::axis:
+        value.integer = axes[node->id];
+        break;
+      case ExprKind::symbol:
+        value.integer = symbols[node->id];
+        break;
+      case ExprKind::call:
+        value = apply(node->fn, operand_dtype(*node.node()), args[0], args[1], args[2]);
+        break;
+      case ExprKind::cast:
+        value = convert(args[0], node->args[0]->dtype, node->dtype);
+        break;
+      case ExprKind::load: {
+        METAC_ASSERT(load, "a load in an expression that is evaluated without operands");
+        std::vector<int64_t> indices;
+        for (Expr index : node->args) indices.push_back(known.at(index.node()).integer);
+        value = load(*node.node(), indices.data());
+        break;
+      }
+    }
+    known[node.node()] = value;
+  });
+  return known.at(e.node());
+}
+
+int64_t evaluate_dim(Expr e, const int64_t* symbols) {
+  if (const int64_t* constant = e.if_int()) return *constant;
+  return evaluate_scalar(e, nullptr, symbols).integer;
+}
+
+}  // namespace metac

@@ -1,0 +1,391 @@
+// Expressions of a kernel as C++ text: shared nodes become locals of the innermost scope, lanes become vectors, loads
+// behind a condition stay behind it. The tree around them is printed by cpp_kernel.cpp for the CPU and by cpp_cuda.cpp for
+// GPUs, where there are no lanes.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/reads.h"
+#include "compiler/ir/stride.h"
+#include "compiler/ir/walks.h"
+#include "compiler/loops/loop_transforms.h"
+#include "compiler/printing/cpp_branches.h"
+#include "compiler/printing/cpp_text.h"
+#include "compiler/printing/kernel_source.h"
+#include "compiler/support/checked.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+class ValuePrinter {
+ public:
+  ValuePrinter(const Kernel& kernel, const KernelPrinting& options)
+      : kernel_(kernel), options_(options), bounds_(bounds_of(kernel, *options.symbols)) {}
+
+ protected:
+  struct Scope {
+    std::unordered_map<const ExprNode*, std::string> names, broadcasts;
+    std::map<std::string, std::string> vectors;  // loads that shuffles share, by their text
+  };
+
+  void line(const std::string& s) { text_ += std::string(static_cast<size_t>(2 * depth_), ' ') + s + "\n"; }
+
+  std::string argument_name(int k) const { return concat(kernel_.arguments[k].written ? "out" : "in", k); }
+
+  // Inside a register tile the lane axis stands for lane 0 of each vector.
+  Expr lane_zero(Expr e) const {
+    if (!in_tile_) return e;
+    return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(0) : Expr(); });
+  }
+
+  // An element's place: that of lane 0 where it is a vector's.
+  std::string address_text(Expr offset) {
+    const int axis = vector_axis_;
+    Expr first = lane_zero(offset);
+    vector_axis_ = -1;
+    std::string text = value_text(first);
+    vector_axis_ = axis;
+    return text;
+  }
+
+  std::string register_name(int local, Expr offset) const {
+    int lanes = register_lanes_.at(local);
+    return concat("t", local, "_", lane_zero(offset).as_int() / lanes);
+  }
+
+  bool is_vector(Expr e) const {
+    if (vector_axis_ < 0) return false;
+    auto found = vector_memo_.find({e.node(), vector_axis_});
+    if (found != vector_memo_.end()) return found->second;
+    bool vector = any_of(e, [&](Expr n) {
+      return (n->kind == ExprKind::axis && n->id == vector_axis_) ||
+             (n->kind == ExprKind::load && n->id >= first_local && n->args.empty() &&
+              vector_locals_.count(n->id - first_local));
+    });
+    // Offsets are scalars: the axis stands for lane 0 there.
+    if (e->dtype == DType::i64 && !e->has_load) vector = false;
+    return vector;
+  }
+
+  std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
+  std::string broadcast_text(const std::string& value, DType dtype, int width) const {
+    bool half = dtype == DType::f16 || dtype == DType::bf16;
+    return concat("broadcast<", vector_type(dtype, width), ">(", half ? "(" : "", value, half ? ").bits)" : ")");
+  }
+  // Half types in lanes are held as their bits: they are widened and narrowed, never cast.
+  std::string vector_cast_text(std::string value, DType from, DType to) const {
+    auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
+    if (from == to) return value;
+    if (half(from)) value = concat("widen<", info(from).cpp_name, ">(", value, ")"), from = DType::f32;
+    if (half(to) && from != DType::f32) value = concat("cast_to<", vector_type(DType::f32, width_), ">(", value, ")");
+    if (half(to)) return concat("narrow<", info(to).cpp_name, ">(", value, ")");
+    return from == to ? value : concat("cast_to<", vector_type(to, width_), ">(", value, ")");
+  }
+  std::string as_vector(Expr e) {
+    // A broadcast that several statements of a tile share is made once.
+    auto& names = scopes_.back().broadcasts;
+    if (auto found = names.find(e.node()); in_tile_ && found != names.end()) return found->second;
+    if (in_tile_ && !is_vector(e) && !e.is_constant() && uses_[e.node()] > 1) {
+      uses_[e.node()] = 1;
+      std::string name = concat("x", next_name_++);
+      line(concat("const auto ", name, " = ", broadcast_text(value_text(e), e->dtype, width_), ";"));
+      return names[e.node()] = name;
+    }
+    std::string text = value_text(e);
+    return is_vector(e) ? text : broadcast_text(text, e->dtype, width_);
+  }
+
+  void count_uses(Expr e) {
+    uses_.clear();
+    visit(e, [&](Expr n) {
+      for (Expr a : n->args) ++uses_[a.node()];
+    });
+  }
+
+  // A chain of selects each of which reads the one before in both its branches would be written 2^n times: what such values
+  // share is a function that makes it when it is asked for the first time.
+  void name_branches(Expr e) {
+    constexpr int64_t most = 512;
+    if (written_branches(e) <= most) return;
+    for (Expr n : shared_branches(e)) {
+      if (known(n)) continue;
+      const int number = next_name_++;
+      line(concat(is_vector(n) ? vector_type(n->dtype, width_) : std::string(info(n->dtype).cpp_name), " value", number,
+                  " = {};"));
+      line(concat("bool made", number, " = false;"));
+      line(concat("const auto x", number, " = [&]() __attribute__((noinline)) {"));
+      ++depth_;
+      line(concat("if (made", number, ") return value", number, ";"));
+      scopes_.emplace_back();
+      const std::string text = make_text(n);
+      line(concat("value", number, " = ", text, ";"));
+      scopes_.pop_back();
+      line(concat("made", number, " = true;"));
+      line(concat("return value", number, ";"));
+      --depth_;
+      line("};");
+      scopes_.back().names[n.node()] = concat("x", number, "()");
+    }
+  }
+
+  // Large index arithmetic has names for what it shares, like values.
+  std::string index_text(Expr e) {
+    constexpr int64_t most = 1024;
+    if (written_nodes(e) <= most) return index_expression_text(e, bounds_);
+    std::unordered_map<const ExprNode*, int> uses;
+    visit(e, [&](Expr n) {
+      for (Expr a : n->args) ++uses[a.node()];
+    });
+    const NodeNames named = [this](Expr n) { return known(n); };
+    visit(e, [&](Expr n) {
+      if (n->args.empty() || uses[n.node()] < 2 || known(n)) return;
+      std::string name = concat("x", next_name_++);
+      line(concat("const auto ", name, " = ", index_expression_text(n, bounds_, named), ";"));
+      scopes_.back().names[n.node()] = name;
+    });
+    return index_expression_text(e, bounds_, named);
+  }
+
+  const std::string* known(Expr e) const {
+    for (size_t k = scopes_.size(); k-- > 0;)
+      if (auto found = scopes_[k].names.find(e.node()); found != scopes_[k].names.end()) return &found->second;
+    return nullptr;
+  }
+
+  std::string value_text(Expr e) {
+    if (e.is_constant()) return constant_text(e);
+    if (!e->has_load && e->dtype == DType::i64) return index_text(e);
+    if (const std::string* name = known(e)) return *name;
+    std::string text = make_text(e);
+    bool scalar_local_load = e->kind == ExprKind::load &&
+                             (e->args.empty() || (e->id >= first_local && register_lanes_.count(e->id - first_local)));
+    if (!scalar_local_load && (uses_[e.node()] > 1 || text.size() > 90)) {
+      std::string name = concat("x", next_name_++);
+      line(concat("const auto ", name, " = ", text, ";"));
+      scopes_.back().names[e.node()] = name;
+      return name;
+    }
+    return text;
+  }
+
+  std::string make_text(Expr e) {
+    switch (e->kind) {
+      case ExprKind::load: {
+        if (e->args.empty()) return concat("t", e->id - first_local);
+        if (e->id >= first_local && register_lanes_.count(e->id - first_local))
+          return register_name(e->id - first_local, e->args[0]);
+        std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
+        if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype)
+          return words_text(e, base);
+        const Expr step = is_vector(e) ? stride_of(e->args[0], vector_axis_) : Expr();
+        if (bool(step) && step.if_int() && step.as_int() > 1)
+          return concat("load_strided<", vector_type(e->dtype, width_), ", ", step.as_int(), ">(", base, " + ",
+                        address_text(e->args[0]), ")");
+        if (is_vector(e) && in_tile_)
+          if (std::string text = shuffled_load(e, base); !text.empty()) return text;
+        std::string at = address_text(e->args[0]);
+        bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
+        if (is_vector(e) && partial)
+          return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
+        if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
+        if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
+        // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step,
+        // and has no registers for sums.
+        if (in_tile_) return "*(" + base + " + " + at + ")";
+        return base + "[" + at + "]";
+      }
+      case ExprKind::cast: {
+        if (std::string text = clamped_cast_text(e); !text.empty()) return text;
+        std::string from = value_text(e->args[0]);
+        if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
+        return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
+      }
+      case ExprKind::call:
+        return call_text(e);
+      default:
+        METAC_ASSERT(false, to_string(e));
+        return "";
+    }
+  }
+
+  // Requantisation: float lanes between two constants that the integers hold.
+  std::string clamped_cast_text(Expr e) {
+    Expr least = e->args[0];
+    if (!is_vector(e) || least->dtype != DType::f32 || !is_integer(e->dtype) || size_of(e->dtype) > 2) return "";
+    if (least->kind != ExprKind::call || least->fn != Fn::min || least->args[1]->kind != ExprKind::float_constant) return "";
+    Expr most = least->args[0];
+    if (most->kind != ExprKind::call || most->fn != Fn::max || most->args[1]->kind != ExprKind::float_constant) return "";
+    double low = most->args[1]->float_value, high = least->args[1]->float_value;
+    if (!(low >= static_cast<double>(min_value(e->dtype)) && high <= static_cast<double>(max_value(e->dtype)) &&
+          low <= high))
+      return "";
+    return concat("clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(most->args[0]), ", ",
+                  constant_text(most->args[1]), ", ", constant_text(least->args[1]), ")");
+  }
+
+  // A word of narrower elements.
+  std::string words_text(Expr e, const std::string& base) {
+    METAC_ASSERT(!is_vector(e), "words in lanes are packed: ", to_string(e));
+    return concat("load_word(", base, " + ", value_text(lane_zero(e->args[0])), ")");
+  }
+
+  // Half types would become floats; their functions round.
+  static bool has_operators(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+  std::string call_text(Expr e) {
+    bool vector = is_vector(e);
+    if (e->fn == Fn::select) return select_text(e, vector);
+    std::vector<std::string> args;
+    for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
+    bool floats = has_operators(e->args[0]->dtype);
+    auto infix = [&](const char* op) { return "(" + args[0] + " " + op + " " + args[1] + ")"; };
+    if (floats) {
+      if (e->fn == Fn::add) return infix("+");
+      if (e->fn == Fn::sub) return infix("-");
+      if (e->fn == Fn::mul) return infix("*");
+      if (e->fn == Fn::div) return infix("/");
+    }
+    if (!vector && e->args[0]->dtype == DType::i64 && !e->has_load) {
+      if (e->fn == Fn::lt) return infix("<");
+      if (e->fn == Fn::le) return infix("<=");
+      if (e->fn == Fn::eq) return infix("==");
+      if (e->fn == Fn::ne) return infix("!=");
+    }
+    if (!vector && e->fn == Fn::logical_and && !e->has_load) return infix("&&");
+    if (!vector && e->fn == Fn::logical_or && !e->has_load) return infix("||");
+    std::string text = std::string(name_of(e->fn)) + "(";
+    for (size_t k = 0; k < args.size(); ++k) text += (k ? ", " : "") + args[k];
+    return text + ")";
+  }
+
+  // Lanes that read a few elements of one vector in another order: load it, then shuffle.
+  std::string shuffled_load(Expr e, const std::string& base) {
+    Expr step = stride_of(e->args[0], vector_axis_);
+    if (bool(step) && step.is_int(1)) return "";
+    Expr first = lane_zero(e->args[0]);
+    std::vector<int64_t> offsets;
+    for (int lane = 0; lane < width_; ++lane) {
+      Expr here = rewrite(e->args[0],
+                          [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
+      Expr gap = simplify(here - first, bounds_);
+      METAC_ASSERT(gap.if_int() && gap.as_int() >= 0 && gap.as_int() < width_, "lanes of ", to_string(e));
+      offsets.push_back(gap.as_int());
+    }
+    // The vector starts at a multiple of its width, so that printed-out neighbours share the load.
+    Linear form = linear_form(first);
+    int64_t into = floor_mod(form.constant, int64_t{width_});
+    for (int64_t offset : offsets)
+      if (offset + into >= width_) into = 0;
+    std::string list;
+    for (size_t k = 0; k < offsets.size(); ++k) list += concat(k ? ", " : "", offsets[k] + into);
+    std::string from = index_text(first - Expr(into));
+    auto [found, fresh] = scopes_.back().vectors.emplace(base + from, "");
+    if (fresh) {
+      found->second = concat("x", next_name_++);
+      line(concat("const auto ", found->second, " = load<", vector_type(e->dtype, width_), ">(", base, " + ", from, ");"));
+    }
+    return concat("shuffle<", list, ">(", found->second, ")");
+  }
+
+  // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.
+  std::string select_text(Expr e, bool vector) {
+    Expr condition = e->args[0], yes = e->args[1], no = e->args[2];
+    if (vector && is_vector(condition))
+      return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
+    if (!yes->has_load && !no->has_load) {
+      return concat("(", value_text(condition), " ? ", vector ? as_vector(yes) : value_text(yes), " : ",
+                    vector ? as_vector(no) : value_text(no), ")");
+    }
+    std::string name = concat("x", next_name_++), test = value_text(condition);
+    line(concat(vector ? vector_type(e->dtype, width_) : std::string(info(e->dtype).cpp_name), " ", name, ";"));
+    auto branch = [&](Expr value) {
+      ++depth_;
+      scopes_.emplace_back();
+      std::string text = vector ? as_vector(value) : value_text(value);
+      line(concat(name, " = ", text, ";"));
+      scopes_.pop_back();
+      --depth_;
+    };
+    line("if (" + without_parentheses(test) + ") {");
+    branch(yes);
+    line("} else {");
+    branch(no);
+    line("}");
+    scopes_.back().names[e.node()] = name;
+    return name;
+  }
+
+  // ---- assignments ----
+  std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
+    if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]),
+                  b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      return concat("fma(", a, ", ", b, ", ", target, ")");
+    }
+    bool words = value->kind == ExprKind::call &&
+                 (value->fn == Fn::dot_u8s8 || value->fn == Fn::dot_s8u8 || value->fn == Fn::dot_i16);
+    if (reduce == Reduce::add && words) {
+      std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]),
+                  b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
+      return concat(name_of(value->fn), "(", a, ", ", b, ", ", target, ")");
+    }
+    return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
+  }
+
+  std::string combine_text(Reduce reduce, const std::string& a, const std::string& b, DType dtype, bool vector) const {
+    bool infix = has_operators(dtype);
+    (void)vector;
+    switch (reduce) {
+      case Reduce::add:
+        return infix ? a + " + " + b : "add(" + a + ", " + b + ")";
+      case Reduce::mul:
+        return infix ? a + " * " + b : "mul(" + a + ", " + b + ")";
+      case Reduce::min:
+        return "min(" + a + ", " + b + ")";
+      case Reduce::max:
+        return "max(" + a + ", " + b + ")";
+      case Reduce::logical_and:
+        return a + " && " + b;
+      case Reduce::logical_or:
+        return a + " || " + b;
+    }
+    return "";
+  }
+
+  std::set<int> used_symbols() const {
+    std::set<int> used;
+    auto collect = [&](Expr e) { visit_symbols(e, [&](int id) { used.insert(id); }); };
+    std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
+      collect(node.guard);
+      for (const Loop& l : node.loops) collect(l.extent);
+      for (const Local& l : node.locals) collect(l.count);
+      for (const Prefetch& f : node.prefetches) collect(f.offset);
+      for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
+      for (const LoopNode& child : node.children) walk(child);
+    };
+    walk(kernel_.root);
+    for (const Local& l : kernel_.scratch) collect(l.count);
+    return used;
+  }
+
+  const Kernel& kernel_;
+  const KernelPrinting& options_;
+  Bounds bounds_;
+  std::string text_;
+  int depth_ = 0, next_name_ = 0;
+  std::vector<Scope> scopes_{Scope{}};
+  std::map<int, DType> dtypes_;
+  std::unordered_map<const ExprNode*, int> uses_;
+  mutable std::map<std::pair<const ExprNode*, int>, bool> vector_memo_;
+  int vector_axis_ = -1, width_ = 1;
+  std::set<int> vector_locals_;
+  std::map<int, int> register_lanes_;
+  bool in_tile_ = false;
+  Expr active_;
+};
+
+}  // namespace metac

@@ -1,0 +1,38 @@
+// The text of a kernel, and what printers of loop trees have in common.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "compiler/loops/loop_tree.h"
+
+namespace metac {
+
+struct KernelSource {
+  std::string name;                    // of our own words: "k017_conv3x3_add_relu"
+  std::string text;                    // a head comment and the definition: extern "C" void k017_...(void* const* b, const
+                                       // int64_t* s, void* scratch, int64_t begin, int64_t end) { ... }
+                                       // includes nothing; needs "device/prelude.h" (runtime/device/) before it
+  std::vector<int> nodes;              // indices of the model nodes that all its launches implement, ascending
+  std::vector<std::string> schedule;   // the transforms applied, for the manifest and for people
+  std::string subject;                 // a contraction: of decisions about it (compiler/target/choices.h)
+  std::vector<std::string> libraries;  // of the vendor, asked first, in this order: "cublasLt", "cudnn"
+  std::vector<int> symbols;            // that it reads, ascending
+};
+
+struct KernelPrinting {
+  const std::vector<Symbol>* symbols = nullptr;
+  int vector_bytes = 64;  // of the CPU
+  bool tf32 = false;      // of vendor libraries: float32 operands may be rounded to 10 bits of mantissa
+};
+
+// The text of a kernel without its name and comments: kernels that agree in it are one function.
+std::string key_of(const KernelSource& kernel);
+// An op that is the user's C++ as a kernel of one task (cpp_code.cpp). `name` is the kernel's; buffers are the op's inputs,
+// then its output, all row-major.
+KernelSource print_code(const Op& op, const std::string& name, const std::vector<Symbol>& symbols);
+// What stands before the user's text in such a kernel, and in no other: a text that does not compile is then the user's.
+extern const char* const users_code_mark;
+// Bytes of scratch that one worker needs, as an Expr over symbols.
+Expr scratch_bytes(const Kernel& kernel);
+
+}  // namespace metac

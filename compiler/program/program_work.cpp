@@ -1,0 +1,116 @@
+#include "compiler/program/program_work.h"
+
+#include <cstring>
+#include <functional>
+#include <set>
+
+#include "compiler/tensor/counts.h"
+
+namespace metac {
+namespace {
+
+class Counts {
+ public:
+  Counts(const CompiledModel& model, const CompiledProgram& program)
+      : model_(model), program_(program), counts_(program.steps.size()) {}
+
+  std::vector<std::optional<int64_t>> run() {
+    walk(0, program_.top_level_steps, 1);
+    return std::move(counts_);
+  }
+
+ private:
+  using Count = std::optional<int64_t>;
+  static Count times(Count a, Count b) { return a && b ? checked_mul(*a, *b) : std::nullopt; }
+
+  void walk(int begin, int end, Count each) {
+    for (int i = begin; i < end; ++i) {
+      const rt::Step& s = program_.steps[static_cast<size_t>(i)];
+      counts_[static_cast<size_t>(i)] = each;
+      if (s.kind == rt::StepKind::repeat)
+        for (int k = s.then_begin; k < i; ++k)
+          counts_[static_cast<size_t>(k)] =
+              times(counts_[static_cast<size_t>(k)], s.parallel.length == 0 ? Count(s.parallel.value) : std::nullopt);
+      if (s.kind == rt::StepKind::loop) walk(s.then_begin, s.then_end, times(each, trips_of(s)));
+      if (s.kind != rt::StepKind::branch) continue;
+      walk(s.then_begin, s.then_end, std::nullopt);
+      walk(s.else_begin, s.else_end, std::nullopt);
+    }
+  }
+
+  // Iterations of a loop that nothing but a constant ends.
+  Count trips_of(const rt::Step& loop) const {
+    const int32_t* operands = program_.operands.data() + loop.first;
+    const int32_t next_condition = operands[2 + 4 * loop.carried];
+    if (operands[0] < 0 || (operands[1] >= 0 && constant_at(operands[1]) != 1)) return std::nullopt;
+    if (next_condition >= 0 && constant_at(next_condition) != 1) return std::nullopt;
+    const Count trips = constant_at(operands[0]);
+    return trips && *trips < 0 ? Count(0) : trips;
+  }
+
+  // The first element of a buffer that is a parameter or constant of the model, as the file has it.
+  Count constant_at(int32_t buffer) const {
+    while (program_.buffers[static_cast<size_t>(buffer)].kind == rt::BufferKind::view)
+      buffer = program_.buffers[static_cast<size_t>(buffer)].index;
+    const rt::Buffer& b = program_.buffers[static_cast<size_t>(buffer)];
+    if (b.kind != rt::BufferKind::weight || &program_ != &model_.run) return std::nullopt;
+    for (const WeightSource& source : model_.weights) {
+      if (source.offset != b.offset || source.parameter < 0) continue;
+      const Tensor& tensor = model_.parameters[static_cast<size_t>(source.parameter)].tensor;
+      if (is_float(tensor.dtype) || tensor.element_count() != 1) return std::nullopt;
+      return integer_at(tensor, 0);
+    }
+    return std::nullopt;
+  }
+
+  const CompiledModel& model_;
+  const CompiledProgram& program_;
+  std::vector<Count> counts_;
+};
+
+// Is it the same at every launch: made of dims of inputs alone?
+bool is_of_inputs(Expr e, const std::set<int>& symbols) {
+  return !any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && !symbols.count(n->id); });
+}
+
+void add(Expr& sum, Expr one, std::optional<int64_t> count, const std::set<int>& symbols) {
+  if (bool(one) && one.is_int(0)) return;
+  sum = count && bool(one) && is_of_inputs(one, symbols) ? plus(sum, times(*count, one)) : Expr();
+}
+
+}  // namespace
+
+std::vector<std::optional<int64_t>> step_counts(const CompiledModel& model, const CompiledProgram& program) {
+  return Counts(model, program).run();
+}
+
+std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledProgram& program) {
+  std::set<int> symbols;
+  for (const rt::SymbolSource& source : program.sources) symbols.insert(source.symbol);
+  std::vector<KernelWork> works(program.kernels.size());
+  const std::vector<std::optional<int64_t>> counts = step_counts(model, program);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const rt::Step& s = program.steps[i];
+    if (s.kind != rt::StepKind::launch) continue;
+    KernelWork& kernel = works[static_cast<size_t>(s.kernel)];
+    const std::optional<int64_t> launches = kernel.launches;
+    kernel.launches = launches && counts[i] ? checked_add(*launches, *counts[i]) : std::nullopt;
+    if (s.parallel.length == 0 && s.parallel.value <= 0) continue;  // it is not started
+    add(kernel.work.operations, program.work[i].operations, counts[i], symbols);
+    add(kernel.work.bytes, program.work[i].bytes, counts[i], symbols);
+  }
+  return works;
+}
+
+std::optional<double> share_of(Expr part, Expr whole) {
+  if (!part || !whole || whole.is_int(0)) return std::nullopt;
+  if (part.is_int(0)) return 0.0;
+  const Linear a = linear_form(part), b = linear_form(whole);
+  if (a.terms.empty() && b.terms.empty()) return static_cast<double>(a.constant) / static_cast<double>(b.constant);
+  if (a.constant != 0 || b.constant != 0 || a.terms.size() != 1 || b.terms.size() != 1 ||
+      a.terms[0].first != b.terms[0].first)
+    return std::nullopt;
+  return static_cast<double>(a.terms[0].second) / static_cast<double>(b.terms[0].second);
+}
+
+}  // namespace metac

@@ -1,0 +1,16 @@
+// What fusion asks of a definition by itself: how much is read and computed, and where.
+#pragma once
+#include "compiler/tensor/definition.h"
+
+namespace metac {
+
+int loads_of(const Definition& d);  // distinct ones
+int count_nodes(Expr e);
+// Has the reader at most as many elements as what it reads? Unknown counts have not, unless they are equal.
+bool no_more_elements(const Definition& reader, const Definition& d);
+// Does it read at the lesser or greater of two places? No contraction can step along such an index.
+bool has_folded_index(const Definition& d);
+// Few operations, none of which takes long.
+bool is_simple(Expr body);
+
+}  // namespace metac

@@ -1,0 +1,67 @@
+#include "compiler/region/split_residues.h"
+
+#include <algorithm>
+
+#include "compiler/ir/stride.h"
+#include "compiler/tensor/contraction.h"
+
+namespace metac {
+
+// The constant by which axis k is divided in the loads of `d`; 0: it is not, or by several. `alone`: nothing is added to it
+// before.
+static int64_t divisor_of(const Definition& d, int k, bool& alone) {
+  int64_t divisor = 0;
+  bool one = true;
+  alone = true;
+  visit_loads(d, [&](Expr n) {
+    for (Expr index : n->args)
+      visit(index, [&](Expr e) {
+        if (e->kind != ExprKind::call || (e->fn != Fn::floor_div && e->fn != Fn::floor_mod)) return;
+        const int64_t* by = e->args[1].if_int();
+        if (!by || !uses_axis(e->args[0], k)) return;
+        Expr step = stride_of(e->args[0], k);
+        one = one && bool(step) && step.is_int(1) && (divisor == 0 || divisor == *by);
+        alone = alone && e->args[0] == axis(k);
+        divisor = *by;
+      });
+  });
+  return one ? divisor : 0;
+}
+
+static void split_axis(Definition& d, int k, int64_t s, const std::vector<Symbol>& symbols) {
+  std::vector<Expr> renamed;
+  for (int n = 0; n < static_cast<int>(d.domain.size()); ++n) renamed.push_back(axis(n <= k ? n : n + 1));
+  renamed[static_cast<size_t>(k)] = axis(k) * Expr(s) + axis(k + 1);
+  d.domain[static_cast<size_t>(k)] = floor_div(d.domain[static_cast<size_t>(k)], s);
+  d.domain.insert(d.domain.begin() + k + 1, Expr(s));
+  d.body = substitute_axes(d.body, renamed);
+  d.epilogue = substitute_axes(d.epilogue, renamed);
+  for (Expr& e : d.out_index) e = substitute_axes(e, renamed);
+  simplify(d, symbols);
+}
+
+void split_residues(Definition& d, const std::vector<Symbol>& symbols,
+                    const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
+  constexpr int64_t most = 16;
+  if (!match_contraction(d)) return;
+  for (int k = d.kept(); k-- > 0;) {
+    bool alone = false;
+    int64_t s = divisor_of(d, k, alone);
+    Expr& extent = d.domain[static_cast<size_t>(k)];
+    // Channels that are counted through all groups are as many in each as they like to be; residues are to stay few.
+    const bool counted = s > 1 && alone && floor_mod(extent, s).is_int(0);
+    if (s < 2 || (s > most && !counted)) continue;
+    if (!floor_mod(extent, s).is_int(0)) {
+      auto stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k));
+      if (stored == d.out_index.end()) continue;
+      Expr wider = ceil_div(extent, s) * Expr(s);
+      Var* out = widen(d, static_cast<int>(stored - d.out_index.begin()), wider);
+      if (!out) continue;
+      d.out = out;
+      extent = wider;
+    }
+    split_axis(d, k, s, symbols);
+  }
+}
+
+}  // namespace metac

@@ -1,0 +1,32 @@
+// Which axis of each value and of each kernel follows the batch: row k of it belongs to image k, or rows k*r to k*r + r - 1
+// do (tokens of an image, flattened).
+#pragma once
+#include <map>
+
+#include "compiler/region/fuse.h"
+
+namespace metac {
+
+class BatchAxes {
+ public:
+  BatchAxes(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant);
+
+  int64_t batch() const { return batch_; }  // images; 1: there is no batch
+  // The axis of each stage's domain; empty: the item does not follow the batch, or not only image by image.
+  const std::vector<int>& of_item(size_t item) const { return items_[item]; }
+  // The axis of a Var; -1: none.
+  int of_var(int id) const { return vars_.count(id) ? vars_.at(id) : -1; }
+
+ private:
+  bool follow(const Group& group, std::vector<int>& axes);
+  std::optional<int> axis_of(const Definition& d, const std::map<int, int>& vars) const;
+  bool follows(const Definition& d, int axis_id, const std::map<int, int>& vars) const;
+  const Graph& graph_;
+  const FusedRegion& region_;
+  const std::function<bool(const Var*)>& is_constant_;
+  int64_t batch_ = 1;
+  std::map<int, int> vars_;
+  std::vector<std::vector<int>> items_;
+};
+
+}  // namespace metac

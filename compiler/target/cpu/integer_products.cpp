@@ -1,0 +1,418 @@
+#include "compiler/target/cpu/integer_products.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "compiler/ir/stride.h"
+#include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/contraction.h"
+#include "compiler/tensor/quantized_value.h"
+
+namespace metac {
+namespace {
+
+Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
+Expr whole_number(int64_t value) { return int_constant(value, DType::i32); }
+bool uses_axes(Expr e) {
+  return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
+}
+
+// How one operand of a product is read.
+struct Factor {
+  Operand operand;
+  Definition* maker = nullptr;  // of what it loads
+  QuantizedValue value;         // in the maker's axes
+};
+
+// A Var that is stored in fewer bits from now on.
+struct Narrowed {
+  Var* var = nullptr;
+  Expr zero_point;          // value = scale * (int32(element) - zero_point), in the maker's axes
+  Expr scale;               // empty: none
+  bool by_position = true;  // the maker's axes are the Var's
+  Definition* maker = nullptr;
+  QuantizedValue value;  // as it was
+};
+
+class IntegerProducts {
+ public:
+  IntegerProducts(Graph& graph, FusedRegion& region, FusedRegion& prepare, const Needed& needed,
+                  const std::function<bool(const Var*)>& is_constant, const CpuTarget& cpu)
+      : graph_(graph), region_(region), prepare_(prepare), needed_(needed), is_constant_(is_constant), cpu_(cpu) {}
+
+  std::vector<Var*> run() {
+    for (FusedRegion* r : {&region_, &prepare_})
+      for (Item& item : r->items)
+        for (Definition& stage : item.group.stages)
+          if (!item.op && !item.group.strategy && !item.group.internal.count(stage.out->id)) makers_[stage.out->id] = &stage;
+    for (Item& item : region_.items) {
+      items_.emplace_back();
+      if (!item.op && item.group.stages.size() == 1 && rewrite_product(item.group.stages[0])) changed_ = true;
+      items_.back().push_back(&item);
+    }
+    if (changed_) finish();
+    return std::move(made_);
+  }
+
+ private:
+  Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
+
+  // ---- recognition ----
+  std::optional<Factor> factor_of(const Operand& operand) {
+    if (auto known = narrowed_.find(operand.load->id); known != narrowed_.end())
+      return Factor{operand, known->second.maker, known->second.value};
+    auto maker = makers_.find(operand.load->id);
+    if (maker == makers_.end()) return factor_of_constant(operand);
+    if (maker->second->scatter) return std::nullopt;
+    auto value = match_quantized(final_value(*maker->second));
+    if (!value || !value->range) return std::nullopt;
+    return Factor{operand, maker->second, *value};
+  }
+
+  // Integers that were folded: their range is that of the values.
+  std::optional<Factor> factor_of_constant(const Operand& operand) {
+    Var* v = var(operand.load->id);
+    if (!v->constant || v->is_parameter || v->dtype() != DType::i32 || v->constant->element_count() == 0)
+      return std::nullopt;
+    IntegerRange range{INT32_MAX, INT32_MIN};
+    for (int64_t k = 0; k < v->constant->element_count(); ++k) {
+      int64_t value = integer_at(*v->constant, k);
+      range = {std::min(range.low, value), std::max(range.high, value)};
+    }
+    Definition& d = constants_.emplace_back();
+    d.out = v;
+    d.domain = v->shape();
+    d.out_index = identity_indices(v->rank());
+    d.body = load(v->id, DType::i32, d.out_index);
+    return Factor{operand, &d, QuantizedValue{d.body, {}, {}, whole_number(0), range}};
+  }
+
+  // An expression of the maker's axes where the operand is read; empty where it changes along the sum.
+  Expr at_operand(Expr e, const Factor& f, const Definition& d) const {
+    if (!uses_axes(e)) return e;
+    if (f.maker->out_index != identity_indices(f.maker->out->rank())) return {};
+    Expr here = substitute_axes(e, f.operand.load->args);
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+      if (uses_axis(here, k)) return {};
+    return here;
+  }
+
+  // The reduced axis whose neighbours are neighbours in both operands, the longest one; -1: none.
+  static int word_axis(const Definition& d, const Factor& a, const Factor& b) {
+    int best = -1;
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+      if (!extent || *extent < 2 || (best >= 0 && *extent <= d.domain[static_cast<size_t>(best)].as_int())) continue;
+      int in_a = 0, in_b = 0;
+      bool steps = true;
+      for (Expr e : a.operand.load->args) {
+        if (!uses_axis(e, k)) continue;
+        Expr step = stride_of(e, k);
+        steps = steps && bool(step) && step.is_int(1);
+        ++in_a;
+      }
+      for (Expr e : b.operand.load->args) {
+        if (!uses_axis(e, k)) continue;
+        steps = steps && e == axis(k);
+        ++in_b;
+      }
+      for (Expr c : a.operand.conditions) steps = steps && !uses_axis(c, k);
+      if (steps && in_a == 1 && in_b == 1) best = k;
+    }
+    return best;
+  }
+
+  // Words of b lie in lanes along an axis that a does not have.
+  bool has_lanes(const Definition& d, const Factor& a, const Factor& b) const {
+    for (int k : axes_used(b.operand.load, 0, d.kept())) {
+      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+      if (!uses_axis(a.operand.load, k) && (!extent || *extent * 4 >= cpu_.vector_bytes)) return true;
+    }
+    return false;
+  }
+
+  // Does the sum of products of integers stay within int32?
+  static bool sum_fits(const Definition& d, const Factor& a, const Factor& b) {
+    auto size = [](const IntegerRange& r) { return static_cast<double>(std::max(std::abs(r.low), std::abs(r.high))); };
+    double most = size(*a.value.range) * size(*b.value.range);
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+      if (!extent) return false;
+      most *= static_cast<double>(*extent);
+    }
+    return most < 2147483648.0;
+  }
+
+  bool rewrite_product(Definition& d) {
+    auto matched = match_products(d);
+    if (!matched || matched->product != Fn::mul) return false;
+    auto first = factor_of(matched->a), second = factor_of(matched->b);
+    if (!first || !second || bool(first->value.scale) != bool(second->value.scale)) return false;
+    if (bool(first->value.scale) && !sum_fits(d, *first, *second)) return false;
+    bool swapped = is_constant_(var(first->operand.load->id)) && !is_constant_(var(second->operand.load->id));
+    if (swapped) std::swap(first, second);
+    return rewrite_words(d, *first, *second, 4) || (!swapped && rewrite_words(d, *second, *first, 4)) ||
+           rewrite_words(d, *first, *second, 2);
+  }
+
+  // ---- the words ----
+  // elements: 4 bytes or 2 int16 a word. a: read word by word from its storage, b: packed into words.
+  bool rewrite_words(Definition& d, const Factor& a, const Factor& b, int elements) {
+    bool bytes = elements == 4;
+    if (!b.operand.conditions.empty() || b.maker->reduce || b.maker->out_index != identity_indices(b.maker->out->rank()))
+      return false;
+    if (bytes && (!cpu_.has_vnni || !b.value.range->within(-128, 127))) return false;
+    if (!bytes && !(a.value.range->within(-32767, 32767) && b.value.range->within(-32767, 32767))) return false;
+    int word = word_axis(d, a, b);
+    if (word < 0 || !has_lanes(d, a, b)) return false;
+    Expr scale;
+    if (a.value.scale) {
+      Expr of_a = at_operand(a.value.scale, a, d), of_b = at_operand(b.value.scale, b, d);
+      if (!of_a || !of_b) return false;
+      scale = of_a * of_b;
+    }
+    auto planned = plan_storage(a, bytes);
+    if (!planned) return false;
+    Expr zero_point = at_operand(planned->zero_point, a, d);
+    if (!zero_point || (!a.operand.conditions.empty() && !zero_point.if_int())) return false;
+    bool corrected = !zero_point.is_int(0);
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()) && corrected; ++k)
+      if (!uses_axis(b.operand.load, k)) return false;
+
+    Var* stored = narrow(a, *planned);
+    if (!stored) return false;
+    bool constant = is_constant_(var(b.operand.load->id));
+    Var* words = pack_words(d, b, word, elements, constant);
+    Expr value = load(reduced_value, DType::i32, {});
+    if (corrected) value = value - zero_point * sum_of(d, b, constant);
+    if (scale) value = cast(value, DType::f32) * scale;
+    d.epilogue =
+        rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
+
+    int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
+    d.products = 1;
+    for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) d.products = d.products * d.domain[k];
+    std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
+    by_words[static_cast<size_t>(word)] = axis(word) * Expr(elements);
+    Expr read = substitute_axes(load(stored->id, DType::i32, a.operand.load->args), by_words);
+    if (!a.operand.conditions.empty()) {
+      Expr all = bool_constant(true);
+      for (Expr c : a.operand.conditions) all = logical_and(all, c);
+      read = select(all, read, whole_number(zero_point.as_int() * 0x01010101));
+    }
+    d.body = call(bytes ? Fn::dot_u8s8 : Fn::dot_i16, {read, load(words->id, DType::i32, b.operand.load->args)});
+    d.domain[static_cast<size_t>(word)] = (extent + elements - 1) / elements;
+    d.accumulator = DType::i32;
+    move_last(d, word);
+    simplify(d, graph_.symbols);
+    return true;
+  }
+
+  static void move_last(Definition& d, int k) {
+    std::vector<int> position;
+    int last = static_cast<int>(d.domain.size()) - 1;
+    for (int n = 0; n <= last; ++n) position.push_back(n == k ? last : n > k ? n - 1 : n);
+    permute_axes(d, position);
+  }
+
+  // How `a` would be stored, and the zero point that goes with it.
+  struct Storage {
+    DType dtype = DType::u8;
+    Expr value;  // of that dtype, in the maker's axes
+    Expr zero_point;
+  };
+  std::optional<Storage> plan_storage(const Factor& a, bool bytes) const {
+    if (auto known = narrowed_.find(a.operand.load->id); known != narrowed_.end()) {
+      DType dtype = known->second.var->dtype();
+      if (dtype != (bytes ? DType::u8 : DType::i16)) return std::nullopt;
+      return Storage{dtype, {}, known->second.zero_point};
+    }
+    const QuantizedValue& v = a.value;
+    if (!bytes) return Storage{DType::i16, cast(v.whole, DType::i16), whole_number(0)};
+    if (bool(v.stored) && v.stored->dtype == DType::u8) return Storage{DType::u8, v.stored, v.zero_point};
+    if (v.stored)
+      return Storage{DType::u8, cast(cast(v.stored, DType::i32) + whole_number(128), DType::u8),
+                     v.zero_point + whole_number(128)};
+    if (v.range->within(0, 255)) return Storage{DType::u8, cast(v.whole, DType::u8), whole_number(0)};
+    if (v.range->within(-128, 127))
+      return Storage{DType::u8, cast(v.whole + whole_number(128), DType::u8), whole_number(128)};
+    return std::nullopt;
+  }
+
+  // The Var that holds `a` in that form: what it was made of, or its maker stores that from now on. Null where the
+  // value must stay what it is.
+  Var* narrow(const Factor& a, const Storage& s) {
+    int id = a.operand.load->id;
+    if (auto known = narrowed_.find(id); known != narrowed_.end()) return known->second.var;
+    Definition& maker = *a.maker;
+    bool by_position = maker.out_index == identity_indices(maker.out->rank());
+    Narrowed n{nullptr, s.zero_point, a.value.scale, by_position, &maker, a.value};
+    if (s.value->kind == ExprKind::load && by_position && !maker.reduce &&
+        s.value->args == identity_indices(maker.out->rank()) && var(s.value->id)->shape() == maker.out->shape() &&
+        var(s.value->id)->dtype() == s.dtype) {
+      n.var = var(s.value->id);
+    } else {
+      if (must_stay(maker.out) || !(by_position || (!uses_axes(s.zero_point) && (!n.scale || !uses_axes(n.scale)))))
+        return nullptr;
+      Type type = maker.out->type;
+      type.dtype = s.dtype;
+      n.var = graph_.make_var(type);
+      final_value(maker) = s.value;
+      maker.out = n.var;
+      makers_[n.var->id] = &maker;
+      makers_.erase(id);
+    }
+    narrowed_[id] = n;
+    return n.var;
+  }
+
+  bool must_stay(const Var* v) const {
+    if (needed_.in_memory.count(v) || is_constant_(v)) return true;
+    for (auto& [view, source] : region_.views)
+      if (source == v) return true;
+    return false;
+  }
+
+  // ---- what is made of b ----
+  Var* emit(Definition d, bool constant) {
+    simplify(d, graph_.symbols);
+    Var* out = d.out;
+    added_.emplace_back();
+    added_.back().group.stages = {std::move(d)};
+    if (constant) {
+      prepared_.push_back(std::move(added_.back()));
+      added_.pop_back();
+      made_.push_back(out);
+    } else {
+      items_.back().push_back(&added_.back());
+    }
+    return out;
+  }
+
+  Var* pack_words(const Definition& d, const Factor& b, int word, int elements, bool constant) {
+    const std::vector<Expr>& args = b.operand.load->args;
+    int at = static_cast<int>(std::find(args.begin(), args.end(), axis(word)) - args.begin());
+    int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
+    Definition p;
+    p.domain = var(b.operand.load->id)->shape();
+    p.domain[static_cast<size_t>(at)] = (extent + elements - 1) / elements;
+    p.out_index = identity_indices(static_cast<int>(p.domain.size()));
+    int bits = 32 / elements;
+    for (int k = 0; k < elements; ++k) {
+      std::vector<Expr> here = identity_indices(static_cast<int>(p.domain.size()));
+      Expr position = axis(at) * Expr(elements) + Expr(k);
+      here[static_cast<size_t>(at)] = position;
+      Expr element = substitute_axes(b.value.whole, here);
+      if (extent % elements != 0) element = select(position < Expr(extent), element, whole_number(0));
+      element = call(Fn::shift_left,
+                     {call(Fn::bit_and, {element, whole_number((int64_t{1} << bits) - 1)}), whole_number(bits * k)});
+      p.body = k == 0 ? element : call(Fn::bit_or, {p.body, element});
+    }
+    p.out = graph_.make_var(Type{TypeKind::tensor, DType::i32, p.domain});
+    p.nodes = b.maker->nodes;
+    return emit(std::move(p), constant);
+  }
+
+  // The sum of b's integers over all reduced axes, as a load at the kept axes that b is read along.
+  Expr sum_of(const Definition& d, const Factor& b, bool constant) {
+    Definition s;
+    std::vector<Expr> renamed(d.domain.size()), at;
+    for (int k : axes_used(b.operand.load, 0, d.kept())) {
+      renamed[static_cast<size_t>(k)] = axis(static_cast<int>(s.domain.size()));
+      s.domain.push_back(d.domain[static_cast<size_t>(k)]);
+      at.push_back(axis(k));
+    }
+    Shape shape = s.domain;
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+      renamed[static_cast<size_t>(k)] = axis(static_cast<int>(s.domain.size()));
+      s.domain.push_back(d.domain[static_cast<size_t>(k)]);
+      ++s.reduced;
+    }
+    std::vector<Expr> args;
+    for (Expr e : b.operand.load->args) args.push_back(substitute_axes(e, renamed));
+    s.body = substitute_axes(b.value.whole, args);
+    s.reduce = Reduce::add;
+    s.accumulator = DType::i32;
+    s.out_index = identity_indices(static_cast<int>(shape.size()));
+    s.epilogue = load(reduced_value, DType::i32, {});
+    s.out = graph_.make_var(Type{TypeKind::tensor, DType::i32, shape});
+    s.nodes = b.maker->nodes;
+    return load(emit(std::move(s), constant)->id, DType::i32, at);
+  }
+
+  // ---- everybody else ----
+  void finish() {
+    std::vector<Item> all;
+    for (std::vector<Item*>& list : items_)
+      for (Item* item : list) all.push_back(std::move(*item));
+    for (Item& item : all)
+      for (Definition& d : item.group.stages) widen_loads(d);
+    remove_unread(all);
+    store_what_others_read(all);
+    region_.items = std::move(all);
+    for (Item& item : prepared_) prepare_.items.push_back(std::move(item));
+  }
+
+  void widen_loads(Definition& d) {
+    bool any = false;
+    for (auto& [id, n] : narrowed_) {
+      if (d.out == n.var) continue;
+      const Narrowed& narrowed = n;
+      replace_loads(d, id, [&](const std::vector<Expr>& at) {
+        auto here = [&](Expr e) { return narrowed.by_position ? substitute_axes(e, at) : e; };
+        any = true;
+        Expr whole = cast(load(narrowed.var->id, narrowed.var->dtype(), at), DType::i32) - here(narrowed.zero_point);
+        return narrowed.scale ? cast(whole, DType::f32) * here(narrowed.scale) : whole;
+      });
+    }
+    if (any) simplify(d, graph_.symbols);
+  }
+
+  // Dequantised values that only products read.
+  void remove_unread(std::vector<Item>& items) {
+    std::set<int> read;
+    for (const Item& item : items) {
+      for (const Definition& d : item.group.stages) visit_loads(d, [&](Expr n) { read.insert(n->id); });
+      if (!item.op) continue;
+      for (const Var* in : item.op->inputs)
+        if (in) read.insert(in->id);
+    }
+    std::erase_if(items, [&](const Item& item) {
+      if (item.op || item.group.stages.size() != 1) return false;
+      const Var* out = item.group.stages[0].out;
+      return narrowed_.count(out->id) > 0 && !read.count(out->id) && !must_stay(out);
+    });
+  }
+
+  // Zero points and scales that lived only inside of the kernel that found them.
+  static void store_what_others_read(std::vector<Item>& items) {
+    for (Item& item : items)
+      for (const Item& reader : items) {
+        if (item.group.internal.empty()) break;
+        if (&reader == &item) continue;
+        for (const Definition& d : reader.group.stages) visit_loads(d, [&](Expr n) { item.group.internal.erase(n->id); });
+      }
+  }
+
+  Graph& graph_;
+  FusedRegion &region_, &prepare_;
+  const Needed& needed_;
+  const std::function<bool(const Var*)>& is_constant_;
+  const CpuTarget& cpu_;
+  std::map<int, Definition*> makers_;      // Var id -> the definition that stores it
+  std::deque<Definition> constants_;       // of folded ones, as if they had one
+  std::map<int, Narrowed> narrowed_;       // by the id of what was stored before
+  std::vector<std::vector<Item*>> items_;  // per item of the region: what comes before it, and it
+  std::deque<Item> added_, prepared_;      // of the region and of `prepare`; pointers to them stay
+  std::vector<Var*> made_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+std::vector<Var*> integer_products(Graph& graph, FusedRegion& region, FusedRegion& prepare, const Needed& needed,
+                                   const std::function<bool(const Var*)>& is_constant, const CpuTarget& cpu) {
+  return IntegerProducts(graph, region, prepare, needed, is_constant, cpu).run();
+}
+
+}  // namespace metac

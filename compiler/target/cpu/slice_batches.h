@@ -1,0 +1,16 @@
+// Chains of kernels run over slices of the batch, one slice after the other, where the values between them would outgrow the
+// cache: what a slice makes is still there when it is read. The slices of a chain are a loop of the program; inside it, axes
+// that follow the batch are as long as a slice, values that stay inside are as large as a slice, and others are addressed
+// from the slice's first row on.
+#pragma once
+#include "compiler/region/fuse.h"
+#include "compiler/target/compile_options.h"
+
+namespace metac {
+
+// Cuts `region` (the top level, layouts chosen) into chains so that the least traffic passes beyond the last-level cache,
+// and rewrites their definitions. Does nothing where the inputs have no common first dim of known extent.
+void slice_batches(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
+                   const std::function<bool(const Var*)>& is_constant, const CompileOptions& options);
+
+}  // namespace metac

@@ -1,0 +1,62 @@
+// The strategies of the CPU: what its passes decide about a group beyond the plain schedule (lower_group.h).
+#pragma once
+#include "compiler/loops/loop_tree.h"
+#include "compiler/tensor/group.h"
+
+namespace metac {
+
+// A sum of products in a register tile (contraction.h; chosen by target/cpu/choose_layouts.cpp), in axes of its Definition.
+struct ContractionPlan : Strategy {
+  int lanes_axis = 0;          // kept axis that vectors run along
+  int vectors = 1;             // how many vectors of it a tile holds
+  int tile = 1;                // how many points of the tiled axes a tile holds
+  int packed = -1;             // Var id of the packed operand; -1: none
+  bool lanes_in_both = false;  // the axis is in both operands (depthwise)
+  int unrolled = 0;            // how many of the innermost reduced axes are printed out
+  double cache_share = 1;      // of the second-level cache: what blocks of points are cut for
+  std::string about;           // the subject of decisions about it
+
+  Kernel lower(const Group& group, const LoweringContext& context) const override;
+  std::string to_string() const override;
+  std::vector<std::string> describe(const Group& group) const override;
+  bool holds_axis(int axis) const override { return axis == lanes_axis; }
+  std::string subject() const override { return about; }
+};
+
+// A convolution by minimal filtering (lower_winograd.h). Axes are the Definition's. Its body is data * U, the data read at
+// (y + window_y, x + window_x), U at position 0.
+struct WinogradPlan : Strategy {
+  int outputs = 4;                 // m
+  int y = 0, x = 0;                // kept axes that the window slides along
+  int window_y = 0, window_x = 0;  // reduced axes of extent 3
+  int channel = -1;                // the reduced axis whose elements lie together in the data
+  std::vector<int> taps;           // the other reduced axes (the window of a third dimension)
+  int image = -1;                  // a kept axis of the data alone whose rows of tiles share blocks; -1: none
+  int lanes_axis = 0;
+  int transformed = -1;       // Var id of U: [outer axes..., lane blocks, positions, taps..., channels, lanes of a block]
+  int vectors = 1, tile = 1;  // register tile of the products
+  int64_t rows = 1;           // rows of tiles in a block
+  int64_t lane_groups = 1;    // a block's lanes are shared among this many iterations; divides the lane blocks
+  std::string about;          // the subject of decisions about it
+
+  Kernel lower(const Group& group, const LoweringContext& context) const override;
+  std::string to_string() const override;
+  bool holds_axis(int axis) const override { return axis == lanes_axis || axis == y || axis == x; }
+  std::string subject() const override { return about; }
+};
+
+// The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes (lower_row_block.h;
+// region/fuse_row_blocks.h has the conditions).
+struct RowBlocks : Strategy {
+  Kernel lower(const Group& group, const LoweringContext& context) const override;
+  std::string to_string() const override;
+};
+
+// Sums for channels that lie side by side, in the order of memory (sum_by_points.h; chosen by
+// target/cpu/split_statistics.h).
+struct SumsByPoints : Strategy {
+  Kernel lower(const Group& group, const LoweringContext& context) const override;
+  std::string to_string() const override;
+};
+
+}  // namespace metac

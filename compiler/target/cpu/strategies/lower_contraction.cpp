@@ -1,0 +1,150 @@
+#include "compiler/target/cpu/strategies/lower_contraction.h"
+
+#include <algorithm>
+
+#include "compiler/ir/stride.h"
+#include "compiler/ir/walks.h"
+#include "compiler/loops/loop_transforms.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
+
+namespace metac {
+namespace {
+
+class ContractionLowering {
+ public:
+  ContractionLowering(const Group& group, const ContractionPlan& plan, const LoweringContext& context)
+      : d_(group.stages[0]), plan_(plan), context_(context), lanes_(context.vector_bytes / 4) {}
+
+  Kernel run() {
+    kernel_.nodes = d_.nodes;
+    address_everything();
+    collapse_tiled_axes();
+    build();
+    return std::move(kernel_);
+  }
+
+ private:
+  Layout layout_of(int var) const {
+    auto found = context_.layouts->find(var);
+    return found == context_.layouts->end() ? Layout() : found->second;
+  }
+
+  Expr addressed(Expr e) {
+    return rewrite_loads(e, [&](Expr n, const std::vector<Expr>& indices) {
+      if (n->id == reduced_value) return load(reduced_value, n->dtype, {});
+      Var* var = context_.var(n->id);
+      int argument = kernel_.argument(var, layout_of(n->id), false);
+      if (n->id == plan_.packed) kernel_.arguments[static_cast<size_t>(argument)].padded = true;
+      return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
+    });
+  }
+
+  Bounds bounds() const {
+    Bounds b(*context_.symbols);
+    for (const auto* loops : {&kept_, &reduced_})
+      for (const Loop& l : *loops) b.set_axis(l.axis, l.extent);
+    return b;
+  }
+
+  void simplify_all() {
+    Bounds b = bounds();
+    for (Expr* e : {&body_, &epilogue_, &offset_}) *e = simplify(*e, b);
+  }
+
+  void address_everything() {
+    std::vector<Expr> renamed;
+    for (int k = 0; k < static_cast<int>(d_.domain.size()); ++k) {
+      Loop loop{kernel_.next_axis++, d_.domain[static_cast<size_t>(k)], LoopKind::serial, {}};
+      (k < d_.kept() ? kept_ : reduced_).push_back(loop);
+      renamed.push_back(axis(loop.axis));
+    }
+    body_ = addressed(substitute_axes(d_.body, renamed));
+    epilogue_ = addressed(substitute_axes(d_.epilogue, renamed));
+    std::vector<Expr> index;
+    for (Expr e : d_.out_index) index.push_back(substitute_axes(e, renamed));
+    target_ = kernel_.argument(d_.out, layout_of(d_.out->id), true);
+    offset_ = storage_address(d_.out->shape(), layout_of(d_.out->id), index);
+    lane_axis_ = kept_[static_cast<size_t>(plan_.lanes_axis)].axis;
+    simplify_all();
+    Expr step = stride_of(offset_, lane_axis_);
+    METAC_ASSERT(bool(step) && step.is_int(1), "lanes of v", d_.out->id, " step by ",
+                 step ? to_string(step) : "no constant");
+  }
+
+  // The tiled axis: of the axes that the lanes' operand does not follow, the one with the smallest step in the output.
+  void collapse_tiled_axes() {
+    Bounds b = bounds();
+    auto step = [&](const Loop& l) -> int64_t {
+      Expr s = stride_of(offset_, l.axis);
+      return s ? magnitude(b.interval(s).low).clamped() : 0;
+    };
+    std::stable_sort(kept_.begin(), kept_.end(), [&](const Loop& x, const Loop& y) { return step(x) > step(y); });
+    for (size_t k = kept_.size(); k-- > 1;) {
+      Loop &outer = kept_[k - 1], &inner = kept_[k];
+      if (outer.axis == lane_axis_ || inner.axis == lane_axis_) continue;
+      constexpr int64_t enough = 16;  // tiles of an image rather than of an open batch of them: their number is known
+      if (const int64_t* extent = inner.extent.if_int(); extent && *extent >= enough && !outer.extent.if_int()) continue;
+      bool all = true;
+      for (Expr e : {body_, epilogue_, offset_}) all = all && can_collapse(e, outer, inner);
+      if (!all) continue;
+      Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial, {}};
+      for (Expr* e : {&body_, &epilogue_, &offset_}) *e = collapse_axes(*e, outer, inner, merged);
+      kept_[k - 1] = merged;
+      kept_.erase(kept_.begin() + static_cast<int64_t>(k));
+      kernel_.schedule.push_back("collapse two loops over one run of memory");
+    }
+    // B is the operand with the lanes; the tile runs along an axis that only the other one has.
+    std::vector<int> candidates;
+    std::vector<int64_t> extents;
+    for (const Loop& l : kept_) {
+      if (l.axis == lane_axis_ || uses_axis(body_->args[1], l.axis) || !uses_axis(body_->args[0], l.axis)) continue;
+      candidates.push_back(l.axis);
+      extents.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+    }
+    tile_axis_ = candidates.empty() ? -1 : candidates[choose_tiled_axis(extents)];
+  }
+
+  void build() {
+    TiledSum sum;
+    sum.kept = kept_;
+    sum.reduced = reduced_;
+    sum.body = body_;
+    sum.epilogue = epilogue_;
+    sum.offset = offset_;
+    sum.target = target_;
+    sum.lane_axis = lane_axis_;
+    sum.tile_axis = tile_axis_;
+    sum.vectors = plan_.vectors;
+    sum.points = plan_.tile;
+    sum.lanes = lanes_;
+    sum.unrolled = plan_.unrolled;
+    sum.lanes_in_both = plan_.lanes_in_both;
+    sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
+    if (plan_.packed >= 0) sum.prefetch_bytes = context_.l2_bytes / 3;
+    AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
+    SumShape shape;
+    shape.lanes_in_both = plan_.lanes_in_both;
+    double steps = 1;
+    for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
+    kernel_.cost = std::max(1.0, steps * tile_cycles(shape, tiles.points, plan_.vectors, lanes_) / 3.0 * tiles.serial);
+  }
+
+  const Definition& d_;
+  const ContractionPlan& plan_;
+  const LoweringContext& context_;
+  int lanes_;
+  Kernel kernel_;
+  std::vector<Loop> kept_, reduced_;
+  Expr body_, epilogue_, offset_;
+  int target_ = 0, lane_axis_ = 0, tile_axis_ = -1;
+};
+
+}  // namespace
+
+Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context) {
+  return ContractionLowering(group, plan, context).run();
+}
+
+}  // namespace metac

@@ -1,0 +1,11 @@
+// A contraction as one kernel: its axes sorted by how the result is stored, collapsed where they are one run of memory, and
+// computed in register tiles (tiled_sum.h) as the plan says.
+#pragma once
+#include "compiler/loops/loop_tree.h"
+#include "compiler/target/cpu/strategies/cpu_strategies.h"
+
+namespace metac {
+
+Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context);
+
+}  // namespace metac

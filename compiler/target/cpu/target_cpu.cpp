@@ -1,0 +1,94 @@
+#include "compiler/region/fuse_row_blocks.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/target/cpu/choose_layouts.h"
+#include "compiler/target/cpu/cpp_kernel.h"
+#include "compiler/target/cpu/integer_products.h"
+#include "compiler/target/cpu/slice_batches.h"
+#include "compiler/target/cpu/split_statistics.h"
+#include "compiler/target/cpu/strategies/cpu_strategies.h"
+#include "compiler/target/cpu/strategies/lower_group.h"
+#include "compiler/target/target.h"
+
+namespace metac {
+namespace {
+
+std::vector<Var*> run_integer_products(RegionState& s) {
+  return integer_products(s.graph, s.region, s.prepare, s.needed, s.is_constant, s.options.cpu);
+}
+
+std::vector<Var*> run_choose_layouts(RegionState& s) {
+  return choose_layouts(s.graph, s.region, s.prepare, s.layouts, s.needed, s.is_constant, s.options);
+}
+
+std::vector<Var*> run_split_statistics(RegionState& s) {
+  if (s.options.fusion == Fusion::best) split_statistics(s.graph, s.region, s.layouts, s.options.cpu.l2_bytes);
+  return {};
+}
+
+std::vector<Var*> run_slice_batches(RegionState& s) {
+  if (s.top && s.options.fusion == Fusion::best)
+    slice_batches(s.graph, s.region, s.layouts, s.needed, s.is_constant, s.options);
+  return {};
+}
+
+// Kernels run on the host's processors, one loop tree on all threads.
+class TargetCpu final : public Target {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  bool on_device() const override { return false; }
+  bool runs_users_code() const override { return true; }
+
+  bool widens_freely() const override { return false; }
+  void fuse_further(RegionState& s, const std::vector<Op*>&) const override {
+    if (s.options.fusion != Fusion::best) return;
+    const auto is_parameter = [&s](int id) { return s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get()); };
+    fuse_row_blocks(s.region, s.needed.in_memory, is_parameter, s.options.cpu.vector_bytes / 4, s.graph.symbols,
+                    std::make_shared<RowBlocks>());
+  }
+  const std::vector<TargetPass>& passes() const override {
+    static const std::vector<TargetPass> list = {
+        {"integer_products",
+         "sums of products of small integers are computed a word at a time; scales that leave a sum make it one",
+         run_integer_products},
+        {"choose_layouts", "convolutions and matrix products read packed weights and channels last", run_choose_layouts},
+        {"split_statistics",
+         "sums of channels over many images walk memory in order, and what follows them runs on all threads",
+         run_split_statistics},
+        {"slice_batches", "chains of kernels run slice by slice of the batch where values would outgrow the cache",
+         run_slice_batches},
+    };
+    return list;
+  }
+
+  LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
+                                   const CompileOptions& options) const override {
+    LoweringContext context;
+    context.symbols = &graph.symbols;
+    context.layouts = &layouts;
+    context.vector_bytes = options.cpu.vector_bytes;
+    context.l2_bytes = options.cpu.l2_bytes;
+    context.var = [&graph](int id) { return graph.vars().at(static_cast<size_t>(id)).get(); };
+    return context;
+  }
+  Kernel lower_plainly(const Group& group, const LoweringContext& context) const override {
+    return lower_group(group, context);
+  }
+  GatheredRegion gather(const FusedRegion& region, const LoweringContext&) const override { return {region, {}}; }
+  Launch lower_together(const std::vector<Item>&, size_t, int, const LoweringContext&) const override {
+    METAC_ASSERT(false, "kernels of the CPU are started one by one");
+    return {};
+  }
+  KernelSource print(const Launch& launch, const std::vector<Symbol>& symbols,
+                     const CompileOptions& options) const override {
+    return print_kernel(launch.kernel, {&symbols, options.cpu.vector_bytes});
+  }
+};
+
+}  // namespace
+
+const Target& target_cpu() {
+  static const TargetCpu target;
+  return target;
+}
+
+}  // namespace metac

@@ -1,0 +1,83 @@
+#include "compiler/target/cpu/tiles/cache_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace metac {
+
+std::optional<double> distinct_elements(Expr address, const std::map<int, int64_t>& ranges) {
+  struct Run {
+    int64_t step, count;
+  };
+  std::vector<Run> runs;
+  for (auto& [term, step] : linear_form(address).terms) {
+    if (term->kind != ExprKind::axis) {
+      if (any_of(term, [&](Expr n) { return n->kind == ExprKind::axis && ranges.count(n->id) > 0; })) return std::nullopt;
+      continue;
+    }
+    auto range = ranges.find(term->id);
+    if (range != ranges.end() && range->second > 1) runs.push_back({std::abs(step), range->second});
+  }
+  std::sort(runs.begin(), runs.end(), [](const Run& x, const Run& y) { return x.step < y.step; });
+  constexpr int64_t most_stride = 8;  // of a window
+  double elements = 1;
+  for (size_t k = 0; k < runs.size(); ++k) {
+    Run run = runs[k];
+    while (k + 1 < runs.size() && runs[k + 1].step % run.step == 0 &&
+           runs[k + 1].step / run.step <= std::min(most_stride, run.count)) {
+      run.count += (runs[k + 1].count - 1) * (runs[k + 1].step / run.step);  // the window slides over what it has seen
+      ++k;
+    }
+    elements *= static_cast<double>(run.count);
+  }
+  return elements;
+}
+
+// How often data from beyond the cache is read, or takes as long as if it were: pieces shorter than a few lines come without
+// the hardware's prefetching.
+static double rereads(const PanelSizes& panel) {
+  if (panel.piece == 0) return static_cast<double>(panel.panels);
+  return panel.piece <= 128 ? 4 : panel.piece <= 512 ? 2 : 1;
+}
+
+BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel,
+                                     int64_t cache_bytes) {
+  constexpr int64_t unknown_extent = 8;  // an open batch
+  auto extent = [&](size_t k) { return loops[k].extent > 0 ? loops[k].extent : unknown_extent; };
+  auto bytes_inside = [&](size_t level, int64_t inner) -> std::optional<double> {
+    std::map<int, int64_t> ranges = panel.ranges;
+    for (size_t k = level; k < loops.size(); ++k) ranges[loops[k].axis] = (k == level ? inner : extent(k)) * loops[k].step;
+    auto elements = distinct_elements(data, ranges);
+    if (!elements) return std::nullopt;
+    return *elements * 4;
+  };
+  BlockOfPoints best;
+  if (loops.empty()) return best;
+  auto all = bytes_inside(0, extent(0));
+  if (!all) return best;
+  double weights = static_cast<double>(panel.panels) * static_cast<double>(panel.bytes),
+         cache = static_cast<double>(cache_bytes);
+  double least = -1, blocks_outside = 1;
+  for (size_t level = 0; level < loops.size(); ++level) {
+    auto cut_into = [&](int64_t count) {
+      return (extent(level) + count - 1) / count;
+    };  // as even as can be; the last block may have fewer
+    // From one block to blocks of one, each size once.
+    for (int64_t inner = extent(level); inner >= 1; inner = inner == 1 ? 0 : cut_into(cut_into(inner - 1))) {
+      bool whole = inner == extent(level);
+      if (whole ? level > 0 : loops[level].extent == 0 && inner != 1)
+        continue;  // whole: the same as one iteration of the loop around it
+      double block = *bytes_inside(level, inner), blocks = blocks_outside * static_cast<double>(cut_into(inner));
+      bool data_stays = block + static_cast<double>(panel.resident) <= 0.75 * cache,
+           weights_stay = weights + block <= 0.75 * cache;
+      double traffic = (data_stays ? *all : *all * rereads(panel)) + (weights_stay ? weights : weights * blocks);
+      if (least >= 0 && traffic >= least * 0.98) continue;
+      least = traffic;
+      best = {level, whole ? 0 : inner};
+    }
+    blocks_outside *= static_cast<double>(extent(level));
+  }
+  return best;
+}
+
+}  // namespace metac

@@ -1,0 +1,29 @@
+#include "compiler/target/cpu/tiles/sum_chunks.h"
+
+#include "compiler/support/checked.h"
+
+namespace metac {
+
+std::optional<SumChunks> plan_sum_chunks(const TiledSum& sum, int64_t panel_bytes) {
+  const int64_t chunk_bytes = sum.cache_bytes / 32 * 3;  // it passes the first-level cache anyway, tile by tile
+  if (sum.cache_bytes == 0 || sum.lanes_in_both || sum.unrolled > 0 || sum.reduced.empty() ||
+      panel_bytes <= sum.cache_bytes / 3)
+    return std::nullopt;
+  std::vector<int64_t> extents;
+  for (const Loop& l : sum.reduced) {
+    if (!l.extent.if_int()) return std::nullopt;
+    extents.push_back(l.extent.as_int());
+  }
+  int64_t inner_bytes = panel_bytes, outside = 1;
+  for (size_t level = 0; level < extents.size(); ++level) {
+    inner_bytes /= extents[level];
+    const int64_t steps =
+        std::max<int64_t>(1, largest_divisor(extents[level], chunk_bytes / std::max<int64_t>(1, inner_bytes)));
+    const int64_t count = saturating_mul(outside, extents[level] / steps);
+    if (count >= 2 && steps * inner_bytes <= sum.cache_bytes / 4) return SumChunks{level, count, steps, steps * inner_bytes};
+    outside = saturating_mul(outside, extents[level]);
+  }
+  return std::nullopt;
+}
+
+}  // namespace metac

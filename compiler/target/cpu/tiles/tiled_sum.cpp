@@ -1,0 +1,496 @@
+#include "compiler/target/cpu/tiles/tiled_sum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/ir/stride.h"
+#include "compiler/loops/loop_transforms.h"
+#include "compiler/support/checked.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/target/cpu/tiles/cache_blocks.h"
+#include "compiler/target/cpu/tiles/long_sum.h"
+#include "compiler/target/cpu/tiles/register_tile.h"
+#include "compiler/target/cpu/tiles/sum_chunks.h"
+#include "compiler/target/cpu/tiles/tile_prefetch.h"
+
+namespace metac {
+namespace {
+
+class TileNest {
+ public:
+  TileNest(Kernel& kernel, const TiledSum& sum, const std::vector<Symbol>& symbols)
+      : kernel_(kernel), s_(sum), symbols_(symbols) {}
+
+  struct Variant {
+    int points;   // of the tiled axis
+    bool serial;  // an unknown rest: one point at a time, `rest` of them
+    Expr rest;
+    bool partial;  // the last vectors along the lanes
+  };
+
+  AddedTiles build(LoopNode& nest, LoopKind kind) {
+    const Loop* lane_loop = nullptr;
+    const Loop* tile_loop = nullptr;
+    for (const Loop& l : s_.kept) {
+      if (l.axis == s_.lane_axis) lane_loop = &l;
+      if (l.axis == s_.tile_axis) tile_loop = &l;
+    }
+    lane_extent_ = lane_loop->extent;
+    Expr tile_extent = tile_loop ? tile_loop->extent : Expr(1);
+    int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
+    if (tile_loop && tile_extent.if_int() && s_.points > tile_extent.as_int())
+      points_ = static_cast<int>(tile_extent.as_int());
+    else
+      points_ = tile_loop ? s_.points : 1;
+    if (tile_loop && tile_extent.if_int()) {  // even tiles: 4 of 13 rather than 3 of 14 and one of 7
+      int64_t n = tile_extent.as_int(), tiles = (n + points_ - 1) / points_;
+      int64_t even = (n + tiles - 1) / tiles;
+      if (n % points_ != 0 && n % even == 0) points_ = static_cast<int>(even);
+    }
+    lane_block_ = kernel_.next_axis++;
+    tile_block_ = kernel_.next_axis++;
+    for (const Loop& l : s_.kept) {
+      if (l.axis == s_.lane_axis || l.axis == s_.tile_axis) continue;
+      bool with_lanes = uses_axis(s_.body->args[1], l.axis);
+      (!with_lanes            ? points_loops_
+       : is_within_a_point(l) ? groups_of_a_point_
+                              : nest.loops)
+          .push_back({l.axis, l.extent, kind, {}});
+    }
+    points_loops_.push_back({tile_block_, ceil_div(tile_extent, points_), kind, {}});
+    tile_block_index_ = axis(tile_block_);
+    lane_block_index_ = axis(lane_block_);
+    if (!take_long_sum(nest, kind, block)) take_panels(nest, kind, block);
+    kernel_.schedule.push_back(
+        concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
+
+    bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
+    Expr last_lanes = lane_block_index_ * Expr(block) + Expr(block) <= lane_extent_;
+    Expr full_tile = tile_block_index_ * Expr(points_) + Expr(points_) <= tile_extent;
+    for (bool partial : {false, true}) {
+      if (partial && lanes_whole) continue;
+      if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
+      for (bool rest : {false, true}) {
+        if (rest && tiles_whole) continue;
+        Variant v{points_, false, {}, partial};
+        if (rest) {
+          Expr left = floor_mod(tile_extent, points_);
+          if (left.if_int())
+            v.points = static_cast<int>(left.as_int());
+          else
+            v = {1, true, left, partial};
+        }
+        LoopNode node = tile_body(v);
+        Expr guard = bool_constant(true);
+        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block))
+          guard = partial ? logical_not(last_lanes) : last_lanes;
+        if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
+        if (in_block_) guard = logical_and(guard, in_block_);
+        if (!guard.is_int(1)) node.guard = guard;
+        node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
+        nest.children.push_back(std::move(node));
+      }
+    }
+    return {points_, chunk_ ? static_cast<double>(tiles_inside()) : 1};
+  }
+
+  // ---- the order of the loops ----
+  // for blocks of points { for groups { for panels { for chunks of the sum, where a panel is large { for tiles { registers }
+  // } } } }
+  void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
+    std::optional<SumChunks> chunks = plan_sum_chunks(s_, panel_elements(s_) * 4);
+    put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements(s_) * 4));
+    nest.loops.insert(nest.loops.end(), groups_of_a_point_.begin(), groups_of_a_point_.end());
+    nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
+    if (chunks && worth_chunks(nest.loops)) take_chunks(nest, chunks->level, chunks->steps, chunks->count);
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+  }
+
+  // Groups, each with weights of its own, whose data lies side by side in each point (channels last).
+  bool is_within_a_point(const Loop& group) const {
+    if (s_.cache_bytes == 0 || s_.tile_axis < 0 || !group.extent.if_int()) return false;
+    const Expr data = s_.body->args[0]->args[0], step = stride_of(data, group.axis), point = stride_of(data, s_.tile_axis);
+    return bool(step) && bool(point) && step.if_int() && point.if_int() && step.as_int() > 0 &&
+           step.as_int() * group.extent.as_int() <= point.as_int();
+  }
+
+  void put_outside(LoopNode& nest, size_t outside) {
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
+    points_loops_.erase(points_loops_.begin(), points_loops_.begin() + static_cast<int64_t>(outside));
+  }
+
+  // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
+  bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !groups_of_a_point_.empty() ||
+        !lane_extent_.if_int())
+      return false;
+    LongSum sum;
+    for (const Loop& l : points_loops_) sum.points.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+    for (const Loop& l : s_.reduced) sum.steps.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+    for (const std::vector<int64_t>* extents : {&sum.points, &sum.steps})
+      if (std::count(extents->begin(), extents->end(), 0) > 0) return false;
+    for (const Loop& l : nest.loops) sum.outside = saturating_mul(sum.outside, l.extent.if_int() ? l.extent.as_int() : 1);
+    sum.tile_points = points_;
+    sum.panels = (lane_extent_.as_int() + block - 1) / block;
+    sum.panel_row_bytes = block * 4;
+    auto plan = plan_long_sum(sum, s_.cache_bytes);
+    if (!plan) return false;
+    put_outside(nest, cut_points(plan->block, kind));
+    const int64_t inside = sum.panels / plan->groups;
+    if (plan->groups > 1) {
+      Loop group{kernel_.next_axis++, Expr(plan->groups), kind, {}};
+      nest.loops.push_back(group);
+      lane_block_index_ = axis(group.axis) * Expr(inside) + axis(lane_block_);
+      groups_ = group;
+    }
+    points_loops_.insert(points_loops_.begin(), Loop{lane_block_, Expr(inside), LoopKind::serial, {}});
+    take_chunks(nest, plan->level, plan->chunk_steps, plan->chunks);
+    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+    return true;
+  }
+
+  // ---- chunks of the sum ----
+  int64_t tiles_inside() const {  // of a panel; 0: not known
+    int64_t tiles = 1;
+    for (const Loop& l : points_loops_) tiles = saturating_mul(tiles, l.extent.if_int() ? l.extent.as_int() : 0);
+    return tiles;
+  }
+
+  // Tiles must share a chunk, their sums must stay in the cache, and enough iterations must remain to be shared out.
+  bool worth_chunks(const std::vector<Loop>& parallel) const {
+    constexpr int64_t least_iterations = 8;
+    int64_t tiles = tiles_inside(), iterations = 1;
+    for (const Loop& l : parallel)
+      iterations = saturating_mul(iterations, l.extent.if_int() ? l.extent.as_int() : least_iterations);
+    return tiles >= 2 && saturating_mul(tiles, int64_t{4} * points_ * s_.vectors * s_.lanes) <= s_.cache_bytes / 4 &&
+           iterations >= least_iterations;
+  }
+
+  // Adds the loop over `count` chunks, each of `steps` iterations of reduced loop `level`; loops outside of that one go with
+  // the chunks.
+  void take_chunks(LoopNode& nest, size_t level, int64_t steps, int64_t count) {
+    chunk_ = Loop{kernel_.next_axis++, Expr(count), LoopKind::serial, {}};
+    Expr rest = axis(chunk_->axis);
+    auto put = [&](int whole, Expr place) {
+      s_.body = rewrite(s_.body, [&](Expr n) { return n == axis(whole) ? place : Expr(); });
+    };
+    const Loop cut = s_.reduced[level];
+    const Expr pieces = floor_div(cut.extent, steps);
+    Expr piece = level > 0 ? floor_mod(rest, pieces) : rest;
+    rest = floor_div(rest, pieces);
+    if (steps > 1) {
+      s_.reduced[level] = {kernel_.next_axis++, Expr(steps), LoopKind::serial, {}};
+      piece = piece * Expr(steps) + axis(s_.reduced[level].axis);
+    }
+    put(cut.axis, piece);
+    for (size_t k = level; k-- > 0;) {
+      put(s_.reduced[k].axis, k > 0 ? floor_mod(rest, s_.reduced[k].extent) : rest);
+      rest = floor_div(rest, s_.reduced[k].extent);
+    }
+    s_.reduced.erase(s_.reduced.begin(), s_.reduced.begin() + static_cast<int64_t>(steps > 1 ? level : level + 1));
+    waiting_ = kernel_.next_local++;
+    kernel_.scratch.push_back({waiting_, s_.body->dtype, Expr(tiles_inside() * points_ * s_.vectors * s_.lanes)});
+    kernel_.schedule.push_back(concat("the sum in ", count, " chunks, each added to all tiles of a block"));
+    nest.loops.push_back(*chunk_);
+    for (Loop& l : points_loops_) l.kind = LoopKind::serial;
+  }
+
+  // Where the sums of this tile wait between chunks.
+  Expr waiting_place(Expr in_tile) const {
+    Expr tile = 0;
+    for (const Loop& l : points_loops_) tile = tile * l.extent + axis(l.axis);
+    return tile * Expr(static_cast<int64_t>(points_) * s_.vectors * s_.lanes) + in_tile;
+  }
+
+  // Blocks of points for the cache; returns how many of points_loops_ now stand outside of the panels.
+  size_t block_points(LoopKind kind, int64_t resident_bytes) {
+    if (s_.cache_bytes == 0) return 0;
+    std::vector<PointsLoop> loops;
+    for (const Loop& l : points_loops_) {
+      bool tile = l.axis == tile_block_;
+      loops.push_back({tile ? s_.tile_axis : l.axis, tile ? points_ : 1, l.extent.if_int() ? l.extent.as_int() : 0});
+    }
+    PanelSizes panel;
+    int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
+    panel.panels = lane_extent_.if_int() ? (lane_extent_.as_int() + block - 1) / block : 8;
+    panel.bytes = panel_elements(s_) * 4;
+    panel.resident = resident_bytes;
+    for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
+    Expr data = s_.body->args[0]->args[0];
+    if (s_.lanes_in_both) {
+      panel.piece = block * 4;
+      panel.ranges[s_.lane_axis] = panel.panels * block;
+      data = rewrite(data, [&](Expr n) -> Expr {  // narrow groups: lane / channels
+        if (n->kind != ExprKind::call || n->fn != Fn::floor_div || n->args[0] != axis(s_.lane_axis) || !n->args[1].if_int())
+          return {};
+        panel.ranges[kernel_.next_axis] = panel.panels * block / n->args[1].as_int();
+        return axis(kernel_.next_axis++);
+      });
+    }
+    for (const Loop& group : groups_of_a_point_) {
+      panel.piece = stride_of(data, group.axis).as_int() * 4;
+      panel.ranges[group.axis] = group.extent.as_int();
+      panel.panels = saturating_mul(panel.panels, group.extent.as_int());
+    }
+    return cut_points(choose_block_of_points(loops, data, panel, s_.cache_bytes), kind);
+  }
+
+  // Cuts a loop over points; returns how many of points_loops_ stand outside of the cut.
+  size_t cut_points(const BlockOfPoints& cut, LoopKind kind) {
+    if (cut.inner == 0) return cut.loop;
+    Loop& loop = points_loops_[cut.loop];
+    if (cut.inner == 1) return cut.loop + 1;
+    kernel_.schedule.push_back(
+        concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
+    Loop outer{kernel_.next_axis++, ceil_div(loop.extent, cut.inner), kind, {}},
+        inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
+    Expr whole = axis(outer.axis) * Expr(cut.inner) + axis(inner.axis);
+    if (!floor_mod(loop.extent, cut.inner).is_int(0)) in_block_ = whole < loop.extent;
+    if (loop.axis == tile_block_) {
+      tile_block_index_ = whole;
+    } else {
+      auto replace = [&](Expr e) { return rewrite(e, [&](Expr n) { return n == axis(loop.axis) ? whole : Expr(); }); };
+      for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset}) *e = replace(*e);
+    }
+    loop = inner;
+    points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);
+    return cut.loop + 1;
+  }
+
+  // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
+  std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors, Expr serial_point) const {
+    constexpr int64_t least_steps = 64;
+    int64_t steps = 1;
+    for (const Loop& l : s_.reduced) steps = saturating_mul(steps, l.extent.if_int() ? l.extent.as_int() : 1);
+    if (s_.cache_bytes == 0 || steps < least_steps) return std::nullopt;
+    LoopNode node;
+    visit(s_.epilogue, [&](Expr read) {
+      if (read->kind != ExprKind::load || read->id >= first_local || read->id == reduced_value ||
+          !uses_axis(read->args[0], s_.tile_axis))
+        return;
+      Expr step = stride_of(read->args[0], s_.lane_axis);
+      if (!step || !step.is_int(1)) return;
+      for (int point = 0; point < v.points; ++point) {
+        for (int vector = 0; vector < vectors; ++vector) {
+          Expr at = rewrite(read->args[0], [&](Expr n) -> Expr {
+            if (n->kind != ExprKind::axis) return {};
+            if (n->id == s_.lane_axis)
+              return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) +
+                     Expr(int64_t{vector} * s_.lanes);
+            return n->id == s_.tile_axis ? tile_index(v, serial_point, Expr(point)) : Expr();
+          });
+          node.prefetches.push_back({read->id, simplify(at, bounds())});
+        }
+      }
+    });
+    if (node.prefetches.empty()) return std::nullopt;
+    if (chunk_) node.guard = axis(chunk_->axis) + Expr(1) >= chunk_->extent;
+    return node;
+  }
+
+  LoopNode tile_body(const Variant& v) {
+    int vectors = s_.vectors;
+    if (v.partial && lane_extent_.if_int()) {
+      int64_t left = lane_extent_.as_int() % (static_cast<int64_t>(vectors) * s_.lanes);
+      vectors = static_cast<int>((left + s_.lanes - 1) / s_.lanes);
+    }
+    LoopNode node;
+    Expr serial_point;
+    if (v.serial) {
+      Loop one{kernel_.next_axis++, v.rest, LoopKind::serial, {}};
+      node.loops.push_back(one);
+      serial_point = axis(one.axis);
+    }
+    int accumulator = kernel_.next_local++;
+    node.locals.push_back(
+        {accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+    // A part of the sum has registers of its own; what the parts before came to waits in memory and is added behind it.
+    LoopNode part;
+    part.loops.assign(s_.reduced.begin(), s_.reduced.begin() + s_.parts);
+    auto add_where = [&](Expr guard, LoopNode one) {
+      one.guard = guard;
+      part.children.push_back(std::move(one));
+    };
+    add_where({}, tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
+    if (auto ask = prefetch_epilogue(v, vectors, serial_point)) part.children.push_back(std::move(*ask));
+    LoopNode sum;
+    sum.loops.assign(s_.reduced.begin() + s_.parts, s_.reduced.end());
+    int unroll = s_.unrolled;
+    for (size_t k = sum.loops.size(); k-- > 0 && unroll > 0; --unroll)
+      if (sum.loops[k].extent.if_int()) sum.loops[k].kind = LoopKind::unrolled;
+    // Unrolled reduced loops stand with the tile, so that loads shared between them are shared.
+    std::vector<Loop> printed_out;
+    while (!sum.loops.empty() && sum.loops.back().kind == LoopKind::unrolled) {
+      printed_out.insert(printed_out.begin(), sum.loops.back());
+      sum.loops.pop_back();
+    }
+    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, Phase::add);
+    inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
+    const int several = steps_at_once(sum.loops, printed_out, v.points * vectors);
+    if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
+    std::vector<Loop> steps = part.loops;
+    steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
+    if (auto next = prefetch_panel(s_, points_loops_, steps,
+                                   lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
+      sum.children.push_back(std::move(*next));
+    sum.children.push_back(std::move(inner));
+    part.children.push_back(std::move(sum));
+    Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
+    for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
+    if (!earlier.is_int(0)) add_where(earlier > Expr(0), tile_nest(v, vectors, serial_point, accumulator, Phase::join));
+    LoopNode store = store_tile(v, vectors, serial_point, accumulator);
+    if (chunk_) {
+      Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
+      add_where(more, tile_nest(v, vectors, serial_point, accumulator, Phase::wait));
+      add_where(logical_not(more), std::move(store));
+    } else {
+      part.children.push_back(std::move(store));
+    }
+    node.children.push_back(std::move(part));
+    return node;
+  }
+
+  // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take
+  // slots of a step that a core which is shared between two threads lacks for products.
+  static int steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products) {
+    constexpr int most_steps = 8, most_products = 64;
+    if (loops.empty() || !loops.back().extent.if_int()) return 1;
+    for (const Loop& l : printed_out) products *= static_cast<int>(l.extent.as_int());
+    int steps = 1;
+    for (int n = 2; n <= most_steps && n * products <= most_products; ++n)
+      if (loops.back().extent.as_int() % n == 0) steps = n;
+    return steps;
+  }
+
+  // Cuts a loop of a sum: what stands in it is repeated for `steps` of its iterations.
+  LoopNode take_steps(Loop& loop, LoopNode inner, int steps) {
+    const int whole = loop.axis;
+    Loop few{kernel_.next_axis++, Expr(steps), LoopKind::unroll_hint, {}};
+    loop = {kernel_.next_axis++, Expr(loop.extent.as_int() / steps), LoopKind::serial, {}};
+    substitute_axis(inner, whole, axis(loop.axis) * Expr(steps) + axis(few.axis));
+    LoopNode repeated;
+    repeated.loops.push_back(few);
+    repeated.children.push_back(std::move(inner));
+    return repeated;
+  }
+
+  Expr tile_index(const Variant& v, Expr serial_point, Expr point) const {
+    return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
+  }
+
+  // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
+  // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
+  LoopNode store_one_by_one(const Variant& v, int vectors, Expr serial_point, int accumulator) {
+    const int aside = kernel_.next_local++;
+    LoopNode both, put = tile_nest(v, vectors, serial_point, accumulator, Phase::add),
+                   store = tile_nest(v, vectors, serial_point, aside, Phase::store);
+    both.locals.push_back({aside, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
+    Assign& sum = put.assigns[0];
+    sum = {first_local + aside, sum.offset, load(sum.target, s_.body->dtype, {sum.offset}), {}};
+    LoopNode point;
+    point.loops.push_back(store.loops[1]);
+    store.loops = {store.loops[2], store.loops[0]};
+    point.loops[0].kind = store.loops[0].kind = LoopKind::serial;
+    if (s_.stored_points) store.guard = tile_index(v, serial_point, axis(point.loops[0].axis)) < s_.stored_points;
+    point.children.push_back(std::move(store));
+    both.children = {std::move(put), std::move(point)};
+    return both;
+  }
+
+  // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
+  // stored.
+  LoopNode store_tile(const Variant& v, int vectors, Expr serial_point, int accumulator) {
+    if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
+    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
+    if (!s_.stored_points) return store;
+    Loop point = store.loops[1];
+    store.loops.erase(store.loops.begin() + 1);
+    LoopNode all;
+    for (int p = 0; p < v.points; ++p) {
+      LoopNode one = store;
+      substitute_axis(one, point.axis, p);
+      one.guard = tile_index(v, serial_point, Expr(p)) < s_.stored_points;
+      all.children.push_back(std::move(one));
+    }
+    return all;
+  }
+
+  enum class Phase { clear, add, join, wait, store };  // join: what waits is added; store: with the epilogue
+
+  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, Phase phase) {
+    LoopNode nest;
+    Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
+    Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
+    Loop vector{kernel_.next_axis++, Expr(vectors), LoopKind::unrolled, {}};
+    Expr first = lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + axis(vector.axis) * Expr(s_.lanes);
+    if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(s_.lanes)), Expr(0));
+    nest.loops = {lane, point, vector};
+    Expr lane_index = first + axis(lane.axis);
+    Expr at_point = tile_index(v, serial_point, axis(point.axis));
+    Bounds b = bounds();
+    const Expr panels = ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes);
+    b.set_axis(lane_block_, groups_ ? floor_div(panels, groups_->extent) : panels);
+    if (groups_) b.set_axis(groups_->axis, groups_->extent);
+    b.set_axis(lane.axis, s_.lanes);
+    b.set_axis(point.axis, Expr(v.points));
+    b.set_axis(vector.axis, Expr(vectors));
+    auto place = [&](Expr e) {
+      return simplify(rewrite(e,
+                              [&](Expr n) -> Expr {
+                                if (n->kind != ExprKind::axis) return {};
+                                if (n->id == s_.lane_axis) return lane_index;
+                                return n->id == s_.tile_axis ? at_point : Expr();
+                              }),
+                      b);
+    };
+    Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
+    Expr value_waits = waiting_place(reg);
+    if (phase == Phase::clear) {
+      nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
+    } else if (phase == Phase::join) {
+      Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits})
+                         : load(s_.target, s_.body->dtype, {place(s_.offset)});
+      nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
+    } else if (phase == Phase::wait) {
+      nest.assigns.push_back(
+          {first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
+    } else if (phase == Phase::add) {
+      nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
+    } else {
+      Expr value = rewrite(place(s_.epilogue), [&](Expr n) -> Expr {
+        if (n->kind != ExprKind::load || n->id != reduced_value) return {};
+        return load(first_local + accumulator, s_.body->dtype, {reg});
+      });
+      nest.assigns.push_back({s_.target, place(s_.offset), value, {}});
+    }
+    return nest;
+  }
+
+  Bounds bounds() const {
+    Bounds b(symbols_);
+    for (const std::vector<Loop>* loops : {&std::as_const(kernel_.root.loops), &s_.kept, &s_.reduced})
+      for (const Loop& l : *loops) b.set_axis(l.axis, l.extent);
+    return b;
+  }
+
+  Kernel& kernel_;
+  TiledSum s_;
+  const std::vector<Symbol>& symbols_;
+  std::vector<Loop> points_loops_;  // inside the panels, once blocked; the last one is over tiles
+  Expr lane_extent_, tile_block_index_, lane_block_index_;
+  Expr in_block_;               // this iteration exists; empty: all do, the blocks divide the points
+  std::optional<Loop> chunk_;   // of the sum
+  std::optional<Loop> groups_;  // of panels
+  std::vector<Loop> groups_of_a_point_;
+  int waiting_ = -1;  // local: the sums between chunks
+  int lane_block_ = 0, tile_block_ = 0, points_ = 1;
+};
+
+}  // namespace
+
+AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum,
+                     const std::vector<Symbol>& symbols) {
+  return TileNest(kernel, sum, symbols).build(nest, kind);
+}
+
+}  // namespace metac

@@ -1,0 +1,36 @@
+// A sum of products in register tiles: `vectors` vectors along one axis by `points` points of another stay in registers
+// while the reduced loops run. Whole kernels (lower_contraction) and stages of larger ones (lower_row_block) are made of it.
+#pragma once
+#include "compiler/loops/loop_tree.h"
+#include "compiler/tensor/contraction.h"
+
+namespace metac {
+
+struct TiledSum {
+  std::vector<Loop> kept, reduced;    // kernel axes; kept in the order of the result's memory, outermost first
+  Expr body, epilogue, offset;        // addressed; body is a product whose second factor has the lanes
+  int target = 0;                     // argument or first_local + local that is stored to
+  int lane_axis = 0, tile_axis = -1;  // kernel axes; -1: no axis is tiled
+  int vectors = 1, points = 1;        // the tile wanted; fewer points where the axis has fewer
+  int lanes = 16;                     // of a vector
+  int parts = 0;     // how many of the outermost reduced loops go through parts of the sum, each summed by itself
+                     // (partial_sums.h) and added in the result's memory; the epilogue is the sum alone then
+  int unrolled = 0;  // how many of the innermost reduced loops are printed out
+  bool lanes_in_both = false;
+  int64_t cache_bytes = 0;     // > 0: loops over points are blocked for a cache of that size
+  int64_t prefetch_bytes = 0;  // the second factor lies in panels, one per block of lanes, each behind the other:
+                               // the next one is asked for if it is no larger than this
+  Expr stored_points;          // points of the tiled axis from here on are computed and not stored; empty: all exist
+};
+
+struct AddedTiles {
+  int points = 1;     // of a full tile
+  double serial = 1;  // tiles that one iteration of the parallel loops goes through, in chunks of the sum
+};
+
+// Adds the loops over tiles, of the given kind, and the variants of the tile's body (full, rest of the tiled axis, last
+// lanes) to `nest`. A blocked sum whose panel is too large for the cache is taken in chunks: all tiles of the block add a
+// chunk, summed by itself, before the next is read; the sums wait in the worker's scratch memory meanwhile.
+AddedTiles add_tiles(Kernel& kernel, LoopNode& nest, LoopKind kind, const TiledSum& sum, const std::vector<Symbol>& symbols);
+
+}  // namespace metac

@@ -1,0 +1,141 @@
+#include <algorithm>
+
+#include "compiler/region/fuse_row_blocks.h"
+#include "compiler/region/split_parts.h"
+#include "compiler/region/split_residues.h"
+#include "compiler/target/gpu/channels_last.h"
+#include "compiler/target/gpu/cpp_cuda.h"
+#include "compiler/target/gpu/gather_alike.h"
+#include "compiler/target/gpu/join_beside.h"
+#include "compiler/target/gpu/narrow_values.h"
+#include "compiler/target/gpu/split_reductions.h"
+#include "compiler/target/gpu/strategies/gpu_strategies.h"
+#include "compiler/target/gpu/strategies/lower_gpu.h"
+#include "compiler/target/gpu/vendor/library_gradient.h"
+#include "compiler/target/target.h"
+
+namespace metac {
+namespace {
+
+LoweringContext context_of(const RegionState& s) {
+  return target_named("cuda").lowering_context(s.graph, s.layouts, s.options);
+}
+
+// Values stay row-major, so what packing does for the CPU is not done; residues and parts come apart as they do there.
+std::vector<Var*> run_cut_parts(RegionState& s) {
+  std::vector<Item> items;
+  const std::function<const Var*(int)> var = [&s](int id) { return s.graph.vars()[static_cast<size_t>(id)].get(); };
+  for (Item& item : s.region.items) {
+    std::shared_ptr<LibraryGradient> gradient;
+    if (!item.op && item.group.stages.size() == 1) {
+      Definition& d = item.group.stages[0];
+      if (s.options.external.cudnn)
+        if (auto found = match_library_gradient(d, var, s.graph.symbols)) {
+          gradient = std::make_shared<LibraryGradient>();
+          gradient->convolution = *found;
+          gradient->definition = d;
+        }
+      split_residues(d, s.graph.symbols, [](const Definition&, int, Expr) -> Var* { return nullptr; });
+    }
+    const size_t before = items.size();
+    split_parts(std::move(item), s.graph.symbols, items);
+    if (gradient && items.size() == before + 1) items.back().group.strategy = std::move(gradient);
+  }
+  s.region.items = std::move(items);
+  return {};
+}
+
+std::vector<Var*> run_channels_last(RegionState& s) {
+  if (!s.options.external.cudnn || s.options.fusion != Fusion::best) return {};
+  return store_channels_last(s.graph, s.region, s.prepare, s.layouts, s.needed, s.is_constant, context_of(s));
+}
+
+std::vector<Var*> run_join_beside(RegionState& s) {
+  if (s.options.external.cublas) s.region = join_beside(std::move(s.region), context_of(s));
+  return {};
+}
+
+std::vector<Var*> run_split_reductions(RegionState& s) {
+  if (s.options.fusion == Fusion::best) split_reductions(s.graph, s.region, context_of(s));
+  return {};
+}
+
+// Kernels are CUDA, started by the host; vendor libraries do what they know.
+class TargetGpu final : public Target {
+ public:
+  std::string_view name() const override { return "cuda"; }
+  bool on_device() const override { return true; }
+  bool runs_users_code() const override { return false; }
+
+  bool widens_freely() const override { return true; }
+  void fuse_further(RegionState& s, const std::vector<Op*>& ops) const override {
+    if (s.options.fusion == Fusion::best) {
+      const auto is_parameter = [&s](int id) { return s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get()); };
+      const bool tf32 = s.options.external.tf32;
+      fuse_row_blocks(s.region, s.needed.in_memory, is_parameter, 1, s.graph.symbols, std::make_shared<Attention>(),
+                      [tf32](const Group& group) { return is_gpu_attention(group, tf32); });
+    }
+    narrow_values(s.region, ops, s.needed, s.graph.symbols, nullptr);
+  }
+  void finish_fusion(RegionState& s, const std::vector<Op*>& ops) const override {
+    narrow_values(s.region, ops, s.needed, s.graph.symbols, &s.graph);
+  }
+  const std::vector<TargetPass>& passes() const override {
+    static const std::vector<TargetPass> list = {
+        {"cut_parts", "gradients of strided windows and concatenations come apart into parts without conditions",
+         run_cut_parts},
+        {"channels_last", "what convolutions on tensor cores read and write has the channels of a point side by side",
+         run_channels_last},
+        {"join_beside", "what a vendor library does in the call of a product is one step with it", run_join_beside},
+        {"split_reductions", "reductions to few results go in two passes, so that all of the card is busy",
+         run_split_reductions},
+    };
+    return list;
+  }
+
+  LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
+                                   const CompileOptions& options) const override {
+    LoweringContext context;
+    context.symbols = &graph.symbols;
+    context.layouts = &layouts;
+    context.vector_bytes = options.cpu.vector_bytes;
+    context.l2_bytes = options.cpu.l2_bytes;
+    context.library_products = options.external.cublas;
+    context.tf32 = options.external.tf32;
+    context.library_convolutions = options.external.cudnn;
+    context.var = [&graph](int id) { return graph.vars().at(static_cast<size_t>(id)).get(); };
+    return context;
+  }
+  Kernel lower_plainly(const Group& group, const LoweringContext& context) const override {
+    return lower_gpu(group, context);
+  }
+  GatheredRegion gather(const FusedRegion& region, const LoweringContext& context) const override {
+    return gather_alike(region, context);
+  }
+  Launch lower_together(const std::vector<Item>& items, size_t first, int count,
+                        const LoweringContext& context) const override {
+    Launch launch;
+    const std::vector<FlatKernel> members = lower_members(items, first, count, context, launch.group);
+    launch.kernel = join_members(members);
+    launch.pack = members[0].pack;
+    for (const FlatKernel& member : members) launch.members.push_back(member.kernel);
+    return launch;
+  }
+  KernelSource print(const Launch& launch, const std::vector<Symbol>& symbols,
+                     const CompileOptions& options) const override {
+    const KernelPrinting printing{&symbols, options.cpu.vector_bytes, options.external.tf32};
+    if (launch.members.empty()) return print_cuda_kernel(launch.kernel, printing);
+    std::vector<FlatKernel> members;
+    for (const Kernel& member : launch.members) members.push_back({member, launch.pack});
+    return print_members(launch.kernel, members, printing);
+  }
+};
+
+}  // namespace
+
+const Target& target_gpu() {
+  static const TargetGpu target;
+  return target;
+}
+
+}  // namespace metac

@@ -1,0 +1,28 @@
+#include "compiler/target/target.h"
+
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+// In a file of its own, as target_cpu().
+const Target& target_gpu();
+
+const std::vector<const Target*>& targets() {
+  static const std::vector<const Target*> all = {&target_cpu(), &target_gpu()};
+  return all;
+}
+
+const Target& target_named(std::string_view name) {
+  std::string names;
+  for (const Target* target : targets()) {
+    if (target->name() == name) return *target;
+    names += concat(names.empty() ? "" : ", ", target->name());
+  }
+  fail("there is no target ", quoted(name), "; the targets are: ", names);
+}
+
+Kernel lower(const Target& target, const Group& group, const LoweringContext& context) {
+  return group.strategy ? group.strategy->lower(group, context) : target.lower_plainly(group, context);
+}
+
+}  // namespace metac

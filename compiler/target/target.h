@@ -1,0 +1,86 @@
+// What a target is to the rest of the compiler: its own passes, the way kernels are lowered and printed, and what it can. Of
+// each there is one object (cpu_target.cpp, gpu_target.cpp). Nothing outside asks which one it has before it: what differs
+// is a question that the object answers.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/printing/kernel_source.h"
+#include "compiler/target/compile_options.h"
+
+namespace metac {
+
+// What passes work on: a region of the graph and all that is decided about it so far.
+struct RegionState {
+  Graph& graph;
+  FusedRegion& region;
+  FusedRegion& prepare;  // what runs once, when the model is compiled
+  Layouts& layouts;
+  const Needed& needed;
+  std::function<bool(const Var*)> is_constant;  // a parameter, a constant, or made by `prepare`
+  const CompileOptions& options;
+  bool top = true;  // the model's own steps, not those of a branch or loop
+};
+
+// A pass over the regions of a program, between fusion and the program: from definitions and groups to strategies, layouts
+// and more kernels. `run` returns the Vars that `prepare` makes in addition.
+struct TargetPass {
+  std::string_view name, reason;
+  std::function<std::vector<Var*>(RegionState&)> run;
+};
+
+// What one start of a kernel does: one group, or several that do the same to other values.
+struct Launch {
+  Kernel kernel;
+  Group group;                  // what it computes; of several members: all of theirs
+  std::vector<Kernel> members;  // empty: it is one group's
+  int64_t pack = 1;             // of members: neighbouring elements that a thread does
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual std::string_view name() const = 0;
+
+  // ---- what it can ----
+  // Kernels run on a device with memory of its own, started by the host.
+  virtual bool on_device() const = 0;
+  // Operators whose body is the user's C++.
+  virtual bool runs_users_code() const = 0;
+
+  // ---- passes ----
+  // Reading half types as float32 costs nothing: the conversion is a move.
+  virtual bool widens_freely() const = 0;
+  // Behind fusion, and before `prepare` is split off: what the target fuses further. `ops`: those that the region was made
+  // of.
+  virtual void fuse_further(RegionState& state, const std::vector<Op*>& ops) const = 0;
+  // Once, for the top region as it stays; may make Vars.
+  virtual void finish_fusion(RegionState& /*state*/, const std::vector<Op*>& /*ops*/) const {}
+  // In order. Every pass goes over all regions before the next begins.
+  virtual const std::vector<TargetPass>& passes() const = 0;
+
+  // ---- kernels ----
+  virtual LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
+                                           const CompileOptions& options) const = 0;
+  // A group without a strategy.
+  virtual Kernel lower_plainly(const Group& group, const LoweringContext& context) const = 0;
+  virtual GatheredRegion gather(const FusedRegion& region, const LoweringContext& context) const = 0;
+  // `count` items from `first` on that gather() has put together.
+  virtual Launch lower_together(const std::vector<Item>& items, size_t first, int count,
+                                const LoweringContext& context) const = 0;
+  virtual KernelSource print(const Launch& launch, const std::vector<Symbol>& symbols,
+                             const CompileOptions& options) const = 0;
+};
+
+// The group's strategy lowers it, or the target does.
+Kernel lower(const Target& target, const Group& group, const LoweringContext& context);
+
+// All there are, the first one is the default.
+const std::vector<const Target*>& targets();
+// Throws CompileError with their names.
+const Target& target_named(std::string_view name);
+
+}  // namespace metac
