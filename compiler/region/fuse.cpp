@@ -203,7 +203,7 @@ class Fuser {
     merged.epilogue = rewrite(substitute_axes(e.body, stored),
                               [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
     if (match_products(r) && picks_by_position(merged.epilogue)) return false;
-    for (int node : e.nodes) merged.nodes.push_back(node);
+    merge_nodes(merged.nodes, e.nodes);
     simplify_(merged);
     candidates_[static_cast<size_t>(best)].alive = false;
     e = std::move(merged);
@@ -306,7 +306,7 @@ class Fuser {
       }
       replace_loads(def(reader), id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
       simplify_(def(reader));
-      for (int node : d.nodes) def(reader).nodes.push_back(node);
+      merge_nodes(def(reader).nodes, d.nodes);
       index_readers(reader);
     }
     if (!needed) candidates_[k].alive = false;
@@ -316,7 +316,7 @@ class Fuser {
     const Definition& d = candidates_[k].d;
     Candidate& r = candidates_[reader];
     r.moves.emplace(d.out->id, d.body);
-    r.d.nodes.insert(r.d.nodes.end(), d.nodes.begin(), d.nodes.end());
+    merge_nodes(r.d.nodes, d.nodes);
     visit_loads(d, [&](Expr n) {
       auto& list = readers_[n->id];
       if (!std::count(list.begin(), list.end(), reader)) list.push_back(reader);
@@ -447,8 +447,6 @@ class Fuser {
       for (size_t k : at[p]) {
         Item item;
         Definition& d = def(k);
-        std::sort(d.nodes.begin(), d.nodes.end());
-        d.nodes.erase(std::unique(d.nodes.begin(), d.nodes.end()), d.nodes.end());
         item.group.stages = {d};
         region.items.push_back(std::move(item));
       }

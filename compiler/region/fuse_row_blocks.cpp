@@ -167,7 +167,7 @@ class RowBlockFuser {
       return n->kind == ExprKind::load && n->id == reduced_value ? call(Fn::div, {load(reduced_value, n->dtype, {}), y})
                                                                  : Expr();
     });
-    for (int node : last.nodes) d.nodes.push_back(node);
+    merge_nodes(d.nodes, last.nodes);
     rows.internal.erase(made);
     rows.stages.pop_back();
   }

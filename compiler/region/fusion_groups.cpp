@@ -125,7 +125,7 @@ Group FusionGroups::group_from(const std::vector<int>& members) const {
     });
     for (int id : inside) {
       replace_loads(d, id, [&](const std::vector<Expr>& at) { return substitute_axes(inlined.at(id), at); });
-      d.nodes.insert(d.nodes.end(), nodes_of[id].begin(), nodes_of[id].end());
+      merge_nodes(d.nodes, nodes_of[id]);
     }
     if (!std::count(results.begin(), results.end(), v)) {
       inlined[d.out->id] = d.body;
@@ -142,8 +142,6 @@ Group FusionGroups::group_from(const std::vector<int>& members) const {
         if (p < 0) p = next++;
       permute_axes(d, position);
     }
-    std::sort(d.nodes.begin(), d.nodes.end());
-    d.nodes.erase(std::unique(d.nodes.begin(), d.nodes.end()), d.nodes.end());
     group.stages.push_back(std::move(d));
   }
   return group;

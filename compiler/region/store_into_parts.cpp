@@ -70,9 +70,7 @@ class PartStorer {
     for (Expr e : part.out_index) index.push_back(substitute_axes(e, maker.out_index));
     maker.out_index = std::move(index);
     maker.out = part.out;
-    maker.nodes.insert(maker.nodes.end(), part.nodes.begin(), part.nodes.end());
-    std::sort(maker.nodes.begin(), maker.nodes.end());
-    maker.nodes.erase(std::unique(maker.nodes.begin(), maker.nodes.end()), maker.nodes.end());
+    merge_nodes(maker.nodes, part.nodes);
     std::vector<size_t>& makers = makers_.at(part.out->id);
     std::replace(makers.begin(), makers.end(), k, at);
     items_[k].group.stages.clear();

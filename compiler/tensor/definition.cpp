@@ -1,6 +1,7 @@
 #include "compiler/tensor/definition.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/ir/reads.h"
 #include "compiler/ir/walks.h"
@@ -110,6 +111,16 @@ static void visit_loads_of(Expr e, const std::function<void(Expr)>& f, NodeSet& 
   if (!e->has_load || !seen.insert(e.node(), {})) return;
   for (Expr a : e->args) visit_loads_of(a, f, seen);
   if (e->kind == ExprKind::load && e->id != reduced_value) f(e);
+}
+
+void merge_nodes(std::vector<int>& nodes, const std::vector<int>& more) {
+  if (nodes.empty() || more.empty() || nodes.back() < more.front()) {
+    nodes.insert(nodes.end(), more.begin(), more.end());
+  } else if (!std::includes(nodes.begin(), nodes.end(), more.begin(), more.end())) {
+    std::vector<int> all;
+    std::set_union(nodes.begin(), nodes.end(), more.begin(), more.end(), std::back_inserter(all));
+    nodes = std::move(all);
+  }
 }
 
 Definition copy_of(const Var* source, Var* out, std::vector<int> nodes) {

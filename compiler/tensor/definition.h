@@ -36,6 +36,10 @@ struct Definition {
   bool is_plain() const { return !reduce && !scatter; }  // element-wise or reindex
 };
 
+// `more` joins the model's nodes in a list: ascending, each once. Appending would double the list with each value that is
+// read twice.
+void merge_nodes(std::vector<int>& nodes, const std::vector<int>& more);
+
 // One Definition per output of an Elementwise, Reindex or ReindexReduce.
 std::vector<Definition> definitions_of(const Op* op, const std::vector<Symbol>& symbols);
 

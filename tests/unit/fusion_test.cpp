@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "compiler/autodiff/gradient.h"
 #include "compiler/jit/cpu_target.h"
@@ -352,6 +354,24 @@ TEST(Fusion, CostsOnRandomGraphs) {
     all_greedy += greedy;
   }
   EXPECT_LT(all_greedy, all_labelling);
+}
+
+TEST(Fusion, NodesOfWhatIsReadTwiceAreNamedOnce) {  // appended, they were 2^60
+  for (Fusion fusion : {Fusion::best, Fusion::paper, Fusion::greedy}) {
+    Graph g;
+    Var* x = input(g, "x", {8});
+    for (int k = 0; k < 60; ++k) x = map(g, Fn::max, map(g, Fn::exp, x), map(g, Fn::neg, x));
+    g.outputs = {x};
+    for (size_t k = 0; k < g.ops.size(); ++k) g.ops[k]->origin.node = static_cast<int>(k);
+    size_t named = 0;
+    for (const Item& item : fused(g, fusion).items)
+      for (const Definition& d : item.group.stages) {
+        EXPECT_TRUE(std::is_sorted(d.nodes.begin(), d.nodes.end(), std::less_equal<int>()));
+        named += d.nodes.size();
+      }
+    EXPECT_GE(named, g.ops.size());
+    EXPECT_LE(named, 60 * g.ops.size());
+  }
 }
 
 TEST(Fusion, CostCountsAVarOncePerReadingGroup) {

@@ -60,12 +60,10 @@ class GroupLowering : private StageLowering {
       kernel_.root.loops.push_back({kernel_.next_axis++, group_.stages[0].domain[k], LoopKind::parallel});
     }
     for (const Definition& d : group_.stages) {
-      kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
+      merge_nodes(kernel_.nodes, d.nodes);
       kernel_.root.children.push_back(d.scatter ? lower_scatter(d) : lower_stage(d));
     }
     if (!lanes_across_) join_reductions(kernel_.root.children);
-    std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
-    kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
     if (group_.shared == 0 && group_.stages.size() == 1 && !group_.stages[0].scatter)
       parallelise_outer_loops(kernel_, *context_.symbols);
     if (lanes_across_) spread_rows();

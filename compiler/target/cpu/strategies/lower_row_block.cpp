@@ -34,7 +34,7 @@ class RowBlockLowering {
     auto scores =
         std::find_if(group_.stages.begin(), group_.stages.end(), [](const Definition& d) { return bool(d.reduce); });
     for (const Definition& d : group_.stages) {
-      kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
+      merge_nodes(kernel_.nodes, d.nodes);
       if (&d == &*scores)
         lower_first(d);
       else if (&d == &group_.stages.back())
@@ -42,8 +42,6 @@ class RowBlockLowering {
       else
         lower_middle(d);
     }
-    std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
-    kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
     set_cost();
     return std::move(kernel_);
   }

@@ -41,9 +41,7 @@ class GpuLowering : private StageLowering {
       lower_single(group_.stages[0]);
     else
       lower_rows();
-    for (const Definition& d : group_.stages) kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
-    std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
-    kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
+    for (const Definition& d : group_.stages) merge_nodes(kernel_.nodes, d.nodes);
     return std::move(kernel_);
   }
 
@@ -326,9 +324,7 @@ std::optional<Kernel> lower_gpu_beside(const Definition& product, const Definiti
   kernel.beside = std::make_shared<Kernel>(lower_gpu(alone(other), context));
   METAC_ASSERT(kernel.beside->scratch.empty(), "a kernel beside a product has scratch of its own");
   for (const KernelArgument& a : kernel.beside->arguments) kernel.argument(a.var, a.layout, a.written);
-  kernel.nodes.insert(kernel.nodes.end(), kernel.beside->nodes.begin(), kernel.beside->nodes.end());
-  std::sort(kernel.nodes.begin(), kernel.nodes.end());
-  kernel.nodes.erase(std::unique(kernel.nodes.begin(), kernel.nodes.end()), kernel.nodes.end());
+  merge_nodes(kernel.nodes, kernel.beside->nodes);
   return kernel;
 }
 

@@ -75,9 +75,7 @@ void GpuAttention::place_local(const Local&) { METAC_ASSERT(false, "a streamed s
 Kernel GpuAttention::run() {
   const size_t shared = static_cast<size_t>(group_.shared);
   const Definition &scores = *s_.scores, &last = *s_.last;
-  for (const Definition& d : group_.stages) kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
-  std::sort(kernel_.nodes.begin(), kernel_.nodes.end());
-  kernel_.nodes.erase(std::unique(kernel_.nodes.begin(), kernel_.nodes.end()), kernel_.nodes.end());
+  for (const Definition& d : group_.stages) merge_nodes(kernel_.nodes, d.nodes);
   bounds_ = Bounds(*context_.symbols);
   for (size_t k = 0; k + 1 < shared; ++k) {
     kernel_.root.loops.push_back(fresh(scores.domain[k], LoopKind::parallel));

@@ -21,7 +21,7 @@ class FlatLowering : private StageLowering {
       std::optional<Assign> assign = place_by_place(d);
       if (!assign) return std::nullopt;
       node.assigns.push_back(*assign);
-      kernel_.nodes.insert(kernel_.nodes.end(), d.nodes.begin(), d.nodes.end());
+      merge_nodes(kernel_.nodes, d.nodes);
     }
     kernel_.root.loops = {{0, count_, LoopKind::grid, {}}};
     kernel_.root.children.push_back(std::move(node));
@@ -105,11 +105,9 @@ Kernel join_members(const std::vector<FlatKernel>& members) {
   for (const FlatKernel& member : members) {
     const Kernel& kernel = member.kernel;
     all.arguments.insert(all.arguments.end(), kernel.arguments.begin(), kernel.arguments.end());
-    all.nodes.insert(all.nodes.end(), kernel.nodes.begin(), kernel.nodes.end());
+    merge_nodes(all.nodes, kernel.nodes);
     blocks += member.blocks();
   }
-  std::sort(all.nodes.begin(), all.nodes.end());
-  all.nodes.erase(std::unique(all.nodes.begin(), all.nodes.end()), all.nodes.end());
   all.root.loops = {{0, Expr(blocks), LoopKind::parallel, {}}};
   return all;
 }
