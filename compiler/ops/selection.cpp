@@ -25,7 +25,11 @@ LowerFunction lower_arg(Reduce extreme) {
     if (x->rank() == 0) fail("the input is a scalar");
     if (is_bool(x->dtype())) fail("the input must be numeric, not bool");
     int along = check_axis(n.integer("axis", 0), x->rank());
-    g.require(Expr(1) <= x->shape()[along], concat("axis ", along, " of ", to_string(x->shape()), " has no elements"));
+    Expr results = 1;
+    for (int k = 0; k < x->rank(); ++k)
+      if (k != along) results = results * x->shape()[k];
+    g.require(logical_or(Expr(1) <= x->shape()[along], equal(results, 0)),
+              concat("axis ", along, " of ", to_string(x->shape()), " has no elements"));
     bool last = n.integer("select_last_index", 0) != 0, keepdims = n.integer("keepdims", 1) != 0;
     Var* best = reduce(g, x, {along}, extreme, true);
     Expr none = last ? Expr(-1) : x->shape()[along];

@@ -585,7 +585,8 @@ def affine_grid(g, op):
 @sampler("RoiAlign")
 def roi_align(g, op):
     n, count = g.int(1, 2), g.dim(1, 3)
-    x = g.fresh([n, g.dim(1, 3), g.dim(3, 7), g.dim(3, 7)], np.float32)
+    pixels = g.int if count else g.dim  # rectangles of an image without pixels are refused
+    x = g.fresh([n, g.dim(1, 3), pixels(3, 7), pixels(3, 7)], np.float32)
     low = g.rng.random((count, 2)) * 3
     rois = g.new_input(np.concatenate([low, low + 0.3 + 3 * g.rng.random((count, 2))], 1).astype(np.float32))
     g.node(op, [x, rois, g.operand(g.rng.integers(0, n, count))], output_height=g.int(1, 3), output_width=g.int(1, 3), sampling_ratio=g.int(0, 3), mode=g.choice(["avg", "max"]),
@@ -595,7 +596,8 @@ def roi_align(g, op):
 @sampler("MaxRoiPool")
 def max_roi_pool(g, op):
     n, count = g.int(1, 2), g.dim(1, 3)
-    x = g.fresh([n, g.dim(1, 3), g.dim(3, 7), g.dim(3, 7)], np.float32)
+    pixels = g.int if count else g.dim
+    x = g.fresh([n, g.dim(1, 3), pixels(3, 7), pixels(3, 7)], np.float32)
     low = g.rng.integers(0, 3, (count, 2))
     rois = np.concatenate([g.rng.integers(0, n, (count, 1)), low, low + g.rng.integers(0, 4, (count, 2))], 1)
     g.node(op, [x, g.new_input(rois.astype(np.float32))], pooled_shape=[g.int(1, 3), g.int(1, 3)], exact=True)
