@@ -100,6 +100,10 @@ for way in values shapes ranks; do
   stage "empty-$way" "$python" tests/ops/compare_empty.py --metac "$metac" $([ $all = yes ] || echo --sample 200) --seed "$seed" -- --known $way
 done
 stage empty-aot "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 200 || echo 6) --seed "$seed" -- --aot
+stage epilogues "$python" tests/ops/compare_epilogues.py --metac "$metac" --count $([ $all = yes ] && echo 3000 || echo 80) --seed "$seed"
+if [ $all = yes ]; then
+  for cpu in x86-64 x86-64-v3; do stage "epilogues-$cpu" "$python" tests/ops/compare_epilogues.py --metac "$metac" --count 500 --seed "$seed" -- --known ranks --cpu $cpu; done
+fi
 stage wide "$python" tests/ops/compare_wide.py --metac "$metac" $([ $all = yes ] && echo --count 1000 || echo --sample 8) --seed "$seed"
 for fusion in paper greedy; do
   stage "empty-$fusion" "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 5000 || echo 60) --seed "$seed" -- --fusion $fusion

@@ -51,8 +51,29 @@ Dim inferred_dim(Graph& g, const Shape& from, const Shape& others, const std::st
   return simplified(g, floor_div(total, known));
 }
 
-Var* reshape_to(Graph& g, Var* x, const std::vector<Expr>& target, bool zero_is_zero) {
+// Dims worked out from others (n - 4) may come to 0 or -1 in a run: what these stand for is then worked out too.
+std::vector<Expr> resolved_dims(Graph& g, Var* x, std::vector<Expr> target, bool zero_is_zero, const std::string& context) {
+  const Bounds bounds(g.symbols);
+  const std::vector<Expr> stated = target;
+  std::vector<bool> open;
+  for (size_t k = 0; k < target.size(); ++k) {
+    open.push_back(!target[k].if_int() && bounds.interval(target[k]).low.clamped() < 0);
+    if (open[k] && !zero_is_zero && k < x->shape().size()) target[k] = select(equal(target[k], 0), x->shape()[k], target[k]);
+  }
+  for (size_t k = 0; k < target.size(); ++k) {
+    if (!open[k]) continue;
+    Expr others = 1;
+    for (size_t j = 0; j < target.size(); ++j)
+      if (j != k) others = others * target[j];
+    target[k] = select(equal(stated[k], -1), floor_div(element_count(x->shape()), max(others, 1)), target[k]);
+    g.require(Expr(0) <= target[k], concat("dim ", k, " is negative ", context));
+  }
+  return target;
+}
+
+Var* reshape_to(Graph& g, Var* x, std::vector<Expr> target, bool zero_is_zero) {
   std::string context = concat("in the reshape of ", to_string(x->shape()), " to ", to_string(target));
+  target = resolved_dims(g, x, std::move(target), zero_is_zero, context);
   int inferred = -1;
   Shape shape, others;
   for (size_t k = 0; k < target.size(); ++k) {

@@ -80,10 +80,22 @@ class ValuePrinter {
   std::string vector_cast_text(std::string value, DType from, DType to) const {
     auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
     if (from == to) return value;
+    if (is_bool(from)) {  // lanes that are true are -1 in masks and 1 in loaded booleans
+      from = half(to) ? DType::f32 : to;
+      const std::string type = vector_type(from, width_);
+      value = concat("select(", value, ", broadcast<", type, ">(1), broadcast<", type, ">(0))");
+    }
     if (half(from)) value = concat("widen<", info(from).cpp_name, ">(", value, ")"), from = DType::f32;
+    if (is_bool(to)) return concat("ne(", value, ", broadcast<", vector_type(from, width_), ">(0))");
     if (half(to) && from != DType::f32) value = concat("cast_to<", vector_type(DType::f32, width_), ">(", value, ")");
     if (half(to)) return concat("narrow<", info(to).cpp_name, ">(", value, ")");
     return from == to ? value : concat("cast_to<", vector_type(to, width_), ">(", value, ")");
+  }
+  // A boolean in lanes: a mask as wide as lanes of four bytes, whether it was compared, loaded or is the same in all lanes.
+  std::string mask_text(Expr e) {
+    const std::string text = value_text(e);
+    if (!is_vector(e)) return concat("broadcast<", vector_type(DType::i32, width_), ">(-cast_to<int32_t>(", text, "))");
+    return e->kind == ExprKind::load ? concat("to_mask<", vector_type(DType::f32, width_), ">(", text, ")") : text;
   }
   std::string as_vector(Expr e) {
     // A broadcast that several statements of a tile share is made once.
@@ -240,7 +252,7 @@ class ValuePrinter {
     bool vector = is_vector(e);
     if (e->fn == Fn::select) return select_text(e, vector);
     std::vector<std::string> args;
-    for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
+    for (Expr a : e->args) args.push_back(!vector ? value_text(a) : is_bool(a->dtype) ? mask_text(a) : as_vector(a));
     bool floats = has_operators(e->args[0]->dtype);
     auto infix = [&](const char* op) { return "(" + args[0] + " " + op + " " + args[1] + ")"; };
     if (floats) {
@@ -294,6 +306,8 @@ class ValuePrinter {
   // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.
   std::string select_text(Expr e, bool vector) {
     Expr condition = e->args[0], yes = e->args[1], no = e->args[2];
+    if (vector && is_bool(e->dtype))
+      return concat("select(", mask_text(condition), ", ", mask_text(yes), ", ", mask_text(no), ")");
     if (vector && is_vector(condition))
       return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
     if (!yes->has_load && !no->has_load) {

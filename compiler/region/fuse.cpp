@@ -203,6 +203,8 @@ class Fuser {
     merged.epilogue = rewrite(substitute_axes(e.body, stored),
                               [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
     if (match_products(r) && picks_by_position(merged.epilogue)) return false;
+    // What lanes of words cannot compute stays a kernel of its own: it would take the tile from the sum. A GPU has none.
+    if (!free_widening_ && !has_lanes_of_words(merged.epilogue) && match_contraction(r)) return false;
     merge_nodes(merged.nodes, e.nodes);
     simplify_(merged);
     candidates_[static_cast<size_t>(best)].alive = false;

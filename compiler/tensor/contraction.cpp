@@ -51,12 +51,16 @@ bool reads_position(Expr e) {
   });
 }
 
-// Tiles compute in lanes of 4 bytes. Half types are loaded, rounded to and widened again, but nothing is computed in them.
-static bool fits_float_lanes(Expr epilogue) {
-  if (is_bool(epilogue->dtype) || reads_position(epilogue)) return false;
+bool has_lanes_of_words(Expr epilogue) {
+  if (is_bool(epilogue->dtype)) return false;
   return !any_of(epilogue, [](Expr n) {
     if (n->dtype == DType::f64) return true;
-    return (n->dtype == DType::f16 || n->dtype == DType::bf16) && n->kind == ExprKind::call && n->fn != Fn::select;
+    if (n->kind == ExprKind::cast) return is_bool(n->dtype) && size_of(n->args[0]->dtype) != 4;
+    if (n->kind != ExprKind::call) return false;
+    if (yields_bool(n->fn))  // of positions: of no lanes, and looked at elsewhere
+      return n->has_load && std::any_of(n->args.begin(), n->args.end(),
+                                        [](Expr a) { return !is_bool(a->dtype) && size_of(a->dtype) != 4; });
+    return (n->dtype == DType::f16 || n->dtype == DType::bf16) && n->fn != Fn::select;
   });
 }
 
@@ -68,7 +72,7 @@ bool covers(Expr load, Expr condition, const Definition& d) {
 }
 
 std::optional<Contraction> match_contraction(const Definition& d) {
-  if (bool(d.epilogue) && !fits_float_lanes(d.epilogue)) return std::nullopt;
+  if (bool(d.epilogue) && (!has_lanes_of_words(d.epilogue) || reads_position(d.epilogue))) return std::nullopt;
   return match_products(d);
 }
 

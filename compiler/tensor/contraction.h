@@ -29,6 +29,9 @@ std::optional<Contraction> match_contraction(const Definition& d);
 // The same, whatever the epilogue does: for schedules that give it a nest of its own.
 std::optional<Contraction> match_products(const Definition& d);
 std::optional<Contraction> match_sum_of_products(const Definition& d);  // of float32
+// Tiles compute in lanes of 4 bytes. Can they compute this? Half types are loaded, rounded to and widened again, but nothing
+// is computed in them; other widths are converted to and chosen from, but not compared: masks are as wide as lanes.
+bool has_lanes_of_words(Expr epilogue);
 // Appends the conditions that all must hold for `e` to.
 void conjuncts(Expr e, std::vector<Expr>& out);
 // Which index of a load of words is the axis along which a word's elements are neighbours; -1: no index uses it.

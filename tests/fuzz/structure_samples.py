@@ -43,7 +43,7 @@ def computed(g, array):
 @sampler("wide Concat", "wide Sum", "wide Max", "wide Min", "wide Mean")
 def wide(g, op):
     op = op.split()[1]
-    a = g.pick_value(lambda v: v.size < 40 and (v.ndim > 0 if op == "Concat" else is_float(v) if op in ("Sum", "Mean") else is_number(v)))
+    a = g.pick_value(lambda v: v.size < 40 and (v.ndim > 0 if op == "Concat" else is_float(v) and v.dtype.itemsize > 2 if op in ("Sum", "Mean") else is_number(v)))
     same = [v for v in g.values if v.dtype == a.dtype and v.shape == a.shape and v.wild <= a.wild] + [g.fresh(a.shape, a.dtype) for _ in range(g.int(1, 4))]
     axis = {"axis": g.int(-a.ndim, a.ndim - 1)} if op == "Concat" else {}
     g.node(op, [g.choice(same) for _ in range(g.choice([20, 33, 65, 130, 257, 400]))], exact=op != "Mean", **axis)
@@ -115,7 +115,7 @@ def begins(g, kinds):
 def shared(g, op):
     """v = f(v, v), 60 deep: 2^60 readings of the first."""
     v = begins(g, ("float32", "float64", "int32", "int64"))
-    kinds = [k for k in READ_TWICE if v.exact or k not in ("choice", "sum", "fold", "bound")]
+    kinds = [k for k in READ_TWICE if v.exact or k not in ("choice", "sum", "fold", "bound", "square")]  # squares double a rounding each
     if is_int(v):
         kinds = [k for k in kinds if k not in ("mean", "square", "sum")]
     if v.wild:
