@@ -124,6 +124,7 @@ stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $(
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage project "$python" tests/project/run_project.py --build build/ci
+stage walk "$python" tests/project/run_walk.py --metac "$metac"
 stage figures "$python" tests/figures/run_figures.py --build build/ci
 stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
 stage exports "$python" tests/train/compare_exports.py --metac "$metac" $([ $all = yes ] || echo --sample 3) --seed "$seed"

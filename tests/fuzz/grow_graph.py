@@ -84,7 +84,10 @@ def is_misjudged(op, feeds):
 
 def evaluate(model, feeds):
     """ONNX Runtime's answer; ONNX's reference, which rounds and counts in its own ways here and there, where that has none."""
-    if is_misjudged(model.graph.node[0].op_type, feeds):
+    op, first = model.graph.node[0].op_type, next((np.asarray(a) for a in feeds.values()), np.zeros(1))
+    if op in ("LSTM", "GRU", "RNN") and first.size == 0:
+        raise Unfit  # ONNX Runtime leaves memory as it is where a step reads nothing, and the reference knows no sequence_lens
+    if is_misjudged(op, feeds):
         return ReferenceEvaluator(model).run(None, feeds)
     try:
         session = reference_cases.session_of(model)
