@@ -45,10 +45,9 @@ std::map<std::string, Count> measured(const std::string& path) {
 // The page docs/operators.md.
 void print_markdown(const std::map<std::string, Count>& counts) {
   std::printf(
-      "# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what `metac "
-      "verify CASES --recursive --json` wrote on\n"
-      "ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases are those of one node alone; operators expanded "
-      "into others are not counted.\n\n"
+      "# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what\n"
+      "`metac verify CASES --recursive --json` wrote on ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases\n"
+      "are those of one node alone; operators expanded into others are not counted.\n\n"
       "| operator | domain | changed in opsets | inputs | outputs | cases passed |\n|---|---|---|---|---|---|\n");
   auto range = [](int low, int high) {
     return low == high ? std::to_string(low) : std::to_string(low) + (high < 0 ? " or more" : " to " + std::to_string(high));

@@ -3,7 +3,8 @@
 
     python3 check_files.py [REPOSITORY]
 
-A source file has at most 500 lines (tests 700), its name says what is in it, and nothing is larger than 1 MiB.
+A source file has at most 500 lines (tests 700), its name says what is in it, nothing is larger than 1 MiB, and lines of a
+document's text end at 125 columns (tables and code may be wider; docs/speed.md is written by a race).
 """
 import pathlib
 import re
@@ -14,6 +15,16 @@ import sys
 SOURCES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 EMPTY_NAME = re.compile(r"(^|_)(utils?|helpers?|common|manager|misc)(_|$)")
 LIMIT, TEST_LIMIT, BYTES = 500, 700, 1 << 20
+
+
+def wide_lines(path):
+    """Numbers of the lines of a document's text that pass 125 columns where they could be broken."""
+    code = False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if re.match(r"\s*(```|~~~)", line):
+            code = not code
+        elif len(line) > 125 and not code and not re.match(r"\s*(\||!\[)", line) and " " in line.strip()[:100]:
+            yield number
 
 
 def files_of(root):
@@ -37,6 +48,8 @@ def main():
             wrong.append(f"{name}: the name does not say what is in it")
         if path.stat().st_size > BYTES:
             wrong.append(f"{name}: {path.stat().st_size} bytes, the limit is {BYTES}")
+        if path.suffix == ".md" and name != "docs/speed.md":
+            wrong += [f"{name}:{number}: the line passes 125 columns" for number in wide_lines(path)]
         if path.suffix in SOURCES:
             lines = path.read_bytes().count(b"\n")
             limit = TEST_LIMIT if name.startswith("tests/") else LIMIT
