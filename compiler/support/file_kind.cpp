@@ -45,22 +45,30 @@ std::string archive_kind(std::string_view bytes) {
   return "a zip archive; unpack it first";
 }
 
+// From its first letter on.
+std::string_view text_of(std::string_view bytes) {
+  std::string_view text = bytes.starts_with("\xef\xbb\xbf") ? bytes.substr(3) : bytes;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text;
+}
+
 }  // namespace
+
+bool is_json_text(std::string_view bytes) {
+  const std::string_view text = text_of(bytes);
+  return text.starts_with("{") || text.starts_with("[");
+}
 
 std::string known_file_kind(std::string_view bytes) {
   for (const Kind& kind : kinds)
     if (bytes.substr(std::min(kind.at, bytes.size())).starts_with(kind.begin)) return std::string(kind.told);
   if (bytes.starts_with("PK\x03\x04")) return archive_kind(bytes);
-  std::string_view text = bytes.starts_with("\xef\xbb\xbf") ? bytes.substr(3) : bytes;
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  std::string head(text.substr(0, 14));
+  std::string head(text_of(bytes).substr(0, 14));
   std::transform(head.begin(), head.end(), head.begin(), [](unsigned char c) { return std::tolower(c); });
   if (head.starts_with("<!doctype html") || head.starts_with("<html") || head.starts_with("<head"))
     return "an HTML page, not the file that a link led to; download the file itself";
   if (head.starts_with("<?xml"))
     return "an XML document; of OpenVINO's models the ONNX file that they were made of is needed";
-  if (head.starts_with("{") || head.starts_with("["))
-    return "JSON; the name of a JSON IR document ends in .json (docs/json_ir.md)";
   return "";
 }
 

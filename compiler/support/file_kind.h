@@ -7,7 +7,9 @@
 namespace metac {
 
 // "a PyTorch file; export the network with torch.onnx.export ...", by the first bytes; "" where they are of no kind that is
-// known here. Models in ONNX and JSON IR documents have none; a text that begins like JSON is told as JSON.
+// known here. Models in ONNX and texts of JSON have none.
 std::string known_file_kind(std::string_view bytes);
+// Does it begin as JSON does?
+bool is_json_text(std::string_view bytes);
 
 }  // namespace metac

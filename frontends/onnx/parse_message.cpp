@@ -108,6 +108,7 @@ void parse_message(std::string_view bytes, const std::string& path, std::string_
   google::protobuf::LogSilencer silence;
   if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   if (const std::string kind = known_file_kind(bytes); !kind.empty()) refuse("it is " + kind);
+  if (is_json_text(bytes)) refuse("it is JSON; the name of a JSON IR document ends in .json (docs/json_ir.md)");
   auto reason = Walk(bytes).message(message.GetDescriptor(), bytes.size(), 0);
   refuse(reason ? *reason : std::string("a malformed protobuf message"));
 }
