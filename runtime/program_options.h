@@ -1,7 +1,6 @@
 // The command line of the programs that libraries bring along: what is misspelt, misses its value or is no number is told,
 // with the nearest of what there is, and nothing runs.
 #pragma once
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
@@ -10,31 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "program.h"
+#include "nearest_name.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// "; did you mean "image"?": the known word that the fewest insertions, deletions and replacements make of `word`; "" where
-// none is near.
+// "; did you mean "image"?", or "" where nothing is near.
 inline std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  std::string best;
-  size_t least = word.size() / 3 + 2;  // exclusive
-  for (const std::string& candidate : known) {
-    if (candidate.size() > 200 || word.size() > 200) continue;
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t k = 0; k < row.size(); ++k) row[k] = k;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t k = 1; k < row.size(); ++k) {
-        const size_t replaced = diagonal + (word[i - 1] != candidate[k - 1] ? 1 : 0);
-        diagonal = row[k];
-        row[k] = std::min(std::min(row[k] + 1, row[k - 1] + 1), replaced);
-      }
-    }
-    if (row.back() < least) least = row.back(), best = candidate;
-  }
-  return best.empty() ? "" : "; did you mean \"" + best + "\"?";
+  const std::string nearest = nearest_name(word, known);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
 }
 
 class ProgramOptions {

@@ -1,8 +1,6 @@
-// What the command-line programs say of a tensor, on a terminal and as JSON, and the numbers that they make up when asked
-// to.
+// What the command-line programs say of a tensor, and the numbers that they make up when asked to.
 #pragma once
-#include <cstdio>
-#include <string>
+#include <cstring>
 
 #include "tensor_files.h"
 
@@ -48,31 +46,16 @@ inline Summary summary_of(ScalarType type, const void* data, const int64_t* dims
   if (type == ScalarType::f16 || type == ScalarType::bf16) return s;
   for (int64_t i = 0; i < s.count; ++i) {
     const double x = number_at(type, data, i);
-    s.mean += x / static_cast<double>(s.count);
     if (x != x) {
       ++s.nan;
       continue;
     }
+    s.mean += x / static_cast<double>(s.count);
     if (s.least < 0 || x < number_at(type, data, s.least)) s.least = i;
     if (s.greatest < 0 || x > number_at(type, data, s.greatest)) s.greatest = i;
   }
+  if (s.nan > 0 && s.nan < s.count) s.mean *= static_cast<double>(s.count) / static_cast<double>(s.count - s.nan);
   return s;
-}
-
-// Model text inside a JSON string: ASCII alone.
-inline std::string json_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) > 126 ? '?' : c;
-  }
-  return out + "\"";
-}
-
-inline std::string json_number(double x) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", x);
-  return x - x == 0 ? text : "null";  // JSON has no infinity
 }
 
 // Numbers between -1 and 1 (integers: 0 to 3), the same on every run.

@@ -16,7 +16,7 @@
 #include "compiler/codegen/project_name.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/object_cache.h"
-#include "compiler/ops/body_parameters.h"
+#include "compiler/ops/control/body_parameters.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"

@@ -14,7 +14,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
-#include "compiler/ops/body_parameters.h"
+#include "compiler/ops/control/body_parameters.h"
 #include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"

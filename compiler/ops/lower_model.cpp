@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/ops/carried_loop.h"
+#include "compiler/ops/control/carried_loop.h"
 #include "compiler/ops/model_lowering.h"
 #include "compiler/support/checked.h"
 

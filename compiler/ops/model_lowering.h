@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ops/control/sequences.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/registry.h"
-#include "compiler/ops/sequences.h"
 
 namespace metac {
 

@@ -71,7 +71,7 @@ constexpr int newest_opset = 28;
 const OpSchema* find_operator(const std::string& domain, const std::string& name);
 std::vector<const OpSchema*> all_operators();
 
-struct Sequence;  // compiler/ops/sequences.h
+struct Sequence;  // compiler/ops/control/sequences.h
 
 // Lowers whole model graphs (subgraphs of If, Loop, Scan); given to lowerings through Lowering.
 class ModelLowering;

@@ -61,29 +61,30 @@ float odd_float(double x) {
 double larger(double a, double b) { return std::isnan(a) ? a : a > b ? a : b; }
 double smaller(double a, double b) { return std::isnan(a) ? a : a < b ? a : b; }
 
+// A function of numbers, whatever these are: x and y are real or whole.
+#define UNARY(name, value) \
+  case Fn::name:           \
+    return unary([&](auto x) { return value; })
+#define BINARY(name, value) \
+  case Fn::name:            \
+    return binary([&](auto x, auto y) { return value; })
+#define TEST(name, value) \
+  case Fn::name:          \
+    return test([&]([[maybe_unused]] auto x, [[maybe_unused]] auto y) { return value; })
+
 bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
-#define UNARY(name, value)           \
-  case Fn::name:                     \
-    for_real(t, out, n, [&](int i) { \
-      double x = a[i].real;          \
-      return value;                  \
-    });                              \
-    return true
-#define BINARY(name, value)                \
-  case Fn::name:                           \
-    for_real(t, out, n, [&](int i) {       \
-      double x = a[i].real, y = b[i].real; \
-      return value;                        \
-    });                                    \
-    return true
-#define TEST(name, value)                                   \
-  case Fn::name:                                            \
-    for_bool(out, n, [&](int i) {                           \
-      double x = a[i].real;                                 \
-      [[maybe_unused]] double y = b.values ? b[i].real : 0; \
-      return value;                                         \
-    });                                                     \
-    return true
+  const auto unary = [&](auto value) {
+    for_real(t, out, n, [&](int i) { return value(a[i].real); });
+    return true;
+  };
+  const auto binary = [&](auto value) {
+    for_real(t, out, n, [&](int i) { return value(a[i].real, b[i].real); });
+    return true;
+  };
+  const auto test = [&](auto value) {
+    for_bool(out, n, [&](int i) { return value(a[i].real, b.values ? b[i].real : 0); });
+    return true;
+  };
   switch (fn) {
     UNARY(neg, -x);
     UNARY(abs, std::fabs(x));
@@ -135,9 +136,6 @@ bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     default:
       return false;
   }
-#undef UNARY
-#undef BINARY
-#undef TEST
 }
 
 // Wrapping arithmetic through uint64; bits above the dtype's width are cut by the caller.
@@ -163,28 +161,18 @@ int64_t dot_words(int64_t a, int64_t b) {
 bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
   const bool u64 = t == DType::u64;
   const uint64_t width = 8 * size_of(t);
-#define UNARY(name, value)                         \
-  case Fn::name:                                   \
-    for_integer(t, out, n, [&](int i) -> int64_t { \
-      int64_t x = a[i].integer;                    \
-      return value;                                \
-    });                                            \
-    return true
-#define BINARY(name, value)                        \
-  case Fn::name:                                   \
-    for_integer(t, out, n, [&](int i) -> int64_t { \
-      int64_t x = a[i].integer, y = b[i].integer;  \
-      return value;                                \
-    });                                            \
-    return true
-#define TEST(name, value)                                       \
-  case Fn::name:                                                \
-    for_bool(out, n, [&](int i) {                               \
-      int64_t x = a[i].integer;                                 \
-      [[maybe_unused]] int64_t y = b.values ? b[i].integer : 0; \
-      return value;                                             \
-    });                                                         \
-    return true
+  const auto unary = [&](auto value) {
+    for_integer(t, out, n, [&](int i) -> int64_t { return value(a[i].integer); });
+    return true;
+  };
+  const auto binary = [&](auto value) {
+    for_integer(t, out, n, [&](int i) -> int64_t { return value(a[i].integer, b[i].integer); });
+    return true;
+  };
+  const auto test = [&](auto value) {
+    for_bool(out, n, [&](int i) { return value(a[i].integer, b.values ? b[i].integer : int64_t{0}); });
+    return true;
+  };
   switch (fn) {
     UNARY(neg, wrapping(0 - bits(x)));
     UNARY(abs, x < 0 && is_signed(t) ? wrapping(0 - bits(x)) : x);
@@ -212,8 +200,8 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     BINARY(dot_u8s8, (dot_words<uint8_t, int8_t>(x, y)));
     BINARY(dot_s8u8, (dot_words<int8_t, uint8_t>(x, y)));
     BINARY(dot_i16, (dot_words<int16_t, int16_t>(x, y)));
-    TEST(is_nan, (void(x), false));
-    TEST(is_inf, (void(x), false));
+    TEST(is_nan, false);
+    TEST(is_inf, false);
     TEST(lt, u64 ? bits(x) < bits(y) : x < y);
     TEST(le, u64 ? bits(x) <= bits(y) : x <= y);
     TEST(eq, x == y);

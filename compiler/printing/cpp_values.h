@@ -34,6 +34,17 @@ class ValuePrinter {
 
   void line(const std::string& s) { text_ += std::string(static_cast<size_t>(2 * depth_), ' ') + s + "\n"; }
 
+  void open(const std::string& text) {
+    line(text);
+    ++depth_;
+    scopes_.emplace_back();
+  }
+  void close() {
+    scopes_.pop_back();
+    --depth_;
+    line("}");
+  }
+
   std::string argument_name(int k) const { return concat(kernel_.arguments[k].written ? "out" : "in", k); }
 
   // Inside a register tile the lane axis stands for lane 0 of each vector.
@@ -72,6 +83,11 @@ class ValuePrinter {
   }
 
   std::string vector_type(DType dtype, int width) const { return concat("Vec<", info(dtype).cpp_name, ", ", width, ">"); }
+  // Of a local that holds the value: booleans in lanes are masks.
+  std::string local_type(Expr e) const {
+    if (!is_vector(e)) return std::string(info(e->dtype).cpp_name);
+    return vector_type(is_bool(e->dtype) ? DType::i32 : e->dtype, width_);
+  }
   std::string broadcast_text(const std::string& value, DType dtype, int width) const {
     bool half = dtype == DType::f16 || dtype == DType::bf16;
     return concat("broadcast<", vector_type(dtype, width), ">(", half ? "(" : "", value, half ? ").bits)" : ")");
@@ -98,6 +114,7 @@ class ValuePrinter {
     return e->kind == ExprKind::load ? concat("to_mask<", vector_type(DType::f32, width_), ">(", text, ")") : text;
   }
   std::string as_vector(Expr e) {
+    if (is_bool(e->dtype)) return mask_text(e);
     // A broadcast that several statements of a tile share is made once.
     auto& names = scopes_.back().broadcasts;
     if (auto found = names.find(e.node()); in_tile_ && found != names.end()) return found->second;
@@ -126,8 +143,7 @@ class ValuePrinter {
     for (Expr n : shared_branches(e)) {
       if (known(n)) continue;
       const int number = next_name_++;
-      line(concat(is_vector(n) ? vector_type(n->dtype, width_) : std::string(info(n->dtype).cpp_name), " value", number,
-                  " = {};"));
+      line(concat(local_type(n), " value", number, " = {};"));
       line(concat("bool made", number, " = false;"));
       line(concat("const auto x", number, " = [&]() __attribute__((noinline)) {"));
       ++depth_;
@@ -252,7 +268,7 @@ class ValuePrinter {
     bool vector = is_vector(e);
     if (e->fn == Fn::select) return select_text(e, vector);
     std::vector<std::string> args;
-    for (Expr a : e->args) args.push_back(!vector ? value_text(a) : is_bool(a->dtype) ? mask_text(a) : as_vector(a));
+    for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
     bool floats = has_operators(e->args[0]->dtype);
     auto infix = [&](const char* op) { return "(" + args[0] + " " + op + " " + args[1] + ")"; };
     if (floats) {
@@ -306,8 +322,6 @@ class ValuePrinter {
   // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.
   std::string select_text(Expr e, bool vector) {
     Expr condition = e->args[0], yes = e->args[1], no = e->args[2];
-    if (vector && is_bool(e->dtype))
-      return concat("select(", mask_text(condition), ", ", mask_text(yes), ", ", mask_text(no), ")");
     if (vector && is_vector(condition))
       return concat("select(", value_text(condition), ", ", as_vector(yes), ", ", as_vector(no), ")");
     if (!yes->has_load && !no->has_load) {
@@ -315,7 +329,7 @@ class ValuePrinter {
                     vector ? as_vector(no) : value_text(no), ")");
     }
     std::string name = concat("x", next_name_++), test = value_text(condition);
-    line(concat(vector ? vector_type(e->dtype, width_) : std::string(info(e->dtype).cpp_name), " ", name, ";"));
+    line(concat(local_type(e), " ", name, ";"));
     auto branch = [&](Expr value) {
       ++depth_;
       scopes_.emplace_back();

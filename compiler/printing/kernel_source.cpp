@@ -2,6 +2,16 @@
 
 namespace metac {
 
+KernelSource source_of(const Kernel& kernel, std::string text, const std::set<int>& symbols) {
+  KernelSource source;
+  source.name = kernel.name;
+  source.text = std::move(text);
+  source.nodes = kernel.nodes;
+  source.schedule = kernel.schedule;
+  source.symbols.assign(symbols.begin(), symbols.end());
+  return source;
+}
+
 Expr scratch_bytes(const Kernel& kernel) {
   Expr bytes = 0;
   for (const Local& l : kernel.scratch)

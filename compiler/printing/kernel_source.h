@@ -1,5 +1,6 @@
 // The text of a kernel, and what printers of loop trees have in common.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct KernelSource {
   std::vector<std::string> libraries;  // of the vendor, asked first, in this order: "cublasLt", "cudnn"
   std::vector<int> symbols;            // that it reads, ascending
 };
+
+// A kernel's text, once it is printed, with what its loop tree says of it; its subject and libraries are for others to add.
+KernelSource source_of(const Kernel& kernel, std::string text, const std::set<int>& symbols);
 
 struct KernelPrinting {
   const std::vector<Symbol>* symbols = nullptr;

@@ -154,7 +154,7 @@ class Builder {
         if (!may_fuse(v, reader, v.d.out)) continue;
         replace_loads(reader.d, v.d.out->id, [&](const std::vector<Expr>& at) { return substitute_axes(v.d.body, at); });
         simplify(reader.d, symbols_);
-        reader.d.nodes.insert(reader.d.nodes.end(), v.d.nodes.begin(), v.d.nodes.end());
+        merge_nodes(reader.d.nodes, v.d.nodes);
         measure(reader);
       }
     }

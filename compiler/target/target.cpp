@@ -4,6 +4,16 @@
 
 namespace metac {
 
+LoweringContext Target::lowering_context(const Graph& graph, const Layouts& layouts, const CompileOptions& options) const {
+  LoweringContext context;
+  context.symbols = &graph.symbols;
+  context.layouts = &layouts;
+  context.vector_bytes = options.cpu.vector_bytes;
+  context.l2_bytes = options.cpu.l2_bytes;
+  context.var = [&graph](int id) { return graph.vars().at(static_cast<size_t>(id)).get(); };
+  return context;
+}
+
 // In a file of its own, as target_cpu().
 const Target& target_gpu();
 

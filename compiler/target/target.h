@@ -1,6 +1,6 @@
 // What a target is to the rest of the compiler: its own passes, the way kernels are lowered and printed, and what it can. Of
-// each there is one object (cpu_target.cpp, gpu_target.cpp). Nothing outside asks which one it has before it: what differs
-// is a question that the object answers.
+// each there is one object (cpu/target_cpu.cpp, gpu/target_gpu.cpp). Nothing outside asks which one it has before it: what
+// differs is a question that the object answers.
 #pragma once
 #include <functional>
 #include <memory>
@@ -63,8 +63,7 @@ class Target {
   virtual const std::vector<TargetPass>& passes() const = 0;
 
   // ---- kernels ----
-  virtual LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
-                                           const CompileOptions& options) const = 0;
+  virtual LoweringContext lowering_context(const Graph& graph, const Layouts& layouts, const CompileOptions& options) const;
   // A group without a strategy.
   virtual Kernel lower_plainly(const Group& group, const LoweringContext& context) const = 0;
   virtual GatheredRegion gather(const FusedRegion& region, const LoweringContext& context) const = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/ops/meta_expression.h"
+#include "compiler/ops/meta/meta_expression.h"
 #include "frontends/json/reading.h"
 
 namespace metac {

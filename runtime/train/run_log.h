@@ -1,10 +1,12 @@
 // log.jsonl: one JSON object a line. Checkpoints remember how long the log was, so a resumed run cuts off what came after
 // and the file reads as if nothing had happened.
 #pragma once
-#include "json_text.h"
+#include "../json_text.h"
 #include "safetensors.h"
 
 namespace metac::train {
+
+using METAC_RUNTIME_NAMESPACE::json_number;
 
 class LogLine {
  public:

@@ -9,14 +9,16 @@
 
 #include <map>
 
+#include "../json_text.h"
 #include "../whole_file.h"
 #include "data_files.h"
 #include "element_types.h"
-#include "json_text.h"
+#include "json_reader.h"
 
 namespace metac::train {
 
 using METAC_RUNTIME_NAMESPACE::dtype_name;
+using METAC_RUNTIME_NAMESPACE::json_string;
 
 constexpr char checksum_name[] = "metac.checksum";
 

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "../include/@name@.h"
+#include "runtime/json_text.h"
 #include "runtime/program_options.h"
 #include "runtime/tensor_proto.h"
 #include "runtime/tensor_summary.h"
@@ -206,14 +207,14 @@ void print_outputs_json(const std::vector<@name@_tensor>& outputs, const std::ve
     const @name@_port* port = @name@_output(i);
     const @name@_tensor& tensor = outputs[static_cast<size_t>(i)];
     const Summary s = summary_of(type_of(port), tensor.data, tensor.dims, tensor.rank);
-    std::printf("%s{\"name\": %s, \"dtype\": \"%s\", \"shape\": [", i > 0 ? ", " : "", json_text(port->name).c_str(), dtype_name(type_of(port)));
+    std::printf("%s{\"name\": %s, \"dtype\": \"%s\", \"shape\": [", i > 0 ? ", " : "", json_string(port->name).c_str(), dtype_name(type_of(port)));
     for (int32_t d = 0; d < tensor.rank; ++d) std::printf("%s%lld", d > 0 ? ", " : "", static_cast<long long>(tensor.dims[d]));
     std::printf("]");
     if (s.greatest >= 0)
       std::printf(", \"min\": %s, \"max\": %s, \"mean\": %s", json_number(number_at(type_of(port), tensor.data, s.least)).c_str(),
                   json_number(number_at(type_of(port), tensor.data, s.greatest)).c_str(), json_number(s.mean).c_str());
     if (s.nan > 0) std::printf(", \"nan\": %lld", static_cast<long long>(s.nan));
-    if (!files[static_cast<size_t>(i)].empty()) std::printf(", \"file\": %s", json_text(files[static_cast<size_t>(i)]).c_str());
+    if (!files[static_cast<size_t>(i)].empty()) std::printf(", \"file\": %s", json_string(files[static_cast<size_t>(i)]).c_str());
     std::printf("}");
   }
   std::printf("]}\n");

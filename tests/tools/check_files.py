@@ -3,8 +3,8 @@
 
     python3 check_files.py [REPOSITORY]
 
-A source file has at most 500 lines (tests 700), its name says what is in it, nothing is larger than 1 MiB, and lines of a
-document's text end at 125 columns (tables and code may be wider; docs/speed.md is written by a race).
+A source file has at most 500 lines (tests 700), its name says what is in it, nothing is larger than 1 MiB, and a document's
+lines end at 125 columns (but for tables, what a program printed in one line, and docs/speed.md, which a race writes).
 """
 import pathlib
 import re
@@ -18,12 +18,13 @@ LIMIT, TEST_LIMIT, BYTES = 500, 700, 1 << 20
 
 
 def wide_lines(path):
-    """Numbers of the lines of a document's text that pass 125 columns where they could be broken."""
-    code = False
+    """Numbers of the lines of a document that pass 125 columns where they could be broken."""
+    fence = ""
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        if re.match(r"\s*(```|~~~)", line):
-            code = not code
-        elif len(line) > 125 and not code and not re.match(r"\s*(\||!\[)", line) and " " in line.strip()[:100]:
+        mark = re.match(r"\s*(?:```|~~~)(.*)", line)
+        if mark:
+            fence = "" if fence else mark[1] or "code"
+        elif len(line) > 125 and fence != "text" and not re.match(r"\s*(\||!\[)", line) and " " in line.strip()[:100]:
             yield number
 
 

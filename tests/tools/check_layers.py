@@ -11,7 +11,7 @@ import sys
 
 # Folder -> the folders it may include directly. What follows through them is allowed too (the closure is taken below).
 DIRECT = {
-    "compiler/support": [],
+    "compiler/support": ["runtime"],
     "compiler/ir": ["compiler/support"],
     "compiler/ops": ["compiler/ir"],
     "compiler/autodiff": ["compiler/ops"],

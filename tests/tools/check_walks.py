@@ -32,7 +32,7 @@ ALLOWED = {
     "compiler/program/emit_extent.cpp": {"value"},  # what is large and shared is kept
     "compiler/region/split_parts.cpp": {"split", "largest_part"},  # a budget of parts
     "compiler/ops/shape_operands.cpp": {"index_call", "whole_number"},  # once more with another function; one operand
-    "compiler/ops/meta_binding.cpp": {"adapt"},  # of literals, as long as their text
+    "compiler/ops/meta/meta_binding.cpp": {"adapt"},  # of literals, as long as their text
 }
 
 HEAD = re.compile(r"(?:\b(\w+)\s*\((?:[^;{}()]|\((?:[^;{}()]|\([^()]*\))*\))*\)\s*(?:const)?\s*(?:->\s*[\w:<>]+)?\s*\{)|(?:\b(\w+)\s*=\s*\[[^\]]*\]\s*\([^{};]*\)\s*(?:->\s*[\w:<>]+\s*)?\{)")

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ops/lower_model.h"
-#include "compiler/ops/meta_expression.h"
+#include "compiler/ops/meta/meta_expression.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "frontends/json/json.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/autodiff/scalar_rules.h"
-#include "compiler/ops/activations.h"
+#include "compiler/ops/pointwise/activations.h"
 
 namespace metac {
 namespace {

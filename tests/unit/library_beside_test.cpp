@@ -5,7 +5,7 @@
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/cpu_target.h"
-#include "compiler/ops/activations.h"
+#include "compiler/ops/pointwise/activations.h"
 #include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 

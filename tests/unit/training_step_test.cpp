@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "compiler/ops/body_parameters.h"
+#include "compiler/ops/control/body_parameters.h"
 #include "tests/unit/training.h"
 
 namespace metac {

@@ -26,32 +26,23 @@
 #include "compiler/target/cpu/split_long_sums.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/transform_weights.h"
+#include "compiler/target/layout_pass.h"
 #include "compiler/tensor/contraction.h"
 #include "compiler/tensor/layout_rules.h"
 
 namespace metac {
 namespace {
 
-class LayoutChooser {
+class LayoutChooser : private LayoutPass {
  public:
-  LayoutChooser(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
-                const std::function<bool(const Var*)>& is_constant, const CompileOptions& options)
-      : graph_(graph),
-        region_(region),
-        prepare_(prepare),
-        layouts_(layouts),
-        needed_(needed),
-        is_constant_(is_constant),
-        options_(options),
-        lanes_(options.cpu.vector_bytes / 4),
-        registers_(options.cpu.vector_bytes >= 64 ? 32 : 16) {}
+  explicit LayoutChooser(RegionState& state)
+      : LayoutPass(state),
+        options_(state.options),
+        lanes_(options_.cpu.vector_bytes / 4),
+        registers_(options_.cpu.vector_bytes >= 64 ? 32 : 16) {}
 
-  void run() {
-    for (size_t k = 0; k < region_.items.size(); ++k) {
-      Item& item = region_.items[k];
-      if (item.op) continue;
-      for (const Definition& d : item.group.stages) makers_[d.out->id] = k;
-    }
+  std::vector<Var*> run() {
+    note_makers();
     for (size_t k = 0; k < region_.items.size(); ++k) {
       Item& item = region_.items[k];
       if (item.op || item.group.stages.size() != 1) continue;
@@ -78,20 +69,17 @@ class LayoutChooser {
     for (size_t k = 0; k < region_.items.size(); ++k) bring_words_together(k);
     for (auto& [index, work] : work_)
       if (!filter_minimally(static_cast<size_t>(index), work)) finish(static_cast<size_t>(index), work);
-    insert_items();
+    insert_items([this](size_t k, std::vector<Item>& all) {
+      std::vector<Item>& parts = parts_[k];
+      if (parts.empty()) parts.push_back(std::move(region_.items[k]));
+      for (Item& item : parts) split_parts(std::move(item), graph_.symbols, all);
+    });
+    store_into_parts(region_.items, layouts_, [this](const Var* v) { return !must_be_plain(v); });
+    return std::move(prepared_);
   }
 
  private:
   using Work = LaneChoice;
-
-  Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
-
-  bool must_be_plain(const Var* v) const {
-    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id)) return true;
-    for (auto& [view, source] : region_.views)
-      if (source == v) return true;
-    return false;
-  }
 
   std::optional<Work> find_work(const Item& item) const {
     if (item.op || item.group.stages.size() != 1) return std::nullopt;
@@ -399,11 +387,6 @@ class LayoutChooser {
     return out;
   }
 
-  void prepare(Definition d) {
-    made_in_prepare_.push_back(d.out);
-    prepare_.items.push_back(item_of(std::move(d)));
-  }
-
   // ---- minimal filtering ----
   bool filter_minimally(size_t index, Work& w) {
     Definition& d = region_.items[index].group.stages[0];
@@ -452,47 +435,17 @@ class LayoutChooser {
     return true;
   }
 
-  void insert_items() {
-    std::vector<Item> all;
-    for (size_t k = 0; k < region_.items.size(); ++k) {
-      for (Item& item : before_[k]) all.push_back(std::move(item));
-      std::vector<Item>& parts = parts_[k];
-      if (parts.empty()) parts.push_back(std::move(region_.items[k]));
-      for (Item& item : parts) split_parts(std::move(item), graph_.symbols, all);
-      for (Item& item : after_[k]) all.push_back(std::move(item));
-    }
-    store_into_parts(all, layouts_, [this](const Var* v) { return !must_be_plain(v); });
-    region_.items = std::move(all);
-  }
-
- public:
-  std::vector<Var*> made_in_prepare_;
-
- private:
-  Graph& graph_;
-  FusedRegion &region_, &prepare_;
-  Layouts& layouts_;
-  const Needed& needed_;
-  const std::function<bool(const Var*)>& is_constant_;
   const CompileOptions& options_;
   int lanes_, registers_;
-  std::map<int, size_t> makers_;  // Var id -> item
-  std::map<int64_t, Work> work_;  // by item
-  std::set<int> narrow_;          // results of narrow groups
-  std::map<int, Var*> totals_;    // by the Var of the parts of a long sum: what they add up to
-  std::map<size_t, std::vector<Item>> before_, after_;
+  std::map<int64_t, Work> work_;               // by item
+  std::set<int> narrow_;                       // results of narrow groups
+  std::map<int, Var*> totals_;                 // by the Var of the parts of a long sum: what they add up to
   std::map<size_t, std::vector<Item>> parts_;  // what an item was cut into
   std::map<int, Var*> copies_;
 };
 
 }  // namespace
 
-std::vector<Var*> choose_layouts(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts,
-                                 const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                                 const CompileOptions& options) {
-  LayoutChooser chooser(graph, region, prepare, layouts, needed, is_constant, options);
-  chooser.run();
-  return chooser.made_in_prepare_;
-}
+std::vector<Var*> choose_layouts(RegionState& state) { return LayoutChooser(state).run(); }
 
 }  // namespace metac

@@ -160,13 +160,9 @@ class KernelPrinter : private ValuePrinter {
           return print_loops(node, k + 1);
         }
         if (loop.kind == LoopKind::unroll_hint) line("METAC_UNROLL");
-        line(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
-        ++depth_;
-        scopes_.emplace_back();
+        open(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
         print_loops(node, k + 1);
-        scopes_.pop_back();
-        --depth_;
-        line("}");
+        close();
     }
   }
 
@@ -249,14 +245,10 @@ class KernelPrinter : private ValuePrinter {
       }
     }
     if (!whole && !again) {
-      line(width > 1 ? concat("for (; ", i, " < ", index_text(loop.extent), "; ++", i, ") {")
+      open(width > 1 ? concat("for (; ", i, " < ", index_text(loop.extent), "; ++", i, ") {")
                      : concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
-      ++depth_;
-      scopes_.emplace_back();
       print_loops(node, k + 1);
-      scopes_.pop_back();
-      --depth_;
-      line("}");
+      close();
     }
     if (!lanes.empty()) {
       Reduce reduce = *node.assigns.back().update;
@@ -439,15 +431,9 @@ class KernelPrinter : private ValuePrinter {
 }  // namespace
 
 KernelSource print_kernel(const Kernel& kernel, const KernelPrinting& options) {
-  KernelSource source;
-  source.name = kernel.name;
   KernelPrinter printer(kernel, options);
-  source.text = printer.run();
-  const std::set<int> symbols = printer.symbols();
-  source.symbols.assign(symbols.begin(), symbols.end());
-  source.nodes = kernel.nodes;
-  source.schedule = kernel.schedule;
-  return source;
+  std::string text = printer.run();
+  return source_of(kernel, std::move(text), printer.symbols());
 }
 
 }  // namespace metac

@@ -36,9 +36,13 @@ struct Narrowed {
 
 class IntegerProducts {
  public:
-  IntegerProducts(Graph& graph, FusedRegion& region, FusedRegion& prepare, const Needed& needed,
-                  const std::function<bool(const Var*)>& is_constant, const CpuTarget& cpu)
-      : graph_(graph), region_(region), prepare_(prepare), needed_(needed), is_constant_(is_constant), cpu_(cpu) {}
+  explicit IntegerProducts(RegionState& s)
+      : graph_(s.graph),
+        region_(s.region),
+        prepare_(s.prepare),
+        needed_(s.needed),
+        is_constant_(s.is_constant),
+        cpu_(s.options.cpu) {}
 
   std::vector<Var*> run() {
     for (FusedRegion* r : {&region_, &prepare_})
@@ -410,9 +414,6 @@ class IntegerProducts {
 
 }  // namespace
 
-std::vector<Var*> integer_products(Graph& graph, FusedRegion& region, FusedRegion& prepare, const Needed& needed,
-                                   const std::function<bool(const Var*)>& is_constant, const CpuTarget& cpu) {
-  return IntegerProducts(graph, region, prepare, needed, is_constant, cpu).run();
-}
+std::vector<Var*> integer_products(RegionState& state) { return IntegerProducts(state).run(); }
 
 }  // namespace metac

@@ -10,13 +10,11 @@
 //
 // Relies on fused regions with constants split off; layouts are chosen afterwards, and see contractions of int32 words.
 #pragma once
-#include "compiler/machine/processors.h"
-#include "compiler/region/fuse.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 
 // Returns the Vars that `prepare` computes now.
-std::vector<Var*> integer_products(Graph& graph, FusedRegion& region, FusedRegion& prepare, const Needed& needed,
-                                   const std::function<bool(const Var*)>& is_constant, const CpuTarget& cpu);
+std::vector<Var*> integer_products(RegionState& state);
 
 }  // namespace metac

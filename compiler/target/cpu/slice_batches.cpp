@@ -5,7 +5,6 @@
 
 #include "compiler/ir/walks.h"
 #include "compiler/target/choices.h"
-#include "compiler/target/compile_options.h"
 #include "compiler/target/cpu/batch_axes.h"
 #include "compiler/target/cpu/plan_winograd.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
@@ -21,15 +20,14 @@ struct Traffic {
 
 class BatchSlicer {
  public:
-  BatchSlicer(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
-              const std::function<bool(const Var*)>& is_constant, const CompileOptions& options)
-      : graph_(graph),
-        region_(region),
-        layouts_(layouts),
-        needed_(needed),
-        options_(options),
-        axes_(graph, region, is_constant),
-        cache_(static_cast<double>(options.cpu.l3_bytes) / 2) {}
+  explicit BatchSlicer(RegionState& s)
+      : graph_(s.graph),
+        region_(s.region),
+        layouts_(s.layouts),
+        needed_(s.needed),
+        options_(s.options),
+        axes_(s.graph, s.region, s.is_constant),
+        cache_(static_cast<double>(s.options.cpu.l3_bytes) / 2) {}
 
   void run() {
     if (axes_.batch() < 2) return;
@@ -238,11 +236,10 @@ static bool all_fit(const Graph& graph, const FusedRegion& region, int64_t cache
   return bytes <= static_cast<double>(cache_bytes);
 }
 
-void slice_batches(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
-                   const std::function<bool(const Var*)>& is_constant, const CompileOptions& options) {
-  if (all_fit(graph, region, options.cpu.l3_bytes)) return;
-  if (choose(options.choices, "the batch", "slices", {"by traffic", "none"}) == 1) return;
-  BatchSlicer(graph, region, layouts, needed, is_constant, options).run();
+void slice_batches(RegionState& state) {
+  if (all_fit(state.graph, state.region, state.options.cpu.l3_bytes)) return;
+  if (choose(state.options.choices, "the batch", "slices", {"by traffic", "none"}) == 1) return;
+  BatchSlicer(state).run();
 }
 
 }  // namespace metac

@@ -3,14 +3,12 @@
 // that follow the batch are as long as a slice, values that stay inside are as large as a slice, and others are addressed
 // from the slice's first row on.
 #pragma once
-#include "compiler/region/fuse.h"
-#include "compiler/target/compile_options.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 
-// Cuts `region` (the top level, layouts chosen) into chains so that the least traffic passes beyond the last-level cache,
+// Cuts the region (the top level, layouts chosen) into chains so that the least traffic passes beyond the last-level cache,
 // and rewrites their definitions. Does nothing where the inputs have no common first dim of known extent.
-void slice_batches(Graph& graph, FusedRegion& region, const Layouts& layouts, const Needed& needed,
-                   const std::function<bool(const Var*)>& is_constant, const CompileOptions& options);
+void slice_batches(RegionState& state);
 
 }  // namespace metac

@@ -12,22 +12,13 @@
 namespace metac {
 namespace {
 
-std::vector<Var*> run_integer_products(RegionState& s) {
-  return integer_products(s.graph, s.region, s.prepare, s.needed, s.is_constant, s.options.cpu);
-}
-
-std::vector<Var*> run_choose_layouts(RegionState& s) {
-  return choose_layouts(s.graph, s.region, s.prepare, s.layouts, s.needed, s.is_constant, s.options);
-}
-
 std::vector<Var*> run_split_statistics(RegionState& s) {
   if (s.options.fusion == Fusion::best) split_statistics(s.graph, s.region, s.layouts, s.options.cpu.l2_bytes);
   return {};
 }
 
 std::vector<Var*> run_slice_batches(RegionState& s) {
-  if (s.top && s.options.fusion == Fusion::best)
-    slice_batches(s.graph, s.region, s.layouts, s.needed, s.is_constant, s.options);
+  if (s.top && s.options.fusion == Fusion::best) slice_batches(s);
   return {};
 }
 
@@ -49,8 +40,8 @@ class TargetCpu final : public Target {
     static const std::vector<TargetPass> list = {
         {"integer_products",
          "sums of products of small integers are computed a word at a time; scales that leave a sum make it one",
-         run_integer_products},
-        {"choose_layouts", "convolutions and matrix products read packed weights and channels last", run_choose_layouts},
+         integer_products},
+        {"choose_layouts", "convolutions and matrix products read packed weights and channels last", choose_layouts},
         {"split_statistics",
          "sums of channels over many images walk memory in order, and what follows them runs on all threads",
          run_split_statistics},
@@ -60,16 +51,6 @@ class TargetCpu final : public Target {
     return list;
   }
 
-  LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
-                                   const CompileOptions& options) const override {
-    LoweringContext context;
-    context.symbols = &graph.symbols;
-    context.layouts = &layouts;
-    context.vector_bytes = options.cpu.vector_bytes;
-    context.l2_bytes = options.cpu.l2_bytes;
-    context.var = [&graph](int id) { return graph.vars().at(static_cast<size_t>(id)).get(); };
-    return context;
-  }
   Kernel lower_plainly(const Group& group, const LoweringContext& context) const override {
     return lower_group(group, context);
   }

@@ -5,6 +5,7 @@
 #include "compiler/target/gpu/strategies/gpu_strategies.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/target/gpu/vendor/library_finish.h"
+#include "compiler/target/layout_pass.h"
 #include "compiler/tensor/layout_rules.h"
 
 namespace metac {
@@ -18,31 +19,22 @@ Layout channels_last(int rank) {
   return layout;
 }
 
-class ChannelsLast {
+class ChannelsLast : private LayoutPass {
  public:
-  ChannelsLast(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts, const Needed& needed,
-               const std::function<bool(const Var*)>& is_constant, const LoweringContext& context)
-      : graph_(graph),
-        region_(region),
-        prepare_(prepare),
-        layouts_(layouts),
-        needed_(needed),
-        is_constant_(is_constant),
-        context_(context) {}
+  ChannelsLast(RegionState& state, const LoweringContext& context) : LayoutPass(state), context_(context) {}
 
   std::vector<Var*> run() {
     if (!region_.repeats.empty()) return {};  // items there have numbers
-    for (size_t k = 0; k < region_.items.size(); ++k)
-      for (const Definition& d : region_.items[k].group.stages) {
-        makers_[d.out->id] = k;
+    note_makers();
+    for (const Item& item : region_.items)
+      for (const Definition& d : item.group.stages)
         if (d.scatter) scattered_.insert(d.out->id);
-      }
     for (size_t k = 0; k < region_.items.size(); ++k)
       if (auto read = operands_of_convolution(region_.items[k])) convolutions_.push_back({k, *read});
     if (convolutions_.empty()) return {};
     for (auto& [item, read] : convolutions_) turn(item, read);
     spread();
-    insert_items();
+    insert_items([this](size_t k, std::vector<Item>& all) { all.push_back(std::move(region_.items[k])); });
     return std::move(prepared_);
   }
 
@@ -63,11 +55,7 @@ class ChannelsLast {
     return read;
   }
 
-  bool must_be_plain(const Var* v) const {
-    if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id) || scattered_.count(v->id))
-      return true;
-    return std::any_of(region_.views.begin(), region_.views.end(), [&](const auto& view) { return view.second == v; });
-  }
+  bool must_be_plain(const Var* v) const { return LayoutPass::must_be_plain(v) || scattered_.count(v->id) > 0; }
 
   void turn(size_t item, const std::vector<int>& read) {
     Group& group = region_.items[item].group;
@@ -148,12 +136,11 @@ class ChannelsLast {
     if (!fresh) return found->second;
     Var* own = found->second = graph_.make_var(v->type);
     layouts_[own->id] = channels_last(own->rank());
-    if (is_constant_(v) && is_static(v->shape())) {
-      prepare_.items.push_back(item_of(copy_of(v, own, region_.items[reader].group.stages[0].nodes)));
-      prepared_.push_back(own);
-    } else {
-      before_[reader].push_back(item_of(copy_of(v, own, region_.items[reader].group.stages[0].nodes)));
-    }
+    Definition copy = copy_of(v, own, region_.items[reader].group.stages[0].nodes);
+    if (is_constant_(v) && is_static(v->shape()))
+      prepare(std::move(copy));
+    else
+      before_[reader].push_back(item_of(std::move(copy)));
     return own;
   }
 
@@ -171,36 +158,16 @@ class ChannelsLast {
     }
   }
 
-  void insert_items() {
-    std::vector<Item> all;
-    for (size_t k = 0; k < region_.items.size(); ++k) {
-      for (Item& item : before_[k]) all.push_back(std::move(item));
-      all.push_back(std::move(region_.items[k]));
-      for (Item& item : after_[k]) all.push_back(std::move(item));
-    }
-    region_.items = std::move(all);
-  }
-
-  Graph& graph_;
-  FusedRegion &region_, &prepare_;
-  Layouts& layouts_;
-  const Needed& needed_;
-  const std::function<bool(const Var*)>& is_constant_;
   const LoweringContext& context_;
-  std::map<int, size_t> makers_;                                   // Var id -> item
   std::set<int> scattered_;                                        // Vars (ids) that scatters make
   std::vector<std::pair<size_t, std::vector<int>>> convolutions_;  // item, what it reads
   std::map<int, Var*> copies_;                                     // Var id -> its copy
-  std::map<size_t, std::vector<Item>> before_, after_;
-  std::vector<Var*> prepared_;
 };
 
 }  // namespace
 
-std::vector<Var*> store_channels_last(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts,
-                                      const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                                      const LoweringContext& context) {
-  return ChannelsLast(graph, region, prepare, layouts, needed, is_constant, context).run();
+std::vector<Var*> store_channels_last(RegionState& state, const LoweringContext& context) {
+  return ChannelsLast(state, context).run();
 }
 
 }  // namespace metac

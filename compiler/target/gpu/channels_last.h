@@ -10,13 +10,11 @@
 //
 // Generated kernels follow the layouts, and a 1x1 convolution becomes one product of all points of all images.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 
-// May add copies to `region` and `prepare`; returns the Vars that prepare computes in addition.
-std::vector<Var*> store_channels_last(Graph& graph, FusedRegion& region, FusedRegion& prepare, Layouts& layouts,
-                                      const Needed& needed, const std::function<bool(const Var*)>& is_constant,
-                                      const LoweringContext& context);
+// May add copies to the region and to `prepare`; returns the Vars that prepare computes in addition.
+std::vector<Var*> store_channels_last(RegionState& state, const LoweringContext& context);
 
 }  // namespace metac

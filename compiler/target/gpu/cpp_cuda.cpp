@@ -314,17 +314,6 @@ class CudaPrinter : private ValuePrinter {
     scopes_.pop_back();
   }
 
-  void open(const std::string& text) {
-    line(text);
-    ++depth_;
-    scopes_.emplace_back();
-  }
-  void close() {
-    scopes_.pop_back();
-    --depth_;
-    line("}");
-  }
-
   void print_loops(const LoopNode& node, size_t k) {
     if (k == node.loops.size()) return print_body(node);
     const Loop& loop = node.loops[k];
@@ -485,13 +474,9 @@ class CudaPrinter : private ValuePrinter {
 }  // namespace
 
 KernelSource print_cuda_kernel(const Kernel& kernel, const KernelPrinting& options) {
-  KernelSource source;
-  source.name = kernel.name;
   CudaPrinter printer(kernel, options);
-  source.text = printer.run();
-  source.symbols.assign(printer.symbols().begin(), printer.symbols().end());
-  source.nodes = kernel.nodes;
-  source.schedule = kernel.schedule;
+  std::string text = printer.run();
+  KernelSource source = source_of(kernel, std::move(text), printer.symbols());
   if (!kernel.products.empty()) source.libraries.push_back("cublasLt");
   if (kernel.convolution) source.libraries.push_back("cudnn");
   return source;

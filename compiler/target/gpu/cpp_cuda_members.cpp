@@ -117,17 +117,6 @@ class MembersPrinter : private ValuePrinter {
     text_ += "}\n";
   }
 
-  void open(const std::string& text) {
-    line(text);
-    ++depth_;
-    scopes_.emplace_back();
-  }
-  void close() {
-    scopes_.pop_back();
-    --depth_;
-    line("}");
-  }
-
   const Kernel& all_;
   const std::vector<FlatKernel>& members_;
   const int64_t pack_;
@@ -136,12 +125,7 @@ class MembersPrinter : private ValuePrinter {
 }  // namespace
 
 KernelSource print_members(const Kernel& all, const std::vector<FlatKernel>& members, const KernelPrinting& options) {
-  KernelSource source;
-  source.name = all.name;
-  source.text = MembersPrinter(all, members, options).run();
-  source.nodes = all.nodes;
-  source.schedule = all.schedule;
-  return source;
+  return source_of(all, MembersPrinter(all, members, options).run(), {});
 }
 
 }  // namespace metac

@@ -47,7 +47,7 @@ std::vector<Var*> run_cut_parts(RegionState& s) {
 
 std::vector<Var*> run_channels_last(RegionState& s) {
   if (!s.options.external.cudnn || s.options.fusion != Fusion::best) return {};
-  return store_channels_last(s.graph, s.region, s.prepare, s.layouts, s.needed, s.is_constant, context_of(s));
+  return store_channels_last(s, context_of(s));
 }
 
 std::vector<Var*> run_join_beside(RegionState& s) {
@@ -95,15 +95,10 @@ class TargetGpu final : public Target {
 
   LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
                                    const CompileOptions& options) const override {
-    LoweringContext context;
-    context.symbols = &graph.symbols;
-    context.layouts = &layouts;
-    context.vector_bytes = options.cpu.vector_bytes;
-    context.l2_bytes = options.cpu.l2_bytes;
+    LoweringContext context = Target::lowering_context(graph, layouts, options);
     context.library_products = options.external.cublas;
     context.tf32 = options.external.tf32;
     context.library_convolutions = options.external.cudnn;
-    context.var = [&graph](int id) { return graph.vars().at(static_cast<size_t>(id)).get(); };
     return context;
   }
   Kernel lower_plainly(const Group& group, const LoweringContext& context) const override {

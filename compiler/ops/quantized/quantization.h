@@ -1,0 +1,24 @@
+// Affine quantisation: real = (quantised - zero_point) * scale, per tensor, per axis or per block.
+#pragma once
+#include "compiler/ops/pointwise/arithmetic.h"
+
+namespace metac {
+
+// Int32 of x minus the zero point; `zero_point` (null: 0) broadcasts to x.
+Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point);
+// A zero point that is known: null where all of it is 0, one number where all elements are equal; else as it is. Zero points
+// are structure, as axes are: a model with others is another model.
+Var* without_repetition(Graph& g, Var* zero_point);
+// saturate(rint(value) + zero_point) for a float `value`.
+Expr saturate(Expr value, Expr zero_point, DType to);
+// A scale or zero point per tensor (one element), or per element of `axis` of a result of `rank` axes.
+Var* along_axis(Graph& g, Var* v, int axis, int rank, Expr extent, std::string_view what);
+// uint8 by the range of x (float32), widened to hold 0: DynamicQuantizeLinear. scale and zero_point have rank 0.
+struct DynamicQuantization {
+  Var *value, *scale, *zero_point;
+};
+DynamicQuantization quantize_dynamically(Graph& g, Var* x);
+// saturate(rint(accumulator * a_scale * b_scale / y_scale) + y_zero_point): scales and zero point broadcast.
+Var* requantise(Graph& g, Var* accumulator, Var* a_scale, Var* b_scale, Var* y_scale, Var* y_zero_point, DType to);
+
+}  // namespace metac

@@ -1,0 +1,32 @@
+#include "compiler/target/layout_pass.h"
+
+#include <algorithm>
+
+namespace metac {
+
+void LayoutPass::note_makers() {
+  for (size_t k = 0; k < region_.items.size(); ++k)
+    for (const Definition& d : region_.items[k].group.stages) makers_[d.out->id] = k;
+}
+
+bool LayoutPass::must_be_plain(const Var* v) const {
+  if (v->is_input || v->constant || needed_.in_memory.count(v) || !makers_.count(v->id)) return true;
+  return std::any_of(region_.views.begin(), region_.views.end(), [&](const auto& view) { return view.second == v; });
+}
+
+void LayoutPass::prepare(Definition d) {
+  prepared_.push_back(d.out);
+  prepare_.items.push_back(item_of(std::move(d)));
+}
+
+void LayoutPass::insert_items(const std::function<void(size_t k, std::vector<Item>& all)>& place) {
+  std::vector<Item> all;
+  for (size_t k = 0; k < region_.items.size(); ++k) {
+    for (Item& item : before_[k]) all.push_back(std::move(item));
+    place(k, all);
+    for (Item& item : after_[k]) all.push_back(std::move(item));
+  }
+  region_.items = std::move(all);
+}
+
+}  // namespace metac
