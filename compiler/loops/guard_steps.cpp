@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/tensor/contraction.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "compiler/ir/stride.h"
 #include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/loops/loop_tree.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

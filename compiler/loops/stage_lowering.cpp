@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "compiler/ir/reads.h"
-#include "compiler/ir/stride.h"
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/printing/cpp_branches.h"
@@ -18,6 +17,7 @@
 #include "compiler/printing/kernel_source.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 

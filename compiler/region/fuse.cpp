@@ -202,9 +202,9 @@ class Fuser {
     merged.out_index = stored;
     merged.epilogue = rewrite(substitute_axes(e.body, stored),
                               [&](Expr n) -> Expr { return n->kind == ExprKind::load && n->id == old ? value : Expr(); });
-    if (match_products(r) && picks_by_position(merged.epilogue)) return false;
+    if (contraction_of(r) && picks_by_position(merged.epilogue)) return false;
     // What lanes of words cannot compute stays a kernel of its own: it would take the tile from the sum. A GPU has none.
-    if (!free_widening_ && !has_lanes_of_words(merged.epilogue) && match_contraction(r)) return false;
+    if (!free_widening_ && !has_lanes_of_words(merged.epilogue) && tiled_contraction_of(r)) return false;
     merge_nodes(merged.nodes, e.nodes);
     simplify_(merged);
     candidates_[static_cast<size_t>(best)].alive = false;
@@ -407,7 +407,7 @@ class Fuser {
     }
     // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
     // a sum reads belongs into the sum, of which it may see a border more.
-    bool summand = r.reduce && readers == 1 && (is_product(d.body) || (is_simple(d.body) && outgrows_its_sources(d)));
+    bool summand = r.reduce && readers == 1 && (is_product(d) || (is_simple(d.body) && outgrows_its_sources(d)));
     if (!summand && !no_more_elements(r, d)) return false;
     if (readers > 1 && (readers > 4 || !worth_repeating(d))) return false;
     if (summand) return true;
@@ -417,9 +417,10 @@ class Fuser {
                           nodes_of_largest_part(d.body) + nodes_of_largest_part(r.body) < 48);
   }
 
-  // One multiplication of moved operands.
-  bool is_product(Expr body) const {
-    return body->kind == ExprKind::call && body->fn == Fn::mul && is_move(body->args[0]) && is_move(body->args[1]);
+  // One multiplication of moved operands: a sum of it would be a sum of products.
+  bool is_product(const Definition& d) const {
+    const auto s = sum_of_products(d.body, 0, static_cast<int>(d.domain.size()));
+    return s && !s->of_words() && s->is_bare() && is_move(s->factors[0].value) && is_move(s->factors[1].value);
   }
 
   // Worth computing again in each of a few readers rather than storing: what is read for it is little more than the value

@@ -74,23 +74,13 @@ class RowBlockFuser {
   }
 
   // A GPU's tiles take narrow operands: they count as what they are widened to.
-  Definition seen(const Definition& d) const {
-    Definition wide = d;
-    if (is_known_)
-      wide.body = rewrite(d.body, [](Expr n) -> Expr {
-        return n->kind == ExprKind::cast && n->dtype == DType::f32 && n->args[0]->kind == ExprKind::load &&
-                       is_half(n->args[0]->dtype)
-                   ? load(n->args[0]->id, DType::f32, n->args[0]->args)
-                   : Expr();
-      });
-    return wide;
-  }
+  bool narrow_operands() const { return bool(is_known_); }
   static bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
   // The contraction whose result the row kernel starts from.
   bool is_producer(const Definition& p, const Group& rows) const {
     int shared = rows.shared;
-    auto c = match_sum_of_products(seen(p));
+    auto c = float_contraction_of(p, narrow_operands());
     if (!c || has_conditions(*c) || p.out->exchanged >= 0 || p.out->dtype() != DType::f32 || p.kept() != shared + 1 ||
         p.out_index != identity_indices(shared + 1))
       return false;
@@ -108,7 +98,7 @@ class RowBlockFuser {
   std::optional<Definition> consumer(const Definition& stored, const Group& rows, int made) const {
     int shared = rows.shared;
     Definition d = stored;
-    auto c = match_contraction(seen(d));
+    auto c = tiled_contraction_of(d, narrow_operands());
     if (!c || d.accumulator != DType::f32 || has_conditions(*c) || d.kept() != shared + 1 || d.reduced != 1)
       return std::nullopt;
     if (c->a.load->id != made) std::swap(c->a, c->b);
@@ -124,7 +114,7 @@ class RowBlockFuser {
     for (size_t k = 0; k < position.size(); ++k)
       if (position[k] < 0) position[k] = static_cast<int>(k) < d.kept() ? shared : shared + 1;
     permute_axes(d, position);
-    c = match_contraction(seen(d));
+    c = tiled_contraction_of(d, narrow_operands());
     Expr other = c->a.load->id == made ? c->b.load : c->a.load;
     if (uses_axis(other, shared - 1) || is_parameter_(other->id) || other->args.empty() ||
         !steps_by_one(other->args.back(), shared))
@@ -174,7 +164,7 @@ class RowBlockFuser {
 
   // The item that makes the rows' operand element by element, for the first contraction alone: it runs in the block too.
   std::optional<size_t> prologue_of(const Definition& scores, size_t at, int shared) const {
-    Contraction c = *match_sum_of_products(scores);
+    Contraction c = *float_contraction_of(scores);
     Expr rows = uses_axis(c.a.load, shared - 1) ? c.a.load : c.b.load;
     auto maker = makers_.find(rows->id);
     if (maker == makers_.end() || only_reader(rows->id) != static_cast<int>(at) ||

@@ -8,6 +8,7 @@
 #include "compiler/ir/reads.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
@@ -21,23 +22,11 @@ bool is_row_reduction(const Definition& d) {
   return true;
 }
 
-// A product of two loads over different axes: a contraction, which has its own schedule. Where a gradient's windows leave
-// the tensor, the product stands under a condition.
+// A sum of products of what is read along different axes has a schedule of its own.
 bool is_contraction(const Definition& d) {
-  if (!d.reduce || *d.reduce != Reduce::add) return false;
-  Expr e = d.body;
-  auto is_zero = [](Expr x) { return x.is_int(0) || (x->kind == ExprKind::float_constant && x->float_value == 0); };
-  while (e->kind == ExprKind::cast || (e->kind == ExprKind::call && e->fn == Fn::select && is_zero(e->args[2])))
-    e = e->args[e->kind == ExprKind::cast ? 0 : 1];
-  if (e->kind != ExprKind::call || e->fn != Fn::mul || !e->args[0]->has_load || !e->args[1]->has_load) return false;
-  auto axes_of = [&](Expr x) {
-    std::set<int> axes;
-    visit(x, [&](Expr n) {
-      if (n->kind == ExprKind::axis) axes.insert(n->id);
-    });
-    return axes;
-  };
-  return axes_of(e->args[0]) != axes_of(e->args[1]);
+  const auto s = sum_of_products(d);
+  if (!s || s->of_words() || !s->factors[0].value->has_load || !s->factors[1].value->has_load) return false;
+  return !s->rows.empty() || !s->columns.empty() || !s->row_steps.empty() || !s->column_steps.empty();
 }
 
 // Few elements at places that move with the result: pooling. It has no row to go through twice, and alone its lanes run

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {
@@ -43,7 +43,7 @@ static void split_axis(Definition& d, int k, int64_t s, const std::vector<Symbol
 void split_residues(Definition& d, const std::vector<Symbol>& symbols,
                     const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
   constexpr int64_t most = 16;
-  if (!match_contraction(d)) return;
+  if (!tiled_contraction_of(d)) return;
   for (int k = d.kept(); k-- > 0;) {
     bool alone = false;
     int64_t s = divisor_of(d, k, alone);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/group.h"
 
 namespace metac {

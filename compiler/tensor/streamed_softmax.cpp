@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/tensor/sum_of_products.h"
+
 namespace metac {
 namespace {
 
@@ -29,20 +31,21 @@ class SoftmaxMatcher {
     return index;
   }
 
-  // Which factor of a product uses the axis, if exactly one does.
-  static bool factors(Expr body, int axis_id, Expr& with, Expr& without) {
-    if (body->kind != ExprKind::call || body->fn != Fn::mul) return false;
-    const bool first = uses_axis(body->args[0], axis_id), second = uses_axis(body->args[1], axis_id);
-    with = body->args[first ? 0 : 1];
-    without = body->args[first ? 1 : 0];
-    return first != second;
+  // The products that are summed along one axis as they are; null: it is something else.
+  std::shared_ptr<const SumOfProducts> products(const Definition& d) const {
+    if (d.reduced != 1 || d.kept() != shared_ + 1) return nullptr;
+    auto s = sum_of_products(d);
+    return s && !s->of_words() && s->is_bare() ? s : nullptr;
   }
 
   bool is_scores(const Definition& d) {
-    if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 ||
-        d.out_index != row_and(shared_))
-      return false;
-    if (!factors(d.body, shared_, s_.column_factor, s_.row_factor) || uses_axis(s_.column_factor, shared_ - 1)) return false;
+    const auto s = products(d);
+    if (!s || d.out_index != row_and(shared_)) return false;
+    const bool first = std::count(s->rows.begin(), s->rows.end(), shared_) > 0;
+    if (!first && std::count(s->columns.begin(), s->columns.end(), shared_) == 0) return false;
+    s_.column_factor = s->factors[first ? 0 : 1].value;
+    s_.row_factor = s->factors[first ? 1 : 0].value;
+    if (uses_axis(s_.column_factor, shared_ - 1)) return false;
     s_.scores = &d;
     inlined_[d.out->id] = d.epilogue;
     return true;
@@ -97,11 +100,11 @@ class SoftmaxMatcher {
     return true;
   }
 
-  // x of float32(float16(x))
-  static Expr before_rounding(Expr e) {
-    const bool rounded = e->kind == ExprKind::cast && e->dtype == DType::f32 && e->args[0]->kind == ExprKind::cast &&
-                         e->args[0]->args[0]->dtype == DType::f32;
-    return rounded ? e->args[0]->args[0] : e;
+  // A weight, or float32(float16(weight)).
+  bool is_weight(const Factor& f) const {
+    const bool rounded = f.conversions.size() == 2 && f.conversions[1] == DType::f32;
+    return bool(f.load) && f.load->id == weights_ && f.load->args == row_and(shared_ + 1) && f.conditions.empty() &&
+           !f.scale && !f.zero_point && (f.conversions.empty() || rounded);
   }
 
   bool is_of_row(Expr e, int var) const {
@@ -112,17 +115,13 @@ class SoftmaxMatcher {
   }
 
   bool is_last(const Definition& d) {
-    if (!d.reduce || *d.reduce != Reduce::add || d.reduced != 1 || d.kept() != shared_ + 1 ||
-        d.body->kind != ExprKind::call || d.body->fn != Fn::mul)
-      return false;
-    const Expr left = before_rounding(d.body->args[0]);
-    const bool first = left->kind == ExprKind::load && left->id == weights_;
-    const Expr rounded = d.body->args[first ? 0 : 1], weight = before_rounding(rounded);
-    if (weight != rounded) s_.weights = rounded->args[0]->dtype;
-    s_.values = d.body->args[first ? 1 : 0];
-    if (weight->kind != ExprKind::load || weight->id != weights_ || weight->args != row_and(shared_ + 1) ||
-        uses_axis(s_.values, shared_ - 1))
-      return false;
+    const auto s = products(d);
+    if (!s) return false;
+    const bool first = bool(s->factors[0].load) && s->factors[0].load->id == weights_;
+    const Factor& weight = s->factors[first ? 0 : 1];
+    s_.values = s->factors[first ? 1 : 0].value;
+    if (!is_weight(weight) || uses_axis(s_.values, shared_ - 1)) return false;
+    if (!weight.conversions.empty()) s_.weights = weight.conversions[0];
     for (int id : group_.internal)
       if (loads(s_.values, id) || (id != s_.sum && loads(d.epilogue, id))) return false;
     bool rows = true;

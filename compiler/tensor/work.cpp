@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/tensor/counts.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
@@ -28,9 +29,9 @@ Expr most(Expr a, Expr b) { return proves_less(a, b) ? b : proves_less(b, a) ? a
 Expr size_in_bytes(const Var* var) { return int_constant(static_cast<int64_t>(size_of(var->dtype()))); }
 
 // Elements that it reads: those of one Var at different places (queries and keys of one projection) are different operands.
-std::set<const ExprNode*> operands_of(Expr e) {
+std::set<const ExprNode*> operands_of(const Factor& f) {
   std::set<const ExprNode*> loads;
-  visit(e, [&](Expr n) {
+  visit(f.value, [&](Expr n) {
     if (n->kind == ExprKind::load) loads.insert(n.node());
   });
   return loads;
@@ -47,21 +48,14 @@ bool change_along_sum(const std::set<const ExprNode*>& loads, const Definition& 
   });
 }
 
-// How many products of different operands are below conditions, casts, scales and zero points of what is summed, in a point
-// of the domain: words of integers have several. 0: it is no sum of products.
+// How many products of different operands are summed in a point of the domain; 0: it is no sum of products.
 int products_in_a_point(const Definition& d) {
-  if (d.reduce ? *d.reduce != Reduce::add : !d.scatter) return 0;
   int products = 0;
-  visit(d.body, [&](Expr n) {
-    if (n->kind != ExprKind::call || n->args.size() != 2) return;
-    const int count = n->fn == Fn::mul                                 ? 1
-                      : n->fn == Fn::dot_i16                           ? 2
-                      : n->fn == Fn::dot_u8s8 || n->fn == Fn::dot_s8u8 ? 4
-                                                                       : 0;
-    if (count <= products) return;
-    const std::set<const ExprNode*> a = operands_of(n->args[0]), b = operands_of(n->args[1]);
-    if (a != b && change_along_sum(a, d) && change_along_sum(b, d)) products = count;
-  });
+  for (const auto& s : sums_of_terms(d)) {
+    const std::set<const ExprNode*> a = operands_of(s->factors[0]), b = operands_of(s->factors[1]);
+    if (a != b && change_along_sum(a, d) && change_along_sum(b, d))
+      products = std::max(products, products_in_a_point(s->product));
+  }
   return products;
 }
 

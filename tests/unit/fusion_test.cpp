@@ -195,7 +195,7 @@ TEST(BestFusion, ProductsReadNoConcatenation) {
     const FusedRegion region = fused(g, Fusion::best);
     int products = 0;
     for (const Item& item : region.items)
-      for (const Definition& d : item.group.stages) products += match_contraction(d).has_value();
+      for (const Definition& d : item.group.stages) products += tiled_contraction_of(d).has_value();
     EXPECT_EQ(products, 1) << to_string(region);
   }
 }

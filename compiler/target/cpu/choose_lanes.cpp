@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/layout_rules.h"
 
 namespace metac {
@@ -128,7 +128,7 @@ double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, 
 std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow,
                                        const std::function<const Var*(int)>& var,
                                        const std::function<bool(const Var*)>& is_constant) {
-  auto matched = match_contraction(d);
+  auto matched = tiled_contraction_of(d);
   if (!matched) return std::nullopt;
   std::vector<LaneChoice> choices;
   for (bool swap : {false, true}) {
@@ -140,7 +140,7 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
     }
     w.kept = d.kept();
     bool packable = true;  // what `prepare` or a packing kernel can test
-    for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c, d);
+    for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c);
     if (packable && choose_axis(d, w, lanes, narrow)) choices.push_back(w);
   }
   if (choices.empty()) return std::nullopt;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/region/split_parts.h"
 #include "compiler/region/split_residues.h"
@@ -27,6 +26,7 @@
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/transform_weights.h"
 #include "compiler/target/layout_pass.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 #include "compiler/tensor/layout_rules.h"
 
@@ -247,7 +247,7 @@ class LayoutChooser : private LayoutPass {
     Item& item = region_.items[index];
     if (item.op || item.group.stages.size() != 1) return;
     Definition& d = item.group.stages[0];
-    auto matched = match_products(d);
+    auto matched = contraction_of(d);
     if (!matched || matched->product == Fn::mul) return;
     auto work = work_.find(static_cast<int64_t>(index));
     Work without{*matched};

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/pack_operand.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 
@@ -18,7 +18,7 @@ static std::vector<int> identity_positions(size_t n) {
 // Axes of extent 1 say nothing but hide what is: a depthwise convolution sums over a channel axis of 1.
 void drop_unit_axes(Definition& d, const std::vector<Symbol>& symbols) {
   if (!d.reduce || d.scatter) return;
-  auto matched = match_products(d);
+  auto matched = contraction_of(d);
   bool of_words = matched && matched->product != Fn::mul;  // they lie along the last axis
   std::vector<Expr> renamed, read;                         // in the result's indices and in what is read
   Shape domain;
@@ -57,7 +57,7 @@ static bool reads_rows_in_order(const Definition& d, Expr data) {
 bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& symbols) {
   constexpr int64_t one_shuffle =
       4;  // within 128 bits; of wider groups a vector that holds two is slower than lanes along a row of points
-  auto c = match_contraction(d);
+  auto c = tiled_contraction_of(d);
   if (!c) return false;
   for (Expr e : d.out_index) {
     if (e->kind != ExprKind::call) continue;
@@ -109,7 +109,7 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
 
 void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols) {
   constexpr int64_t most = 64;  // of a window
-  auto c = match_contraction(d);
+  auto c = tiled_contraction_of(d);
   if (!c || (c->a.conditions.empty() && c->b.conditions.empty())) return;
   bool changed = false;
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
@@ -131,7 +131,7 @@ void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols) {
     at[static_cast<size_t>(k)] = axis(k) + Expr(first);
     d.body = substitute_axes(d.body, at);
     d.domain[static_cast<size_t>(k)] = end - first;
-    c = match_contraction(d);
+    c = tiled_contraction_of(d);
     changed = true;
     if (!c) break;
   }
@@ -139,7 +139,7 @@ void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols) {
 }
 
 void turn_windows(Definition& d, const std::vector<Symbol>& symbols) {
-  if (!match_contraction(d)) return;
+  if (!tiled_contraction_of(d)) return;
   std::vector<Expr> at = identity_indices(static_cast<int>(d.domain.size()));
   bool turned = false;
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <deque>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 #include "compiler/tensor/quantized_value.h"
 
@@ -148,7 +148,7 @@ class IntegerProducts {
   }
 
   bool rewrite_product(Definition& d) {
-    auto matched = match_products(d);
+    auto matched = contraction_of(d);
     if (!matched || matched->product != Fn::mul) return false;
     auto first = factor_of(matched->a), second = factor_of(matched->b);
     if (!first || !second || bool(first->value.scale) != bool(second->value.scale)) return false;

@@ -1,8 +1,8 @@
 #include "compiler/target/cpu/pack_operand.h"
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 

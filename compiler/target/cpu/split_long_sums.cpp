@@ -38,7 +38,7 @@ void cut(Definition& d, int k, int64_t parts, Var* sums, const std::vector<Symbo
 }  // namespace
 
 std::optional<Definition> split_long_sum(Graph& graph, Definition& d, int64_t cache_bytes) {
-  auto c = match_sum_of_products(d);
+  auto c = float_contraction_of(d);
   if (!c || !is_static(d.domain) || !is_static(d.out->shape())) return std::nullopt;
   auto elements = [&](const Operand& operand) {
     Expr all = element_count(graph.vars()[static_cast<size_t>(operand.load->id)]->shape());

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/gpu/strategies/gpu_strategies.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

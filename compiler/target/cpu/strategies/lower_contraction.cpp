@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/guard_steps.h"
 #include "compiler/loops/index_set_splitting.h"
 #include "compiler/loops/join_nests.h"
@@ -18,6 +17,7 @@
 #include "compiler/target/cpu/strategies/parallel_loops.h"
 #include "compiler/target/cpu/strategies/sum_by_points.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

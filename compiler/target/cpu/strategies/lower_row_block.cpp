@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/ir/walks.h"
 #include "compiler/loops/lane_reduction.h"
 #include "compiler/loops/loop_transforms.h"
@@ -11,6 +10,7 @@
 #include "compiler/target/cpu/strategies/transposed_nest.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {
@@ -250,7 +250,7 @@ class RowBlockLowering {
 
   void lower_first(const Definition& d) {
     Axes a = make_axes(d);
-    Contraction c = *match_sum_of_products(d);
+    Contraction c = *float_contraction_of(d);
     if (uses_axis(c.a.load, group_.shared - 1)) std::swap(c.a, c.b);
     Expr rows = substitute_axes(c.b.load, a.renamed);
     rows = internals_.count(rows->id) ? addressed(rows, a, -1) : transpose_rows(rows, a);
@@ -285,7 +285,7 @@ class RowBlockLowering {
 
   void lower_last(const Definition& d) {
     Axes a = make_axes(d);
-    Contraction c = *match_contraction(d);
+    Contraction c = *tiled_contraction_of(d);
     if (uses_axis(c.b.load, group_.shared - 1)) std::swap(c.a, c.b);
     Expr rows = addressed(substitute_axes(c.a.load, a.renamed), a, -1),
          other = addressed(substitute_axes(c.b.load, a.renamed), a, -1);
@@ -350,7 +350,7 @@ class RowBlockLowering {
     auto typical = [](Expr e) { return e.if_int() ? static_cast<double>(e.as_int()) : 256.0; };
     double flops = 0;
     for (const Definition& d : group_.stages) {
-      if (!match_sum_of_products(d)) continue;
+      if (!float_contraction_of(d)) continue;
       double of = 2;
       for (Expr e : d.domain) of *= typical(e);
       flops += of;

@@ -25,7 +25,7 @@ class WinogradLowering {
 
   Kernel run() {
     kernel_.nodes = d_.nodes;
-    Contraction c = *match_sum_of_products(d_);
+    Contraction c = *float_contraction_of(d_);
     if (c.b.load->id != plan_.transformed) std::swap(c.a, c.b);
     data_ = c.a.load;
     weights_ = c.b.load;

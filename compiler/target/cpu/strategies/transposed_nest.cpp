@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

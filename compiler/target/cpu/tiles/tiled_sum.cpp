@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
@@ -12,6 +11,7 @@
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/sum_chunks.h"
 #include "compiler/target/cpu/tiles/tile_prefetch.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/loops/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
@@ -11,6 +10,7 @@
 #include "compiler/target/gpu/vendor/library_beside.h"
 #include "compiler/target/gpu/vendor/library_convolution.h"
 #include "compiler/target/gpu/vendor/library_finish.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -15,8 +15,8 @@
 // instruction (TensorProduct), and the instruction says which elements a thread has. A side whose elements lie together
 // along itself, not along the sum, stays so in shared memory (bytes do not).
 #include <algorithm>
+#include <utility>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/loops/stage_lowering.h"
 #include "compiler/support/diagnostic.h"
@@ -24,6 +24,7 @@
 #include "compiler/target/gpu/strategies/tile_load.h"
 #include "compiler/target/gpu/strategies/wide_store.h"
 #include "compiler/target/gpu/vendor/library_product.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {
@@ -53,13 +54,15 @@ class GpuContraction : private StageLowering {
   std::optional<Kernel> run() {
     if (group_.stages.size() != 1 || group_.shared != 0) return std::nullopt;
     const Definition& d = group_.stages[0];
-    if (!d.reduce || *d.reduce != Reduce::add || d.scatter) return std::nullopt;
+    product_ = sum_of_products(d);
+    if (d.scatter || !product_ || product_->of_words() || !product_->conversions.empty()) return std::nullopt;
     kernel_.nodes = d.nodes;
     kernel_.block = edge * edge;
     std::vector<Expr> renamed = make_axes(d, stage_);
     accumulator_ = kernel_.next_local++;
     stage_.body = addressed(substitute_axes(d.body, renamed), accumulator_);
     stage_.epilogue = addressed(substitute_axes(d.epilogue, renamed), accumulator_);
+    address_factors(renamed);
     set_target(d, stage_, renamed);
     simplify_stage(stage_);
     drop_unit_loops(stage_);
@@ -84,19 +87,20 @@ class GpuContraction : private StageLowering {
   }
   static int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
 
-  // The body is a product, perhaps under a condition outside of which it is zero: then each part of the condition goes to
-  // the factors that it can be told from.
+  // The factors, what tensor cores take of them and the conditions on the product, addressed: in this order behind the
+  // stage's own expressions, and rewritten with them.
+  void address_factors(const std::vector<Expr>& renamed) {
+    const auto add = [&](Expr e) { stage_.conditions.push_back(addressed(substitute_axes(e, renamed), accumulator_)); };
+    for (const Factor& f : product_->factors) add(f.value), add(f.narrow ? f.narrow : f.value);
+    for (Expr e : product_->conditions) add(e);
+  }
+
+  // Each part of the condition outside of which the product is zero goes to the factors that it can be told from.
   bool find_factors() {
-    Expr body = stage_.body;
-    std::vector<Expr> conditions;
-    while (body->kind == ExprKind::call && body->fn == Fn::select && body->args[2].is_constant() &&
-           body->args[2]->float_value == 0 && body->args[2]->int_value == 0) {
-      conjuncts(body->args[0], conditions);
-      body = body->args[1];
-    }
-    if (body->kind != ExprKind::call || body->fn != Fn::mul) return false;
-    rows_.factor = body->args[0];
-    columns_.factor = body->args[1];
+    const std::vector<Expr> found = std::exchange(stage_.conditions, {});
+    rows_.factor = found[0], rows_.narrow = product_->factors[0].narrow ? found[1] : Expr();
+    columns_.factor = found[2], columns_.narrow = product_->factors[1].narrow ? found[3] : Expr();
+    const std::vector<Expr> conditions(found.begin() + 4, found.end());
     std::vector<char> held(conditions.size(), 0);
     for (Side* side : {&rows_, &columns_}) {
       Expr all = bool_constant(true);
@@ -107,7 +111,9 @@ class GpuContraction : private StageLowering {
         if (told) all = logical_and(all, conditions[k]);
         held[k] |= told;
       }
-      if (!all.is_int(1)) side->factor = select(all, side->factor, constant_of(side->factor->dtype, 0));
+      if (all.is_int(1)) continue;
+      for (Expr* e : {&side->factor, &side->narrow})
+        if (*e) *e = select(all, *e, constant_of((*e)->dtype, 0));
     }
     return std::all_of(held.begin(), held.end(), [](char h) { return h != 0; });
   }
@@ -139,20 +145,9 @@ class GpuContraction : private StageLowering {
     return true;
   }
 
-  // What a conversion makes wide, before it; empty: it is wide, or more than moved.
-  static Expr before_widening(Expr e) {
-    if (e->kind == ExprKind::cast && size_of(e->args[0]->dtype) < size_of(e->dtype)) return e->args[0];
-    if (e->kind != ExprKind::call || e->fn != Fn::select || !e->args[2].is_constant() || e->args[2]->float_value != 0 ||
-        e->args[2]->int_value != 0)
-      return {};
-    const Expr inner = before_widening(e->args[1]);
-    return inner ? select(e->args[0], inner, constant_of(inner->dtype, 0)) : Expr();
-  }
-
   void choose_tensor() {
     const DType sum = group_.stages[0].accumulator;
     if (rows_.tile < 32 || columns_.tile < 32) return;
-    for (Side* side : {&rows_, &columns_}) side->narrow = before_widening(side->factor);
     if (bool(rows_.narrow) && bool(columns_.narrow)) {
       const DType a = rows_.narrow->dtype, b = columns_.narrow->dtype;
       auto is_byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
@@ -416,6 +411,7 @@ class GpuContraction : private StageLowering {
 
   void place_local(const Local&) override { METAC_ASSERT(false, "a contraction's result is no local"); }
 
+  std::shared_ptr<const SumOfProducts> product_;
   Stage stage_;
   Side rows_, columns_;
   std::vector<Loop> batch_;

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

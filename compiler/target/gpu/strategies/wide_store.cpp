@@ -1,6 +1,6 @@
 #include "compiler/target/gpu/strategies/wide_store.h"
 
-#include "compiler/tensor/contraction.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/target/gpu/vendor/library_finish.h"
-#include "compiler/tensor/contraction.h"
+#include "compiler/tensor/axes.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
 
-bool is_library_type(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
 
 class ConvolutionMatcher {
@@ -21,15 +20,14 @@ class ConvolutionMatcher {
 
   std::optional<LibraryConvolution> run() {
     c_.dtype = d_.out->dtype();
-    if (!d_.reduce || *d_.reduce != Reduce::add || d_.scatter || d_.accumulator != DType::f32 || !is_library_type(c_.dtype))
+    if (d_.scatter || d_.accumulator != DType::f32 || !is_library_type(c_.dtype)) return std::nullopt;
+    const auto s = sum_of_products(d_);
+    if (!s || s->of_words() || !s->conditions.empty() || !are_library_conversions(s->conversions, c_.dtype))
       return std::nullopt;
-    const Expr body = without_casts(d_.body);
-    if (body->kind != ExprKind::call || body->fn != Fn::mul) return std::nullopt;
-    for (int first : {0, 1}) {
+    for (size_t first : {0, 1}) {
       c_ = LibraryConvolution{};
       c_.dtype = d_.out->dtype();
-      if (factors(body->args[static_cast<size_t>(first)], body->args[static_cast<size_t>(1 - first)]))
-        return with_epilogue();
+      if (factors(s->factors[first], s->factors[1 - first])) return with_epilogue();
     }
     return std::nullopt;
   }
@@ -50,28 +48,21 @@ class ConvolutionMatcher {
     int64_t constant = 0;
   };
 
-  std::optional<Affine> affine(Expr index) const {
+  std::optional<Affine> affine(const IndexForm& index) const {
     Affine a;
-    if (index->has_load) return std::nullopt;
-    Expr rest = index;
-    for (size_t k = 0; k < d_.domain.size(); ++k) {
-      const int id = static_cast<int>(k);
-      if (uses_axis(index, id)) {
-        const Expr step = stride_of(index, id);
-        if (!step || !step.if_int()) return std::nullopt;
-        if (!d_.domain[k].is_int(1)) a.terms.emplace_back(id, step.as_int());
-      }
-      rest = rewrite(rest, [&](Expr n) { return n->kind == ExprKind::axis && n->id == id ? Expr(0) : Expr(); });
+    for (const auto& [id, step] : index.steps) {
+      if (!step || !step.if_int()) return std::nullopt;
+      if (!extent(id).is_int(1)) a.terms.emplace_back(id, step.as_int());
     }
-    if (!rest.if_int()) return std::nullopt;
-    a.constant = rest.as_int();
+    if (!index.offset.if_int()) return std::nullopt;
+    a.constant = index.offset.as_int();
     return a;
   }
 
   Expr extent(int axis_id) const { return axis_id < 0 ? Expr(1) : d_.domain[static_cast<size_t>(axis_id)]; }
 
   // Exactly one axis with factor 1 (or, where the extent is 1, none); its number or -1.
-  bool one_axis(Expr index, Expr size, int& axis_id) const {
+  bool one_axis(const IndexForm& index, Expr size, int& axis_id) const {
     const auto a = affine(index);
     if (!a || a->constant != 0 || a->terms.size() > 1 || (!a->terms.empty() && a->terms[0].second != 1)) return false;
     axis_id = a->terms.empty() ? -1 : a->terms[0].first;
@@ -100,22 +91,20 @@ class ConvolutionMatcher {
     return false;
   }
 
-  bool factors(Expr data, Expr weights) {
-    std::vector<Expr> conditions;
-    data = without_casts(data);
-    while (data->kind == ExprKind::call && data->fn == Fn::select && is_zero(data->args[2])) {
-      conjuncts(data->args[0], conditions);
-      data = without_casts(data->args[1]);
-    }
-    weights = without_casts(weights);
+  bool factors(const Factor& data_factor, const Factor& weights_factor) {
+    const Expr data = data_factor.load, weights = weights_factor.load;
     const int rank = d_.out->rank();
-    if (!is_element(data) || !is_element(weights) || rank < 3 || rank > 5 || data->id == weights->id) return false;
-    const std::vector<Expr> x = data->args, w = weights->args;
-    if (static_cast<int>(x.size()) != rank || static_cast<int>(w.size()) != rank ||
-        static_cast<int>(d_.out_index.size()) != rank)
+    for (const Factor* f : {&data_factor, &weights_factor})
+      if (!f->load || !is_element(f->load) || !are_library_conversions(f->conversions, c_.dtype) || bool(f->scale) ||
+          bool(f->zero_point) || static_cast<int>(f->load->args.size()) != rank)
+        return false;
+    if (rank < 3 || rank > 5 || data->id == weights->id || !weights_factor.conditions.empty() || data_factor.outside != 0)
       return false;
+    const std::vector<Expr>&x = data->args, &w = weights->args;
+    const std::vector<IndexForm>&x_form = data_factor.indices, &w_form = weights_factor.indices;
+    if (static_cast<int>(d_.out_index.size()) != rank) return false;
     const Shape &in = context_.var(data->id)->shape(), &window = context_.var(weights->id)->shape(), &out = d_.out->shape();
-    for (Expr condition : conditions)
+    for (Expr condition : data_factor.conditions)
       if (!is_padding(condition, x, in)) return false;
     c_.data = argument(data->id);
     c_.weights = argument(weights->id);
@@ -123,17 +112,19 @@ class ConvolutionMatcher {
     if (c_.data < 0 || c_.weights < 0 || c_.result < 0) return false;
 
     int image = -1, channel = -1;
-    if (!one_axis(x[0], in[0], image) || d_.out_index[0] != x[0] || !one_axis(w[1], window[1], channel)) return false;
+    if (!one_axis(x_form[0], in[0], image) || d_.out_index[0] != x[0] || !one_axis(w_form[1], window[1], channel))
+      return false;
     if (channel >= 0 && channel < d_.kept()) return false;
-    if (!groups(x[1], w[0], in[1], window[0], window[1], channel) || d_.out_index[1] != w[0] || out[1] != window[0])
+    if (!groups(x_form[1], w_form[0], in[1], window[0], window[1], channel) || d_.out_index[1] != w[0] ||
+        out[1] != window[0])
       return false;
     std::vector<int> reduced;
     if (channel >= 0) reduced.push_back(channel);
     for (int k = 2; k < rank; ++k) {
       const size_t s = static_cast<size_t>(k);
       int tap = -1, place = -1;
-      if (!one_axis(w[s], window[s], tap) || !one_axis(d_.out_index[s], out[s], place)) return false;
-      const auto a = affine(x[s]);
+      if (!one_axis(w_form[s], window[s], tap) || !one_axis(index_form(d_.out_index[s]), out[s], place)) return false;
+      const auto a = affine(x_form[s]);
       if (!a || a->constant > 0) return false;
       LibraryWindow o{in[s], window[s], out[s], 1, 1, -a->constant};
       size_t found = 0;
@@ -156,7 +147,8 @@ class ConvolutionMatcher {
   }
 
   // Channels are group * channels of a group + channel, features likewise of the same group.
-  bool groups(Expr channels, Expr features, Expr all_channels, Expr all_features, Expr own_channels, int channel) {
+  bool groups(const IndexForm& channels, const IndexForm& features, Expr all_channels, Expr all_features, Expr own_channels,
+              int channel) {
     if (!all_channels.if_int() || !all_features.if_int() || !own_channels.if_int() ||
         all_channels.as_int() % own_channels.as_int() != 0)
       return false;
@@ -227,6 +219,12 @@ class ConvolutionMatcher {
 };
 
 }  // namespace
+
+bool is_library_type(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
+bool are_library_conversions(const std::vector<DType>& conversions, DType dtype) {
+  return std::all_of(conversions.begin(), conversions.end(), [&](DType t) { return t == dtype || t == DType::f32; });
+}
 
 bool lie_alike(LibraryConvolution& c, const std::vector<KernelArgument>& arguments) {
   bool rows = true, channels = true;

@@ -9,6 +9,10 @@
 
 namespace metac {
 
+bool is_library_type(DType dtype);
+// Does a library convert so too where it computes with values of `dtype`? Between it and float32.
+bool are_library_conversions(const std::vector<DType>& conversions, DType dtype);
+
 // Arguments of the result are numbers of `arguments`. Nothing where the group is none of these.
 std::optional<LibraryConvolution> match_library_convolution(const Group& group, const LoweringContext& context,
                                                             const std::vector<KernelArgument>& arguments);

@@ -6,15 +6,14 @@
 #include "compiler/ir/reads.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/oracle/evaluate_scalar.h"
+#include "compiler/target/gpu/vendor/library_convolution.h"
 #include "compiler/target/gpu/vendor/library_finish.h"
-#include "compiler/tensor/contraction.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
 
 constexpr int64_t most_meetings = 1 << 18;  // counted out along an axis
-
-bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
 
 // Along one spatial axis: element `data` meets element `out` of the result at tap `tap` of the window.
 struct Meeting {
@@ -27,16 +26,18 @@ class GradientMatcher {
 
   std::optional<LibraryConvolution> run() {
     c_.dtype = d_.out->dtype();
-    if (!d_.reduce || *d_.reduce != Reduce::add || d_.scatter || d_.accumulator != DType::f32) return std::nullopt;
-    if (c_.dtype != DType::f32 && c_.dtype != DType::f16 && c_.dtype != DType::bf16) return std::nullopt;
+    if (d_.scatter || d_.accumulator != DType::f32 || !is_library_type(c_.dtype)) return std::nullopt;
     if (d_.out->rank() < 3 || d_.out->rank() > 5) return std::nullopt;
-    const Expr body = inner(d_.body);
-    if (body->kind != ExprKind::call || body->fn != Fn::mul) return std::nullopt;
-    const Expr first = inner(body->args[0]), second = inner(body->args[1]);
-    for (const Expr& e : {first, second})
-      if (e->kind != ExprKind::load || e->id < 0 || e->dtype != c_.dtype ||
-          static_cast<int>(e->args.size()) != d_.out->rank())
+    const auto s = sum_of_products(d_);
+    if (!s || s->of_words() || !are_library_conversions(s->conversions, c_.dtype)) return std::nullopt;
+    conditions_ = s->conditions;
+    for (const Factor& f : s->factors) {
+      if (!f.load || bool(f.scale) || bool(f.zero_point) || f.outside != 0 || f.load->dtype != c_.dtype ||
+          !are_library_conversions(f.conversions, c_.dtype) || static_cast<int>(f.load->args.size()) != d_.out->rank())
         return std::nullopt;
+      conditions_.insert(conditions_.end(), f.conditions.begin(), f.conditions.end());
+    }
+    const Expr first = s->factors[0].load, second = s->factors[1].load;
     if (static_cast<int>(d_.out_index.size()) != d_.out->rank() || first->id == second->id) return std::nullopt;
     for (ConvolutionKind kind : {ConvolutionKind::data_gradient, ConvolutionKind::weights_gradient})
       for (bool turned : {false, true})
@@ -45,20 +46,6 @@ class GradientMatcher {
   }
 
  private:
-  // Without conversions that a library does too, and without conditions outside of which it is zero, which are kept.
-  Expr inner(Expr e) {
-    for (;;) {
-      if (e->kind == ExprKind::cast && (e->dtype == c_.dtype || e->dtype == DType::f32)) {
-        e = e->args[0];
-      } else if (e->kind == ExprKind::call && e->fn == Fn::select && is_zero(e->args[2])) {
-        conjuncts(e->args[0], conditions_);
-        e = e->args[1];
-      } else {
-        return e;
-      }
-    }
-  }
-
   Expr extent(int axis_id) const { return axis_id < 0 ? Expr(1) : d_.domain[static_cast<size_t>(axis_id)]; }
 
   // The axis that an index is, -1 where there is but one element; false: it is something else.

@@ -2,15 +2,15 @@
 
 #include <utility>
 
-#include "compiler/ir/stride.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/target/gpu/vendor/library_convolution.h"
 #include "compiler/target/gpu/vendor/library_finish.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/gelu_form.h"
 
 namespace metac {
 namespace {
 
-bool is_library_type(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
 
 class ProductMatcher {
