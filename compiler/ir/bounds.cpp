@@ -104,40 +104,75 @@ Interval Bounds::interval_of_call(Expr e) const {
   }
 }
 
-// By intervals, or symbolically: one axis after the other goes to the end of its range that makes e least.
-bool Bounds::is_at_least(Expr e, int64_t least) const {
+// What an axis is multiplied by in a sum, and the part of the sum that this makes: factor * axis.
+struct Multiple {
+  Expr of, factor;
+};
+
+static std::vector<Expr> factors_of(Expr monomial) {
+  if (monomial->kind != ExprKind::call || monomial->fn != Fn::mul) return {monomial};
+  std::vector<Expr> out = factors_of(monomial->args[0]);
+  out.push_back(monomial->args[1]);
+  return out;
+}
+
+// By axis, in the order of the terms.
+static std::vector<Multiple> multiples(const Linear& form) {
+  std::vector<Multiple> out;
+  for (auto& [monomial, coefficient] : form.terms) {
+    const std::vector<Expr> factors = factors_of(monomial);
+    for (size_t k = 0; k < factors.size(); ++k) {
+      if (factors[k]->kind != ExprKind::axis) continue;
+      Expr factor = coefficient;
+      for (size_t j = 0; j < factors.size(); ++j)
+        if (j != k) factor = factor * factors[j];
+      auto found = std::find_if(out.begin(), out.end(), [&](const Multiple& m) { return m.of == factors[k]; });
+      if (found == out.end())
+        out.push_back({factors[k], factor});
+      else
+        found->factor = found->factor + factor;
+      break;
+    }
+  }
+  return out;
+}
+
+// Extents that are open, of the axes that `e` uses, and their products: e has a value, so that each is 1 at least.
+std::vector<Expr> Bounds::positive_products(Expr e) const {
+  std::vector<Expr> open, products;
+  for (auto& [id, extent] : extents_)
+    if (!extent.if_int() && uses_axis(e, id)) open.push_back(extent);
+  for (size_t first = 0; first < open.size(); ++first) {
+    Expr product = 1;
+    for (size_t k = first; k < open.size(); ++k) products.push_back(product = product * open[k]);
+  }
+  return products;
+}
+
+// By intervals, or symbolically: one axis after the other goes to the end of its range that makes e least. Digits that meet
+// may bring an axis back, hence the number of steps.
+bool Bounds::is_at_least(Expr e, int64_t least, Proof& proof) const {
   if (interval(e).low >= least) return true;
-  Linear form = linear_form(e);
+  if (least <= 1 && std::count(proof.positive.begin(), proof.positive.end(), e) > 0) return true;
+  if (--proof.steps < 0) return false;
+  const Linear form = linear_form(e);
   // With another term in the place of one. A constant that passes 64 bits proves nothing.
   auto with_another = [&](Expr term, int64_t coefficient, Expr by, int64_t factor) {
     Expr rest = e - term * Expr(coefficient);
-    if (!by.if_int()) return is_at_least(rest + by * Expr(factor), least);
+    if (!by.if_int()) return is_at_least(rest + by * Expr(factor), least, proof);
     const auto constant = checked_mul(by.as_int(), factor);
     if (!constant || (rest.if_int() && !checked_add(rest.as_int(), *constant))) return false;
-    return is_at_least(rest + Expr(*constant), least);
+    return is_at_least(rest + Expr(*constant), least, proof);
   };
-  for (auto& [monomial, coefficient] : form.terms) {
-    // The axis in this monomial, if all other factors are known to be nonnegative.
-    Expr the_axis;
-    int axes = 0;
-    visit(monomial, [&](Expr n) {
-      if (n->kind == ExprKind::axis && extents_.count(n->id)) the_axis = n, ++axes;
-    });
-    if (axes != 1) continue;
-    bool linear = monomial == the_axis;
-    if (!linear && monomial->kind == ExprKind::call && monomial->fn == Fn::mul) {
-      linear = true;
-      visit(monomial, [&](Expr n) {
-        if (n->kind == ExprKind::symbol)
-          linear &= interval(n).low >= 0;
-        else
-          linear &= n == the_axis || (n->kind == ExprKind::call && n->fn == Fn::mul);
-      });
-    }
-    if (!linear) continue;
-    Expr extreme = coefficient > 0 ? Expr(0) : extents_.at(the_axis->id) - Expr(1);
-    Expr replaced = rewrite(monomial, [&](Expr n) { return n == the_axis ? extreme : Expr(); });
-    return with_another(monomial, coefficient, replaced, coefficient);
+  for (const Multiple& m : multiples(form)) {
+    auto extent = extents_.find(m.of->id);
+    if (extent == extents_.end()) continue;
+    if (const int64_t* factor = m.factor.if_int())
+      return with_another(m.of, *factor, *factor > 0 ? Expr(0) : extent->second - Expr(1), *factor);
+    const bool rises = is_at_least(m.factor, 0, proof);
+    if (!rises && !is_at_least(Expr(0) - m.factor, 0, proof)) continue;
+    const Expr rest = e - m.factor * m.of;
+    return is_at_least(rises ? rest : rest + m.factor * (extent->second - Expr(1)), least, proof);
   }
   // c*floor(x/c) lies in (x - c, x].
   for (auto& [atom, coefficient] : form.terms) {
@@ -156,7 +191,9 @@ bool Bounds::proves_difference(Expr a, Expr b, int64_t least) const {
     if (interval(a).low - interval(b).high >= least) return true;
     if (a->has_load || b->has_load || (a.if_int() && b.if_int())) return false;
   }
-  return is_at_least(a - b, least);
+  const Expr difference = a - b;
+  Proof proof{positive_products(difference)};
+  return is_at_least(difference, least, proof);
 }
 
 bool Bounds::proves_less(Expr a, Expr b) const { return proves_difference(b, a, 1); }
@@ -216,16 +253,38 @@ static Expr split_low_part(Expr e, const Bounds& bounds, Simplified& known) {
   return e;
 }
 
+// The same where divisors are open dims: (g*x + r) / (g*d) and (g*x + r) mod (g*d), g being the divisor itself or what an
+// axis of the dividend is multiplied by.
+static Expr split_open_part(Expr e, const Bounds& bounds, Simplified& known) {
+  const Expr divisor = e->args[1];
+  std::vector<Expr> candidates = {divisor};
+  for (const Multiple& m : multiples(linear_form(e->args[0])))
+    if (!m.factor.if_int() && m.factor != divisor) candidates.push_back(m.factor);
+  for (Expr g : candidates) {
+    const Expr count = quotient_of(divisor, g), whole = quotient_of(e->args[0], g);
+    if (count.is_int(0) || whole.is_int(0) || count * g != divisor) continue;
+    const Expr low = e->args[0] - whole * g;
+    if (!bounds.proves_at_least(low, 0) || !bounds.proves_less(low, g)) continue;
+    if (e->fn == Fn::floor_div) return simplify({floor_div(whole, count)}, bounds, known)[0];
+    return simplify({floor_mod(whole, count)}, bounds, known)[0] * g + low;
+  }
+  return e;
+}
+
+static Expr split(Expr e, const Bounds& bounds, Simplified& known) {
+  return e->args[1].if_int() ? split_low_part(e, bounds, known) : split_open_part(e, bounds, known);
+}
+
 static Expr decide(Expr e, const Bounds& bounds, Simplified& known) {
   if (e->kind != ExprKind::call) return e;
   auto index = [&](size_t k) { return e->args[k]->dtype == DType::i64; };
   switch (e->fn) {
     case Fn::floor_div:
       if (index(0) && bounds.proves_at_least(e->args[0], 0) && bounds.proves_less(e->args[0], e->args[1])) return 0;
-      return index(0) && !e->has_load ? split_low_part(e, bounds, known) : e;
+      return index(0) && !e->has_load ? split(e, bounds, known) : e;
     case Fn::floor_mod:
       if (index(0) && bounds.proves_at_least(e->args[0], 0) && bounds.proves_less(e->args[0], e->args[1])) return e->args[0];
-      return index(0) && !e->has_load ? split_low_part(e, bounds, known) : e;
+      return index(0) && !e->has_load ? split(e, bounds, known) : e;
     case Fn::min:
       if (!index(0)) return e;
       if (bounds.proves(e->args[0] <= e->args[1])) return e->args[0];

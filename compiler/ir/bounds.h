@@ -42,9 +42,15 @@ class Bounds {
     }
   };
 
+  struct Proof {
+    std::vector<Expr> positive;  // known to be 1 at least
+    int steps = 100;
+  };
+
   Interval interval_of_call(Expr e) const;
   bool proves_difference(Expr a, Expr b, int64_t least) const;  // a - b >= least
-  bool is_at_least(Expr e, int64_t least) const;
+  std::vector<Expr> positive_products(Expr e) const;
+  bool is_at_least(Expr e, int64_t least, Proof& proof) const;
   bool decide(Expr condition) const;
   std::vector<Interval> symbols_;
   std::map<int, Expr> extents_;

@@ -403,6 +403,31 @@ Expr not_equal(Expr a, Expr b) { return call(Fn::ne, {a, b}); }
 Expr logical_and(Expr a, Expr b) { return call(Fn::logical_and, {a, b}); }
 Expr logical_or(Expr a, Expr b) { return call(Fn::logical_or, {a, b}); }
 Expr logical_not(Expr a) { return call(Fn::logical_not, {a}); }
+Expr quotient_of(Expr a, Expr b) {
+  const Linear divisor = linear_form(b);
+  Expr leading;
+  int64_t coefficient = divisor.constant;
+  size_t degree = 0;
+  for (auto& [monomial, c] : divisor.terms)
+    if (const size_t factors = factors_of(monomial).size(); factors > degree)
+      leading = monomial, coefficient = c, degree = factors;
+  if (coefficient <= 0) return 0;
+  Expr whole = 0;
+  constexpr int most_terms = 16;
+  for (int k = 0; k < most_terms; ++k) {
+    const Linear rest = linear_form(a - whole * b);
+    Linear found;
+    for (auto& [monomial, c] : rest.terms)
+      if (divide_term(monomial, c, leading, coefficient, found)) break;
+    if (found.terms.empty() && found.constant == 0) {
+      if (!leading && rest.constant >= coefficient) whole = whole + Expr(floor_div(rest.constant, coefficient));
+      break;
+    }
+    whole = whole + from_linear(found);
+  }
+  return whole;
+}
+
 Expr floor_div(Expr a, Expr b) { return call(Fn::floor_div, {a, b}); }
 Expr floor_mod(Expr a, Expr b) { return call(Fn::floor_mod, {a, b}); }
 Expr ceil_div(Expr a, Expr b) { return floor_div(a + b - Expr(1), b); }

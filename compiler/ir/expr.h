@@ -135,6 +135,9 @@ struct Linear {
 };
 Linear linear_form(Expr e);  // int64 expressions only
 Expr from_linear(const Linear& form);
+// q such that no term of a - q*b is a multiple of the leading term of b: a polynomial division. 0 where b leads with a
+// negative coefficient. int64 expressions only.
+Expr quotient_of(Expr a, Expr b);
 
 // "i0*3 + floor_div(n0, 2)": for messages, dumps and tests. Printers of generated code have their own.
 std::string to_string(Expr e);
