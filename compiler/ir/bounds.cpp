@@ -109,13 +109,6 @@ struct Multiple {
   Expr of, factor;
 };
 
-static std::vector<Expr> factors_of(Expr monomial) {
-  if (monomial->kind != ExprKind::call || monomial->fn != Fn::mul) return {monomial};
-  std::vector<Expr> out = factors_of(monomial->args[0]);
-  out.push_back(monomial->args[1]);
-  return out;
-}
-
 // By axis, in the order of the terms.
 static std::vector<Multiple> multiples(const Linear& form) {
   std::vector<Multiple> out;

@@ -16,22 +16,25 @@
 
 namespace metac {
 namespace {
-
-bool is_index(Expr e) { return e->dtype == DType::i64 && !e->has_load; }
 bool is_call(Expr e, Fn fn) { return e->kind == ExprKind::call && e->fn == fn; }
-
-bool before(Expr a, Expr b) {
-  auto rank = [](Expr e) { return e->kind == ExprKind::axis ? 0 : e->kind == ExprKind::symbol ? 1 : 2; };
-  if (rank(a) != rank(b)) return rank(a) < rank(b);
-  if (rank(a) < 2) return a->id < b->id;
-  return a->hash != b->hash ? a->hash < b->hash : a->serial < b->serial;
-}
+}  // namespace
 
 std::vector<Expr> factors_of(Expr monomial) {
   if (!is_call(monomial, Fn::mul)) return {monomial};
   std::vector<Expr> out = factors_of(monomial->args[0]);
   out.push_back(monomial->args[1]);
   return out;
+}
+
+namespace {
+
+bool is_index(Expr e) { return e->dtype == DType::i64 && !e->has_load; }
+
+bool before(Expr a, Expr b) {
+  auto rank = [](Expr e) { return e->kind == ExprKind::axis ? 0 : e->kind == ExprKind::symbol ? 1 : 2; };
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
+  if (rank(a) < 2) return a->id < b->id;
+  return a->hash != b->hash ? a->hash < b->hash : a->serial < b->serial;
 }
 
 Expr monomial_of(std::vector<Expr> factors) {

@@ -135,6 +135,7 @@ struct Linear {
 };
 Linear linear_form(Expr e);  // int64 expressions only
 Expr from_linear(const Linear& form);
+std::vector<Expr> factors_of(Expr atom);  // of a product; else the atom alone
 // q such that no term of a - q*b is a multiple of the leading term of b: a polynomial division. 0 where b leads with a
 // negative coefficient. int64 expressions only.
 Expr quotient_of(Expr a, Expr b);
