@@ -1,4 +1,5 @@
 // The model's inputs and outputs: what the options, the declared types and the names of open dims say together.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -85,7 +86,7 @@ class DimSolver {
       else if (dims && (*dims)[k] >= 0)
         shape.push_back((*dims)[k]);
       else
-        shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k)));
+        shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k), typical_extent(k, rank)));
     }
     return shape;
   }
@@ -98,9 +99,13 @@ class DimSolver {
   }
 
  private:
+  // What schedules are made for where nobody says how large a dim is: one sample, images of 224 points a side, sequences of
+  // 128 steps.
+  static int64_t typical_extent(size_t axis, size_t rank) { return axis == 0 ? 1 : rank >= 4 ? 224 : 128; }
+
   // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1: who needs 0 says so with
   // --dim name=0..N.
-  Dim open_dim(const std::string& name, const std::string& display) {
+  Dim open_dim(const std::string& name, const std::string& display, int64_t typical) {
     if (!name.empty())
       if (Dim d = known(name)) return d;
     Symbol s;
@@ -110,6 +115,7 @@ class DimSolver {
     if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
     s.name = name.empty() ? display : name;
     s.from_input = true;
+    if (s.hint == 0) s.hint = std::clamp(typical / s.divisor * s.divisor, s.min, s.max);
     Dim d = symbol(graph_.add_symbol(s));
     if (!name.empty()) symbols_[name] = d;
     return d;

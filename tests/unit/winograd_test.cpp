@@ -163,7 +163,7 @@ TEST(MinimalFiltering, RegisterTileForPackedWeights) {
   WinogradPlan plan;
   plan.image = 0, plan.lanes_axis = 1, plan.y = 2, plan.x = 3, plan.channel = 4, plan.window_y = 5, plan.window_x = 6;
   plan.vectors = 2;
-  choose_tile_blocks(d, plan, cpu_target("x86-64-v3"));
+  choose_tile_blocks(d, plan, cpu_target("x86-64-v3"), {});
   EXPECT_EQ(plan.vectors, 2);
   EXPECT_GE(plan.tile, 4);  // 2 where the tile was that of four vectors
   EXPECT_LE((plan.tile + 1) * plan.vectors + 1, 16);

@@ -394,7 +394,7 @@ class LayoutChooser : private LayoutPass {
         !w.c.a.borders.empty())
       return false;
     const bool constant = is_constant_(var(w.c.b.load->id));
-    auto plan = choose_algorithm(d, w, constant, options_);
+    auto plan = choose_algorithm(d, w, constant, options_, graph_.symbols);
     if (!plan || !reach_beyond(d, w, *plan)) return false;
     bring_near(d, w.lanes_axis, index);
     pack(d, w, plan->vectors, constant, index);

@@ -34,8 +34,10 @@ void choose_tile_and_cache(ContractionPlan& plan, const SumShape& sum, int lanes
 }  // namespace
 
 std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared,
-                                             const CompileOptions& options) {
-  auto planned = [&](int m) { return plan_winograd(d, w.c, w.lanes_axis, options.cpu, options.winograd, prepared, m); };
+                                             const CompileOptions& options, const std::vector<Symbol>& symbols) {
+  auto planned = [&](int m) {
+    return plan_winograd(d, w.c, w.lanes_axis, options.cpu, symbols, options.winograd, prepared, m);
+  };
   auto name = [](const std::optional<WinogradPlan>& plan) {
     return plan ? concat("F(", plan->outputs, "x", plan->outputs, ", 3x3)") : std::string("direct");
   };

@@ -13,7 +13,7 @@ namespace metac {
 
 // Minimal filtering, or (empty) none.
 std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared,
-                                             const CompileOptions& options);
+                                             const CompileOptions& options, const std::vector<Symbol>& symbols);
 
 // The register tile, the share of the cache and the steps that are printed out, of a contraction that `about` names; empty
 // where a group narrower than a vector (`narrow`) would have too many of them. `data`: the address of the operand without

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/region/fusion_cost.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
@@ -70,7 +71,6 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
   for (const Window& one : found) {
     if (uses_of(c.a.load, one.point) != 1 || uses_of(c.a.load, one.window) != 1) return std::nullopt;
     if (uses_of(c.b.load, one.point) != 0 || uses_of(c.b.load, one.window) != 1) return std::nullopt;
-    if (!d.domain[static_cast<size_t>(one.point)].if_int()) return std::nullopt;
   }
   if (uses_of(c.a.load, lanes_axis) != 0 || !d.domain[static_cast<size_t>(lanes_axis)].if_int()) return std::nullopt;
   for (int k : plain)
@@ -83,12 +83,9 @@ int registers_of(const CpuTarget& cpu) { return cpu.vector_bytes >= 64 ? 32 : 16
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
-  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu)
+  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu, const std::vector<Symbol>& symbols)
       : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(registers_of(cpu)) {
-    auto extent = [&](int k) {
-      return d.domain[static_cast<size_t>(k)].if_int() ? static_cast<double>(d.domain[static_cast<size_t>(k)].as_int())
-                                                       : 1.0;
-    };
+    auto extent = [&](int k) { return static_cast<double>(hinted_value(d.domain[static_cast<size_t>(k)], symbols)); };
     height_ = extent(w.y);
     width_ = extent(w.x);
     channels_ = extent(w.channel);
@@ -187,11 +184,13 @@ class Estimate {
 };
 
 // vectors 0: of any number.
-void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, int vectors = 0) {
+void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols,
+                          int vectors = 0) {
   int lanes = cpu.vector_bytes / 4;
   int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
   for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
-  int64_t tiles_x = (d.domain[static_cast<size_t>(plan.x)].as_int() + plan.outputs - 1) / plan.outputs;
+  const Expr width = d.domain[static_cast<size_t>(plan.x)], height = d.domain[static_cast<size_t>(plan.y)];
+  int64_t tiles_x = (hinted_value(width, symbols) + plan.outputs - 1) / plan.outputs;
   SumShape sum;
   sum.points = plan.rows * tiles_x;
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
@@ -205,12 +204,13 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   int64_t lane_blocks =
       (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
   while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
+  if (!width.if_int() || !height.if_int()) plan.tiles = sum.points;
 }
 
 }  // namespace
 
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
-                                          int largest, bool prepared, int forced) {
+                                          const std::vector<Symbol>& symbols, int largest, bool prepared, int forced) {
   auto windows = match_windows(d, c, lanes_axis);
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
@@ -224,7 +224,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   plan.taps = windows->taps;
   plan.image = windows->image;
   plan.lanes_axis = lanes_axis;
-  Estimate estimate(d, plan, cpu);
+  Estimate estimate(d, plan, cpu, symbols);
   WinogradPlan best;
   double least = 0.9 * estimate.direct();
   bool found = false;
@@ -237,37 +237,32 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     found = true;
   }
   if (!found) return std::nullopt;
-  choose_register_tile(d, best, cpu);
+  choose_register_tile(d, best, cpu, symbols);
   return best;
 }
 
-void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu) {
-  Estimate(d, plan, cpu).filtered(plan.outputs, plan);
-  choose_register_tile(d, plan, cpu, plan.vectors);  // the weights are packed: their blocks stay
-}
-
-TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan) {
-  TileReach reach;
-  for (size_t k = 0; k < c.a.load->args.size(); ++k) {
-    Expr e = c.a.load->args[k];
-    for (bool along_y : {true, false}) {
-      if (!uses_axis(e, along_y ? plan.y : plan.x)) continue;
-      int64_t points = d.domain[static_cast<size_t>(along_y ? plan.y : plan.x)].as_int();
-      (along_y ? reach.y_index : reach.x_index) = static_cast<int>(k);
-      (along_y ? reach.y : reach.x) =
-          (points + plan.outputs - 1) / plan.outputs * plan.outputs + 2 + linear_form(e).constant;
-    }
-  }
-  return reach;
+void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols) {
+  Estimate(d, plan, cpu, symbols).filtered(plan.outputs, plan);
+  choose_register_tile(d, plan, cpu, symbols, plan.vectors);  // the weights are packed: their blocks stay
 }
 
 std::optional<TileReach> reach_beyond_data(const Definition& d, const Contraction& c, const WinogradPlan& plan,
                                            const Shape& data) {
-  TileReach reach = tile_reach(d, c, plan);
-  const Expr height = data[static_cast<size_t>(reach.y_index)], width = data[static_cast<size_t>(reach.x_index)];
-  if (!height.if_int() || !width.if_int()) return std::nullopt;
-  reach.y = std::max<int64_t>(0, reach.y - height.as_int());
-  reach.x = std::max<int64_t>(0, reach.x - width.as_int());
+  TileReach reach;
+  for (size_t k = 0; k < c.a.load->args.size(); ++k) {
+    const Expr e = c.a.load->args[k];
+    for (bool along_y : {true, false}) {
+      if (!uses_axis(e, along_y ? plan.y : plan.x)) continue;
+      const Expr points = d.domain[static_cast<size_t>(along_y ? plan.y : plan.x)];
+      // Whole tiles: of a number that is known exactly, of another one that fills all but one point of its last tile.
+      const Expr whole =
+          points.if_int() ? ceil_div(points, plan.outputs) * Expr(plan.outputs) : points + Expr(plan.outputs - 1);
+      const Expr beyond = whole + Expr(2 + linear_form(e).constant) - data[k];
+      if (!beyond.if_int()) return std::nullopt;
+      (along_y ? reach.y_index : reach.x_index) = static_cast<int>(k);
+      (along_y ? reach.y : reach.x) = std::max<int64_t>(0, beyond.as_int());
+    }
+  }
   return reach;
 }
 

@@ -9,23 +9,21 @@ namespace metac {
 
 // For a contraction without conditions whose second operand has the lanes. Two reduced axes of extent 3 must be windows of
 // kept axes of stride and dilation 1; of the others one is an index of the data (the channel). Empty where filtering
-// directly is faster. largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none. forced: the m to take wherever
-// it can be done; 0: the best. prepared: the weights are transformed by `prepare`; else in every run (a step of training),
-// which counts.
+// directly is faster. Open dims count as their hints. largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none.
+// forced: the m to take wherever it can be done; 0: the best. prepared: the weights are transformed by `prepare`; else in
+// every run (a step of training), which counts.
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
-                                          int largest, bool prepared, int forced = 0);
+                                          const std::vector<Symbol>& symbols, int largest, bool prepared, int forced = 0);
 
 // The plan's blocks again, for the domain as it is now (a slice of the batch).
-void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu);
+void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols);
 
-// Up to which index of the data the last tile reads, exclusive, along y and x.
 struct TileReach {
   int y_index = 0, x_index = 0;  // of the data's load
   int64_t y = 0, x = 0;
 };
-TileReach tile_reach(const Definition& d, const Contraction& c, const WinogradPlan& plan);
 
-// How far behind the data that is, where its shape is known.
+// How far behind the data the last tile reads, along y and x: at most, where dims are open. Empty: nobody knows.
 std::optional<TileReach> reach_beyond_data(const Definition& d, const Contraction& c, const WinogradPlan& plan,
                                            const Shape& data);
 

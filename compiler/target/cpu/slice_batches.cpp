@@ -201,7 +201,7 @@ class BatchSlicer {
       for (Definition& d : group.stages) simplify(d, graph_.symbols);
       if (const auto* plan = strategy_as<WinogradPlan>(group)) {
         auto shorter = std::make_shared<WinogradPlan>(*plan);
-        choose_tile_blocks(group.stages[0], *shorter, options_.cpu);
+        choose_tile_blocks(group.stages[0], *shorter, options_.cpu, graph_.symbols);
         group.strategy = std::move(shorter);
       }
     }

@@ -36,6 +36,7 @@ struct WinogradPlan : Strategy {
   int transformed = -1;       // Var id of U: [outer axes..., lane blocks, positions, taps..., channels, lanes of a block]
   int vectors = 1, tile = 1;  // register tile of the products
   int64_t rows = 1;           // rows of tiles in a block
+  int64_t tiles = 0;          // tiles in a block at most, where rows are as long as a run has them; 0: blocks are of rows
   int64_t lane_groups = 1;    // a block's lanes are shared among this many iterations; divides the lane blocks
   std::string about;          // the subject of decisions about it
 

@@ -54,25 +54,33 @@ class WinogradLowering {
   Loop loop(Expr extent, LoopKind kind = LoopKind::serial) { return {kernel_.next_axis++, extent, kind, {}}; }
 
   int64_t extent(int k) const { return d_.domain[static_cast<size_t>(k)].as_int(); }
+  bool is_whole(int k) const { return floor_mod(d_.domain[static_cast<size_t>(k)], m_).is_int(0); }
 
   // ---- loops over blocks of tiles ----
   void make_loops() {
-    tiles_y_ = (extent(plan_.y) + m_ - 1) / m_;
-    tiles_x_ = (extent(plan_.x) + m_ - 1) / m_;
-    tiles_ = static_cast<int>(plan_.rows * tiles_x_);
-    Expr images = plan_.image < 0 ? Expr(1) : d_.domain[static_cast<size_t>(plan_.image)];
-    all_rows_ = images * Expr(tiles_y_);
+    tiles_y_ = ceil_div(d_.domain[static_cast<size_t>(plan_.y)], m_);
+    tiles_x_ = ceil_div(d_.domain[static_cast<size_t>(plan_.x)], m_);
+    const Expr images = plan_.image < 0 ? Expr(1) : d_.domain[static_cast<size_t>(plan_.image)];
+    if (by_rows()) {
+      all_ = images * tiles_y_;
+      of_block_ = plan_.rows;
+      tiles_ = static_cast<int>(plan_.rows * tiles_x_.as_int());
+    } else {
+      all_ = images * tiles_y_ * tiles_x_;
+      of_block_ = ceil_div(all_, ceil_div(all_, plan_.tiles));  // blocks of one size, no larger than planned
+      tiles_ = static_cast<int>(plan_.tiles);
+    }
+    const Expr blocks = ceil_div(all_, by_rows() ? plan_.rows : plan_.tiles);
     outer_.resize(d_.domain.size());
     for (int k = 0; k < d_.kept(); ++k) {
       if (k == plan_.y || k == plan_.x || k == plan_.image || k == plan_.lanes_axis) continue;
       kernel_.root.loops.push_back(loop(d_.domain[static_cast<size_t>(k)], LoopKind::parallel));
       outer_[static_cast<size_t>(k)] = axis(kernel_.root.loops.back().axis);
     }
-    Loop rows = loop(ceil_div(all_rows_, plan_.rows), LoopKind::parallel),
-         groups = loop(plan_.lane_groups, LoopKind::parallel);
-    kernel_.root.loops.push_back(rows);
+    Loop block = loop(blocks, LoopKind::parallel), groups = loop(plan_.lane_groups, LoopKind::parallel);
+    kernel_.root.loops.push_back(block);
     kernel_.root.loops.push_back(groups);
-    row_block_ = axis(rows.axis);
+    first_of_block_ = axis(block.axis) * of_block_;
     const Shape& u = context_.var(plan_.transformed)->shape();
     block_ = u[u.size() - 1].as_int();
     channels_ = u[u.size() - 2].as_int();
@@ -103,20 +111,32 @@ class WinogradLowering {
     return b;
   }
 
-  // The tile that loops over the block's rows and columns stand at: image, row and column of tiles.
+  // Blocks are of whole rows of tiles where these are known to be of one length, else of tiles one after the other.
+  bool by_rows() const { return plan_.tiles == 0; }
+
+  // Loops over the tiles of a block, and which of them they stand at.
+  std::vector<Loop> tile_loops() {
+    return by_rows() ? std::vector<Loop>{loop(plan_.rows), loop(tiles_x_)} : std::vector<Loop>{loop(of_block_)};
+  }
+  Expr tile_at(const std::vector<Loop>& loops) const {
+    return by_rows() ? axis(loops[0].axis) * tiles_x_ + axis(loops[1].axis) : axis(loops[0].axis);
+  }
+
+  // The tile that these loops stand at: image, row and column of tiles.
   struct TilePlace {
     Expr image, row, column, exists;
   };
-  TilePlace place(const Loop& row, const Loop& column, const Bounds& b) const {
-    Expr all = row_block_ * Expr(plan_.rows) + axis(row.axis);
+  TilePlace place(const std::vector<Loop>& loops, const Bounds& b) const {
+    Expr all = first_of_block_ + axis(loops[0].axis);
     TilePlace p;
-    if (!floor_mod(all_rows_, plan_.rows).is_int(0)) {
-      p.exists = all < all_rows_;
-      all = min(all, all_rows_ - Expr(1));
+    if (!by_rows() || !floor_mod(all_, plan_.rows).is_int(0)) {
+      p.exists = all < all_;
+      all = min(all, all_ - Expr(1));
     }
-    p.image = plan_.image < 0 ? Expr(0) : simplify(floor_div(all, tiles_y_), b);
-    p.row = plan_.image < 0 ? all : simplify(floor_mod(all, tiles_y_), b);
-    p.column = axis(column.axis);
+    const Expr row = by_rows() ? all : floor_div(all, tiles_x_);
+    p.column = by_rows() ? axis(loops[1].axis) : floor_mod(all, tiles_x_);
+    p.image = plan_.image < 0 ? Expr(0) : simplify(floor_div(row, tiles_y_), b);
+    p.row = plan_.image < 0 ? row : simplify(floor_mod(row, tiles_y_), b);
     return p;
   }
 
@@ -265,19 +285,19 @@ class WinogradLowering {
   }
 
   void transform_data() {
-    Loop row = loop(plan_.rows), column = loop(tiles_x_), part = loop((channels_ + lanes_ - 1) / lanes_),
-         lane = loop(lanes_, LoopKind::vector);
-    std::vector<Loop> taps = tap_loops(), loops = {row, column};
+    const std::vector<Loop> tiles = tile_loops();
+    Loop part = loop((channels_ + lanes_ - 1) / lanes_), lane = loop(lanes_, LoopKind::vector);
+    std::vector<Loop> taps = tap_loops(), loops = tiles;
     loops.insert(loops.end(), taps.begin(), taps.end());
     loops.insert(loops.end(), {part, lane});
     Bounds b = bounds(loops);
     Expr first = axis(part.axis) * Expr(lanes_), channel = first + axis(lane.axis);
     if (channels_ % lanes_ != 0) loops.back().active = min(Expr(lanes_), Expr(channels_) - first);
-    TilePlace p = place(row, column, b);
+    TilePlace p = place(tiles, b);
     LoopNode node;
     node.comment = "tiles of the data, transformed";
     node.loops = loops;
-    Expr tile = axis(row.axis) * Expr(tiles_x_) + axis(column.axis);
+    Expr tile = tile_at(tiles);
     auto out =
         apply_both(node, transform_.bt, size_, [&](int i, int j) { return at_point(data_, p, i, j, 0, taps, channel, b); });
     for (int i = 0; i < size_; ++i)
@@ -301,8 +321,8 @@ class WinogradLowering {
 
   void multiply(LoopNode& blocks) {
     const int64_t steps = steps_of_a_part();
-    Loop pos = loop(size_ * size_), tile = loop(tiles_), lane = loop(block_), part = loop(channels_ / steps),
-         step = loop(steps);
+    Loop pos = loop(size_ * size_), tile = loop(by_rows() ? Expr(tiles_) : of_block_), lane = loop(block_),
+         part = loop(channels_ / steps), step = loop(steps);
     Expr channel = steps < channels_ ? axis(part.axis) * Expr(steps) + axis(step.axis) : axis(step.axis);
     TiledSum sum;
     sum.kept = {pos, tile, lane};
@@ -344,19 +364,21 @@ class WinogradLowering {
   }
 
   void transform_back(LoopNode& blocks) {
-    Loop row = loop(plan_.rows), column = loop(tiles_x_), vector = loop(plan_.vectors),
-         lane = loop(lanes_, LoopKind::vector);
-    Bounds b = bounds({row, column, vector, lane});
+    const std::vector<Loop> tiles = tile_loops();
+    Loop vector = loop(plan_.vectors), lane = loop(lanes_, LoopKind::vector);
+    std::vector<Loop> loops = tiles;
+    loops.insert(loops.end(), {vector, lane});
+    Bounds b = bounds(loops);
     Expr first = axis(vector.axis) * Expr(lanes_), within = first + axis(lane.axis);
     Expr first_lane = lane_block_index_ * Expr(block_) + first;
     int64_t lane_extent = extent(plan_.lanes_axis);
     LoopNode node;
     node.comment = "results of a block of lanes";
-    node.loops = {row, column, vector, lane};
+    node.loops = loops;
     if (lane_extent % lanes_ != 0)
       node.loops.back().active = max(min(Expr(lane_extent) - first_lane, Expr(lanes_)), Expr(0));
-    TilePlace p = place(row, column, b);
-    Expr tile = axis(row.axis) * Expr(tiles_x_) + axis(column.axis);
+    TilePlace p = place(tiles, b);
+    Expr tile = tile_at(tiles);
     auto out = apply_both(node, transform_.at, size_, [&](int i, int j) {
       return load(first_local + products_, DType::f32, {simplify(scratch_at(position(i, j), tile, block_, within), b)});
     });
@@ -374,9 +396,9 @@ class WinogradLowering {
         one.assigns.push_back({target, offset, value, {}});
         Expr exists = bool_constant(true);
         if (p.exists) exists = logical_and(exists, p.exists);
-        if (extent(plan_.y) % m_ != 0)
+        if (!is_whole(plan_.y))
           exists = logical_and(exists, p.row * Expr(m_) + Expr(u) < d_.domain[static_cast<size_t>(plan_.y)]);
-        if (extent(plan_.x) % m_ != 0)
+        if (!is_whole(plan_.x))
           exists = logical_and(exists, p.column * Expr(m_) + Expr(v) < d_.domain[static_cast<size_t>(plan_.x)]);
         if (!lanes_whole) exists = logical_and(exists, first_lane < Expr(lane_extent));
         exists = simplify(exists, b);
@@ -401,10 +423,12 @@ class WinogradLowering {
   Kernel kernel_;
   Expr data_, weights_;
   std::vector<Expr> outer_;  // the definition's axes that are loops of the root
-  int64_t tiles_y_ = 0, tiles_x_ = 0, block_ = 0, channels_ = 0, taps_ = 1, tap_pitch_ = 0, pitch_ = 0;
+  int64_t block_ = 0, channels_ = 0, taps_ = 1, tap_pitch_ = 0, pitch_ = 0;
   size_t positions_axis_ = 0;  // of U
   int tiles_ = 0, v_ = 0, products_ = 0;
-  Expr all_rows_, row_block_, lane_block_index_;
+  Expr tiles_y_, tiles_x_;
+  Expr all_, of_block_, first_of_block_;  // rows of tiles, or tiles
+  Expr lane_block_index_;
   Loop lane_block_;
 };
 
