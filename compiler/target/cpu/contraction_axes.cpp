@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/region/fusion_cost.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/pack_operand.h"
 #include "compiler/tensor/axes.h"
@@ -238,18 +239,18 @@ SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Ex
   std::vector<int> in_b = axes_used(c.b.load, 0, d.kept());
   Expr a = simplify(data_address, Bounds(symbols, d.domain));
   std::vector<int64_t> runs, distances;  // innermost first
-  Expr inner_step;
+  Expr inner_step, inner_extent;
   for (int k = d.kept(); k-- > 0;) {
     if (k == lanes_axis || std::count(in_b.begin(), in_b.end(), k) || !uses_axis(a, k)) continue;
-    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-    Expr step = stride_of(a, k);
-    if (extent && bool(step) && bool(inner_step) && runs.back() > 0 && step == inner_step * Expr(runs.back())) {
-      runs.back() = saturating_mul(runs.back(), *extent);
+    const Expr extent = d.domain[static_cast<size_t>(k)], step = stride_of(a, k);
+    if (bool(step) && bool(inner_step) && step == inner_step * inner_extent) {
+      inner_extent = inner_extent * extent;
+      runs.back() = typical_extent(inner_extent, symbols);
       continue;
     }
-    runs.push_back(extent ? *extent : 0);
+    runs.push_back(typical_extent(extent, symbols));
     distances.push_back(bool(step) && step.if_int() ? std::abs(step.as_int()) : 0);
-    inner_step = step;
+    inner_step = step, inner_extent = extent;
   }
   sum.points = 1;
   if (runs.empty()) return sum;

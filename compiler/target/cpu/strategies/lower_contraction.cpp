@@ -4,6 +4,7 @@
 
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/region/fusion_cost.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
@@ -101,7 +102,7 @@ class ContractionLowering {
     for (const Loop& l : kept_) {
       if (l.axis == lane_axis_ || uses_axis(body_->args[1], l.axis) || !uses_axis(body_->args[0], l.axis)) continue;
       candidates.push_back(l.axis);
-      extents.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
+      extents.push_back(typical_extent(l.extent, *context_.symbols));
     }
     tile_axis_ = candidates.empty() ? -1 : candidates[choose_tiled_axis(extents)];
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/region/fusion_cost.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/cache_blocks.h"
@@ -22,9 +23,8 @@ class TileNest {
       : kernel_(kernel), s_(sum), symbols_(symbols) {}
 
   struct Variant {
-    int points;   // of the tiled axis
-    bool serial;  // an unknown rest: one point at a time, `rest` of them
-    Expr rest;
+    int points;    // of the tiled axis
+    Expr first;    // point of the tile
     bool partial;  // the last vectors along the lanes
   };
 
@@ -72,15 +72,7 @@ class TileNest {
       if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
       for (bool rest : {false, true}) {
         if (rest && tiles_whole) continue;
-        Variant v{points_, false, {}, partial};
-        if (rest) {
-          Expr left = floor_mod(tile_extent, points_);
-          if (left.if_int())
-            v.points = static_cast<int>(left.as_int());
-          else
-            v = {1, true, left, partial};
-        }
-        LoopNode node = tile_body(v);
+        LoopNode node = rest ? rest_of_tiles(floor_mod(tile_extent, points_), partial) : tile_body({points_, 0, partial});
         Expr guard = bool_constant(true);
         if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block))
           guard = partial ? logical_not(last_lanes) : last_lanes;
@@ -92,6 +84,24 @@ class TileNest {
       }
     }
     return {points_, chunk_ ? static_cast<double>(tiles_inside()) : 1};
+  }
+
+  // The points behind the last full tile: a tile of their number, or, where that is known to a run alone, tiles of half as
+  // many points, a quarter and so on, each where so many are left.
+  LoopNode rest_of_tiles(Expr left, bool partial) {
+    if (left.if_int()) return tile_body({static_cast<int>(left.as_int()), 0, partial});
+    LoopNode all;
+    Expr first = 0;
+    for (int most = points_; most > 1;) {  // fewer than `most` are left
+      const int points = most / 2;
+      const Expr taken = left - first >= Expr(points);
+      LoopNode node = tile_body({points, first, partial});
+      node.guard = taken;
+      all.children.push_back(std::move(node));
+      first = first + select(taken, Expr(points), Expr(0));
+      most -= points;
+    }
+    return all;
   }
 
   // ---- the order of the loops ----
@@ -208,7 +218,7 @@ class TileNest {
     std::vector<PointsLoop> loops;
     for (const Loop& l : points_loops_) {
       bool tile = l.axis == tile_block_;
-      loops.push_back({tile ? s_.tile_axis : l.axis, tile ? points_ : 1, l.extent.if_int() ? l.extent.as_int() : 0});
+      loops.push_back({tile ? s_.tile_axis : l.axis, tile ? points_ : 1, typical_extent(l.extent, symbols_)});
     }
     PanelSizes panel;
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
@@ -216,7 +226,7 @@ class TileNest {
     panel.bytes = panel_elements(s_) * 4;
     panel.resident = resident_bytes;
     for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
-    Expr data = s_.body->args[0]->args[0];
+    Expr data = at_hints(s_.body->args[0]->args[0], symbols_);
     if (s_.lanes_in_both) {
       panel.piece = block * 4;
       panel.ranges[s_.lane_axis] = panel.panels * block;
@@ -258,7 +268,7 @@ class TileNest {
   }
 
   // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
-  std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors, Expr serial_point) const {
+  std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors) const {
     constexpr int64_t least_steps = 64;
     int64_t steps = 1;
     for (const Loop& l : s_.reduced) steps = saturating_mul(steps, l.extent.if_int() ? l.extent.as_int() : 1);
@@ -277,7 +287,7 @@ class TileNest {
             if (n->id == s_.lane_axis)
               return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) +
                      Expr(int64_t{vector} * s_.lanes);
-            return n->id == s_.tile_axis ? tile_index(v, serial_point, Expr(point)) : Expr();
+            return n->id == s_.tile_axis ? tile_index(v, Expr(point)) : Expr();
           });
           node.prefetches.push_back({read->id, simplify(at, bounds())});
         }
@@ -295,12 +305,6 @@ class TileNest {
       vectors = static_cast<int>((left + s_.lanes - 1) / s_.lanes);
     }
     LoopNode node;
-    Expr serial_point;
-    if (v.serial) {
-      Loop one{kernel_.next_axis++, v.rest, LoopKind::serial, {}};
-      node.loops.push_back(one);
-      serial_point = axis(one.axis);
-    }
     int accumulator = kernel_.next_local++;
     node.locals.push_back(
         {accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
@@ -311,8 +315,8 @@ class TileNest {
       one.guard = guard;
       part.children.push_back(std::move(one));
     };
-    add_where({}, tile_nest(v, vectors, serial_point, accumulator, Phase::clear));
-    if (auto ask = prefetch_epilogue(v, vectors, serial_point)) part.children.push_back(std::move(*ask));
+    add_where({}, tile_nest(v, vectors, accumulator, Phase::clear));
+    if (auto ask = prefetch_epilogue(v, vectors)) part.children.push_back(std::move(*ask));
     LoopNode sum;
     sum.loops.assign(s_.reduced.begin() + s_.parts, s_.reduced.end());
     int unroll = s_.unrolled;
@@ -324,7 +328,7 @@ class TileNest {
       printed_out.insert(printed_out.begin(), sum.loops.back());
       sum.loops.pop_back();
     }
-    LoopNode inner = tile_nest(v, vectors, serial_point, accumulator, Phase::add);
+    LoopNode inner = tile_nest(v, vectors, accumulator, Phase::add);
     inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
     const int several = steps_at_once(sum.loops, printed_out, v.points * vectors);
     if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
@@ -337,11 +341,11 @@ class TileNest {
     part.children.push_back(std::move(sum));
     Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
     for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
-    if (!earlier.is_int(0)) add_where(earlier > Expr(0), tile_nest(v, vectors, serial_point, accumulator, Phase::join));
-    LoopNode store = store_tile(v, vectors, serial_point, accumulator);
+    if (!earlier.is_int(0)) add_where(earlier > Expr(0), tile_nest(v, vectors, accumulator, Phase::join));
+    LoopNode store = store_tile(v, vectors, accumulator);
     if (chunk_) {
       Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
-      add_where(more, tile_nest(v, vectors, serial_point, accumulator, Phase::wait));
+      add_where(more, tile_nest(v, vectors, accumulator, Phase::wait));
       add_where(logical_not(more), std::move(store));
     } else {
       part.children.push_back(std::move(store));
@@ -374,16 +378,13 @@ class TileNest {
     return repeated;
   }
 
-  Expr tile_index(const Variant& v, Expr serial_point, Expr point) const {
-    return tile_block_index_ * Expr(points_) + (v.serial ? serial_point : point);
-  }
+  Expr tile_index(const Variant& v, Expr point) const { return tile_block_index_ * Expr(points_) + v.first + point; }
 
   // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
   // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
-  LoopNode store_one_by_one(const Variant& v, int vectors, Expr serial_point, int accumulator) {
+  LoopNode store_one_by_one(const Variant& v, int vectors, int accumulator) {
     const int aside = kernel_.next_local++;
-    LoopNode both, put = tile_nest(v, vectors, serial_point, accumulator, Phase::add),
-                   store = tile_nest(v, vectors, serial_point, aside, Phase::store);
+    LoopNode both, put = tile_nest(v, vectors, accumulator, Phase::add), store = tile_nest(v, vectors, aside, Phase::store);
     both.locals.push_back({aside, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
     Assign& sum = put.assigns[0];
     sum = {first_local + aside, sum.offset, load(sum.target, s_.body->dtype, {sum.offset}), {}};
@@ -391,7 +392,7 @@ class TileNest {
     point.loops.push_back(store.loops[1]);
     store.loops = {store.loops[2], store.loops[0]};
     point.loops[0].kind = store.loops[0].kind = LoopKind::serial;
-    if (s_.stored_points) store.guard = tile_index(v, serial_point, axis(point.loops[0].axis)) < s_.stored_points;
+    if (s_.stored_points) store.guard = tile_index(v, axis(point.loops[0].axis)) < s_.stored_points;
     point.children.push_back(std::move(store));
     both.children = {std::move(put), std::move(point)};
     return both;
@@ -399,9 +400,9 @@ class TileNest {
 
   // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
   // stored.
-  LoopNode store_tile(const Variant& v, int vectors, Expr serial_point, int accumulator) {
-    if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, serial_point, accumulator);
-    LoopNode store = tile_nest(v, vectors, serial_point, accumulator, Phase::store);
+  LoopNode store_tile(const Variant& v, int vectors, int accumulator) {
+    if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, accumulator);
+    LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
     if (!s_.stored_points) return store;
     Loop point = store.loops[1];
     store.loops.erase(store.loops.begin() + 1);
@@ -409,7 +410,7 @@ class TileNest {
     for (int p = 0; p < v.points; ++p) {
       LoopNode one = store;
       substitute_axis(one, point.axis, p);
-      one.guard = tile_index(v, serial_point, Expr(p)) < s_.stored_points;
+      one.guard = tile_index(v, Expr(p)) < s_.stored_points;
       all.children.push_back(std::move(one));
     }
     return all;
@@ -417,7 +418,7 @@ class TileNest {
 
   enum class Phase { clear, add, join, wait, store };  // join: what waits is added; store: with the epilogue
 
-  LoopNode tile_nest(const Variant& v, int vectors, Expr serial_point, int accumulator, Phase phase) {
+  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase) {
     LoopNode nest;
     Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
     Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
@@ -426,7 +427,7 @@ class TileNest {
     if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(s_.lanes)), Expr(0));
     nest.loops = {lane, point, vector};
     Expr lane_index = first + axis(lane.axis);
-    Expr at_point = tile_index(v, serial_point, axis(point.axis));
+    Expr at_point = tile_index(v, axis(point.axis));
     Bounds b = bounds();
     const Expr panels = ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes);
     b.set_axis(lane_block_, groups_ ? floor_div(panels, groups_->extent) : panels);
