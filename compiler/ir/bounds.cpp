@@ -16,6 +16,11 @@ void Bounds::set_axis(int id, Expr extent) {
   memory_ = {};
 }
 
+void Bounds::set_range(int id, Interval range) {
+  ranges_[id] = range;
+  memory_ = {};
+}
+
 Interval Bounds::interval(Expr e) const {
   if (!is_integer(e->dtype) && !is_bool(e->dtype)) return {-End::infinity(), End::infinity()};
   switch (e->kind) {
@@ -25,7 +30,10 @@ Interval Bounds::interval(Expr e) const {
     }
     case ExprKind::axis: {
       auto found = extents_.find(e->id);
-      if (found == extents_.end()) return range_of(DType::i64);
+      if (found == extents_.end()) {
+        auto range = ranges_.find(e->id);
+        return range == ranges_.end() ? range_of(DType::i64) : range->second;
+      }
       return {0, std::max(interval(found->second).high - 1, End(0))};
     }
     case ExprKind::symbol:

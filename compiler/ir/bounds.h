@@ -22,6 +22,7 @@ class Bounds {
   Bounds() = default;
   explicit Bounds(const std::vector<Symbol>& symbols, const Shape& domain = {});
   void set_axis(int id, Expr extent);
+  void set_range(int id, Interval range);  // of an axis that is no loop's
   const std::map<int, Expr>& extents() const { return extents_; }
 
   Interval interval(Expr e) const;             // of an integer or bool expression; of floats: nothing
@@ -54,6 +55,7 @@ class Bounds {
   bool decide(Expr condition) const;
   std::vector<Interval> symbols_;
   std::map<int, Expr> extents_;
+  std::map<int, Interval> ranges_;
   mutable Memory memory_;  // one thread at a time
 };
 

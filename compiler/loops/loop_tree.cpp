@@ -24,13 +24,19 @@ Expr parallel_extent(const Kernel& kernel) {
   return grid ? ceil_div(count, Expr(kernel.block)) : count;
 }
 
+static void collect(const std::vector<IndexName>& names, Bounds& bounds) {
+  for (const IndexName& name : names) bounds.set_range(name.axis, bounds.interval(name.value));
+}
+
 static void collect(const LoopNode& node, Bounds& bounds) {
   for (const Loop& loop : node.loops) bounds.set_axis(loop.axis, loop.extent);
+  for (const Loop& loop : node.loops) collect(loop.names, bounds);
   for (const LoopNode& child : node.children) collect(child, bounds);
 }
 
 Bounds bounds_of(const Kernel& kernel, const std::vector<Symbol>& symbols) {
   Bounds bounds(symbols);
+  collect(kernel.names, bounds);
   collect(kernel.root, bounds);
   return bounds;
 }
@@ -50,6 +56,7 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   for (const Loop& loop : node.loops) {
     out << indent() << kinds[static_cast<int>(loop.kind)] << " i" << loop.axis << " < " << to_string(loop.extent) << "\n";
     ++depth;
+    for (const IndexName& name : loop.names) out << indent() << "i" << name.axis << " = " << to_string(name.value) << "\n";
   }
   for (const Local& local : node.locals)
     out << indent() << (local.shared ? "shared t" : "local t") << local.id << ": " << name_of(local.dtype)
@@ -77,6 +84,7 @@ std::string to_string(const Kernel& kernel) {
         << to_string(kernel.arguments[k].var->shape()) << (kernel.arguments[k].written ? " out" : "")
         << (kernel.arguments[k].layout.is_plain() ? "" : " reordered") << "\n";
   for (const std::string& line : kernel.schedule) out << "  schedule " << line << "\n";
+  for (const IndexName& name : kernel.names) out << "  i" << name.axis << " = " << to_string(name.value) << "\n";
   print(out, kernel.root, 1);
   return out.str();
 }

@@ -27,6 +27,12 @@ enum class LoopKind {
   thread,  // neighbours are flattened; iteration i is done by thread i modulo the block's size
 };
 
+// An axis that is not counted but worked out (compiler/loops/name_indices.h).
+struct IndexName {
+  int axis = 0;
+  Expr value;  // over symbols, and axes of this loop and around it
+};
+
 struct Loop {
   int axis = 0;
   Expr extent;
@@ -34,6 +40,7 @@ struct Loop {
   // Vector loops of exactly one vector: how many of its lanes exist in memory (loads of the others give 0, stores leave
   // them alone). Empty: all.
   Expr active;
+  std::vector<IndexName> names = {};  // worked out in each iteration, before what it does
 };
 
 constexpr int first_local = 1'000'000;
@@ -169,7 +176,8 @@ struct Kernel {
   std::string name;
   std::vector<KernelArgument> arguments;
   LoopNode root;
-  std::vector<Local> scratch;  // locals too large or of unknown size for the stack: in the worker's scratch, in order
+  std::vector<IndexName> names;  // over symbols: worked out once
+  std::vector<Local> scratch;    // locals too large or of unknown size for the stack: in the worker's scratch, in order
   int next_axis = 0, next_local = 0;
   std::vector<std::string> comments;  // head of the printed kernel: what was fused and why
   std::vector<std::string> schedule;  // transforms applied

@@ -45,6 +45,11 @@ class ValuePrinter {
     line("}");
   }
 
+  void print_names(const std::vector<IndexName>& names) {
+    for (const IndexName& name : names)
+      line(concat("const int64_t i", name.axis, " = ", index_expression_text(name.value, bounds_), ";"));
+  }
+
   std::string argument_name(int k) const { return concat(kernel_.arguments[k].written ? "out" : "in", k); }
 
   // Inside a register tile the lane axis stands for lane 0 of each vector.
@@ -389,13 +394,17 @@ class ValuePrinter {
     auto collect = [&](Expr e) { visit_symbols(e, [&](int id) { used.insert(id); }); };
     std::function<void(const LoopNode&)> walk = [&](const LoopNode& node) {
       collect(node.guard);
-      for (const Loop& l : node.loops) collect(l.extent);
+      for (const Loop& l : node.loops) {
+        collect(l.extent), collect(l.active);
+        for (const IndexName& name : l.names) collect(name.value);
+      }
       for (const Local& l : node.locals) collect(l.count);
       for (const Prefetch& f : node.prefetches) collect(f.offset);
       for (const Assign& a : node.assigns) collect(a.offset), collect(a.value);
       for (const LoopNode& child : node.children) walk(child);
     };
     walk(kernel_.root);
+    for (const IndexName& name : kernel_.names) collect(name.value);
     for (const Local& l : kernel_.scratch) collect(l.count);
     return used;
   }

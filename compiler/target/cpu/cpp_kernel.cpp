@@ -31,6 +31,7 @@ class KernelPrinter : private ValuePrinter {
     depth_ = 1;
     print_arguments();
     print_symbols();
+    print_names(kernel_.names);
     print_scratch();
     std::vector<Loop> parallel, rest;
     for (const Loop& l : kernel_.root.loops) (l.kind == LoopKind::parallel ? parallel : rest).push_back(l);
@@ -38,6 +39,7 @@ class KernelPrinter : private ValuePrinter {
     line("for (int64_t task = begin; task < end; ++task) {");
     ++depth_;
     if (parallel.empty()) line("(void)task;");
+    for (const Loop& l : parallel) print_names(l.names);
     LoopNode inner = kernel_.root;
     inner.loops = rest;
     print_node(inner);
@@ -161,6 +163,7 @@ class KernelPrinter : private ValuePrinter {
         }
         if (loop.kind == LoopKind::unroll_hint) line("METAC_UNROLL");
         open(concat("for (int64_t ", i, " = 0; ", i, " < ", index_text(loop.extent), "; ++", i, ") {"));
+        print_names(loop.names);
         print_loops(node, k + 1);
         close();
     }

@@ -1,3 +1,4 @@
+#include "compiler/loops/name_indices.h"
 #include "compiler/region/fuse_row_blocks.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/choose_layouts.h"
@@ -61,7 +62,9 @@ class TargetCpu final : public Target {
   }
   KernelSource print(const Launch& launch, const std::vector<Symbol>& symbols,
                      const CompileOptions& options) const override {
-    return print_kernel(launch.kernel, {&symbols, options.cpu.vector_bytes});
+    Kernel kernel = launch.kernel;
+    name_indices(kernel);
+    return print_kernel(kernel, {&symbols, options.cpu.vector_bytes});
   }
 };
 
