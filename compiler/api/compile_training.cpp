@@ -114,6 +114,7 @@ class TrainingCompiler {
             options.compile.next_values.push_back({o, i});
     options.name = files_.name + "_" + part;
     options.lower = {};
+    options.lower.typical_batch = recipe_.batch;
     options.lower.max_tensor_bytes = options_.lower.max_tensor_bytes;
     options.lower.allow_code = options_.lower.allow_code;
     options.archive_only = options.embed_weights = true;

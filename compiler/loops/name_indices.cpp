@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/ir/walks.h"
 
@@ -70,6 +71,7 @@ class IndexNamer {
     return placed ? level : nowhere;
   }
 
+  // A multiple of one dim or axis: nothing to work out.
   static bool is_trivial(Expr e) {
     const Linear form = linear_form(e);
     return form.terms.empty() || (form.terms.size() == 1 && form.terms[0].first->args.empty());
@@ -84,6 +86,7 @@ class IndexNamer {
       at.names->push_back({id, e});
       level_of_[id] = level;
       found->second = axis(id);
+      names_.insert(axis(id).node());
     }
     return found->second;
   }
@@ -109,7 +112,9 @@ class IndexNamer {
         level = inner;
       }
       if (rest) product = product ? named(product, level) * rest : rest, level = nowhere;
-      Expr& part = level == nowhere ? here : parts.emplace(level, Expr(0)).first->second;
+      // Multiples of dims and axes are what addresses are made of.
+      const bool stays = level == nowhere || (product->args.empty() && !names_.count(product.node()));
+      Expr& part = stays ? here : parts.emplace(level, Expr(0)).first->second;
       part = part + product * Expr(coefficient);
     }
     const int current = static_cast<int>(levels_.size()) - 1;
@@ -137,6 +142,7 @@ class IndexNamer {
   std::vector<Level> levels_;
   std::unordered_map<int, int> level_of_;  // by axis
   std::unordered_map<const ExprNode*, bool> has_symbols_;
+  std::unordered_set<const ExprNode*> names_;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ struct LowerOptions {
   // shapes and scales that decide a rank or a branch. A run with other values fails with a message.
   std::map<std::string, Tensor> input_values;
   std::map<std::string, Symbol> dims;           // by symbol name: min == max fixes it, else its range
+  int64_t typical_batch = 1;                    // what schedules are made for where the inputs' first axis is open
   int64_t max_tensor_bytes = int64_t{1} << 36;  // larger constants and outputs are refused
   bool allow_code = false;                      // the operator `code`: C++ of the model is compiled and run
   int64_t max_nodes = 1'000'000;                // after inlining functions and subgraphs

@@ -99,9 +99,10 @@ class DimSolver {
   }
 
  private:
-  // What schedules are made for where nobody says how large a dim is: one sample, images of 224 points a side, sequences of
-  // 128 steps.
-  static int64_t typical_extent(size_t axis, size_t rank) { return axis == 0 ? 1 : rank >= 4 ? 224 : 128; }
+  // What schedules are made for where nobody says how large a dim is: images of 224 points a side, sequences of 128 steps.
+  int64_t typical_extent(size_t axis, size_t rank) const {
+    return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : 128;
+  }
 
   // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1: who needs 0 says so with
   // --dim name=0..N.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/region/fusion_cost.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/layout_rules.h"
 
@@ -30,15 +31,15 @@ bool moves_elsewhere(const Definition& d, size_t out_axis, int axis_id) {
   return false;
 }
 
-double fullness(const Definition& d, int lanes_axis, int lanes) {
-  const int64_t* extent = d.domain[static_cast<size_t>(lanes_axis)].if_int();
-  return extent ? static_cast<double>(*extent) / static_cast<double>((*extent + lanes - 1) / lanes * lanes) : 1;
+double fullness(const Definition& d, int lanes_axis, int lanes, const std::vector<Symbol>& symbols) {
+  const int64_t extent = hinted_value(d.domain[static_cast<size_t>(lanes_axis)], symbols);
+  return static_cast<double>(extent) / static_cast<double>((extent + lanes - 1) / lanes * lanes);
 }
 
 // The kept axis of the lanes' operand that is one axis of the result, preferring the result's last axis unless another fills
 // the lanes much better. One that both operands have (depthwise channels) comes second: every product loads two vectors
 // then. But it is better than lanes that are mostly empty (the taps of a depthwise filter's gradient).
-bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
+bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow, const std::vector<Symbol>& symbols) {
   std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
   constexpr double much = 1.5;
   double fullest = 0;
@@ -50,11 +51,12 @@ bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow) {
         if (!step || !step.is_int(1) || moves_elsewhere(d, static_cast<size_t>(k), axis_id)) continue;
         bool both = std::count(in_a.begin(), in_a.end(), axis_id) > 0;
         if (both != (pass == 1)) continue;
-        const int64_t* extent = d.domain[static_cast<size_t>(axis_id)].if_int();
-        if (both && extent && *extent == 1) continue;
+        const Expr domain = d.domain[static_cast<size_t>(axis_id)];
+        const int64_t extent = hinted_value(domain, symbols);
+        if ((both || !domain.if_int()) && extent == 1) continue;  // an open batch is one sample as a rule
         if (both && !a_follows(w, axis_id) && !narrow) continue;
-        if (e->kind != ExprKind::axis && extent && *extent < lanes) continue;
-        double filled = fullness(d, axis_id, lanes);
+        if (e->kind != ExprKind::axis && extent < lanes) continue;
+        double filled = fullness(d, axis_id, lanes, symbols);
         if (filled <= much * fullest) continue;
         fullest = filled;
         w.lanes_axis = axis_id;
@@ -110,13 +112,14 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // where all around has its channels together: that takes more to be worth it. Beside them, rows that need no packing cost
 // nothing: a linear layer's derivative by what it reads takes the rows of its weights. Where images fill several vectors,
 // the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
-double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes, const Var* b, bool constant) {
+double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes,
+             const std::vector<Symbol>& symbols, const Var* b, bool constant) {
   constexpr double per_packed = 8, among_images = 0.1, apart = 0.4;
   const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
   if (!extent && !constant && repeats_when_packed(d, w)) return 0;
-  const double full = fullness(d, w.lanes_axis, lanes);
+  const double full = fullness(d, w.lanes_axis, lanes, symbols);
   const bool rows = reads_rows(w, b->shape());
-  if (constant || (fullness(d, other.lanes_axis, lanes) <= 0.5 && rows)) return full + 0.9;
+  if (constant || (fullness(d, other.lanes_axis, lanes, symbols) <= 0.5 && rows)) return full + 0.9;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
   return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) -
@@ -125,7 +128,7 @@ double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, 
 
 }  // namespace
 
-std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow,
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::vector<Symbol>& symbols,
                                        const std::function<const Var*(int)>& var,
                                        const std::function<bool(const Var*)>& is_constant) {
   auto matched = tiled_contraction_of(d);
@@ -141,13 +144,13 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
     w.kept = d.kept();
     bool packable = true;  // what `prepare` or a packing kernel can test
     for (Expr c : w.c.b.conditions) packable = packable && covers(w.c.b.load, c);
-    if (packable && choose_axis(d, w, lanes, narrow)) choices.push_back(w);
+    if (packable && choose_axis(d, w, lanes, narrow, symbols)) choices.push_back(w);
   }
   if (choices.empty()) return std::nullopt;
   if (choices.size() == 1) return choices[0];
   auto merit_of = [&](size_t k) {
     const Var* b = var(choices[k].c.b.load->id);
-    return merit(d, choices[k], choices[1 - k], lanes, b, is_constant(b));
+    return merit(d, choices[k], choices[1 - k], lanes, symbols, b, is_constant(b));
   };
   // Of two that are as good the one whose result is stored in rows: others read it so (the update of a matrix).
   constexpr double as_good = 0.01;

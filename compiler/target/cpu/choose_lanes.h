@@ -17,7 +17,7 @@ struct LaneChoice {
 
 // Empty where `d` is no contraction or no axis can carry lanes. lanes: float32 elements of a vector; narrow: groups
 // narrower than a vector were merged into one axis (merge_narrow_group); var: of an id.
-std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow,
+std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narrow, const std::vector<Symbol>& symbols,
                                        const std::function<const Var*(int)>& var,
                                        const std::function<bool(const Var*)>& is_constant);
 

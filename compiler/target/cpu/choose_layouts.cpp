@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/region/fusion_cost.h"
 #include "compiler/region/split_parts.h"
 #include "compiler/region/split_residues.h"
 #include "compiler/region/store_into_parts.h"
@@ -84,7 +85,8 @@ class LayoutChooser : private LayoutPass {
   std::optional<Work> find_work(const Item& item) const {
     if (item.op || item.group.stages.size() != 1) return std::nullopt;
     const Definition& d = item.group.stages[0];
-    return choose_lanes(d, lanes_, narrow_.count(d.out->id) > 0, [this](int id) { return var(id); }, is_constant_);
+    return choose_lanes(
+        d, lanes_, narrow_.count(d.out->id) > 0, graph_.symbols, [this](int id) { return var(id); }, is_constant_);
   }
 
   // ---- layouts ----
@@ -198,8 +200,8 @@ class LayoutChooser : private LayoutPass {
     Expr windows = 1;
     for (int k = 0; k < static_cast<int>(d.domain.size()); ++k)
       if (uses_axis(read, k)) windows = windows * d.domain[static_cast<size_t>(k)];
-    Expr elements = element_count(source->shape());
-    if (!windows.if_int() || !elements.if_int() || windows.as_int() < 2 * elements.as_int()) return false;
+    const int64_t elements = hinted_value(element_count(source->shape()), graph_.symbols);
+    if (hinted_value(windows, graph_.symbols) / 2 < elements) return false;
     for (int k = 0; k < source->rank(); ++k) {
       Expr at = read->args[static_cast<size_t>(k)], step = stride_of(at, w.lanes_axis);
       if (!uses_axis(at, w.lanes_axis)) continue;
