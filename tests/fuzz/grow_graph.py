@@ -69,8 +69,8 @@ def since(sampler):
 def is_misjudged(op, feeds):
     """Whether ONNX Runtime's answer is no measure. It looks at the lower halves of int64 in Max, Min, Sign, Clip and
     reductions, adds integers in ReduceSum as floats that saturate, has NaN come out of ReduceMax and ReduceMin by where it
-    stands and 0 out of Sign, takes 0 for the mean of nothing, and leaves memory as it is where a product of integers sums
-    nothing."""
+    stands and 0 out of Sign, takes 0 for the mean of nothing, leaves memory as it is where a product of integers sums
+    nothing, and Gemm's beta away where it does."""
     arrays = [np.asarray(a) for a in feeds.values()]
     first = arrays[0] if arrays else np.zeros(1)
     floats = first.dtype.kind not in "iub"
@@ -80,7 +80,7 @@ def is_misjudged(op, feeds):
         return bool(np.isnan(first.astype(np.float64)).any())
     if op in ("Sign", "Clip", "ReduceSum", "ReduceMax", "ReduceMin"):
         return is_int(first)
-    return first.size == 0 and op in ("ReduceMean", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv")
+    return first.size == 0 and op in ("ReduceMean", "Gemm", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv")
 
 
 def evaluate(model, feeds):
