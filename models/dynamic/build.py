@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a network whose shapes only the run knows, with seeded random weights: for tests, nothing is downloaded.
 
-    python3 build.py detector|decoder OUT.onnx          needs: pip install numpy onnx
+    python3 build.py detector|decoder|convolutions OUT.onnx          needs: pip install numpy onnx
 
 detector  input `image` float32 [batch, 3, height, width], height and width multiples of 8 -> `boxes` float32 [found, 4] (y1, x1, y2, x2
           in pixels), `scores` float32 [found], `classes` int64 [found], `batches` int64 [found]. Convolutions, a head per cell, decoded
@@ -9,6 +9,10 @@ detector  input `image` float32 [batch, 3, height, width], height and width mult
 decoder   inputs `ids` int64 [batch, steps], `past_key` and `past_value` float32 [layers, batch, heads, past, size] -> `logits` float32
           [batch, steps, words], `key` and `value` float32 [layers, batch, heads, past + steps, size], which are the next call's past;
           it may be empty. Causal attention over a cache that grows from call to call.
+convolutions  input `image` float32 [batch, 3, height, width] -> `map` float32 [batch, 1, 4 * rows, 4 * columns] and `scores` float32
+          [batch, 10]: every way that convolutions are computed in (minimal filtering, depthwise, narrow and wide groups, strides,
+          dilations, no padding, one output channel, transposed), pooling with and without ceil_mode, scales by what is pooled,
+          channels put together, residuals.
 """
 import argparse
 import pathlib
@@ -133,7 +137,33 @@ def decoder(layers=2, heads=4, size=8, words=64, most=256):
                    [("logits", FLOAT, ["batch", "steps", words]), ("key", FLOAT, new), ("value", FLOAT, new)])
 
 
-BUILDERS = {"detector": detector, "decoder": decoder}
+def convolutions():
+    w = Writer(13)
+
+    def conv(x, into, out, size, group=1, activation="Relu", **attributes):
+        attributes.setdefault("pads", [size // 2] * 4)
+        y = w.node("Conv", x, w.random(out, into // group, size, size), w.constant(w.rng.standard_normal(out).astype(np.float32) / 8), group=group, **attributes)
+        return w.node(activation, y) if activation else y
+
+    x = conv("image", 3, 32, 3, strides=[2, 2])
+    x = w.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    x = w.node("Add", x, conv(conv(x, 32, 48, 3), 48, 32, 3, activation="HardSwish"))
+    x = conv(conv(x, 32, 72, 1), 72, 72, 5, group=72)
+    pooled = w.node("GlobalAveragePool", x)
+    x = w.node("Mul", x, conv(conv(pooled, 72, 16, 1), 16, 72, 1, activation="Sigmoid"))
+    x = conv(x, 72, 40, 1, activation=None)
+    x = w.node("Concat", x, conv(x, 40, 24, 3, dilations=[2, 2], pads=[2] * 4), axis=1)
+    x = conv(conv(x, 64, 64, 3, group=16), 64, 64, 3, group=2)
+    x = conv(x, 64, 20, 3, pads=[0] * 4, activation="Tanh")
+    last = conv(w.node("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2]), 20, 33, 3, strides=[2, 2])
+    w.name_result(w.node("Gemm", w.node("Flatten", w.node("GlobalAveragePool", last)), w.random(33, 10)), "scores")
+    up = w.node("Relu", w.node("ConvTranspose", x, w.random(20, 24, 2, 2), strides=[2, 2]))
+    w.name_result(w.node("Sigmoid", w.node("ConvTranspose", up, w.random(24, 1, 2, 2), strides=[2, 2])), "map")
+    return w.model([("image", FLOAT, ["batch", 3, "height", "width"])],
+                   [("map", FLOAT, ["batch", 1, "rows", "columns"]), ("scores", FLOAT, ["batch", 10])])
+
+
+BUILDERS = {"detector": detector, "decoder": decoder, "convolutions": convolutions}
 
 
 def main():

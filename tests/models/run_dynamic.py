@@ -37,6 +37,11 @@ def detector_inputs(rng):
     return {"image": real(rng, int(rng.integers(1, 4)), 3, 8 * int(rng.integers(2, 12)), 8 * int(rng.integers(2, 12)))}
 
 
+def convolutions_inputs(rng):
+    batch = int(rng.choice([1, 1, 2, 3, 9]))
+    return {"image": real(rng, batch, 3, int(rng.integers(20, 180)), int(rng.integers(20, 180)))}
+
+
 def decoder_inputs(rng):
     batch, steps, past = int(rng.integers(1, 4)), int(rng.integers(1, 7)), int(rng.choice([0, 1, 5, 17, 40]))
     cache = (2, batch, 4, past, 8)
@@ -136,7 +141,7 @@ def checks(network, draw, count, seed):
     yield f"{name} at {count} shapes", at_shapes
     if name == "decoder":
         yield "decoder word by word", lambda: word_by_word(network, libraries["open"])
-    own = {"decoder": ["--dim", "steps=1,4", "--dim", "past=0..4096"], "detector": ["--dim", "batch=1,2"]}
+    own = {"decoder": ["--dim", "steps=1,4", "--dim", "past=0..4096"], "detector": ["--dim", "batch=1,2"], "convolutions": ["--dim", "batch=1,9"]}
     if name in own:
         yield f"{name} with {' '.join(own[name][:2])}", lambda: random_shapes(network, network.library(f"{name}_dims", *own[name]), draw, count, seed + 1)
 
@@ -152,7 +157,7 @@ def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-dynamic-") as temporary:
         work = pathlib.Path(temporary)
-        models = [(name, None, draw) for name, draw in (("detector", detector_inputs), ("decoder", decoder_inputs))]
+        models = [(name, None, draw) for name, draw in (("detector", detector_inputs), ("decoder", decoder_inputs), ("convolutions", convolutions_inputs))]
         if arguments.models:
             models += [(name, arguments.models / f"{name}.onnx", draw) for name, draw in REAL.items() if (arguments.models / f"{name}.onnx").exists()]
         for name, file, draw in models:

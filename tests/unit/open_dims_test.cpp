@@ -1,0 +1,96 @@
+// Kernels of open dims: the strategies of fixed ones, right at every size, and index arithmetic worked out where its loops
+// begin.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "compiler/ir/builders.h"
+#include "compiler/jit/cpu_target.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
+
+namespace metac {
+namespace {
+
+Tensor numbers(std::vector<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t d : shape) count *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * 7 % 23) / 16 - 0.5f);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+// 3 by 3 with padding 1, of [images, channels, height, width], all three open.
+Var* convolution(Graph& g, Var* x, int64_t filters, int64_t stride) {
+  Var* padded = pad(g, x, {0, 0, 1, 1}, {0, 0, 1, 1}, float_constant(0, DType::f32));
+  const Expr channels = x->shape()[1];
+  const auto points = [&](size_t k) { return floor_div(x->shape()[k] - Expr(1), stride) + Expr(1); };
+  const Shape all = {x->shape()[0], filters, points(2), points(3), channels, 3, 3};
+  Var* w = g.add_constant(numbers({filters, channels.as_int(), 3, 3}));
+  Var* data =
+      g.reindex({padded}, all, {axis(0), axis(4), axis(2) * Expr(stride) + axis(5), axis(3) * Expr(stride) + axis(6)});
+  Var* weights = g.reindex({w}, all, {axis(1), axis(4), axis(5), axis(6)});
+  return reduce(g, map(g, Fn::mul, data, weights), {4, 5, 6}, Reduce::add, false);
+}
+
+struct Network {
+  Graph g;
+  explicit Network(int64_t side) {
+    const int n = g.add_symbol({.name = "n", .min = 1, .hint = 1, .from_input = true});
+    const int h = g.add_symbol({.name = "h", .min = 1, .hint = side, .from_input = true});
+    const int w = g.add_symbol({.name = "w", .min = 1, .hint = side, .from_input = true});
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), 16, symbol(h), symbol(w)}});
+    g.outputs = {convolution(g, convolution(g, convolution(g, x, 32, 2), 32, 1), 24, 1)};
+  }
+};
+
+TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
+  for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
+    Network network(56);
+    CompileOptions options;
+    options.cpu = cpu_target(cpu);
+    CompiledModel model = compile_graph(network.g, options);
+    std::string schedules;
+    for (const KernelSource& kernel : model.run.kernels)
+      for (const std::string& line : kernel.schedule) schedules += line + "\n";
+    EXPECT_THAT(schedules, testing::HasSubstr("minimal filtering")) << cpu;
+    EXPECT_THAT(schedules, testing::HasSubstr("lanes in registers")) << cpu;
+    const WeightsBlock weights = run_prepare(model, options.cpu);
+    JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+    for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
+             {1, 16, 56, 56}, {1, 16, 1, 1}, {3, 16, 2, 29}, {1, 16, 31, 7}, {2, 16, 47, 1}, {9, 16, 5, 6}}) {
+      const std::vector<Tensor> inputs = {numbers(shape)}, expected = evaluate(network.g, inputs),
+                                found = program.run(inputs);
+      ASSERT_EQ(found[0].shape, expected[0].shape);
+      double largest = 0, worst = 0;
+      for (int64_t k = 0; k < expected[0].element_count(); ++k) {
+        largest = std::max(largest, std::abs(number_at(expected[0], k)));
+        worst = std::max(worst, std::abs(number_at(expected[0], k) - number_at(found[0], k)));
+      }
+      EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << shape[0] << "x" << shape[2] << "x" << shape[3];
+    }
+  }
+}
+
+// A dim of the third level is a quotient of quotients: nobody works it out for each element.
+TEST(OpenDims, NoDivisionsWhereElementsAreRead) {
+  Network network(224);
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v4");
+  int reads = 0;
+  for (const KernelSource& kernel : compile_graph(network.g, options).run.kernels) {
+    std::istringstream text(kernel.text);
+    for (std::string line; std::getline(text, line);) {
+      if (line.find("load<") == std::string::npos && line.find("store(") == std::string::npos) continue;
+      ++reads;
+      EXPECT_THAT(line, testing::Not(testing::AnyOf(testing::HasSubstr(" / "), testing::HasSubstr("floor_div"),
+                                                    testing::HasSubstr("floor_mod"))));
+    }
+  }
+  EXPECT_GT(reads, 100);
+}
+
+}  // namespace
+}  // namespace metac
