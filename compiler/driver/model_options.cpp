@@ -65,7 +65,7 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 }
 
 void add_shape_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' leaves a dim open")
+  command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' opens a dim, also one that the model fixes")
       ->take_all()
       ->type_name("NAME=SHAPE");
   command

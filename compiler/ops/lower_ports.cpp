@@ -81,10 +81,11 @@ class DimSolver {
     for (size_t k = 0; k < rank; ++k) {
       ModelDim declared;
       if (input.type.shape) declared = (*input.type.shape)[k];
-      if (declared.value >= 0)
-        shape.push_back(declared.value);
-      else if (dims && (*dims)[k] >= 0)
-        shape.push_back((*dims)[k]);
+      const int64_t asked = dims ? (*dims)[k] : declared.value;
+      if (asked >= 0)
+        shape.push_back(asked);
+      else if (dims && declared.value >= 0)  // "?" of a dim that the model fixes
+        shape.push_back(open_dim("", concat(input.name, "_", k), typical_extent(k, rank)));
       else
         shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k), typical_extent(k, rank)));
     }
@@ -133,10 +134,12 @@ class DimSolver {
 // weights.
 Var* own_tensor(Graph& g, Var* var) { return g.elementwise({var}, load(0, var->dtype(), identity_indices(var->rank()))); }
 
-// Does the model leave any dim of its inputs open?
-bool has_open_inputs(const ModelGraph& graph) {
+// Is any dim of the inputs open, by the model or by what was asked for?
+bool has_open_inputs(const ModelGraph& graph, const LowerOptions& options) {
   for (const Value& input : graph.inputs) {
     if (!input.type.shape) return true;
+    auto asked = options.input_shapes.find(input.name);
+    if (asked != options.input_shapes.end() && std::count(asked->second.begin(), asked->second.end(), -1) > 0) return true;
     for (const ModelDim& d : *input.type.shape)
       if (d.value < 0) return true;
   }
@@ -210,7 +213,7 @@ void ModelLowering::lower_inputs(Scope& scope) {
 
 void ModelLowering::lower_outputs(const Scope& scope) {
   std::set<const Var*> seen;
-  const bool shapes_are_open = has_open_inputs(model_.graph);
+  const bool shapes_are_open = has_open_inputs(model_.graph, options_);
   for (const Value& output : model_.graph.outputs) {
     Var* var = nullptr;
     if (!look_up(scope, output.name, var) || !var) fail("output ", quoted(output.name), " is not produced by anything");
