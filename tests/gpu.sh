@@ -5,7 +5,7 @@
 #   tests/gpu.sh prepare BUNDLE.tar.xz [options]    anywhere with a build of metac and the CUDA toolkit: compiles all that runs
 #   tests/gpu.sh run BUNDLE.tar.xz OUT [options]    on the GPU: OUT/gpu.json, and a table; compiles nothing
 #
-# `--help` behind either lists its options. What it measured, and what not, is written down in docs/gpu.md.
+# `--help` behind either lists its options. What it measured, and what not, is written down in docs/gpu_evidence.md.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 case ${1:-} in

@@ -167,7 +167,7 @@ class Figures:
 
 
 def summary(rows):
-    """What docs/gpu.md is to say of the networks: of the rows that all peers took part in."""
+    """What docs/gpu_evidence.md is to say of the networks: of the rows that all peers took part in."""
     whole = [r for r in rows if not r["missing"] and "times_the_fastest" in r]
     few, many = ([r["times_the_fastest"] for r in whole if r["batch"] in batches] for batches in ((1, 8), (128,)))
     every = [r["times_the_fastest"] for r in whole]
