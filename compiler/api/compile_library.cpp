@@ -125,6 +125,7 @@ class LibraryCompiler {
     report_.steps = first.steps.size();
     report_.arena_bytes = first.arena_bytes;
     report_.planned_ahead = is_planned_ahead(first);
+    report_.assumed = made_[0]->model.assumed;
     report_.exchanges = first.exchanges.size();
     report_.live_set_bytes = first.live_set_bytes;
     report_.run_bytes = run_bytes(first);

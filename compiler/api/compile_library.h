@@ -47,6 +47,7 @@ struct LibraryReport {
   bool draws = false;    // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   bool planned_ahead = true;  // else arena_bytes, live_set_bytes and run_bytes lack what a run plans
+  std::string assumed;        // what schedules are made for where dims are open: "n = 1, h = 224"; empty: none is
   int64_t run_bytes = 0;      // arena, weights, inputs and outputs of the first program
   std::vector<bool>
       overwrites;            // by output: in all programs it may have the memory of its input of CompileOptions::next_values

@@ -114,6 +114,7 @@ void report(const Options& o, const LibraryReport& r, const TrainingReport* trai
                                    {"live_set_bytes", if_planned(r.live_set_bytes)},
                                    {"weight_bytes", r.weight_bytes},
                                    {"run_bytes", if_planned(r.run_bytes)},
+                                   {"assumed", r.assumed},
                                    {"seconds",
                                     {{"lower", r.lower_seconds},
                                      {"compile", r.compile_seconds},
@@ -129,6 +130,9 @@ void report(const Options& o, const LibraryReport& r, const TrainingReport* trai
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
   std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels,
               show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
+  if (!r.assumed.empty() && !training)
+    std::printf("open dims: schedules are made for %s and serve every size; --dim NAME=VALUES narrows one\n",
+                r.assumed.c_str());
   if (!o.memory_budget.empty()) report_budget(o, training ? training->step : r);
   if (training) {
     std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels,

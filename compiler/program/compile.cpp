@@ -228,10 +228,13 @@ class Compilation {
     model_.fusion_cost_bytes = fusion_cost(top_, graph_.symbols, var);
     for (auto& [unused, region] : regions_)
       model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
-    for (size_t k = 0; k < graph_.symbols.size(); ++k)
+    for (size_t k = 0; k < graph_.symbols.size(); ++k) {
+      const std::string& name = graph_.symbols[k].name;  // the model's text
+      const bool plain = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
       if (graph_.symbols[k].from_input)
-        model_.assumed += concat(model_.assumed.empty() ? "" : ", ", graph_.symbols[k].name, " = ",
+        model_.assumed += concat(model_.assumed.empty() ? "" : ", ", plain ? name : quoted(name), " = ",
                                  hinted_value(symbol(static_cast<int>(k)), graph_.symbols));
+    }
   }
 
   // Kernels that depend on constants alone move to `prepare`.

@@ -264,7 +264,7 @@ class Checks:
         said = command(self.metac, "inspect", model)
         expect("arena 0 B" not in said and "bound 0 B" not in said and "x batch" in said and "by the shapes of a run" in said, f"inspect says\n{said}")
         summary = command(self.metac, "compile", model, "-o", self.work / "open_summary", "--no-build")
-        expect("working memory by the shapes of a run" in summary, summary)
+        expect("working memory by the shapes of a run" in summary and "schedules are made for batch = 1" in summary, summary)
 
     def loops_and_branches(self):
         once = 2 * 48 * 48 * 8
