@@ -44,6 +44,7 @@ std::vector<std::string> host_flags(const std::string& level, int clang) {
                                     "-fvisibility-inlines-hidden"};
   if (clang >= 17)
     flags.push_back("-fdenormal-fp-math=dynamic");  // as in compiler/jit/clang_compiler.cpp; older ones do not know it
+  if (clang == 0) flags.push_back("-fno-tree-loop-if-convert");  // as in templates/project/CMakeLists.txt
   return flags;
 }
 

@@ -78,9 +78,11 @@ def write_tolerance(folder, kind):
     (pathlib.Path(folder) / "data.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
 
 
-def write_found(folder, samples=2):
-    """The graphs of found/, each with so many draws of its open dims and inputs."""
+def write_found(folder, samples=2, marked=""):
+    """The graphs of found/ whose text has `marked`, each with so many draws of its open dims and inputs."""
     for file in sorted((pathlib.Path(__file__).parent / "found").glob("*.txt")):
+        if marked not in file.read_text():
+            continue
         text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith("#"))
         for k in range(samples):
             model, rng, dims, feeds = onnx.parser.parse_model(text), np.random.default_rng([k, *file.stem.encode()]), {}, {}

@@ -228,14 +228,16 @@ def main():
     counts, cpus = {k: collections.Counter() for k in ("nodes", "types", "refused", "runs")}, runner.cpus()
     grower = Grower()
     if not arguments.only and arguments.first == 0:
-        with tempfile.TemporaryDirectory(prefix="metac-found-") as temporary:
-            write_found(pathlib.Path(temporary))
-            ways = {"values": [], "shapes": ["--known", "shapes", "--fusion", "greedy"], "ranks": ["--known", "ranks"]}
-            failures, refused = runner.run(pathlib.Path(temporary), "float32", ways)
-            for (case, way), detail in sorted((failures | refused).items()):
-                print(f"FAIL  {case} ({way}): {detail[:300]}")
-            failed += len({case for case, _ in failures | refused})
-            passed += len(os.listdir(temporary)) - failed
+        ways = {"": {"values": [], "shapes": ["--known", "shapes", "--fusion", "greedy"], "ranks": ["--known", "ranks"]},
+                "# library: g++": {"library by g++": ["--known", "shapes", "--fusion", "greedy", "--aot", "--cxx", "g++"]} if shutil.which("g++") else {}}
+        for marked in ways:
+            with tempfile.TemporaryDirectory(prefix="metac-found-") as temporary:
+                write_found(pathlib.Path(temporary), marked=marked)
+                failures, refused = runner.run(pathlib.Path(temporary), "float32", ways[marked])
+                for (case, way), detail in sorted((failures | refused).items()):
+                    print(f"FAIL  {case} ({way}): {detail[:300]}")
+                wrong = len({case for case, _ in failures | refused})
+                failed, passed = failed + wrong, passed + len(os.listdir(temporary)) - wrong
     end = arguments.first + arguments.count
     for start in range(arguments.first, end, BATCH):
         if start not in record.done:
