@@ -406,6 +406,7 @@ Expr not_equal(Expr a, Expr b) { return call(Fn::ne, {a, b}); }
 Expr logical_and(Expr a, Expr b) { return call(Fn::logical_and, {a, b}); }
 Expr logical_or(Expr a, Expr b) { return call(Fn::logical_or, {a, b}); }
 Expr logical_not(Expr a) { return call(Fn::logical_not, {a}); }
+
 Expr quotient_of(Expr a, Expr b) {
   const Linear divisor = linear_form(b);
   Expr leading;

@@ -85,9 +85,9 @@ class DimSolver {
       if (asked >= 0)
         shape.push_back(asked);
       else if (dims && declared.value >= 0)  // "?" of a dim that the model fixes
-        shape.push_back(open_dim("", concat(input.name, "_", k), typical_extent(k, rank)));
+        shape.push_back(open_dim("", concat(input.name, "_", k), hint_of(k, rank)));
       else
-        shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k), typical_extent(k, rank)));
+        shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k), hint_of(k, rank)));
     }
     return shape;
   }
@@ -101,13 +101,11 @@ class DimSolver {
 
  private:
   // What schedules are made for where nobody says how large a dim is: images of 224 points a side, sequences of 128 steps.
-  int64_t typical_extent(size_t axis, size_t rank) const {
-    return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : 128;
-  }
+  int64_t hint_of(size_t axis, size_t rank) const { return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : 128; }
 
   // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1: who needs 0 says so with
   // --dim name=0..N.
-  Dim open_dim(const std::string& name, const std::string& display, int64_t typical) {
+  Dim open_dim(const std::string& name, const std::string& display, int64_t hint) {
     if (!name.empty())
       if (Dim d = known(name)) return d;
     Symbol s;
@@ -117,7 +115,7 @@ class DimSolver {
     if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
     s.name = name.empty() ? display : name;
     s.from_input = true;
-    if (s.hint == 0) s.hint = std::clamp(typical / s.divisor * s.divisor, s.min, s.max);
+    if (s.hint == 0) s.hint = std::clamp(hint / s.divisor * s.divisor, s.min, s.max);
     Dim d = symbol(graph_.add_symbol(s));
     if (!name.empty()) symbols_[name] = d;
     return d;

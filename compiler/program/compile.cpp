@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
 #include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"

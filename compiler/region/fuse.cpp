@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/walks.h"
 #include "compiler/region/fuse_paper.h"
 #include "compiler/region/fuse_rows.h"

@@ -11,12 +11,6 @@
 
 namespace metac {
 
-int64_t hinted_value(Expr e, const std::vector<Symbol>& symbols);
-Expr at_hints(Expr e, const std::vector<Symbol>& symbols);  // its symbols replaced
-// An extent for schedules: known, or the hint of an open one; 0 where that is short, as a batch's is: any number may come.
-int64_t typical_extent(Expr extent, const std::vector<Symbol>& symbols);
-int64_t hinted_bytes(const Var* var, const std::vector<Symbol>& symbols);
-
 int64_t add_costs(int64_t a, int64_t b);  // saturates
 // Of a partition. `var` by id.
 int64_t fusion_cost(const FusedRegion& region, const std::vector<Symbol>& symbols,

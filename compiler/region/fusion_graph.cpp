@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "compiler/region/fusion_cost.h"
+#include "compiler/ir/hints.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

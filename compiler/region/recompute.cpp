@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/tensor/work.h"
 
 namespace metac {

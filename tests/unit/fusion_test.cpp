@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "compiler/autodiff/gradient.h"
+#include "compiler/ir/hints.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/oracle/evaluate_graph.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/layout_rules.h"
 

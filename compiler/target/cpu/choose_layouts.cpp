@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/region/split_parts.h"
 #include "compiler/region/split_residues.h"
 #include "compiler/region/store_into_parts.h"

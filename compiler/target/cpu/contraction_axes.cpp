@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/pack_operand.h"
 #include "compiler/tensor/axes.h"

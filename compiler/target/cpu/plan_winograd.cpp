@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/region/fusion_cost.h"
+#include "compiler/ir/hints.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/tiles/register_tile.h"

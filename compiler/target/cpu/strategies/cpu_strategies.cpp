@@ -30,9 +30,9 @@ std::string ContractionPlan::to_string() const {
                 unrolled == 0 ? "" : concat(", ", unrolled, " reduced axes printed out"));
 }
 std::string WinogradPlan::to_string() const {
+  const std::string block = tiles > 0 ? concat("at most ", tiles, " tiles") : concat(rows, " rows");
   return concat("minimal filtering: F(", outputs, " x ", outputs, ", 3 x 3) along i", y, " and i", x, ", lanes along i",
-                lanes_axis, ", weights v", transformed, ", tiles of ", tile, " x ", vectors, " vectors, blocks of ", rows,
-                " rows");
+                lanes_axis, ", weights v", transformed, ", tiles of ", tile, " x ", vectors, " vectors, blocks of ", block);
 }
 std::string RowBlocks::to_string() const { return "row blocks: rows along the lanes"; }
 std::string SumsByPoints::to_string() const { return "sums by points: in the order of memory"; }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"

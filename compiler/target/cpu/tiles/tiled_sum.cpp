@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
-#include "compiler/region/fusion_cost.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/cache_blocks.h"
