@@ -10,6 +10,7 @@
 #include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/project_name.h"
+#include "compiler/ir/expr_table.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
@@ -164,6 +165,7 @@ class LibraryCompiler {
     int64_t least = INT64_MAX;
     for (int attempt = 0;; ++attempt) {
       const double begin = seconds();
+      const ExprScope scope;
       std::unique_ptr<Graph> graph = lower_model(model_, lower);
       if (derivative) differentiate(*graph, *derivative, *o_.gradient);
       const double lowered = seconds();

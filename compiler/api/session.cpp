@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"
 
@@ -128,10 +129,12 @@ std::unique_ptr<JitProgram> Session::specialise(const std::map<std::string, Tens
   const LowerOptions lower = relying_on(options_.lower, model_, inputs, known);
   try {
     double begin = seconds();
+    const ExprScope scope;
     std::unique_ptr<Graph> graph = lower_model(model_, lower);
     double lowered = seconds();
     auto compiled = std::make_shared<CompiledModel>(compile_graph(*graph, options_.compile));
     graph.reset();
+    compiled->drop_expressions();
     double made = seconds();
     WeightsBlock weights = run_prepare(*compiled, options_.compile.cpu);
     compiled->parameters.clear();  // prepared: the raw ones are not needed any more

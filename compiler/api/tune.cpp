@@ -8,6 +8,7 @@
 #include <random>
 
 #include "compiler/codegen/cpu_variant.h"
+#include "compiler/ir/expr_table.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/support/diagnostic.h"
 
@@ -37,6 +38,7 @@ class Trial {
     CompileOptions compile = options.compile;
     choices_.forget_offers();
     compile.choices = &choices_;
+    const ExprScope scope;
     std::unique_ptr<Graph> graph = lower_model(model, options.lower);
     std::mt19937 random(1);
     for (const Var* in : graph->inputs) {
@@ -46,6 +48,7 @@ class Trial {
       inputs_.push_back(random_tensor(in->dtype(), static_shape(in->shape()), random));
     }
     CompiledModel compiled = compile_graph(*graph, compile);
+    compiled.drop_expressions();
     WeightsBlock weights = run_prepare(compiled, compile.cpu);
     run_ = std::make_shared<CompiledProgram>(std::move(compiled.run));
     program_ = std::make_unique<JitProgram>(run_, weights, compile.cpu, options.threads);

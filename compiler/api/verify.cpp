@@ -6,6 +6,7 @@
 #include "compiler/api/npz.h"
 #include "compiler/api/run_library.h"
 #include "compiler/api/verify_gradient.h"
+#include "compiler/ir/expr_table.h"
 #include "compiler/ops/registry.h"
 #include "compiler/support/file_system.h"
 #include "frontends/onnx/onnx.h"
@@ -104,6 +105,7 @@ void verify_gradients(const std::string& path, const VerifyOptions& options, Cas
   for (const std::string& set : sets) {
     NamedTensors inputs;
     LowerOptions lower = options.session.lower;
+    const ExprScope scope;
     std::unique_ptr<Graph> graph;
     try {
       require_compilable(model);

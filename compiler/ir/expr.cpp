@@ -1,11 +1,7 @@
 #include "compiler/ir/expr.h"
 
-#include <cstring>
-#include <deque>
-#include <mutex>
-#include <unordered_map>
-
 #include "compiler/ir/expr_raw.h"
+#include "compiler/ir/expr_table.h"
 #include "compiler/ir/node_table.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/ir/walks.h"
@@ -49,90 +45,9 @@ bool yields_bool(Fn fn) {
   }
 }
 
-// ---- the intern table ----
-namespace {
+static Expr intern(ExprNode node) { return Expr(ExprTable::current().intern(std::move(node))); }
 
-uint64_t mix(uint64_t h, uint64_t v) {
-  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-  h *= 0xff51afd7ed558ccdull;
-  return h ^ (h >> 32);
-}
-
-uint64_t bits_of(double v) {
-  uint64_t bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  return bits;
-}
-
-bool same(const ExprNode& a, const ExprNode& b) {
-  return a.hash == b.hash && a.kind == b.kind && a.fn == b.fn && a.dtype == b.dtype && a.id == b.id &&
-         a.int_value == b.int_value && bits_of(a.float_value) == bits_of(b.float_value) && a.args == b.args;
-}
-
-// Open addressing with the hashes beside the pointers: a lookup touches one line of the table and the node that it finds.
-class InternTable {
- public:
-  const ExprNode* intern(ExprNode&& node) {
-    std::lock_guard lock(mutex_);
-    size_t at = place_of(node.hash, [&](const ExprNode* n) { return same(*n, node); });
-    if (slots_[at].node) return slots_[at].node;
-    if ((nodes_.size() + 1) * 2 > slots_.size()) {
-      grow();
-      at = place_of(node.hash, [](const ExprNode*) { return false; });
-    }
-    node.serial = nodes_.size();
-    nodes_.push_back(std::move(node));
-    slots_[at] = {nodes_.back().hash, &nodes_.back()};
-    return slots_[at].node;
-  }
-
- private:
-  struct Slot {
-    uint64_t hash = 0;
-    const ExprNode* node = nullptr;
-  };
-
-  // The slot of the node that `found` accepts, or the free one where it belongs.
-  template <typename Found>
-  size_t place_of(uint64_t hash, const Found& found) const {
-    size_t at = hash & (slots_.size() - 1);
-    while (slots_[at].node && !(slots_[at].hash == hash && found(slots_[at].node))) at = (at + 1) & (slots_.size() - 1);
-    return at;
-  }
-
-  void grow() {
-    std::vector<Slot> old(slots_.size() * 2);
-    old.swap(slots_);
-    for (const Slot& s : old)
-      if (s.node) slots_[place_of(s.hash, [](const ExprNode*) { return false; })] = s;
-  }
-
-  std::mutex mutex_;
-  std::deque<ExprNode> nodes_;
-  std::vector<Slot> slots_ = std::vector<Slot>(1 << 12);  // a power of two, at most half of them taken
-};
-InternTable& intern_table() {
-  static InternTable* table = new InternTable;  // never destroyed: Exprs may live in other statics
-  return *table;
-}
-
-}  // namespace
-
-static Expr intern(ExprNode node) {
-  uint64_t h =
-      mix(static_cast<uint64_t>(node.kind) * 131 + static_cast<uint64_t>(node.fn), static_cast<uint64_t>(node.dtype));
-  h = mix(mix(mix(h, static_cast<uint64_t>(node.int_value)), bits_of(node.float_value)), static_cast<uint64_t>(node.id));
-  node.has_load = node.kind == ExprKind::load;
-  for (Expr a : node.args) {
-    METAC_ASSERT(bool(a), "an empty argument");
-    h = mix(h, a->hash);
-    node.has_load |= a->has_load;
-  }
-  node.hash = h;
-  return Expr(intern_table().intern(std::move(node)));
-}
-
-static ExprNode make_node(ExprKind kind, DType dtype) { return ExprNode{kind, Fn::neg, dtype, 0, 0, 0, 0.0, 0, false, {}}; }
+static ExprNode make_node(ExprKind kind, DType dtype) { return ExprNode{kind, Fn::neg, dtype, false, 0, 0, 0, 0, 0.0, 0, {}}; }
 
 // ---- leaves ----
 Expr::Expr(int64_t value) { *this = int_constant(value); }

@@ -2,8 +2,8 @@
 // dims, validity conditions and element-wise bodies.
 //
 // Nodes are interned: structurally equal expressions are the same pointer, so equality is pointer equality, a shared
-// subexpression is one node, and a printer prints it as one local. The table is global, guarded by a mutex and never
-// shrinks (an expression recurs from compilation to compilation; a large model makes some ten thousand nodes).
+// subexpression is one node, and a printer prints it as one local. They live as long as the table that they are in: that of
+// the compilation which made them (compiler/ir/expr_table.h).
 //
 // The constructors canonicalise, so that two ways of writing the same dim meet in one node: an integer sum is a sorted
 // linear combination of atoms, floor_div and floor_mod by constants split off what divides evenly, constants fold.
@@ -66,12 +66,13 @@ struct ExprNode {
   ExprKind kind;
   Fn fn;  // call only
   DType dtype;
-  uint64_t serial;    // creation number: a deterministic order for canonical sums within one compilation
+  bool has_load;      // somewhere below (then index algebra that ignores overflow does not apply)
+  uint32_t table;     // that of expressions which it is in; its arguments are in the same one
+  uint64_t serial;    // creation number in its table: a deterministic order for canonical sums
   uint64_t hash;      // structural
   int64_t int_value;  // int_constant
   double float_value;
-  int id;         // axis, symbol, load
-  bool has_load;  // somewhere below (then index algebra that ignores overflow does not apply)
+  int id;  // axis, symbol, load
   std::vector<Expr> args;
 };
 

@@ -23,6 +23,12 @@ Reads reads_of(
 void visit_symbols(Expr e, const std::function<void(int)>& f);
 bool has_symbol(Expr e);
 
+// May elements of this dtype be loaded as that one? As themselves, and neighbouring narrow integers as one word, an int32,
+// which the products of words take apart (Fn::dot_u8s8 and the like).
+inline bool is_read_as(DType element, DType loaded) {
+  return loaded == element || (loaded == DType::i32 && is_integer(element) && size_of(element) < 4);
+}
+
 // The type of what a loop stacks, a row per iteration. What changes from iteration to iteration (the count, dims of what is
 // carried, what the body binds) has no meaning behind the loop: such a dim of the rows has a symbol of its own, which the Op
 // binds and `fresh` gets.

@@ -11,6 +11,10 @@ AxisSet::AxisSet(const std::vector<int64_t>& axes, int rank, std::string_view wh
 }
 
 AxisSet::AxisSet(Graph& g, Var* axes, int rank, std::string_view what) : rank_(rank) {
+  if (rank == 0 && axes->rank() == 1 && !axes->shape()[0].if_int()) {
+    g.require(equal(axes->shape()[0], Expr(0)), concat(what, " must be empty: a scalar has no axes"));
+    return;
+  }
   std::vector<Expr> given = index_elements(g, axes, what);
   if (std::all_of(given.begin(), given.end(), [](Expr e) { return e.if_int() != nullptr; })) {
     std::vector<int64_t> values;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/model_lowering.h"
+#include "compiler/ir/expr_table.h"
 
 namespace metac {
 namespace {
@@ -63,6 +64,7 @@ std::vector<Finding> find_problems(const Model& model, const LowerOptions& optio
   if (!found.empty()) return found;
   std::optional<std::vector<Finding>> first;
   for (BranchChoices choices; choices.more; choices.take_others()) {
+    const ExprScope scope;
     Graph graph;
     ModelLowering lowering(model, options, graph, choices.taken);
     found = lowering.find_problems();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
 #include "compiler/passes/fill_empty.h"
@@ -15,6 +16,7 @@
 #include "compiler/program/pass_list.h"
 #include "compiler/region/fusion_cost.h"
 #include "compiler/region/recompute.h"
+#include "compiler/region/verify_region.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"
 
@@ -37,6 +39,7 @@ class Compilation {
 #define PASS(name, reason) run_timed(#name, [this] { name(); });
 #include "compiler/program/passes.def"
 #undef PASS
+    model_.expressions = ExprTable::share_current();
     return std::move(model_);
   }
 
@@ -80,6 +83,7 @@ class Compilation {
   void split_prepare() {
     split_prepare(top_, true);
     for (auto& [unused, region] : regions_) split_prepare(region, false);
+    verify_region(prepare_, graph_, "split_prepare");
     count_fusion_cost();
   }
   // From here on each target has its own.
@@ -97,6 +101,7 @@ class Compilation {
   void run_pass(const TargetPass& pass, FusedRegion& region, const Needed& needed, bool top) {
     RegionState state = state_of(region, needed, top);
     for (const Var* made : pass.run(state)) prepared_.insert(made->id);
+    verify_region(region, graph_, pass.name);
   }
   void build_program() { build(); }
 
@@ -191,6 +196,7 @@ class Compilation {
     model_.unfused_cost_bytes = unfused_cost(graph_.ops, graph_.symbols, is_constant());
     RegionState state = state_of(top_, needed, true);
     options_.target->finish_fusion(state, graph_.ops);
+    verify_region(top_, graph_, "fuse");
     fuse_regions(graph_.ops);
   }
 
@@ -200,6 +206,7 @@ class Compilation {
     std::erase_if(fused.items, [](const Item& item) { return !item.op && writes_nothing(item.group); });
     RegionState state = state_of(fused, needed, &needed == &needed_);
     options_.target->fuse_further(state, ops);
+    verify_region(fused, graph_, "fuse");
     return fused;
   }
 

@@ -5,9 +5,11 @@
 // A model compiles to two programs. `prepare` depends on parameters alone (packing, BatchNorm folding); its inputs are
 // the raw parameters. `run` is the model; what prepare computed stands in the weights block.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/printing/kernel_source.h"
 #include "compiler/tensor/work.h"
@@ -113,6 +115,14 @@ struct CompiledModel {
   int64_t recomputed_values = 0;
   double recomputed_seconds = 0;
   bool fits_budget = true;  // false: no choice of values came below the budget, this is the least that there is
+  std::shared_ptr<ExprTable> expressions;  // those of `work`; null: they are in the process's table
+
+  // For who keeps the programs and asks no more what they do.
+  void drop_expressions() {
+    prepare.work.clear();
+    run.work.clear();
+    expressions.reset();
+  }
 };
 
 // What a run takes: arena, weights, inputs and outputs, as far as their sizes are known when compiling. Outputs that may

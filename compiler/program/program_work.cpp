@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/tensor/counts.h"
 
 namespace metac {
@@ -85,6 +86,7 @@ std::vector<std::optional<int64_t>> step_counts(const CompiledModel& model, cons
 }
 
 std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledProgram& program) {
+  const ExprScope scope(model.expressions);
   std::set<int> symbols;
   for (const rt::SymbolSource& source : program.sources) symbols.insert(source.symbol);
   std::vector<KernelWork> works(program.kernels.size());

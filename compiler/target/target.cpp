@@ -1,5 +1,6 @@
 #include "compiler/target/target.h"
 
+#include "compiler/loops/verify_kernel.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -32,7 +33,9 @@ const Target& target_named(std::string_view name) {
 }
 
 Kernel lower(const Target& target, const Group& group, const LoweringContext& context) {
-  return group.strategy ? group.strategy->lower(group, context) : target.lower_plainly(group, context);
+  Kernel kernel = group.strategy ? group.strategy->lower(group, context) : target.lower_plainly(group, context);
+  verify_kernel(kernel, group.strategy ? group.strategy->to_string() : "a plain kernel");
+  return kernel;
 }
 
 }  // namespace metac

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/ir/node_table.h"
 #include "compiler/support/diagnostic.h"
 
@@ -168,8 +169,8 @@ class Recogniser {
   std::vector<char> kept_;
 };
 
-// What was found, by body and axes: expressions are interned and live for good, so that a body that is met again, in the
-// next pass or in a copy of its definition, is not taken apart again, and one that was edited is another body.
+// What was found, by body and axes: expressions are interned, so that a body that is met again, in the next pass or in a copy
+// of its definition, is not taken apart again, and one that was edited is another body.
 class Found {
  public:
   std::shared_ptr<const SumOfProducts> ask(Expr body, int kept, int axes) {
@@ -180,13 +181,11 @@ class Found {
     std::fill_n(flags.begin(), kept, 1);
     auto s = Recogniser(flags).run(body);
     if (!s) return s;  // seen at once
-    if (table_.size() >= most) table_.clear();
     table_.emplace(Key{body.node(), kept, axes}, s);
     return s;
   }
 
  private:
-  static constexpr size_t most = 1 << 16;  // some models' worth
   using Key = std::tuple<const ExprNode*, int, int>;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<const SumOfProducts>> table_;
@@ -209,8 +208,7 @@ int products_in_a_point(Fn product) {
 }
 
 std::shared_ptr<const SumOfProducts> sum_of_products(Expr body, int kept, int axes) {
-  static Found found;
-  return found.ask(body, kept, axes);
+  return ExprTable::current().memory<Found>().ask(body, kept, axes);
 }
 
 std::shared_ptr<const SumOfProducts> sum_of_products(const Definition& d) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -84,6 +85,7 @@ TypedShape BatchFields::type_of(const Model& model, const std::string& name, con
   }
   Model probe = model;
   probe.graph.outputs = {Value{name, {}}};
+  const ExprScope scope;
   std::unique_ptr<Graph> graph = lower_model(probe, LowerOptions{.allow_code = allow_code_});
   const Var* var = graph->outputs.at(0);
   if (!is_static(var->shape()))

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/node_writer.h"
@@ -81,6 +82,7 @@ class Halver {
     for (const Value& input : model_.graph.inputs)
       if (input.type.dtype) types_[input.name] = *input.type.dtype;
     for (const Initializer& i : model_.graph.initializers) types_[i.name] = i.tensor.dtype;
+    const ExprScope scope;
     const std::unique_ptr<Graph> graph = lower_model(model_, {});
     for (const auto& var : graph->vars())
       if (!var->name.empty()) types_[var->name] = var->dtype();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/train/batch_fields.h"
@@ -185,6 +186,7 @@ class Builder {
   // The loss is one number, and every state is followed by a value of its type.
   void check() {
     if (const std::vector<Finding> findings = check_model(out_.step); !findings.empty()) throw CompileError(findings[0]);
+    const ExprScope scope;
     std::unique_ptr<Graph> graph = lower_model(out_.step, LowerOptions{.allow_code = lower_.allow_code});
     const Var* loss = graph->outputs.at(0);
     if (loss->rank() != 0 || (loss->dtype() != DType::f32 && loss->dtype() != DType::f64))

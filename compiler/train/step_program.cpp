@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/ir/expr_table.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/train/exported_parameters.h"
@@ -213,6 +214,7 @@ class Builder {
     Model probe = model;
     probe.graph.outputs.clear();
     for (const std::string& name : names) probe.graph.outputs.push_back(Value{name, {}});
+    const ExprScope scope;
     std::unique_ptr<Graph> graph = lower_model(probe, LowerOptions{.allow_code = lower_.allow_code});
     std::vector<TypedShape> types;
     for (size_t k = 0; k < names.size(); ++k) {
@@ -308,6 +310,7 @@ class Builder {
 
   // Losses are numbers, and every state is followed by a value of its type.
   void check(const Part& part) {
+    const ExprScope scope;
     std::unique_ptr<Graph> graph = lower_model(part.model, LowerOptions{.allow_code = lower_.allow_code});
     const std::vector<TypedShape> loss = types_of(part.model, {part.recipe.loss});
     if (!loss[0].shape.empty() || (loss[0].dtype != DType::f32 && loss[0].dtype != DType::f64))

@@ -144,6 +144,10 @@ class Comparison:
     def curves(self):
         network = train_mode(self.exported(0.0))
         status, said = self.compiled("out")
+        # Some versions of PyTorch fold BatchNormalization into convolutions whatever they are asked: a file that has it still trains.
+        kept = any(node.op_type == "BatchNormalization" for node in onnx.load(self.folder / "net.onnx", load_external_data=False).graph.node)
+        if "folded" in (self.about["refused"] or "") and kept:
+            self.about["refused"] = None
         if self.about["refused"]:
             expect(status == 1 and re.search(self.about["refused"], said), f"status {status}, not refused for {self.about['refused']!r}:\n{said}")
             return "refused: " + said.strip().splitlines()[-1][:150]
