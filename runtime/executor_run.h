@@ -202,33 +202,11 @@ bool ExecutorOn<Device>::launch(const Step& step) {
 
 // An integer element of a buffer.
 inline bool read_integer(ScalarType type, const void* data, int64_t element, int64_t* value) {
-  switch (type) {
-    case ScalarType::i64:
-    case ScalarType::u64:
-      *value = static_cast<const int64_t*>(data)[element];
-      return true;
-    case ScalarType::i32:
-      *value = static_cast<const int32_t*>(data)[element];
-      return true;
-    case ScalarType::u32:
-      *value = static_cast<const uint32_t*>(data)[element];
-      return true;
-    case ScalarType::i16:
-      *value = static_cast<const int16_t*>(data)[element];
-      return true;
-    case ScalarType::u16:
-      *value = static_cast<const uint16_t*>(data)[element];
-      return true;
-    case ScalarType::i8:
-      *value = static_cast<const int8_t*>(data)[element];
-      return true;
-    case ScalarType::u8:
-    case ScalarType::boolean:
-      *value = static_cast<const uint8_t*>(data)[element];
-      return true;
-    default:
-      return false;
-  }
+  return with_element(type, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<ValueOf<T>>) *value = static_cast<int64_t>(value_of(static_cast<const T*>(data)[element]));
+    return std::is_integral_v<ValueOf<T>>;
+  });
 }
 
 // An integer or boolean that decides what happens next.

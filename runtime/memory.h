@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "program.h"
+#include "element.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -81,34 +81,14 @@ class Array {
   int64_t count_ = 0;
 };
 
-inline int64_t size_of(ScalarType type) {
-  switch (type) {
-    case ScalarType::f64:
-    case ScalarType::i64:
-    case ScalarType::u64:
-      return 8;
-    case ScalarType::f32:
-    case ScalarType::i32:
-    case ScalarType::u32:
-      return 4;
-    case ScalarType::f16:
-    case ScalarType::bf16:
-    case ScalarType::i16:
-    case ScalarType::u16:
-      return 2;
-    case ScalarType::i8:
-    case ScalarType::u8:
-    case ScalarType::boolean:
-      return 1;
-    case ScalarType::string:
-      return 0;
-  }
-  return 0;
+inline int64_t size_of(ScalarType type) {  // 0: strings
+  return with_element(type, [](auto element) { return static_cast<int64_t>(sizeof element); });
 }
 
 inline const char* dtype_name(ScalarType type) {
-  static const char* const names[] = {"float32", "float64", "float16", "bfloat16", "int8",   "int16", "int32",
-                                      "int64",   "uint8",   "uint16",  "uint32",   "uint64", "bool",  "string"};
+#define ROW(id, name, ...) name,
+  static const char* const names[] = {METAC_DTYPES(ROW)};
+#undef ROW
   return names[static_cast<int32_t>(type)];
 }
 

@@ -29,18 +29,13 @@ NonFiniteCount search_non_finite(const void* data, int64_t count, Bits exponent,
 
 // Up to the first NaN, at the speed of memory. Types without NaN have none.
 inline NonFiniteCount search_non_finite(ScalarType type, const void* data, int64_t count) {
-  switch (type) {
-    case ScalarType::f32:
-      return search_non_finite<uint32_t>(data, count, 0x7f800000u, 0x007fffffu);
-    case ScalarType::f64:
-      return search_non_finite<uint64_t>(data, count, 0x7ff0000000000000u, 0x000fffffffffffffu);
-    case ScalarType::f16:
-      return search_non_finite<uint16_t>(data, count, 0x7c00, 0x03ff);
-    case ScalarType::bf16:
-      return search_non_finite<uint16_t>(data, count, 0x7f80, 0x007f);
-    default:
-      return {};
-  }
+  return with_element(type, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<ValueOf<T>>)
+      return search_non_finite(data, count, NonFiniteBits<T>::exponent, NonFiniteBits<T>::fraction);
+    else
+      return NonFiniteCount();
+  });
 }
 
 // What an executor that is told to notes of the steps of one run. Infinities may be meant (masks); NaN rarely is.

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dtypes.h"
+
 #ifndef METAC_RUNTIME_NAMESPACE
 #define METAC_RUNTIME_NAMESPACE metac_runtime
 #endif
@@ -51,20 +53,9 @@ struct Extent {
 };
 
 enum class ScalarType : int32_t {
-  f32,
-  f64,
-  f16,
-  bf16,
-  i8,
-  i16,
-  i32,
-  i64,
-  u8,
-  u16,
-  u32,
-  u64,
-  boolean,
-  string
+#define ROW(id, ...) id,
+  METAC_DTYPES(ROW)
+#undef ROW
 };  // = metac::DType
 
 enum class BufferKind : int32_t {

@@ -37,9 +37,10 @@ inline std::string read_whole(const std::string& path, std::vector<char>* conten
 }
 
 // ---- .npy ----
-inline const char* npy_code(ScalarType type) {  // NumPy has no bfloat16: its bits
-  static const char* const codes[] = {"<f4", "<f8", "<f2", "<u2", "|i1", "<i2", "<i4",
-                                      "<i8", "|u1", "<u2", "<u4", "<u8", "|b1", "|O"};
+inline const char* npy_code(ScalarType type) {
+#define ROW(id, name, element, spelled, kind, onnx, numpy) numpy,
+  static const char* const codes[] = {METAC_DTYPES(ROW)};
+#undef ROW
   return codes[static_cast<int32_t>(type)];
 }
 

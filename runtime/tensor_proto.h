@@ -58,11 +58,13 @@ class ProtoReader {
   bool good_ = true;
 };
 
-inline bool dtype_of_onnx(uint64_t code, ScalarType* dtype) {
-  static const int8_t table[] = {-1, 0, 8, 4, 9, 5, 6, 7, -1, 12, 2, 1, 10, 11, -1, -1, 3};  // -1: not here
-  if (code >= sizeof(table) || table[code] < 0) return false;
-  *dtype = static_cast<ScalarType>(table[code]);
-  return true;
+inline bool dtype_of_onnx(uint64_t code, ScalarType* dtype) {  // strings have no elements here
+#define ROW(id, name, element, spelled, kind, onnx, numpy) \
+  if (code == onnx) *dtype = ScalarType::id;               \
+  if (code == onnx) return ScalarType::id != ScalarType::string;
+  METAC_DTYPES(ROW)
+#undef ROW
+  return false;
 }
 
 inline std::string parse_tensor_proto(const std::vector<char>& content, FileTensor* tensor) {

@@ -7,34 +7,12 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 inline double number_at(ScalarType type, const void* data, int64_t i) {
-  switch (type) {
-    case ScalarType::f32:
-      return static_cast<double>(static_cast<const float*>(data)[i]);
-    case ScalarType::f64:
-      return static_cast<const double*>(data)[i];
-    case ScalarType::i8:
-      return static_cast<const int8_t*>(data)[i];
-    case ScalarType::i16:
-      return static_cast<const int16_t*>(data)[i];
-    case ScalarType::i32:
-      return static_cast<const int32_t*>(data)[i];
-    case ScalarType::i64:
-      return static_cast<double>(static_cast<const int64_t*>(data)[i]);
-    case ScalarType::u8:
-    case ScalarType::boolean:
-      return static_cast<const uint8_t*>(data)[i];
-    case ScalarType::u16:
-      return static_cast<const uint16_t*>(data)[i];
-    case ScalarType::u32:
-      return static_cast<const uint32_t*>(data)[i];
-    case ScalarType::u64:
-      return static_cast<double>(static_cast<const uint64_t*>(data)[i]);
-    default:
-      return 0;
-  }
+  return with_element(type, [&](auto zero) {
+    return static_cast<double>(value_of(static_cast<const decltype(zero)*>(data)[i]));
+  });
 }
 
-// Least, greatest and mean of the numbers among the elements; half types have none here.
+// Least, greatest and mean of the numbers among the elements.
 struct Summary {
   int64_t count = 1, least = -1, greatest = -1, nan = 0;  // least and greatest: where
   double mean = 0;
@@ -43,7 +21,6 @@ struct Summary {
 inline Summary summary_of(ScalarType type, const void* data, const int64_t* dims, int32_t rank) {
   Summary s;
   for (int32_t d = 0; d < rank; ++d) s.count *= dims[d];
-  if (type == ScalarType::f16 || type == ScalarType::bf16) return s;
   for (int64_t i = 0; i < s.count; ++i) {
     const double x = number_at(type, data, i);
     if (x != x) {

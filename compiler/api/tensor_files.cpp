@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "compiler/api/npz.h"
+#include "compiler/ir/element.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/file_system.h"
 #include "frontends/json/npy.h"
@@ -42,11 +43,6 @@ class Generator {
   uint64_t state_;
 };
 
-template <typename T, typename F>
-void fill(std::byte* data, int64_t count, F next) {
-  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(data)[i] = static_cast<T>(next());
-}
-
 }  // namespace
 
 Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, uint64_t seed) {
@@ -58,42 +54,19 @@ Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, uint64_t se
   Tensor tensor = make_tensor(dtype, shape, &data);
   int64_t n = tensor.element_count();
   Generator g(seed);
-  auto normal = [&] { return g.normal(); };
-  auto small = [&] { return g.next() % 100; };
-  switch (dtype) {
-    case DType::f32:
-      fill<float>(data, n, normal);
-      break;
-    case DType::f64:
-      fill<double>(data, n, normal);
-      break;
-    case DType::f16:
-      fill<uint16_t>(data, n, [&] { return float_to_half(static_cast<float>(g.normal())); });
-      break;
-    case DType::bf16:
-      fill<uint16_t>(data, n, [&] { return float_to_bfloat16(static_cast<float>(g.normal())); });
-      break;
-    case DType::boolean:
-      fill<uint8_t>(data, n, [&] { return g.next() & 1; });
-      break;
-    case DType::string:
-      fail("random strings cannot be made");
-    default:
-      switch (size_of(dtype)) {
-        case 1:
-          fill<uint8_t>(data, n, small);
-          break;
-        case 2:
-          fill<uint16_t>(data, n, small);
-          break;
-        case 4:
-          fill<uint32_t>(data, n, small);
-          break;
-        default:
-          fill<uint64_t>(data, n, small);
-          break;
-      }
-  }
+  if (dtype == DType::string) fail("random strings cannot be made");
+  with_element(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* out = reinterpret_cast<T*>(data);
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<T, double>)
+        out[i] = g.normal();
+      else if constexpr (is_real_element<T>)
+        out[i] = to_element<T>(static_cast<float>(g.normal()));
+      else
+        out[i] = to_element<T>(is_truth_element<T> ? g.next() & 1 : g.next() % 100);
+    }
+  });
   return tensor;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/codegen/cpu_variant.h"
+#include "compiler/codegen/dtype_text.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/library_text.h"
@@ -389,6 +390,9 @@ class Writer {
     values_["parameter_count"] = std::to_string(weights_.parameters.size());
     values_["constant_count"] = std::to_string(weights_.constants.size());
     values_["max_rank"] = std::to_string(most_rank);
+    values_["dtype_constants"] = dtype_constants(upper(name_));
+    values_["numpy_dtypes"] = numpy_dtypes();
+    values_["bfloat16"] = std::to_string(static_cast<int>(DType::bf16));
     values_["port_comment"] = port_comment();
     values_["function_count"] = std::to_string(functions);
     values_["program_count"] = std::to_string(per_cpu);

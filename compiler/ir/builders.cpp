@@ -340,27 +340,7 @@ Var* cast(Graph& g, Var* x, DType dtype) {
 }
 
 Var* scalar(Graph& g, DType dtype, double value) {
-  std::byte* data = nullptr;
-  Tensor tensor = make_tensor(dtype, {}, &data);
-  switch (dtype) {
-    case DType::f32:
-      *reinterpret_cast<float*>(data) = static_cast<float>(value);
-      break;
-    case DType::f64:
-      *reinterpret_cast<double*>(data) = value;
-      break;
-    case DType::f16:
-      *reinterpret_cast<uint16_t*>(data) = float_to_half(static_cast<float>(value));
-      break;
-    case DType::bf16:
-      *reinterpret_cast<uint16_t*>(data) = float_to_bfloat16(static_cast<float>(value));
-      break;
-    default: {
-      int64_t whole = static_cast<int64_t>(value);
-      for (size_t k = 0; k < size_of(dtype); ++k) data[k] = static_cast<std::byte>(static_cast<uint64_t>(whole) >> (8 * k));
-    }
-  }
-  return g.add_constant(tensor);
+  return g.add_constant(filled_tensor(dtype, {}, value));
 }
 
 Var* vector_of(Graph& g, const std::vector<Expr>& values, DType dtype) {

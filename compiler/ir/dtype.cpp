@@ -2,19 +2,35 @@
 
 #include <limits>
 
-namespace metac {
+#include "compiler/ir/element.h"
 
-static constexpr DTypeInfo table[] = {
-    {DType::f32, "float32", "float", 4, true, true},     {DType::f64, "float64", "double", 8, true, true},
-    {DType::f16, "float16", "float16", 2, true, true},   {DType::bf16, "bfloat16", "bfloat16", 2, true, true},
-    {DType::i8, "int8", "int8_t", 1, false, true},       {DType::i16, "int16", "int16_t", 2, false, true},
-    {DType::i32, "int32", "int32_t", 4, false, true},    {DType::i64, "int64", "int64_t", 8, false, true},
-    {DType::u8, "uint8", "uint8_t", 1, false, false},    {DType::u16, "uint16", "uint16_t", 2, false, false},
-    {DType::u32, "uint32", "uint32_t", 4, false, false}, {DType::u64, "uint64", "uint64_t", 8, false, false},
-    {DType::boolean, "bool", "bool", 1, false, false},   {DType::string, "string", "", 0, false, false},
+namespace metac {
+namespace {
+
+using metac_runtime::Bfloat;
+using metac_runtime::Half;
+using metac_runtime::Text;
+using metac_runtime::Truth;
+
+template <class T>
+constexpr DTypeInfo row(DType dtype, std::string_view name, std::string_view cpp_name, DTypeKind kind, int onnx_number,
+                        std::string_view npy_code) {
+  const bool is_signed = kind == DTypeKind::real || (kind == DTypeKind::whole && std::is_signed_v<T>);
+  return {dtype, name, cpp_name, kind == DTypeKind::text ? 0 : sizeof(T), kind, is_signed, onnx_number, npy_code};
+}
+
+constexpr DTypeInfo table[] = {
+#define ROW(id, name, element, spelled, kind, onnx, numpy) \
+  row<element>(DType::id, name, spelled, DTypeKind::kind, onnx, numpy),
+    METAC_DTYPES(ROW)
+#undef ROW
 };
 
+}  // namespace
+
 const DTypeInfo& info(DType dtype) { return table[static_cast<size_t>(dtype)]; }
+
+std::span<const DTypeInfo> dtypes() { return table; }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
   for (const DTypeInfo& row : table)

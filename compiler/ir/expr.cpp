@@ -1,5 +1,6 @@
 #include "compiler/ir/expr.h"
 
+#include "compiler/ir/element.h"
 #include "compiler/ir/expr_raw.h"
 #include "compiler/ir/expr_table.h"
 #include "compiler/ir/node_table.h"
@@ -54,32 +55,10 @@ Expr::Expr(int64_t value) { *this = int_constant(value); }
 
 Expr int_constant(int64_t value, DType dtype) {
   METAC_ASSERT(!is_float(dtype));
-  // Wrap to the dtype, so that equal values are one node.
-  switch (dtype) {
-    case DType::i8:
-      value = static_cast<int8_t>(value);
-      break;
-    case DType::i16:
-      value = static_cast<int16_t>(value);
-      break;
-    case DType::i32:
-      value = static_cast<int32_t>(value);
-      break;
-    case DType::u8:
-      value = static_cast<uint8_t>(value);
-      break;
-    case DType::u16:
-      value = static_cast<uint16_t>(value);
-      break;
-    case DType::u32:
-      value = static_cast<uint32_t>(value);
-      break;
-    case DType::boolean:
-      value = value != 0;
-      break;
-    default:
-      break;
-  }
+  // Wrapped to the dtype, so that equal values are one node.
+  value = with_element(dtype, [&](auto zero) -> int64_t {
+    return static_cast<int64_t>(value_of(to_element<decltype(zero)>(value)));
+  });
   ExprNode node = make_node(ExprKind::int_constant, dtype);
   node.int_value = value;
   return intern(std::move(node));
@@ -88,10 +67,7 @@ Expr int_constant(int64_t value, DType dtype) {
 Expr float_constant(double value, DType dtype) {
   ExprNode node = make_node(ExprKind::float_constant, dtype);
   if (value != value) value = __builtin_nan("");
-  if (dtype == DType::f32) value = static_cast<float>(value);
-  if (dtype == DType::f16) value = half_to_float(float_to_half(static_cast<float>(value)));
-  if (dtype == DType::bf16) value = bfloat16_to_float(float_to_bfloat16(static_cast<float>(value)));
-  node.float_value = value;
+  node.float_value = round_to(dtype, value);
   return intern(std::move(node));
 }
 

@@ -1,8 +1,10 @@
 #include "compiler/ir/tensor.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
+#include "compiler/ir/element.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -33,91 +35,29 @@ Tensor make_tensor(DType dtype, std::vector<int64_t> shape, std::byte** data) {
 }
 
 double number_at(const Tensor& t, int64_t i) {
-  switch (t.dtype) {
-    case DType::f32:
-      return t.data<float>()[i];
-    case DType::f64:
-      return t.data<double>()[i];
-    case DType::f16:
-      return half_to_float(t.data<uint16_t>()[i]);
-    case DType::bf16:
-      return bfloat16_to_float(t.data<uint16_t>()[i]);
-    case DType::u64:
-      return static_cast<double>(t.data<uint64_t>()[i]);
-    default:
-      return static_cast<double>(integer_at(t, i));
-  }
+  METAC_ASSERT(is_numeric(t.dtype), "strings are no numbers");
+  return with_element(t.dtype, [&](auto zero) { return static_cast<double>(value_of(t.data<decltype(zero)>()[i])); });
 }
 
 int64_t integer_at(const Tensor& t, int64_t i) {
-  switch (t.dtype) {
-    case DType::i8:
-      return t.data<int8_t>()[i];
-    case DType::i16:
-      return t.data<int16_t>()[i];
-    case DType::i32:
-      return t.data<int32_t>()[i];
-    case DType::i64:
-      return t.data<int64_t>()[i];
-    case DType::u8:
-      return t.data<uint8_t>()[i];
-    case DType::u16:
-      return t.data<uint16_t>()[i];
-    case DType::u32:
-      return t.data<uint32_t>()[i];
-    case DType::u64:
-      return static_cast<int64_t>(t.data<uint64_t>()[i]);
-    case DType::boolean:
-      return t.data<uint8_t>()[i] != 0;
-    default:
-      return static_cast<int64_t>(number_at(t, i));
-  }
+  METAC_ASSERT(is_numeric(t.dtype), "strings are no numbers");
+  return with_element(t.dtype, [&](auto zero) { return static_cast<int64_t>(value_of(t.data<decltype(zero)>()[i])); });
 }
 
-float half_to_float(uint16_t bits) {
-  uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 1023, out;
-  if (exponent == 31)
-    out = sign | 0x7f800000u | (mantissa << 13);
-  else if (exponent != 0)
-    out = sign | ((exponent + 112) << 23) | (mantissa << 13);
-  else {
-    float value = static_cast<float>(mantissa) * 0x1p-24f;
-    std::memcpy(&out, &value, 4);
-    out |= sign;
-  }
-  float result;
-  std::memcpy(&result, &out, 4);
-  return result;
-}
-
-uint16_t float_to_half(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;
-  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 65536 or beyond
-  if (magnitude < 0x38800000) {                       // subnormal: the spacing is 2^-24
-    float scaled;
-    std::memcpy(&scaled, &magnitude, 4);
-    return sign | static_cast<uint16_t>(__builtin_nearbyintf(scaled * 0x1p24f));
-  }
-  uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
-  return sign | static_cast<uint16_t>((rounded - 0x38000000) >> 13);
-}
-
-float bfloat16_to_float(uint16_t bits) {
-  uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float result;
-  std::memcpy(&result, &wide, 4);
-  return result;
-}
-
-uint16_t float_to_bfloat16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+Tensor filled_tensor(DType dtype, std::vector<int64_t> shape, double value) {
+  std::byte* data = nullptr;
+  Tensor tensor = make_tensor(dtype, std::move(shape), &data);
+  const int64_t count = tensor.element_count();
+  with_element(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T element;
+    if constexpr (is_real_element<T>)
+      element = to_element<T>(value);
+    else  // wraps
+      element = to_element<T>(static_cast<int64_t>(value));
+    std::fill_n(reinterpret_cast<T*>(data), count, element);
+  });
+  return tensor;
 }
 
 std::string to_string(const std::vector<int64_t>& shape) {

@@ -30,15 +30,12 @@ Tensor make_tensor(DType dtype, std::vector<int64_t> shape, std::byte** data);
 template <typename T>
 Tensor make_tensor(DType dtype, std::vector<int64_t> shape, const std::vector<T>& values);
 
+// Every element is this number, rounded to the dtype; integers wrap.
+Tensor filled_tensor(DType dtype, std::vector<int64_t> shape, double value);
+
 // Element `index` as a number, whatever the dtype (int64 and uint64 beyond 2^53 lose bits in number_at, not in integer_at).
 double number_at(const Tensor& tensor, int64_t index);
 int64_t integer_at(const Tensor& tensor, int64_t index);
-
-// Half-precision conversions, round to nearest even.
-float half_to_float(uint16_t bits);
-uint16_t float_to_half(float value);
-float bfloat16_to_float(uint16_t bits);
-uint16_t float_to_bfloat16(float value);
 
 std::string to_string(const std::vector<int64_t>& shape);  // "1x3x224x224", "scalar" for rank 0
 

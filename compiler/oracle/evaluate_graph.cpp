@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "compiler/ir/element.h"
 #include "compiler/oracle/evaluate_external.h"
 #include "compiler/oracle/evaluate_inline.h"
 #include "compiler/support/checked.h"

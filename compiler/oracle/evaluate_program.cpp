@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "compiler/ir/element.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -29,49 +30,23 @@ ScalarProgram compile_scalars(const std::vector<Expr>& roots) {
 
 namespace {
 
-// Calls f(pointer to T, T -> Scalar, Scalar -> T) with the storage type of the dtype.
+// Calls f(T{}, T -> Scalar, Scalar -> T) with the class of the dtype in memory.
 template <typename F>
 void with_storage(DType dtype, const F& f) {
-  auto whole = [&](auto zero) {
+  METAC_ASSERT(is_numeric(dtype), "strings have no scalar value");
+  with_element(dtype, [&](auto zero) {
     using T = decltype(zero);
-    f(zero, [](T v) { return integer_scalar(static_cast<int64_t>(v)); }, [](Scalar s) { return static_cast<T>(s.integer); });
-  };
-  switch (dtype) {
-    case DType::f32:
-      return f(float{}, [](float v) { return real_scalar(v); }, [](Scalar s) { return static_cast<float>(s.real); });
-    case DType::f64:
-      return f(double{}, [](double v) { return real_scalar(v); }, [](Scalar s) { return s.real; });
-    case DType::f16:
-      return f(
-          uint16_t{}, [](uint16_t v) { return real_scalar(half_to_float(v)); },
-          [](Scalar s) { return float_to_half(static_cast<float>(s.real)); });
-    case DType::bf16:
-      return f(
-          uint16_t{}, [](uint16_t v) { return real_scalar(bfloat16_to_float(v)); },
-          [](Scalar s) { return float_to_bfloat16(static_cast<float>(s.real)); });
-    case DType::i8:
-      return whole(int8_t{});
-    case DType::i16:
-      return whole(int16_t{});
-    case DType::i32:
-      return whole(int32_t{});
-    case DType::i64:
-      return whole(int64_t{});
-    case DType::u8:
-      return whole(uint8_t{});
-    case DType::u16:
-      return whole(uint16_t{});
-    case DType::u32:
-      return whole(uint32_t{});
-    case DType::u64:
-      return whole(uint64_t{});
-    case DType::boolean:
-      return f(
-          uint8_t{}, [](uint8_t v) { return integer_scalar(v != 0); },
-          [](Scalar s) { return static_cast<uint8_t>(s.integer != 0); });
-    case DType::string:
-      METAC_ASSERT(false, "strings have no scalar value");
-  }
+    if constexpr (std::is_same_v<T, double>)
+      f(zero, [](T v) { return real_scalar(v); }, [](Scalar s) { return s.real; });
+    else if constexpr (is_real_element<T>)
+      f(
+          zero, [](T v) { return real_scalar(value_of(v)); },
+          [](Scalar s) { return to_element<T>(static_cast<float>(s.real)); });
+    else
+      f(
+          zero, [](T v) { return integer_scalar(static_cast<int64_t>(value_of(v))); },
+          [](Scalar s) { return to_element<T>(s.integer); });
+  });
 }
 
 constexpr int lanes_per_block = 256;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "compiler/ir/tensor.h"
+#include "compiler/ir/element.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -44,18 +44,6 @@ double floored_remainder(double a, double b) {
   double r = std::fmod(a, b);
   if (r == 0) return b < 0 ? -0.0 : 0.0;
   return (r < 0) != (b < 0) ? r + b : r;
-}
-
-// A half-precision value straight from double: float32, rounded to odd, so that the second rounding sees what was cut.
-float odd_float(double x) {
-  float f = static_cast<float>(x);
-  if (!std::isfinite(f) || static_cast<double>(f) == x) return f;
-  if (std::fabs(static_cast<double>(f)) > std::fabs(x)) f = std::nextafter(f, 0.0f);
-  uint32_t pattern;
-  std::memcpy(&pattern, &f, 4);
-  pattern |= 1;
-  std::memcpy(&f, &pattern, 4);
-  return f;
 }
 
 double larger(double a, double b) { return std::isnan(a) ? a : a > b ? a : b; }
@@ -220,38 +208,8 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
 
 }  // namespace
 
-double round_to(DType dtype, double value) {
-  switch (dtype) {
-    case DType::f32:
-      return static_cast<float>(value);
-    case DType::f16:
-      return half_to_float(float_to_half(static_cast<float>(value)));
-    case DType::bf16:
-      return bfloat16_to_float(float_to_bfloat16(static_cast<float>(value)));
-    default:
-      return value;
-  }
-}
-
 int64_t wrap_to(DType dtype, int64_t value) {
-  switch (dtype) {
-    case DType::i8:
-      return static_cast<int8_t>(value);
-    case DType::i16:
-      return static_cast<int16_t>(value);
-    case DType::i32:
-      return static_cast<int32_t>(value);
-    case DType::u8:
-      return static_cast<uint8_t>(value);
-    case DType::u16:
-      return static_cast<uint16_t>(value);
-    case DType::u32:
-      return static_cast<uint32_t>(value);
-    case DType::boolean:
-      return value != 0;
-    default:
-      return value;
-  }
+  return with_element(dtype, [&](auto zero) { return static_cast<int64_t>(value_of(to_element<decltype(zero)>(value))); });
 }
 
 Scalar convert(Scalar value, DType from, DType to) {

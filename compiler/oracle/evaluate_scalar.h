@@ -19,7 +19,6 @@ union Scalar {
 inline Scalar real_scalar(double value) { return Scalar{.real = value}; }
 inline Scalar integer_scalar(int64_t value) { return Scalar{.integer = value}; }
 
-double round_to(DType dtype, double value);   // float dtypes
 int64_t wrap_to(DType dtype, int64_t value);  // integers and bool (keeps the lowest bits; bool: != 0)
 // Float to int truncates, through int32 (uint32 and 64-bit integers: int64), whose least value stands for NaN and all
 // that does not fit, and then wraps: what runtime/device/scalar.h does. Int to bool is != 0.

@@ -22,26 +22,6 @@ using train::StateRole;
 constexpr const char* seed_name = "seed";
 constexpr const char* call_name = "call";
 
-Tensor filled(DType dtype, const std::vector<int64_t>& shape, double value) {
-  std::byte* data = nullptr;
-  Tensor tensor = make_tensor(dtype, shape, &data);
-  for (int64_t i = 0; i < tensor.element_count(); ++i) switch (dtype) {
-      case DType::f64:
-        reinterpret_cast<double*>(data)[i] = value;
-        break;
-      case DType::f32:
-        reinterpret_cast<float*>(data)[i] = static_cast<float>(value);
-        break;
-      case DType::i32:
-        reinterpret_cast<int32_t*>(data)[i] = static_cast<int32_t>(value);
-        break;
-      default:
-        reinterpret_cast<int64_t*>(data)[i] = static_cast<int64_t>(value);
-        break;
-    }
-  return tensor;
-}
-
 // One step while it is made.
 struct Part {
   const StepRecipe& recipe;
@@ -65,7 +45,7 @@ class Builder {
     for (const StepRecipe& step : r_.steps)
       parts_.push_back({step, join_networks(step, networks_, r_.path), {}, {}, {}, {}, {}});
     for (const KeptRecipe& kept : r_.states)
-      add_state(kept.name, filled(kept.dtype, kept.shape, kept.value), StateRole::kept);
+      add_state(kept.name, filled_tensor(kept.dtype, kept.shape, kept.value), StateRole::kept);
     for (Part& part : parts_) prepare(part);
     for (Part& part : parts_) write(part);
     for (Part& part : parts_) check(part);
@@ -254,7 +234,7 @@ class Builder {
       for (const std::string& slot : slots) {
         update.slots.push_back(concat(names[k], "/", part.recipe.name, "/", slot));
         kept.push_back(add_state(update.slots.back(),
-                                 filled(initial.dtype, initial.shape, initial_slot(part.recipe.optimiser)),
+                                 filled_tensor(initial.dtype, initial.shape, initial_slot(part.recipe.optimiser)),
                                  StateRole::optimiser));
         write.add_input(update.slots.back(), initial.dtype, initial.shape);
         part.inputs.push_back({Source::state, kept.back()});

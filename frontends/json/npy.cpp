@@ -10,16 +10,6 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 
-struct TypeName {
-  const char* name;
-  DType dtype;
-};
-constexpr TypeName type_names[] = {
-    {"<f4", DType::f32}, {"<f8", DType::f64}, {"<f2", DType::f16}, {"|i1", DType::i8},
-    {"<i2", DType::i16}, {"<i4", DType::i32}, {"<i8", DType::i64}, {"|u1", DType::u8},
-    {"<u2", DType::u16}, {"<u4", DType::u32}, {"<u8", DType::u64}, {"|b1", DType::boolean},
-};
-
 // The header is a Python dictionary of three known keys; exactly that is read, nothing is evaluated.
 class Header {
  public:
@@ -131,13 +121,11 @@ Tensor tensor_of_npy(const FileBytes& bytes) {
   if (length > view.size() - lead) fail("the npy header says ", length, " bytes but only ", view.size() - lead, " follow");
   Header header(view.substr(lead, length));
   Tensor tensor;
-  bool known = false;
-  for (const TypeName& row : type_names)
-    if (header.descr == row.name) {
-      tensor.dtype = row.dtype;
-      known = true;
-    }
-  if (!known) fail("npy descr ", quoted(header.descr), " is not supported");
+  std::optional<DType> dtype;
+  for (const DTypeInfo& row : dtypes())  // bfloat16, whose code is that of its bits, stands before uint16
+    if (header.descr == row.npy_code && is_numeric(row.dtype)) dtype = row.dtype;
+  if (!dtype) fail("npy descr ", quoted(header.descr), " is not supported");
+  tensor.dtype = *dtype;
   tensor.shape = header.shape;
   int64_t needed = static_cast<int64_t>(size_of(tensor.dtype));
   for (int64_t dim : header.shape) {
@@ -175,10 +163,7 @@ Tensor read_npy(const std::string& path) {
 
 std::string to_npy_bytes(const Tensor& tensor) {
   if (tensor.dtype == DType::string) fail("strings cannot be written to a .npy file");
-  std::string descr = "<u2";
-  for (const TypeName& row : type_names)
-    if (row.dtype == tensor.dtype) descr = row.name;
-  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
+  std::string header = "{'descr': '" + std::string(info(tensor.dtype).npy_code) + "', 'fortran_order': False, 'shape': (";
   for (int64_t dim : tensor.shape) header += std::to_string(dim) + (tensor.shape.size() == 1 ? "," : ", ");
   if (tensor.shape.size() > 1) header.resize(header.size() - 2);
   header += "), }";

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "compiler/ir/element.h"
 #include "compiler/support/base64.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/file_system.h"
@@ -61,39 +62,21 @@ T single_or_double_of_json(const JsonDocument& document, const JsonValue& value)
 }
 
 void store_element(const JsonDocument& document, const JsonValue& value, DType dtype, std::byte* out) {
-  auto put = [&](auto number) { std::memcpy(out, &number, sizeof number); };
-  std::string_view name = name_of(dtype);
-  switch (dtype) {
-    case DType::f32:
-      return put(single_or_double_of_json<float>(document, value));
-    case DType::f64:
-      return put(single_or_double_of_json<double>(document, value));
-    case DType::f16:
-      return put(float_to_half(single_or_double_of_json<float>(document, value)));
-    case DType::bf16:
-      return put(float_to_bfloat16(single_or_double_of_json<float>(document, value)));
-    case DType::i8:
-      return put(integer_of_json<int8_t>(document, value, name));
-    case DType::i16:
-      return put(integer_of_json<int16_t>(document, value, name));
-    case DType::i32:
-      return put(integer_of_json<int32_t>(document, value, name));
-    case DType::i64:
-      return put(integer_of_json<int64_t>(document, value, name));
-    case DType::u8:
-      return put(integer_of_json<uint8_t>(document, value, name));
-    case DType::u16:
-      return put(integer_of_json<uint16_t>(document, value, name));
-    case DType::u32:
-      return put(integer_of_json<uint32_t>(document, value, name));
-    case DType::u64:
-      return put(integer_of_json<uint64_t>(document, value, name));
-    case DType::boolean:
+  with_element(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T element;
+    if constexpr (std::is_same_v<T, double>) {
+      element = single_or_double_of_json<double>(document, value);
+    } else if constexpr (is_real_element<T>) {
+      element = to_element<T>(single_or_double_of_json<float>(document, value));
+    } else if constexpr (is_truth_element<T>) {
       expect(document, value, Kind::boolean, "an element of bool");
-      return put(static_cast<uint8_t>(value.flag));
-    case DType::string:
-      break;
-  }
+      element = to_element<T>(value.flag);
+    } else {
+      element = integer_of_json<T>(document, value, name_of(dtype));
+    }
+    std::memcpy(out, &element, sizeof element);
+  });
 }
 
 // Elements in row-major order. A list of lists must have the tensor's shape; a flat list is taken for any.

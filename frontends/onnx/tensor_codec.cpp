@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "compiler/ir/element.h"
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/file_system.h"
@@ -92,24 +93,22 @@ Tensor decode_typed(wire::Tensor& proto, DType dtype, std::vector<int64_t> shape
     default:
       break;
   }
+  // What has no field of its own: integers as they are, of floats the bits.
   check(proto.int32_data_size(), "int32_data");
-  switch (dtype) {
-    case DType::i32:
-      return tensor_of_values<int32_t>(dtype, shape, proto.int32_data());
-    case DType::i16:
-      return tensor_of_values<int16_t>(dtype, shape, proto.int32_data());
-    case DType::i8:
-      return tensor_of_values<int8_t>(dtype, shape, proto.int32_data());
-    case DType::u8:
-      return tensor_of_values<uint8_t>(dtype, shape, proto.int32_data());
-    case DType::boolean: {
+  return with_element(dtype, [&](auto zero) -> Tensor {
+    using T = decltype(zero);
+    if constexpr (is_truth_element<T>) {
       std::vector<int32_t> bits;
       for (int32_t value : proto.int32_data()) bits.push_back(value != 0);
       return tensor_of_values<uint8_t>(dtype, shape, bits);
+    } else if constexpr (std::is_integral_v<T>) {
+      return tensor_of_values<T>(dtype, shape, proto.int32_data());
+    } else if constexpr (sizeof(T) == 2) {
+      return tensor_of_values<uint16_t>(dtype, shape, proto.int32_data());
+    } else {
+      METAC_ASSERT(false, name_of(dtype), " has a field of its own");
     }
-    default:
-      return tensor_of_values<uint16_t>(dtype, shape, proto.int32_data());  // uint16 and the bits of float16, bfloat16
-  }
+  });
 }
 
 int64_t external_number(const std::string& key, const std::string& text) {
@@ -141,10 +140,7 @@ FileBytes external_bytes(const wire::Tensor& proto, const std::string& folder, s
 
 }  // namespace
 
-int32_t onnx_number_of(DType dtype) {
-  for (int32_t number = 1;; ++number)
-    if (dtype_of_onnx_number(number) == dtype) return number;
-}
+int32_t onnx_number_of(DType dtype) { return info(dtype).onnx_number; }
 
 Tensor decode_tensor(wire::Tensor& proto, const std::string& folder) {
   std::optional<DType> dtype = dtype_of_onnx_number(proto.data_type());

@@ -5,39 +5,6 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-inline float half_value(uint16_t bits) {
-  const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fffu) << 13;
-  float x;
-  std::memcpy(&x, &magnitude, 4);
-  x *= 5.192296858534828e33f;  // 2^112: from half's exponent bias to float's
-  uint32_t word;
-  std::memcpy(&word, &x, 4);
-  if (magnitude >= 0x0f800000u) word = magnitude | 0x7f800000u;
-  word |= static_cast<uint32_t>(bits & 0x8000u) << 16;
-  std::memcpy(&x, &word, 4);
-  return x;
-}
-inline float bfloat_value(uint16_t bits) {
-  const uint32_t word = static_cast<uint32_t>(bits) << 16;
-  float x;
-  std::memcpy(&x, &word, 4);
-  return x;
-}
-
-// Element access by dtype: At<f16>::key(data, i) is what compares.
-struct HalfElement {
-  uint16_t bits;
-};
-struct BfloatElement {
-  uint16_t bits;
-};
-template <typename T>
-inline T key_of(T x) {
-  return x;
-}
-inline float key_of(HalfElement x) { return half_value(x.bits); }
-inline float key_of(BfloatElement x) { return bfloat_value(x.bits); }
-
 template <typename K>
 inline int compare_keys(K a, K b) {
   const bool a_nan = a != a, b_nan = b != b;
@@ -46,42 +13,7 @@ inline int compare_keys(K a, K b) {
 }
 template <typename T>
 inline int compare_elements(T a, T b) {
-  return compare_keys(key_of(a), key_of(b));
-}
-
-// Calls f with a value of the C++ type that holds `dtype`; false for types without order.
-template <typename F>
-inline bool with_element_type(ScalarType dtype, F&& f) {
-  switch (dtype) {
-    case ScalarType::f32:
-      return f(float{});
-    case ScalarType::f64:
-      return f(double{});
-    case ScalarType::f16:
-      return f(HalfElement{});
-    case ScalarType::bf16:
-      return f(BfloatElement{});
-    case ScalarType::i8:
-      return f(int8_t{});
-    case ScalarType::i16:
-      return f(int16_t{});
-    case ScalarType::i32:
-      return f(int32_t{});
-    case ScalarType::i64:
-      return f(int64_t{});
-    case ScalarType::u8:
-    case ScalarType::boolean:
-      return f(uint8_t{});
-    case ScalarType::u16:
-      return f(uint16_t{});
-    case ScalarType::u32:
-      return f(uint32_t{});
-    case ScalarType::u64:
-      return f(uint64_t{});
-    case ScalarType::string:
-      return false;
-  }
-  return false;
+  return compare_keys(value_of(a), value_of(b));
 }
 
 // Sorts indices by `before`, stably, by merging runs; `space` holds as many indices again. No allocation, n log n always.

@@ -27,14 +27,14 @@ inline void top_k_row(const T* row, int64_t stride, int64_t extent, int64_t k, b
   for (int64_t i = 0; i < k; ++i) heap[size++] = i;
   for (int64_t i = size / 2 - 1; i >= 0; --i) sift_down(i);
   if (k == 0) return;
-  auto worst = key_of(row[heap[0] * stride]);
+  auto worst = value_of(row[heap[0] * stride]);
   for (int64_t i = k; i < extent; ++i) {
-    const auto key = key_of(row[i * stride]);
+    const auto key = value_of(row[i * stride]);
     if (largest ? key <= worst : key >= worst) continue;  // most elements; a NaN is neither
     if (!before(i, heap[0])) continue;
     heap[0] = i;
     sift_down(0);
-    worst = key_of(row[heap[0] * stride]);
+    worst = value_of(row[heap[0] * stride]);
   }
   while (size > 1) {  // the worst goes to the back
     --size;
@@ -58,7 +58,7 @@ inline bool top_k(RoutineCall& call) {
   int64_t* const best = call.work(k);
   if (best == nullptr) return routine_memory(call, "top_k");
   int64_t* indices = call.outputs[1].as<int64_t>();
-  return with_element_type(x.dtype, [&](auto element) {
+  return with_element(x.dtype, [&](auto element) {
     using T = decltype(element);
     const T* data = x.as<T>();
     T* values = call.outputs[0].as<T>();

@@ -13,7 +13,7 @@ inline bool unique(RoutineCall& call) {
   int64_t* const order = n <= most_bytes ? call.work(4 * n) : nullptr;
   if (order == nullptr) return routine_memory(call, "unique");
   int64_t *const space = order + n, *const first = space + n, *const rank = first + n;
-  return with_element_type(x.dtype, [&](auto element) {
+  return with_element(x.dtype, [&](auto element) {
     using T = decltype(element);
     const T* data = x.as<T>();
     auto compare = [&](int64_t a, int64_t b) {

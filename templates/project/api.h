@@ -50,8 +50,7 @@ typedef enum @name@_status {
 } @name@_status;
 
 typedef enum @name@_dtype {
-  @NAME@_FLOAT32 = 0, @NAME@_FLOAT64 = 1, @NAME@_FLOAT16 = 2, @NAME@_BFLOAT16 = 3, @NAME@_INT8 = 4, @NAME@_INT16 = 5, @NAME@_INT32 = 6,
-  @NAME@_INT64 = 7, @NAME@_UINT8 = 8, @NAME@_UINT16 = 9, @NAME@_UINT32 = 10, @NAME@_UINT64 = 11, @NAME@_BOOL = 12
+@dtype_constants@
 } @name@_dtype;
 
 /* What an input, output or parameter is. Elements are contiguous and row-major; strides count elements. */

@@ -23,8 +23,8 @@ __all__ = ["Model", "Error"]
 
 _MAX_RANK = @max_rank@
 # bfloat16 has no NumPy dtype: its bits are uint16.
-_DTYPES = ["float32", "float64", "float16", "uint16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
-_BFLOAT16 = 3
+_DTYPES = [@numpy_dtypes@]
+_BFLOAT16 = @bfloat16@
 
 
 class Error(RuntimeError):

@@ -29,6 +29,7 @@
 
 #include "compiler/codegen/cpu_variant.h"
 #include "compiler/ir/expr.h"
+#include "compiler/ir/element.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cpu_target.h"
@@ -134,26 +135,17 @@ std::vector<Function> all_functions() {
 // Bits of an element: the special values of its dtype, and ordinary ones.
 uint64_t bits_of(DType t, double real, int64_t whole) {
   uint64_t bits = 0;
-  auto keep = [&](auto value) { std::memcpy(&bits, &value, sizeof value); };
-  switch (t) {
-    case DType::f32:
-      keep(static_cast<float>(real));
-      break;
-    case DType::f64:
-      keep(real);
-      break;
-    case DType::f16:
-      keep(float_to_half(static_cast<float>(real)));
-      break;
-    case DType::bf16:
-      keep(float_to_bfloat16(static_cast<float>(real)));
-      break;
-    case DType::boolean:
-      bits = whole != 0;
-      break;
-    default:
-      bits = static_cast<uint64_t>(whole) & (size_of(t) == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * size_of(t)) - 1);
-  }
+  with_element(t, [&](auto zero) {
+    using T = decltype(zero);
+    T element;
+    if constexpr (std::is_same_v<T, double>)
+      element = real;
+    else if constexpr (is_real_element<T>)
+      element = to_element<T>(static_cast<float>(real));
+    else
+      element = to_element<T>(whole);
+    std::memcpy(&bits, &element, sizeof element);
+  });
   return bits;
 }
 

@@ -313,17 +313,27 @@ TEST(ReadSample, ScalesNormalisesAndMoves) {
 }
 
 TEST(ElementTypes, HalvesThereAndBack) {
+  using namespace METAC_RUNTIME_NAMESPACE;
+  auto half = [](double x) { return to_element<Half>(x).bits; };
+  auto bfloat = [](double x) { return to_element<Bfloat>(x).bits; };
   for (uint32_t bits = 0; bits < 65536; ++bits) {
-    const double value = from_half(static_cast<uint16_t>(bits));
-    if (std::isnan(value)) continue;
-    ASSERT_EQ(to_half(value), bits);
+    const uint16_t word = static_cast<uint16_t>(bits);
+    if (const double value = static_cast<double>(value_of(Half{word})); !std::isnan(value)) {
+      ASSERT_EQ(half(value), bits);
+    }
+    if (const double value = static_cast<double>(value_of(Bfloat{word})); !std::isnan(value)) {
+      ASSERT_EQ(bfloat(value), bits);
+    }
   }
-  EXPECT_EQ(to_half(1 + 0x1p-11), to_half(1));  // ties to even
-  EXPECT_EQ(to_half(1 + 3 * 0x1p-11), to_half(1 + 0x1p-9));
-  EXPECT_EQ(to_half(65519), 0x7bff);
-  EXPECT_EQ(to_half(65520), 0x7c00);
-  EXPECT_EQ(to_bfloat(1 + 0x1p-8f), 0x3f80);
-  EXPECT_EQ(to_bfloat(1 + 3 * 0x1p-8f), 0x3f82);
+  EXPECT_EQ(half(1 + 0x1p-11), half(1));  // ties to even
+  EXPECT_EQ(half(1 + 3 * 0x1p-11), half(1 + 0x1p-9));
+  EXPECT_EQ(half(1 + 0x1p-11 + 0x1p-40), half(1 + 0x1p-10));  // rounded once: float32 in between would make it a tie
+  EXPECT_EQ(half(65519), 0x7bff);
+  EXPECT_EQ(half(65519.9999999), 0x7bff);
+  EXPECT_EQ(half(65520), 0x7c00);
+  EXPECT_EQ(bfloat(1 + 0x1p-8), 0x3f80);
+  EXPECT_EQ(bfloat(1 + 0x1p-8 + 0x1p-40), 0x3f81);
+  EXPECT_EQ(bfloat(1 + 3 * 0x1p-8), 0x3f82);
   const double wrong[] = {256, -1, 0.5, NAN};
   uint8_t byte = 0;
   for (const double& value : wrong) EXPECT_EQ(write_elements(ScalarType::u8, &value, 1, &byte), 0) << value;
