@@ -16,7 +16,7 @@ std::string dtype_constants(const std::string& prefix) {
     for (char c : row.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     const std::string constant = concat(prefix, "_", name, " = ", static_cast<int>(row.dtype));
     if (line.size() > 2 && line.size() + constant.size() + 2 > columns) {
-      text += line + "\n";
+      text += line.substr(0, line.size() - 1) + "\n";
       line = "  ";
     }
     line += constant + ", ";

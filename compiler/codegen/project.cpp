@@ -392,7 +392,7 @@ class Writer {
     values_["max_rank"] = std::to_string(most_rank);
     values_["dtype_constants"] = dtype_constants(upper(name_));
     values_["numpy_dtypes"] = numpy_dtypes();
-    values_["bfloat16"] = std::to_string(static_cast<int>(DType::bf16));
+    values_["bfloat_dtype"] = std::to_string(static_cast<int>(DType::bf16));
     values_["port_comment"] = port_comment();
     values_["function_count"] = std::to_string(functions);
     values_["program_count"] = std::to_string(per_cpu);

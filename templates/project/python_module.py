@@ -24,7 +24,7 @@ __all__ = ["Model", "Error"]
 _MAX_RANK = @max_rank@
 # bfloat16 has no NumPy dtype: its bits are uint16.
 _DTYPES = [@numpy_dtypes@]
-_BFLOAT16 = @bfloat16@
+_BFLOAT16 = @bfloat_dtype@
 
 
 class Error(RuntimeError):
