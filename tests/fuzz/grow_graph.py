@@ -93,6 +93,10 @@ def evaluate(model, feeds):
         length = first.shape[attributes["axis"]] if "axis" in attributes else first.size
         if np.asarray(list(feeds.values())[1]).size > length:
             raise Unfit
+    if op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):  # a label is a class or ignored; NumPy counts others from the end
+        labels = np.asarray(list(feeds.values())[1])
+        if np.any(((labels < 0) | (labels >= first.shape[1])) & (labels != attributes.get("ignore_index", 0))):
+            raise Unfit
     if is_misjudged(op, feeds):
         return ReferenceEvaluator(model).run(None, feeds)
     try:
