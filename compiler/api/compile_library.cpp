@@ -7,14 +7,13 @@
 #include "compiler/api/session.h"
 #include "compiler/api/tune.h"
 #include "compiler/codegen/build_project.h"
-#include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/project_name.h"
 #include "compiler/ir/expr_table.h"
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/jit/object_cache.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/program/plan_swaps.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
@@ -49,7 +48,7 @@ std::vector<CpuTarget> cpus_of(const LibraryOptions& options) {
   if (cpus.empty()) cpus.push_back(options.compile.cpu);
   std::stable_sort(cpus.begin(), cpus.end(), is_better);
   for (size_t k = 1; k < cpus.size(); ++k)
-    if (full_name(cpus[k]) == full_name(cpus[k - 1])) fail("code for ", full_name(cpus[k]), " is asked for twice (--cpu)");
+    if (cpus[k].name == cpus[k - 1].name) fail("code for ", cpus[k].name, " is asked for twice (--cpu)");
   if (cpus.size() > 1 && options.compile.target->on_device()) fail("a library for a GPU has one --cpu");
   return cpus;
 }
@@ -202,7 +201,7 @@ class LibraryCompiler {
     for (const auto& [name, value] : dims) lower.dims[name] = {.name = name, .min = value, .max = value};
     CompileOptions options = o_.compile;
     options.cpu = cpu;
-    if (full_name(cpu) == tuned_cpu_) options.choices = &choices_;
+    if (cpu.name == tuned_cpu_) options.choices = &choices_;
     auto made = std::make_unique<Made>();
     made->model = compile(options, derivative, lower);
     double compiled = seconds();
@@ -217,9 +216,9 @@ class LibraryCompiler {
   void check_tuning() const {
     if (o_.tuning.empty()) return;
     bool any = false;
-    for (const auto& made : made_) any |= full_name(made->program.cpu) == tuned_cpu_;
+    for (const auto& made : made_) any |= made->program.cpu.name == tuned_cpu_;
     if (!any)
-      fail("--tune-from: it was measured with code for ", tuned_cpu_, ", and this is for ", full_name(made_[0]->program.cpu),
+      fail("--tune-from: it was measured with code for ", tuned_cpu_, ", and this is for ", made_[0]->program.cpu.name,
            " (--cpu)");
     const std::vector<std::string> refused = choices_.refused();
     if (!refused.empty())

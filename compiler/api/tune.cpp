@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "compiler/codegen/cpu_variant.h"
 #include "compiler/ir/expr_table.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -178,7 +178,7 @@ class Tuner {
       rows.push_back(row);
     }
     Json text = {{"metac", METAC_VERSION},
-                 {"cpu", full_name(o_.session.compile.cpu)},
+                 {"cpu", o_.session.compile.cpu.name},
                  {"threads", o_.session.threads},
                  {"model_sha256", model_.sha256},
                  {"model_ms", tuning_.model_ms},

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "compiler/codegen/cpu_variant.h"
+#include "compiler/codegen/compiler_flags.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"

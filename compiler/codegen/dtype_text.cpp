@@ -27,8 +27,13 @@ std::string dtype_constants(const std::string& prefix) {
 
 std::string numpy_dtypes() {
   std::string text;
-  for (const DTypeInfo& row : dtypes())
-    if (is_numeric(row.dtype)) text += concat(text.empty() ? "" : ", ", "\"", row.npy_code, "\"");
+  for (const DTypeInfo& row : dtypes()) {
+    if (!is_numeric(row.dtype)) continue;
+    std::string_view name = row.name;  // what NumPy does not know has the code of its bits
+    for (const DTypeInfo& other : dtypes())
+      if (other.npy_code == row.npy_code) name = other.name;
+    text += concat(text.empty() ? "" : ", ", "\"", name, "\"");
+  }
   return text;
 }
 

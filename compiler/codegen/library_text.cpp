@@ -1,8 +1,8 @@
 #include "compiler/codegen/library_text.h"
 
-#include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/program_text.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -13,7 +13,7 @@ bool is_run(const LibraryProgram& program) { return program.function == "run"; }
 // How many programs each CPU has.
 size_t programs_of_a_cpu(const std::vector<LibraryProgram>& programs) {
   size_t count = 0;
-  while (count < programs.size() && full_name(programs[count].cpu) == full_name(programs[0].cpu)) ++count;
+  while (count < programs.size() && programs[count].cpu.name == programs[0].cpu.name) ++count;
   return count;
 }
 
@@ -34,8 +34,8 @@ std::string port_table(const LibraryProgram& program, const char* which) {
 
 // What this machine lacks, asked by compiler builtins that take literals alone.
 std::string lacking_text(const CpuTarget& cpu) {
-  std::string text = concat("const char* lacking_", tag_of(cpu), "() {\n#if defined(__x86_64__)\n  __builtin_cpu_init();\n");
-  for (const std::string& feature : needed_features(cpu))
+  std::string text = concat("const char* lacking_", cpu.tag(), "() {\n#if defined(__x86_64__)\n  __builtin_cpu_init();\n");
+  for (std::string_view feature : cpu.instructions().features)
     text += concat("  if (!__builtin_cpu_supports(\"", feature, "\")) return \"", feature, "\";\n");
   return text + "#endif\n  return nullptr;\n}\n";
 }
@@ -58,10 +58,10 @@ bool has_all_parameters(const LibraryWeights& weights, size_t program) {
 
 std::vector<ProgramPlace> places_of(const std::vector<LibraryProgram>& programs, const std::string& name_space) {
   bool several = false;
-  for (const LibraryProgram& p : programs) several |= full_name(p.cpu) != full_name(programs[0].cpu);
+  for (const LibraryProgram& p : programs) several |= p.cpu.name != programs[0].cpu.name;
   std::vector<ProgramPlace> places;
   for (const LibraryProgram& p : programs) {
-    const std::string tag = tag_of(p.cpu);
+    const std::string tag = p.cpu.tag();
     ProgramPlace place;
     place.folder = several ? "src/" + tag + "/" : "src/";
     place.device = several ? name_space + "_" + tag : name_space;
@@ -119,16 +119,15 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
   if (choices.empty()) choices = "    {0, 0, 0, 0},  // none\n", conditions = "    {0, 0, 0},  // none\n";
   METAC_ASSERT(count > 0 && programs.size() % count == 0 && is_run(programs[0]), "the programs of a library");
   for (size_t p = 0; p < programs.size(); p += count) {
-    const std::string tag = tag_of(programs[p].cpu);
+    const std::string tag = programs[p].cpu.tag();
     text += lacking_text(programs[p].cpu) + concat("const FunctionProgram functions_", tag, "[] = {\n");
     for (size_t k = p; k < p + count; ++k) {
-      METAC_ASSERT(
-          programs[k].function == programs[k - p].function && full_name(programs[k].cpu) == full_name(programs[p].cpu),
-          "the programs of a library");
+      METAC_ASSERT(programs[k].function == programs[k - p].function && programs[k].cpu.name == programs[p].cpu.name,
+                   "the programs of a library");
       text += function_row(places[k], weights, k);
     }
     text += "};\n";
-    variants += concat("    {\"", full_name(programs[p].cpu), "\", &lacking_", tag, ", functions_", tag, "},\n");
+    variants += concat("    {\"", programs[p].cpu.name, "\", &lacking_", tag, ", functions_", tag, "},\n");
   }
   return ports + "const FunctionPorts function_ports[] = {\n" + functions + "};\nconst DimCondition dim_conditions[] = {\n" +
          conditions + "};\nconst Specialisation specialisations[] = {\n" + choices + "};\n\nnamespace {\n" + text +

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <set>
 
-#include "compiler/codegen/cpu_variant.h"
 #include "compiler/codegen/prepare_recipes.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -124,7 +124,7 @@ class Plan {
                     source.bytes);
     const size_t output = static_cast<size_t>(source.prepare_output);
     const std::string recipe = output < recipes_[p].size() ? recipes_[p][output] : "";
-    return recipe.empty() ? recipe : concat(full_name(programs_[p].cpu), " ", recipe, " of ", source.bytes);
+    return recipe.empty() ? recipe : concat(programs_[p].cpu.name, " ", recipe, " of ", source.bytes);
   }
 
   // Prepared places that several programs have.

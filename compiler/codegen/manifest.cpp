@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/codegen/cpu_variant.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/program/program_work.h"
 #include "compiler/support/hashing.h"
 
@@ -102,7 +102,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
       {"metac", METAC_VERSION},
       {"name", options.name},
       {"model_sha256", options.model_hash},
-      {"cpu", full_name(programs[0].cpu)},
+      {"cpu", programs[0].cpu.name},
       {"options", options.recorded},
       {"inputs", first["inputs"]},
       {"outputs", first["outputs"]},
@@ -120,7 +120,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
   if (programs.size() > 1) {
     Json others = Json::array();
     for (size_t p = 1; p < programs.size(); ++p) {
-      Json row = {{"cpu", full_name(programs[p].cpu)}, {"function", programs[p].function}};
+      Json row = {{"cpu", programs[p].cpu.name}, {"function", programs[p].function}};
       if (programs[p].specialisation > 0) row["dims"] = programs[p].dims;
       row.update(about(programs[p], options, kernel_files[p], programs[p].model->run.weight_bytes));
       others.push_back(row);

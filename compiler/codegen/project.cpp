@@ -4,7 +4,7 @@
 #include <cstring>
 #include <set>
 
-#include "compiler/codegen/cpu_variant.h"
+#include "compiler/codegen/compiler_flags.h"
 #include "compiler/codegen/dtype_text.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
@@ -172,7 +172,7 @@ class Writer {
 
     std::string of = programs_[p].function == "run" ? "the model" : name_ + "_" + programs_[p].function;
     if (programs_[p].specialisation > 0) of += concat(", specialisation ", programs_[p].specialisation);
-    if (!place.scope.empty()) of += " for " + full_name(programs_[p].cpu);
+    if (!place.scope.empty()) of += " for " + programs_[p].cpu.name;
     write_unit(p, "program", of + " as tables for runtime/executor.h", only ? routine_includes() : "",
                declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
     write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "",
@@ -300,7 +300,7 @@ class Writer {
     if (per_cpu == programs_.size()) return options("kernels", programs_[0].cpu);
     std::string text;
     for (size_t p = 0; p < programs_.size(); p += per_cpu) {
-      const std::string files = "kernels_" + tag_of(programs_[p].cpu);
+      const std::string files = "kernels_" + programs_[p].cpu.tag();
       text += concat(p ? "\n" : "", "set(", files, " ${kernels})\nlist(FILTER ", files, " INCLUDE REGEX \"^",
                      places_[p].folder, "\")\n", options(files, programs_[p].cpu));
     }
@@ -375,7 +375,7 @@ class Writer {
     for (const LibraryProgram& program : programs_)
       for (const CompiledProgram* part : {&program.model->run, &program.model->prepare})
         for (const rt::Buffer& b : part->buffers) most_rank = std::max(most_rank, static_cast<size_t>(b.rank));
-    auto of_first_cpu = [&](const LibraryProgram& p) { return full_name(p.cpu) == full_name(programs_[0].cpu); };
+    auto of_first_cpu = [&](const LibraryProgram& p) { return p.cpu.name == programs_[0].cpu.name; };
     const size_t per_cpu = std::count_if(programs_.begin(), programs_.end(), of_first_cpu);
     const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) {
       return of_first_cpu(p) && p.specialisation == 0;

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/machine/processors.h"
+#include "compiler/machine/cpu_target.h"
+#include "compiler/machine/cuda_target.h"
 #include "compiler/program/program.h"
 
 namespace metac {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/codegen/cpu_variant.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -31,8 +30,8 @@ std::vector<CpuTarget> ModelOptions::cpus() const {
       throw UsageError(error.what());
     }
     for (size_t k = 0; k + 1 < targets.size(); ++k)
-      if (full_name(targets[k]) == full_name(targets.back()))
-        throw UsageError("--cpu " + cpu + ": " + full_name(targets.back()) + " is asked for twice");
+      if (targets[k].name == targets.back().name)
+        throw UsageError("--cpu " + cpu + ": " + targets.back().name + " is asked for twice");
     at = end + 1;
   }
   return targets;
@@ -65,7 +64,9 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 }
 
 void add_shape_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--shape", options.shapes, "an input's shape: NAME=1x3x224x224; '?' opens a dim, also one that the model fixes")
+  command
+      .add_option("--shape", options.shapes,
+                  "an input's shape: NAME=1x3x224x224; '?' opens a dim, also one that the model fixes")
       ->take_all()
       ->type_name("NAME=SHAPE");
   command

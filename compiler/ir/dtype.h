@@ -25,8 +25,8 @@ struct DTypeInfo {
   std::string_view cpp_name;  // how generated code spells it
   size_t bytes;               // size of one element; 0: not fixed
   DTypeKind kind;
-  bool is_signed;         // a truth is not
-  int onnx_number;        // TensorProto.DataType
+  bool is_signed;             // a truth is not
+  int onnx_number;            // TensorProto.DataType
   std::string_view npy_code;  // of .npy files
 };
 
@@ -37,6 +37,8 @@ std::optional<DType> dtype_from_name(std::string_view name);
 inline std::string_view name_of(DType dtype) { return info(dtype).name; }
 inline size_t size_of(DType dtype) { return info(dtype).bytes; }
 inline bool is_float(DType dtype) { return info(dtype).kind == DTypeKind::real; }
+// Reals narrower than float32: storage alone, computed with in float32.
+inline bool is_half(DType dtype) { return is_float(dtype) && size_of(dtype) < 4; }
 inline bool is_bool(DType dtype) { return dtype == DType::boolean; }
 inline bool is_numeric(DType dtype) { return dtype != DType::string; }
 inline bool is_integer(DType dtype) { return is_numeric(dtype) && !is_float(dtype) && !is_bool(dtype); }

@@ -226,7 +226,7 @@ Var* Graph::reindex_reduce(std::vector<Var*> operands, Shape shape, std::vector<
   op->indices = simplify(indices, bounds);
   op->conditions = std::move(kept);
   op->reduce = reduce;
-  op->accumulator = accumulator.value_or(dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype);
+  op->accumulator = accumulator.value_or(is_half(dtype) ? DType::f32 : dtype);
   infer_elements(op);
   return op->outputs[0];
 }

@@ -37,7 +37,7 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
       "-triple",
       "x86_64-unknown-linux-gnu",
       "-target-cpu",
-      cpu.name,
+      std::string(cpu.instructions().march),
       "-x",
       "c++",
       "-std=c++17",
@@ -69,8 +69,11 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
       "5",
       "-fmessage-length=0",
   };
-  if (cpu.has_vnni) arguments.insert(arguments.end(), {"-target-feature", "+avx512vnni"});
-  if (cpu.vector_bytes == 64) arguments.push_back("-mprefer-vector-width=512");
+  for (std::string_view flag : cpu.instructions().flags)  // -mNAME is a feature to the compiler proper
+    if (flag.find('=') == std::string_view::npos)
+      arguments.insert(arguments.end(), {"-target-feature", concat("+", flag.substr(2))});
+    else
+      arguments.emplace_back(flag);
   return arguments;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/machine/processors.h"
+#include "compiler/machine/cpu_target.h"
 
 namespace metac {
 
@@ -26,9 +26,9 @@ std::string compile_prelude(const CpuTarget& cpu);
 
 // Compiles one translation unit to a position-independent ELF object, to be linked in memory or into a library. Includes
 // find the device headers, as device/NAME (kernels of the JIT) and runtime/device/NAME (those of a project), and nothing
-// else. The same text gives the same bytes. A text that begins with the prelude has it as precompiled_prelude.h keeps it. Safe to
-// call from several threads at once. Throws KernelCompileError, and CompileError where the text holds C++ of the user
-// (printing/cpp_code.cpp).
+// else. The same text gives the same bytes. A text that begins with the prelude has it as precompiled_prelude.h keeps it.
+// Safe to call from several threads at once. Throws KernelCompileError, and CompileError where the text holds C++ of the
+// user (printing/cpp_code.cpp).
 std::string compile_object(const std::string& source, const CpuTarget& cpu);
 
 }  // namespace metac

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/jit/kernel_linker.h"
-#include "compiler/machine/processors.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/program/program.h"
 
 namespace metac {

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "compiler/machine/processors.h"
+#include "compiler/machine/cpu_target.h"
 
 namespace metac {
 

@@ -38,7 +38,6 @@ Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& mer
 static bool lane_dtype(DType dtype) {
   return !is_bool(dtype) && (is_float(dtype) || is_integer(dtype)) && size_of(dtype) <= 4;
 }
-static bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 // Can an expression be a value in lanes, along one axis? A shared node is asked once: a chain of x + x has
 // exponentially many paths.

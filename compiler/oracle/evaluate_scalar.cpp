@@ -219,7 +219,7 @@ Scalar convert(Scalar value, DType from, DType to) {
 }
 
 void convert_lanes(Lanes values, DType from, DType to, Scalar* out, int n) {
-  if (from == DType::f64 && (to == DType::f16 || to == DType::bf16)) {
+  if (from == DType::f64 && is_half(to)) {
     for (int i = 0; i < n; ++i) out[i].real = round_to(to, odd_float(values[i].real));
   } else if (is_float(from) && is_float(to)) {
     for_real(to, out, n, [&](int i) { return values[i].real; });

@@ -43,7 +43,7 @@ std::string constant_text(Expr e) {
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
     if (narrow) text += "f";
   }
-  if (e->dtype == DType::f16 || e->dtype == DType::bf16) return concat("cast_to<", info(e->dtype).cpp_name, ">(", text, ")");
+  if (is_half(e->dtype)) return concat("cast_to<", info(e->dtype).cpp_name, ">(", text, ")");
   return text;
 }
 

@@ -94,22 +94,21 @@ class ValuePrinter {
     return vector_type(is_bool(e->dtype) ? DType::i32 : e->dtype, width_);
   }
   std::string broadcast_text(const std::string& value, DType dtype, int width) const {
-    bool half = dtype == DType::f16 || dtype == DType::bf16;
+    bool half = is_half(dtype);
     return concat("broadcast<", vector_type(dtype, width), ">(", half ? "(" : "", value, half ? ").bits)" : ")");
   }
   // Half types in lanes are held as their bits: they are widened and narrowed, never cast.
   std::string vector_cast_text(std::string value, DType from, DType to) const {
-    auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
     if (from == to) return value;
     if (is_bool(from)) {  // lanes that are true are -1 in masks and 1 in loaded booleans
-      from = half(to) ? DType::f32 : to;
+      from = is_half(to) ? DType::f32 : to;
       const std::string type = vector_type(from, width_);
       value = concat("select(", value, ", broadcast<", type, ">(1), broadcast<", type, ">(0))");
     }
-    if (half(from)) value = concat("widen<", info(from).cpp_name, ">(", value, ")"), from = DType::f32;
+    if (is_half(from)) value = concat("widen<", info(from).cpp_name, ">(", value, ")"), from = DType::f32;
     if (is_bool(to)) return concat("ne(", value, ", broadcast<", vector_type(from, width_), ">(0))");
-    if (half(to) && from != DType::f32) value = concat("cast_to<", vector_type(DType::f32, width_), ">(", value, ")");
-    if (half(to)) return concat("narrow<", info(to).cpp_name, ">(", value, ")");
+    if (is_half(to) && from != DType::f32) value = concat("cast_to<", vector_type(DType::f32, width_), ">(", value, ")");
+    if (is_half(to)) return concat("narrow<", info(to).cpp_name, ">(", value, ")");
     return from == to ? value : concat("cast_to<", vector_type(to, width_), ">(", value, ")");
   }
   // A boolean in lanes: a mask as wide as lanes of four bytes, whether it was compared, loaded or is the same in all lanes.

@@ -151,8 +151,7 @@ class Fuser {
   bool is_free_widening(Expr body) const {
     if (!free_widening_ || body->kind != ExprKind::cast || body->args[0]->kind != ExprKind::load) return false;
     const DType from = body->args[0]->dtype;
-    return body->dtype == DType::f32 ? from == DType::f16 || from == DType::bf16
-                                     : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
+    return body->dtype == DType::f32 ? is_half(from) : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
   }
 
   // ---- a reduction takes what follows it ----

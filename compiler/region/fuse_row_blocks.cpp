@@ -75,7 +75,6 @@ class RowBlockFuser {
 
   // A GPU's tiles take narrow operands: they count as what they are widened to.
   bool narrow_operands() const { return bool(is_known_); }
-  static bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
   // The contraction whose result the row kernel starts from.
   bool is_producer(const Definition& p, const Group& rows) const {

@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/machine/processors.h"
+#include "compiler/machine/cpu_target.h"
+#include "compiler/machine/cuda_target.h"
 #include "compiler/region/fuse.h"
 
 namespace metac {

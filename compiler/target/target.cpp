@@ -10,6 +10,7 @@ LoweringContext Target::lowering_context(const Graph& graph, const Layouts& layo
   context.symbols = &graph.symbols;
   context.layouts = &layouts;
   context.vector_bytes = options.cpu.vector_bytes;
+  context.vector_registers = options.cpu.vector_registers;
   context.l2_bytes = options.cpu.l2_bytes;
   context.var = [&graph](int id) { return graph.vars().at(static_cast<size_t>(id)).get(); };
   return context;

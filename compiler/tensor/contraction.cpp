@@ -16,13 +16,13 @@ bool has_lanes_of_words(Expr epilogue) {
     if (yields_bool(n->fn))  // of positions: of no lanes, and looked at elsewhere
       return n->has_load && std::any_of(n->args.begin(), n->args.end(),
                                         [](Expr a) { return !is_bool(a->dtype) && size_of(a->dtype) != 4; });
-    return (n->dtype == DType::f16 || n->dtype == DType::bf16) && n->fn != Fn::select;
+    return is_half(n->dtype) && n->fn != Fn::select;
   });
 }
 
 static std::optional<Operand> operand_of(const Factor& f, DType accumulator, bool half) {
   const bool widened = half && !f.scale && !f.zero_point && f.conversions == std::vector<DType>{DType::f32} &&
-                       bool(f.load) && (f.load->dtype == DType::f16 || f.load->dtype == DType::bf16);
+                       bool(f.load) && is_half(f.load->dtype);
   if (!f.is_element() && !widened) return std::nullopt;
   if ((widened ? DType::f32 : f.load->dtype) != accumulator) return std::nullopt;
   return Operand{f.load, f.conditions, f.outside, {}};

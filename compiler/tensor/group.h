@@ -55,7 +55,7 @@ struct LoweringContext {
   const std::vector<Symbol>* symbols = nullptr;
   const Layouts* layouts = nullptr;
   std::function<Var*(int)> var;  // by id
-  int vector_bytes = 64;
+  int vector_bytes = 64, vector_registers = 32;
   int64_t l2_bytes = 1 << 20;
   bool library_products = false;      // GPU kernels that are matrix products say so (Kernel::product)
   bool tf32 = false;                  // GPU kernels may round float32 operands of products for tensor cores

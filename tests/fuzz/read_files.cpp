@@ -20,7 +20,7 @@
 
 #include "compiler/api/session.h"
 #include "compiler/api/tensor_files.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "compiler/support/diagnostic.h"

@@ -27,14 +27,14 @@
 #include <set>
 #include <thread>
 
-#include "compiler/codegen/cpu_variant.h"
-#include "compiler/ir/expr.h"
+#include "compiler/codegen/compiler_flags.h"
 #include "compiler/ir/element.h"
+#include "compiler/ir/expr.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/kernel_linker.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_scalar.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
@@ -54,8 +54,6 @@ struct Function {
   DType to;
   bool in_lanes;
 };
-
-bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
 // What runtime/device has of a function in a dtype.
 bool is_defined(Fn fn, DType t) {
@@ -440,7 +438,7 @@ class Compiler {
       : program_(std::move(program)), cpu_(std::move(cpu)), folder_(std::move(folder)) {
     if (!program_.empty()) flags_ = kernel_flags(cpu_, version_of_clang(program_));
   }
-  std::string name() const { return concat(program_.empty() ? "in-process" : program_, " ", full_name(cpu_)); }
+  std::string name() const { return concat(program_.empty() ? "in-process" : program_, " ", cpu_.name); }
 
   std::vector<Kernel> compile(const std::string& text, const std::vector<std::string>& names) {
     std::vector<Kernel> kernels;

@@ -5,7 +5,7 @@
 
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "compiler/target/target.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "compiler/autodiff/gradient.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "compiler/support/diagnostic.h"

@@ -1,12 +1,10 @@
 // What a machine can run goes by its features: machines that are not here, and this one.
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
-
-#include "compiler/codegen/cpu_variant.h"
 
 namespace metac {
 namespace {
@@ -19,12 +17,12 @@ CpuFeatures machine(const std::string& level, const std::string& without = "") {
   std::set<std::string> features;
   for (const std::string& name : levels) {
     const CpuTarget cpu = cpu_target(name);
-    features.insert(cpu.name);
-    for (const std::string& f : needed_features(cpu)) features.insert(f);
+    features.emplace(cpu.instructions().march);
+    for (std::string_view f : cpu.instructions().features) features.emplace(f);
     if (name == level) break;
   }
   features.erase(without);
-  return [features](const std::string& f) { return features.count(f) > 0; };
+  return [features](std::string_view f) { return features.count(std::string(f)) > 0; };
 }
 
 TEST(CpuTarget, AMachineRunsItsLevelAndThoseBelow) {
@@ -32,27 +30,27 @@ TEST(CpuTarget, AMachineRunsItsLevelAndThoseBelow) {
     for (size_t asked = 0; asked < levels.size(); ++asked)
       EXPECT_EQ(runs_on(machine(levels[here]), cpu_target(levels[asked])), asked <= here)
           << levels[asked] << " on " << levels[here];
-    EXPECT_EQ(full_name(best_cpu(machine(levels[here]))), levels[here]);
+    EXPECT_EQ(best_cpu(machine(levels[here])).name, levels[here]);
   }
 }
 
 TEST(CpuTarget, EveryFeatureOfALevelIsNeeded) {
   for (const std::string& level : levels) {
-    std::vector<std::string> needed = needed_features(cpu_target(level));
-    if (level != "x86-64") needed.push_back(cpu_target(level).name);
-    for (const std::string& feature : needed) {
+    std::vector<std::string_view> needed = cpu_target(level).instructions().features;
+    if (level != "x86-64") needed.push_back(cpu_target(level).instructions().march);
+    for (const std::string& feature : std::vector<std::string>(needed.begin(), needed.end())) {
       EXPECT_FALSE(runs_on(machine(level, feature), cpu_target(level))) << level << " without " << feature;
       const CpuTarget best = best_cpu(machine(level, feature));
-      EXPECT_TRUE(runs_on(machine(level, feature), best)) << level << " without " << feature << " got " << full_name(best);
-      EXPECT_NE(full_name(best), level);
+      EXPECT_TRUE(runs_on(machine(level, feature), best)) << level << " without " << feature << " got " << best.name;
+      EXPECT_NE(best.name, level);
     }
   }
 }
 
 TEST(CpuTarget, TheLevelsFeaturesGrow) {
   for (size_t k = 1; k < levels.size(); ++k) {
-    std::vector<std::string> less = needed_features(cpu_target(levels[k - 1])),
-                             more = needed_features(cpu_target(levels[k]));
+    std::vector<std::string_view> less = cpu_target(levels[k - 1]).instructions().features,
+                                  more = cpu_target(levels[k]).instructions().features;
     std::sort(less.begin(), less.end()), std::sort(more.begin(), more.end());
     EXPECT_TRUE(std::includes(more.begin(), more.end(), less.begin(), less.end()));
     EXPECT_GT(more.size(), less.size()) << levels[k];

@@ -6,8 +6,8 @@
 #include <random>
 #include <sstream>
 
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"

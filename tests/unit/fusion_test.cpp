@@ -8,8 +8,8 @@
 
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/hints.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "compiler/region/fuse.h"

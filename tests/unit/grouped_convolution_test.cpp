@@ -2,7 +2,7 @@
 // and right.
 #include <gtest/gtest.h>
 
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"

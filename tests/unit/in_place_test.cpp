@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/loops/overwrite.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "compiler/program/plan_memory.h"

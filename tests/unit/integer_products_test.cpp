@@ -6,7 +6,7 @@
 #include <random>
 
 #include "compiler/api/session.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"

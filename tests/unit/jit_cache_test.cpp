@@ -10,10 +10,10 @@
 
 #include "compiler/jit/cache_directory.h"
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/kernel_library.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "compiler/machine/cpu_target.h"
 
 namespace metac {
 namespace {

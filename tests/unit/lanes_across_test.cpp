@@ -5,7 +5,7 @@
 #include <random>
 
 #include "compiler/api/session.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "compiler/codegen/prepare_recipes.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "compiler/api/session.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "compiler/target/cpu/tiles/long_sum.h"

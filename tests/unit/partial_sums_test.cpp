@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "compiler/api/session.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "frontends/json/json.h"
 
 namespace metac {

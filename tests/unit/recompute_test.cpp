@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/passes/order_updates.h"
 #include "compiler/program/compile.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 

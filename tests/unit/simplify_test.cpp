@@ -8,7 +8,7 @@
 
 #include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"

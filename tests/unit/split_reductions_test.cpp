@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builders.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
 #include "compiler/target/cpu/tiles/register_tile.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/api/session.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/train/training_model.h"
 #include "frontends/json/json.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "compiler/ir/builders.h"
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/jit/cpu_target.h"
 #include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/choices.h"
 

@@ -8,7 +8,7 @@
 #include "compiler/api/bench_report.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/expr.h"
-#include "compiler/jit/cpu_target.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/program/compile.h"
 #include "compiler/program/program_work.h"
 

@@ -2,7 +2,7 @@
 
 namespace metac {
 
-DType arithmetic_dtype(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
+DType arithmetic_dtype(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 Var* widen(Graph& g, Var* x) {
   DType wide = arithmetic_dtype(x->dtype());

@@ -40,7 +40,7 @@ class LayoutChooser : private LayoutPass {
       : LayoutPass(state),
         options_(state.options),
         lanes_(options_.cpu.vector_bytes / 4),
-        registers_(options_.cpu.vector_bytes >= 64 ? 32 : 16) {}
+        registers_(options_.cpu.vector_registers) {}
 
   std::vector<Var*> run() {
     note_makers();

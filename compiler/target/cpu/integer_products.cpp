@@ -165,7 +165,7 @@ class IntegerProducts {
     bool bytes = elements == 4;
     if (!b.operand.conditions.empty() || b.maker->reduce || b.maker->out_index != identity_indices(b.maker->out->rank()))
       return false;
-    if (bytes && (!cpu_.has_vnni || !b.value.range->within(-128, 127))) return false;
+    if (bytes && (!cpu_.byte_products || !b.value.range->within(-128, 127))) return false;
     if (!bytes && !(a.value.range->within(-32767, 32767) && b.value.range->within(-32767, 32767))) return false;
     int word = word_axis(d, a, b);
     if (word < 0 || !has_lanes(d, a, b)) return false;

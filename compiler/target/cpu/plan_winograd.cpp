@@ -78,13 +78,11 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
   return w;
 }
 
-int registers_of(const CpuTarget& cpu) { return cpu.vector_bytes >= 64 ? 32 : 16; }
-
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
   Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu, const std::vector<Symbol>& symbols)
-      : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(registers_of(cpu)) {
+      : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(cpu.vector_registers) {
     auto extent = [&](int k) { return static_cast<double>(hinted_value(d.domain[static_cast<size_t>(k)], symbols)); };
     height_ = extent(w.y);
     width_ = extent(w.x);
@@ -198,7 +196,7 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   sum.whole_panels = true;  // groups of panels are shared out
   sum.only_vectors = vectors;
   sum.point_bytes = channels * 4;
-  Tile tile = choose_tile(sum, lanes, registers_of(cpu));
+  Tile tile = choose_tile(sum, lanes, cpu.vector_registers);
   plan.vectors = tile.vectors;
   plan.tile = tile.points;
   int64_t lane_blocks =

@@ -1,7 +1,7 @@
 // Which convolutions are worth minimal filtering (target/cpu/strategies/lower_winograd.h), with how large tiles and in which
 // blocks.
 #pragma once
-#include "compiler/machine/processors.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/tensor/contraction.h"
 

@@ -5,8 +5,6 @@
 namespace metac {
 namespace {
 
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 // What is converted by an op that does nothing else; null: it is none.
 Var* converted(const Op& op) {
   if (op.kind != OpKind::elementwise || op.outputs.size() != 1 || op.inputs.size() != 1) return nullptr;

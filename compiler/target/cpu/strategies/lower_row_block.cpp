@@ -337,7 +337,7 @@ class RowBlockLowering {
     for (const Loop& l : sum.reduced) shape.steps = saturating_mul(shape.steps, known(l.extent));
     if (Expr step = stride_of(sum.body->args[0]->args[0], sum.tile_axis); bool(step) && step.if_int())
       shape.point_bytes = std::abs(step.as_int()) * 4;
-    Tile tile = choose_tile(shape, lanes_, context_.vector_bytes >= 64 ? 32 : 16);
+    Tile tile = choose_tile(shape, lanes_, context_.vector_registers);
     sum.vectors = tile.vectors;
     sum.points = tile.points;
     sum.lanes = lanes_;
