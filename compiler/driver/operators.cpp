@@ -62,7 +62,7 @@ void print_markdown(const std::map<std::string, Count>& counts) {
   }
 }
 
-int run(bool json) {
+int list_operators(bool json) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!json) std::printf("%-28s %-22s %-22s %s\n", "operator", "domain", "changed in opsets", "not yet for");
   for (const OpSchema* op : all_operators()) {
@@ -104,7 +104,7 @@ void add_operators_command(CLI::App& app, int* status) {
       ->type_name("FILE.json");
   command->callback([=] {
     if (*markdown) print_markdown(measured(*report));
-    *status = *markdown ? exit_good : run(*json);
+    *status = *markdown ? exit_good : list_operators(*json);
   });
 }
 

@@ -21,7 +21,7 @@ using train::StateRole;
 constexpr const char* seed_name = "seed";
 constexpr const char* call_name = "call";
 
-Tensor filled(DType dtype, const std::vector<int64_t>& shape, double value) {
+Tensor filled_tensor(DType dtype, const std::vector<int64_t>& shape, double value) {
   std::byte* data = nullptr;
   Tensor tensor = make_tensor(dtype, shape, &data);
   for (int64_t i = 0; i < tensor.element_count(); ++i) switch (dtype) {
@@ -51,9 +51,9 @@ struct Part {
   std::map<int, std::string> next;            // state -> the value that it becomes
 };
 
-class Builder {
+class StepBuilder {
  public:
-  Builder(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe, const LowerOptions& lower)
+  StepBuilder(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe, const LowerOptions& lower)
       : original_(model), r_(recipe), lower_(lower) {
     networks_["model"] = &model;
     for (const auto& [name, network] : networks) networks_[name] = &network;
@@ -64,7 +64,7 @@ class Builder {
     for (const StepRecipe& step : r_.steps)
       parts_.push_back({step, join_networks(step, networks_, r_.path), {}, {}, {}, {}, {}});
     for (const KeptRecipe& kept : r_.states)
-      add_state(kept.name, filled(kept.dtype, kept.shape, kept.value), StateRole::kept);
+      add_state(kept.name, filled_tensor(kept.dtype, kept.shape, kept.value), StateRole::kept);
     for (Part& part : parts_) prepare(part);
     for (Part& part : parts_) write(part);
     for (Part& part : parts_) check(part);
@@ -252,7 +252,7 @@ class Builder {
       for (const std::string& slot : slots) {
         update.slots.push_back(concat(names[k], "/", part.recipe.name, "/", slot));
         kept.push_back(add_state(update.slots.back(),
-                                 filled(initial.dtype, initial.shape, initial_slot(part.recipe.optimiser)),
+                                 filled_tensor(initial.dtype, initial.shape, initial_slot(part.recipe.optimiser)),
                                  StateRole::optimiser));
         write.add_input(update.slots.back(), initial.dtype, initial.shape);
         part.inputs.push_back({Source::state, kept.back()});
@@ -358,7 +358,7 @@ class Builder {
 
 TrainingModel training_model_of_steps(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe,
                                       const LowerOptions& lower) {
-  return Builder(model, networks, recipe, lower).run();
+  return StepBuilder(model, networks, recipe, lower).run();
 }
 
 }  // namespace metac

@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/cpu_variant.h"
 
-namespace metac {
+namespace metac::cpu_target_test {
 namespace {
 
 const std::vector<std::string> levels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4",
@@ -68,4 +68,4 @@ TEST(CpuTarget, ThisMachineRunsItsOwn) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::cpu_target_test

@@ -8,7 +8,7 @@
 #include "compiler/region/fuse.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::sum_of_products_test {
 namespace {
 
 using testing::ElementsAre;
@@ -354,4 +354,4 @@ TEST(SumOfProducts, IsFoundOnce) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::sum_of_products_test
