@@ -52,7 +52,8 @@ std::string shown(const PlainJson& value) {
 }
 
 // The facts of two objects that differ, by their keys.
-void compare_facts(const std::string& prefix, const PlainJson& a, const PlainJson& b, std::vector<FolderDifferences::Fact>* facts) {
+void compare_facts(const std::string& prefix, const PlainJson& a, const PlainJson& b,
+                   std::vector<FolderDifferences::Fact>* facts) {
   std::set<std::string> keys;
   for (const PlainJson* side : {&a, &b})
     if (side->is_object())
@@ -93,7 +94,8 @@ Things compare_lists(const std::vector<PlainJson>& a, const std::vector<PlainJso
       continue;
     }
     std::vector<std::string> said = changes(*row, *other->second);
-    if (!said.empty()) things.changed.push_back({shown(other->second->value("name", PlainJson())), what(*other->second), said});
+    if (!said.empty())
+      things.changed.push_back({shown(other->second->value("name", PlainJson())), what(*other->second), said});
   }
   for (const auto& [name, row] : right)
     if (!left.count(name)) things.added.push_back({shown(row->value("name", PlainJson())), what(*row), {}});
@@ -107,12 +109,13 @@ std::vector<PlainJson> list_at(const PlainJson& object, const char* key) {
 
 Things compare_parameters(const PlainJson& a, const PlainJson& b) {
   return compare_lists(
-      list_at(a, "parameters"), list_at(b, "parameters"), [](const PlainJson& row) { return shown(row.value("name", PlainJson())); },
-      dims_of,
+      list_at(a, "parameters"), list_at(b, "parameters"),
+      [](const PlainJson& row) { return shown(row.value("name", PlainJson())); }, dims_of,
       [](const PlainJson& before, const PlainJson& after) {
         std::vector<std::string> said;
         if (dims_of(before) != dims_of(after)) said.push_back(dims_of(before) + " -> " + dims_of(after));
-        const std::string hash = shown(before.value("sha256", PlainJson())), other = shown(after.value("sha256", PlainJson()));
+        const std::string hash = shown(before.value("sha256", PlainJson())),
+                          other = shown(after.value("sha256", PlainJson()));
         if (said.empty() && !hash.empty() && !other.empty() && hash != other) said.emplace_back("other values");
         return said;
       });
@@ -140,8 +143,8 @@ std::vector<ProgramOf> programs_of(const PlainJson& manifest) {
   if (others == manifest.end() || !others->is_array()) return programs;
   for (const PlainJson& program : *others)
     if (program.is_object())
-      programs.push_back({shown(program.value("function", PlainJson())) + " " + shown(program.value("dims", PlainJson())) + " " +
-                              shown(program.value("cpu", PlainJson())) + ": ",
+      programs.push_back({shown(program.value("function", PlainJson())) + " " + shown(program.value("dims", PlainJson())) +
+                              " " + shown(program.value("cpu", PlainJson())) + ": ",
                           &program});
   return programs;
 }
@@ -284,10 +287,12 @@ FolderDifferences differences_of(const std::string& path_a, const std::string& p
   try {
     for (const char* key : {"metac", "name", "model_sha256", "cpu", "weights_embedded", "weights_sha256", "inputs",
                             "outputs", "symbols", "routines", "steps", "libraries", "cuda_architectures"}) {
-      const std::string before = shown(a.manifest.value(key, PlainJson())), after = shown(b.manifest.value(key, PlainJson()));
+      const std::string before = shown(a.manifest.value(key, PlainJson())),
+                        after = shown(b.manifest.value(key, PlainJson()));
       if (before != after) found.facts.push_back({key, before, after});
     }
-    compare_facts("option ", a.manifest.value("options", PlainJson()), b.manifest.value("options", PlainJson()), &found.facts);
+    compare_facts("option ", a.manifest.value("options", PlainJson()), b.manifest.value("options", PlainJson()),
+                  &found.facts);
     compare_facts("memory ", a.manifest.value("memory", PlainJson()), b.manifest.value("memory", PlainJson()), &found.facts);
     found.parameters = compare_parameters(a.manifest, b.manifest);
     found.nodes = compare_nodes(a.manifest, b.manifest);

@@ -46,7 +46,8 @@ std::map<std::string, Count> measured(const std::string& path) {
 void print_markdown(const std::map<std::string, Count>& counts) {
   std::printf(
       "# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what\n"
-      "`metac verify CASES --recursive --json` wrote on ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases\n"
+      "`metac verify CASES --recursive --json` wrote on ONNX's backend cases (`tests/conformance/generate_cases.py`). "
+      "Cases\n"
       "are those of one node alone; operators expanded into others are not counted.\n\n"
       "| operator | domain | changed in opsets | inputs | outputs | cases passed |\n|---|---|---|---|---|---|\n");
   auto range = [](int low, int high) {

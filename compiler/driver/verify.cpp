@@ -62,7 +62,8 @@ std::string dump(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const VerifyArguments& o, const VerifyOptions& options) {
+std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const VerifyArguments& o,
+                                  const VerifyOptions& options) {
   std::vector<CaseResult> results(cases.size());
   auto work = [&](size_t i) { return dump(row_of(verify_case(cases[i], options))); };
   auto done = [&](size_t i, const WorkerAnswer& answer) {

@@ -158,7 +158,7 @@ class Recogniser {
       const std::vector<IndexForm>& indices = s.factors[static_cast<size_t>(f)].indices;
       for (int k = 0; k < static_cast<int>(indices.size()); ++k) {
         const IndexForm& form = indices[static_cast<size_t>(k)];
-        Window w{f, k, {}, {}, form.offset};
+        WindowOfSum w{f, k, {}, {}, form.offset};
         for (const AxisStep& step : form.steps) (is_kept(step.axis) ? w.points : w.taps).push_back(step);
         if (!w.points.empty() && !w.taps.empty()) s.windows.push_back(std::move(w));
       }
@@ -250,7 +250,7 @@ std::string to_string(const SumOfProducts& s) {
   };
   list("batch", s.batch), list("rows", s.rows), list("columns", s.columns);
   list("steps", s.steps), list("row steps", s.row_steps), list("column steps", s.column_steps);
-  for (const Window& w : s.windows)
+  for (const WindowOfSum& w : s.windows)
     out += concat(", ", w.factor == 0 ? "first[" : "second[", w.index, "] = ", to_string(s.index_of(w)));
   return out;
 }

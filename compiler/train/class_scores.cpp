@@ -32,9 +32,10 @@ Classes classes_of(const LossContext& c, const LossRecipe& loss) {
   s.class_index = concat("i", s.axis);
   TypedShape labels = c.field(loss.target, wanted, loss.place);
   if (!is_integer(labels.dtype) || labels.shape != wanted.shape)
-    refuse_loss(loss.place, concat("the target ", quoted(loss.target), " is ", name_of(labels.dtype), " ",
-                              to_string(labels.shape), "; scores ", to_string(s.type.shape), " with classes along axis ",
-                              s.axis, " need integers of shape ", to_string(wanted.shape)));
+    refuse_loss(loss.place,
+                concat("the target ", quoted(loss.target), " is ", name_of(labels.dtype), " ", to_string(labels.shape),
+                       "; scores ", to_string(s.type.shape), " with classes along axis ", s.axis, " need integers of shape ",
+                       to_string(wanted.shape)));
   s.labels = loss.target;
   return s;
 }
@@ -62,8 +63,8 @@ TypedShape scores_of(const LossContext& c, const LossRecipe& loss) {
   if (!is_float(type.dtype))
     refuse_loss(loss.output_place, concat("the output ", quoted(name), " is ", name_of(type.dtype), ", not a float"));
   if (type.shape.empty() || type.shape[0] != c.batch)
-    refuse_loss(loss.output_place, concat("the output ", quoted(name), " is ", to_string(type.shape), " for a batch of ", c.batch,
-                                     "; its first axis must be the batch"));
+    refuse_loss(loss.output_place, concat("the output ", quoted(name), " is ", to_string(type.shape), " for a batch of ",
+                                          c.batch, "; its first axis must be the batch"));
   return type;
 }
 
@@ -71,7 +72,8 @@ int class_axis(const LossRecipe& loss, const TypedShape& scores) {
   int rank = static_cast<int>(scores.shape.size());
   int64_t axis = loss.axis < 0 ? loss.axis + rank : loss.axis;
   if (axis < 1 || axis >= rank)
-    refuse_loss(loss.axis_place, concat("axis ", loss.axis, " is no axis of classes: the output is ", to_string(scores.shape)));
+    refuse_loss(loss.axis_place,
+                concat("axis ", loss.axis, " is no axis of classes: the output is ", to_string(scores.shape)));
   return static_cast<int>(axis);
 }
 
@@ -99,7 +101,7 @@ LossValues write_cross_entropy(const LossContext& c, const LossRecipe& loss) {
   if (!loss.class_weights.empty()) {
     if (static_cast<int64_t>(loss.class_weights.size()) != s.count || s.count == 1)
       refuse_loss(loss.place,
-             concat("\"class_weights\" has ", loss.class_weights.size(), " values, there are ", s.count, " classes"));
+                  concat("\"class_weights\" has ", loss.class_weights.size(), " values, there are ", s.count, " classes"));
     operands.push_back(c.write.constant(tensor_of(s.type.dtype, loss.class_weights), "train/class_weights"));
     weight_at = "*@2(" + s.class_index + ")";
   }
@@ -157,9 +159,9 @@ std::string write_metric(const LossContext& c, const MetricRecipe& metric, const
   } else {
     TypedShape type = scores_of(c, loss), target = c.field(loss.target, type, metric.place);
     if (target.shape != type.shape || target.dtype != type.dtype)
-      refuse_loss(metric.place,
-             concat(metric.kind, " compares the output ", to_string(type.shape),
-                    " with the target element by element, which is ", name_of(target.dtype), " ", to_string(target.shape)));
+      refuse_loss(metric.place, concat(metric.kind, " compares the output ", to_string(type.shape),
+                                       " with the target element by element, which is ", name_of(target.dtype), " ",
+                                       to_string(target.shape)));
     std::string body = metric.kind == "mae"               ? "abs(@0 - @1)"
                        : metric.kind == "binary_accuracy" ? "(@0 > 0) == (@1 > 0.5) ? 1.0 : 0.0"
                                                           : "(@0 - @1)*(@0 - @1)";

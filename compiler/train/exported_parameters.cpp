@@ -350,7 +350,8 @@ void require_known_parameters(const Model& model, const Recipe& recipe, const st
           static_cast<size_t>(std::find(node.inputs.begin(), node.inputs.end(), name) - node.inputs.begin());
       if (is_structure(node, input)) continue;
       const bool weight = parameter.tensor.shape.size() >= 2 &&
-                          (is_operator(node, "MatMul") || is_operator(node, "Gemm") || is_operator(node, "Conv") || is_operator(node, "ConvTranspose")) &&
+                          (is_operator(node, "MatMul") || is_operator(node, "Gemm") || is_operator(node, "Conv") ||
+                           is_operator(node, "ConvTranspose")) &&
                           input == 1;
       if (!weight)
         refuse(n, concat("reads ", quoted(name),

@@ -14,7 +14,6 @@ namespace {
 constexpr const char* mark = "metac.exported";
 constexpr int deepest = 100;
 
-
 // What a node's names mean: values of the graph that it stands in, or of one around that.
 class Scope {
  public:
@@ -33,7 +32,8 @@ class Scope {
     auto found = producers_.find(name);
     if (found == producers_.end()) return around_ ? around_->number(name, depth + 1) : std::nullopt;
     const Node& node = *found->second;
-    if ((is_operator(node, "Identity") || is_operator(node, "Cast")) && !node.inputs.empty()) return number(node.inputs[0], depth + 1);
+    if ((is_operator(node, "Identity") || is_operator(node, "Cast")) && !node.inputs.empty())
+      return number(node.inputs[0], depth + 1);
     if (!is_operator(node, "Constant")) return std::nullopt;
     for (const auto& [key, value] : node.attributes) {
       if (key == "value" && !value.tensors.empty()) return number(value.tensors[0]);

@@ -16,7 +16,8 @@ using train::StateRole;
 
 class AlgorithmBuilder {
  public:
-  AlgorithmBuilder(const Model& model, const TrainingInfo& info, const Recipe& recipe, const LowerOptions& lower, const RunOnce& run)
+  AlgorithmBuilder(const Model& model, const TrainingInfo& info, const Recipe& recipe, const LowerOptions& lower,
+                   const RunOnce& run)
       : original_(model), info_(info), r_(recipe), lower_(lower), run_(run) {}
 
   TrainingModel build() {

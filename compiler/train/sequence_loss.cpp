@@ -11,7 +11,7 @@ std::string lengths_field(const LossContext& c, const LossRecipe& loss, const st
   TypedShape type = c.field(name, {DType::i64, {c.batch}}, loss.place);
   if (!is_integer(type.dtype) || type.shape.size() != 1)
     refuse_loss(loss.place, concat("the lengths ", quoted(name), " are ", name_of(type.dtype), " ", to_string(type.shape),
-                              "; one integer a sample is wanted"));
+                                   "; one integer a sample is wanted"));
   return name;
 }
 
@@ -25,18 +25,18 @@ LossValues write_ctc(const LossContext& c, const LossRecipe& loss) {
   const size_t batch_axis = loss.time_first ? 1 : 0;
   if (type.shape.size() != 3 || type.shape[batch_axis] != c.batch)
     refuse_loss(loss.output_place,
-           concat("the output ", quoted(scores), " is ", to_string(type.shape), "; CTC wants ",
-                  loss.time_first ? "[steps, batch, classes]" : "[batch, steps, classes] (or \"time_first\": true)",
-                  " with a batch of ", c.batch));
+                concat("the output ", quoted(scores), " is ", to_string(type.shape), "; CTC wants ",
+                       loss.time_first ? "[steps, batch, classes]" : "[batch, steps, classes] (or \"time_first\": true)",
+                       " with a batch of ", c.batch));
   if (loss.blank >= type.shape[2])
     refuse_loss(loss.place, concat("\"blank\" is ", loss.blank, ", there are ", type.shape[2], " classes"));
   TypedShape labels = c.field(loss.target, {DType::i64, {c.batch, loss.longest}}, loss.place);
   if (!is_integer(labels.dtype) || labels.shape.size() != 2)
     refuse_loss(loss.place, concat("the target ", quoted(loss.target), " is ", name_of(labels.dtype), " ",
-                              to_string(labels.shape), "; CTC wants integers [batch, labels]"));
+                                   to_string(labels.shape), "; CTC wants integers [batch, labels]"));
   if (labels.shape[1] == 0)
     refuse_loss(loss.place, concat("how many labels has a sample at most? \"longest\": 20, or the field: \"fields\": {",
-                              quoted(loss.target), ": {\"dtype\": \"int64\", \"shape\": [20]}}"));
+                                   quoted(loss.target), ": {\"dtype\": \"int64\", \"shape\": [20]}}"));
   std::vector<std::string> inputs = {log_probabilities(c, loss, scores, 2), loss.target,
                                      lengths_field(c, loss, loss.target_lengths),
                                      lengths_field(c, loss, loss.input_lengths)};

@@ -53,7 +53,8 @@ struct Part {
 
 class StepBuilder {
  public:
-  StepBuilder(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe, const LowerOptions& lower)
+  StepBuilder(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe,
+              const LowerOptions& lower)
       : original_(model), r_(recipe), lower_(lower) {
     networks_["model"] = &model;
     for (const auto& [name, network] : networks) networks_[name] = &network;

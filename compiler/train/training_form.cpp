@@ -15,7 +15,6 @@
 namespace metac {
 namespace {
 
-
 // The ratio of a Dropout node: an attribute (up to opset 11) or a constant operand.
 std::optional<double> ratio_of(const ModelGraph& graph, const Node& node) {
   if (auto found = node.attributes.find("ratio"); found != node.attributes.end()) return found->second.real;
@@ -109,7 +108,7 @@ std::vector<DType> operand_types(const std::vector<Node>& nodes, const TypesOf& 
 class TrainingRewriter {
  public:
   TrainingRewriter(Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::string& seed,
-           const std::string& call)
+                   const std::string& call)
       : model_(model),
         recipe_(recipe),
         read_(read),
@@ -124,7 +123,8 @@ class TrainingRewriter {
       return is_operator(node, "BatchNormalization") && was_exported_for_training(node);
     });
     auto normalises = [&](const Node& node) {
-      return is_operator(node, "BatchNormalization") && recipe_.batch_statistics.value_or(!says || was_exported_for_training(node));
+      return is_operator(node, "BatchNormalization") &&
+             recipe_.batch_statistics.value_or(!says || was_exported_for_training(node));
     };
     std::vector<std::string> normalised;
     for (const Node& node : before_.nodes)
@@ -182,7 +182,8 @@ class TrainingRewriter {
   }
   void require_still_inside(const Node& node, const std::string& where) const {
     auto refuse_here = [&](const std::string& message) { throw CompileError({model_.path, where, message}); };
-    if (is_operator(node, "BatchNormalization") && was_exported_for_training(node) && recipe_.batch_statistics.value_or(true))
+    if (is_operator(node, "BatchNormalization") && was_exported_for_training(node) &&
+        recipe_.batch_statistics.value_or(true))
       refuse_here(
           "was exported for training, and inside If, Loop, Scan or a function its running statistics cannot be states; "
           "\"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference");

@@ -45,7 +45,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     skip_separators();
     if (!keys_.back().insert(name).second) document_.refuse(at_, concat("the key ", quoted(name), " is given twice"));
-    open_.back()->members.emplace_back(std::move(name), JsonValue());
+    open_.back()->members.push_back({std::move(name), JsonValue()});
     skip_string();
     return true;
   }
@@ -85,7 +85,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     JsonValue* out = &document_.root_;
     if (!open_.empty()) {
       JsonValue& parent = *open_.back();
-      out = parent.is(JsonKind::array) ? &parent.items.emplace_back() : &parent.members.back().second;
+      out = parent.is(JsonKind::array) ? &parent.items.emplace_back() : &parent.members.back().value;
     }
     out->kind = kind;
     out->offset = at_;
@@ -213,9 +213,9 @@ JsonFields::JsonFields(const JsonDocument& document, const JsonValue& object, st
 const JsonValue* JsonFields::find(std::string_view key) {
   asked_.emplace_back(key);
   for (size_t i = 0; i < object_.members.size(); ++i)
-    if (object_.members[i].first == key) {
+    if (object_.members[i].key == key) {
       taken_[i] = true;
-      return &object_.members[i].second;
+      return &object_.members[i].value;
     }
   return nullptr;
 }
@@ -262,8 +262,8 @@ const std::vector<JsonValue>& JsonFields::array(std::string_view key) {
   return value->items;
 }
 
-std::vector<const std::pair<std::string, JsonValue>*> JsonFields::rest() {
-  std::vector<const std::pair<std::string, JsonValue>*> out;
+std::vector<const JsonMember*> JsonFields::rest() {
+  std::vector<const JsonMember*> out;
   for (size_t i = 0; i < taken_.size(); ++i)
     if (!taken_[i]) {
       taken_[i] = true;
@@ -275,8 +275,8 @@ std::vector<const std::pair<std::string, JsonValue>*> JsonFields::rest() {
 void JsonFields::finish() {
   for (size_t i = 0; i < taken_.size(); ++i)
     if (!taken_[i])
-      document_.refuse(object_.members[i].second.offset, concat(what_, " has no field ", quoted(object_.members[i].first),
-                                                                suggestion(object_.members[i].first, asked_)));
+      document_.refuse(object_.members[i].value.offset, concat(what_, " has no field ", quoted(object_.members[i].key),
+                                                               suggestion(object_.members[i].key, asked_)));
 }
 
 }  // namespace metac

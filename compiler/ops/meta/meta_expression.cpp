@@ -231,8 +231,10 @@ MetaExpression parse_meta_expression(std::string_view source) { return Parser(so
 MetaDefinition parse_meta_definition(std::string_view source) { return Parser(source).definition(); }
 
 void visit_names(const MetaExpression& e, const std::function<void(const std::string&)>& f) {
-  bool is_function = e.kind == TermKind::call && (dtype_from_name(e.text) || scalar_function(e.text) || e.text == "ceil_div");
-  if (e.kind == TermKind::name || e.kind == TermKind::shape || e.kind == TermKind::dim || (e.kind == TermKind::call && !is_function))
+  bool is_function =
+      e.kind == TermKind::call && (dtype_from_name(e.text) || scalar_function(e.text) || e.text == "ceil_div");
+  if (e.kind == TermKind::name || e.kind == TermKind::shape || e.kind == TermKind::dim ||
+      (e.kind == TermKind::call && !is_function))
     f(e.text);
   for (const MetaExpression& argument : e.arguments) visit_names(argument, f);
 }

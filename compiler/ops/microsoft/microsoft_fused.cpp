@@ -29,10 +29,15 @@ LowerFunction biased(std::function<Expr(Expr)> activation) {
 METAC_OPERATOR("Gelu", microsoft_domain).since({1}).inputs(1).outputs(1).lower(biased(gelu));
 METAC_OPERATOR("BiasGelu", microsoft_domain).since({1}).inputs(2).outputs(1).lower(biased(gelu));
 METAC_OPERATOR("FastGelu", microsoft_domain).since({1}).inputs(1, 2).outputs(1).lower(biased(gelu_tanh));
-METAC_OPERATOR("QuickGelu", microsoft_domain).since({1}).inputs(1).outputs(1).attribute("alpha", Kind::real).lower([](Lowering& n) {
-  double alpha = n.real("alpha", 1.702);
-  biased([alpha](Expr x) { return swish(x, alpha); })(n);
-});
+METAC_OPERATOR("QuickGelu", microsoft_domain)
+    .since({1})
+    .inputs(1)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .lower([](Lowering& n) {
+      double alpha = n.real("alpha", 1.702);
+      biased([alpha](Expr x) { return swish(x, alpha); })(n);
+    });
 
 Activation activation_of(Lowering& n) {
   std::string name = n.string("activation", "");

@@ -129,7 +129,8 @@ class GpuContraction : private StageLowering {
     if (last_in_rows) std::swap(rows_, columns_);
     sum_ = count(stage_.reduced);
     for (Side* side : {&rows_, &columns_}) side->size = count(side->loops);
-    if (size_or_many(rows_.size) < least_side || size_or_many(columns_.size) < least_side || size_or_many(sum_) < least_sum) return false;
+    if (size_or_many(rows_.size) < least_side || size_or_many(columns_.size) < least_side || size_or_many(sum_) < least_sum)
+      return false;
     const int64_t widest = size_of(group_.stages[0].accumulator) > 4 ? 64 : 128;  // registers
     for (int64_t most : {widest, int64_t{64}, int64_t{32}}) {
       int64_t blocks = size_or_many(count(batch_));
