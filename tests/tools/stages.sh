@@ -11,10 +11,10 @@
 
 passed=0 failed=0 skipped=0 failures="" absent="" unchanged=""
 unreported=()
-declare -A key_of_stage process_of_stage started_at
+declare -A key_of_stage process_of_stage sums_of_build
 
 # What a stage depends on: its words, the programs and packages, the files of its folder and of those that all share, and
-# the pages that these name. Programs hold what they were built from; those of the unit tests are no other stage's.
+# the pages that these name. Sets $key. Programs hold what they were built from; those of the unit tests are no other stage's.
 stage_key() {
   local word folders="tests/tools tests/conformance models runtime templates compiler/api/package" build=build/ci
   for word; do
@@ -23,7 +23,8 @@ stage_key() {
       *build/asan*) build=build/asan ;;
     esac
   done
-  {
+  [ -n "${sums_of_build[$build]-}" ] || sums_of_build[$build]=$(find "$build/bin" -type f -name 'metac*' ! -name metac_unit_tests -print0 | sort -z | xargs -0 sha256sum)
+  key=$({
     printf '%s\n' "$@" "${METAC_FLOAT_STEP-}" "$jobs" "$(uname -m)" "$(grep -m1 flags /proc/cpuinfo)"
     dpkg-query -W 2>/dev/null
     if [ "$1" = unit_tests ]; then
@@ -34,9 +35,9 @@ stage_key() {
       find $folders -type f -not -path '*/__pycache__/*' -print0 | sort -zu | xargs -0 sha256sum
       # shellcheck disable=SC2086
       grep -rhoE 'docs/[a-z_]+\.md' $folders | sort -u | xargs sha256sum 2>/dev/null
-      sha256sum "$build"/bin/metac "$build"/bin/metac_[!u]*
+      echo "${sums_of_build[$build]}"
     fi
-  } | sha256sum
+  } | sha256sum)
 }
 
 # Waits until at most $1 stages are running.
@@ -64,13 +65,14 @@ start_stage() {
   shift
   rm -f "$logs/$name".{log,time,status}
   unreported+=("$name")
-  if [ "$always" = no ]; then
-    case $1 in build | prepare) ;; *) key_of_stage[$name]=$(stage_key "$@") ;; esac
-    if [ -n "${key_of_stage[$name]-}" ] && [ "$(head -n 1 "$stamps/$name" 2>/dev/null)" = "${key_of_stage[$name]}" ]; then
-      echo unchanged >"$logs/$name.status"
-      report_ended
-      return
-    fi
+  case $1 in
+    build | prepare) ;;  # they look themselves for what has changed
+    *) stage_key "$@" && key_of_stage[$name]=$key ;;
+  esac
+  if [ "$always" = no ] && [ -n "${key_of_stage[$name]-}" ] && [ "$(head -n 1 "$stamps/$name" 2>/dev/null)" = "${key_of_stage[$name]}" ]; then
+    echo unchanged >"$logs/$name.status"
+    report_ended
+    return
   fi
   rm -f "$stamps/$name"
   set -m  # a process group of its own, which can be ended as one
