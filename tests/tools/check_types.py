@@ -3,8 +3,9 @@
 
     python3 check_types.py ROOT
 
-Functions of templates, such as a vector's, are kept once a type's name; with two types they are the wrong one's. Read are the
-definitions at namespace scope of compiler and frontends that begin in the first column, as clang-format leaves them.
+Functions of templates, such as a vector's, are kept once a type's name; with two types they are the wrong one's. Read are
+the definitions at namespace scope of compiler and frontends that begin in the first column, as clang-format leaves them. Of
+the runtime each project takes the one target that it is for.
 """
 import collections
 import pathlib

@@ -14,7 +14,8 @@ unreported=()
 declare -A key_of_stage process_of_stage sums_of_build
 
 # What a stage depends on: its words, the programs and packages, the files of its folder and of those that all share, and
-# the pages that these name. Sets $key. Programs hold what they were built from; those of the unit tests are no other stage's.
+# the pages that these name. Programs hold what they were built from; those of the unit tests are no other stage's. Sets
+# $key.
 stage_key() {
   local word folders="tests/tools tests/conformance models runtime templates compiler/api/package" build=build/ci
   for word; do
@@ -23,12 +24,15 @@ stage_key() {
       *build/asan*) build=build/asan ;;
     esac
   done
-  [ -n "${sums_of_build[$build]-}" ] || sums_of_build[$build]=$(find "$build/bin" -type f -name 'metac*' ! -name metac_unit_tests -print0 | sort -z | xargs -0 sha256sum)
+  [ -n "${sums_of_build[$build]-}" ] ||
+    sums_of_build[$build]=$(find "$build/bin" -type f -name 'metac*' ! -name metac_unit_tests -print0 | sort -z |
+      xargs -0 sha256sum)
   key=$({
     printf '%s\n' "$@" "${METAC_FLOAT_STEP-}" "$jobs" "$(uname -m)" "$(grep -m1 flags /proc/cpuinfo)"
     dpkg-query -W 2>/dev/null
     if [ "$1" = unit_tests ]; then
-      find . -type f -not -path './build/*' -not -path './.*' -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum
+      find . -type f -not -path './build/*' -not -path './.*' -not -path '*/__pycache__/*' -print0 | sort -z |
+        xargs -0 sha256sum
       sha256sum build/ci/bin/*
     else
       # shellcheck disable=SC2086
@@ -69,7 +73,8 @@ start_stage() {
     build | prepare) ;;  # they look themselves for what has changed
     *) stage_key "$@" && key_of_stage[$name]=$key ;;
   esac
-  if [ "$always" = no ] && [ -n "${key_of_stage[$name]-}" ] && [ "$(head -n 1 "$stamps/$name" 2>/dev/null)" = "${key_of_stage[$name]}" ]; then
+  if [ "$always" = no ] && [ -n "${key_of_stage[$name]-}" ] &&
+    [ "$(head -n 1 "$stamps/$name" 2>/dev/null)" = "${key_of_stage[$name]}" ]; then
     echo unchanged >"$logs/$name.status"
     report_ended
     return
@@ -134,7 +139,8 @@ finish() {
   wait_for_place 0
   [ ${#unreported[@]} = 0 ] || { failed=$((failed + 1)) failures="$failures ${unreported[0]}"; }  # it was killed
   [ -z "$failures" ] || echo "failed:$failures (logs in $logs)"
-  echo "$passed passed, $failed failed, $skipped skipped${absent:+; nothing was tested by:$absent}${unchanged:+; unchanged and not run again:$unchanged}"
+  absent=${absent:+; nothing was tested by:$absent} unchanged=${unchanged:+; unchanged and not run again:$unchanged}
+  echo "$passed passed, $failed failed, $skipped skipped$absent$unchanged"
   [ "$failed" = 0 ]
   exit
 }
@@ -142,7 +148,9 @@ finish() {
 # What is interrupted takes its stages along.
 end_stages() {
   trap - INT TERM
-  for name in "${unreported[@]}"; do [ -z "${process_of_stage[$name]-}" ] || kill -- "-${process_of_stage[$name]}" 2>/dev/null; done
+  for name in "${unreported[@]}"; do
+    [ -z "${process_of_stage[$name]-}" ] || kill -- "-${process_of_stage[$name]}" 2>/dev/null
+  done
   exit 130
 }
 trap end_stages INT TERM
