@@ -4,6 +4,7 @@
 #   ./test.sh            a seeded sample where the whole takes too long
 #   ./test.sh --all      everything: all backend cases, longer fuzzing, models that NNSmith makes (installed from PyPI), the models of five PyPI packages
 #   ./test.sh --seed N   another sample
+#   ./test.sh --again    also what passed before and has not changed since; --all and CI=true never leave it out
 #
 # METAC_NETWORKS=DIR adds the networks of a folder to --all (see tests/models/run_models.py).
 # The last line is 'N passed, N failed, N skipped'; the exit status is 1 if anything failed.
@@ -11,57 +12,45 @@ set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 . tests/tools/prepare_machine.sh
 
-all=no seed=1
+all=no again=no seed=1
 while [ $# -gt 0 ]; do
   case $1 in
     --all) all=yes ;;
+    --again) again=yes ;;
     --seed) seed=${2:?--seed needs a number}; shift ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
   shift
 done
 
-debian_packages="$debian_packages $test_packages"
-install_debian_packages && prepare_python tests/tools/requirements.txt || { echo "the set-up failed"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-export METAC_CACHE_DIR="$PWD/.cache/metac"
 jobs=$(nproc)
-logs=build/logs
-mkdir -p "$logs"
-passed=0 failed=0 skipped=0 failures="" absent=""
+logs=build/logs stamps=.cache/passed
+mkdir -p "$logs" "$stamps"
+. tests/tools/stages.sh
+places=2 always=$again
+[ "$jobs" -lt 8 ] || places=4  # a stage takes a processor or two
+[ "$all$again${CI:-false}" = nonofalse ] || always=yes
+export METAC_CACHE_DIR="$PWD/.cache/metac"
 
-# Runs a command and adds up what its last summary line says.
-stage() {
-  local name=$1 start=$SECONDS line status p f s
-  shift
-  echo "== $name"
-  "$@" 2>&1 | tee "$logs/$name.log"
-  status=${PIPESTATUS[0]}
-  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$logs/$name.log" | tail -n 1)
-  if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
-    p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
-  else
-    p=$((status == 0)) f=0 s=0
-  fi
-  [ "$status" = 0 ] || [ "$f" -gt 0 ] || f=1
-  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-  [ "$f" = 0 ] || failures="$failures $name"
-  [ "$p" != 0 ] || [ "$s" = 0 ] || absent="$absent $name"
-  echo "== $name: $p passed, $f failed, $s skipped ($((SECONDS - start)) s)"
-  [ "$f" = 0 ]
-}
-
-finish() {
-  [ -z "$failures" ] || echo "failed:$failures (logs in $logs)"
-  echo "$passed passed, $failed failed, $skipped skipped${absent:+; nothing was tested by:$absent}"
-  [ "$failed" = 0 ]
-  exit
-}
+debian_packages="$debian_packages $test_packages"
+install_debian_packages || { echo "the set-up failed"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
 build() {  # preset, targets...
   local preset=$1
   shift
   cmake --preset "$preset" >"$logs/configure-$preset.log" 2>&1 || { cat "$logs/configure-$preset.log"; return 1; }
-  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} | tail -n 25
+  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"}
+}
+
+# The Python packages, and the cases of ONNX's backend tests, made anew when what makes them changes.
+cases=.cache/cases
+prepare() {
+  prepare_python tests/tools/requirements.txt || return 1
+  local made_by
+  made_by=$(cat tests/conformance/generate_cases.py tests/tools/requirements.txt | sha256sum)
+  if [ ! -s "$cases/index.csv" ] || [ "$(cat "$cases/made_by" 2>/dev/null)" != "$made_by" ]; then
+    rm -rf "$cases" && "$python" tests/conformance/generate_cases.py "$cases" && echo "$made_by" >"$cases/made_by"
+  fi
 }
 
 # How densely the mathematical functions are walked: one float in so many.
@@ -70,6 +59,7 @@ build() {  # preset, targets...
 unit_tests() {  # all lines go to ctest.log, the last one here
   ctest --test-dir build/ci --output-on-failure --parallel "$jobs" --quiet --output-log "$PWD/$logs/ctest.log"
   local status=$? line
+  [ $status = 0 ] || tail -n 60 "$logs/ctest.log"
   line=$(grep -E 'tests? passed, [0-9]+ tests? failed out of' "$logs/ctest.log" | tail -n 1)
   [[ $line =~ ,\ ([0-9]+)\ tests?\ failed\ out\ of\ ([0-9]+) ]] || return 1
   local skips
@@ -78,9 +68,13 @@ unit_tests() {  # all lines go to ctest.log, the last one here
   return $status
 }
 
-stage build build ci || finish
-metac=$PWD/build/ci/bin/metac
-stage unit unit_tests || tail -n 60 "$logs/ctest.log"
+python=$PWD/.cache/python/bin/python metac=$PWD/build/ci/bin/metac
+stage build build ci
+stage prepare prepare
+await build && await prepare || finish
+stage build-asan build asan metac metac_read_files metac_differentiate
+stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
+stage unit unit_tests
 
 stage compositions build/ci/bin/metac_compose_functions --seed "$seed" --cxx g++ --cxx clang++-19 --share 200
 if [ $all = yes ]; then
@@ -88,11 +82,6 @@ if [ $all = yes ]; then
   stage compositions-levels build/ci/bin/metac_compose_functions --seed "$seed" --share 12 --cxx g++ --cxx clang++ --cxx clang++-19 --cpu x86-64 --cpu x86-64-v2 --cpu x86-64-v3 --cpu x86-64-v4
 fi
 
-cases=.cache/cases
-made_by=$(cat tests/conformance/generate_cases.py tests/tools/requirements.txt | sha256sum)
-if [ ! -s "$cases/index.csv" ] || [ "$(cat "$cases/made_by" 2>/dev/null)" != "$made_by" ]; then
-  rm -rf "$cases" && "$python" tests/conformance/generate_cases.py "$cases" && echo "$made_by" >"$cases/made_by"
-fi
 sample=(--sample 400 --seed "$seed")
 [ $all = yes ] && sample=()
 stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
@@ -123,12 +112,11 @@ stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
 if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --count 300 --seed "$seed"; fi
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
-stage call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
+alone call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
 stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
-stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage walk "$python" tests/project/run_walk.py --metac "$metac"
 stage figures "$python" tests/figures/run_figures.py --build build/ci
@@ -141,8 +129,8 @@ stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/c
 stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
 stage operators-torch "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
-stage build-asan build asan metac metac_read_files metac_differentiate
-stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 20 --memory 3
+await build-asan || finish
+stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 90 --memory 3
 stage operators-asan "$python" tests/derivatives/run_operators.py --build build/asan --seed "$seed" --sample $([ $all = yes ] && echo 300 || echo 25)
 stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2

@@ -18,12 +18,11 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/support/seconds.h"
 #include "compiler/target/target.h"
 
 namespace metac {
 namespace {
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // A project's objects share the kernel cache with the JIT's, under names of their own.
 std::string cache_key(const std::string& key) { return "project object\n" + key; }

@@ -20,6 +20,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/support/seconds.h"
 #include "compiler/target/target.h"
 #include "compiler/train/exported_parameters.h"
 #include "compiler/train/inference_form.h"
@@ -31,8 +32,6 @@
 
 namespace metac {
 namespace {
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // The values that training starts from, one after another at multiples of 64 bytes.
 class InitialFile {

@@ -13,7 +13,7 @@ namespace metac {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 using Texts = std::map<std::string, std::string>;
 using Things = FolderDifferences::Things;
 
@@ -38,34 +38,35 @@ struct Folder {
     if (!fs::is_directory(folder)) throw CompileError({folder, "", "is not a folder"});
     name = name_in_manifest(folder);
     texts = texts_of(folder);
-    manifest = Json::parse(texts[name + ".json"], nullptr, false);
+    manifest = PlainJson::parse(texts[name + ".json"], nullptr, false);
   }
   std::string path, name;
   Texts texts;
-  Json manifest;
+  PlainJson manifest;
 };
 
-std::string shown(const Json& value) {
+std::string shown(const PlainJson& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "";
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
 }
 
 // The facts of two objects that differ, by their keys.
-void compare_facts(const std::string& prefix, const Json& a, const Json& b, std::vector<FolderDifferences::Fact>* facts) {
+void compare_facts(const std::string& prefix, const PlainJson& a, const PlainJson& b,
+                   std::vector<FolderDifferences::Fact>* facts) {
   std::set<std::string> keys;
-  for (const Json* side : {&a, &b})
+  for (const PlainJson* side : {&a, &b})
     if (side->is_object())
       for (const auto& [key, unused] : side->items()) keys.insert(key);
   for (const std::string& key : keys) {
-    const std::string before = shown(a.value(key, Json())), after = shown(b.value(key, Json()));
+    const std::string before = shown(a.value(key, PlainJson())), after = shown(b.value(key, PlainJson()));
     if (before != after) facts->push_back({prefix + key, before, after});
   }
 }
 
-std::string dims_of(const Json& row) {
-  std::string text = shown(row.value("dtype", Json()));
-  const Json dims = row.value("dims", Json::array());
+std::string dims_of(const PlainJson& row) {
+  std::string text = shown(row.value("dtype", PlainJson()));
+  const PlainJson dims = row.value("dims", PlainJson::array());
   text += dims.empty() ? " scalar" : " ";
   for (size_t i = 0; i < dims.size(); ++i) text += (i ? "x" : "") + shown(dims[i]);
   return text;
@@ -73,12 +74,12 @@ std::string dims_of(const Json& row) {
 
 // Compares two lists of objects by `key`; `changes` says what differs between two of one key.
 template <typename Key, typename What, typename Changes>
-Things compare_lists(const std::vector<Json>& a, const std::vector<Json>& b, Key key, What what, Changes changes) {
+Things compare_lists(const std::vector<PlainJson>& a, const std::vector<PlainJson>& b, Key key, What what, Changes changes) {
   // Things of one name are told apart by how many of it there were before.
-  const auto by_key = [&](const std::vector<Json>& list) {
-    std::map<std::pair<std::string, int>, const Json*> found;
+  const auto by_key = [&](const std::vector<PlainJson>& list) {
+    std::map<std::pair<std::string, int>, const PlainJson*> found;
     std::map<std::string, int> seen;
-    for (const Json& row : list) {
+    for (const PlainJson& row : list) {
       const std::string name = key(row);
       found[{name, seen[name]++}] = &row;
     }
@@ -89,30 +90,32 @@ Things compare_lists(const std::vector<Json>& a, const std::vector<Json>& b, Key
   for (const auto& [name, row] : left) {
     const auto other = right.find(name);
     if (other == right.end()) {
-      things.removed.push_back({shown(row->value("name", Json())), what(*row), {}});
+      things.removed.push_back({shown(row->value("name", PlainJson())), what(*row), {}});
       continue;
     }
     std::vector<std::string> said = changes(*row, *other->second);
-    if (!said.empty()) things.changed.push_back({shown(other->second->value("name", Json())), what(*other->second), said});
+    if (!said.empty())
+      things.changed.push_back({shown(other->second->value("name", PlainJson())), what(*other->second), said});
   }
   for (const auto& [name, row] : right)
-    if (!left.count(name)) things.added.push_back({shown(row->value("name", Json())), what(*row), {}});
+    if (!left.count(name)) things.added.push_back({shown(row->value("name", PlainJson())), what(*row), {}});
   return things;
 }
 
-std::vector<Json> list_at(const Json& object, const char* key) {
-  const Json list = object.value(key, Json::array());
-  return list.is_array() ? std::vector<Json>(list.begin(), list.end()) : std::vector<Json>();
+std::vector<PlainJson> list_at(const PlainJson& object, const char* key) {
+  const PlainJson list = object.value(key, PlainJson::array());
+  return list.is_array() ? std::vector<PlainJson>(list.begin(), list.end()) : std::vector<PlainJson>();
 }
 
-Things compare_parameters(const Json& a, const Json& b) {
+Things compare_parameters(const PlainJson& a, const PlainJson& b) {
   return compare_lists(
-      list_at(a, "parameters"), list_at(b, "parameters"), [](const Json& row) { return shown(row.value("name", Json())); },
-      dims_of,
-      [](const Json& before, const Json& after) {
+      list_at(a, "parameters"), list_at(b, "parameters"),
+      [](const PlainJson& row) { return shown(row.value("name", PlainJson())); }, dims_of,
+      [](const PlainJson& before, const PlainJson& after) {
         std::vector<std::string> said;
         if (dims_of(before) != dims_of(after)) said.push_back(dims_of(before) + " -> " + dims_of(after));
-        const std::string hash = shown(before.value("sha256", Json())), other = shown(after.value("sha256", Json()));
+        const std::string hash = shown(before.value("sha256", PlainJson())),
+                          other = shown(after.value("sha256", PlainJson()));
         if (said.empty() && !hash.empty() && !other.empty() && hash != other) said.emplace_back("other values");
         return said;
       });
@@ -124,45 +127,45 @@ std::string without_number(const std::string& kernel) {
   return line == std::string::npos ? kernel : kernel.substr(line + 1);
 }
 
-std::string name_of_node(const Json& node) {
-  const std::string name = shown(node.value("name", Json()));
-  return name.empty() ? "#" + shown(node.value("index", Json())) : "\"" + name + "\"";
+std::string name_of_node(const PlainJson& node) {
+  const std::string name = shown(node.value("name", PlainJson()));
+  return name.empty() ? "#" + shown(node.value("index", PlainJson())) : "\"" + name + "\"";
 }
 
 // A manifest's programs: the library's first and the others, each with its kernels.
 struct ProgramOf {
   std::string label;
-  const Json* manifest;
+  const PlainJson* manifest;
 };
-std::vector<ProgramOf> programs_of(const Json& manifest) {
+std::vector<ProgramOf> programs_of(const PlainJson& manifest) {
   std::vector<ProgramOf> programs = {{"", &manifest}};
   const auto others = manifest.find("programs");
   if (others == manifest.end() || !others->is_array()) return programs;
-  for (const Json& program : *others)
+  for (const PlainJson& program : *others)
     if (program.is_object())
-      programs.push_back({shown(program.value("function", Json())) + " " + shown(program.value("dims", Json())) + " " +
-                              shown(program.value("cpu", Json())) + ": ",
+      programs.push_back({shown(program.value("function", PlainJson())) + " " + shown(program.value("dims", PlainJson())) +
+                              " " + shown(program.value("cpu", PlainJson())) + ": ",
                           &program});
   return programs;
 }
 
 // The nodes that kernels were made of, each once.
-std::vector<Json> nodes_of(const Json& manifest) {
-  std::vector<Json> nodes;
+std::vector<PlainJson> nodes_of(const PlainJson& manifest) {
+  std::vector<PlainJson> nodes;
   std::set<std::string> seen;
-  for (const Json& kernel : list_at(manifest, "kernels"))
-    for (const Json& node : list_at(kernel, "nodes"))
-      if (node.is_object() && seen.insert(shown(node.value("index", Json()))).second) nodes.push_back(node);
+  for (const PlainJson& kernel : list_at(manifest, "kernels"))
+    for (const PlainJson& node : list_at(kernel, "nodes"))
+      if (node.is_object() && seen.insert(shown(node.value("index", PlainJson()))).second) nodes.push_back(node);
   return nodes;
 }
 
-Things compare_nodes(const Json& a, const Json& b) {
-  const auto key = [](const Json& node) {
-    const std::string name = shown(node.value("name", Json()));
-    return name.empty() ? "#" + shown(node.value("operator", Json())) : name;
+Things compare_nodes(const PlainJson& a, const PlainJson& b) {
+  const auto key = [](const PlainJson& node) {
+    const std::string name = shown(node.value("name", PlainJson()));
+    return name.empty() ? "#" + shown(node.value("operator", PlainJson())) : name;
   };
-  const auto type = [](const Json& node) { return shown(node.value("operator", Json())); };
-  return compare_lists(nodes_of(a), nodes_of(b), key, type, [&](const Json& before, const Json& after) {
+  const auto type = [](const PlainJson& node) { return shown(node.value("operator", PlainJson())); };
+  return compare_lists(nodes_of(a), nodes_of(b), key, type, [&](const PlainJson& before, const PlainJson& after) {
     std::vector<std::string> said;
     if (type(before) != type(after)) said.push_back(type(before) + " -> " + type(after));
     return said;
@@ -189,9 +192,9 @@ Texts kernel_texts(const std::string& file) {
   return texts;
 }
 
-std::string schedule_of(const Json& kernel) {
+std::string schedule_of(const PlainJson& kernel) {
   std::string text;
-  for (const Json& line : list_at(kernel, "schedule")) text += (text.empty() ? "" : ", ") + shown(line);
+  for (const PlainJson& line : list_at(kernel, "schedule")) text += (text.empty() ? "" : ", ") + shown(line);
   return text;
 }
 
@@ -199,42 +202,42 @@ class KernelComparison {
  public:
   KernelComparison(const Folder& a, const Folder& b) : a_(a), b_(b) {}
 
-  Things run(const Json& a, const Json& b) {
-    const auto key = [](const Json& row) {
-      std::string text = without_number(shown(row.value("name", Json())));
-      for (const Json& node : list_at(row, "nodes")) text += " " + name_of_node(node);
+  Things run(const PlainJson& a, const PlainJson& b) {
+    const auto key = [](const PlainJson& row) {
+      std::string text = without_number(shown(row.value("name", PlainJson())));
+      for (const PlainJson& node : list_at(row, "nodes")) text += " " + name_of_node(node);
       return text;
     };
-    const auto what = [](const Json& row) {
+    const auto what = [](const PlainJson& row) {
       std::string text;
-      for (const Json& node : list_at(row, "nodes"))
-        text += (text.empty() ? "" : ", ") + name_of_node(node) + " " + shown(node.value("operator", Json()));
+      for (const PlainJson& node : list_at(row, "nodes"))
+        text += (text.empty() ? "" : ", ") + name_of_node(node) + " " + shown(node.value("operator", PlainJson()));
       return text;
     };
     return compare_lists(list_at(a, "kernels"), list_at(b, "kernels"), key, what,
-                         [&](const Json& before, const Json& after) { return changes(before, after); });
+                         [&](const PlainJson& before, const PlainJson& after) { return changes(before, after); });
   }
 
  private:
-  std::vector<std::string> changes(const Json& before, const Json& after) {
+  std::vector<std::string> changes(const PlainJson& before, const PlainJson& after) {
     std::vector<std::string> said;
     if (schedule_of(before) != schedule_of(after))
       said.push_back("schedule: " + schedule_of(before) + " -> " + schedule_of(after));
     for (const char* figure : {"launches", "flops", "bytes"}) {
-      const std::string was = shown(before.value(figure, Json())), is = shown(after.value(figure, Json()));
+      const std::string was = shown(before.value(figure, PlainJson())), is = shown(after.value(figure, PlainJson()));
       if (was != is) said.push_back(std::string(figure) + ": " + was + " -> " + is);
     }
     if (said.empty() && text_of(a_, before) != text_of(b_, after)) said.emplace_back("other code");
     return said;
   }
 
-  std::string text_of(const Folder& folder, const Json& kernel) {
-    const std::string file = shown(kernel.value("file", Json()));
+  std::string text_of(const Folder& folder, const PlainJson& kernel) {
+    const std::string file = shown(kernel.value("file", PlainJson()));
     const auto found = folder.texts.find(file);
     if (found == folder.texts.end()) return "";
     auto [entry, fresh] = texts_.try_emplace(folder.path + "/" + file);
     if (fresh) entry->second = kernel_texts(found->second);
-    return entry->second[shown(kernel.value("name", Json()))];
+    return entry->second[shown(kernel.value("name", PlainJson()))];
   }
 
   const Folder &a_, &b_;
@@ -284,16 +287,18 @@ FolderDifferences differences_of(const std::string& path_a, const std::string& p
   try {
     for (const char* key : {"metac", "name", "model_sha256", "cpu", "weights_embedded", "weights_sha256", "inputs",
                             "outputs", "symbols", "routines", "steps", "libraries", "cuda_architectures"}) {
-      const std::string before = shown(a.manifest.value(key, Json())), after = shown(b.manifest.value(key, Json()));
+      const std::string before = shown(a.manifest.value(key, PlainJson())),
+                        after = shown(b.manifest.value(key, PlainJson()));
       if (before != after) found.facts.push_back({key, before, after});
     }
-    compare_facts("option ", a.manifest.value("options", Json()), b.manifest.value("options", Json()), &found.facts);
-    compare_facts("memory ", a.manifest.value("memory", Json()), b.manifest.value("memory", Json()), &found.facts);
+    compare_facts("option ", a.manifest.value("options", PlainJson()), b.manifest.value("options", PlainJson()),
+                  &found.facts);
+    compare_facts("memory ", a.manifest.value("memory", PlainJson()), b.manifest.value("memory", PlainJson()), &found.facts);
     found.parameters = compare_parameters(a.manifest, b.manifest);
     found.nodes = compare_nodes(a.manifest, b.manifest);
     KernelComparison kernels(a, b);
     const std::vector<ProgramOf> left = programs_of(a.manifest), right = programs_of(b.manifest);
-    const Json none = Json::object();
+    const PlainJson none = PlainJson::object();
     const auto of = [&](const std::vector<ProgramOf>& list, const std::string& label) {
       for (const ProgramOf& program : list)
         if (program.label == label) return program.manifest;
@@ -303,7 +308,7 @@ FolderDifferences differences_of(const std::string& path_a, const std::string& p
     for (const auto* list : {&left, &right})
       for (const ProgramOf& program : *list) labels.insert(program.label);
     for (const std::string& label : labels) add(&found.kernels, label, kernels.run(*of(left, label), *of(right, label)));
-  } catch (const Json::exception& error) {
+  } catch (const PlainJson::exception& error) {
     throw CompileError({path_a, "", concat("or ", path_b, " has a manifest that this metac does not know: ", error.what())});
   }
   for (const auto& [file, text] : a.texts)

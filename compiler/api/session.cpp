@@ -6,12 +6,11 @@
 
 #include "compiler/ir/expr_table.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/seconds.h"
 #include "compiler/target/target.h"
 
 namespace metac {
 namespace {
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 const Initializer* default_of(const Model& model, const std::string& input) {
   for (const Initializer& initializer : model.graph.initializers)

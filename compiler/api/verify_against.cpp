@@ -16,7 +16,7 @@ namespace {
 using NamedTensors = std::map<std::string, Tensor>;
 
 // What answers: a model by the JIT, a model as a library, a folder that was compiled before.
-struct Answers {
+struct GivenAnswers {
   std::vector<std::string> inputs;                      // names of what the file may give
   std::vector<std::pair<std::string, Tensor>> outputs;  // for what it gives
   Tolerance tolerance;
@@ -30,8 +30,8 @@ NamedTensors given(const NamedTensors& arrays, const std::vector<std::string>& n
   return inputs;
 }
 
-Answers answers_of_model(const std::string& path, const NamedTensors& arrays, const VerifyOptions& options) {
-  Answers answers;
+GivenAnswers answers_of_model(const std::string& path, const NamedTensors& arrays, const VerifyOptions& options) {
+  GivenAnswers answers;
   Model model = read_model(path);
   for (const Value& input : model.graph.inputs) answers.inputs.push_back(input.name);
   answers.tolerance = tolerance_for(model, options.tolerance);
@@ -49,8 +49,8 @@ Answers answers_of_model(const std::string& path, const NamedTensors& arrays, co
   return answers;
 }
 
-Answers answers_of_folder(const std::string& folder, const NamedTensors& arrays, const VerifyOptions& options) {
-  Answers answers;
+GivenAnswers answers_of_folder(const std::string& folder, const NamedTensors& arrays, const VerifyOptions& options) {
+  GivenAnswers answers;
   answers.tolerance = options.tolerance;
   const std::string name = name_in_manifest(folder);
   const std::string path = folder + "/" + name + ".json";
@@ -84,7 +84,7 @@ CaseResult verify_against(const std::string& model, const std::string& npz, cons
   result.status = CaseStatus::passed;
   const NamedTensors arrays = read_npz(read_file(npz).view(), npz);
   const bool folder = std::filesystem::is_directory(model);
-  const Answers answers = folder ? answers_of_folder(model, arrays, options) : answers_of_model(model, arrays, options);
+  const GivenAnswers answers = folder ? answers_of_folder(model, arrays, options) : answers_of_model(model, arrays, options);
   std::vector<std::string> known = answers.inputs;
   for (const auto& [name, tensor] : answers.outputs) {
     known.push_back(name);

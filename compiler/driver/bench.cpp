@@ -16,7 +16,7 @@
 namespace metac {
 namespace {
 
-struct Options : ModelOptions {
+struct BenchArguments : ModelOptions {
   std::vector<std::string> inputs;
   bool json = false, profile = false, peak = false;
   double seconds = 3;
@@ -26,7 +26,7 @@ double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-BenchResult bench_model(const Options& o) {
+BenchResult bench_model(const BenchArguments& o) {
   double begin = now_ms();
   Session session(read_model(o.model), o.session());
   std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims, true);
@@ -72,7 +72,7 @@ BenchResult bench_model(const Options& o) {
   return result;
 }
 
-BenchResult bench_compiled(const Options& o) {
+BenchResult bench_compiled(const BenchArguments& o) {
   std::vector<std::string> arguments;
   if (o.threads > 0) arguments.insert(arguments.end(), {"--threads", std::to_string(o.threads)});
   for (const std::string& shape : o.shapes) arguments.insert(arguments.end(), {"--shape", shape});
@@ -81,7 +81,7 @@ BenchResult bench_compiled(const Options& o) {
   return bench_folder(o.model, o.seconds, arguments);
 }
 
-int run(const Options& o) {
+int bench_command(const BenchArguments& o) {
   if (o.model.empty() && !o.peak) throw UsageError("bench wants a model, a compiled folder, or --peak");
   std::optional<MachinePeak> peak;
   // Machines change their speed: the better of what is seen before and after the runs.
@@ -116,7 +116,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, int* status) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchArguments>();
   CLI::App* command =
       app.add_subcommand("bench", "time a model (in-process compiler) or a compiled folder; measure the machine");
   command->add_option("model", o->model, "a model, or a folder that `metac compile` wrote")->type_name("MODEL|DIR");
@@ -132,7 +132,7 @@ void add_bench_command(CLI::App& app, int* status) {
       "measure this machine's FMA peak and memory bandwidth with generated kernels, and hold the model against them");
   add_compile_options(*command, *o);
   command->add_flag("--json", o->json, "the figures as JSON");
-  command->callback([=] { *status = run(*o); });
+  command->callback([=] { *status = bench_command(*o); });
 }
 
 }  // namespace metac

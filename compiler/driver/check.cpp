@@ -10,11 +10,11 @@
 namespace metac {
 namespace {
 
-struct Options : ModelOptions {
+struct CheckArguments : ModelOptions {
   bool json = false;
 };
 
-int run(const Options& o) {
+int check_command(const CheckArguments& o) {
   Model model = read_model(o.model);
   // Lowering is shape inference: it finds the shapes, attributes and values that do not fit together.
   LowerOptions options = o.lower();
@@ -56,14 +56,14 @@ int run(const Options& o) {
 }  // namespace
 
 void add_check_command(CLI::App& app, int* status) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CheckArguments>();
   CLI::App* command = app.add_subcommand("check", "name every node that cannot be compiled, and why, before any work");
   add_model_argument(*command, *o);
   add_shape_options(*command, *o);
   command->add_option("--max-tensor-bytes", o->max_tensor_bytes, "refuse models with a larger tensor (default 64G)")
       ->type_name("BYTES");
   command->add_flag("--json", o->json, "the findings as JSON");
-  command->callback([=] { *status = run(*o); });
+  command->callback([=] { *status = check_command(*o); });
 }
 
 }  // namespace metac

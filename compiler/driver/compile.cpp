@@ -24,7 +24,7 @@
 namespace metac {
 namespace {
 
-struct Options : ModelOptions {
+struct CompileArguments : ModelOptions {
   std::string output, name, target = "cpu", architectures, external, tf32 = "off", emit = "project", print_after, compiler,
                             grad, train, tune_from, memory_budget;
   std::vector<std::string> derivatives;
@@ -44,7 +44,7 @@ void print_nodes(const Model& model) {
   }
 }
 
-std::map<std::string, std::string> recorded(const Options& o) {
+std::map<std::string, std::string> recorded(const CompileArguments& o) {
   std::map<std::string, std::string> rows = {{"fusion", o.fusion},
                                              {"external", o.target == "cpu"    ? "none"
                                                           : o.external.empty() ? "auto"
@@ -63,7 +63,7 @@ std::map<std::string, std::string> recorded(const Options& o) {
   return rows;
 }
 
-std::vector<Derivative> derivatives_of(const Options& o) {
+std::vector<Derivative> derivatives_of(const CompileArguments& o) {
   if (!o.derivatives.empty() && o.grad.empty())
     throw UsageError("--derivatives says which of the functions of --grad to make: give --grad too");
   std::vector<Derivative> chosen;
@@ -75,7 +75,7 @@ std::vector<Derivative> derivatives_of(const Options& o) {
 }
 
 // With --emit: a model, or a step of training.
-int print_stages(const Options& o, const Model& model, const LibraryOptions& library) {
+int print_stages(const CompileArguments& o, const Model& model, const LibraryOptions& library) {
   require_compilable(model);
   if (o.emit == "graph") {
     print_nodes(model);
@@ -86,7 +86,7 @@ int print_stages(const Options& o, const Model& model, const LibraryOptions& lib
   return exit_good;
 }
 
-void report_budget(const Options& o, const LibraryReport& r) {
+void report_budget(const CompileArguments& o, const LibraryReport& r) {
   std::printf("memory budget: %s%s of %s; %lld values are made a second time, %s of work by the model\n",
               show_bytes(r.run_bytes).c_str(), r.planned_ahead ? "" : " and what the shapes of a run ask for",
               show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
@@ -100,7 +100,7 @@ std::string working_memory(const LibraryReport& r) {
                          : "by the shapes of a run";
 }
 
-void report(const Options& o, const LibraryReport& r, const TrainingReport* training) {
+void report(const CompileArguments& o, const LibraryReport& r, const TrainingReport* training) {
   const auto if_planned = [&](int64_t bytes) {
     return r.planned_ahead ? nlohmann::ordered_json(bytes) : nlohmann::ordered_json(nullptr);
   };
@@ -170,7 +170,7 @@ std::vector<int> cuda_architectures(const std::string& text) {
 }
 
 // On a GPU the default is all that there are. Where the toolkit lacks one, kernels do its work.
-ExternalLibraries external_libraries(const Options& o) {
+ExternalLibraries external_libraries(const CompileArguments& o) {
   ExternalLibraries libraries;
   const bool gpu = o.target == "cuda";
   if (!gpu && (o.external == "cublas" || o.external == "cudnn"))
@@ -183,7 +183,7 @@ ExternalLibraries external_libraries(const Options& o) {
   return libraries;
 }
 
-std::string tuned(const Options& o, const Model& model) {
+std::string tuned(const CompileArguments& o, const Model& model) {
   if (o.target != "cpu") throw UsageError("--tune measures on this machine's CPU: not with --target " + o.target);
   TuneOptions options;
   options.session = o.session();
@@ -223,7 +223,7 @@ void warn_of_training_form(const Model& model) {
         model.path.c_str(), what.c_str());
 }
 
-int run(const Options& o) {
+int compile_command(const CompileArguments& o) {
   if (o.target != "cuda" && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
@@ -287,7 +287,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_compile_command(CLI::App& app, int* status) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompileArguments>();
   CLI::App* command =
       app.add_subcommand("compile", "compile a model to a library: C, C++, Python and CMake, no dependencies");
   add_model_argument(*command, *o);
@@ -371,7 +371,7 @@ void add_compile_command(CLI::App& app, int* status) {
       ->type_name("BYTES");
   for (const char* name : {"--max-memory", "--max-time"})
     add_unavailable_option(*command, name, "this build compiles inference ahead of time");
-  command->callback([=] { *status = run(*o); });
+  command->callback([=] { *status = compile_command(*o); });
 }
 
 }  // namespace metac

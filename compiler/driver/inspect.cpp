@@ -16,7 +16,7 @@
 namespace metac {
 namespace {
 
-struct Options : ModelOptions {
+struct InspectArguments : ModelOptions {
   bool json = false;
   std::string html;
 };
@@ -61,7 +61,7 @@ KernelRows kernels_of(const CompiledModel& compiled, const CompiledProgram& prog
   return rows;
 }
 
-int run(const Options& o) {
+int inspect_command(const InspectArguments& o) {
   Model model = read_model(o.model);
   require_compilable(model);
   std::unique_ptr<Graph> graph = lower_model(model, o.lower());
@@ -126,7 +126,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_inspect_command(CLI::App& app, int* status) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InspectArguments>();
   CLI::App* command = app.add_subcommand("inspect", "what the compiler makes of a model: kernels, fusion, memory, cost");
   add_model_argument(*command, *o);
   add_shape_options(*command, *o);
@@ -134,7 +134,7 @@ void add_inspect_command(CLI::App& app, int* status) {
   command->add_option("--html", o->html, "write the report as a page too: memory over time, every kernel with its text")
       ->type_name("FILE");
   command->add_flag("--json", o->json, "the report as JSON");
-  command->callback([=] { *status = run(*o); });
+  command->callback([=] { *status = inspect_command(*o); });
 }
 
 }  // namespace metac

@@ -32,7 +32,7 @@ constexpr const char* footer =
     "\nexit status: 0 good, 1 the model, the input or the machine is at fault, 2 wrong usage, 3 a difference was found,\n"
     "70 a bug in metac.\n";
 
-int run(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app(description, "metac");
   app.footer(footer);
   app.set_version_flag("--version", "metac " METAC_VERSION);
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   ensure_stack();
   try {
     watch_for_interrupts();
-    return run(argc, argv);
+    return run_program(argc, argv);
   } catch (const UsageError& error) {
     std::fprintf(stderr, "metac: %s\n", error.what());
     return exit_usage;

@@ -46,7 +46,8 @@ std::map<std::string, Count> measured(const std::string& path) {
 void print_markdown(const std::map<std::string, Count>& counts) {
   std::printf(
       "# Operators\n\nWhat `metac operators --markdown --measured FILE` writes out of the registry; FILE is what\n"
-      "`metac verify CASES --recursive --json` wrote on ONNX's backend cases (`tests/conformance/generate_cases.py`). Cases\n"
+      "`metac verify CASES --recursive --json` wrote on ONNX's backend cases (`tests/conformance/generate_cases.py`). "
+      "Cases\n"
       "are those of one node alone; operators expanded into others are not counted.\n\n"
       "| operator | domain | changed in opsets | inputs | outputs | cases passed |\n|---|---|---|---|---|---|\n");
   auto range = [](int low, int high) {
@@ -62,7 +63,7 @@ void print_markdown(const std::map<std::string, Count>& counts) {
   }
 }
 
-int run(bool json) {
+int list_operators(bool json) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!json) std::printf("%-28s %-22s %-22s %s\n", "operator", "domain", "changed in opsets", "not yet for");
   for (const OpSchema* op : all_operators()) {
@@ -104,7 +105,7 @@ void add_operators_command(CLI::App& app, int* status) {
       ->type_name("FILE.json");
   command->callback([=] {
     if (*markdown) print_markdown(measured(*report));
-    *status = *markdown ? exit_good : run(*json);
+    *status = *markdown ? exit_good : list_operators(*json);
   });
 }
 

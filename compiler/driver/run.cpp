@@ -19,7 +19,7 @@
 namespace metac {
 namespace {
 
-struct Options : ModelOptions {
+struct RunArguments : ModelOptions {
   std::vector<std::string> inputs;
   std::string output_dir, target = "cpu";
   bool json = false, times = false;
@@ -75,7 +75,7 @@ void print_summary(const std::string& name, const Tensor& tensor, const std::str
   std::printf("%s%s\n", file.empty() ? "" : " -> ", file.c_str());
 }
 
-int run(const Options& o) {
+int run_command(const RunArguments& o) {
   SessionOptions options = o.session();
   options.compile.target = &target_named(o.target);
   Session session(read_model(o.model), options);
@@ -123,7 +123,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_run_command(CLI::App& app, int* status) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "run a model now, in any shape: the in-process compiler makes its kernels");
   add_model_argument(*command, *o);
   command
@@ -140,7 +140,7 @@ void add_run_command(CLI::App& app, int* status) {
   add_compile_options(*command, *o);
   command->add_flag("--time-passes", o->times, "say how long compiling took");
   command->add_flag("--json", o->json, "the summary of the outputs as JSON");
-  command->callback([=] { *status = run(*o); });
+  command->callback([=] { *status = run_command(*o); });
 }
 
 }  // namespace metac

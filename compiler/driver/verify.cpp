@@ -19,7 +19,7 @@
 namespace metac {
 namespace {
 
-struct Options : ModelOptions {
+struct VerifyArguments : ModelOptions {
   std::string against, target = "cpu", compiler, known = "values";
   bool recursive = false, atol_given = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
@@ -62,7 +62,8 @@ std::string dump(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const Options& o, const VerifyOptions& options) {
+std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const VerifyArguments& o,
+                                  const VerifyOptions& options) {
   std::vector<CaseResult> results(cases.size());
   auto work = [&](size_t i) { return dump(row_of(verify_case(cases[i], options))); };
   auto done = [&](size_t i, const WorkerAnswer& answer) {
@@ -110,7 +111,7 @@ void print_table(const std::vector<CaseResult>& results) {
   std::printf("\n");
 }
 
-int report(const std::vector<CaseResult>& results, const Options& o) {
+int report_cases(const std::vector<CaseResult>& results, const VerifyArguments& o) {
   int64_t count[3] = {};
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const CaseResult& r : results) {
@@ -132,7 +133,7 @@ std::string at_least(double x) {
   return short_number(std::ceil(x / digit * (1 + 1e-9)) * digit);
 }
 
-std::string text_of(const OutputResult& o) {
+std::string line_of(const OutputResult& o) {
   const Comparison& c = o.comparison;
   std::string text = concat("  output ", quoted(o.name), " (", o.type, "): ");
   if (c.furthest < 0)
@@ -175,16 +176,16 @@ nlohmann::ordered_json row_of(const OutputResult& o) {
 }
 
 // A model or a compiled folder against answers in a file.
-int verify_stored(const Options& o, const VerifyOptions& options) {
+int verify_stored(const VerifyArguments& o, const VerifyOptions& options) {
   const CaseResult result = verify_against(o.model, o.against, options);
-  if (o.json) return report({result}, o);
+  if (o.json) return report_cases({result}, o);
   std::printf("%s %s\n", std::string(name_of(result.status)).c_str(), result.path.c_str());
-  for (const OutputResult& output : result.outputs) std::printf("%s\n", text_of(output).c_str());
+  for (const OutputResult& output : result.outputs) std::printf("%s\n", line_of(output).c_str());
   for (const std::string& note : result.notes) std::printf("  %s\n", note.c_str());
-  return report({result}, o);
+  return report_cases({result}, o);
 }
 
-int run(const Options& o) {
+int verify_command(const VerifyArguments& o) {
   VerifyOptions options;
   options.session = o.session();
   options.session.threads = o.threads ? o.threads : 1;  // the cores are busy with other cases
@@ -210,9 +211,9 @@ int run(const Options& o) {
     if (cases.empty())
       fail(quoted(o.model), " holds no case (a folder with model.onnx and test_data_set_*)",
            o.recursive ? "" : "; --recursive looks below it");
-    return report(run_cases(cases, o, options), o);
+    return report_cases(run_cases(cases, o, options), o);
   }
-  if (o.gradient) return report(run_cases({o.model}, o, options), o);
+  if (o.gradient) return report_cases(run_cases({o.model}, o, options), o);
   throw UsageError(
       "verify wants a case folder, or a model or compiled folder with --against FILE.npz, or a model with --grad");
 }
@@ -220,7 +221,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, int* status) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<VerifyArguments>();
   CLI::App* command = app.add_subcommand(
       "verify", "compare with known answers: ONNX test-case folders, or a model or compiled folder and a .npz file");
   command
@@ -262,7 +263,7 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_option("--order", o->order, "with --grad: up to which order")->check(CLI::Range(1, 4))->capture_default_str();
   command->callback([=] {
     o->atol_given = command->get_option("--atol")->count() > 0;
-    *status = run(*o);
+    *status = verify_command(*o);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/region/fusion_facts.h"
 
 namespace metac {
 namespace {
@@ -75,12 +76,6 @@ void split(Item item, const Bounds& bounds, const std::vector<Symbol>& symbols, 
     split(std::move(part), bounds, symbols, low ? budget - for_high : budget, all);
     budget -= static_cast<int>(all.size() - before);
   }
-}
-
-int count_nodes(Expr e) {
-  int nodes = 0;
-  visit(e, [&](Expr) { ++nodes; });
-  return nodes;
 }
 
 int largest_part(Expr body, int& budget) {

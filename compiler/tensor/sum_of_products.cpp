@@ -15,9 +15,9 @@ namespace {
 
 std::atomic<int64_t> recognised{0};
 
-bool is_call(Expr e, Fn fn) { return e->kind == ExprKind::call && e->fn == fn; }
+bool calls(Expr e, Fn fn) { return e->kind == ExprKind::call && e->fn == fn; }
 bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
-bool is_zero_elsewhere(Expr e) { return is_call(e, Fn::select) && is_zero(e->args[2]); }
+bool is_zero_elsewhere(Expr e) { return calls(e, Fn::select) && is_zero(e->args[2]); }
 bool is_product(Expr e) { return e->kind == ExprKind::call && e->args.size() == 2 && products_in_a_point(e->fn) > 0; }
 
 // What a conversion makes wide, before it and below the same conditions; empty: it is wide, or more than moved.
@@ -56,15 +56,15 @@ class Recogniser {
   // Steps into what is added: through conditions, conversions, signs and what is the same along the sum. The terms go to
   // `terms`; false: it is one.
   bool open(Expr e, std::vector<Expr>& terms) const {
-    if (e->kind == ExprKind::cast || is_call(e, Fn::neg))
+    if (e->kind == ExprKind::cast || calls(e, Fn::neg))
       terms.push_back(e->args[0]);
     else if (is_zero_elsewhere(e))
       terms.push_back(e->args[1]);
-    else if (is_call(e, Fn::add) || is_call(e, Fn::sub))
+    else if (calls(e, Fn::add) || calls(e, Fn::sub))
       terms.insert(terms.end(), e->args.begin(), e->args.end());
-    else if ((is_call(e, Fn::mul) || is_call(e, Fn::div)) && is_same(e->args[1]) && !is_same(e->args[0]))
+    else if ((calls(e, Fn::mul) || calls(e, Fn::div)) && is_same(e->args[1]) && !is_same(e->args[0]))
       terms.push_back(e->args[0]);
-    else if (is_call(e, Fn::mul) && is_same(e->args[0]) && !is_same(e->args[1]))
+    else if (calls(e, Fn::mul) && is_same(e->args[0]) && !is_same(e->args[1]))
       terms.push_back(e->args[1]);
     else
       return false;
@@ -99,7 +99,7 @@ class Recogniser {
 
   // A select that gives one constant elsewhere: 0, the zero point, or what words count as there.
   static bool take_condition(Expr& e, Factor& f) {
-    if (!is_call(e, Fn::select)) return false;
+    if (!calls(e, Fn::select)) return false;
     const Expr constant = e->args[2];
     const bool whole = constant.is_constant() && constant->float_value == 0;
     const int64_t value = constant->int_value;
@@ -126,7 +126,7 @@ class Recogniser {
   }
 
   bool take_scale(Expr& e, Factor& f) const {
-    if (!is_call(e, Fn::mul) || bool(f.zero_point) || is_same(e->args[0]) == is_same(e->args[1])) return false;
+    if (!calls(e, Fn::mul) || bool(f.zero_point) || is_same(e->args[0]) == is_same(e->args[1])) return false;
     const size_t same = is_same(e->args[0]) ? 0 : 1;
     f.scale = f.scale ? f.scale * e->args[same] : e->args[same];
     e = e->args[1 - same];
@@ -135,9 +135,9 @@ class Recogniser {
 
   bool take_zero_point(Expr& e, Factor& f) const {
     if (bool(f.zero_point) || f.outside != 0 || !is_integer(e->dtype)) return false;
-    if (is_call(e, Fn::sub) && is_same(e->args[1]) && !is_same(e->args[0]))
+    if (calls(e, Fn::sub) && is_same(e->args[1]) && !is_same(e->args[0]))
       f.zero_point = e->args[1];
-    else if (is_call(e, Fn::add) && e->args[1].if_int() && !is_same(e->args[0]))
+    else if (calls(e, Fn::add) && e->args[1].if_int() && !is_same(e->args[0]))
       f.zero_point = int_constant(-e->args[1].as_int(), e->dtype);
     else
       return false;
@@ -159,7 +159,7 @@ class Recogniser {
       const std::vector<IndexForm>& indices = s.factors[static_cast<size_t>(f)].indices;
       for (int k = 0; k < static_cast<int>(indices.size()); ++k) {
         const IndexForm& form = indices[static_cast<size_t>(k)];
-        Window w{f, k, {}, {}, form.offset};
+        WindowOfSum w{f, k, {}, {}, form.offset};
         for (const AxisStep& step : form.steps) (is_kept(step.axis) ? w.points : w.taps).push_back(step);
         if (!w.points.empty() && !w.taps.empty()) s.windows.push_back(std::move(w));
       }
@@ -248,7 +248,7 @@ std::string to_string(const SumOfProducts& s) {
   };
   list("batch", s.batch), list("rows", s.rows), list("columns", s.columns);
   list("steps", s.steps), list("row steps", s.row_steps), list("column steps", s.column_steps);
-  for (const Window& w : s.windows)
+  for (const WindowOfSum& w : s.windows)
     out += concat(", ", w.factor == 0 ? "first[" : "second[", w.index, "] = ", to_string(s.index_of(w)));
   return out;
 }

@@ -39,7 +39,7 @@ struct Factor {
 };
 
 // An index of a factor that moves with what is kept and with what is summed.
-struct Window {
+struct WindowOfSum {
   int factor = 0, index = 0;           // of its load
   std::vector<AxisStep> points, taps;  // kept axes and their strides, reduced axes and their dilations
   Expr offset;
@@ -55,12 +55,12 @@ struct SumOfProducts {
   std::array<Factor, 2> factors;   // in the order of the body
   std::vector<Expr> conditions;    // outside of which nothing is added
   std::vector<DType> conversions;  // of a product before it is added, outwards
-  std::vector<Window> windows;
+  std::vector<WindowOfSum> windows;
 
   bool of_words() const { return product != Fn::mul; }
   // A product as it is, that is added whatever the place.
   bool is_bare() const { return conditions.empty() && conversions.empty(); }
-  Expr index_of(const Window& w) const {
+  Expr index_of(const WindowOfSum& w) const {
     return factors[static_cast<size_t>(w.factor)].load->args[static_cast<size_t>(w.index)];
   }
 };

@@ -5,8 +5,6 @@
 namespace metac {
 namespace {
 
-[[noreturn]] void refuse(const Place& place, const std::string& message) { throw CompileError({place, "", message}); }
-
 // Scores and labels, and how bodies over the scores read the label: an axis of labels less.
 struct Classes {
   std::string scores, labels;
@@ -34,9 +32,10 @@ Classes classes_of(const LossContext& c, const LossRecipe& loss) {
   s.class_index = concat("i", s.axis);
   TypedShape labels = c.field(loss.target, wanted, loss.place);
   if (!is_integer(labels.dtype) || labels.shape != wanted.shape)
-    refuse(loss.place, concat("the target ", quoted(loss.target), " is ", name_of(labels.dtype), " ",
-                              to_string(labels.shape), "; scores ", to_string(s.type.shape), " with classes along axis ",
-                              s.axis, " need integers of shape ", to_string(wanted.shape)));
+    refuse_loss(loss.place,
+                concat("the target ", quoted(loss.target), " is ", name_of(labels.dtype), " ", to_string(labels.shape),
+                       "; scores ", to_string(s.type.shape), " with classes along axis ", s.axis, " need integers of shape ",
+                       to_string(wanted.shape)));
   s.labels = loss.target;
   return s;
 }
@@ -52,6 +51,8 @@ std::string counts(const LossContext& c, const LossRecipe& loss, const Classes& 
 
 }  // namespace
 
+void refuse_loss(const Place& place, const std::string& message) { throw CompileError({place, "", message}); }
+
 std::string output_of(const LossContext& context, const LossRecipe& loss) {
   return loss.output.empty() ? context.first_output : loss.output;
 }
@@ -60,10 +61,10 @@ TypedShape scores_of(const LossContext& c, const LossRecipe& loss) {
   std::string name = output_of(c, loss);
   TypedShape type = c.value(name, loss.output_place);
   if (!is_float(type.dtype))
-    refuse(loss.output_place, concat("the output ", quoted(name), " is ", name_of(type.dtype), ", not a float"));
+    refuse_loss(loss.output_place, concat("the output ", quoted(name), " is ", name_of(type.dtype), ", not a float"));
   if (type.shape.empty() || type.shape[0] != c.batch)
-    refuse(loss.output_place, concat("the output ", quoted(name), " is ", to_string(type.shape), " for a batch of ", c.batch,
-                                     "; its first axis must be the batch"));
+    refuse_loss(loss.output_place, concat("the output ", quoted(name), " is ", to_string(type.shape), " for a batch of ",
+                                          c.batch, "; its first axis must be the batch"));
   return type;
 }
 
@@ -71,7 +72,8 @@ int class_axis(const LossRecipe& loss, const TypedShape& scores) {
   int rank = static_cast<int>(scores.shape.size());
   int64_t axis = loss.axis < 0 ? loss.axis + rank : loss.axis;
   if (axis < 1 || axis >= rank)
-    refuse(loss.axis_place, concat("axis ", loss.axis, " is no axis of classes: the output is ", to_string(scores.shape)));
+    refuse_loss(loss.axis_place,
+                concat("axis ", loss.axis, " is no axis of classes: the output is ", to_string(scores.shape)));
   return static_cast<int>(axis);
 }
 
@@ -98,8 +100,8 @@ LossValues write_cross_entropy(const LossContext& c, const LossRecipe& loss) {
   std::string picked = s.label_at + " == " + s.class_index, weight_at, weights;
   if (!loss.class_weights.empty()) {
     if (static_cast<int64_t>(loss.class_weights.size()) != s.count || s.count == 1)
-      refuse(loss.place,
-             concat("\"class_weights\" has ", loss.class_weights.size(), " values, there are ", s.count, " classes"));
+      refuse_loss(loss.place,
+                  concat("\"class_weights\" has ", loss.class_weights.size(), " values, there are ", s.count, " classes"));
     operands.push_back(c.write.constant(tensor_of(s.type.dtype, loss.class_weights), "train/class_weights"));
     weight_at = "*@2(" + s.class_index + ")";
   }
@@ -131,16 +133,16 @@ std::string write_metric(const LossContext& c, const MetricRecipe& metric, const
   const std::string hint = "train/" + metric.name;
   if (metric.kind == "perplexity") {
     if (loss.kind != "cross_entropy")
-      refuse(metric.place, "perplexity goes with a cross-entropy loss; the first loss is " + loss.kind);
+      refuse_loss(metric.place, "perplexity goes with a cross-entropy loss; the first loss is " + loss.kind);
     return write.elementwise({loss_per_sample}, "@0", hint);
   }
   LossValues right;
   if (metric.kind == "accuracy" || metric.kind == "top_k") {
     if (loss.kind != "cross_entropy")
-      refuse(metric.place, metric.kind + " goes with a cross-entropy loss; the first loss is " + loss.kind);
+      refuse_loss(metric.place, metric.kind + " goes with a cross-entropy loss; the first loss is " + loss.kind);
     Classes s = classes_of(c, loss);
     if (metric.k >= s.count && metric.kind == "top_k")
-      refuse(metric.place, concat("the first ", metric.k, " of ", s.count, " classes are always right"));
+      refuse_loss(metric.place, concat("the first ", metric.k, " of ", s.count, " classes are always right"));
     // How many classes come before the label's; among equals the first, so that this is what argmax says. NaN comes first.
     std::string own =
         write.reduce("sum", write.elementwise({s.scores, s.labels}, s.label_at + " == " + s.class_index + " ? @0 : 0", hint),
@@ -157,9 +159,9 @@ std::string write_metric(const LossContext& c, const MetricRecipe& metric, const
   } else {
     TypedShape type = scores_of(c, loss), target = c.field(loss.target, type, metric.place);
     if (target.shape != type.shape || target.dtype != type.dtype)
-      refuse(metric.place,
-             concat(metric.kind, " compares the output ", to_string(type.shape),
-                    " with the target element by element, which is ", name_of(target.dtype), " ", to_string(target.shape)));
+      refuse_loss(metric.place, concat(metric.kind, " compares the output ", to_string(type.shape),
+                                       " with the target element by element, which is ", name_of(target.dtype), " ",
+                                       to_string(target.shape)));
     std::string body = metric.kind == "mae"               ? "abs(@0 - @1)"
                        : metric.kind == "binary_accuracy" ? "(@0 > 0) == (@1 > 0.5) ? 1.0 : 0.0"
                                                           : "(@0 - @1)*(@0 - @1)";

@@ -17,6 +17,8 @@ std::string log_probabilities(const LossContext& context, const LossRecipe& loss
 // One-dimensional float tensor; one value gives a scalar.
 Tensor tensor_of(DType dtype, const std::vector<double>& values);
 
+[[noreturn]] void refuse_loss(const Place& place, const std::string& message);
+
 LossValues write_cross_entropy(const LossContext& context, const LossRecipe& loss);
 
 }  // namespace metac

@@ -18,7 +18,6 @@ constexpr const char* advice =
     "export the model so that nothing is merged or folded: torch.onnx.export(..., dynamo=True, optimize=False), or "
     "dynamo=False with training=TrainingMode.TRAINING and do_constant_folding=False";
 
-bool is(const Node& node, const char* op) { return node.domain.empty() && node.op_type == op; }
 bool begins(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
 // "onnx::MatMul_45": what TorchScript's exporter computed from a parameter. Names of parameters are paths of modules,
@@ -120,7 +119,7 @@ class Restorer {
       : model_(model), graph_(model.graph), merged_(merged), roles_(exported_roles(model.graph)) {
     for (size_t i = 0; i < graph_.initializers.size(); ++i) index_[graph_.initializers[i].name] = i;
     for (const Node& node : graph_.nodes)
-      if (!node.name.empty() && !is(node, "Identity"))
+      if (!node.name.empty() && !is_operator(node, "Identity"))
         for (const std::string& input : node.inputs) modules_[input].insert(module_of(node));
     for (const Value& output : graph_.outputs) outputs_.insert(output.name);
   }
@@ -139,7 +138,7 @@ class Restorer {
     std::vector<std::string> apart, together;
     std::vector<Node> kept;
     for (Node& node : graph_.nodes) {
-      const bool merges = is(node, "Identity") && node.inputs.size() == 1 && node.outputs.size() == 1 &&
+      const bool merges = is_operator(node, "Identity") && node.inputs.size() == 1 && node.outputs.size() == 1 &&
                           !begins(node.outputs[0], "/") && !outputs_.count(node.outputs[0]) &&
                           index_.count(node.inputs[0]) &&
                           is_float(graph_.initializers[index_.at(node.inputs[0])].tensor.dtype);
@@ -246,7 +245,7 @@ InitializerNames::InitializerNames(const ModelGraph& graph) {
   for (size_t i = 0; i < graph.initializers.size(); ++i)
     initializers_.emplace(graph.initializers[i].name, static_cast<int>(i));
   for (const Node& node : graph.nodes)
-    if (is(node, "Identity") && node.inputs.size() == 1 && node.outputs.size() == 1)
+    if (is_operator(node, "Identity") && node.inputs.size() == 1 && node.outputs.size() == 1)
       others_.emplace(node.outputs[0], node.inputs[0]);
 }
 
@@ -266,17 +265,17 @@ std::set<int> running_statistics(const Model& model) {
   std::map<int, size_t> roles;  // 3: mean, 4: variance
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (!is(node, "BatchNormalization")) continue;
+    if (!is_operator(node, "BatchNormalization")) continue;
     for (size_t k = 3; k < node.inputs.size() && k < 5; ++k)
       if (const int i = names.behind(node.inputs[k]); i >= 0) roles.emplace(i, k);
   }
   for (size_t n = 0; n < graph.nodes.size() && !roles.empty(); ++n) {
     const Node& node = graph.nodes[n];
-    if (is(node, "Identity")) continue;
+    if (is_operator(node, "Identity")) continue;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const int i = names.behind(node.inputs[k]);
       auto found = roles.find(i);
-      if (i < 0 || found == roles.end() || (is(node, "BatchNormalization") && found->second == k)) continue;
+      if (i < 0 || found == roles.end() || (is_operator(node, "BatchNormalization") && found->second == k)) continue;
       throw CompileError(
           {model.path, describe(node, static_cast<int>(n)),
            concat("reads ", quoted(graph.initializers[static_cast<size_t>(i)].name), ", which is the running ",
@@ -312,7 +311,7 @@ void require_known_parameters(const Model& model, const Recipe& recipe, const st
       const Node& node = graph.nodes[static_cast<size_t>(n)];
       auto rule = node.metadata.find("pkg.onnxscript.rewriter.rule_name");
       const bool folded =
-          (is(node, "Conv") && node.inputs.size() > 2 && is_folded(node.inputs[1]) && is_folded(node.inputs[2])) ||
+          (is_operator(node, "Conv") && node.inputs.size() > 2 && is_folded(node.inputs[1]) && is_folded(node.inputs[2])) ||
           (rule != node.metadata.end() && rule->second.find("FuseBatchNorm") != std::string::npos);
       if (folded && recipe.batch_statistics.value_or(true))
         refuse(n, concat("a BatchNormalization was folded into it by the exporter, so that ", quoted(name),
@@ -351,7 +350,8 @@ void require_known_parameters(const Model& model, const Recipe& recipe, const st
           static_cast<size_t>(std::find(node.inputs.begin(), node.inputs.end(), name) - node.inputs.begin());
       if (is_structure(node, input)) continue;
       const bool weight = parameter.tensor.shape.size() >= 2 &&
-                          (is(node, "MatMul") || is(node, "Gemm") || is(node, "Conv") || is(node, "ConvTranspose")) &&
+                          (is_operator(node, "MatMul") || is_operator(node, "Gemm") || is_operator(node, "Conv") ||
+                           is_operator(node, "ConvTranspose")) &&
                           input == 1;
       if (!weight)
         refuse(n, concat("reads ", quoted(name),

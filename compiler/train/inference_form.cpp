@@ -14,8 +14,6 @@ namespace {
 constexpr const char* mark = "metac.exported";
 constexpr int deepest = 100;
 
-bool is(const Node& node, const char* op) { return node.domain.empty() && node.op_type == op; }
-
 // What a node's names mean: values of the graph that it stands in, or of one around that.
 class Scope {
  public:
@@ -34,8 +32,9 @@ class Scope {
     auto found = producers_.find(name);
     if (found == producers_.end()) return around_ ? around_->number(name, depth + 1) : std::nullopt;
     const Node& node = *found->second;
-    if ((is(node, "Identity") || is(node, "Cast")) && !node.inputs.empty()) return number(node.inputs[0], depth + 1);
-    if (!is(node, "Constant")) return std::nullopt;
+    if ((is_operator(node, "Identity") || is_operator(node, "Cast")) && !node.inputs.empty())
+      return number(node.inputs[0], depth + 1);
+    if (!is_operator(node, "Constant")) return std::nullopt;
     for (const auto& [key, value] : node.attributes) {
       if (key == "value" && !value.tensors.empty()) return number(value.tensors[0]);
       if (key == "value_float") return value.real;
@@ -51,9 +50,9 @@ class Scope {
     auto found = producers_.find(name);
     if (found == producers_.end())
       return !around_ || around_->is_given(name, depth + 1);  // an input: no statistic of this batch either
-    if (is(*found->second, "Identity") && !found->second->inputs.empty())
+    if (is_operator(*found->second, "Identity") && !found->second->inputs.empty())
       return is_given(found->second->inputs[0], depth + 1);
-    return is(*found->second, "Constant");
+    return is_operator(*found->second, "Constant");
   }
 
  private:
@@ -66,9 +65,9 @@ class Scope {
   std::unordered_map<std::string, const Node*> producers_;
 };
 
-class Rewriter {
+class InferenceRewriter {
  public:
-  explicit Rewriter(Model model) { form_.model = std::move(model); }
+  explicit InferenceRewriter(Model model) { form_.model = std::move(model); }
 
   InferenceForm run() {
     const auto opset = [](const std::map<std::string, int64_t>& imports) {
@@ -97,8 +96,8 @@ class Rewriter {
     for (const Node& node : nodes) names_read(node, read);
     for (size_t i = 0; i < nodes.size(); ++i) {
       Node& node = nodes[i];
-      if (is(node, "BatchNormalization")) normalise(node, describe(node, static_cast<int>(i)), read, opset, scope);
-      if (is(node, "Dropout")) drop(node, describe(node, static_cast<int>(i)), opset, read, scope);
+      if (is_operator(node, "BatchNormalization")) normalise(node, describe(node, static_cast<int>(i)), read, opset, scope);
+      if (is_operator(node, "Dropout")) drop(node, describe(node, static_cast<int>(i)), opset, read, scope);
       if (depth == deepest) continue;
       for (auto& [name, attribute] : node.attributes)
         for (std::shared_ptr<ModelGraph>& body : attribute.graphs)
@@ -148,12 +147,12 @@ class Rewriter {
 
 }  // namespace
 
-InferenceForm inference_form(Model model) { return Rewriter(std::move(model)).run(); }
+InferenceForm inference_form(Model model) { return InferenceRewriter(std::move(model)).run(); }
 
 bool was_exported_for_training(const Node& node) {
   if (node.metadata.count(mark)) return true;
   auto call = node.metadata.find("pkg.torch.onnx.fx_node");
-  return is(node, "BatchNormalization") && call != node.metadata.end() &&
+  return is_operator(node, "BatchNormalization") && call != node.metadata.end() &&
          call->second.find("_native_batch_norm_legit_functional") != std::string::npos;
 }
 

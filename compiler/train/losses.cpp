@@ -8,8 +8,6 @@
 namespace metac {
 namespace {
 
-[[noreturn]] void refuse(const Place& place, const std::string& message) { throw CompileError({place, "", message}); }
-
 // Both operands of losses that compare element by element: the output, and a target of its type and shape.
 struct Pair {
   std::string output, target;
@@ -21,9 +19,9 @@ Pair same_shape_pair(const LossContext& c, const LossRecipe& loss) {
   pair.type = scores_of(c, loss);
   TypedShape target = c.field(loss.target, pair.type, loss.place);
   if (target.dtype != pair.type.dtype || target.shape != pair.type.shape)
-    refuse(loss.place,
-           concat("the target ", quoted(loss.target), " is ", name_of(target.dtype), " ", to_string(target.shape),
-                  ", the output ", quoted(pair.output), " is ", name_of(pair.type.dtype), " ", to_string(pair.type.shape)));
+    refuse_loss(loss.place, concat("the target ", quoted(loss.target), " is ", name_of(target.dtype), " ",
+                                   to_string(target.shape), ", the output ", quoted(pair.output), " is ",
+                                   name_of(pair.type.dtype), " ", to_string(pair.type.shape)));
   pair.target = loss.target;
   return pair;
 }
@@ -45,8 +43,8 @@ std::string smooth_l1(const std::string& difference, double beta) {
 std::string positive_weights(const LossContext& c, const LossRecipe& loss, const TypedShape& type) {
   size_t count = loss.positive_weight.size();
   if (count != 1 && (type.shape.size() < 2 || static_cast<int64_t>(count) != type.shape.back()))
-    refuse(loss.place, concat("\"positive_weight\" has ", count, " values; the last axis of the output has ",
-                              type.shape.size() < 2 ? 1 : type.shape.back()));
+    refuse_loss(loss.place, concat("\"positive_weight\" has ", count, " values; the last axis of the output has ",
+                                   type.shape.size() < 2 ? 1 : type.shape.back()));
   return c.write.constant(tensor_of(type.dtype, loss.positive_weight), "train/positive_weight");
 }
 
@@ -66,8 +64,8 @@ LossValues write_bce_smooth_l1(const LossContext& c, const LossRecipe& loss) {
   for (const std::string weight : {"heat_weight", "reg_weight"}) {
     TypedShape type = c.field(weight, p.type, loss.place);
     if (type.dtype != p.type.dtype || type.shape != p.type.shape)
-      refuse(loss.place, concat("field ", quoted(weight), " is ", name_of(type.dtype), " ", to_string(type.shape),
-                                ", the output ", name_of(p.type.dtype), " ", to_string(p.type.shape)));
+      refuse_loss(loss.place, concat("field ", quoted(weight), " is ", name_of(type.dtype), " ", to_string(type.shape),
+                                     ", the output ", name_of(p.type.dtype), " ", to_string(p.type.shape)));
     operands.push_back(weight);
   }
   std::string bce = binary_cross_entropy;
@@ -97,27 +95,28 @@ LossValues write_expression(const LossContext& c, const LossRecipe& loss) {
       if (type.shape.size() > shape.size()) shape = type.shape;
     }
     if (shape.empty() || shape[0] != c.batch)
-      refuse(loss.place,
-             concat("the operands have no batch axis: the widest is ", to_string(shape), ", the batch is ", c.batch));
+      refuse_loss(loss.place,
+                  concat("the operands have no batch axis: the widest is ", to_string(shape), ", the batch is ", c.batch));
     return {c.write.elementwise(loss.operands, loss.body, "train/expression"), "", static_cast<int>(shape.size())};
   }
   for (const Node& node : loss.nodes) {
-    if (node.outputs.empty()) refuse(loss.place, concat("a node of the expression (", node.op_type, ") has no outputs"));
+    if (node.outputs.empty())
+      refuse_loss(loss.place, concat("a node of the expression (", node.op_type, ") has no outputs"));
     for (const std::string& input : node.inputs)
       if (!input.empty() && !c.write.has(input)) c.field(input, c.value(c.first_output, loss.place), loss.place);
     for (const std::string& output : node.outputs)
       if (c.write.has(output))
-        refuse(loss.place, concat("a node of the expression writes ", quoted(output), ", which the model has already"));
+        refuse_loss(loss.place, concat("a node of the expression writes ", quoted(output), ", which the model has already"));
     Node& added = c.write.add(node.domain, node.op_type, node.inputs, node.outputs);
     added.attributes = node.attributes;
     added.line = node.line;
   }
   TypedShape type = c.value(loss.value, loss.place);
   if (type.shape.empty() || type.shape[0] != c.batch)
-    refuse(loss.place, concat("the value ", quoted(loss.value), " is ", to_string(type.shape),
-                              "; one value or more per sample are wanted, the batch (", c.batch, ") first"));
+    refuse_loss(loss.place, concat("the value ", quoted(loss.value), " is ", to_string(type.shape),
+                                   "; one value or more per sample are wanted, the batch (", c.batch, ") first"));
   if (!is_float(type.dtype))
-    refuse(loss.place, concat("the value ", quoted(loss.value), " is ", name_of(type.dtype), ", not a float"));
+    refuse_loss(loss.place, concat("the value ", quoted(loss.value), " is ", name_of(type.dtype), ", not a float"));
   return {loss.value, "", rank_of(type)};
 }
 

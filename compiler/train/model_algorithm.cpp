@@ -15,9 +15,10 @@ namespace {
 using train::Source;
 using train::StateRole;
 
-class Builder {
+class AlgorithmBuilder {
  public:
-  Builder(const Model& model, const TrainingInfo& info, const Recipe& recipe, const LowerOptions& lower, const RunOnce& run)
+  AlgorithmBuilder(const Model& model, const TrainingInfo& info, const Recipe& recipe, const LowerOptions& lower,
+                   const RunOnce& run)
       : original_(model), info_(info), r_(recipe), lower_(lower), run_(run) {}
 
   TrainingModel build() {
@@ -218,7 +219,7 @@ class Builder {
 
 TrainingModel training_model_of_algorithm(const Model& model, const TrainingInfo& info, const Recipe& recipe,
                                           const LowerOptions& lower, const RunOnce& run) {
-  return Builder(model, info, recipe, lower, run).build();
+  return AlgorithmBuilder(model, info, recipe, lower, run).build();
 }
 
 }  // namespace metac

@@ -9,6 +9,9 @@
 
 namespace metac {
 
+// One of ONNX's own.
+inline bool is_operator(const Node& node, const char* op) { return node.domain.empty() && node.op_type == op; }
+
 class NodeWriter {
  public:
   // `model` must outlive the writer. Names that the model has are never given again.

@@ -32,9 +32,10 @@ struct Part {
   std::map<int, std::string> next;            // state -> the value that it becomes
 };
 
-class Builder {
+class StepBuilder {
  public:
-  Builder(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe, const LowerOptions& lower)
+  StepBuilder(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe,
+              const LowerOptions& lower)
       : original_(model), r_(recipe), lower_(lower) {
     networks_["model"] = &model;
     for (const auto& [name, network] : networks) networks_[name] = &network;
@@ -341,7 +342,7 @@ class Builder {
 
 TrainingModel training_model_of_steps(const Model& model, const std::map<std::string, Model>& networks, const Recipe& recipe,
                                       const LowerOptions& lower) {
-  return Builder(model, networks, recipe, lower).run();
+  return StepBuilder(model, networks, recipe, lower).run();
 }
 
 }  // namespace metac

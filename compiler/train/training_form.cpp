@@ -15,8 +15,6 @@
 namespace metac {
 namespace {
 
-bool is(const Node& node, const char* op) { return node.domain.empty() && node.op_type == op; }
-
 // The ratio of a Dropout node: an attribute (up to opset 11) or a constant operand.
 std::optional<double> ratio_of(const ModelGraph& graph, const Node& node) {
   if (auto found = node.attributes.find("ratio"); found != node.attributes.end()) return found->second.real;
@@ -59,7 +57,7 @@ class RandomNodes {
     const std::optional<DType> to = dtype                 ? dtype_of_onnx_number(dtype->integer)
                                     : node.inputs.empty() ? DType::f32
                                                           : operand;
-    if (is(node, "Multinomial") || !to) return false;
+    if (is_operator(node, "Multinomial") || !to) return false;
     const std::string hint = node.outputs.at(0) + "/random";
     auto draw = [&] {
       if (!node.inputs.empty()) return uniform(node.inputs[0], hint);
@@ -69,9 +67,9 @@ class RandomNodes {
       return write_.random_of_shape(seed_, call_, dims, ++streams_, hint);
     };
     std::string value;
-    if (is(node, "Bernoulli")) {
+    if (is_operator(node, "Bernoulli")) {
       value = write_.elementwise({draw(), write_.cast(node.inputs[0], DType::f32, hint)}, "@0 < @1", hint);
-    } else if (is(node, "RandomUniform") || is(node, "RandomUniformLike")) {
+    } else if (is_operator(node, "RandomUniform") || is_operator(node, "RandomUniformLike")) {
       const double low = real_or(node, "low", 0), high = real_or(node, "high", 1);
       value = write_.elementwise({draw()}, literal(low) + " + @0*" + literal(high - low), hint);
     } else {  // two of [0, 1) to a normal deviate, after Box and Muller
@@ -107,10 +105,10 @@ std::vector<DType> operand_types(const std::vector<Node>& nodes, const TypesOf& 
   return types;
 }
 
-class Rewriter {
+class TrainingRewriter {
  public:
-  Rewriter(Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::string& seed,
-           const std::string& call)
+  TrainingRewriter(Model& model, const Recipe& recipe, const std::set<std::string>& read, const std::string& seed,
+                   const std::string& call)
       : model_(model),
         recipe_(recipe),
         read_(read),
@@ -122,10 +120,11 @@ class Rewriter {
   TrainingForm run(const TypesOf& types_of) {
     // Where a file says which nodes train, those that do not stay so: a network part of which was put into evaluation mode.
     const bool says = std::any_of(before_.nodes.begin(), before_.nodes.end(), [](const Node& node) {
-      return is(node, "BatchNormalization") && was_exported_for_training(node);
+      return is_operator(node, "BatchNormalization") && was_exported_for_training(node);
     });
     auto normalises = [&](const Node& node) {
-      return is(node, "BatchNormalization") && recipe_.batch_statistics.value_or(!says || was_exported_for_training(node));
+      return is_operator(node, "BatchNormalization") &&
+             recipe_.batch_statistics.value_or(!says || was_exported_for_training(node));
     };
     std::vector<std::string> normalised;
     for (const Node& node : before_.nodes)
@@ -139,17 +138,17 @@ class Rewriter {
     for (size_t i = 0; i < nodes.size(); ++i) {
       Node& node = nodes[i];
       where_ = describe(node, static_cast<int>(i));
-      const bool batch_norm = is(node, "BatchNormalization");
+      const bool batch_norm = is_operator(node, "BatchNormalization");
       normalisations_ += batch_norm;
       if (normalises(node)) {
         normalise(node, types[seen++]);
-      } else if (is(node, "Dropout")) {
+      } else if (is_operator(node, "Dropout")) {
         drop(node);
       } else if (RandomNodes::draws(node) && is_read(node)) {
         draw(node, operands[i]);
       } else {
         exported_frozen_ += batch_norm && !recipe_.batch_statistics;
-        if (is(node, "Conv") && node.inputs.size() > 2) ++biased_convolutions_;
+        if (is_operator(node, "Conv") && node.inputs.size() > 2) ++biased_convolutions_;
         if (is_read(node)) require_still(node);
         model_.graph.nodes.push_back(std::move(node));
       }
@@ -183,11 +182,12 @@ class Rewriter {
   }
   void require_still_inside(const Node& node, const std::string& where) const {
     auto refuse_here = [&](const std::string& message) { throw CompileError({model_.path, where, message}); };
-    if (is(node, "BatchNormalization") && was_exported_for_training(node) && recipe_.batch_statistics.value_or(true))
+    if (is_operator(node, "BatchNormalization") && was_exported_for_training(node) &&
+        recipe_.batch_statistics.value_or(true))
       refuse_here(
           "was exported for training, and inside If, Loop, Scan or a function its running statistics cannot be states; "
           "\"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference");
-    if (is(node, "Dropout") && was_exported_for_training(node) && recipe_.dropout != 0.0)
+    if (is_operator(node, "Dropout") && was_exported_for_training(node) && recipe_.dropout != 0.0)
       refuse_here(
           "was exported for training, and cannot drop inside If, Loop, Scan or a function; \"dropout\": 0 leaves all of "
           "them off");
@@ -339,7 +339,7 @@ class Rewriter {
 
 TrainingForm put_into_training_form(Model& model, const Recipe& recipe, const std::set<std::string>& read,
                                     const std::string& seed, const std::string& call, const TypesOf& types_of) {
-  return Rewriter(model, recipe, read, seed, call).run(types_of);
+  return TrainingRewriter(model, recipe, read, seed, call).run(types_of);
 }
 
 void settle_random_nodes(Model& model, const TypesOf& types_of) {

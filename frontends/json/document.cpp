@@ -10,7 +10,7 @@
 
 namespace metac {
 
-using Kind = JsonValue::Kind;
+using JsonKind = JsonValue::Kind;
 
 constexpr size_t nesting_limit = 100;
 constexpr size_t value_limit = 4'000'000;
@@ -23,29 +23,29 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // nlohmann skips a byte order mark too
   }
 
-  bool null() override { return word(Kind::null, false); }
-  bool boolean(bool value) override { return word(Kind::boolean, value); }
+  bool null() override { return word(JsonKind::null, false); }
+  bool boolean(bool value) override { return word(JsonKind::boolean, value); }
   bool number_integer(number_integer_t) override { return number(); }
   bool number_unsigned(number_unsigned_t) override { return number(); }
   bool number_float(number_float_t, const string_t&) override { return number(); }
   bool binary(binary_t&) override { return false; }  // not in JSON text
 
   bool string(string_t& value) override {
-    JsonValue& out = add(Kind::string);
+    JsonValue& out = add(JsonKind::string);
     out.text = std::move(value);
     skip_string();
     return true;
   }
 
-  bool start_object(size_t) override { return open(Kind::object); }
-  bool start_array(size_t) override { return open(Kind::array); }
+  bool start_object(size_t) override { return open(JsonKind::object); }
+  bool start_array(size_t) override { return open(JsonKind::array); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
     skip_separators();
     if (!keys_.back().insert(name).second) document_.refuse(at_, concat("the key ", quoted(name), " is given twice"));
-    open_.back()->members.emplace_back(std::move(name), JsonValue());
+    open_.back()->members.push_back({std::move(name), JsonValue()});
     skip_string();
     return true;
   }
@@ -78,28 +78,28 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   // The place of the next value: the root, the next item, or the value of the last key.
-  JsonValue& add(Kind kind) {
+  JsonValue& add(JsonKind kind) {
     skip_separators();
     if (++count_ > value_limit)
       document_.refuse(at_, concat("more than ", value_limit, " values; keep large tensors as base64 or in a .npy file"));
     JsonValue* out = &document_.root_;
     if (!open_.empty()) {
       JsonValue& parent = *open_.back();
-      out = parent.is(Kind::array) ? &parent.items.emplace_back() : &parent.members.back().second;
+      out = parent.is(JsonKind::array) ? &parent.items.emplace_back() : &parent.members.back().value;
     }
     out->kind = kind;
     out->offset = at_;
     return *out;
   }
 
-  bool word(Kind kind, bool flag) {
+  bool word(JsonKind kind, bool flag) {
     add(kind).flag = flag;
-    at_ += kind == Kind::null || flag ? 4 : 5;
+    at_ += kind == JsonKind::null || flag ? 4 : 5;
     return true;
   }
 
   bool number() {
-    JsonValue& out = add(Kind::number);
+    JsonValue& out = add(JsonKind::number);
     size_t end = text_.find_first_not_of("+-.0123456789eE", at_);
     if (end == std::string_view::npos) end = text_.size();
     out.text = std::string(text_.substr(at_, end - at_));
@@ -107,7 +107,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool open(Kind kind) {
+  bool open(JsonKind kind) {
     JsonValue& out = add(kind);
     if (open_.size() >= nesting_limit) document_.refuse(at_, concat("nesting deeper than ", nesting_limit));
     open_.push_back(&out);
@@ -160,36 +160,36 @@ bool JsonDocument::is_verbatim(const JsonValue& string) const {
   return text_.substr(string.offset + 1, string.text.size()) == string.text;
 }
 
-std::string_view name_of(Kind kind) {
+std::string_view name_of(JsonKind kind) {
   switch (kind) {
-    case Kind::null:
+    case JsonKind::null:
       return "null";
-    case Kind::boolean:
+    case JsonKind::boolean:
       return "a boolean";
-    case Kind::number:
+    case JsonKind::number:
       return "a number";
-    case Kind::string:
+    case JsonKind::string:
       return "a string";
-    case Kind::array:
+    case JsonKind::array:
       return "an array";
-    case Kind::object:
+    case JsonKind::object:
       return "an object";
   }
   return "";
 }
 
-void expect(const JsonDocument& document, const JsonValue& value, Kind kind, const std::string& what) {
+void expect(const JsonDocument& document, const JsonValue& value, JsonKind kind, const std::string& what) {
   if (!value.is(kind))
     document.refuse(value.offset, concat(what, " must be ", name_of(kind), ", this is ", name_of(value.kind)));
 }
 
 const std::string& expect_string(const JsonDocument& document, const JsonValue& value, const std::string& what) {
-  expect(document, value, Kind::string, what);
+  expect(document, value, JsonKind::string, what);
   return value.text;
 }
 
 int64_t expect_integer(const JsonDocument& document, const JsonValue& value, const std::string& what) {
-  expect(document, value, Kind::number, what);
+  expect(document, value, JsonKind::number, what);
   int64_t number = 0;
   const char* end = value.text.data() + value.text.size();
   auto [stop, error] = std::from_chars(value.text.data(), end, number);
@@ -199,7 +199,7 @@ int64_t expect_integer(const JsonDocument& document, const JsonValue& value, con
 }
 
 double expect_real(const JsonDocument& document, const JsonValue& value, const std::string& what) {
-  expect(document, value, Kind::number, what);
+  expect(document, value, JsonKind::number, what);
   double number = 0;
   std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);  // the document's syntax is checked
   return number;
@@ -207,15 +207,15 @@ double expect_real(const JsonDocument& document, const JsonValue& value, const s
 
 JsonFields::JsonFields(const JsonDocument& document, const JsonValue& object, std::string what)
     : document_(document), object_(object), what_(std::move(what)), taken_(object.members.size()) {
-  expect(document, object, Kind::object, what_);
+  expect(document, object, JsonKind::object, what_);
 }
 
 const JsonValue* JsonFields::find(std::string_view key) {
   asked_.emplace_back(key);
   for (size_t i = 0; i < object_.members.size(); ++i)
-    if (object_.members[i].first == key) {
+    if (object_.members[i].key == key) {
       taken_[i] = true;
-      return &object_.members[i].second;
+      return &object_.members[i].value;
     }
   return nullptr;
 }
@@ -243,7 +243,7 @@ double JsonFields::real(std::string_view key, double otherwise) {
 
 bool JsonFields::flag(std::string_view key, bool otherwise) {
   const JsonValue* value = find(key);
-  if (value) expect(document_, *value, Kind::boolean, metac::quoted(key));
+  if (value) expect(document_, *value, JsonKind::boolean, metac::quoted(key));
   return value ? value->flag : otherwise;
 }
 
@@ -258,12 +258,12 @@ const std::vector<JsonValue>& JsonFields::array(std::string_view key) {
   static const std::vector<JsonValue> none;
   const JsonValue* value = find(key);
   if (!value) return none;
-  expect(document_, *value, Kind::array, metac::quoted(key));
+  expect(document_, *value, JsonKind::array, metac::quoted(key));
   return value->items;
 }
 
-std::vector<const std::pair<std::string, JsonValue>*> JsonFields::rest() {
-  std::vector<const std::pair<std::string, JsonValue>*> out;
+std::vector<const JsonMember*> JsonFields::rest() {
+  std::vector<const JsonMember*> out;
   for (size_t i = 0; i < taken_.size(); ++i)
     if (!taken_[i]) {
       taken_[i] = true;
@@ -275,8 +275,8 @@ std::vector<const std::pair<std::string, JsonValue>*> JsonFields::rest() {
 void JsonFields::finish() {
   for (size_t i = 0; i < taken_.size(); ++i)
     if (!taken_[i])
-      document_.refuse(object_.members[i].second.offset, concat(what_, " has no field ", quoted(object_.members[i].first),
-                                                                suggestion(object_.members[i].first, asked_)));
+      document_.refuse(object_.members[i].value.offset, concat(what_, " has no field ", quoted(object_.members[i].key),
+                                                               suggestion(object_.members[i].key, asked_)));
 }
 
 }  // namespace metac

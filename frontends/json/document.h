@@ -8,6 +8,8 @@
 
 namespace metac {
 
+struct JsonMember;
+
 struct JsonValue {
   enum class Kind : uint8_t { null, boolean, number, string, array, object };
   Kind kind = Kind::null;
@@ -15,9 +17,14 @@ struct JsonValue {
   size_t offset = 0;  // of the first byte of the value in the text
   std::string text;   // string: its content; number: as it is written
   std::vector<JsonValue> items;
-  std::vector<std::pair<std::string, JsonValue>> members;  // in order; keys are unique
+  std::vector<JsonMember> members;  // in order; keys are unique
 
   bool is(Kind k) const { return kind == k; }
+};
+
+struct JsonMember {
+  std::string key;
+  JsonValue value;
 };
 
 std::string_view name_of(JsonValue::Kind kind);  // "a number"
@@ -56,8 +63,8 @@ class JsonFields {
   double real(std::string_view key, double otherwise);
   bool flag(std::string_view key, bool otherwise);
   std::vector<std::string> strings(std::string_view key);
-  const std::vector<JsonValue>& array(std::string_view key);     // empty if absent
-  std::vector<const std::pair<std::string, JsonValue>*> rest();  // the members not asked for yet, now taken
+  const std::vector<JsonValue>& array(std::string_view key);  // empty if absent
+  std::vector<const JsonMember*> rest();                      // the members not asked for yet, now taken
   void finish();
 
   const JsonValue& object() const { return object_; }

@@ -184,7 +184,7 @@ Node node_of_json(const JsonSource& source, const JsonValue& value) {
   }
   // Meta-operators state theirs beside "op".
   if (is_meta)
-    for (const auto* member : fields.rest()) add(member->first, member->second);
+    for (const auto* member : fields.rest()) add(member->key, member->value);
   fields.finish();
   return node;
 }

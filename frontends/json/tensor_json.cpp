@@ -15,12 +15,12 @@
 namespace metac {
 namespace {
 
-using Kind = JsonValue::Kind;
+using JsonKind = JsonValue::Kind;
 
 constexpr int64_t max_bytes = int64_t{1} << 40;
 
 std::vector<int64_t> shape_of_json(const JsonDocument& document, const JsonValue& value, DType dtype) {
-  expect(document, value, Kind::array, "a tensor's shape");
+  expect(document, value, JsonKind::array, "a tensor's shape");
   if (value.items.size() > 32) document.refuse(value.offset, "rank above 32");
   std::vector<int64_t> shape;
   int64_t bytes = std::max<int64_t>(static_cast<int64_t>(size_of(dtype)), 1);
@@ -37,7 +37,7 @@ std::vector<int64_t> shape_of_json(const JsonDocument& document, const JsonValue
 
 template <typename T>
 T integer_of_json(const JsonDocument& document, const JsonValue& value, std::string_view dtype) {
-  expect(document, value, Kind::number, concat("an element of ", dtype));
+  expect(document, value, JsonKind::number, concat("an element of ", dtype));
   T number = 0;
   const char* end = value.text.data() + value.text.size();
   auto [stop, error] = std::from_chars(value.text.data(), end, number);
@@ -47,8 +47,8 @@ T integer_of_json(const JsonDocument& document, const JsonValue& value, std::str
 
 template <typename T>
 T single_or_double_of_json(const JsonDocument& document, const JsonValue& value) {
-  if (value.is(Kind::string)) return static_cast<T>(real_of_json(document, value, "an element"));
-  expect(document, value, Kind::number, "an element");
+  if (value.is(JsonKind::string)) return static_cast<T>(real_of_json(document, value, "an element"));
+  expect(document, value, JsonKind::number, "an element");
   T number = 0;
   auto [stop, error] = std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
   if (error == std::errc::result_out_of_range) {
@@ -70,7 +70,7 @@ void store_element(const JsonDocument& document, const JsonValue& value, DType d
     } else if constexpr (is_real_element<T>) {
       element = to_element<T>(single_or_double_of_json<float>(document, value));
     } else if constexpr (is_truth_element<T>) {
-      expect(document, value, Kind::boolean, "an element of bool");
+      expect(document, value, JsonKind::boolean, "an element of bool");
       element = to_element<T>(value.flag);
     } else {
       element = integer_of_json<T>(document, value, name_of(dtype));
@@ -83,7 +83,7 @@ void store_element(const JsonDocument& document, const JsonValue& value, DType d
 void flatten(const JsonDocument& document, const JsonValue& value, const std::vector<int64_t>& shape, size_t level,
              std::vector<const JsonValue*>& out) {
   if (level == shape.size()) return out.push_back(&value);
-  expect(document, value, Kind::array, concat("the data at depth ", level, " of a tensor of shape ", to_string(shape)));
+  expect(document, value, JsonKind::array, concat("the data at depth ", level, " of a tensor of shape ", to_string(shape)));
   if (static_cast<int64_t>(value.items.size()) != shape[level])
     document.refuse(value.offset,
                     concat(value.items.size(), " items at depth ", level, " of a tensor of shape ", to_string(shape)));
@@ -92,12 +92,12 @@ void flatten(const JsonDocument& document, const JsonValue& value, const std::ve
 
 Tensor tensor_of_data(const JsonDocument& document, const JsonValue& data, DType dtype, const std::vector<int64_t>& shape) {
   std::vector<const JsonValue*> elements;
-  bool flat = data.is(Kind::array) && !shape.empty() && (data.items.empty() || !data.items[0].is(Kind::array));
+  bool flat = data.is(JsonKind::array) && !shape.empty() && (data.items.empty() || !data.items[0].is(JsonKind::array));
   Tensor outline{dtype, shape, nullptr, {}};
   flatten(document, data, flat ? std::vector<int64_t>{outline.element_count()} : shape, 0, elements);
   if (dtype == DType::string) {
     for (const JsonValue* element : elements) {
-      if (!element->is(Kind::object)) {
+      if (!element->is(JsonKind::object)) {
         outline.strings.push_back(expect_string(document, *element, "an element of string"));
         continue;
       }
@@ -259,12 +259,12 @@ std::string json_real(double value, bool is_single) {
 }
 
 double real_of_json(const JsonDocument& document, const JsonValue& value, const std::string& what) {
-  if (value.is(Kind::string)) {
+  if (value.is(JsonKind::string)) {
     if (value.text == "inf") return INFINITY;
     if (value.text == "-inf") return -INFINITY;
     if (value.text == "nan") return NAN;
   }
-  expect(document, value, Kind::number, what);
+  expect(document, value, JsonKind::number, what);
   double number = 0;
   auto [stop, error] = std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
   if (error == std::errc::result_out_of_range && value.text.find("e-") == std::string::npos &&

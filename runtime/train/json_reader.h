@@ -13,20 +13,29 @@
 
 namespace metac::train {
 
+struct JsonMember;
+
 struct Json {
   enum class Kind { null, boolean, number, string, array, object };
   Kind kind = Kind::null;
   double number = 0;   // of a boolean: 0 or 1
   std::string string;  // a number's: as it stands in the text
   std::vector<Json> items;
-  std::vector<std::pair<std::string, Json>> members;  // in the order of the text, no name twice
+  std::vector<JsonMember> members;  // in the order of the text, no name twice
 
-  const Json* find(const std::string& name) const {
-    for (const auto& member : members)
-      if (member.first == name) return &member.second;
-    return nullptr;
-  }
+  const Json* find(const std::string& name) const;
 };
+
+struct JsonMember {
+  std::string name;
+  Json value;
+};
+
+inline const Json* Json::find(const std::string& name) const {
+  for (const JsonMember& member : members)
+    if (member.name == name) return &member.value;
+  return nullptr;
+}
 
 // Strict: what is not JSON is a Fault, as are names that come twice, more than 32 levels, and text behind the value.
 class JsonReader {
@@ -75,7 +84,7 @@ class JsonReader {
         std::string name = text();
         if (!names.emplace(name, true).second) wrong("a name comes twice");
         take(':');
-        v.members.emplace_back(std::move(name), value(depth + 1));
+        v.members.push_back({std::move(name), value(depth + 1)});
       }
       ++at_;
     } else if (c == '[') {

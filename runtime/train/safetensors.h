@@ -131,7 +131,7 @@ inline SafeTensors read_safetensors(const std::string& path, bool checked) {
   int64_t end = 0;
   for (const auto& [name, about] : header.members) {
     if (name == "__metadata__") {
-      for (const auto& entry : about.members) result.metadata[entry.first] = entry.second.string;
+      for (const auto& entry : about.members) result.metadata[entry.name] = entry.value.string;
       continue;
     }
     NamedTensor t;

@@ -38,6 +38,7 @@ class CheckpointFile : public testing::Test {
   }
   // "" where it is taken.
   std::string reason(const std::string& bytes) {
+    std::filesystem::remove(model_.folder + "/damaged.safetensors");  // writing over a file waits for the disk
     model_.write("damaged.safetensors", bytes);
     try {
       StateSet states(model_.tables);

@@ -10,7 +10,7 @@
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"
 
-namespace metac {
+namespace metac::autodiff_test {
 namespace {
 
 Shape dims(std::initializer_list<int64_t> values) { return shape_of(std::vector<int64_t>(values)); }
@@ -403,4 +403,4 @@ TEST(Autodiff, WhatMovesElementsMovesThemBack) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::autodiff_test

@@ -9,7 +9,7 @@
 #include "tests/unit/ramp.h"
 #include "tests/unit/schedule_that_answers.h"
 
-namespace metac {
+namespace metac::border_parts_test {
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -83,4 +83,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{28, 28}, {24, 24}, 9, {}, 1, 3, 1, 1, "", 1}));
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::border_parts_test

@@ -10,7 +10,7 @@
 #include "compiler/oracle/evaluate_scalar.h"
 #include "compiler/support/diagnostic.h"
 
-namespace metac {
+namespace metac::bounds_test {
 namespace {
 
 using Number = __int128;
@@ -148,7 +148,7 @@ TEST(Bounds, DataWrapsAndRangesHoldIt) {
 // ---- index arithmetic: whole numbers; an assignment under which a part passes 64 bits or divides by 0 does not count ----
 constexpr int axes = 3, symbols = 4;
 struct Assignment {
-  int64_t axes[metac::axes], symbols[metac::symbols];
+  int64_t axes[bounds_test::axes], symbols[bounds_test::symbols];
 };
 
 Number divided(Number a, Number b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
@@ -421,4 +421,4 @@ TEST(Bounds, EachExpressionIsLookedAtOnce) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::bounds_test

@@ -10,7 +10,7 @@
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::cache_blocks_test {
 namespace {
 
 TEST(CacheBlocks, FitWhateverTheNumberOfPoints) {
@@ -71,4 +71,4 @@ TEST(CacheBlocks, PrimeNumbersOfPointsAndPanels) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::cache_blocks_test

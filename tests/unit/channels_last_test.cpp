@@ -11,7 +11,7 @@
 #include "compiler/target/target.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::channels_last_test {
 namespace {
 
 using testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(ChannelsLast, Gradients) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::channels_last_test

@@ -10,7 +10,7 @@
 #include "compiler/support/diagnostic.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::code_operator_test {
 namespace {
 
 // b = 2 a^2 over [n, 3], as in the paper's example of the code operator; c = sum of b's rows, backwards.
@@ -120,4 +120,4 @@ TEST(CodeOperator, MistakesAreTheUsersAndSayWhere) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::code_operator_test

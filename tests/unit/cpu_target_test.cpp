@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-namespace metac {
+namespace metac::cpu_target_test {
 namespace {
 
 const std::vector<std::string> levels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4",
@@ -66,4 +66,4 @@ TEST(CpuTarget, ThisMachineRunsItsOwn) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::cpu_target_test

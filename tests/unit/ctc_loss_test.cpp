@@ -5,7 +5,7 @@
 
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::ctc_loss_test {
 namespace {
 
 struct Sequences {
@@ -176,4 +176,4 @@ TEST(CtcLoss, RecipesThatCannotBeAreRefused) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::ctc_loss_test

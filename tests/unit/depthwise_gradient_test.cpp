@@ -13,7 +13,7 @@
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::depthwise_gradient_test {
 namespace {
 
 class DepthwiseGradient : public testing::TestWithParam<int> {};
@@ -98,4 +98,4 @@ TEST(ResidueParts, EachResidueHasItsOwnTaps) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::depthwise_gradient_test

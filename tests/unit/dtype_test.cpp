@@ -19,7 +19,7 @@
 #include "runtime/tensor_files.h"
 #include "runtime/tensor_proto.h"
 
-namespace metac {
+namespace metac::dtype_test {
 namespace {
 
 metac_runtime::ScalarType in_runtime(DType dtype) { return static_cast<metac_runtime::ScalarType>(dtype); }
@@ -115,4 +115,4 @@ TEST(DTypes, TheDocumentedExampleIsThere) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::dtype_test

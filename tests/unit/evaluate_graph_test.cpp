@@ -8,7 +8,7 @@
 #include "compiler/ir/builders.h"
 #include "compiler/support/diagnostic.h"
 
-namespace metac {
+namespace metac::evaluate_graph_test {
 namespace {
 
 using testing::ElementsAre;
@@ -137,4 +137,4 @@ TEST(EvaluateOp, FoldsWithinItsBudget) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::evaluate_graph_test

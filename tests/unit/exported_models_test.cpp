@@ -11,7 +11,7 @@
 #include "frontends/onnx/onnx.h"
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::exported_models_test {
 namespace {
 
 using testing::HasSubstr;
@@ -328,4 +328,4 @@ TEST(ExportedModels, RandomOperatorsDrawBySeedAndCall) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::exported_models_test

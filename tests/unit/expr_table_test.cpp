@@ -9,7 +9,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::expr_table_test {
 namespace {
 
 TEST(ExprTable, AScopeHasItsOwnNodes) {
@@ -92,4 +92,4 @@ TEST(ExprTable, ASessionThatMeetsNewShapesLeavesNoExpressions) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::expr_table_test

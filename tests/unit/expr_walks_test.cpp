@@ -11,7 +11,7 @@
 #include "compiler/program/emit_extent.h"
 #include "compiler/support/checked.h"
 
-namespace metac {
+namespace metac::expr_walks_test {
 namespace {
 
 // A ladder: every rung is read twice by the next, so that it has 2^rungs paths.
@@ -140,4 +140,4 @@ TEST(ExprWalks, BranchesThatBranchesShareAreWrittenOnce) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::expr_walks_test

@@ -9,7 +9,7 @@
 #include "compiler/passes/merge_equal_ops.h"
 #include "compiler/passes/remove_dead_ops.h"
 
-namespace metac {
+namespace metac::factored_sum_test {
 namespace {
 
 struct Normalised {
@@ -112,4 +112,4 @@ TEST(FactoredSum, DerivativesOfANormalisation) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::factored_sum_test

@@ -4,7 +4,7 @@
 
 #include "compiler/ops/lower_model.h"
 
-namespace metac {
+namespace metac::find_problems_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -69,4 +69,4 @@ TEST(FindProblems, FindsNothingInAModelThatCanBeLowered) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::find_problems_test

@@ -7,7 +7,7 @@
 #include "compiler/oracle/evaluate_graph.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::frontends_expression_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST(MetaOperators, RefuseWithTheReason) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::frontends_expression_test

@@ -10,7 +10,7 @@
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
 
-namespace metac {
+namespace metac::frontends_json_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -294,4 +294,4 @@ TEST(Json, DimNamesReachTheNodesThatUseThem) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::frontends_json_test

@@ -10,7 +10,7 @@
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
 
-namespace metac {
+namespace metac::frontends_listing1_test {
 namespace {
 
 constexpr const char* path = METAC_SOURCE_DIR "/models/listing1/conv.json";
@@ -67,4 +67,4 @@ TEST(Listing1, ThroughOnnx) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::frontends_listing1_test

@@ -5,7 +5,7 @@
 #include "compiler/support/diagnostic.h"
 #include "frontends/json/npy.h"
 
-namespace metac {
+namespace metac::frontends_npy_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST(Npy, RefusesWhatItIsNot) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::frontends_npy_test

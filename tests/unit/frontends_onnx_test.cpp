@@ -14,7 +14,7 @@
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
 
-namespace metac {
+namespace metac::frontends_onnx_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -323,4 +323,4 @@ TEST(Onnx, TheHashIsThatOfTheFile) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::frontends_onnx_test

@@ -18,7 +18,7 @@
 #include "compiler/tensor/contraction.h"
 #include "tests/unit/random_graph.h"
 
-namespace metac {
+namespace metac::fusion_test {
 namespace {
 
 Var* input(Graph& g, const char* name, Shape shape) {
@@ -394,4 +394,4 @@ TEST(Fusion, CostCountsAVarOncePerReadingGroup) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::fusion_test

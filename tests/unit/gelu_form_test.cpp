@@ -5,7 +5,7 @@
 #include "compiler/autodiff/scalar_rules.h"
 #include "compiler/ops/pointwise/activations.h"
 
-namespace metac {
+namespace metac::gelu_form_test {
 namespace {
 
 Expr number(double value) { return float_constant(value, DType::f32); }
@@ -77,4 +77,4 @@ TEST(GeluForm, OtherGradientsAreNot) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::gelu_form_test

@@ -10,7 +10,7 @@
 #include "tests/unit/ramp.h"
 #include "tests/unit/schedule_that_answers.h"
 
-namespace metac {
+namespace metac::grouped_convolution_test {
 namespace {
 
 struct Case {
@@ -145,4 +145,4 @@ TEST(GroupedConvolution, StridedWindowsAreNotPacked) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::grouped_convolution_test

@@ -7,7 +7,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 
-namespace metac {
+namespace metac::half_between_kernels_test {
 namespace {
 
 // As operators of half types are lowered: in float32, and rounded.
@@ -59,4 +59,4 @@ TEST(HalfBetweenKernels, WeightsThatAreRoundedAreStoredSo) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::half_between_kernels_test

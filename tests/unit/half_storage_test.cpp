@@ -6,7 +6,7 @@
 
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::half_storage_test {
 namespace {
 
 // Convolution, normalisation, pooling and a linear layer: x [N, 1, 8, 8] -> y [N, 4].
@@ -112,4 +112,4 @@ TEST(HalfStorage, RecipesThatCannotBeAreRefused) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::half_storage_test

@@ -8,7 +8,7 @@
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::hoist_tables_test {
 namespace {
 
 constexpr int64_t images = 2, channels = 6, height = 9, width = 11;
@@ -90,4 +90,4 @@ TEST(HoistTables, PlainGathersAreLeftAlone) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::hoist_tables_test

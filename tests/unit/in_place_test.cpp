@@ -11,7 +11,7 @@
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "tests/unit/random_graph.h"
 
-namespace metac {
+namespace metac::in_place_test {
 namespace {
 
 Var* input(Graph& g, const char* name, Shape shape) {
@@ -226,4 +226,4 @@ TEST(PlanMemory, ReachesTheBoundWhereOneOrderDoesNot) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::in_place_test

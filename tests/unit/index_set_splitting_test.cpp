@@ -14,7 +14,7 @@
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::index_set_splitting_test {
 namespace {
 
 struct Case {
@@ -144,4 +144,4 @@ TEST(IndexSetSplitting, PiecesCoverTheLoop) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::index_set_splitting_test

@@ -11,7 +11,7 @@
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::integer_products_test {
 namespace {
 
 // One kernel finds the range of x, its scale and zero point and rounds it: what it stores are bytes all the same.
@@ -55,4 +55,4 @@ TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::integer_products_test

@@ -8,7 +8,7 @@
 #include "compiler/ir/builders.h"
 #include "compiler/oracle/evaluate_graph.h"
 
-namespace metac {
+namespace metac::invert_scatter_test {
 namespace {
 
 // y[n, o...] += x[n, i..., c, k...] where o = i*stride + k*dilation - pad, for elements whose o exists.
@@ -145,4 +145,4 @@ TEST(InvertScatter, LeavesWhatDependsOnData) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::invert_scatter_test

@@ -15,7 +15,7 @@
 #include "compiler/jit/precompiled_prelude.h"
 #include "compiler/machine/cpu_target.h"
 
-namespace metac {
+namespace metac::jit_cache_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,4 +175,4 @@ TEST_F(CacheFolder, APlaceThatOthersCanWriteToIsRefused) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::jit_cache_test

@@ -11,7 +11,7 @@
 #include "frontends/json/json.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::lanes_across_test {
 namespace {
 
 class LanesAcross : public ::testing::TestWithParam<int64_t> {};
@@ -128,4 +128,4 @@ TEST(LanesAcross, BelowOtherSharedLoops) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::lanes_across_test

@@ -9,7 +9,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 
-namespace metac {
+namespace metac::library_beside_test {
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(LibraryBeside, TheGradientOfGeluIsAnEpilogue) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::library_beside_test

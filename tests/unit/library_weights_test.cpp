@@ -12,7 +12,7 @@
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::library_weights_test {
 namespace {
 
 std::string tensor(const std::string& name, int rows, int columns) {
@@ -84,4 +84,4 @@ TEST_F(LibraryWeightsOf, CodeForOtherProcessorsPacksItsOwn) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::library_weights_test

@@ -11,7 +11,7 @@
 #include "compiler/target/cpu/tiles/long_sum.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::long_sums_test {
 namespace {
 
 struct Case {
@@ -137,4 +137,4 @@ TEST(LongSumPlan, SharesOfTheResultStayInTheCache) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::long_sums_test

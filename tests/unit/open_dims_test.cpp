@@ -11,7 +11,7 @@
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 
-namespace metac {
+namespace metac::open_dims_test {
 namespace {
 
 Tensor numbers(std::vector<int64_t> shape) {
@@ -93,4 +93,4 @@ TEST(OpenDims, NoDivisionsWhereElementsAreRead) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::open_dims_test

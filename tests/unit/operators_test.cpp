@@ -5,7 +5,7 @@
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/registry.h"
 
-namespace metac {
+namespace metac::operators_test {
 namespace {
 
 using ::testing::AllOf;
@@ -178,4 +178,4 @@ TEST(Operators, TheRegistryIsConsistent) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::operators_test

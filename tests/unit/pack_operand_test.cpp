@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace metac {
+namespace metac::pack_operand_test {
 namespace {
 
 // y[i, j] = sum over k of a[i, k] b[k, j], b in rows of `columns` elements.
@@ -29,4 +29,4 @@ TEST(PackOperand, OnlyWhereItIsUsedOftenEnough) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::pack_operand_test

@@ -4,7 +4,7 @@
 #include "compiler/region/fuse.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
 
-namespace metac {
+namespace metac::parallel_loops_test {
 namespace {
 
 // The parallel iterations of y = x[:, 1:1 + columns], whose two loops are no single run of memory.
@@ -37,4 +37,4 @@ TEST(ParallelLoops, EnoughWorkIsShared) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::parallel_loops_test

@@ -8,7 +8,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::partial_sums_test {
 namespace {
 
 struct Case {
@@ -62,4 +62,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PartialSums, testing::ValuesIn(cases()),
                          [](const auto& info) { return std::string(info.param.what) + (info.param.open ? "Open" : ""); });
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::partial_sums_test

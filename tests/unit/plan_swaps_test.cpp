@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-namespace metac {
+namespace metac::plan_swaps_test {
 namespace {
 
 // A chain of steps, each of which reads the one before it and some weights.
@@ -98,4 +98,4 @@ TEST(PlanSwaps, what_fits_stays) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::plan_swaps_test

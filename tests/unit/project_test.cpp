@@ -18,7 +18,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 
-namespace metac {
+namespace metac::project_test {
 namespace {
 
 using testing::HasSubstr;
@@ -384,4 +384,4 @@ TEST_F(BuildProject, NamesTheCompilersItLookedFor) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::project_test

@@ -11,7 +11,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/program/verify_program.h"
 
-namespace metac {
+namespace metac::reads_test {
 namespace {
 
 using testing::ElementsAre;
@@ -128,4 +128,4 @@ TEST(OrderUpdates, APlaceThatARunDecidesIsKnownBeforeIt) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::reads_test

@@ -12,7 +12,7 @@
 #include "compiler/region/choose_recomputed.h"
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::recompute_test {
 namespace {
 
 // A chain of layers and back: value k is made at step k from value k - 1 and read by step k + 1 and by the step back, 2n - 1
@@ -254,4 +254,4 @@ TEST(OrderUpdates, NextValuesMayOverwriteStates) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::recompute_test

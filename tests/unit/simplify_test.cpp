@@ -20,7 +20,7 @@
 #include "compiler/support/diagnostic.h"
 #include "tests/unit/random_graph.h"
 
-namespace metac {
+namespace metac::simplify_test {
 namespace {
 
 using testing::HasSubstr;
@@ -236,4 +236,4 @@ TEST(SimplifyingPasses, KeepAnswersOfRandomGraphs) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::simplify_test

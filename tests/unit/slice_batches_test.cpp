@@ -13,7 +13,7 @@
 #include "compiler/program/program_work.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::slice_batches_test {
 namespace {
 
 constexpr int64_t images = 8, rows = 24, channels = 16;
@@ -147,4 +147,4 @@ TEST(SliceBatches, WhatMixesImagesStaysWhole) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::slice_batches_test

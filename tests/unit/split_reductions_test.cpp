@@ -7,7 +7,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 
-namespace metac {
+namespace metac::split_reductions_test {
 namespace {
 
 Var* input(Graph& g, Shape shape, const char* name = "x", DType dtype = DType::f32) {
@@ -112,4 +112,4 @@ TEST(SplitReductions, RowsAcross) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::split_reductions_test

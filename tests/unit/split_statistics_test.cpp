@@ -9,7 +9,7 @@
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::split_statistics_test {
 namespace {
 
 const char* const by_points = "points in the order of memory, all channels of each";
@@ -119,4 +119,4 @@ TEST(SplitStatistics, SumsOfTheSameData) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::split_statistics_test

@@ -8,7 +8,7 @@
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::store_into_parts_test {
 namespace {
 
 // Two products of the same data, concatenated along `axis`; returns the launches that it takes with vectors that divide the
@@ -50,4 +50,4 @@ TEST(StoreIntoParts, WhatIsOnlyConcatenatedIsStoredThere) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::store_into_parts_test

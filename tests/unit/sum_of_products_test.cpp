@@ -8,7 +8,7 @@
 #include "compiler/region/fuse.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::sum_of_products_test {
 namespace {
 
 using testing::ElementsAre;
@@ -266,7 +266,7 @@ TEST(SumOfProducts, WindowsWithStridesAndOffsetsThatAreOpen) {
   const auto s = sum_of_products(at({axis(0) * stride + axis(1) * Expr(2) - before}) * at({axis(1)}, 1), 1, 2);
   ASSERT_TRUE(s);
   ASSERT_EQ(s->windows.size(), 1u);
-  const Window& w = s->windows[0];
+  const WindowOfSum& w = s->windows[0];
   EXPECT_EQ(w.factor, 0);
   ASSERT_EQ(w.points.size(), 1u);
   ASSERT_EQ(w.taps.size(), 1u);
@@ -354,4 +354,4 @@ TEST(SumOfProducts, IsFoundOnce) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::sum_of_products_test

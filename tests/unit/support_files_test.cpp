@@ -14,7 +14,7 @@
 #include "compiler/support/hashing.h"
 #include "compiler/support/result.h"
 
-namespace metac {
+namespace metac::support_files_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -179,4 +179,4 @@ TEST(ResultOf, ValueOrDiagnostic) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::support_files_test

@@ -10,7 +10,7 @@
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::tile_epilogue_test {
 namespace {
 
 class TileEpilogue : public testing::TestWithParam<std::array<int64_t, 3>> {};
@@ -78,4 +78,4 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TileEpilogue,
                                          std::array<int64_t, 3>{5, 8, 9}));
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::tile_epilogue_test

@@ -9,7 +9,7 @@
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "frontends/json/json.h"
 
-namespace metac {
+namespace metac::tile_test {
 namespace {
 
 TEST(Tile, SumsAndOperandsFitIntoRegisters) {
@@ -81,4 +81,4 @@ TEST(Tile, ScalarsOfTheEpilogueAreReadBehindTheSums) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::tile_test

@@ -6,7 +6,7 @@
 #include "frontends/onnx/onnx.h"
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::training_info_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(TrainingInfo, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::training_info_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::training_losses_test {
 namespace {
 
 // A network that hands its input on, so that scores are what the test says; the parameter is a zero that is added.
@@ -183,4 +183,4 @@ TEST(Loss, AddUpWithTheirWeights) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::training_losses_test

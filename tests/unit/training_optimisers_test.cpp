@@ -7,7 +7,7 @@
 
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::training_optimisers_test {
 namespace {
 
 constexpr int steps = 7;
@@ -199,4 +199,4 @@ TEST(Update, GroupsScaleRatesAndDecay) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::training_optimisers_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::training_recipe_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(Recipe, PatternsAreGlobs) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::training_recipe_test

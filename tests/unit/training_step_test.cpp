@@ -8,7 +8,7 @@
 #include "compiler/ops/control/body_parameters.h"
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::training_step_test {
 namespace {
 
 std::map<std::string, Tensor> batch_of_six() {
@@ -236,4 +236,4 @@ TEST(TrainingStep, GradientsOfConvolutionsAreNoRowKernel) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::training_step_test

@@ -8,7 +8,7 @@
 #include "compiler/train/step_program.h"
 #include "tests/unit/training.h"
 
-namespace metac {
+namespace metac::training_steps_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -186,4 +186,4 @@ TEST(TrainingSteps, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::training_steps_test

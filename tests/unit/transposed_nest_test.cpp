@@ -10,7 +10,7 @@
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
 
-namespace metac {
+namespace metac::transposed_nest_test {
 namespace {
 
 Var* input(Graph& g, const char* name, Shape shape) {
@@ -133,4 +133,4 @@ TEST(RowsAlongTheLanes, AttentionWithABias) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::transposed_nest_test

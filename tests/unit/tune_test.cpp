@@ -12,7 +12,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/choices.h"
 
-namespace metac {
+namespace metac::tune_test {
 namespace {
 
 Tensor ramp(std::vector<int64_t> shape, int step) {
@@ -140,4 +140,4 @@ TEST(Tune, SaysWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::tune_test

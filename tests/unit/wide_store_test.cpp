@@ -5,7 +5,7 @@
 
 #include "compiler/ir/builders.h"
 
-namespace metac {
+namespace metac::wide_store_test {
 namespace {
 
 // A thread's `count` neighbours from `first` (a multiple of `step` elements) on, stored at `offset` of them, under a guard.
@@ -71,4 +71,4 @@ TEST(WideStore, GuardsOfAllOrNone) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::wide_store_test

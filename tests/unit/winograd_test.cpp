@@ -15,7 +15,7 @@
 #include "compiler/target/cpu/strategies/cook_toom.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 
-namespace metac {
+namespace metac::winograd_test {
 namespace {
 
 std::vector<double> times(const Matrix& m, const std::vector<double>& v) {
@@ -256,4 +256,4 @@ TEST(MinimalFiltering, WeightsOfThisCallAndGradients) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::winograd_test

@@ -12,7 +12,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/program/program_work.h"
 
-namespace metac {
+namespace metac::work_test {
 namespace {
 
 Var* input(Graph& g, const char* name, Shape shape) {
@@ -152,4 +152,4 @@ TEST(BenchReport, TheBoundIsTheSlowerLimitOfEachContraction) {
 }
 
 }  // namespace
-}  // namespace metac
+}  // namespace metac::work_test

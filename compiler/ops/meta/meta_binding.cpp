@@ -10,7 +10,7 @@
 namespace metac {
 namespace {
 
-using Kind = MetaExpression::Kind;
+using TermKind = MetaExpression::Kind;
 
 // Index arithmetic stays far inside 64 bits: a coefficient or constant beyond this is refused.
 constexpr int64_t magnitude_limit = int64_t{1} << 40;
@@ -114,7 +114,7 @@ void MetaScope::define(const std::string& source) {
   Shape none;
   Context context{source, none, Bounds(graph_.symbols), false, nullptr};
   Shape values;
-  if (d.value.kind == Kind::shape)
+  if (d.value.kind == TermKind::shape)
     values = operand_of(d.value, context)->shape();
   else
     values = {bind_index(d.value, context)};
@@ -131,7 +131,7 @@ Shape MetaScope::shape(const std::vector<std::string>& sources) {
   for (const std::string& source : sources) {
     MetaExpression e = parse_meta_expression(source);
     Context context{source, none, Bounds(graph_.symbols), false, nullptr};
-    if (e.kind == Kind::shape) {
+    if (e.kind == TermKind::shape) {
       const Shape& whole = operand_of(e, context)->shape();
       out.insert(out.end(), whole.begin(), whole.end());
       continue;
@@ -169,7 +169,7 @@ Expr MetaScope::body(const std::string& source, const Shape& domain, std::option
 std::vector<Var*> MetaScope::bare_operands(const std::string& source) const {
   std::vector<Var*> out;
   std::function<void(const MetaExpression&)> walk = [&](const MetaExpression& e) {
-    if (e.kind == Kind::name && axis_of_name(e.text) < 0 && !definitions_.count(e.text))
+    if (e.kind == TermKind::name && axis_of_name(e.text) < 0 && !definitions_.count(e.text))
       if (int k = find_operand(e.text, true); k >= 0) out.push_back(operands_[k]);
     for (const MetaExpression& argument : e.arguments) walk(argument);
   };
@@ -212,29 +212,29 @@ Expr MetaScope::bind_index(const MetaExpression& e, Context& context) {
 
 MetaScope::Typed MetaScope::bind(const MetaExpression& e, Context& context) {
   switch (e.kind) {
-    case Kind::integer:
+    case TermKind::integer:
       if (!context.is_body && e.integer > magnitude_limit) context.refuse(e, "a constant of index arithmetic exceeds 2^40");
       return {int_constant(e.integer), context.is_body};
-    case Kind::real:
+    case TermKind::real:
       if (!context.is_body) context.refuse(e, "a real number in index arithmetic");
       return {float_constant(e.real, DType::f64), true};
-    case Kind::name:
+    case TermKind::name:
       return bind_name(e, context);
-    case Kind::shape:
+    case TermKind::shape:
       context.refuse(e, concat("a whole shape is no number; write ", e.text, ".shape[0]"));
-    case Kind::dim: {
+    case TermKind::dim: {
       const Shape& shape = operand_of(e, context)->shape();
       int64_t rank = static_cast<int64_t>(shape.size()), axis = e.integer < 0 ? e.integer + rank : e.integer;
       if (axis < 0 || axis >= rank) context.refuse(e, concat("axis ", e.integer, " of a shape of rank ", rank));
       return {shape[axis]};
     }
-    case Kind::call:
+    case TermKind::call:
       return bind_call(e, context);
-    case Kind::unary:
+    case TermKind::unary:
       return bind_unary(e, context);
-    case Kind::binary:
+    case TermKind::binary:
       return bind_binary(e, context);
-    case Kind::conditional:
+    case TermKind::conditional:
       return apply(Fn::select, {bind(e.arguments[0], context), bind(e.arguments[1], context), bind(e.arguments[2], context)},
                    e, context);
   }

@@ -9,7 +9,7 @@
 namespace metac {
 namespace {
 
-using Kind = MetaExpression::Kind;
+using TermKind = MetaExpression::Kind;
 
 constexpr int nesting_limit = 100;
 constexpr size_t length_limit = 10'000;
@@ -42,7 +42,7 @@ class Parser {
     if (!take("=")) refuse(at_, "expected '='");
     d.value = expression();
     expect_end();
-    if (d.names.size() > 1 && d.value.kind != Kind::shape)
+    if (d.names.size() > 1 && d.value.kind != TermKind::shape)
       refuse(d.value.column, "several names need a shape such as x.shape");
     return d;
   }
@@ -86,7 +86,7 @@ class Parser {
     return std::string(source_.substr(start, at_ - start));
   }
 
-  static MetaExpression make(Kind kind, std::string text, size_t column, std::vector<MetaExpression> arguments) {
+  static MetaExpression make(TermKind kind, std::string text, size_t column, std::vector<MetaExpression> arguments) {
     MetaExpression e;
     e.kind = kind;
     e.text = std::move(text);
@@ -103,7 +103,7 @@ class Parser {
       MetaExpression then = expression();
       expect(":");
       MetaExpression otherwise = expression();
-      e = make(Kind::conditional, "?", column, {std::move(e), std::move(then), std::move(otherwise)});
+      e = make(TermKind::conditional, "?", column, {std::move(e), std::move(then), std::move(otherwise)});
     }
     --depth_;
     return e;
@@ -124,7 +124,7 @@ class Parser {
       for (const char* token : levels[level]) {
         if (!take(token)) continue;
         MetaExpression right = binary(level + 1);
-        left = make(Kind::binary, token, column, {std::move(left), std::move(right)});
+        left = make(TermKind::binary, token, column, {std::move(left), std::move(right)});
         // A sum of thousands of terms is a left-deep tree: bound it like any nesting, recursion walks it.
         if (++terms_ > 1000) refuse(column, "more than 1000 operators");
         more = level != comparisons;  // a < b < c is no expression
@@ -142,7 +142,7 @@ class Parser {
         if (++depth_ > nesting_limit) refuse(column, concat("nesting deeper than ", nesting_limit));
         MetaExpression e = unary();
         --depth_;
-        return make(Kind::unary, token, column, {std::move(e)});
+        return make(TermKind::unary, token, column, {std::move(e)});
       }
     return primary();
   }
@@ -175,25 +175,25 @@ class Parser {
         while (take(","));
         expect(")");
       }
-      return make(Kind::call, std::move(name), column, std::move(arguments));
+      return make(TermKind::call, std::move(name), column, std::move(arguments));
     }
     if (take(".")) {
       size_t member = at_;
       if (identifier() != "shape") refuse(member, "the only member of an operand is .shape");
-      MetaExpression e = make(Kind::shape, std::move(name), column, {});
+      MetaExpression e = make(TermKind::shape, std::move(name), column, {});
       if (take("[")) {
         bool negative = take("-");
         skip_blanks();
         size_t start = at_;
         MetaExpression index = number();
-        if (index.kind != Kind::integer || index.integer > 63) refuse(start, "expected the number of an axis");
-        e.kind = Kind::dim;
+        if (index.kind != TermKind::integer || index.integer > 63) refuse(start, "expected the number of an axis");
+        e.kind = TermKind::dim;
         e.integer = negative ? -index.integer : index.integer;
         expect("]");
       }
       return e;
     }
-    return make(Kind::name, std::move(name), column, {});
+    return make(TermKind::name, std::move(name), column, {});
   }
 
   MetaExpression number() {
@@ -210,7 +210,7 @@ class Parser {
     bool is_real = integer_error != std::errc() || real_end != integer_end;
     if (integer_error == std::errc::result_out_of_range && real_end == integer_end)
       refuse(start, "the number does not fit in an int64");
-    e.kind = is_real ? Kind::real : Kind::integer;
+    e.kind = is_real ? TermKind::real : TermKind::integer;
     at_ = static_cast<size_t>((is_real ? real_end : integer_end) - source_.data());
     if (at_ < source_.size() && is_name_part(source_[at_])) refuse(at_, concat("unexpected ", found(), " after a number"));
     return e;
@@ -231,8 +231,10 @@ MetaExpression parse_meta_expression(std::string_view source) { return Parser(so
 MetaDefinition parse_meta_definition(std::string_view source) { return Parser(source).definition(); }
 
 void visit_names(const MetaExpression& e, const std::function<void(const std::string&)>& f) {
-  bool is_function = e.kind == Kind::call && (dtype_from_name(e.text) || scalar_function(e.text) || e.text == "ceil_div");
-  if (e.kind == Kind::name || e.kind == Kind::shape || e.kind == Kind::dim || (e.kind == Kind::call && !is_function))
+  bool is_function =
+      e.kind == TermKind::call && (dtype_from_name(e.text) || scalar_function(e.text) || e.text == "ceil_div");
+  if (e.kind == TermKind::name || e.kind == TermKind::shape || e.kind == TermKind::dim ||
+      (e.kind == TermKind::call && !is_function))
     f(e.text);
   for (const MetaExpression& argument : e.arguments) visit_names(argument, f);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compiler/ops/layers/attention.h"
+#include "compiler/ops/microsoft/microsoft_domain.h"
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/ops/quantized/quantization.h"
 #include "compiler/ops/shape_operands.h"
@@ -12,7 +13,6 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr const char* domain = "com.microsoft";
 
 // The mask of keys as int32: [B] or [3B + 2]: how many are seen, [2B]: also where they begin, [B, T], [B, S, T] or [B, 1, M,
 // M]: 0 where a key is not seen.
@@ -127,7 +127,7 @@ Var* add_bias(Graph& g, Var* x, Var* bias) {
   return bias ? map(g, Fn::add, x, broadcast_to(g, widen(g, bias), x->shape())) : x;
 }
 
-METAC_OPERATOR("Attention", domain)
+METAC_OPERATOR("Attention", microsoft_domain)
     .since({1})
     .inputs(2, 7)
     .outputs(1, 2)
@@ -151,7 +151,7 @@ METAC_OPERATOR("Attention", domain)
       attend_projected(n, projected, n.optional_input(3), n.optional_input(4), n.optional_input(5), x->dtype());
     });
 
-METAC_OPERATOR("QAttention", domain)
+METAC_OPERATOR("QAttention", microsoft_domain)
     .since({1})
     .inputs(5, 9)
     .outputs(1, 2)
@@ -244,7 +244,7 @@ void lower_multi_head_attention(Lowering& n) {
   n.set_output(0, cast(g, attend(n, h, &scores), dtype));
   if (n.wants_output(3)) n.set_output(3, cast(g, scores, dtype));
 }
-METAC_OPERATOR("MultiHeadAttention", domain)
+METAC_OPERATOR("MultiHeadAttention", microsoft_domain)
     .since({1})
     .inputs(1, 10)
     .outputs(1, 4)

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "compiler/ops/layers/convolution.h"
+#include "compiler/ops/microsoft/microsoft_domain.h"
 #include "compiler/ops/pointwise/activations.h"
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/ops/sums/normalization.h"
@@ -13,7 +14,6 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr const char* domain = "com.microsoft";
 
 // x, or x plus a bias that broadcasts to it, through an activation.
 LowerFunction biased(std::function<Expr(Expr)> activation) {
@@ -26,13 +26,18 @@ LowerFunction biased(std::function<Expr(Expr)> activation) {
         0, compute(n.graph(), operands, [&](const std::vector<Expr>& v) { return activation(bias ? v[0] + v[1] : v[0]); }));
   };
 }
-METAC_OPERATOR("Gelu", domain).since({1}).inputs(1).outputs(1).lower(biased(gelu));
-METAC_OPERATOR("BiasGelu", domain).since({1}).inputs(2).outputs(1).lower(biased(gelu));
-METAC_OPERATOR("FastGelu", domain).since({1}).inputs(1, 2).outputs(1).lower(biased(gelu_tanh));
-METAC_OPERATOR("QuickGelu", domain).since({1}).inputs(1).outputs(1).attribute("alpha", Kind::real).lower([](Lowering& n) {
-  double alpha = n.real("alpha", 1.702);
-  biased([alpha](Expr x) { return swish(x, alpha); })(n);
-});
+METAC_OPERATOR("Gelu", microsoft_domain).since({1}).inputs(1).outputs(1).lower(biased(gelu));
+METAC_OPERATOR("BiasGelu", microsoft_domain).since({1}).inputs(2).outputs(1).lower(biased(gelu));
+METAC_OPERATOR("FastGelu", microsoft_domain).since({1}).inputs(1, 2).outputs(1).lower(biased(gelu_tanh));
+METAC_OPERATOR("QuickGelu", microsoft_domain)
+    .since({1})
+    .inputs(1)
+    .outputs(1)
+    .attribute("alpha", Kind::real)
+    .lower([](Lowering& n) {
+      double alpha = n.real("alpha", 1.702);
+      biased([alpha](Expr x) { return swish(x, alpha); })(n);
+    });
 
 Activation activation_of(Lowering& n) {
   std::string name = n.string("activation", "");
@@ -60,7 +65,7 @@ void lower_fused_conv(Lowering& n) {
   }
   n.set_output(0, cast(g, y, n.input(0)->dtype()));
 }
-METAC_OPERATOR("FusedConv", domain)
+METAC_OPERATOR("FusedConv", microsoft_domain)
     .since({1})
     .inputs(2, 4)
     .outputs(1)
@@ -100,7 +105,7 @@ void lower_fused_matmul(Lowering& n) {
   if (alpha != 1) y = elementwise(g, {y}, [&](const std::vector<Expr>& v) { return v[0] * constant_like(v[0], alpha); });
   n.set_output(0, cast(g, y, a->dtype()));
 }
-METAC_OPERATOR("FusedMatMul", domain)
+METAC_OPERATOR("FusedMatMul", microsoft_domain)
     .since({1})
     .inputs(2)
     .outputs(1)
@@ -142,13 +147,13 @@ LowerFunction skip_normalization(bool simplified) {
     if (n.wants_output(3)) n.set_output(3, cast(g, sum, x->dtype()));
   };
 }
-METAC_OPERATOR("SkipLayerNormalization", domain)
+METAC_OPERATOR("SkipLayerNormalization", microsoft_domain)
     .since({1})
     .inputs(3, 5)
     .outputs(1, 4)
     .attribute("epsilon", Kind::real)
     .lower(skip_normalization(false));
-METAC_OPERATOR("SkipSimplifiedLayerNormalization", domain)
+METAC_OPERATOR("SkipSimplifiedLayerNormalization", microsoft_domain)
     .since({1})
     .inputs(3, 4)
     .outputs(1, 4)

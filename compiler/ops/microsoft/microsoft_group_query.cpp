@@ -4,6 +4,7 @@
 
 #include "compiler/ops/layers/attention.h"
 #include "compiler/ops/layers/rotary_embedding.h"
+#include "compiler/ops/microsoft/microsoft_domain.h"
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/ops/shape_operands.h"
 
@@ -11,7 +12,6 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr const char* domain = "com.microsoft";
 
 // What rotates by cos_cache and sin_cache [positions, half]; position(): of the element at axes 0 (batch) and 2, of
 // `operand`.
@@ -33,7 +33,7 @@ void require_positions(Graph& g, Var* positions, Dim batch, Dim steps) {
   require_equal(g, positions->shape()[1], steps, "the length of position_ids");
 }
 
-METAC_OPERATOR("RotaryEmbedding", domain)
+METAC_OPERATOR("RotaryEmbedding", microsoft_domain)
     .since({1})
     .inputs(4)
     .outputs(1)
@@ -185,7 +185,7 @@ void lower_group_query_attention(Lowering& n) {
   Var* weights = has_sink ? softmax_with_sink(g, scores, sink) : masked_softmax(g, scores);
   n.set_output(0, cast(g, merge_heads(g, matmul(g, weights, repeat_heads(g, v, heads))), dtype));
 }
-METAC_OPERATOR("GroupQueryAttention", domain)
+METAC_OPERATOR("GroupQueryAttention", microsoft_domain)
     .since({1})
     .inputs(7, 16)
     .outputs(1, 3)

@@ -1,5 +1,6 @@
 // ONNX Runtime's operators on quantised operands (domain com.microsoft): dequantise, compute, quantise.
 #include "compiler/ops/layers/pooling.h"
+#include "compiler/ops/microsoft/microsoft_domain.h"
 #include "compiler/ops/pointwise/activations.h"
 #include "compiler/ops/quantized/quantization.h"
 #include "compiler/ops/shape_operands.h"
@@ -10,7 +11,6 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr const char* domain = "com.microsoft";
 
 // The real values of quantised operand `i`; its scale and zero point (may be absent) follow it and are scalars.
 Var* real_operand(Lowering& n, size_t i) {
@@ -40,13 +40,13 @@ void set_quantised(Lowering& n, Var* y, size_t i) {
 LowerFunction binary(Fn fn) {
   return [fn](Lowering& n) { set_quantised(n, map(n.graph(), fn, real_operand(n, 0), real_operand(n, 3)), 6); };
 }
-METAC_OPERATOR("QLinearAdd", domain).since({1}).inputs(7, 8).outputs(1).lower(binary(Fn::add));
-METAC_OPERATOR("QLinearMul", domain).since({1}).inputs(7, 8).outputs(1).lower(binary(Fn::mul));
+METAC_OPERATOR("QLinearAdd", microsoft_domain).since({1}).inputs(7, 8).outputs(1).lower(binary(Fn::add));
+METAC_OPERATOR("QLinearMul", microsoft_domain).since({1}).inputs(7, 8).outputs(1).lower(binary(Fn::mul));
 
-METAC_OPERATOR("QLinearSigmoid", domain).since({1}).inputs(4, 5).outputs(1).lower([](Lowering& n) {
+METAC_OPERATOR("QLinearSigmoid", microsoft_domain).since({1}).inputs(4, 5).outputs(1).lower([](Lowering& n) {
   set_quantised(n, map(n.graph(), Fn::sigmoid, real_operand(n, 0)), 3);
 });
-METAC_OPERATOR("QLinearLeakyRelu", domain)
+METAC_OPERATOR("QLinearLeakyRelu", microsoft_domain)
     .since({1})
     .inputs(4, 5)
     .outputs(1)
@@ -57,7 +57,7 @@ METAC_OPERATOR("QLinearLeakyRelu", domain)
           elementwise(n.graph(), {real_operand(n, 0)}, [&](const std::vector<Expr>& v) { return leaky_relu(v[0], alpha); });
       set_quantised(n, y, 3);
     });
-METAC_OPERATOR("QLinearGlobalAveragePool", domain)
+METAC_OPERATOR("QLinearGlobalAveragePool", microsoft_domain)
     .since({1})
     .inputs(5)
     .outputs(1)
@@ -70,7 +70,7 @@ METAC_OPERATOR("QLinearGlobalAveragePool", domain)
       set_quantised(n, mean(n.graph(), x, axes, true), 3);
     });
 
-METAC_OPERATOR("QLinearAveragePool", domain)
+METAC_OPERATOR("QLinearAveragePool", microsoft_domain)
     .since({1})
     .inputs(4, 5)
     .outputs(1)
@@ -96,7 +96,7 @@ METAC_OPERATOR("QLinearAveragePool", domain)
     });
 
 // Inputs: the result's scale and zero point, then every part with its own.
-METAC_OPERATOR("QLinearConcat", domain)
+METAC_OPERATOR("QLinearConcat", microsoft_domain)
     .since({1})
     .inputs(5, -1)
     .outputs(1)
@@ -114,7 +114,7 @@ METAC_OPERATOR("QLinearConcat", domain)
                    }));
     });
 
-METAC_OPERATOR("QLinearSoftmax", domain)
+METAC_OPERATOR("QLinearSoftmax", microsoft_domain)
     .since({1})
     .inputs(5)
     .outputs(1)
@@ -132,7 +132,7 @@ METAC_OPERATOR("QLinearSoftmax", domain)
 
 // alpha * A * B + C, where C is int32 in units of alpha * a_scale * b_scale; b_scale and b_zero_point may be per column.
 // Without y_scale the result is float.
-METAC_OPERATOR("QGemm", domain)
+METAC_OPERATOR("QGemm", microsoft_domain)
     .since({1})
     .inputs(6, 9)
     .outputs(1)
@@ -166,7 +166,7 @@ METAC_OPERATOR("QGemm", domain)
     });
 
 // A * B as floats: int32 sums times the scales, plus a bias.
-METAC_OPERATOR("MatMulIntegerToFloat", domain).since({1}).inputs(4, 7).outputs(1).lower([](Lowering& n) {
+METAC_OPERATOR("MatMulIntegerToFloat", microsoft_domain).since({1}).inputs(4, 7).outputs(1).lower([](Lowering& n) {
   Graph& g = n.graph();
   Var *a = n.input(0), *b = n.input(1), *a_zero_point = n.optional_input(4), *b_zero_point = n.optional_input(5),
       *bias = n.optional_input(6);

@@ -1,5 +1,6 @@
 // Matrix products of ONNX Runtime (domain com.microsoft) with packed or quantised weights, and the embedding layer.
 #include "compiler/ops/layers/convolution.h"
+#include "compiler/ops/microsoft/microsoft_domain.h"
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/ops/quantized/quantization.h"
 #include "compiler/ops/shape_operands.h"
@@ -10,7 +11,6 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr const char* domain = "com.microsoft";
 
 // Element `index` of numbers of `bits` bits each, packed from the low bits of the bytes at `row` of operand `operand`.
 Expr unpacked(int operand, std::vector<Expr> row, Expr index, int64_t bits) {
@@ -69,7 +69,7 @@ void lower_matmul_n_bits(Lowering& n) {
   if (bias) y = map(g, Fn::add, y, broadcast_to(g, widen(g, bias), y->shape()));
   n.set_output(0, cast(g, y, a->dtype()));
 }
-METAC_OPERATOR("MatMulNBits", domain)
+METAC_OPERATOR("MatMulNBits", microsoft_domain)
     .since({1})
     .inputs(3, 6)
     .outputs(1)
@@ -82,7 +82,7 @@ METAC_OPERATOR("MatMulNBits", domain)
     .lower(lower_matmul_n_bits);
 
 // A is quantised to uint8 by its own range, as DynamicQuantizeLinear does.
-METAC_OPERATOR("DynamicQuantizeMatMul", domain).since({1}).inputs(3, 5).outputs(1).lower([](Lowering& n) {
+METAC_OPERATOR("DynamicQuantizeMatMul", microsoft_domain).since({1}).inputs(3, 5).outputs(1).lower([](Lowering& n) {
   Graph& g = n.graph();
   Var *a = n.input(0), *b = n.input(1), *zero = n.optional_input(3), *bias = n.optional_input(4);
   require_dtype(a, DType::f32, "A");
@@ -106,7 +106,7 @@ METAC_OPERATOR("DynamicQuantizeMatMul", domain).since({1}).inputs(3, 5).outputs(
 });
 
 // Convolution of [N, spatial..., C]; the weights are as ever.
-METAC_OPERATOR("NhwcConv", domain)
+METAC_OPERATOR("NhwcConv", microsoft_domain)
     .since({1})
     .inputs(2, 3)
     .outputs(1)
@@ -130,7 +130,7 @@ METAC_OPERATOR("NhwcConv", domain)
     });
 
 // The sum of word, position and segment embeddings, normalised. Outputs: y, how many tokens the mask shows, the sum.
-METAC_OPERATOR("EmbedLayerNormalization", domain)
+METAC_OPERATOR("EmbedLayerNormalization", microsoft_domain)
     .since({1})
     .inputs(7, 9)
     .outputs(1, 3)

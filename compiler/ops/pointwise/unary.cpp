@@ -6,14 +6,14 @@ namespace metac {
 namespace {
 
 using Kind = Attribute::Kind;
-using Body = std::function<Expr(Expr)>;
+using UnaryBody = std::function<Expr(Expr)>;
 
-void lower_map(Lowering& n, const Body& body) {
+void lower_map(Lowering& n, const UnaryBody& body) {
   n.set_output(0, compute(n.graph(), {n.input(0)}, [&](const std::vector<Expr>& v) { return body(v[0]); }));
 }
 
 // A function of real numbers.
-LowerFunction real_function(Body body) {
+LowerFunction real_function(UnaryBody body) {
   return [body](Lowering& n) {
     require_float(n.input(0));
     lower_map(n, body);
@@ -24,7 +24,7 @@ LowerFunction real_function(Fn fn) {
 }
 
 // A function of all numeric dtypes.
-LowerFunction numeric_function(Body body) {
+LowerFunction numeric_function(UnaryBody body) {
   return [body](Lowering& n) {
     require_numeric(n.input(0));
     lower_map(n, body);

@@ -13,14 +13,14 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/gpu/strategies/gpu_attention.h"
 #include "compiler/target/gpu/strategies/tile_load.h"
+#include "compiler/target/gpu/strategies/tile_sizes.h"
 #include "compiler/target/gpu/strategies/wide_store.h"
 
 namespace metac {
 namespace {
 
-constexpr int64_t least_side = 16, most_depth = 128, enough_blocks = 128, most_shared_bytes = 46 << 10, unknown = 1024;
+constexpr int64_t most_depth = 128, most_shared_bytes = 46 << 10;
 
-int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
 Expr zero() { return constant_of(DType::f32, 0); }
 Expr lowest() { return float_constant(-HUGE_VAL, DType::f32); }
 Expr below(Expr index, Expr size, int64_t step) {
@@ -100,12 +100,12 @@ Kernel GpuAttention::run() {
 
 void GpuAttention::choose_tile() {
   int64_t batch = 1;
-  for (size_t k = 0; k < outer_.size(); ++k) batch *= known(s_.scores->domain[k]);
+  for (size_t k = 0; k < outer_.size(); ++k) batch *= size_or_many(s_.scores->domain[k]);
   for (const TileSize& size : tile_sizes()) {
     tile_ = size;
-    const int64_t blocks = batch * ((known(row_count_) + size.rows - 1) / size.rows);
+    const int64_t blocks = batch * ((size_or_many(row_count_) + size.rows - 1) / size.rows);
     if (shared_bytes() <= most_shared_bytes &&
-        (size.rows == edge || (size.rows < 2 * known(row_count_) && blocks >= enough_blocks)))
+        (size.rows == edge || (size.rows < 2 * size_or_many(row_count_) && blocks >= enough_blocks)))
       break;
   }
 }
@@ -271,7 +271,7 @@ bool is_gpu_attention(const Group& group, bool tf32) {
              columns = s->scores->domain[static_cast<size_t>(group.shared)];
   const Expr depth = s->scores->domain.back(), width = s->last->domain[static_cast<size_t>(group.shared)];
   return depth.if_int() && depth.as_int() <= most_depth && width.if_int() && width.as_int() <= most_depth &&
-         known(rows) >= least_side && known(columns) >= least_side;
+         size_or_many(rows) >= least_side && size_or_many(columns) >= least_side;
 }
 
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context) {

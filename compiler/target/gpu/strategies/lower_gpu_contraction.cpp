@@ -22,6 +22,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/target/gpu/strategies/tile_load.h"
+#include "compiler/target/gpu/strategies/tile_sizes.h"
 #include "compiler/target/gpu/strategies/wide_store.h"
 #include "compiler/target/gpu/vendor/library_product.h"
 #include "compiler/tensor/axes.h"
@@ -30,7 +31,7 @@
 namespace metac {
 namespace {
 
-constexpr int64_t edge = 16, least_side = 16, least_sum = 8, enough_blocks = 128, unknown = 1024;
+constexpr int64_t edge = 16, least_sum = 8;
 
 struct Side {
   Expr factor;
@@ -85,7 +86,6 @@ class GpuContraction : private StageLowering {
     for (const Loop& l : loops) n = n * l.extent;
     return n;
   }
-  static int64_t known(Expr e) { return e.if_int() ? e.as_int() : unknown; }
 
   // The factors, what tensor cores take of them and the conditions on the product, addressed: in this order behind the
   // stage's own expressions, and rewritten with them.
@@ -129,12 +129,13 @@ class GpuContraction : private StageLowering {
     if (last_in_rows) std::swap(rows_, columns_);
     sum_ = count(stage_.reduced);
     for (Side* side : {&rows_, &columns_}) side->size = count(side->loops);
-    if (known(rows_.size) < least_side || known(columns_.size) < least_side || known(sum_) < least_sum) return false;
+    if (size_or_many(rows_.size) < least_side || size_or_many(columns_.size) < least_side || size_or_many(sum_) < least_sum)
+      return false;
     const int64_t widest = size_of(group_.stages[0].accumulator) > 4 ? 64 : 128;  // registers
     for (int64_t most : {widest, int64_t{64}, int64_t{32}}) {
-      int64_t blocks = known(count(batch_));
+      int64_t blocks = size_or_many(count(batch_));
       for (Side* side : {&rows_, &columns_}) {
-        int64_t n = known(side->size);
+        int64_t n = size_or_many(side->size);
         side->tile = edge;
         while (side->tile < most && side->tile * 2 <= n) side->tile *= 2;
         blocks *= (n + side->tile - 1) / side->tile;

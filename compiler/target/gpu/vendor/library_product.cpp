@@ -11,7 +11,7 @@
 namespace metac {
 namespace {
 
-bool is_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
+bool is_constant_zero(Expr e) { return e.is_constant() && e->float_value == 0 && e->int_value == 0; }
 
 class ProductMatcher {
  public:
@@ -99,9 +99,9 @@ class ProductMatcher {
   // activation( scale * sum + residual + bias ), any part of it absent, the terms in any order.
   bool epilogue() {
     Expr e = without_casts(l_.epilogue);
-    if (e->kind == ExprKind::call && e->fn == Fn::max && (is_zero(e->args[0]) || is_zero(e->args[1]))) {
+    if (e->kind == ExprKind::call && e->fn == Fn::max && (is_constant_zero(e->args[0]) || is_constant_zero(e->args[1]))) {
       p_.activation = ProductActivation::relu;
-      e = e->args[is_zero(e->args[0]) ? 1 : 0];
+      e = e->args[is_constant_zero(e->args[0]) ? 1 : 0];
     }
     if (const Expr x = argument_of_gelu_tanh(e)) {
       p_.activation = ProductActivation::gelu_tanh;
