@@ -4,6 +4,7 @@
 
 #include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/pack_operand.h"
 #include "compiler/tensor/axes.h"
@@ -167,7 +168,7 @@ void turn_windows(Definition& d, const std::vector<Symbol>& symbols) {
 
 // How many of `extent` neighbours in memory are summed before the next tap of the window: a cache line's, or what divides.
 static int64_t run_of(int64_t extent) {
-  constexpr int64_t line = 16, least = 8, most = 24;
+  constexpr int64_t line = cpu_costs.line_bytes / 4, least = 8, most = 24;
   if (extent <= line) return extent;
   if (extent % line == 0) return line;
   int64_t run = most;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/ir/hints.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
@@ -117,8 +118,10 @@ class Estimate {
       // block's data and products that does not stay in the second level, for each block of lanes.
       double data_bytes = size * block_tiles * channels_ * 4, product_bytes = size * block_tiles * 2 * lanes_ * 4;
       double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
-      double stream = memory_cycles(weight_bytes) + (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? 15 : 40) +
-                      blocks * lane_blocks * beyond * data_bytes / 20;
+      double stream =
+          memory_cycles(weight_bytes) +
+          (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? cpu_costs.stream_far : cpu_costs.stream_near) +
+          blocks * lane_blocks * beyond * data_bytes / cpu_costs.data_beyond;
       double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
       // The rest of a last block is computed too.
       double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
@@ -155,8 +158,7 @@ class Estimate {
   }
   static double tiles(double extent, int m) { return std::ceil(extent / m); }
   double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
-  // What two cores together wait for memory: 12 bytes a cycle of one.
-  static double memory_cycles(double bytes) { return bytes / 6; }
+  static double memory_cycles(double bytes) { return bytes / cpu_costs.memory_bytes; }
 
   // How much longer the busiest of two or of four threads works than were everything shared out evenly.
   static double imbalance(double iterations) {

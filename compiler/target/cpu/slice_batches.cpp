@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/walks.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/target/choices.h"
 #include "compiler/target/cpu/batch_axes.h"
 #include "compiler/target/cpu/plan_winograd.h"
@@ -98,7 +99,7 @@ class BatchSlicer {
   // ---- the choice: time for traffic, in bytes from memory ----
   // A worker takes whole slices through a chain (runtime/executor_slices.h): it finds what it wrote in a cache of its own.
   // Between chains workers read what others wrote, and where they share no last level that is little faster than memory.
-  static constexpr double cached = 0.2, shared = 0.6, launch = 20e3;
+  static constexpr double cached = cpu_costs.slice_cached, shared = cpu_costs.slice_shared, launch = cpu_costs.slice_launch;
 
   double alone(size_t k) const {
     double moved = 0;

@@ -10,6 +10,7 @@
 #include "compiler/loops/partial_sums.h"
 #include "compiler/loops/separate_window.h"
 #include "compiler/loops/stage_lowering.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
@@ -173,7 +174,7 @@ class GroupLowering : private StageLowering {
   // What the innermost of these loops will touch some iterations later: a block is a small piece of each iteration's memory,
   // and processors fetch little ahead where pieces lie apart.
   std::vector<Prefetch> rows_ahead(const Stage& s, const std::vector<Loop>& loops) const {
-    constexpr int64_t ahead = 16, line = 64;
+    constexpr int64_t ahead = 16, line = cpu_costs.line_bytes;
     std::vector<Prefetch> out;
     if (loops.empty() || !loops.back().extent.if_int() || loops.back().extent.as_int() < 4 * ahead) return out;
     const int row = rows().axis;

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/cook_toom.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
@@ -275,7 +276,7 @@ class WinogradLowering {
   // Of a position's tiles, `width` elements each: an odd number of cache lines, so that the positions of one tile, which are
   // written and read together, fall into different sets of the cache.
   int64_t position_stride(int64_t width) const {
-    constexpr int64_t line = 16;
+    constexpr int64_t line = cpu_costs.line_bytes / 4;
     int64_t lines = (tiles_ * width + line - 1) / line;
     return (lines + (lines % 2 == 0)) * line;
   }

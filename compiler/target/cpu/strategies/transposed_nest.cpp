@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
@@ -45,7 +46,7 @@ class Transposition {
   // Blocks that are narrower than a cache line: those of one line of the result follow each other, before it is evicted by
   // lines of other rows, which may all be at places that map to the same ways.
   void fill_lines(LoopNode& node) {
-    constexpr int64_t line = 16, way_bytes = 4096;  // elements; of a first-level cache
+    constexpr int64_t line = cpu_costs.line_bytes / 4, way_bytes = cpu_costs.way_bytes;
     const int64_t blocks = line / n_.lanes;
     if (blocks < 2 || !n_.lane.extent.if_int() || n_.lane.extent.as_int() % line != 0) return;
     for (Expr operand : operands_)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -29,7 +30,7 @@ bool cut_steps(LongSumPlan& plan, const std::vector<int64_t>& steps, int64_t row
 
 std::optional<LongSumPlan> plan_long_sum(const LongSum& sum, int64_t cache_bytes) {
   constexpr int64_t least_shares = 8;  // to be shared out among threads
-  constexpr int64_t line = 64;
+  constexpr int64_t line = cpu_costs.line_bytes;
   const int64_t steps = product(sum.steps), tiles = product(sum.points);
   const double panels = static_cast<double>(steps) * static_cast<double>(sum.panels * sum.panel_row_bytes);
   const double points = static_cast<double>(steps) * static_cast<double>(tiles) * static_cast<double>(sum.tile_points * 4);

@@ -3,31 +3,31 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/tensor/definition.h"
 
 namespace metac {
 namespace {
 
-constexpr int64_t line_bytes = 64, cache_ways = 12, way_bytes = 4096;  // of a first-level cache
-constexpr int64_t panel_bytes_kept = 28 << 10;                         // of it, while data passes through
+constexpr const CpuCosts& cost = cpu_costs;
 
 // Lines that one step brings from the second-level cache. Data is read along the sum, a line for 16 steps, unless more
 // points than the cache has ways lie at distances that map them to the same ones: then each step brings its line anew.
 double data_lines(const SumShape& sum, int points) {
-  double per_step = 4.0 / line_bytes;
+  double per_step = 4.0 / cost.line_bytes;
   if (sum.point_bytes <= 0) return points * per_step;
-  if (sum.point_bytes < line_bytes) return static_cast<double>(points * sum.point_bytes) / line_bytes * per_step;
-  int64_t places =
-      sum.point_bytes % line_bytes == 0 ? way_bytes / std::gcd(sum.point_bytes, way_bytes) : way_bytes / line_bytes;
-  bool collide = (points + places - 1) / places > cache_ways - 2;
+  if (sum.point_bytes < cost.line_bytes) return static_cast<double>(points * sum.point_bytes) / cost.line_bytes * per_step;
+  int64_t places = sum.point_bytes % cost.line_bytes == 0 ? cost.way_bytes / std::gcd(sum.point_bytes, cost.way_bytes)
+                                                          : cost.way_bytes / cost.line_bytes;
+  bool collide = (points + places - 1) / places > cost.cache_ways - 2;
   return collide ? points : points * per_step;
 }
 
 // The lanes' operand is read in order, panel by panel: a panel that stays in the first-level cache comes once.
 double panel_lines(const SumShape& sum, int vectors, int vector_lanes) {
   int64_t bytes_per_step = int64_t{4} * vectors * vector_lanes;
-  bool stays = sum.steps > 0 && sum.steps <= panel_bytes_kept / bytes_per_step;
-  return stays ? 0 : static_cast<double>(bytes_per_step) / line_bytes;
+  bool stays = sum.steps > 0 && sum.steps <= cost.panel_bytes_kept / bytes_per_step;
+  return stays ? 0 : static_cast<double>(bytes_per_step) / cost.line_bytes;
 }
 
 // What a tile leaves free. Compilers bring loads of the next step forward: of tiles that leave one register of 32 (9 points
@@ -37,17 +37,18 @@ constexpr int spare_registers(int registers) { return registers >= 32 ? 2 : 0; }
 
 }  // namespace
 
-// A core with two FMA and two load ports and a latency of four cycles. Loads that the ports have room for still cost, and so
+// Loads that the ports have room for still cost, and so
 // do lines from the second-level cache; the weights are fitted to measurements.
 double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lanes) {
-  constexpr double per_step = 0.6, per_load = 0.2, per_data_line = 2.0, per_panel_line = 0.5;
   const int taps = sum.taps;
-  double products = taps * points * vectors / 2.0, chain = 4.0 * taps;
+  double products = taps * points * vectors / cost.multiply_adds, chain = cost.multiply_latency * taps;
   if (sum.lanes_in_both)
-    return std::max({products, ((points + taps - 1) * vectors + taps * vectors) / 2.0 * 1.05, chain}) + per_step;
+    return std::max(
+               {products, ((points + taps - 1) * vectors + taps * vectors) / cost.loads_a_cycle * cost.load_stall, chain}) +
+           cost.step;
   double loads = points + vectors;
-  return std::max({products, loads / 2.0 * 1.05, chain}) + per_step + per_load * loads +
-         per_data_line * data_lines(sum, points) + per_panel_line * panel_lines(sum, vectors, vector_lanes);
+  return std::max({products, loads / cost.loads_a_cycle * cost.load_stall, chain}) + cost.step + cost.load * loads +
+         cost.data_line * data_lines(sum, points) + cost.panel_line * panel_lines(sum, vectors, vector_lanes);
 }
 
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -28,7 +29,7 @@ std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Lo
     step = step * l.extent + axis(l.axis);
     step_count = saturating_mul(step_count, l.extent.as_int());
   }
-  constexpr int64_t line = 16, many_tiles = 64;
+  constexpr int64_t line = cpu_costs.line_bytes / 4, many_tiles = 64;
   if (tile_count == 0 || step_count == 0 || tile_count > many_tiles)
     return std::nullopt;  // the first tile's wait for its panel is lost among the others
   Expr load = sum.body->args[1];
