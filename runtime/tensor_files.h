@@ -66,12 +66,14 @@ inline std::string parse_npy_header(const char* data, size_t size, FileTensor* t
   std::string code = descr.substr(quote + 1, end_quote - quote - 1);
   if (!code.empty() && (code[0] == '=' || (code[0] == '<' && code.size() == 3 && code[2] == '1')))
     code[0] = code[2] == '1' ? '|' : '<';
-  bool known = false;
-  for (int32_t k = 0; k < static_cast<int32_t>(ScalarType::string); ++k) {
-    if (code != npy_code(static_cast<ScalarType>(k))) continue;
-    tensor->dtype = static_cast<ScalarType>(k);
-    known = true;
+  bool known = false;  // of bfloat16 and uint16, whose code is the same, the last
+#define ROW(id, name, element, spelled, kind, onnx, numpy)     \
+  if (code == numpy && ScalarType::id != ScalarType::string) { \
+    tensor->dtype = ScalarType::id;                            \
+    known = true;                                              \
   }
+  METAC_DTYPES(ROW)
+#undef ROW
   if (!known) return "element type '" + code + "' of a .npy file is not supported";
   if (order.find("True") < order.find(',')) return "a .npy file in Fortran order is not supported; save it in C order";
   const size_t open = shape.find('('), close = shape.find(')');
