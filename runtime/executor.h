@@ -163,6 +163,7 @@ class ExecutorOn {
   bool take_lane(int32_t count, int32_t forced);
   bool run_steps(int32_t begin, int32_t end);
   bool find_chains();
+  bool enter_slice(const Step& repeat, int32_t begin, int32_t end, int64_t slice, int64_t* scratch_bytes);
   bool run_slices(int32_t begin);
   bool run_top();
   bool run_exchanging();

@@ -67,7 +67,9 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
     if constexpr (Here::caches)
       if (passing_count_ > 0 && i < program_->top_level_steps) give_back(i);
     if (const Step& step = program_->steps[i]; step.kind == StepKind::repeat) {
-      if (++symbols_[step.symbol] < step.parallel.value) i = step.then_begin - 1;
+      int64_t count = step.parallel.value;
+      if (step.parallel.length != 0 && !value_of(step.parallel, &count)) return false;
+      if (++symbols_[step.symbol] < count) i = step.then_begin - 1;
       continue;
     }
     if constexpr (!Here::separate)
@@ -204,7 +206,8 @@ bool ExecutorOn<Device>::launch(const Step& step) {
 inline bool read_integer(ScalarType type, const void* data, int64_t element, int64_t* value) {
   return with_element(type, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (std::is_integral_v<ValueOf<T>>) *value = static_cast<int64_t>(value_of(static_cast<const T*>(data)[element]));
+    if constexpr (std::is_integral_v<ValueOf<T>>)
+      *value = static_cast<int64_t>(value_of(static_cast<const T*>(data)[element]));
     return std::is_integral_v<ValueOf<T>>;
   });
 }

@@ -17,15 +17,15 @@ bool ExecutorOn<Device>::find_chains() {
   int32_t end_time = 0;
   for (int32_t end = 0; end < p.top_level_steps; end_time += times_of(end, end + 1), ++end) {
     const Step& repeat = p.steps[end];
-    if (repeat.kind != StepKind::repeat || repeat.carried == 0 || repeat.parallel.length != 0) continue;
+    if (repeat.kind != StepKind::repeat || repeat.carried == 0) continue;
     bool plain = repeat.then_begin < end;
     for (int32_t i = repeat.then_begin; i < end && plain; ++i) {
       const Step& s = p.steps[i];
-      plain = s.kind == StepKind::launch && s.inputs == 0 && s.parallel.length == 0 && s.scratch_bytes.length == 0;
+      plain = (s.kind == StepKind::launch && s.inputs == 0) || s.kind == StepKind::assign;
       for (int32_t k = s.first; k < s.first + s.count && plain; ++k)
         plain = p.operands[k] < 0 || !p.buffers[root(p.operands[k])].late;
     }
-    if (plain) chains_[repeat.then_begin] = {end, end_time};  // launches alone: each counts once
+    if (plain) chains_[repeat.then_begin] = {end, end_time};  // launches and assignments alone: each counts once
   }
   return true;
 }
@@ -64,14 +64,31 @@ struct SliceChain {
       w.symbols[c.repeat->symbol] = slice;
       for (const Step* s = c.first; s != c.repeat; ++s) {
         const int64_t start = c.timed ? now_ns() : 0;
-        if (s->parallel.value > 0)
-          c.program->kernels[s->kernel](w.operands + (s->first - c.first_operand), w.symbols, w.scratch, 0,
-                                        s->parallel.value);
+        int64_t value = s->parallel.value;
+        if (s->parallel.length != 0 && !evaluate(*c.program, s->parallel, w.symbols, &value)) value = 0;  // it was tried
+        if (s->kind == StepKind::assign)
+          w.symbols[s->symbol] = value;
+        else if (value > 0)
+          c.program->kernels[s->kernel](w.operands + (s->first - c.first_operand), w.symbols, w.scratch, 0, value);
         if (c.timed) w.times[s - c.first] += now_ns() - start;
       }
     }
   }
 };
+
+// Gives the symbols their values in a slice, and notes the scratch memory that a worker needs in it.
+template <class Device>
+bool ExecutorOn<Device>::enter_slice(const Step& repeat, int32_t begin, int32_t end, int64_t slice, int64_t* scratch_bytes) {
+  symbols_[repeat.symbol] = slice;
+  for (int32_t i = begin; i < end; ++i) {
+    const Step& s = program_->steps[i];
+    int64_t value = 0;
+    if (s.kind == StepKind::assign ? !run_step(s) : !value_of(s.parallel, &value) || !value_of(s.scratch_bytes, &value))
+      return false;
+    if (s.kind == StepKind::launch && value > *scratch_bytes) *scratch_bytes = value;
+  }
+  return true;
+}
 
 // Does the chain that begins at this step for all slices. False: failed, or it is to be done step by step, because too many
 // workers would have no slice or as much memory again as the arena's would not do.
@@ -81,8 +98,11 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   const int32_t end = chains_[begin].end, end_time = chains_[begin].end_time, begin_time = end_time - (end - begin);
   const Step& repeat = p.steps[end];
   const int32_t workers = device_->workers();
-  const int64_t count = repeat.parallel.value, turns = (count + workers - 1) / workers;
-  constexpr double least_busy = 0.8;  // of the workers, in the mean over turns
+  int64_t count = repeat.parallel.value;
+  if (repeat.parallel.length != 0 && !value_of(repeat.parallel, &count)) return false;
+  const int64_t turns = (count + workers - 1) / workers;
+  if (symbols_[repeat.symbol] != 0) return false;  // they are being done, one after the other
+  constexpr double least_busy = 0.8;               // of the workers, in the mean over turns
   if (workers < 2 || static_cast<double>(count) < least_busy * static_cast<double>(turns * workers)) return false;
 
   // The chain's own values lie in a part of the arena; others have the same part elsewhere.
@@ -92,12 +112,16 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   };
   char *low = nullptr, *high = nullptr;
   int64_t scratch_bytes = 0, cost = 0;
-  int32_t first_operand = p.steps[begin].first, last_operand = first_operand;
+  int32_t first_operand = INT32_MAX, last_operand = 0;
+  // The last slice may be the shortest: all extents are tried with it, then with the first.
+  if (!enter_slice(repeat, begin, end, count - 1, &scratch_bytes) || !enter_slice(repeat, begin, end, 0, &scratch_bytes))
+    return false;
   for (int32_t i = begin; i < end; ++i) {
     const Step& s = p.steps[i];
-    if (s.scratch_bytes.value > scratch_bytes) scratch_bytes = s.scratch_bytes.value;
-    int64_t ns = 0;
-    if (__builtin_mul_overflow(s.parallel.value, s.cost, &ns) || __builtin_add_overflow(cost, ns, &cost)) cost = INT64_MAX;
+    if (s.kind == StepKind::assign) continue;
+    int64_t iterations = s.parallel.value, ns = 0;
+    if (s.parallel.length != 0 && !value_of(s.parallel, &iterations)) return false;
+    if (__builtin_mul_overflow(iterations, s.cost, &ns) || __builtin_add_overflow(cost, ns, &cost)) cost = INT64_MAX;
     if (s.first < first_operand) first_operand = s.first;
     if (s.first + s.count > last_operand) last_operand = s.first + s.count;
     for (int32_t k = s.first; k < s.first + s.count; ++k) {
@@ -146,7 +170,10 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   double sum = 0;
   for (int32_t i = begin; i < end; ++i) sum += of_all(i);
   for (int32_t i = begin; i < end; ++i)
-    note(i, count, sum > 0 ? static_cast<int64_t>(static_cast<double>(ns) * of_all(i) / sum) : 0);
+    note(i, count - 1, sum > 0 ? static_cast<int64_t>(static_cast<double>(ns) * of_all(i) / sum) : 0);
+  if (!enter_slice(repeat, begin, end, count - 1, &scratch_bytes)) return false;
+  for (int32_t i = begin; i < end; ++i) note(i, 1, 0);
+  symbols_[repeat.symbol] = count;
   nested_ns_ += ns;
   return true;
 }

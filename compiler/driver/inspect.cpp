@@ -47,7 +47,7 @@ KernelRows kernels_of(const CompiledModel& compiled, const CompiledProgram& prog
                          {"schedule", kernel.schedule}});
     rows.text += "  " + kernel.name;
     if (!work.launches)
-      rows.text += "  as often as the data say";
+      rows.text += "  as often as dims or data say";
     else if (*work.launches != 1)
       rows.text += concat("  ", *work.launches, " times");
     if (!work.work.operations || !work.work.operations.is_int(0))

@@ -43,6 +43,8 @@ struct Symbol {
   int64_t divisor = 1;      // the value is a multiple of this
   int64_t hint = 0;         // a typical value, 0: unknown
   bool from_input = false;  // fixed by the shapes of the model's inputs (else: bound while running)
+  Expr most;  // of one bound while running: by the inputs' dims it never is more; what is as long has its place before the
+              // run
 };
 
 struct Op;

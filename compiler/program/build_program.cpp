@@ -125,7 +125,7 @@ class ProgramBuilder {
     b.index = index;
     b.offset = offset;
     b.first_dim = first_dim(var->shape());
-    Expr bytes = storage_elements(var->shape(), layout_of(var)) * Expr(static_cast<int64_t>(size_of(var->dtype())));
+    Expr bytes = at_most(storage_elements(var->shape(), layout_of(var))) * Expr(static_cast<int64_t>(size_of(var->dtype())));
     if (bytes.if_int() && bytes.as_int() > r_.options->max_tensor_bytes)
       fail("a tensor of shape ", to_string(var->shape()), " would be ", bytes.as_int() >> 20, " MiB, the limit is ",
            r_.options->max_tensor_bytes >> 20, " MiB (--max-tensor-bytes)");
@@ -137,6 +137,13 @@ class ProgramBuilder {
     const int id = static_cast<int>(program_.buffers.size()) - 1;
     if (kind != rt::BufferKind::output || !buffers_.count(var->id)) buffers_[var->id] = id;
     return id;
+  }
+
+  // What has its place before the run has it for the most that its size comes to.
+  Expr at_most(Expr size) const {
+    return rewrite(size, [&](Expr n) {
+      return n->kind == ExprKind::symbol ? graph_.symbols[static_cast<size_t>(n->id)].most : Expr();
+    });
   }
 
   void add_views(const FusedRegion& region) {
@@ -211,12 +218,16 @@ class ProgramBuilder {
   }
 
   void repeat_steps(const Repeat& repeat, int from) {
-    rt::Step& s =
-        step(rt::StepKind::repeat, {}, concat("repeat from step ", from, " for n", repeat.symbol, " < ", repeat.count));
+    rt::Step& s = step(rt::StepKind::repeat, {},
+                       concat("repeat from step ", from, " for n", repeat.symbol, " < ", to_string(repeat.count)));
     s.symbol = repeat.symbol;
-    s.parallel = {repeat.count, 0};
     s.then_begin = from;
     s.carried = r_.options->memory_budget == 0 ? 1 : 0;
+    const rt::Extent count = extent(repeat.count);
+    program_.steps.back().parallel = count;
+    if (repeat.length >= 0)
+      program_.uneven.push_back(
+          {from, static_cast<int32_t>(program_.steps.size()) - 1, repeat.count, repeat.length, repeat.whole});
   }
 
   // ---- regions ----
@@ -252,8 +263,10 @@ class ProgramBuilder {
     for (size_t k = 0; k < region.items.size(); ++k) {
       const Item& item = region.items[k];
       if (repeat < region.repeats.size() && region.repeats[repeat].begin == k) {
+        for (const auto& [symbol, value] : region.repeats[repeat].before) assign(symbol, value);
         assign(region.repeats[repeat].symbol, 0);
         repeated_from = static_cast<int>(program_.steps.size());
+        for (const auto& [symbol, value] : region.repeats[repeat].each) assign(symbol, value);
       }
       if (item.op) {
         emit_host_step(*item.op, bound);

@@ -35,6 +35,14 @@ struct CompiledPort {
   int overwrites = -1;            // an output: the input whose memory a caller may give it; -1: they must be apart
 };
 
+// Steps [begin, end) are repeated `count` times, and `length`, a symbol of their work, sums up to `whole` over all rounds.
+struct UnevenRounds {
+  int32_t begin = 0, end = 0;
+  Expr count;
+  int length = -1;
+  Expr whole;
+};
+
 struct CompiledProgram {
   std::vector<rt::Buffer> buffers;
   std::vector<rt::Extent> extents;
@@ -52,7 +60,8 @@ struct CompiledProgram {
   std::vector<int32_t> symbol_ids;
   std::vector<CompiledPort> inputs, outputs;
   std::vector<KernelSource> kernels;
-  std::vector<Work> work;                  // one per step: of doing it once
+  std::vector<Work> work;  // one per step: of doing it once
+  std::vector<UnevenRounds> uneven;
   std::vector<rt::StepWork> work_extents;  // the same, to be evaluated while running
   std::vector<std::string> routines;
   std::vector<std::vector<RoutineCallAttribute>> attributes;

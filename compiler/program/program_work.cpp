@@ -74,9 +74,19 @@ bool is_of_inputs(Expr e, const std::set<int>& symbols) {
   return !any_of(e, [&](Expr n) { return n->kind == ExprKind::symbol && !symbols.count(n->id); });
 }
 
-void add(Expr& sum, Expr one, std::optional<int64_t> count, const std::set<int>& symbols) {
-  if (bool(one) && one.is_int(0)) return;
-  sum = count && bool(one) && is_of_inputs(one, symbols) ? plus(sum, times(*count, one)) : Expr();
+// What a step does in all: rounds that do unevenly much do a part that grows with their length, and one that does not.
+Expr of_all_rounds(Expr one, std::optional<int64_t> count, const UnevenRounds* uneven) {
+  if (!one) return {};
+  if (!uneven) return count ? times(*count, one) : Expr();
+  const auto with_length = [&](Expr length) {
+    return rewrite(one, [&](Expr n) { return n == symbol(uneven->length) ? length : Expr(); });
+  };
+  return plus(with_length(uneven->whole), times(with_length(0), uneven->count - Expr(1)));
+}
+
+void add(Expr& sum, Expr all, const std::set<int>& symbols) {
+  if (bool(all) && all.is_int(0)) return;
+  sum = bool(all) && is_of_inputs(all, symbols) ? plus(sum, all) : Expr();
 }
 
 }  // namespace
@@ -98,8 +108,11 @@ std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledP
     const std::optional<int64_t> launches = kernel.launches;
     kernel.launches = launches && counts[i] ? checked_add(*launches, *counts[i]) : std::nullopt;
     if (s.parallel.length == 0 && s.parallel.value <= 0) continue;  // it is not started
-    add(kernel.work.operations, program.work[i].operations, counts[i], symbols);
-    add(kernel.work.bytes, program.work[i].bytes, counts[i], symbols);
+    const UnevenRounds* uneven = nullptr;
+    for (const UnevenRounds& u : program.uneven)
+      if (u.begin <= static_cast<int32_t>(i) && static_cast<int32_t>(i) < u.end) uneven = &u;
+    add(kernel.work.operations, of_all_rounds(program.work[i].operations, counts[i], uneven), symbols);
+    add(kernel.work.bytes, of_all_rounds(program.work[i].bytes, counts[i], uneven), symbols);
   }
   return works;
 }

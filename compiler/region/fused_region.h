@@ -21,11 +21,18 @@ inline Item item_of(Definition d) {
   return item;
 }
 
-// Items [begin, end) run `count` times, for symbol = 0, 1, ...
+// Items [begin, end) run `count` times, once at least, for symbol = 0, 1, ...
 struct Repeat {
+  struct Assignment {
+    int symbol = -1;
+    Expr value;
+  };
   size_t begin = 0, end = 0;
   int symbol = -1;
-  int64_t count = 1;
+  Expr count = 1;                        // a number, or by the dims of inputs
+  std::vector<Assignment> before, each;  // in this order: before the first round, and at the beginning of each
+  int length = -1;                       // a symbol that says how much of `whole` a round does; -1: all do as much
+  Expr whole;                            // what it sums up to over all rounds
 };
 
 struct FusedRegion {

@@ -66,10 +66,10 @@ class DefinitionVerifier {
         METAC_ASSERT(0 <= n->id && static_cast<size_t>(n->id) < graph_.vars().size(), "after ", pass_, ", v", d_.out->id,
                      ": ", where, " reads v", n->id, ", which there is not");
         const Var& read = *graph_.vars()[static_cast<size_t>(n->id)];
-        METAC_ASSERT(
-            is_read_as(read.dtype(), n->dtype) && static_cast<int>(n->args.size()) == read.rank(), "after ", pass_,
-            ", v", d_.out->id, ": ", where, " reads v", n->id, ", ", name_of(read.dtype()), " of shape ",
-            to_string(read.shape()), ", as ", name_of(n->dtype), " at ", n->args.size(), " indices\n", to_string(d_));
+        METAC_ASSERT(is_read_as(read.dtype(), n->dtype) && static_cast<int>(n->args.size()) == read.rank(), "after ", pass_,
+                     ", v", d_.out->id, ": ", where, " reads v", n->id, ", ", name_of(read.dtype()), " of shape ",
+                     to_string(read.shape()), ", as ", name_of(n->dtype), " at ", n->args.size(), " indices\n",
+                     to_string(d_));
       }
     });
   }
@@ -93,6 +93,10 @@ class RegionVerifier {
     for (const Repeat& repeat : r_.repeats) {
       METAC_ASSERT(end <= repeat.begin && repeat.begin < repeat.end && repeat.end <= r_.items.size(), "after ", pass_,
                    ": repeats overlap or end behind the last item");
+      for (const auto* assigned : {&repeat.before, &repeat.each})
+        for (const auto& [symbol, value] : *assigned)
+          METAC_ASSERT(symbol >= 0 && symbol < static_cast<int>(graph_.symbols.size()) && bool(value), "after ", pass_,
+                       ": a repeat assigns n", symbol);
       end = repeat.end;
     }
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compiler/ir/builders.h"
+#include "compiler/ir/expr_table.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
@@ -91,6 +92,95 @@ Outcome expect_reference(Graph& g) {
     expect_profile_of_the_same(model, plain, profiled, inputs, by_one);
   }
   return outcome;
+}
+
+// Open dims: any batch and height is answered as the graph says; what is repeated, and the arena, are the run's.
+struct OpenCase {
+  int64_t images, height;
+  bool cut;  // more than one slice
+};
+
+void expect_open(const std::function<Var*(Graph&, Var*)>& network, const std::vector<OpenCase>& cases) {
+  Graph g;
+  const int batch = g.add_symbol({.name = "n", .min = 0, .max = 1 << 20, .from_input = true}),
+            height = g.add_symbol({.name = "h", .min = 1, .max = 1 << 20, .hint = rows, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(batch), symbol(height), rows, channels}});
+  g.outputs = {network(g, x)};
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  options.cpu.l3_bytes = 2 << 20;
+  std::map<std::pair<int64_t, int64_t>, Tensor> expected;
+  for (const OpenCase& c : cases)
+    expected[{c.images, c.height}] = evaluate(g, {ramp({c.images, c.height, rows, channels}, 5)})[0];
+  CompiledModel model = compile_graph(g, options);
+  const auto is_repeat = [](const rt::Step& step) { return step.kind == rt::StepKind::repeat; };
+  ASSERT_TRUE(std::any_of(model.run.steps.begin(), model.run.steps.end(), is_repeat)) << "nothing is cut";
+  WeightsBlock block = run_prepare(model, options.cpu);
+  for (int threads : {1, 2}) {
+    JitProgram program(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads),
+        profiled(std::make_shared<CompiledProgram>(model.run), block, options.cpu, threads);
+    profiled.start_profile();
+    for (const OpenCase& c : cases) {
+      const std::vector<Tensor> inputs = {ramp({c.images, c.height, rows, channels}, 5)};
+      const Tensor found = program.run(inputs)[0], &right = expected[{c.images, c.height}];
+      const std::string where = concat(c.images, " images of ", c.height, " rows, ", threads, " threads");
+      ASSERT_EQ(found.shape, right.shape) << where;
+      for (int64_t k = 0; k < found.element_count(); ++k)
+        ASSERT_NEAR(number_at(found, k), number_at(right, k), 1e-4) << where << ", element " << k;
+      const std::vector<StepProfile> before = profiled.profile();
+      const Tensor again = profiled.run(inputs)[0];
+      EXPECT_EQ(std::memcmp(again.bytes.get(), found.bytes.get(), found.byte_count()), 0) << where << ", profiled";
+      const std::vector<StepProfile> after = profiled.profile();
+      int64_t most = 0;
+      double operations = 0;
+      for (size_t i = 0; i < after.size(); ++i) {
+        if (model.run.steps[i].kind == rt::StepKind::launch)
+          most = std::max(most, after[i].runs - (before.empty() ? 0 : before[i].runs));
+        operations += after[i].operations - (before.empty() ? 0 : before[i].operations);
+      }
+      EXPECT_EQ(most > 1, c.cut) << where << ": " << most << " slices";
+      const ExprScope scope(model.expressions);
+      double stated = 0;
+      for (const KernelWork& kernel : kernel_works(model, model.run)) {
+        ASSERT_TRUE(kernel.work.operations) << "the work of a kernel is not known";
+        const Expr at = rewrite(kernel.work.operations, [&](Expr n) -> Expr {
+          return n == symbol(batch) ? Expr(c.images) : n == symbol(height) ? Expr(c.height) : Expr();
+        });
+        stated += static_cast<double>(at.as_int());
+      }
+      EXPECT_EQ(operations, stated) << where;
+    }
+  }
+}
+
+// Behind a shape whose slices are shorter, one whose are longer; with a last one that is shorter; nothing at all.
+const std::vector<OpenCase> open_cases = {{1, rows, false}, {7, rows, true},  {2, 5, false},
+                                          {70, 3, true},    {0, rows, false}, {5, 31, true}};
+
+TEST(SliceBatches, OpenBatchOfLayers) {
+  expect_open([](Graph& g, Var* x) { return layer(g, layer(g, layer(g, x, 64), 64), 8); }, open_cases);
+}
+
+TEST(SliceBatches, OpenBatchOfGates) {
+  expect_open(
+      [](Graph& g, Var* x) {
+        Var* wide = layer(g, x, 64);
+        Var* gate = layer(g, layer(g, mean(g, wide, {1, 2}, true), 4), 64);
+        return layer(g, map(g, Fn::mul, wide, gate), 8);
+      },
+      open_cases);
+}
+
+// Rows of all images one after the other: image = floor(row / rows of an image), a product of open dims.
+TEST(SliceBatches, OpenBatchOfFlattenedRows) {
+  expect_open(
+      [](Graph& g, Var* x) {
+        const Expr n = x->shape()[0], h = x->shape()[1];
+        Var* flat = layer(g, reshape(g, x, {n * h, rows, channels}), 64);
+        Var* centred = map(g, Fn::sub, flat, mean(g, flat, {1}, true));
+        return layer(g, reshape(g, layer(g, centred, 64), {n, h, rows, 64}), 8);
+      },
+      open_cases);
 }
 
 TEST(SliceBatches, LayersOneAfterTheOther) {

@@ -7,11 +7,17 @@
 
 namespace metac {
 
+// How many of `extent` rows belong to each of `images` (a number or a symbol); empty: not equally many.
+Expr rows_of_image(Expr extent, Expr images);
+
 class BatchAxes {
  public:
   BatchAxes(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant);
 
-  int64_t batch() const { return batch_; }  // images; 1: there is no batch
+  // Images: a number of more than one, or the symbol of an open dim; 1: there is no batch.
+  Expr batch() const { return batch_; }
+  // The first input that has the batch; null: none.
+  const Var* input() const { return input_; }
   // The axis of each stage's domain; empty: the item does not follow the batch, or not only image by image.
   const std::vector<int>& of_item(size_t item) const { return items_[item]; }
   // The axis of a Var; -1: none.
@@ -24,7 +30,8 @@ class BatchAxes {
   const Graph& graph_;
   const FusedRegion& region_;
   const std::function<bool(const Var*)>& is_constant_;
-  int64_t batch_ = 1;
+  Expr batch_ = 1;
+  const Var* input_ = nullptr;
   std::map<int, int> vars_;
   std::vector<std::vector<int>> items_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/walks.h"
 #include "compiler/machine/cpu_costs.h"
 #include "compiler/target/choices.h"
@@ -28,12 +29,19 @@ class BatchSlicer {
         needed_(s.needed),
         options_(s.options),
         axes_(s.graph, s.region, s.is_constant),
+        typical_(s.graph.symbols),
         cache_(static_cast<double>(s.options.cpu.l3_bytes) / 2) {}
 
   void run() {
-    if (axes_.batch() < 2) return;
-    for (int64_t s = 2; s <= axes_.batch(); ++s)
-      if (axes_.batch() % s == 0) counts_.push_back(s);
+    const Expr batch = axes_.batch();
+    if (batch.is_int(1)) return;
+    images_ = batch.if_int() ? batch.as_int() : typical_batch(typical_[static_cast<size_t>(batch->id)]);
+    if (!batch.if_int()) typical_[static_cast<size_t>(batch->id)].hint = images_;
+    for (Expr dim : axes_.input()->shape()) elements_ = elements_ * dim;
+    elements_ = rows_of_image(elements_, batch);
+    if (is_open() && (!elements_ || elements_.is_int(0))) return;
+    for (int64_t s = 2; s <= images_; ++s)
+      if (images_ % s == 0) counts_.push_back(s);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
     note_uses();
     for (const Chain& chain : best_chains()) slice(chain);
@@ -42,8 +50,22 @@ class BatchSlicer {
  private:
   struct Chain {
     size_t begin = 0, end = 0;
-    int64_t count = 1;  // slices
+    int64_t count = 1;  // slices; where dims are open, of a batch of `images_`
   };
+  // How a chain is cut, in expressions over symbols.
+  struct Slices {
+    int symbol = -1;  // which slice
+    Expr count, first, images;
+    std::vector<Repeat::Assignment> before, each;
+  };
+
+  bool is_open() const { return !axes_.batch().if_int() || !elements_.if_int(); }
+
+  // Chains are chosen for so many images of an open batch: enough that what is said once a chain does not count.
+  static int64_t typical_batch(const Symbol& batch) {
+    constexpr int64_t many = 32;
+    return std::max<int64_t>(std::min(batch.hint > 1 ? batch.hint : many, batch.max), 1);
+  }
 
   Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
 
@@ -52,10 +74,10 @@ class BatchSlicer {
     if (!fresh) return known->second;
     auto layout = layouts_.find(id);
     Expr elements = storage_elements(var(id)->shape(), layout == layouts_.end() ? Layout() : layout->second);
-    return known->second = elements.if_int()
-                               ? static_cast<double>(elements.as_int()) * static_cast<double>(size_of(var(id)->dtype()))
-                               : 0;
+    return known->second = typical(elements) * static_cast<double>(size_of(var(id)->dtype()));
   }
+
+  double typical(Expr elements) const { return static_cast<double>(hinted_value(elements, typical_)); }
 
   void measure(size_t item) {
     Traffic t;
@@ -150,14 +172,69 @@ class BatchSlicer {
     return chains;
   }
 
-  int64_t rows_of(const Var* v) const { return v->shape()[static_cast<size_t>(axes_.of_var(v->id))].as_int(); }
+  Expr rows_of(const Var* v) const {
+    return rows_of_image(v->shape()[static_cast<size_t>(axes_.of_var(v->id))], axes_.batch());
+  }
+
+  // ---- how chains are cut ----
+  Slices slices_of(const Chain& chain) {
+    if (is_open()) return open_slices(images_ / chain.count);
+    Slices s;
+    s.symbol = add_symbol("slice", 0, chain.count - 1);
+    s.count = chain.count;
+    s.images = images_ / chain.count;
+    s.first = symbol(s.symbol) * s.images;
+    return s;
+  }
+
+  int add_symbol(const char* name, int64_t least, int64_t most, int64_t hint = 0) {
+    Symbol s;
+    s.name = name;
+    s.min = least;
+    s.max = most;
+    s.hint = hint;
+    return graph_.add_symbol(s);
+  }
+
+  // Do all results and inputs together fit into the cache? Nothing is to be gained then. The bytes of typical sizes, as many
+  // for each element of the input.
+  Expr all_fit() const {
+    double bytes = 0;
+    auto add = [&](const Var* v) { bytes += typical(element_count(v->shape())) * static_cast<double>(size_of(v->dtype())); };
+    for (const Var* in : graph_.inputs) add(in);
+    for (const Item& item : region_.items)
+      for (const Definition& d : item.group.stages) add(d.out);
+    const double each = std::max(bytes / (static_cast<double>(images_) * typical(elements_)), 1e-3);
+    return axes_.batch() * elements_ <= Expr(static_cast<int64_t>(static_cast<double>(options_.cpu.l3_bytes) / each));
+  }
+
+  // Chains whose slices have as many images share symbols, so that kernels that are alike stay so.
+  const Slices& open_slices(int64_t images) {
+    auto [known, fresh] = open_.try_emplace(images);
+    Slices& s = known->second;
+    if (!fresh) return s;
+    const Expr batch = axes_.batch();
+    const int64_t most = batch.if_int() ? batch.as_int() : graph_.symbols[static_cast<size_t>(batch->id)].max;
+    const int64_t least = batch.if_int() ? 1 : std::min<int64_t>(graph_.symbols[static_cast<size_t>(batch->id)].min, 1);
+    // As many elements as `images` typical ones have, in slices that are equally long but for the last one.
+    const Expr fitting = max(floor_div(Expr(images * hinted_value(elements_, typical_)), elements_), Expr(1));
+    const Expr whole = select(all_fit(), batch, ceil_div(batch, ceil_div(batch, fitting)));
+    const int length = add_symbol("images of a slice", least, most, images);
+    s.symbol = add_symbol("slice", 0, most);
+    const int first = add_symbol("first image", 0, most), count = add_symbol("images", least, most, images);
+    graph_.symbols[static_cast<size_t>(count)].most = graph_.symbols[static_cast<size_t>(length)].most = whole;
+    s.count = ceil_div(batch, whole);
+    s.first = symbol(first);
+    s.images = symbol(count);
+    s.before = {{length, whole}};
+    s.each = {{first, symbol(s.symbol) * symbol(length)}, {count, min(symbol(length), batch - symbol(first))}};
+    return s;
+  }
 
   // ---- the rewriting ----
   void slice(const Chain& chain) {
-    Symbol symbol;
-    symbol.name = "slice";
-    symbol.max = chain.count - 1;
-    int id = graph_.add_symbol(symbol);
+    const Slices slices = slices_of(chain);
+    auto sliced = [&](Expr extent) { return rows_of_image(extent, axes_.batch()) * slices.images; };
     std::map<int, Expr> first_row;  // of Vars that are addressed from the slice on
     std::set<Var*> inside;
     for (size_t k = chain.begin; k < chain.end; ++k) {
@@ -166,7 +243,7 @@ class BatchSlicer {
           if (stays_inside(v, chain.begin, chain.end))
             inside.insert(var(v));
           else
-            first_row[v] = metac::symbol(id) * Expr(rows_of(var(v)) / chain.count);
+            first_row[v] = slices.first * rows_of(var(v));
         }
       for (int v : region_.items[k].group.internal) inside.insert(var(v));
     }
@@ -175,7 +252,7 @@ class BatchSlicer {
       for (size_t s = 0; s < group.stages.size(); ++s) {
         Definition& d = group.stages[s];
         Expr& extent = d.domain[static_cast<size_t>(axes_.of_item(k)[s])];
-        extent = extent.as_int() / chain.count;
+        extent = sliced(extent);
         auto moved = [&](Expr e) {
           return rewrite_loads(e, [&](Expr n, std::vector<Expr> args) -> Expr {
             auto at = first_row.find(n->id);
@@ -195,7 +272,7 @@ class BatchSlicer {
     }
     for (Var* v : inside) {
       Expr& rows = v->type.shape[static_cast<size_t>(axes_.of_var(v->id))];
-      rows = rows.as_int() / chain.count;
+      rows = sliced(rows);
     }
     for (size_t k = chain.begin; k < chain.end; ++k) {
       Group& group = region_.items[k].group;
@@ -206,7 +283,9 @@ class BatchSlicer {
         group.strategy = std::move(shorter);
       }
     }
-    region_.repeats.push_back({chain.begin, chain.end, id, chain.count});
+    Repeat repeat{chain.begin, chain.end, slices.symbol, slices.count, slices.before, slices.each, -1, {}};
+    if (!slices.each.empty()) repeat.length = slices.each.back().symbol, repeat.whole = axes_.batch();
+    region_.repeats.push_back(std::move(repeat));
   }
 
   Graph& graph_;
@@ -215,6 +294,10 @@ class BatchSlicer {
   const Needed& needed_;
   const CompileOptions& options_;
   BatchAxes axes_;
+  std::vector<Symbol> typical_;     // with the images that chains are chosen for
+  int64_t images_ = 1;              // so many
+  Expr elements_ = 1;               // of the input, for each image
+  std::map<int64_t, Slices> open_;  // by how many typical images a slice has
   double cache_;  // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
   std::vector<Traffic> traffic_;
@@ -224,20 +307,27 @@ class BatchSlicer {
 
 }  // namespace
 
-// Do all results and inputs together fit into the cache? Then nothing is to be gained.
+// Do all results and inputs together fit into the cache, whatever the caller's dims? Nothing is to be gained then.
 static bool all_fit(const Graph& graph, const FusedRegion& region, int64_t cache_bytes) {
   double bytes = 0;
+  bool open = false;
   auto add = [&](const Var* v) {
     Expr elements = element_count(v->shape());
+    open |= !elements.if_int();
     if (elements.if_int()) bytes += static_cast<double>(elements.as_int()) * static_cast<double>(size_of(v->dtype()));
   };
   for (const Var* in : graph.inputs) add(in);
   for (const Item& item : region.items)
     for (const Definition& d : item.group.stages) add(d.out);
-  return bytes <= static_cast<double>(cache_bytes);
+  return !open && bytes <= static_cast<double>(cache_bytes);
 }
 
 void slice_batches(RegionState& state) {
+  // A training program's batch is as long as the recipe says, and its chains were never measured.
+  const bool trains = !state.options.next_values.empty();
+  if (trains &&
+      std::any_of(state.graph.symbols.begin(), state.graph.symbols.end(), [](const Symbol& s) { return s.from_input; }))
+    return;
   if (all_fit(state.graph, state.region, state.options.cpu.l3_bytes)) return;
   if (choose(state.options.choices, "the batch", "slices", {"by traffic", "none"}) == 1) return;
   BatchSlicer(state).run();

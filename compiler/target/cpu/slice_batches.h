@@ -2,13 +2,17 @@
 // cache: what a slice makes is still there when it is read. The slices of a chain are a loop of the program; inside it, axes
 // that follow the batch are as long as a slice, values that stay inside are as large as a slice, and others are addressed
 // from the slice's first row on.
+//
+// Where dims are open, a chain is decided for typical sizes (compiler/ir/hints.h), as how many images a slice has; a run takes
+// as many of its own size as have that many elements, in slices that differ by one image at most, and the whole batch at once
+// where all that it makes fits into the cache.
 #pragma once
 #include "compiler/target/target.h"
 
 namespace metac {
 
 // Cuts the region (the top level, layouts chosen) into chains so that the least traffic passes beyond the last-level cache,
-// and rewrites their definitions. Does nothing where the inputs have no common first dim of known extent.
+// and rewrites their definitions. Does nothing where the inputs have no common first dim.
 void slice_batches(RegionState& state);
 
 }  // namespace metac
