@@ -219,9 +219,11 @@ class BatchSlicer {
     // As many elements as `images` typical ones have, in slices that are equally long but for the last one.
     const Expr fitting = max(floor_div(Expr(images * hinted_value(elements_, typical_)), elements_), Expr(1));
     const Expr whole = select(all_fit(), batch, ceil_div(batch, ceil_div(batch, fitting)));
-    const int length = add_symbol("images of a slice", least, most, images);
+    // Kernels are made for as many images as without slices: a run may have one alone.
+    const int64_t hint = batch.if_int() ? images : graph_.symbols[static_cast<size_t>(batch->id)].hint;
+    const int length = add_symbol("images of a slice", least, most, hint);
     s.symbol = add_symbol("slice", 0, most);
-    const int first = add_symbol("first image", 0, most), count = add_symbol("images", least, most, images);
+    const int first = add_symbol("first image", 0, most), count = add_symbol("images", least, most, hint);
     graph_.symbols[static_cast<size_t>(count)].most = graph_.symbols[static_cast<size_t>(length)].most = whole;
     s.count = ceil_div(batch, whole);
     s.first = symbol(first);
