@@ -15,6 +15,7 @@
 #include "compiler/jit/object_cache.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/program/plan_swaps.h"
+#include "compiler/program/run_memory.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
@@ -125,6 +126,8 @@ class LibraryCompiler {
     report_.arena_bytes = first.arena_bytes;
     report_.planned_ahead = is_planned_ahead(first);
     report_.assumed = made_[0]->model.assumed;
+    report_.arena_depends_on = arena_depends_on(first);
+    report_.typical_arena_bytes = typical_arena_bytes(first);
     report_.exchanges = first.exchanges.size();
     report_.live_set_bytes = first.live_set_bytes;
     report_.run_bytes = run_bytes(first);

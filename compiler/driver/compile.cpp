@@ -14,6 +14,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
+#include "compiler/driver/work_text.h"
 #include "compiler/ops/control/body_parameters.h"
 #include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
@@ -97,7 +98,7 @@ void report_budget(const CompileArguments& o, const LibraryReport& r) {
 
 std::string working_memory(const LibraryReport& r) {
   return r.planned_ahead ? concat(show_bytes(r.arena_bytes), " (live-set bound ", show_bytes(r.live_set_bytes), ")")
-                         : "by the shapes of a run";
+                         : open_memory_text(r.typical_arena_bytes, r.assumed, r.arena_depends_on);
 }
 
 void report(const CompileArguments& o, const LibraryReport& r, const TrainingReport* training) {
@@ -115,6 +116,8 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
                                    {"weight_bytes", r.weight_bytes},
                                    {"run_bytes", if_planned(r.run_bytes)},
                                    {"assumed", r.assumed},
+                                   {"depends_on", r.arena_depends_on},
+                                   {"typical_arena_bytes", r.typical_arena_bytes},
                                    {"seconds",
                                     {{"lower", r.lower_seconds},
                                      {"compile", r.compile_seconds},

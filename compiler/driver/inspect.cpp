@@ -8,6 +8,7 @@
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/driver/work_text.h"
+#include "compiler/program/run_memory.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/tensor/counts.h"
@@ -88,6 +89,8 @@ int inspect_command(const InspectArguments& o) {
       {"fusion_cost_bytes", compiled.fusion_cost_bytes},
       {"unfused_cost_bytes", compiled.unfused_cost_bytes},
       {"assumed", compiled.assumed},
+      {"depends_on", arena_depends_on(compiled.run)},
+      {"typical_arena_bytes", typical_arena_bytes(compiled.run)},
       {"report", compiled.report}};
   if (!o.html.empty()) {
     make_parents(o.html);
@@ -108,7 +111,7 @@ int inspect_command(const InspectArguments& o) {
       std::printf("]\n");
     }
   std::printf("memory: arena %s (%s%lld results take the place of an operand), scratch %s a worker, weights %s\n",
-              arena_text(compiled.run).c_str(),
+              arena_text(compiled.run, compiled.assumed).c_str(),
               planned ? concat("live-set bound ", show_bytes(compiled.run.live_set_bytes), "; ").c_str()
                       : "--shape and --dim fix sizes; ",
               static_cast<long long>(compiled.run.results_in_place), scratch_text(compiled.run).c_str(),

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/quantities.h"
+#include "compiler/program/run_memory.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -53,13 +54,19 @@ std::string show_operations(double operations) {
   return text;
 }
 
-std::string arena_text(const CompiledProgram& program) {
-  return is_planned_ahead(program) ? show_bytes(program.arena_bytes) : "by the shapes of a run";
+std::string open_memory_text(int64_t typical_bytes, const std::string& assumed, const std::string& depends_on) {
+  return concat(show_bytes(typical_bytes), assumed.empty() ? "" : " for " + assumed, " (depends on ", depends_on, ")");
+}
+
+std::string arena_text(const CompiledProgram& program, const std::string& assumed) {
+  return is_planned_ahead(program)
+             ? show_bytes(program.arena_bytes)
+             : open_memory_text(typical_arena_bytes(program), assumed, arena_depends_on(program));
 }
 
 std::string scratch_text(const CompiledProgram& program) {
   return has_known_scratch(program) ? show_bytes(most_scratch_bytes(program))
-                                    : concat(show_bytes(most_scratch_bytes(program)), " or more, by the shapes of a run,");
+                                    : concat(show_bytes(most_scratch_bytes(program)), " or more, by the dims,");
 }
 
 }  // namespace metac

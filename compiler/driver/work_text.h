@@ -16,7 +16,9 @@ nlohmann::ordered_json work_json(Expr amount, const CompiledProgram& program);
 
 std::string show_operations(double operations);  // "4.1 GFLOP"
 // "6.9 MiB", or that a run decides it.
-std::string arena_text(const CompiledProgram& program);
+// Of an arena that a run plans: "4.20 MiB for n = 1 (depends on n, h)".
+std::string open_memory_text(int64_t typical_bytes, const std::string& assumed, const std::string& depends_on);
+std::string arena_text(const CompiledProgram& program, const std::string& assumed);
 std::string scratch_text(const CompiledProgram& program);  // of a worker
 
 }  // namespace metac

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
 #include "compiler/loops/zero_halo.h"
 #include "compiler/passes/loop_dims.h"
@@ -67,7 +68,11 @@ class ProgramBuilder {
  private:
   // ---- tables ----
   void collect_symbols() {
-    for (const Symbol& s : graph_.symbols) program_.symbols.push_back({s.name, s.min, s.max, s.divisor});
+    for (size_t k = 0; k < graph_.symbols.size(); ++k) {
+      const Symbol& s = graph_.symbols[k];
+      program_.symbols.push_back(
+          {s.name, s.min, s.max, s.divisor, hinted_value(symbol(static_cast<int>(k)), graph_.symbols)});
+    }
     for (size_t k = 0; k < r_.inputs.size(); ++k) {
       const Shape& shape = r_.inputs[k].var->shape();
       for (size_t d = 0; d < shape.size(); ++d)

@@ -237,10 +237,8 @@ class Compilation {
     for (auto& [unused, region] : regions_)
       model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
     for (size_t k = 0; k < graph_.symbols.size(); ++k) {
-      const std::string& name = graph_.symbols[k].name;  // the model's text
-      const bool plain = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
       if (graph_.symbols[k].from_input)
-        model_.assumed += concat(model_.assumed.empty() ? "" : ", ", plain ? name : quoted(name), " = ",
+        model_.assumed += concat(model_.assumed.empty() ? "" : ", ", shown(graph_.symbols[k].name), " = ",
                                  hinted_value(symbol(static_cast<int>(k)), graph_.symbols));
     }
   }

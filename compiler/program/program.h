@@ -54,6 +54,7 @@ struct CompiledProgram {
   struct SymbolRow {
     std::string name;
     int64_t min, max, divisor;
+    int64_t typical = 1;  // what schedules are made for (compiler/ir/hints.h)
   };
   std::vector<SymbolRow> symbols;
   std::vector<rt::SymbolSource> sources;

@@ -1,9 +1,15 @@
 #include "compiler/support/diagnostic.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 namespace metac {
+
+std::string shown(const std::string& text) {
+  const bool plain = std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  return plain ? text : quoted(text);
+}
 
 std::string quoted(std::string_view text) {
   constexpr size_t limit = 80;

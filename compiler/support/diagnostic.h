@@ -35,6 +35,9 @@ std::string quoted(std::string_view text);
 inline std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }
 inline std::string quoted(std::string& text) { return quoted(std::string_view(text)); }
 
+// As it is, or quoted where control characters in it could fool a terminal: a path as the user typed it, the name of a dim.
+std::string shown(const std::string& text);
+
 // Joins the parts with operator<< : concat("K is ", k, " on the left, ", n, " on the right").
 template <typename... Parts>
 std::string concat(const Parts&... parts) {

@@ -22,14 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr size_t map_threshold = 1 << 20;  // smaller parts are cheaper to copy than to map
 
-// As the user typed it; quoted and escaped only where control characters could fool a terminal.
-std::string shown_path(const std::string& path) {
-  bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-  return plain ? path : metac::quoted(path);
-}
-
 [[noreturn]] void fail_on(const std::string& path, const std::string& what) {
-  throw CompileError(Diagnostic{shown_path(path), "", what});
+  throw CompileError(Diagnostic{shown(path), "", what});
 }
 
 [[noreturn]] void fail_errno(const std::string& path, const std::string& doing, int error) {
@@ -200,7 +194,7 @@ void write_file(const std::string& path, const std::vector<std::string_view>& pi
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(path, "written", errno);
   } catch (CompileError& error) {
     ::unlink(temporary.c_str());
-    error.diagnostic.file = shown_path(path);  // the user knows the target, not our temporary
+    error.diagnostic.file = shown(path);  // the user knows the target, not our temporary
     throw CompileError(error.diagnostic);
   }
   sync_folder(parent_folder(path));
