@@ -206,6 +206,18 @@ TEST(SliceBatches, OpenBatchThatMixes) {
   EXPECT_GT(cut, 0) << "nothing is cut";
 }
 
+// The batch's first input has no elements, others have more than the cache holds.
+TEST(SliceBatches, InputsWithoutElements) {
+  Graph g;
+  Var *nothing = g.add_input("x", Type{TypeKind::tensor, DType::f32, {4, 1, 0}}),
+      *much = g.add_input("y", Type{TypeKind::tensor, DType::f32, {4, 1 << 20}});
+  g.outputs = {map(g, Fn::sqrt, nothing), map(g, Fn::sqrt, much)};
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  options.cpu.l3_bytes = 2 << 20;
+  compile_graph(g, options);
+}
+
 TEST(SliceBatches, LayersOneAfterTheOther) {
   Graph g;
   g.outputs = {layer(g, layer(g, layer(g, input(g), 64), 64), 8)};

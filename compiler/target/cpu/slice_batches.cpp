@@ -39,7 +39,7 @@ class BatchSlicer {
     if (!batch.if_int()) typical_[static_cast<size_t>(batch->id)].hint = images_;
     for (Expr dim : axes_.input()->shape()) elements_ = elements_ * dim;
     elements_ = rows_of_image(elements_, batch);
-    if (is_open() && (!elements_ || elements_.is_int(0))) return;
+    if (!elements_ || elements_.is_int(0)) return;
     for (int64_t s = 2; s <= images_; ++s)
       if (images_ % s == 0) counts_.push_back(s);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
@@ -309,13 +309,16 @@ class BatchSlicer {
 
 }  // namespace
 
-// Do all results and inputs together fit into the cache, whatever the caller's dims? Nothing is to be gained then.
+// Do all results and inputs together, but those whose size the data decide, fit into the cache whatever the caller's dims
+// are? Nothing is to be gained then.
 static bool all_fit(const Graph& graph, const FusedRegion& region, int64_t cache_bytes) {
   double bytes = 0;
   bool open = false;
   auto add = [&](const Var* v) {
     Expr elements = element_count(v->shape());
-    open |= !elements.if_int();
+    open |= any_of(elements, [&](Expr n) {
+      return n->kind == ExprKind::symbol && graph.symbols[static_cast<size_t>(n->id)].from_input;
+    });
     if (elements.if_int()) bytes += static_cast<double>(elements.as_int()) * static_cast<double>(size_of(v->dtype()));
   };
   for (const Var* in : graph.inputs) add(in);
