@@ -57,7 +57,8 @@ class ProgramBuilder {
       names_.add_nodes(program_.kernels[static_cast<size_t>(kernel)], nodes);
     }
     for (const Work& work : program_.work)
-      program_.work_extents.push_back({extent_if_known(work.operations), extent_if_known(work.bytes)});
+      program_.work_extents.push_back(
+          {extents_.if_known(work.operations, program_.code), extents_.if_known(work.bytes, program_.code)});
     place_exchanges(program_, exchanged_);
     verify_program(program_);
     plan_buffers(program_);
@@ -91,28 +92,7 @@ class ProgramBuilder {
       }
   }
 
-  rt::Extent extent(Expr e) {
-    if (const int64_t* value = e.if_int()) return {*value, 0};
-    if (auto found = extents_.find(e.node()); found != extents_.end()) return found->second;
-    int64_t start = static_cast<int64_t>(program_.code.size());
-    if (emit_extent(e, program_.code) > rt::deepest_extent)
-      fail("a dim is worked out in too many steps, of which more than ", rt::deepest_extent,
-           " values are alive at once: ", to_string(e).substr(0, 200));
-    rt::Extent out{start, static_cast<int32_t>(static_cast<int64_t>(program_.code.size()) - start)};
-    extents_[e.node()] = out;
-    return out;
-  }
-
-  // -1: not known.
-  rt::Extent extent_if_known(Expr e) {
-    const size_t size = program_.code.size();
-    try {
-      if (e) return extent(e);
-    } catch (const CompileError&) {
-      program_.code.resize(size);
-    }
-    return {-1, 0};
-  }
+  rt::Extent extent(Expr e) { return extents_.of(e, program_.code); }
 
   int first_dim(const Shape& shape) {
     int at = static_cast<int>(program_.extents.size());
@@ -498,7 +478,7 @@ class ProgramBuilder {
   CompiledProgram program_;
   std::map<int, int> buffers_;
   std::map<int, Var*> views_;
-  std::map<const ExprNode*, rt::Extent> extents_;
+  ExtentTable extents_;
   std::map<int, MadeExchange> exchanged_;  // by number
   std::map<std::string, int> kernel_ids_;
   std::vector<std::pair<Var*, int>> output_copies_;

@@ -76,4 +76,24 @@ class ExtentCode {
 
 int emit_extent(Expr e, std::vector<rt::Instruction>& code) { return ExtentCode(code).emit(e); }
 
+rt::Extent ExtentTable::of(Expr e, std::vector<rt::Instruction>& code) {
+  if (const int64_t* value = e.if_int()) return {*value, 0};
+  if (auto found = extents_.find(e.node()); found != extents_.end()) return found->second;
+  const int64_t start = static_cast<int64_t>(code.size());
+  if (emit_extent(e, code) > rt::deepest_extent)
+    fail("a dim is worked out in too many steps, of which more than ", rt::deepest_extent,
+         " values are alive at once: ", to_string(e).substr(0, 200));
+  return extents_[e.node()] = {start, static_cast<int32_t>(static_cast<int64_t>(code.size()) - start)};
+}
+
+rt::Extent ExtentTable::if_known(Expr e, std::vector<rt::Instruction>& code) {
+  const size_t size = code.size();
+  try {
+    if (e) return of(e, code);
+  } catch (const CompileError&) {
+    code.resize(size);
+  }
+  return {-1, 0};
+}
+
 }  // namespace metac

@@ -1,5 +1,6 @@
 // Dims, byte counts and conditions over symbols as code for the executor (runtime/extent.h).
 #pragma once
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/expr.h"
@@ -12,5 +13,15 @@ namespace rt = metac_runtime;
 // Appends the code; returns how many values it has on its stack at most. A large value that is used several times is worked
 // out once and kept. Throws where the expression is not integer arithmetic over symbols.
 int emit_extent(Expr e, std::vector<rt::Instruction>& code);
+
+// The extents of a program: each expression has code once.
+class ExtentTable {
+ public:
+  rt::Extent of(Expr e, std::vector<rt::Instruction>& code);        // throws where it cannot be worked out while running
+  rt::Extent if_known(Expr e, std::vector<rt::Instruction>& code);  // -1 there, and for no expression
+
+ private:
+  std::unordered_map<const ExprNode*, rt::Extent> extents_;
+};
 
 }  // namespace metac
