@@ -51,7 +51,7 @@ struct LibraryReport {
   // What the arena depends on, "n, h", and its bytes for the dims assumed; empty and arena_bytes where it is planned ahead.
   std::string arena_depends_on;
   int64_t typical_arena_bytes = 0;
-  int64_t run_bytes = 0;      // arena, weights, inputs and outputs of the first program
+  int64_t run_bytes = 0;  // arena, weights, inputs and outputs of the first program
   std::vector<bool>
       overwrites;            // by output: in all programs it may have the memory of its input of CompileOptions::next_values
   int64_t copied_bytes = 0;  // under a memory budget, on a GPU: of weights, in every run of the first program

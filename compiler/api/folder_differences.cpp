@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/api/bench_folder.h"
+#include "compiler/api/bench/bench_folder.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "compiler/api/bench_folder.h"
-#include "compiler/api/machine_peak.h"
+#include "compiler/api/bench/bench_folder.h"
+#include "compiler/api/bench/machine_peak.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_inputs.h"
 #include "compiler/driver/model_options.h"

@@ -19,7 +19,7 @@
 #include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"
-#include "compiler/train/inference_form.h"
+#include "compiler/train/forms/inference_form.h"
 #include "frontends/read_model.h"
 
 namespace metac {

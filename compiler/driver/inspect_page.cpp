@@ -130,7 +130,8 @@ std::string inspect_page(const std::string& title, const CompiledModel& compiled
   const std::string assumed = compiled.assumed.empty() ? "" : escaped(" for " + compiled.assumed);
   std::string facts = fact(std::to_string(model.graph.nodes.size()), "nodes in the model") +
                       fact(std::to_string(run.kernels.size()), "kernels") + fact(std::to_string(run.steps.size()), "steps") +
-                      fact(show_bytes(run.weight_bytes), "weights") + fact(escaped(arena_text(run, compiled.assumed)), "arena") +
+                      fact(show_bytes(run.weight_bytes), "weights") +
+                      fact(escaped(arena_text(run, compiled.assumed)), "arena") +
                       fact(show_bytes(compiled.fusion_cost_bytes), "between kernels" + assumed) +
                       fact(show_bytes(compiled.unfused_cost_bytes), "between single operators" + assumed);
   if (!of_run.operations || !of_run.operations.is_int(0))

@@ -1,5 +1,5 @@
 // metac verify: known answers. Cases run in forked workers, so that a crash is that case's failure and nothing else.
-#include "compiler/api/verify.h"
+#include "compiler/api/verify/verify.h"
 
 #include <cmath>
 #include <cstdio>

@@ -59,9 +59,8 @@ std::string open_memory_text(int64_t typical_bytes, const std::string& assumed, 
 }
 
 std::string arena_text(const CompiledProgram& program, const std::string& assumed) {
-  return is_planned_ahead(program)
-             ? show_bytes(program.arena_bytes)
-             : open_memory_text(typical_arena_bytes(program), assumed, arena_depends_on(program));
+  return is_planned_ahead(program) ? show_bytes(program.arena_bytes)
+                                   : open_memory_text(typical_arena_bytes(program), assumed, arena_depends_on(program));
 }
 
 std::string scratch_text(const CompiledProgram& program) {

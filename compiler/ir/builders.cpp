@@ -339,9 +339,7 @@ Var* cast(Graph& g, Var* x, DType dtype) {
   return elementwise(g, {x}, [&](const std::vector<Expr>& v) { return cast(v[0], dtype); });
 }
 
-Var* scalar(Graph& g, DType dtype, double value) {
-  return g.add_constant(filled_tensor(dtype, {}, value));
-}
+Var* scalar(Graph& g, DType dtype, double value) { return g.add_constant(filled_tensor(dtype, {}, value)); }
 
 Var* vector_of(Graph& g, const std::vector<Expr>& values, DType dtype) {
   bool constant = std::all_of(values.begin(), values.end(), [](Expr e) { return e.if_int() != nullptr; });

@@ -48,7 +48,9 @@ bool yields_bool(Fn fn) {
 
 static Expr intern(ExprNode node) { return Expr(ExprTable::current().intern(std::move(node))); }
 
-static ExprNode make_node(ExprKind kind, DType dtype) { return ExprNode{kind, Fn::neg, dtype, false, 0, 0, 0, 0, 0.0, 0, {}}; }
+static ExprNode make_node(ExprKind kind, DType dtype) {
+  return ExprNode{kind, Fn::neg, dtype, false, 0, 0, 0, 0, 0.0, 0, {}};
+}
 
 // ---- leaves ----
 Expr::Expr(int64_t value) { *this = int_constant(value); }
@@ -56,9 +58,8 @@ Expr::Expr(int64_t value) { *this = int_constant(value); }
 Expr int_constant(int64_t value, DType dtype) {
   METAC_ASSERT(!is_float(dtype));
   // Wrapped to the dtype, so that equal values are one node.
-  value = with_element(dtype, [&](auto zero) -> int64_t {
-    return static_cast<int64_t>(value_of(to_element<decltype(zero)>(value)));
-  });
+  value = with_element(
+      dtype, [&](auto zero) -> int64_t { return static_cast<int64_t>(value_of(to_element<decltype(zero)>(value))); });
   ExprNode node = make_node(ExprKind::int_constant, dtype);
   node.int_value = value;
   return intern(std::move(node));

@@ -1,10 +1,10 @@
 // Where expressions live.
 //
 // A table belongs to a compilation: all that is made of a model, from its graph to its kernels' loops, is in one, and goes
-// with it. Of what a compilation leaves behind only the work of its steps (CompiledProgram::work) is made of expressions: who
-// keeps a program drops that, so that a process that compiles for years is no larger than what it keeps. A table of its own
-// also makes a compilation independent of those before: canonical sums are ordered by the numbers of their nodes, and these
-// begin anew.
+// with it. Of what a compilation leaves behind only the work of its steps (CompiledProgram::work) is made of expressions:
+// who keeps a program drops that, so that a process that compiles for years is no larger than what it keeps. A table of its
+// own also makes a compilation independent of those before: canonical sums are ordered by the numbers of their nodes, and
+// these begin anew.
 //
 //   const ExprScope scope;                              // what this thread makes from here on is in a table of its own
 //   std::unique_ptr<Graph> graph = lower_model(model);
@@ -33,7 +33,7 @@ class ExprTable {
   ExprTable(const ExprTable&) = delete;
   ExprTable& operator=(const ExprTable&) = delete;
 
-  static ExprTable& current();  // of this thread: the innermost scope's
+  static ExprTable& current();                        // of this thread: the innermost scope's
   static std::shared_ptr<ExprTable> share_current();  // null: the process's
 
   // The node that equals this one; it becomes one where there is none. What the node says of itself (hash, serial, table,

@@ -105,7 +105,8 @@ class KernelVerifier {
     check_local(n.lane_reduced, "a reduction of lanes");
     check_local(n.combined_in, "a reduction of threads");
     if (n.tensor)
-      for (int local : {n.tensor->sums, n.tensor->rows.local, n.tensor->columns.local}) check_local(local, "a tensor product");
+      for (int local : {n.tensor->sums, n.tensor->rows.local, n.tensor->columns.local})
+        check_local(local, "a tensor product");
     if (n.exchange) check_local(n.exchange->sums, "an exchange");
     for (const Assign& a : n.assigns) assign(a);
     for (const LoopNode& child : n.children) node(child, false);
@@ -115,8 +116,8 @@ class KernelVerifier {
 
   const Kernel& k_;
   std::string_view what_;
-  std::set<int> axes_;                   // of the loops around, and worked out
-  std::map<int, const Local*> locals_;   // declared around
+  std::set<int> axes_;                  // of the loops around, and worked out
+  std::map<int, const Local*> locals_;  // declared around
 };
 
 }  // namespace

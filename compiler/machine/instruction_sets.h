@@ -1,5 +1,6 @@
-// The CPUs that kernels are made for, a row each (docs/adding_a_cpu.md). What a row says is all that the rest of the compiler
-// knows of it: strategies ask for widths, registers and products, builds for flags, libraries for the features to test.
+// The CPUs that kernels are made for, a row each (docs/adding_a_cpu.md). What a row says is all that the rest of the
+// compiler knows of it: strategies ask for widths, registers and products, builds for flags, libraries for the features to
+// test.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -11,9 +12,9 @@ struct InstructionSet {
   std::string_view march;  // -march of g++ and clang, target-cpu of LLVM, a level that __builtin_cpu_supports knows
   int vector_bytes = 16;
   int vector_registers = 16;
-  bool byte_products = false;               // an instruction adds sums of four products of bytes to int32
-  std::vector<std::string_view> flags;      // beside -march, as g++ and clang spell them: "-mavx512vnni"
-  std::vector<std::string_view> features;   // what a machine must have, as __builtin_cpu_supports spells them
+  bool byte_products = false;              // an instruction adds sums of four products of bytes to int32
+  std::vector<std::string_view> flags;     // beside -march, as g++ and clang spell them: "-mavx512vnni"
+  std::vector<std::string_view> features;  // what a machine must have, as __builtin_cpu_supports spells them
 };
 
 // The best ones first: of those that a machine can run the first is taken.

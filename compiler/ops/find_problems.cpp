@@ -2,8 +2,8 @@
 // values.
 #include <algorithm>
 
-#include "compiler/ops/model_lowering.h"
 #include "compiler/ir/expr_table.h"
+#include "compiler/ops/model_lowering.h"
 
 namespace metac {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "compiler/program/program.h"
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 #include "compiler/target/compile_options.h"
 
 namespace metac {

@@ -14,7 +14,7 @@
 #include "compiler/passes/skip_copies.h"
 #include "compiler/program/build_program.h"
 #include "compiler/program/pass_list.h"
-#include "compiler/region/fusion_cost.h"
+#include "compiler/region/fusion/fusion_cost.h"
 #include "compiler/region/recompute.h"
 #include "compiler/region/verify_region.h"
 #include "compiler/support/diagnostic.h"

@@ -115,8 +115,8 @@ struct CompiledModel {
   std::vector<RawParameter> parameters;  // prepare.inputs[k] is parameters[k]
   std::vector<WeightSource> weights;
   std::vector<std::string> report;  // what the passes want people to know
-  // Bytes on edges between kernels and host steps of a run (compiler/region/fusion_cost.h): of the fusion chosen, and were
-  // every operator a kernel.
+  // Bytes on edges between kernels and host steps of a run (compiler/region/fusion/fusion_cost.h): of the fusion chosen, and
+  // were every operator a kernel.
   int64_t fusion_cost_bytes = 0, unfused_cost_bytes = 0;
   std::string assumed;  // what open dims were taken for in them: "batch = 1, height = 224"; empty: there are none
   // Under a budget of memory: values that are made a second time, and what that costs by the model of

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "compiler/loops/loop_tree.h"
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "compiler/region/choose_recomputed.h"
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

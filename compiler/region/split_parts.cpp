@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
-#include "compiler/region/fusion_facts.h"
+#include "compiler/region/fusion/fusion_facts.h"
 
 namespace metac {
 namespace {

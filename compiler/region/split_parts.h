@@ -1,7 +1,7 @@
 // Index-set splitting of concatenations, and of what is computed element by element from one: out[i] = f(select(i_k < c, a,
 // b)) becomes f(a) for i_k < c and f(b) for i_k >= c, one kernel a part, none with a condition inside.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

@@ -1,6 +1,6 @@
 // A part of a concatenation that only copies a value which nobody else reads: the value's own kernel stores it there.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 #include "compiler/tensor/layout.h"
 
 namespace metac {

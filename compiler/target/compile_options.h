@@ -7,7 +7,7 @@
 
 #include "compiler/machine/cpu_target.h"
 #include "compiler/machine/cuda_target.h"
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

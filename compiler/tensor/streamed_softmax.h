@@ -1,5 +1,5 @@
-// A row-block group (region/fuse_row_blocks.h) as a softmax that can be streamed: its rows are seen a tile of columns at a
-// time, with a running maximum and sum, and what was summed so far is scaled when the maximum grows:
+// A row-block group (region/fusion/fuse_row_blocks.h) as a softmax that can be streamed: its rows are seen a tile of columns
+// at a time, with a running maximum and sum, and what was summed so far is scaled when the maximum grows:
 //
 //   score[column]   = f( sum over depth of rows * columns, column )         any element-wise f: scales, masks, biases
 //   weight[column]  = exp(score[column] - max of scores)

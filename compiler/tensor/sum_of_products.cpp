@@ -169,8 +169,8 @@ class Recogniser {
   std::vector<char> kept_;
 };
 
-// What was found, by body and axes: expressions are interned, so that a body that is met again, in the next pass or in a copy
-// of its definition, is not taken apart again, and one that was edited is another body.
+// What was found, by body and axes: expressions are interned, so that a body that is met again, in the next pass or in a
+// copy of its definition, is not taken apart again, and one that was edited is another body.
 class Found {
  public:
   std::shared_ptr<const SumOfProducts> ask(Expr body, int kept, int axes) {

@@ -4,12 +4,12 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/batch_fields.h"
-#include "compiler/train/exported_parameters.h"
-#include "compiler/train/half_storage.h"
+#include "compiler/train/forms/exported_parameters.h"
+#include "compiler/train/forms/half_storage.h"
+#include "compiler/train/forms/training_form.h"
 #include "compiler/train/losses.h"
 #include "compiler/train/optimisers.h"
 #include "compiler/train/parameters.h"
-#include "compiler/train/training_form.h"
 #include "compiler/train/training_model.h"
 
 namespace metac {

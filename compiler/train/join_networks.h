@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/ops/model.h"
-#include "compiler/train/recipe.h"
+#include "compiler/train/recipe/recipe.h"
 
 namespace metac {
 

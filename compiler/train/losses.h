@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/train/node_writer.h"
-#include "compiler/train/recipe.h"
+#include "compiler/train/recipe/recipe.h"
 
 namespace metac {
 

@@ -6,7 +6,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
-#include "compiler/train/exported_parameters.h"
+#include "compiler/train/forms/exported_parameters.h"
 
 namespace metac {
 namespace {

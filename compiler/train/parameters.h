@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/ops/model.h"
-#include "compiler/train/recipe.h"
+#include "compiler/train/recipe/recipe.h"
 
 namespace metac {
 

@@ -6,12 +6,12 @@
 #include "compiler/ir/expr_table.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
-#include "compiler/train/exported_parameters.h"
+#include "compiler/train/forms/exported_parameters.h"
+#include "compiler/train/forms/training_form.h"
 #include "compiler/train/join_networks.h"
 #include "compiler/train/node_writer.h"
 #include "compiler/train/optimisers.h"
 #include "compiler/train/parameters.h"
-#include "compiler/train/training_form.h"
 
 namespace metac {
 namespace {

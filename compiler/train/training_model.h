@@ -13,7 +13,7 @@
 
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
-#include "compiler/train/recipe.h"
+#include "compiler/train/recipe/recipe.h"
 
 namespace metac {
 

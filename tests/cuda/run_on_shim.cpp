@@ -20,8 +20,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "compiler/api/compare.h"
 #include "compiler/api/session.h"
+#include "compiler/api/verify/compare.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
 #include "compiler/jit/jit_program.h"

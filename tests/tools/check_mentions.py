@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Do the files exist that documents and comments name? 'compiler/ir/graph.h', `region/fuse`, tests/fuzz/run_fuzz.py.
+"""Do the files exist that documents and comments name? 'compiler/ir/graph.h', `region/fusion/fuse`, tests/fuzz/run_fuzz.py.
 
     python3 check_mentions.py [REPOSITORY]
 
 A mention is a path with a folder of the repository (or of compiler/) in front: in comments of sources with its ending, in
-documents between backticks, with or without it. Prints every one that is not there and ends with status 1 if there is one.
+documents between backticks, with or without it. And every folder of the compiler has a row in docs/architecture.md. Prints
+every one that is not there and ends with status 1 if there is one.
 """
 import pathlib
 import re
@@ -46,6 +47,9 @@ def main():
             places = [root, root / "compiler", root / "runtime", (root / name).parent]
             if not any((place / (path + end)).exists() for place in places for end in ENDINGS):
                 missing.append(f"{name}:{line}: there is no {path}")
+    told = {path for _, path in mentions(root / "docs/architecture.md")}
+    folders = sorted({str(pathlib.Path(f).parent) for f in files if f.startswith("compiler/") and pathlib.Path(f).suffix in SOURCES})
+    missing += [f"docs/architecture.md says nothing of {folder}" for folder in folders if folder not in told]
     print("\n".join(missing + [f"{len(files)} files, {seen} mentions, {len(missing)} of files that are not there"]))
     return 1 if missing or not seen else 0
 

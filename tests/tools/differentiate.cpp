@@ -17,7 +17,7 @@
 #include <map>
 #include <sstream>
 
-#include "compiler/api/verify_gradient.h"
+#include "compiler/api/verify/verify_gradient.h"
 #include "compiler/autodiff/derivative_program.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"

@@ -20,9 +20,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "compiler/api/compare.h"
 #include "compiler/api/session.h"
-#include "compiler/api/verify_gradient.h"
+#include "compiler/api/verify/compare.h"
+#include "compiler/api/verify/verify_gradient.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"

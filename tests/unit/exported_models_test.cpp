@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "compiler/api/compile_training.h"
-#include "compiler/train/exported_parameters.h"
-#include "compiler/train/inference_form.h"
+#include "compiler/train/forms/exported_parameters.h"
+#include "compiler/train/forms/inference_form.h"
 #include "frontends/onnx/onnx.h"
 #include "tests/unit/training.h"
 

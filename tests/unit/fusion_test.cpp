@@ -12,9 +12,9 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
-#include "compiler/region/fuse.h"
-#include "compiler/region/fusion_cost.h"
-#include "compiler/region/fusion_graph.h"
+#include "compiler/region/fusion/fuse.h"
+#include "compiler/region/fusion/fusion_cost.h"
+#include "compiler/region/fusion/fusion_graph.h"
 #include "compiler/tensor/contraction.h"
 #include "tests/unit/random_graph.h"
 

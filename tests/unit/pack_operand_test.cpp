@@ -1,5 +1,5 @@
 // Operands whose lanes are neighbours: when they are packed all the same.
-#include "compiler/target/cpu/pack_operand.h"
+#include "compiler/target/cpu/layouts/pack_operand.h"
 
 #include <gtest/gtest.h>
 

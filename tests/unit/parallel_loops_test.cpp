@@ -1,7 +1,7 @@
 // Every kernel with enough work can be shared among threads, whatever its loops are.
 #include <gtest/gtest.h>
 
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
 
 namespace metac::parallel_loops_test {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ops/lower_model.h"
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 #include "frontends/json/json.h"
 
 namespace metac::sum_of_products_test {

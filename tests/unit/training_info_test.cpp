@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/train/model_algorithm.h"
+#include "compiler/train/forms/model_algorithm.h"
 #include "frontends/onnx/onnx.h"
 #include "tests/unit/training.h"
 

@@ -11,7 +11,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
-#include "compiler/target/cpu/plan_winograd.h"
+#include "compiler/target/cpu/layouts/plan_winograd.h"
 #include "compiler/target/cpu/strategies/cook_toom.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 

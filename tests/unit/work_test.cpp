@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compiler/api/bench_report.h"
+#include "compiler/api/bench/bench_report.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/expr.h"
 #include "compiler/machine/cpu_target.h"

@@ -3,7 +3,7 @@
 #pragma once
 #include <map>
 
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

@@ -8,7 +8,7 @@
 #include "compiler/machine/cpu_costs.h"
 #include "compiler/target/choices.h"
 #include "compiler/target/cpu/batch_axes.h"
-#include "compiler/target/cpu/plan_winograd.h"
+#include "compiler/target/cpu/layouts/plan_winograd.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 
 namespace metac {

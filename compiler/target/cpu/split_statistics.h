@@ -10,7 +10,7 @@
 // computing sample variances", 1979), so that the data passes through memory once for both. The number of parts depends on
 // shapes and the cache alone: the bits do not depend on threads.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

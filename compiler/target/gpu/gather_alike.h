@@ -3,7 +3,7 @@
 // until somebody reads what it makes. What is put off keeps what it reads alive, so that is bounded; and values that are
 // large alone are left alone: starting their kernel is none of its time.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 #include "compiler/target/gpu/strategies/lower_gpu_flat.h"
 
 namespace metac {

@@ -2,7 +2,7 @@
 // (target/gpu/vendor/library_beside.h). One of the two moves to the other's place, so nothing between them may make what it
 // reads, or read what it makes.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

@@ -3,7 +3,7 @@
 // before. Then the next product would read float32, twice the bytes, which neither tensor cores nor libraries multiply with
 // half types. Here, where all kernels are known, readers convert.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

@@ -8,7 +8,7 @@
 // come apart first: what reduces them, what is one value of a row, and the rest. Sums of products get more tiles so, where
 // no library computes them. The number of parts depends on shapes alone: the bits are the same from run to run.
 #pragma once
-#include "compiler/region/fuse.h"
+#include "compiler/region/fusion/fuse.h"
 
 namespace metac {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "compiler/region/fuse_row_blocks.h"
+#include "compiler/region/fusion/fuse_row_blocks.h"
 #include "compiler/region/split_parts.h"
 #include "compiler/region/split_residues.h"
 #include "compiler/target/gpu/channels_last.h"

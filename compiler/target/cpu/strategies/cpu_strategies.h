@@ -5,7 +5,8 @@
 
 namespace metac {
 
-// A sum of products in a register tile (contraction.h; chosen by target/cpu/choose_layouts.cpp), in axes of its Definition.
+// A sum of products in a register tile (contraction.h; chosen by target/cpu/layouts/choose_layouts.cpp), in axes of its
+// Definition.
 struct ContractionPlan : Strategy {
   int lanes_axis = 0;          // kept axis that vectors run along
   int vectors = 1;             // how many vectors of it a tile holds
@@ -47,7 +48,7 @@ struct WinogradPlan : Strategy {
 };
 
 // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes (lower_row_block.h;
-// region/fuse_row_blocks.h has the conditions).
+// region/fusion/fuse_row_blocks.h has the conditions).
 struct RowBlocks : Strategy {
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;

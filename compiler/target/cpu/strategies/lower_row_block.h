@@ -15,7 +15,7 @@
 
 namespace metac {
 
-// The group has the strategy RowBlocks: region/fuse_row_blocks.h has the conditions.
+// The group has the strategy RowBlocks: region/fusion/fuse_row_blocks.h has the conditions.
 Kernel lower_row_block(const Group& group, const LoweringContext& context);
 
 }  // namespace metac

@@ -23,7 +23,8 @@ struct Beside : Strategy {
   std::vector<std::string> describe(const Group& group) const override;
 };
 
-// Scores, softmax and weighted sum of attention in one kernel (lower_gpu_attention.cpp; chosen by region/fuse_row_blocks.h).
+// Scores, softmax and weighted sum of attention in one kernel (lower_gpu_attention.cpp; chosen by
+// region/fusion/fuse_row_blocks.h).
 struct Attention : Strategy {
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;

@@ -23,7 +23,7 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context);
 
 // Nothing where the group is no sum of products, or one too small in some direction to fill tiles.
 std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context);
-// Attention in one kernel: groups that is_gpu_attention takes (region/fuse_row_blocks.h makes them).
+// Attention in one kernel: groups that is_gpu_attention takes (region/fusion/fuse_row_blocks.h makes them).
 bool is_gpu_attention(const Group& group, bool tf32);
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context);
 // A product and what a library may do beside it (library_beside.h); nothing where it is not that.
