@@ -1,9 +1,10 @@
-// run_on_shim [--external] [--open | --grad ORDER] [--sample N --seed S] [--keep DIR] DIR...
+// run_on_shim [--external] [--open | --open-images | --grad ORDER] [--sample N --seed S] [--keep DIR] DIR...
 // Runs ONNX-style case folders through the CUDA target on the stand-in toolkit of tests/cuda/toolkit: kernels are lowered
 // and printed for a GPU, compiled as C++, and a program's steps are walked by the executor of CUDA libraries. Every case
 // runs three times with threads and blocks in different orders; the bits must agree (races), and the numbers must be the
 // expected ones: those of the case, the reference evaluator's where it has none, or (--grad) the evaluator's for the
-// derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open.
+// derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open,
+// --open-images all but the second one of inputs that have it, as models of images are declared.
 // --external asks the vendor's libraries first, --tf32 with float32 rounded. --keep leaves the sources in DIR and names what
 // is skipped. METAC_SHIM_BUILDS=DIR: what is compiled is kept there, and not compiled again. Ends with 'N passed, N failed,
 // N skipped'; skipped is what the compiler refuses. Exit status 3 on a failure.
@@ -58,7 +59,7 @@ using namespace metac;
 namespace {
 
 struct Options {
-  bool open = false, external = false, tf32 = false;
+  bool open = false, open_images = false, external = false, tf32 = false;
   int order = 0;
   std::string keep;
 };
@@ -121,17 +122,20 @@ bool differentiate(Graph& graph, std::vector<Tensor>& inputs, int order) {
 }
 
 // ---- compiling ----
-void leave_open(Model& model) {
+bool stays(const Options& options, size_t axis, size_t rank) { return options.open_images && axis == 1 && rank > 2; }
+
+void leave_open(Model& model, const Options& options) {
   for (Value& input : model.graph.inputs)
     if (input.type.shape)
-      for (ModelDim& dim : *input.type.shape) dim = ModelDim{};
+      for (size_t k = 0; k < input.type.shape->size(); ++k)
+        if (!stays(options, k, input.type.shape->size())) (*input.type.shape)[k] = ModelDim{};
   for (Value& output : model.graph.outputs) output.type.shape.reset();
   model.graph.value_info.clear();
 }
 
 void compile(Case& c, const Options& options) {
   Model model = read_onnx((c.folder / "model.onnx").string());
-  if (options.open) leave_open(model);
+  if (options.open) leave_open(model, options);
   if (auto missing = check_model(model); !missing.empty()) fail(missing[0].message);
   const fs::path set = c.folder / "test_data_set_0";
   std::vector<Tensor> given = read_series(set, "input_");
@@ -145,7 +149,9 @@ void compile(Case& c, const Options& options) {
         std::any_of(list.begin(), list.end(), [&](const Initializer& i) { return i.name == v.name; }))
       continue;
     by_name[v.name] = given[next];
-    lower.input_shapes[v.name] = options.open ? std::vector<int64_t>(given[next].shape.size(), -1) : given[next].shape;
+    std::vector<int64_t>& shape = lower.input_shapes[v.name] = given[next].shape;
+    for (size_t k = 0; options.open && k < shape.size(); ++k)
+      if (!stays(options, k, shape.size())) shape[k] = -1;
     ++next;
   }
   if (fs::exists(c.folder / "data.json")) {
@@ -374,8 +380,8 @@ int main(int argc, char** argv) {
   for (int k = 1; k < argc; ++k) {
     const std::string word = argv[k];
     auto next = [&] { return k + 1 < argc ? argv[++k] : ""; };
-    if (word == "--open")
-      options.open = true;
+    if (word == "--open" || word == "--open-images")
+      options.open = true, options.open_images |= word == "--open-images";
     else if (word == "--external")
       options.external = true;
     else if (word == "--tf32")
