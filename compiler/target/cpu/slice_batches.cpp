@@ -20,6 +20,16 @@ struct Traffic {
   double weights = 0;              // bytes of the others
 };
 
+// Bytes of all inputs and results, by what an expression for a number of elements comes to.
+double bytes_of_all(const Graph& graph, const FusedRegion& region, const std::function<double(Expr)>& elements) {
+  double bytes = 0;
+  auto add = [&](const Var* v) { bytes += elements(element_count(v->shape())) * static_cast<double>(size_of(v->dtype())); };
+  for (const Var* in : graph.inputs) add(in);
+  for (const Item& item : region.items)
+    for (const Definition& d : item.group.stages) add(d.out);
+  return bytes;
+}
+
 class BatchSlicer {
  public:
   explicit BatchSlicer(RegionState& s)
@@ -40,6 +50,7 @@ class BatchSlicer {
     for (Expr dim : axes_.input()->shape()) elements_ = elements_ * dim;
     elements_ = rows_of_image(elements_, batch);
     if (!elements_ || elements_.is_int(0)) return;
+    all_fit_ = all_fit();
     for (int64_t s = 2; s <= images_; ++s)
       if (images_ % s == 0) counts_.push_back(s);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
@@ -196,14 +207,10 @@ class BatchSlicer {
     return graph_.add_symbol(s);
   }
 
-  // Do all results and inputs together fit into the cache? Nothing is to be gained then. The bytes of typical sizes, as many
-  // for each element of the input.
+  // Do all results and inputs together fit into the cache? Nothing is to be gained then. By the bytes of typical sizes, as
+  // many for each element of the input. Before anything is cut.
   Expr all_fit() const {
-    double bytes = 0;
-    auto add = [&](const Var* v) { bytes += typical(element_count(v->shape())) * static_cast<double>(size_of(v->dtype())); };
-    for (const Var* in : graph_.inputs) add(in);
-    for (const Item& item : region_.items)
-      for (const Definition& d : item.group.stages) add(d.out);
+    const double bytes = bytes_of_all(graph_, region_, [&](Expr elements) { return typical(elements); });
     const double each = std::max(bytes / (static_cast<double>(images_) * typical(elements_)), 1e-3);
     return axes_.batch() * elements_ <= Expr(static_cast<int64_t>(static_cast<double>(options_.cpu.l3_bytes) / each));
   }
@@ -218,7 +225,7 @@ class BatchSlicer {
     const int64_t least = batch.if_int() ? 1 : std::min<int64_t>(graph_.symbols[static_cast<size_t>(batch->id)].min, 1);
     // As many elements as `images` typical ones have, in slices that are equally long but for the last one.
     const Expr fitting = max(floor_div(Expr(images * hinted_value(elements_, typical_)), elements_), Expr(1));
-    const Expr whole = select(all_fit(), batch, ceil_div(batch, ceil_div(batch, fitting)));
+    const Expr whole = select(all_fit_, batch, ceil_div(batch, ceil_div(batch, fitting)));
     // Kernels are made for as many images as without slices: a run may have one alone.
     const int64_t hint = batch.if_int() ? images : graph_.symbols[static_cast<size_t>(batch->id)].hint;
     const int length = add_symbol("images of a slice", least, most, hint);
@@ -299,6 +306,7 @@ class BatchSlicer {
   std::vector<Symbol> typical_;     // with the images that chains are chosen for
   int64_t images_ = 1;              // so many
   Expr elements_ = 1;               // of the input, for each image
+  Expr all_fit_;                    // a condition
   std::map<int64_t, Slices> open_;  // by how many typical images a slice has
   double cache_;  // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
@@ -309,21 +317,15 @@ class BatchSlicer {
 
 }  // namespace
 
-// Do all results and inputs together, but those whose size the data decide, fit into the cache whatever the caller's dims
-// are? Nothing is to be gained then.
+// Whatever the caller's dims are. What only the data size does not count.
 static bool all_fit(const Graph& graph, const FusedRegion& region, int64_t cache_bytes) {
-  double bytes = 0;
   bool open = false;
-  auto add = [&](const Var* v) {
-    Expr elements = element_count(v->shape());
+  const double bytes = bytes_of_all(graph, region, [&](Expr elements) {
     open |= any_of(elements, [&](Expr n) {
       return n->kind == ExprKind::symbol && graph.symbols[static_cast<size_t>(n->id)].from_input;
     });
-    if (elements.if_int()) bytes += static_cast<double>(elements.as_int()) * static_cast<double>(size_of(v->dtype()));
-  };
-  for (const Var* in : graph.inputs) add(in);
-  for (const Item& item : region.items)
-    for (const Definition& d : item.group.stages) add(d.out);
+    return elements.if_int() ? static_cast<double>(elements.as_int()) : 0;
+  });
   return !open && bytes <= static_cast<double>(cache_bytes);
 }
 
