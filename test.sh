@@ -2,7 +2,8 @@
 # Installs what is missing, builds metac and runs its tests.
 #
 #   ./test.sh            a seeded sample where the whole takes too long
-#   ./test.sh --all      everything: all backend cases, longer fuzzing, models that NNSmith makes (installed from PyPI), the models of five PyPI packages
+#   ./test.sh --all      everything: all backend cases, longer fuzzing, PyTorch and NNSmith (installed from PyPI, into the
+#                        user's cache folder), the models of five PyPI packages
 #   ./test.sh --seed N   another sample
 #   ./test.sh --again    also what passed before and has not changed since; --all and CI=true never leave it out
 #
@@ -18,7 +19,7 @@ while [ $# -gt 0 ]; do
     --all) all=yes ;;
     --again) again=yes ;;
     --seed) seed=${2:?--seed needs a number}; shift ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
   shift
 done
@@ -69,8 +70,11 @@ unit_tests() {  # all lines go to ctest.log, the last one here
 }
 
 python=$PWD/.cache/python/bin/python metac=$PWD/build/ci/bin/metac
+pytorch=$python  # compares with PyTorch where that is installed
+[ $all = no ] || pytorch=$pytorch_place/bin/python
 stage build build ci
 stage prepare prepare
+[ $all = no ] || stage pytorch prepare_pytorch
 await build && await prepare || finish
 stage build-asan build asan metac metac_read_files metac_differentiate
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
@@ -110,9 +114,11 @@ stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $(
 stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
-if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --count 300 --seed "$seed"; fi
+[ $all = no ] || await pytorch || pytorch=$python
+if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --python "$pytorch" --count 300 --seed "$seed"; fi
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 alone call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
+stage kernels "$python" tests/bench/kernel_instructions.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
 stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
@@ -120,14 +126,14 @@ stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage project "$python" tests/project/run_project.py --build build/ci
 stage walk "$python" tests/project/run_walk.py --metac "$metac"
 stage figures "$python" tests/figures/run_figures.py --build build/ci
-stage curves "$python" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
-stage exports "$python" tests/train/compare_exports.py --metac "$metac" $([ $all = yes ] || echo --sample 3) --seed "$seed"
-stage gans "$python" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
-if [ $all = yes ]; then stage gans-float64 "$python" tests/train/compare_gans.py --metac "$metac" --dtype float64 --only lsgan --updates 20; fi
-stage ctc "$python" tests/train/compare_ctc.py --metac "$metac"
+stage curves "$pytorch" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
+stage exports "$pytorch" tests/train/compare_exports.py --metac "$metac" $([ $all = yes ] || echo --sample 3) --seed "$seed"
+stage gans "$pytorch" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
+if [ $all = yes ]; then stage gans-float64 "$pytorch" tests/train/compare_gans.py --metac "$metac" --dtype float64 --only lsgan --updates 20; fi
+stage ctc "$pytorch" tests/train/compare_ctc.py --metac "$metac"
 stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
 stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
-stage operators-torch "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
+stage operators-torch "$pytorch" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
 await build-asan || finish
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 90 --memory 3

@@ -35,7 +35,7 @@ constexpr const char* footer =
 int run_program(int argc, char** argv) {
   CLI::App app(description, "metac");
   app.footer(footer);
-  app.set_version_flag("--version", "metac " METAC_VERSION);
+  app.set_version_flag("--version", "metac " METAC_VERSION ", kernels by " + compiler_version());
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   int status = exit_good;

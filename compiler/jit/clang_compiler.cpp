@@ -11,6 +11,7 @@
 #include <clang/Lex/PreprocessorOptions.h>
 #include <clang/Serialization/ASTWriter.h>
 #include <clang/Serialization/ModuleFileExtension.h>
+#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
@@ -76,6 +77,8 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
       arguments.emplace_back(flag);
   return arguments;
 }
+
+std::string compiler_version() { return "LLVM " LLVM_VERSION_STRING; }
 
 std::string compiler_identity(const CpuTarget& cpu) {
   std::string identity = "metac " METAC_VERSION "\n" + clang::getClangFullVersion() + "\n";

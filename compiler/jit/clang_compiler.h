@@ -18,6 +18,9 @@ class KernelCompileError : public std::logic_error {
 // The options that decide what code comes out of a text, without the text: the arguments of `clang -cc1`.
 std::vector<std::string> compile_arguments(const CpuTarget& cpu);
 
+// "LLVM 19.1.7": what compiles kernels.
+std::string compiler_version();
+
 // All that decides what code comes out of a text: versions, arguments, device headers. Part of the cache key.
 std::string compiler_identity(const CpuTarget& cpu);
 

@@ -1,11 +1,12 @@
 #include "compiler/loops/lane_reduction.h"
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 
 namespace metac {
 
 std::optional<LoopNode> lane_reduction(Kernel& kernel, const LaneReduction& r, const Bounds& bounds) {
-  constexpr int chains = 4, most_registers = 16;
+  constexpr int chains = static_cast<int>(cpu_costs.chains), most_registers = 16;
   const int64_t* rows = r.lane.extent.if_int();
   if (!rows || *rows % r.lanes != 0 || r.reduced.empty() || size_of(r.accumulator) != 4) return std::nullopt;
   const int vectors = static_cast<int>(*rows / r.lanes);

@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
 namespace {
 
-constexpr int64_t chains = 4;  // sums side by side in a part: an addition takes about four cycles
+constexpr int64_t chains = cpu_costs.chains;
 
 // `level` is the outermost loop that the parts have, and each has `steps` iterations of it.
 struct Cut {

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {
-
-constexpr double row_costs = 1.3;  // in steps: it is stored and read again
 
 // Loops by their places in `kept` and `reduced`; the body sees them as kept + distance * reduced alone.
 struct WindowAxis {
@@ -42,7 +41,7 @@ std::optional<int64_t> distance_of(Expr body, const Loop& kept, const Loop& redu
 std::optional<WindowAxis> choose_axis(const Stage& s) {
   int64_t steps = 1;
   for (const Loop& l : s.reduced) steps = saturating_mul(steps, extent_of(l));
-  constexpr double clearly = 1.1;  // else the innermost, which has the shortest row
+  // Where none is clearly better, the innermost, which has the shortest row.
   std::optional<WindowAxis> best;
   for (size_t w = s.kept.size(); w-- > 0;)
     for (size_t q = 0; q < s.reduced.size(); ++q) {
@@ -51,8 +50,8 @@ std::optional<WindowAxis> choose_axis(const Stage& s) {
       if (!distance) continue;
       const double row = static_cast<double>(width + *distance * (taps - 1)), together = static_cast<double>(width * steps);
       const double saved =
-          together / (row * (static_cast<double>(steps / taps) + row_costs) + static_cast<double>(width * taps));
-      if (saved <= (best ? best->saved : 1) * clearly ||
+          together / (row * (static_cast<double>(steps / taps) + cpu_costs.row_of_sums) + static_cast<double>(width * taps));
+      if (saved <= (best ? best->saved : 1) * cpu_costs.clearly_less ||
           !along_row(s.body, s.kept[w], s.reduced[q], *distance, axis(s.kept[w].axis)))
         continue;
       best = {w, q, *distance, saved};

@@ -1,8 +1,8 @@
 #include "compiler/region/store_into_parts.h"
 
 #include <algorithm>
-#include <map>
 
+#include "compiler/region/region_uses.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -11,13 +11,7 @@ namespace {
 class PartStorer {
  public:
   PartStorer(std::vector<Item>& items, const Layouts& layouts, const std::function<bool(const Var*)>& may_move)
-      : items_(items), layouts_(layouts), may_move_(may_move) {
-    for (size_t k = 0; k < items_.size(); ++k)
-      for (const Definition& d : items_[k].group.stages) {
-        makers_[d.out->id].push_back(k);
-        visit_loads(d, [&](Expr n) { readers_[n->id].push_back(k); });
-      }
-  }
+      : items_(items), layouts_(layouts), may_move_(may_move), uses_(items) {}
 
   void run() {
     for (size_t k = 0; k < items_.size(); ++k)
@@ -31,14 +25,13 @@ class PartStorer {
     if (item.op || item.group.stages.size() != 1) return nullptr;
     const Definition& d = item.group.stages[0];
     if (!d.is_plain() || d.body->kind != ExprKind::load || d.body->dtype != d.out->dtype()) return nullptr;
-    if (makers_.at(d.out->id).size() < 2) return nullptr;
-    auto makers = makers_.find(d.body->id);
-    if (makers == makers_.end() || makers->second.size() != 1 || readers_.at(d.body->id).size() != 1) return nullptr;
-    const Group& group = items_[makers->second[0]].group;
+    const std::vector<size_t>& makers = uses_.makers(d.body->id);
+    if (uses_.makers(d.out->id).size() < 2 || makers.size() != 1 || uses_.readers(d.body->id).size() != 1) return nullptr;
+    const Group& group = items_[makers[0]].group;
     if (group.stages.size() != 1 || group.stages[0].scatter) return nullptr;
     const Var* value = group.stages[0].out;
     if (!may_move_(value) || value->shape() != d.domain || d.body->args != identity_indices(value->rank())) return nullptr;
-    if (order_of(value) != order_of(d.out) || binds_for(d, makers->second[0], static_cast<size_t>(&item - items_.data())))
+    if (order_of(value) != order_of(d.out) || binds_for(d, makers[0], static_cast<size_t>(&item - items_.data())))
       return nullptr;
     for (size_t k = 0; k < d.out_index.size(); ++k)
       if (!(d.out_index[k] - axis(static_cast<int>(k))).is_constant()) return nullptr;
@@ -64,22 +57,21 @@ class PartStorer {
 
   void move(size_t k, const Var* value) {
     Definition& part = items_[k].group.stages[0];
-    const size_t at = makers_.at(value->id)[0];
+    const size_t at = uses_.makers(value->id)[0];
     Definition& maker = items_[at].group.stages[0];
     std::vector<Expr> index;
     for (Expr e : part.out_index) index.push_back(substitute_axes(e, maker.out_index));
     maker.out_index = std::move(index);
     maker.out = part.out;
     merge_nodes(maker.nodes, part.nodes);
-    std::vector<size_t>& makers = makers_.at(part.out->id);
-    std::replace(makers.begin(), makers.end(), k, at);
+    uses_.move_maker(part.out->id, k, at);
     items_[k].group.stages.clear();
   }
 
   std::vector<Item>& items_;
   const Layouts& layouts_;
   const std::function<bool(const Var*)>& may_move_;
-  std::map<int, std::vector<size_t>> makers_, readers_;
+  RegionUses uses_;
 };
 
 }  // namespace

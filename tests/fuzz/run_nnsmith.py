@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Models by NNSmith (PyPI's nnsmith), which solves for graphs that are valid and lets PyTorch export them: metac against ONNX Runtime.
 
-    python3 run_nnsmith.py --metac build/release/bin/metac [--count 200] [--first 0] [--seed 1] [--nodes 10] [--cache .cache/nnsmith] [--python PROGRAM]
-    needs: pip install numpy onnx onnxruntime, and pip itself for the environment that it makes in the cache folder (nnsmith.txt: some 6 GB with
-    PyTorch; --python names one that is there already)
+    python3 run_nnsmith.py --metac build/release/bin/metac --python PROGRAM [--count 200] [--first 0] [--seed 1] [--nodes 10] [--cache .cache/nnsmith]
+    needs: pip install numpy onnx onnxruntime; PROGRAM is the Python of an environment with NNSmith (../tools/pytorch.txt)
 
 Each model runs with static shapes, as a library would and with open ranks, under fusions, processors and numbers of threads that are drawn, as in
 random_graphs.py, with two sets of inputs. Left out, and counted: what NNSmith or PyTorch does not make, what ONNX Runtime refuses, and models
 of which a millionth of an input decides the answer (a floor, a comparison of what was rounded).
-Failures are kept in build/fuzz-failures/. Ends with 'N passed, N failed, N skipped'; skipped is what was left out, or 1 where the environment cannot be made.
+Failures are kept in build/fuzz-failures/. Ends with 'N passed, N failed, N skipped'; skipped is what was left out, or 1 where the environment is not there.
 """
 import argparse
 import collections
@@ -31,21 +30,6 @@ from grow_graph import evaluate  # noqa: E402
 from random_graphs import ROOT, Runner, draw_ways  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-def prepare(cache):
-    """The environment's Python, made where it is not there yet; why not, where that fails."""
-    python, wanted = cache / "python/bin/python", HERE / "nnsmith.txt"
-    if not (cache / "requirements.txt").exists() or (cache / "requirements.txt").read_text() != wanted.read_text():
-        print(f"installing NNSmith into {cache}", flush=True)
-        shutil.rmtree(cache, ignore_errors=True)
-        cache.mkdir(parents=True)
-        for command in ([sys.executable, "-m", "venv", str(cache / "python")], [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(wanted)]):
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if done.returncode:
-                return None, (done.stdout.strip().splitlines() or ["no reason given"])[-1]
-        (cache / "requirements.txt").write_text(wanted.read_text())
-    return python, ""
 
 
 def kind_of(model):
@@ -110,12 +94,11 @@ def main():
     parser.add_argument("--nodes", type=int, default=10, help="at most so many operators in a model")
     parser.add_argument("--jobs", type=int, default=0, help="models at once; 0: one per CPU")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / ".cache/nnsmith")
-    parser.add_argument("--python", type=pathlib.Path, help="of an environment that has NNSmith")
+    parser.add_argument("--python", required=True, type=pathlib.Path, help="of an environment that has NNSmith")
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / "build/fuzz-failures")
     arguments = parser.parse_args()
-    python, why = (arguments.python, "") if arguments.python else prepare(arguments.cache.resolve())
-    if not python:
-        print(f"skipped: NNSmith cannot be installed here ({why})\n0 passed, 0 failed, 1 skipped")
+    if not arguments.python.exists():
+        print(f"skipped: there is no {arguments.python}\n0 passed, 0 failed, 1 skipped")
         return 0
     runner = Runner(arguments.metac, None, arguments.jobs, 120)
     cpus, left_out, passed, failed = runner.cpus(), collections.Counter(), 0, 0
@@ -123,7 +106,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="metac-nnsmith-") as temporary:
         made, cases = pathlib.Path(temporary) / "made", pathlib.Path(temporary) / "cases"
         made.mkdir(), cases.mkdir()
-        done = subprocess.run([str(python), str(HERE / "nnsmith_models.py"), "--out", str(made), "--nodes", str(arguments.nodes),
+        done = subprocess.run([str(arguments.python), str(HERE / "nnsmith_models.py"), "--out", str(made), "--nodes", str(arguments.nodes),
                                "--first", str(arguments.first), "--count", str(arguments.count), "--seed", str(arguments.seed)],
                               env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         folders = sorted(made.iterdir())

@@ -29,6 +29,17 @@ install_debian_packages() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null
 }
 
+# Makes an environment with PyTorch, outside of the repository for its size. Its Python: $pytorch.
+pytorch_place=${XDG_CACHE_HOME:-$HOME/.cache}/metac-tests/pytorch
+prepare_pytorch() {
+  local wanted=tests/tools/pytorch.txt
+  cmp -s "$wanted" "$pytorch_place/requirements.txt" && return
+  echo "== installing PyTorch into $pytorch_place"
+  rm -rf "$pytorch_place" && mkdir -p "$pytorch_place" && python3 -m venv "$pytorch_place" &&
+    "$pytorch_place/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" &&
+    cp "$wanted" "$pytorch_place/requirements.txt"
+}
+
 # Makes .cache/python, a virtual environment with the packages of requirements file $1. Sets $python.
 prepare_python() {
   python="$PWD/.cache/python/bin/python"

@@ -70,7 +70,7 @@ start_stage() {
   rm -f "$logs/$name".{log,time,status}
   unreported+=("$name")
   case $1 in
-    build | prepare) ;;  # they look themselves for what has changed
+    build | prepare | prepare_pytorch) ;;  # they look themselves for what has changed
     *) stage_key "$@" && key_of_stage[$name]=$key ;;
   esac
   if [ "$always" = no ] && [ -n "${key_of_stage[$name]-}" ] &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/region/region_uses.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {
@@ -21,10 +22,11 @@ class RowBlockFuser {
         lanes_(lanes),
         symbols_(symbols),
         strategy_(std::move(strategy)),
-        is_known_(is_known) {}
+        is_known_(is_known),
+        uses_(region.items) {}
 
   void run() {
-    index_readers();
+    note_kept();
     for (size_t k = 0; k < region_.items.size(); ++k) {
       Item& item = region_.items[k];
       if (!item.op && item.group.shared > 0 && item.group.stages.size() > 1 && !item.group.strategy) try_item(k);
@@ -33,13 +35,8 @@ class RowBlockFuser {
   }
 
  private:
-  void index_readers() {
-    for (size_t k = 0; k < region_.items.size(); ++k) {
-      const Item& item = region_.items[k];
-      for (const Definition& d : item.group.stages) {
-        makers_[d.out->id] = k;
-        visit_loads(d, [&](Expr n) { readers_[n->id].insert(k); });
-      }
+  void note_kept() {
+    for (const Item& item : region_.items) {
       if (!item.op) continue;
       for (const Var* in : item.op->inputs)
         if (in) kept_.insert(in->id);
@@ -50,9 +47,8 @@ class RowBlockFuser {
 
   // The one item that reads the Var; -1 where it is not one, or the Var must be in memory.
   int only_reader(int id) const {
-    auto found = readers_.find(id);
-    if (kept_.count(id) || found == readers_.end() || found->second.size() != 1) return -1;
-    return static_cast<int>(*found->second.begin());
+    const std::vector<size_t>& readers = uses_.readers(id);
+    return kept_.count(id) || readers.size() != 1 ? -1 : static_cast<int>(readers[0]);
   }
 
   static bool has_conditions(const Contraction& c) { return !c.a.conditions.empty() || !c.b.conditions.empty(); }
@@ -165,19 +161,18 @@ class RowBlockFuser {
   std::optional<size_t> prologue_of(const Definition& scores, size_t at, int shared) const {
     Contraction c = *float_contraction_of(scores);
     Expr rows = uses_axis(c.a.load, shared - 1) ? c.a.load : c.b.load;
-    auto maker = makers_.find(rows->id);
-    if (maker == makers_.end() || only_reader(rows->id) != static_cast<int>(at) ||
-        static_cast<int>(rows->args.size()) != shared + 1)
+    const std::vector<size_t>& makers = uses_.makers(rows->id);
+    if (makers.empty() || only_reader(rows->id) != static_cast<int>(at) || static_cast<int>(rows->args.size()) != shared + 1)
       return {};
     for (int k = 0; k < shared; ++k)
       if (rows->args[static_cast<size_t>(k)] != axis(k)) return {};
-    const Group& group = region_.items[maker->second].group;
+    const Group& group = region_.items[makers.back()].group;
     if (group.stages.size() != 1) return {};
     const Definition& d = group.stages[0];
     bool plain = d.is_plain() && d.out->dtype() == DType::f32 && d.out_index == identity_indices(shared + 1);
     for (int k = 0; k < shared; ++k)
       plain = plain && d.domain[static_cast<size_t>(k)] == scores.domain[static_cast<size_t>(k)];
-    return plain ? std::optional(maker->second) : std::nullopt;
+    return plain ? std::optional(makers.back()) : std::nullopt;
   }
 
   bool rows_are_many(const Group& rows, const Definition& producer) const {
@@ -200,11 +195,11 @@ class RowBlockFuser {
     int first = -1;
     for (const Definition& d : rows.stages)
       visit_loads(d, [&](Expr n) {
-        auto maker = makers_.find(n->id);
-        if (maker == makers_.end() || maker->second == k || only_reader(n->id) != static_cast<int>(k)) return;
-        const Item& item = region_.items[maker->second];
+        const std::vector<size_t>& makers = uses_.makers(n->id);
+        if (makers.empty() || makers.back() == k || only_reader(n->id) != static_cast<int>(k)) return;
+        const Item& item = region_.items[makers.back()];
         if (item.group.stages.size() == 1 && is_producer(item.group.stages[0], rows))
-          first = static_cast<int>(maker->second);
+          first = static_cast<int>(makers.back());
       });
     if (first < 0 || !rows_are_many(rows, region_.items[static_cast<size_t>(first)].group.stages[0])) return;
     auto last = consumer(last_item.group.stages[0], rows, made);
@@ -240,8 +235,7 @@ class RowBlockFuser {
   const std::vector<Symbol>& symbols_;
   const std::shared_ptr<const Strategy> strategy_;
   const std::function<bool(const Group&)>& is_known_;
-  std::map<int, size_t> makers_;
-  std::map<int, std::set<size_t>> readers_;
+  RegionUses uses_;
   std::set<int> kept_;
 };
 

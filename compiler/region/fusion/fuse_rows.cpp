@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/ir/reads.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tensor/sum_of_products.h"
@@ -13,7 +14,7 @@
 namespace metac {
 namespace {
 
-constexpr int64_t most_local_bytes = 256 << 10;  // of one row's local array
+constexpr int64_t most_local_bytes = cpu_costs.row_bytes;  // of one row's local array
 
 bool is_row_reduction(const Definition& d) {
   if (!d.reduce || d.scatter) return false;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/printing/cpp_text.h"
 #include "compiler/printing/cpp_values.h"
 #include "compiler/support/checked.h"
@@ -426,7 +427,7 @@ class KernelPrinter : private ValuePrinter {
       line(concat("store(", base, " + ", at, ", ", as_vector(a.value), ");"));
   }
 
-  static constexpr int chains = 4;  // vectors side by side of a reduction in lanes: an addition takes about four cycles
+  static constexpr int chains = static_cast<int>(cpu_costs.chains);  // vectors side by side of a reduction in lanes
   int lane_local_ = -1;
   std::string lane_target_;
 };

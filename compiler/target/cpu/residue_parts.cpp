@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/tensor/contraction.h"
 
@@ -67,8 +68,7 @@ std::vector<ResiduePart> residue_parts(const Definition& d, int lanes_axis, cons
     work += part.no_taps ? 0 : share;
     parts.push_back(std::move(part));
   }
-  constexpr double worth = 0.75;
-  if (work > worth * static_cast<double>(count)) parts.clear();
+  if (work > cpu_costs.parts_worth * static_cast<double>(count)) parts.clear();
   return parts;
 }
 
@@ -116,10 +116,9 @@ std::optional<std::pair<int64_t, int64_t>> taps_at(const WindowAxis& a, int64_t 
 
 // What bands cost, of what the whole axis does: a tile of few points waits for the other operand.
 double cost_of(const std::vector<Band>& bands, int64_t taps) {
-  constexpr int64_t least_points = 4;
   double cost = 0;
   for (const Band& b : bands)
-    cost += static_cast<double>(std::max(b.end - b.begin, least_points) * (b.end_tap - b.first_tap));
+    cost += static_cast<double>(std::max(b.end - b.begin, cpu_costs.points_of_a_tile) * (b.end_tap - b.first_tap));
   return cost / static_cast<double>(bands.back().end * taps);
 }
 
@@ -129,7 +128,6 @@ std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Exp
                                       const std::vector<Symbol>& symbols) {
   constexpr int64_t most_steps = 4096;
   constexpr size_t most_bands = 4, most_parts = 16;  // of an axis; of all
-  constexpr double worth = 0.75;
   const Bounds bounds(symbols, d.domain);
   const std::vector<Expr> whole = identity_indices(static_cast<int>(d.domain.size()));
   std::vector<WindowAxis> axes = window_axes(d, conditions);
@@ -152,7 +150,7 @@ std::vector<ResiduePart> border_parts(const Definition& d, const std::vector<Exp
     cost *= cost_of(a.bands, *taps);
     count *= a.bands.size();
   }
-  if (count < 2 || count > most_parts || cost > worth) return {};
+  if (count < 2 || count > most_parts || cost > cpu_costs.parts_worth) return {};
   std::vector<ResiduePart> parts{{whole, d.domain, false}};
   for (const WindowAxis& a : axes) {
     std::vector<ResiduePart> cut;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/region/region_uses.h"
+
 namespace metac {
 namespace {
 
@@ -11,13 +13,8 @@ constexpr int64_t most_bytes_told = 3900;         // a kernel's arguments are 4 
 
 class Gathering {
  public:
-  Gathering(const FusedRegion& region, const LoweringContext& context) : region_(region), context_(context) {
-    for (const Item& item : region.items) {
-      std::set<int> here;
-      for (const Definition& d : item.group.stages)
-        if (here.insert(d.out->id).second) ++makers_[d.out->id];
-    }
-  }
+  Gathering(const FusedRegion& region, const LoweringContext& context)
+      : region_(region), context_(context), uses_(region.items) {}
 
   GatheredRegion run() {
     out_.views = region_.views;
@@ -52,7 +49,7 @@ class Gathering {
   std::optional<FlatKernel> candidate(const Item& item) const {
     if (item.op) return std::nullopt;
     for (const Definition& d : item.group.stages)
-      if (d.out->exchanged >= 0 || makers_.at(d.out->id) > 1) return std::nullopt;
+      if (d.out->exchanged >= 0 || uses_.makers(d.out->id).size() > 1) return std::nullopt;
     std::optional<FlatKernel> flat = lower_gpu_flat(item.group, context_);
     if (flat)
       for (const KernelArgument& a : flat->kernel.arguments)
@@ -108,7 +105,7 @@ class Gathering {
   FusedRegion out_;
   std::map<size_t, int> members_;
   std::vector<Batch> open_;
-  std::map<int, int> makers_;  // Var id -> how many items store it
+  RegionUses uses_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/region/region_uses.h"
 #include "compiler/target/gpu/strategies/gpu_strategies.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/target/gpu/vendor/library_beside.h"
@@ -11,10 +12,8 @@ namespace {
 
 class Joining {
  public:
-  Joining(FusedRegion region, const LoweringContext& context) : region_(std::move(region)), context_(context) {
-    for (const Item& item : region_.items)
-      for (const Definition& d : item.group.stages) ++makers_[d.out->id];
-  }
+  Joining(FusedRegion region, const LoweringContext& context)
+      : region_(std::move(region)), context_(context), uses_(region_.items) {}
 
   FusedRegion run() {
     for (size_t other = 0; other < region_.items.size(); ++other) {
@@ -32,7 +31,7 @@ class Joining {
   bool is_alone(size_t item) const {
     const Item& i = region_.items[item];
     return !i.op && i.group.stages.size() == 1 && i.group.shared == 0 && !i.group.strategy &&
-           makers_.at(i.group.stages[0].out->id) == 1;
+           uses_.stores(i.group.stages[0].out->id) == 1;
   }
 
   int owner_of(int id) const {
@@ -75,7 +74,7 @@ class Joining {
 
   FusedRegion region_;
   const LoweringContext& context_;
-  std::map<int, int> makers_;  // Var id -> how many items store it
+  RegionUses uses_;
 };
 
 }  // namespace

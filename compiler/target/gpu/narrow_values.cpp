@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/region/region_uses.h"
+
 namespace metac {
 namespace {
 
@@ -20,13 +22,11 @@ class Narrowing {
  public:
   Narrowing(FusedRegion& region, const std::vector<Op*>& ops, const Needed& needed, const std::vector<Symbol>& symbols,
             Graph* graph)
-      : region_(region), symbols_(symbols), graph_(graph) {
+      : region_(region), symbols_(symbols), graph_(graph), uses_(region.items) {
     for (const Op* op : ops)
       if (Var* from = converted(*op)) narrow_[op->outputs[0]->id] = from;
     for (const Var* var : needed.in_memory) kept_.insert(var->id);
     for (auto& [view, source] : region.views) kept_.insert({view, source->id});
-    for (const Item& item : region.items)
-      for (const Definition& d : item.group.stages) ++makers_[d.out->id];
   }
 
   void run() {
@@ -44,12 +44,12 @@ class Narrowing {
         !is_half(value->args[0]->dtype))
       return false;
     if (d.scatter || group.internal.count(d.out->id) || d.out->exchanged >= 0 || kept_.count(d.out->id) ||
-        makers_.at(d.out->id) > 1)
+        uses_.stores(d.out->id) > 1)
       return false;
     const auto found = narrow_.find(d.out->id);
     if (found == narrow_.end()) return graph_ != nullptr;
     const Var* from = found->second;
-    return from->dtype() == value->args[0]->dtype && !kept_.count(from->id) && !makers_.count(from->id);
+    return from->dtype() == value->args[0]->dtype && !kept_.count(from->id) && uses_.stores(from->id) == 0;
   }
 
   // What is stored instead.
@@ -65,7 +65,7 @@ class Narrowing {
     Var* const from = narrow_of(d, value_of(d)->args[0]->dtype);
     value_of(d) = value_of(d)->args[0];
     d.out = from;
-    ++makers_[from->id];
+    uses_.add_store(from->id);
     for (Item& item : region_.items)
       for (Definition& reader : item.group.stages) {
         bool reads = false;
@@ -82,7 +82,7 @@ class Narrowing {
   Graph* const graph_;
   std::map<int, Var*> narrow_;  // Var id -> what it is converted from
   std::set<int> kept_;          // Var ids that have to be in memory, or share it
-  std::map<int, int> makers_;   // Var id -> how many definitions store it
+  RegionUses uses_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/layout_rules.h"
 
@@ -41,7 +42,6 @@ double fullness(const Definition& d, int lanes_axis, int lanes, const std::vecto
 // then. But it is better than lanes that are mostly empty (the taps of a depthwise filter's gradient).
 bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow, const std::vector<Symbol>& symbols) {
   std::vector<int> in_a = kept_axes_of(w.c.a.load, d), in_b = kept_axes_of(w.c.b.load, d);
-  constexpr double much = 1.5;
   double fullest = 0;
   for (int pass = 0; pass < 2 && fullest < 0.5; ++pass)
     for (int k = static_cast<int>(d.out_index.size()); k-- > 0;) {
@@ -57,7 +57,7 @@ bool choose_axis(const Definition& d, LaneChoice& w, int lanes, bool narrow, con
         if (both && !a_follows(w, axis_id) && !narrow) continue;
         if (e->kind != ExprKind::axis && extent < lanes) continue;
         double filled = fullness(d, axis_id, lanes, symbols);
-        if (filled <= much * fullest) continue;
+        if (filled <= cpu_costs.fuller_lanes * fullest) continue;
         fullest = filled;
         w.lanes_axis = axis_id;
         w.out_axis = k;
@@ -114,16 +114,16 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes,
              const std::vector<Symbol>& symbols, const Var* b, bool constant) {
-  constexpr double per_packed = 8, among_images = 0.1, apart = 0.4;
   const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
   if (!extent && !constant && repeats_when_packed(d, w)) return 0;
   const double full = fullness(d, w.lanes_axis, lanes, symbols);
   const bool rows = reads_rows(w, b->shape());
-  if (constant || (fullness(d, other.lanes_axis, lanes, symbols) <= 0.5 && rows)) return full + 0.9;
+  if (constant || (fullness(d, other.lanes_axis, lanes, symbols) <= 0.5 && rows)) return full + cpu_costs.ready;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
-  return full - std::min(1.0, per_packed * packed_per_product(d, w)) - (images ? among_images : 0) -
-         (w.lanes_in_both && extent && *extent > lanes ? apart : 0);
+  return full - std::min(1.0, cpu_costs.element_packed * packed_per_product(d, w)) -
+         (images ? cpu_costs.images_in_lanes : 0) -
+         (w.lanes_in_both && extent && *extent > lanes ? cpu_costs.lanes_apart : 0);
 }
 
 }  // namespace
@@ -153,8 +153,7 @@ std::optional<LaneChoice> choose_lanes(const Definition& d, int lanes, bool narr
     return merit(d, choices[k], choices[1 - k], lanes, symbols, b, is_constant(b));
   };
   // Of two that are as good the one whose result is stored in rows: others read it so (the update of a matrix).
-  constexpr double as_good = 0.01;
-  auto in_rows = [&](size_t k) { return choices[k].out_axis == d.out->rank() - 1 ? as_good : 0; };
+  auto in_rows = [&](size_t k) { return choices[k].out_axis == d.out->rank() - 1 ? cpu_costs.rows : 0; };
   return choices[merit_of(1) + in_rows(1) > merit_of(0) + in_rows(0) ? 1 : 0];
 }
 

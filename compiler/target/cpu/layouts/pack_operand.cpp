@@ -1,6 +1,7 @@
 #include "compiler/target/cpu/layouts/pack_operand.h"
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/tensor/axes.h"
 
@@ -13,7 +14,6 @@ Expr all_of(const std::vector<Expr>& conditions) {
 }
 
 bool steps_collide(const Definition& d, Expr address, const Operand& other, int64_t element_bytes) {
-  constexpr int64_t way = 2048, fewest_steps = 64, fewest_uses = 256;
   if (!is_static(d.domain)) return false;
   int64_t uses = 1;
   for (int k = 0; k < d.kept(); ++k)
@@ -23,10 +23,11 @@ bool steps_collide(const Definition& d, Expr address, const Operand& other, int6
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     if (d.domain[static_cast<size_t>(k)].is_int(1)) continue;
     const Expr step = stride_of(address, k);
-    if (!step || !step.if_int() || saturating_mul(step.as_int(), element_bytes) % way != 0) return false;
+    if (!step || !step.if_int() || saturating_mul(step.as_int(), element_bytes) % cpu_costs.colliding_bytes != 0)
+      return false;
     steps = saturating_mul(steps, d.domain[static_cast<size_t>(k)].as_int());
   }
-  return steps >= fewest_steps && uses >= fewest_uses;
+  return steps >= cpu_costs.colliding_steps && uses >= cpu_costs.colliding_uses;
 }
 
 std::optional<PackedOperand> pack_operand(Graph& graph, const Definition& d, const Operand& operand, int lanes_axis,

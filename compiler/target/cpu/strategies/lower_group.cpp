@@ -202,7 +202,7 @@ class GroupLowering : private StageLowering {
 
   // Small arrays of known size go on the stack, others into the worker's scratch.
   void place_local(const Local& local) override {
-    constexpr int64_t stack_limit = 32 << 10;
+    constexpr int64_t stack_limit = cpu_costs.stack_bytes;
     int64_t bytes = !local.count           ? 0
                     : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype))
                                            : stack_limit + 1;

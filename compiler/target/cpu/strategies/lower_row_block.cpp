@@ -5,6 +5,7 @@
 #include "compiler/ir/walks.h"
 #include "compiler/loops/lane_reduction.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
@@ -146,7 +147,7 @@ class RowBlockLowering {
   }
 
   int make_local(DType dtype, Expr count) {
-    constexpr int64_t stack_limit = 16 << 10;
+    constexpr int64_t stack_limit = cpu_costs.stack_bytes_of_rows;
     Local local{kernel_.next_local++, dtype, count, 0};
     bool small = count.if_int() && count.as_int() * static_cast<int64_t>(size_of(dtype)) <= stack_limit;
     (small ? kernel_.root.locals : kernel_.scratch).push_back(local);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
 
@@ -44,7 +45,7 @@ void parallelise_outer_loops(Kernel& kernel, const std::vector<Symbol>& symbols)
   int64_t work = 1;
   for (const LoopNode& child : stage.children) work = std::max(work, work_inside(child, typical));
   size_t inner = stage.loops.size();
-  constexpr int64_t enough = 2048;
+  constexpr int64_t enough = cpu_costs.work_of_a_task;
   while (inner > 0 && work < enough) work = saturating_mul(work, std::max<int64_t>(1, typical(stage.loops[--inner].extent)));
   if (inner == 0 && !stage.loops.empty() && work > 2 * enough && typical(stage.loops[0].extent) > 1) {
     // One long run: cut into chunks, of whole vectors where lanes run along it.

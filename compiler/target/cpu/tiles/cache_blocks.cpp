@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/machine/cpu_costs.h"
+
 namespace metac {
 
 std::optional<double> distinct_elements(Expr address, const std::map<int, int64_t>& ranges) {
@@ -37,7 +39,7 @@ std::optional<double> distinct_elements(Expr address, const std::map<int, int64_
 // the hardware's prefetching.
 static double rereads(const PanelSizes& panel) {
   if (panel.piece == 0) return static_cast<double>(panel.panels);
-  return panel.piece <= 128 ? 4 : panel.piece <= 512 ? 2 : 1;
+  return panel.piece <= cpu_costs.short_piece ? 4 : panel.piece <= cpu_costs.middle_piece ? 2 : 1;
 }
 
 BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel,

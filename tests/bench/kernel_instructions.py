@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""The machine code of ten kinds of kernels against what it was: a guard of their speed that does not time anything.
+
+    python3 kernel_instructions.py --metac build/ci/bin/metac [--write] [--only WORD]
+    needs: pip install numpy onnx; objdump
+
+Each model is compiled for x86-64-v3, whatever this machine is, and its kernels are taken apart: instructions, multiply-adds of vectors, and vectors that
+wait on the stack because registers are short. More of the first or the last than kernel_instructions.json has, by more than 2 %, or fewer multiply-adds,
+is a failure: a schedule was lost, a loop is no longer of vectors, a tile no longer fits into the registers. Who changes kernels on purpose times them
+(docs/speed.md) and writes the new numbers with --write. Compiled by another LLVM than the numbers are of, nothing is compared. Ends with 'N passed, N
+failed, N skipped'.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+KNOWN = pathlib.Path(__file__).with_name("kernel_instructions.json")
+ALLOWED = 1.02
+
+
+def model(nodes, inputs, **constants):
+    rng = np.random.default_rng(1)
+    values = {name: rng.standard_normal(shape).astype("f4") / 8 if isinstance(shape, tuple) else shape for name, shape in constants.items()}
+    graph = helper.make_graph([helper.make_node(kind, ins, outs, **attributes) for kind, ins, outs, attributes in nodes], "kernels",
+                              [helper.make_tensor_value_info(name, dtype, shape) for name, (dtype, shape) in inputs.items()],
+                              [helper.make_tensor_value_info("y", nodes[-1][3].get("to", TensorProto.FLOAT), None)],
+                              [numpy_helper.from_array(value, name) for name, value in values.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def layer(kind, shape, filters, **attributes):
+    """A convolution with a bias and a relu behind it."""
+    return model([(kind, ["x", "w", "b"], ["c"], attributes), ("Relu", ["c"], ["y"], {})], {"x": (TensorProto.FLOAT, shape)}, w=filters, b=(filters[0],))
+
+
+def models():
+    f32 = TensorProto.FLOAT
+    yield "minimal_filtering", layer("Conv", [1, 64, 56, 56], (64, 64, 3, 3), pads=[1] * 4)
+    yield "direct", layer("Conv", [1, 3, 224, 224], (64, 3, 7, 7), pads=[3] * 4, strides=[2, 2])
+    yield "pointwise", layer("Conv", [1, 128, 28, 28], (256, 128, 1, 1))
+    yield "depthwise", layer("Conv", [1, 96, 56, 56], (96, 1, 3, 3), pads=[1] * 4, group=96)
+    yield "grouped", layer("Conv", [1, 128, 28, 28], (128, 4, 3, 3), pads=[1] * 4, group=32)
+    yield "open_height_and_width", layer("Conv", ["n", 64, "h", "w"], (64, 64, 3, 3), pads=[1] * 4, strides=[2, 2])
+    yield "matrices", model([("MatMul", ["x", "w"], ["m"], {}), ("Gelu", ["m"], ["y"], {})], {"x": (f32, [128, 768])}, w=(768, 3072))
+    yield "row", model([("LayerNormalization", ["x", "s", "b"], ["y"], {})], {"x": (f32, [128, 768])}, s=(768,), b=(768,))
+    yield "attention", model([("MatMul", ["q", "k"], ["s"], {}), ("Softmax", ["s"], ["p"], {}), ("MatMul", ["p", "v"], ["y"], {})],
+                             {"q": (f32, [12, 128, 64]), "k": (f32, [12, 64, 128]), "v": (f32, [12, 128, 64])})
+    yield "integers", model([("MatMulInteger", ["x", "w"], ["m"], {}), ("Cast", ["m"], ["y"], {"to": f32})], {"x": (TensorProto.UINT8, [64, 512])},
+                            w=np.random.default_rng(2).integers(-100, 100, (512, 512)).astype("i1"))
+
+
+def counts_of(library):
+    """Of all kernels of a static library together."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+    counts, within = {"instructions": 0, "multiply_adds": 0, "on_the_stack": 0}, False
+    for line in text.splitlines():
+        head = re.match(r"^[0-9a-f]+ <(.*)>:$", line)
+        if head:
+            within = bool(re.search(r"\d+k\d\d\d_", head[1]))
+        elif within and re.match(r"^\s+[0-9a-f]+:\t", line) and not re.search(r"\tnop|\txchg +%ax,%ax|\tdata16|\tcs nopw", line):
+            counts["instructions"] += 1
+            counts["multiply_adds"] += bool(re.search(r"\tvfn?madd\d+ps .*%ymm|\tvpmaddwd|\tvpdp", line))
+            counts["on_the_stack"] += bool(re.search(r"\tvmov\w+ .*\((%rsp|%rbp)\).*%ymm|\tvmov\w+ +%ymm\d+,.*\((%rsp|%rbp)\)", line))
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metac", required=True)
+    parser.add_argument("--write", action="store_true", help="write what was found as what is known")
+    parser.add_argument("--only", default="", help="models whose name has this in it")
+    arguments = parser.parse_args()
+    compiler = subprocess.run([arguments.metac, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"LLVM (\S+)", compiler)[1]
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {"llvm": version, "kernels": {}}
+    if known["llvm"] != version and not arguments.write:
+        print(f"skipped: the numbers are of LLVM {known['llvm']}, this is {version}\n0 passed, 0 failed, 1 skipped")
+        return 0
+    passed = failed = 0
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="metac-kernels-") as work:
+        for name, graph in models():
+            if arguments.only not in name:
+                continue
+            file, folder = pathlib.Path(work, f"{name}.onnx"), pathlib.Path(work, name)
+            onnx.save(graph, file)
+            done = subprocess.run([arguments.metac, "compile", file, "-o", folder, "--name", "net", "--cpu", "x86-64-v3"], capture_output=True, text=True)
+            if done.returncode:
+                print(f"FAIL {name}: {done.stderr.strip()}")
+                failed += 1
+                continue
+            now, before = counts_of(folder / "lib/libnet.a"), known["kernels"].get(name)
+            found[name] = now
+            worse = [] if arguments.write or before is None else [
+                key for key in now if (now[key] < before[key] / ALLOWED if key == "multiply_adds" else now[key] > before[key] * ALLOWED)]
+            if before is None and not arguments.write:
+                worse = ["no numbers are known"]
+            print(f"{'FAIL' if worse else 'ok  '} {name}: {now}" + (f", was {before}: {', '.join(worse)}" if worse else ""), flush=True)
+            passed, failed = passed + (not worse), failed + bool(worse)
+    if arguments.write:
+        KNOWN.write_text(json.dumps({"llvm": version, "kernels": {**known["kernels"], **found}}, indent=1) + "\n")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
