@@ -21,8 +21,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+MAKING = threading.Lock()
 sys.path += [str(ROOT / "models/backbones"), str(ROOT / "tests/cuda")]
 
 
@@ -32,19 +34,23 @@ def image_shape(name, batch):
     return ["--shape", f"input={batch}x3x224x224"]
 
 
-def backbone(folder, name):
-    path = folder / f"{name}.onnx"
-    if not path.exists():
-        subprocess.run([sys.executable, ROOT / "models/backbones/build.py", name, path], check=True, capture_output=True)
+def made(path, script, name, *options):
+    """What a script of models/ makes, made once: several compare the same model side by side."""
+    with MAKING:
+        if not path.exists():
+            partial = path.with_name(f"partial {path.name}")
+            subprocess.run([sys.executable, ROOT / "models" / script, name, partial, *options], check=True, capture_output=True)
+            partial.rename(path)
     return path
+
+
+def backbone(folder, name):
+    return made(folder / f"{name}.onnx", "backbones/build.py", name)
 
 
 def built(folder, kind, name, *options):
     """The folder of a training program of models/training or models/gan."""
-    path = folder / f"{kind}-{name}"
-    if not path.exists():
-        subprocess.run([sys.executable, ROOT / f"models/{kind}/build.py", name, path, *options], check=True, capture_output=True)
-    return path
+    return made(folder / f"{kind}-{name}", f"{kind}/build.py", name, *options)
 
 
 def subjects(folder):
@@ -78,10 +84,7 @@ def subjects(folder):
 
 
 def dynamic(folder, name):
-    path = folder / f"{name}.onnx"
-    if not path.exists():
-        subprocess.run([sys.executable, ROOT / "models/dynamic/build.py", name, path], check=True, capture_output=True)
-    return path
+    return made(folder / f"{name}.onnx", "dynamic/build.py", name)
 
 
 def cuda_models(folder):
