@@ -56,7 +56,7 @@ Expr rows_of_image(Expr extent, Expr images) {
 }
 
 BatchAxes::BatchAxes(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant)
-    : graph_(graph), region_(region), is_constant_(is_constant), items_(region.items.size()) {
+    : graph_(graph), is_constant_(is_constant), items_(region.items.size()) {
   for (const Var* in : graph.inputs) {
     if (in->rank() == 0) continue;
     const Expr rows = in->shape()[0];

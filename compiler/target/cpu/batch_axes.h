@@ -28,7 +28,6 @@ class BatchAxes {
   std::optional<int> axis_of(const Definition& d, const std::map<int, int>& vars) const;
   bool follows(const Definition& d, int axis_id, const std::map<int, int>& vars) const;
   const Graph& graph_;
-  const FusedRegion& region_;
   const std::function<bool(const Var*)>& is_constant_;
   Expr batch_ = 1;
   const Var* input_ = nullptr;
