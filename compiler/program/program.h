@@ -125,12 +125,14 @@ struct CompiledModel {
   int64_t recomputed_values = 0;
   double recomputed_seconds = 0;
   bool fits_budget = true;  // false: no choice of values came below the budget, this is the least that there is
-  std::shared_ptr<ExprTable> expressions;  // those of `work`; null: they are in the process's table
+  std::shared_ptr<ExprTable> expressions;  // those of `work` and `uneven`; null: they are in the process's table
 
   // For who keeps the programs and asks no more what they do.
   void drop_expressions() {
     prepare.work.clear();
     run.work.clear();
+    prepare.uneven.clear();
+    run.uneven.clear();
     expressions.reset();
   }
 };

@@ -4,6 +4,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "runtime/extent.h"
+#include "runtime/memory.h"
 #include "runtime/planner.h"
 
 namespace metac {
@@ -37,7 +38,7 @@ int64_t typical_arena_bytes(const CompiledProgram& program) {
     int64_t bytes = 0;
     if (b.kind != rt::BufferKind::arena || b.late || b.offset >= 0) continue;
     if (!rt::evaluate(code, b.bytes, typical.data(), &bytes) || bytes <= 0) continue;
-    items.push_back({bytes + 64, b.first_step, b.last_step, 0});
+    items.push_back({bytes + rt::alignment, b.first_step, b.last_step, 0});
   }
   std::vector<int32_t> order(items.size()), live(items.size());
   return program.arena_bytes + rt::plan_memory(items.data(), static_cast<int32_t>(items.size()), order.data(), live.data());

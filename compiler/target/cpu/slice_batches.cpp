@@ -50,7 +50,7 @@ class BatchSlicer {
     for (Expr dim : axes_.input()->shape()) elements_ = elements_ * dim;
     elements_ = rows_of_image(elements_, batch);
     if (!elements_ || elements_.is_int(0)) return;
-    all_fit_ = all_fit();
+    fits_whole_ = fits_whole();
     for (int64_t s = 2; s <= images_; ++s)
       if (images_ % s == 0) counts_.push_back(s);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
@@ -63,11 +63,10 @@ class BatchSlicer {
     size_t begin = 0, end = 0;
     int64_t count = 1;  // slices; where dims are open, of a batch of `images_`
   };
-  // How a chain is cut, in expressions over symbols.
+  // How a chain is cut.
   struct Slices {
-    int symbol = -1;  // which slice
-    Expr count, first, images;
-    std::vector<Repeat::Assignment> before, each;
+    Expr first, images;  // of a slice, over symbols
+    Repeat repeat;       // but for its items
   };
 
   bool is_open() const { return !axes_.batch().if_int() || !elements_.if_int(); }
@@ -191,10 +190,10 @@ class BatchSlicer {
   Slices slices_of(const Chain& chain) {
     if (is_open()) return open_slices(images_ / chain.count);
     Slices s;
-    s.symbol = add_symbol("slice", 0, chain.count - 1);
-    s.count = chain.count;
+    s.repeat.symbol = add_symbol("slice", 0, chain.count - 1);
+    s.repeat.count = chain.count;
     s.images = images_ / chain.count;
-    s.first = symbol(s.symbol) * s.images;
+    s.first = symbol(s.repeat.symbol) * s.images;
     return s;
   }
 
@@ -209,7 +208,7 @@ class BatchSlicer {
 
   // Do all results and inputs together fit into the cache? Nothing is to be gained then. By the bytes of typical sizes, as
   // many for each element of the input. Before anything is cut.
-  Expr all_fit() const {
+  Expr fits_whole() const {
     const double bytes = bytes_of_all(graph_, region_, [&](Expr elements) { return typical(elements); });
     const double each = std::max(bytes / (static_cast<double>(images_) * typical(elements_)), 1e-3);
     return axes_.batch() * elements_ <= Expr(static_cast<int64_t>(static_cast<double>(options_.cpu.l3_bytes) / each));
@@ -225,18 +224,20 @@ class BatchSlicer {
     const int64_t least = batch.if_int() ? 1 : std::min<int64_t>(graph_.symbols[static_cast<size_t>(batch->id)].min, 1);
     // As many elements as `images` typical ones have, in slices that are equally long but for the last one.
     const Expr fitting = max(floor_div(Expr(images * hinted_value(elements_, typical_)), elements_), Expr(1));
-    const Expr whole = select(all_fit_, batch, ceil_div(batch, ceil_div(batch, fitting)));
+    const Expr whole = select(fits_whole_, batch, ceil_div(batch, ceil_div(batch, fitting)));
     // Kernels are made for as many images as without slices: a run may have one alone.
     const int64_t hint = batch.if_int() ? images : graph_.symbols[static_cast<size_t>(batch->id)].hint;
-    const int length = add_symbol("images of a slice", least, most, hint);
-    s.symbol = add_symbol("slice", 0, most);
+    const int length = add_symbol("images of a slice", least, most, hint), slice = add_symbol("slice", 0, most);
     const int first = add_symbol("first image", 0, most), count = add_symbol("images", least, most, hint);
     graph_.symbols[static_cast<size_t>(count)].most = graph_.symbols[static_cast<size_t>(length)].most = whole;
-    s.count = ceil_div(batch, whole);
     s.first = symbol(first);
     s.images = symbol(count);
-    s.before = {{length, whole}};
-    s.each = {{first, symbol(s.symbol) * symbol(length)}, {count, min(symbol(length), batch - symbol(first))}};
+    s.repeat.symbol = slice;
+    s.repeat.count = ceil_div(batch, whole);
+    s.repeat.before = {{length, whole}};
+    s.repeat.each = {{first, symbol(slice) * symbol(length)}, {count, min(symbol(length), batch - symbol(first))}};
+    s.repeat.length = count;
+    s.repeat.whole = batch;
     return s;
   }
 
@@ -292,8 +293,9 @@ class BatchSlicer {
         group.strategy = std::move(shorter);
       }
     }
-    Repeat repeat{chain.begin, chain.end, slices.symbol, slices.count, slices.before, slices.each, -1, {}};
-    if (!slices.each.empty()) repeat.length = slices.each.back().symbol, repeat.whole = axes_.batch();
+    Repeat repeat = slices.repeat;
+    repeat.begin = chain.begin;
+    repeat.end = chain.end;
     region_.repeats.push_back(std::move(repeat));
   }
 
@@ -306,7 +308,7 @@ class BatchSlicer {
   std::vector<Symbol> typical_;     // with the images that chains are chosen for
   int64_t images_ = 1;              // so many
   Expr elements_ = 1;               // of the input, for each image
-  Expr all_fit_;                    // a condition
+  Expr fits_whole_;                 // a condition
   std::map<int64_t, Slices> open_;  // by how many typical images a slice has
   double cache_;  // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;

@@ -4,8 +4,8 @@
 // from the slice's first row on.
 //
 // Where dims are open, a chain is decided for typical sizes (compiler/ir/hints.h), as how many images a slice has; a run
-// takes as many of its own size as have that many elements, in slices that differ by one image at most, and the whole batch
-// at once where all that it makes fits into the cache.
+// takes as many of its own size as have that many elements, in slices of which only the last may be shorter, and the whole
+// batch at once where all that it makes fits into the cache.
 #pragma once
 #include "compiler/target/target.h"
 
