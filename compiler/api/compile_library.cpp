@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "compiler/api/child_process.h"
+#include "compiler/api/schedule_file.h"
 #include "compiler/api/session.h"
-#include "compiler/api/tune.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/project_name.h"
@@ -87,7 +87,7 @@ class LibraryCompiler {
   }
 
   LibraryReport run(const std::string& folder) {
-    if (!o_.tuning.empty()) choices_ = read_tuning(o_.tuning, &tuned_cpu_);
+    if (!o_.tuning.empty()) choices_ = read_schedules(o_.tuning, &tuned_cpu_);
     const std::vector<std::map<std::string, int64_t>> combinations = combinations_of(o_.specialisations);
     for (const CpuTarget& cpu : cpus_of(o_)) {
       for (size_t k = 0; k < combinations.size(); ++k) {
@@ -220,11 +220,10 @@ class LibraryCompiler {
     bool any = false;
     for (const auto& made : made_) any |= made->program.cpu.name == tuned_cpu_;
     if (!any)
-      fail("--tune-from: it was measured with code for ", tuned_cpu_, ", and this is for ", made_[0]->program.cpu.name,
+      fail("--tune-from: these are schedules for ", tuned_cpu_, ", and this is for ", made_[0]->program.cpu.name,
            " (--cpu)");
     const std::vector<std::string> refused = choices_.refused();
-    if (!refused.empty())
-      fail("--tune-from: there is no such choice in this compilation (another model, shape or version?): ", refused[0]);
+    if (!refused.empty()) fail("--tune-from: ", refused[0]);
   }
 
   ProjectOptions project_options() const {

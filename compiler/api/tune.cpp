@@ -107,7 +107,8 @@ class Tuner {
 
   Tuning run() {
     best_ = trial(Choices(), "the model's choice");
-    for (const Choices::Offer& offer : best_->choices().offers()) tuning_.offered += offer.candidates.size() - 1;
+    for (const Choices::Offer& offer : best_->choices().offers())
+      tuning_.offered += offer.candidates.empty() ? 0 : offer.candidates.size() - 1;
     for (const char* kind : {"algorithm", "tile", "block", "slices"}) try_all(kind);
     finish();
     return std::move(tuning_);
@@ -133,24 +134,24 @@ class Tuner {
     size_t most = 0;
     for (const Choices::Offer& offer : best_->choices().offers())
       if (offer.kind == kind) offers.push_back(offer), most = std::max(most, offer.candidates.size());
-    std::map<std::string, std::pair<double, std::string>> fastest;  // by subject
+    std::map<std::string, std::pair<double, std::optional<Transform>>> fastest;  // by subject
     for (size_t k = 1; k < most; ++k) {
       Choices choices = best_->choices();
       for (const Choices::Offer& offer : offers)
-        if (k < offer.candidates.size()) choices.take(offer.subject, kind, offer.candidates[k]);
+        if (k < offer.candidates.size()) choices.take(offer.subject, offer.candidates[k]);
       auto tried = trial(choices, concat(kind, " ", k, " of ", most - 1));
       compare(*best_, *tried, 3);
       for (const Choices::Offer& offer : offers) {
         if (k >= offer.candidates.size()) continue;
         const double share = tried->time_of(offer.subject) / best_->time_of(offer.subject);
-        auto [found, fresh] = fastest.emplace(offer.subject, std::pair(gain, std::string()));
+        auto [found, fresh] = fastest.emplace(offer.subject, std::pair(gain, std::optional<Transform>()));
         if (share < found->second.first) found->second = {share, offer.candidates[k]};
       }
     }
     Choices choices = best_->choices();
     bool any = false;
     for (const auto& [subject, found] : fastest)
-      if (!found.second.empty()) choices.take(subject, kind, found.second), any = true;
+      if (found.second) choices.take(subject, *found.second), any = true;
     if (any) best_ = trial(choices, concat(kind, ", the fastest of each"));
   }
 
@@ -170,9 +171,9 @@ class Tuner {
     tuning_.tuned_ms = (kept.taken().empty() ? own : tuned)->total() * 1e-6;
     tuning_.model_ms = own->total() * 1e-6;
     Json rows = Json::array();
-    for (const auto& [subject, kinds] : kept.taken()) {
-      Json row = {{"subject", subject}};
-      for (const auto& [kind, value] : kinds) row["take"][kind] = value, ++tuning_.taken;
+    for (const auto& [subject, schedule] : kept.taken()) {
+      Json row = {{"subject", subject}, {"schedule", to_string(schedule)}};
+      tuning_.taken += schedule.size();
       row["model_us"] = std::round(own->time_of(subject) * 1e-2) / 10;
       row["tuned_us"] = std::round(tuned->time_of(subject) * 1e-2) / 10;
       rows.push_back(row);
@@ -189,12 +190,10 @@ class Tuner {
 
   static Choices faster_of(const Trial& tuned, const Trial& own) {
     Choices faster;
-    const std::vector<std::string> refused = tuned.choices().refused();
-    for (const auto& [subject, kinds] : tuned.choices().taken())
-      for (const auto& [kind, value] : kinds)
-        if (std::find(refused.begin(), refused.end(), concat(kind, " ", value, " for ", subject)) == refused.end() &&
-            tuned.time_of(subject) < 0.98 * own.time_of(subject))
-          faster.take(subject, kind, value);
+    for (const auto& [subject, schedule] : tuned.choices().taken())
+      for (const Transform& t : schedule)
+        if (!tuned.choices().is_refused(subject, t) && tuned.time_of(subject) < 0.98 * own.time_of(subject))
+          faster.take(subject, t);
     return faster;
   }
 
@@ -209,20 +208,6 @@ class Tuner {
 Tuning tune(const Model& model, const TuneOptions& options) {
   require_compilable(model);
   return Tuner(model, options).run();
-}
-
-Choices read_tuning(const std::string& text, std::string* cpu) {
-  Choices choices;
-  try {
-    const Json file = Json::parse(text);
-    *cpu = file.at("cpu").get<std::string>();
-    for (const Json& row : file.at("choices"))
-      for (const auto& [kind, value] : row.at("take").items())
-        choices.take(row.at("subject").get<std::string>(), kind, value.get<std::string>());
-  } catch (const Json::exception& error) {
-    fail("is no file that `metac compile --tune` wrote: ", error.what());
-  }
-  return choices;
 }
 
 }  // namespace metac

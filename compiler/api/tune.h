@@ -18,15 +18,12 @@ struct TuneOptions {
 };
 
 struct Tuning {
-  std::string text;  // NAME.tune.json
+  std::string text;  // NAME.tune.json (schedule_file.h)
   size_t rounds = 0, offered = 0, taken = 0;
   double model_ms = 0, tuned_ms = 0;  // of one run
 };
 
 // Every input's shape must be known. Throws CompileError.
 Tuning tune(const Model& model, const TuneOptions& options);
-
-// The choices of a NAME.tune.json. Throws CompileError where it is none; `cpu` receives what it was measured on.
-Choices read_tuning(const std::string& text, std::string* cpu);
 
 }  // namespace metac

@@ -8,6 +8,7 @@
 
 #include "compiler/api/compile_library.h"
 #include "compiler/api/compile_training.h"
+#include "compiler/api/schedule_file.h"
 #include "compiler/api/tune.h"
 #include "compiler/codegen/project.h"
 #include "compiler/codegen/project_name.h"
@@ -75,11 +76,40 @@ std::vector<Derivative> derivatives_of(const CompileArguments& o) {
   return chosen;
 }
 
+// The text of --tune-from, which is known to hold schedules.
+std::string schedules_of(const CompileArguments& o) {
+  std::string text(read_file(o.tune_from, 64 << 20).view()), cpu;
+  try {
+    read_schedules(text, &cpu);
+  } catch (const CompileError& error) {
+    fail(shown(o.tune_from), ": ", error.what());
+  }
+  return text;
+}
+
+// With --emit schedules: what was decided, as --tune-from takes it.
+void print_schedules(const CompileArguments& o, const Model& model, const LibraryOptions& library) {
+  if (o.target != "cpu" || !o.train.empty() || library.cpus.size() > 1)
+    throw UsageError("--emit schedules is for a model's program on one CPU: without --target, --train, several --cpu");
+  Choices choices;
+  std::string cpu = library.compile.cpu.name;
+  if (!o.tune_from.empty()) choices = read_schedules(schedules_of(o), &cpu);
+  if (cpu != library.compile.cpu.name) fail("--tune-from: it is for ", cpu, ", and this is for ", library.compile.cpu.name);
+  CompileOptions options = library.compile;
+  options.choices = &choices;
+  std::unique_ptr<Graph> graph = lower_model(model, library.lower);
+  const CompiledModel compiled = compile_graph(*graph, options);
+  if (const std::vector<std::string> refused = choices.refused(); !refused.empty()) fail("--tune-from: ", refused[0]);
+  std::cout << schedules_text(model, compiled, options, choices);
+}
+
 // With --emit: a model, or a step of training.
 int print_stages(const CompileArguments& o, const Model& model, const LibraryOptions& library) {
   require_compilable(model);
   if (o.emit == "graph") {
     print_nodes(model);
+  } else if (o.emit == "schedules") {
+    print_schedules(o, model, library);
   } else {
     std::unique_ptr<Graph> graph = lower_model(model, library.lower);
     compile_graph(*graph, library.compile);
@@ -263,7 +293,7 @@ int compile_command(const CompileArguments& o) {
   if (o.tune && !o.tune_from.empty())
     throw UsageError("--tune measures, --tune-from takes what was measured: give one of them");
   if (o.tune) library.tuning = tuned(o, model);
-  if (!o.tune_from.empty()) library.tuning = std::string(read_file(o.tune_from, 64 << 20).view());
+  if (!o.tune_from.empty()) library.tuning = schedules_of(o);
   library.name = o.name;
   library.embed_weights = o.embed_weights;
   library.build = !o.no_build;
@@ -336,7 +366,7 @@ void add_compile_command(CLI::App& app, int* status) {
                    "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")
       ->type_name("RECIPE.json");
   command->add_option("--emit", o->emit, "stop at a stage and print it")
-      ->check(CLI::IsMember({"graph", "meta", "fused", "loops", "project"}))
+      ->check(CLI::IsMember({"graph", "meta", "fused", "schedules", "loops", "project"}))
       ->capture_default_str();
   std::vector<std::string> passes;
   for (const Target* target : targets())
@@ -361,7 +391,9 @@ void add_compile_command(CLI::App& app, int* status) {
       ->type_name("LIST");
   command->add_flag("--tune", o->tune,
                     "measure schedules on this machine, take the fastest and write them to NAME.tune.json; needs every dim");
-  command->add_option("--tune-from", o->tune_from, "take the schedules of an earlier compilation's NAME.tune.json")
+  command
+      ->add_option("--tune-from", o->tune_from,
+                   "take the schedules of an earlier compilation's NAME.tune.json, or of --emit schedules")
       ->type_name("FILE");
   add_threads_option(*command, *o);
   for (const char* name : {"--jit", "--locked"})

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/loops/loop_tree.h"
+#include "compiler/tensor/schedule.h"
 
 namespace metac {
 
@@ -16,6 +17,7 @@ struct KernelSource {
   std::vector<int> nodes;              // indices of the model nodes that all its launches implement, ascending
   std::vector<std::string> schedule;   // the transforms applied, for the manifest and for people
   std::string subject;                 // a contraction: of decisions about it (compiler/target/choices.h)
+  Schedule decisions;                  // and what was decided
   std::vector<std::string> libraries;  // of the vendor, asked first, in this order: "cublasLt", "cudnn"
   std::vector<int> symbols;            // that it reads, ascending
 };

@@ -296,7 +296,7 @@ class ProgramBuilder {
     names_.describe(kernel, members.empty() ? group : Group());
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
     KernelSource source = r_.target->print(started, graph_.symbols, *r_.options);
-    if (group.strategy) source.subject = group.strategy->subject();
+    if (group.strategy) source.subject = group.strategy->subject(), source.decisions = group.strategy->schedule();
     auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
     if (fresh)
       program_.kernels.push_back(std::move(source));

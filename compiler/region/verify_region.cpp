@@ -119,6 +119,11 @@ class RegionVerifier {
       return;
     }
     METAC_ASSERT(!item.group.stages.empty(), "after ", pass_, ": a kernel without definitions");
+    if (const Strategy* strategy = item.group.strategy.get()) {
+      const std::string misfit = strategy->misfit(item.group);
+      METAC_ASSERT(misfit.empty(), "after ", pass_, ", v", item.group.stages.back().out->id, ": the strategy ",
+                   strategy->to_string(), " does not go with the group: ", misfit);
+    }
     for (const Definition& d : item.group.stages) {
       verify_definition(d, graph_, pass_);
       ++makers_[d.out->id];

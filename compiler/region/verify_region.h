@@ -12,6 +12,7 @@ namespace metac {
 //     nothing is reduced;
 //   * the stages of a group do not share their first axes, or a value of its own is read or written elsewhere;
 //   * a value is read before all that write it (each a part) have run;
+//   * a group's strategy does not go with it (Strategy::misfit);
 //   * a view has no source, repeats overlap.
 // Values that no item of the region writes come from outside: inputs, constants, what `prepare` makes, what a nested region
 // captures. Cheap beside every pass (each expression is walked once), so that it is always on.

@@ -6,33 +6,53 @@
 
 namespace metac {
 
-size_t Choices::choose(const std::string& subject, const std::string& kind, const std::vector<std::string>& candidates) {
-  METAC_ASSERT(!candidates.empty());
+std::string kind_of(const Transform& transform) {
+  return transform.name == "direct" || transform.name == "filter" ? "algorithm" : transform.name;
+}
+
+void Choices::take(const std::string& subject, const Transform& transform) {
+  Schedule& schedule = taken_[subject];
+  std::erase_if(schedule, [&](const Transform& t) { return kind_of(t) == kind_of(transform); });
+  schedule.push_back(transform);
+}
+
+const Transform* Choices::ask(const std::string& subject, const std::string& kind,
+                              const std::vector<Transform>& candidates) {
   auto known =
       std::find_if(offers_.begin(), offers_.end(), [&](const Offer& o) { return o.subject == subject && o.kind == kind; });
   if (known == offers_.end()) known = offers_.insert(offers_.end(), {subject, kind, {}});
-  for (const std::string& c : candidates)
+  for (const Transform& c : candidates)
     if (std::find(known->candidates.begin(), known->candidates.end(), c) == known->candidates.end())
       known->candidates.push_back(c);
   auto about = taken_.find(subject);
-  if (about == taken_.end()) return 0;
-  auto value = about->second.find(kind);
-  if (value == about->second.end()) return 0;
-  auto found = std::find(candidates.begin(), candidates.end(), value->second);
-  return found == candidates.end() ? 0 : static_cast<size_t>(found - candidates.begin());
+  if (about == taken_.end()) return nullptr;
+  auto found =
+      std::find_if(about->second.begin(), about->second.end(), [&](const Transform& t) { return kind_of(t) == kind; });
+  return found == about->second.end() ? nullptr : &*found;
+}
+
+void Choices::refuse(const std::string& subject, const Transform& transform, const std::string& reason) {
+  reasons_[{subject, to_string(transform)}] = reason;
+}
+
+std::string Choices::reason(const std::string& subject, const Transform& transform) const {
+  auto given = reasons_.find({subject, to_string(transform)});
+  if (given != reasons_.end()) return given->second;
+  const bool asked = std::any_of(offers_.begin(), offers_.end(),
+                                 [&](const Offer& o) { return o.subject == subject && o.kind == kind_of(transform); });
+  return asked ? "" : "there is nothing of the kind in this compilation (another model, shape, processor or version?)";
+}
+
+bool Choices::is_refused(const std::string& subject, const Transform& transform) const {
+  return !reason(subject, transform).empty();
 }
 
 std::vector<std::string> Choices::refused() const {
   std::vector<std::string> all;
-  for (const auto& [subject, kinds] : taken_)
-    for (const auto& [kind, value] : kinds) {
-      const bool offered =
-          std::any_of(offers_.begin(), offers_.end(), [&, &subject = subject, &kind = kind, &value = value](const Offer& o) {
-            return o.subject == subject && o.kind == kind &&
-                   std::find(o.candidates.begin(), o.candidates.end(), value) != o.candidates.end();
-          });
-      if (!offered) all.push_back(concat(kind, " ", value, " for ", subject));
-    }
+  for (const auto& [subject, schedule] : taken_)
+    for (const Transform& t : schedule)
+      if (std::string why = reason(subject, t); !why.empty())
+        all.push_back(concat(to_string(t), " for ", subject, ": ", why));
   return all;
 }
 

@@ -8,6 +8,7 @@
 
 #include "compiler/tensor/definition.h"
 #include "compiler/tensor/layout.h"
+#include "compiler/tensor/schedule.h"
 
 namespace metac {
 
@@ -31,6 +32,10 @@ class Strategy {
   virtual bool holds_axis(int /*axis*/) const { return false; }
   // What decisions about the group are about (target/choices.h); empty: there are none.
   virtual std::string subject() const { return ""; }
+  // What was decided about the loops, as data: compiling again with it decides the same.
+  virtual Schedule schedule() const { return {}; }
+  // What of it does not go with the group; empty: all does. Asked behind every pass (region/verify_region.h).
+  virtual std::string misfit(const Group& group) const = 0;
 };
 
 struct Group {

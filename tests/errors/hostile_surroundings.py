@@ -211,7 +211,7 @@ def the_same_instruction_set_twice(folder):
     return compile_digits(folder, "--cpu", "x86-64,x86-64-v3,x86-64")
 
 
-@refused("S11", "no file that `metac compile --tune` wrote")
+@refused("S11", "these are no schedules")
 def tuning_that_is_none(folder):
     (folder / "none.json").write_text("[1, 2")
     return compile_digits(folder, "--tune-from", "{folder}/none.json")

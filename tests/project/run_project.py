@@ -22,6 +22,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 from checks import command, expect, run_checks  # noqa: E402
+from schedule_checks import ScheduleChecks  # noqa: E402
 
 DIGITS = HERE.parents[1] / "models/digits"
 
@@ -49,7 +50,7 @@ class Tags(html.parser.HTMLParser):
         expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
 
 
-class Checks:
+class Checks(ScheduleChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
@@ -619,24 +620,6 @@ assert not [f for f in os.listdir(".") if f.endswith(".tmp")]
         said = subprocess.run([str(program), "--input", "random", *shapes, "--output-dir", str(out)], capture_output=True, text=True)
         expect(said.returncode == 1 and "open dims" in said.stderr, "the input with the huge name has no shape, which must be said: " + said.stderr[:300])
         expect(not any(self.work.rglob("evil*")), "something ran")
-
-    def schedules_chosen_by_measurement(self):
-        """--tune writes what it took; --tune-from makes the same library of it, and takes no file of another compilation."""
-        folder, again, shape = self.work / "tuned", self.work / "again tuned", ("--shape", "image=4x1x8x8")
-        said = self.compile(folder, "--tune", *shape)
-        expect("tuned in " in said, said)
-        file = folder / "tuned.tune.json"
-        self.compile(again, "--tune-from", file, *shape, name="tuned")
-        expect("no difference" in command(self.metac, "diff", folder, again), "another library from the same choices")
-        expect(json.loads((folder / "tuned.json").read_text())["options"]["tuning_sha256"], "the manifest does not tell")
-        tuning = json.loads(file.read_text())
-        tuning["choices"].append({"subject": "of another model", "take": {"tile": "6 points by 4 vectors"}})
-        (self.work / "foreign.json").write_text(json.dumps(tuning))
-        model = DIGITS / "digits.onnx"
-        for text, word in ((json.dumps(tuning), "no such choice"), ("{", "no file that"), (json.dumps({**tuning, "cpu": "z80"}), "measured with code for z80")):
-            (self.work / "foreign.json").write_text(text)
-            expect(word in command(self.metac, "compile", model, "-o", again, "--name", "tuned", "--tune-from", self.work / "foreign.json", *shape, status=1), word)
-        expect("needs every dim" in command(self.metac, "compile", model, "-o", again, "--name", "tuned", "--tune", status=1), "open dims")
 
     def open_heights_and_widths(self):
         """A strided and a depthwise convolution whose shapes are expressions: the library answers like the JIT, shape by shape."""

@@ -17,10 +17,10 @@ def expect(condition, what):
 
 
 def run_checks(checks, other=(), only="", always=()):
-    """Calls every public method of the checks' class but `other` (what they share), in order; those with `only` in their name
-    and `always`. Prints what failed and, last, 'N passed, N failed'; the exit status."""
+    """Calls every public method of the checks' class but `other` (what they share), in order, then those of its bases; those
+    with `only` in their name and `always`. Prints what failed and, last, 'N passed, N failed'; the exit status."""
     passed = failed = 0
-    for name, member in vars(type(checks)).items():
+    for name, member in {name: member for kind in type(checks).__mro__[:-1] for name, member in vars(kind).items()}.items():
         if not callable(member) or name.startswith("_") or name in other or (only not in name and name not in always):
             continue
         try:

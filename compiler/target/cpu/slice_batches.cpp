@@ -338,7 +338,12 @@ void slice_batches(RegionState& state) {
       std::any_of(state.graph.symbols.begin(), state.graph.symbols.end(), [](const Symbol& s) { return s.from_input; }))
     return;
   if (all_fit(state.graph, state.region, state.options.cpu.l3_bytes)) return;
-  if (choose(state.options.choices, "the batch", "slices", {"by traffic", "none"}) == 1) return;
+  if (Choices* const choices = state.options.choices) {
+    const Transform by_traffic{"slices", "traffic"}, none{"slices", "none"};
+    const Transform* taken = choices->ask(batch_subject, "slices", {by_traffic, none});
+    if (taken && *taken == none) return;
+    if (taken && *taken != by_traffic) choices->refuse(batch_subject, *taken, "slices are cut by traffic, or none");
+  }
   BatchSlicer(state).run();
 }
 

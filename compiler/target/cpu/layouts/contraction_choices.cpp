@@ -1,6 +1,8 @@
 #include "compiler/target/cpu/layouts/contraction_choices.h"
 
 #include <algorithm>
+#include <charconv>
+#include <tuple>
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
@@ -10,46 +12,91 @@
 namespace metac {
 namespace {
 
-// Sets the register tile and the share of the cache. `plan.about` is known.
-void choose_tile_and_cache(ContractionPlan& plan, const SumShape& sum, int lanes, int registers, Choices* choices) {
+// What `choices` takes of a transform's kind, unless it is refused there.
+const Transform* asked(Choices* choices, const std::string& subject, const std::string& kind,
+                       const std::vector<Transform>& candidates) {
+  return choices ? choices->ask(subject, kind, candidates) : nullptr;
+}
+
+// Sets the register tile. `plan.about` is known.
+void set_tile(ContractionPlan& plan, const SumShape& sum, int lanes, int registers, Choices* choices) {
   std::vector<Tile> tiles;
-  std::vector<std::string> names;
+  std::vector<Transform> names;
   for (int vectors = 0; vectors <= 4; ++vectors) {  // 0: as many as the model wants
     SumShape with = sum;
     with.only_vectors = vectors;
     const Tile tile = choose_tile(with, lanes, registers);
     if (tile.cycles < 0) continue;
     tiles.push_back(tile);
-    names.push_back(concat(tile.points, " points by ", tile.vectors, " vectors"));
+    names.push_back(tile_transform(tile.points, tile.vectors));
   }
   METAC_ASSERT(!tiles.empty(), "a contraction without a tile");
-  const Tile& tile = tiles[choose(choices, plan.about, "tile", names)];
-  plan.vectors = tile.vectors;
-  plan.tile = tile.points;
-  static const double shares[] = {1, 0.5, 2, 0.25};
-  plan.cache_share = shares[choose(choices, plan.about, "block",
-                                   {"whole cache", "half the cache", "twice the cache", "quarter of the cache"})];
+  plan.vectors = tiles[0].vectors;
+  plan.tile = tiles[0].points;
+  if (const Transform* taken = asked(choices, plan.about, "tile", names)) {
+    const auto [points, vectors] = read_tile(taken->argument);
+    const std::string misfit = misfit_of(sum, points, vectors, lanes, registers);
+    if (misfit.empty())
+      plan.tile = points, plan.vectors = vectors;
+    else
+      choices->refuse(plan.about, *taken, misfit);
+  }
+}
+
+// Sets the share of the cache that blocks of points are cut for.
+void set_block(ContractionPlan& plan, Choices* choices) {
+  if (const Transform* taken =
+          asked(choices, plan.about, "block", {{"block", "1"}, {"block", "0.5"}, {"block", "2"}, {"block", "0.25"}})) {
+    double share = 0;
+    const char* const end = taken->argument.data() + taken->argument.size();
+    const auto read = std::from_chars(taken->argument.data(), end, share);
+    if (read.ec == std::errc() && read.ptr == end && 0 < share && share <= 16)
+      plan.cache_share = share;
+    else
+      choices->refuse(plan.about, *taken, "a block is a share of the second-level cache, more than 0 and at most 16");
+  }
 }
 
 }  // namespace
 
 std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared,
                                              const CompileOptions& options, const std::vector<Symbol>& symbols) {
-  auto planned = [&](int m) {
-    return plan_winograd(d, w.c, w.lanes_axis, options.cpu, symbols, options.winograd, prepared, m);
+  auto planned = [&](FilterWish wish) {
+    return plan_winograd(d, w.c, w.lanes_axis, options.cpu, symbols, options.winograd, prepared, wish);
   };
-  auto name = [](const std::optional<WinogradPlan>& plan) {
-    return plan ? concat("F(", plan->outputs, "x", plan->outputs, ", 3x3)") : std::string("direct");
-  };
-  std::vector<std::optional<WinogradPlan>> plans = {planned(0), std::nullopt};
-  if (options.choices)
-    for (int m = 2; m <= options.winograd; m += 2)
-      if (auto plan = planned(m)) plans.push_back(plan);
-  std::vector<std::string> names;
-  for (const auto& plan : plans) names.push_back(name(plan));
+  auto plan = planned({});
   const std::string subject = subject_of(d, w.c, w.lanes_axis);
-  auto plan = plans[choose(options.choices, subject, "algorithm", names)];
   if (plan) plan->about = subject;
+  if (!options.choices) return plan;
+  auto transform = [](int m) { return m > 0 ? Transform{"filter", std::to_string(m)} : Transform{"direct", ""}; };
+  std::vector<Transform> candidates = {transform(plan ? plan->outputs : 0), transform(0)};
+  for (int m = 2; m <= options.winograd; m += 2)
+    if (planned({.outputs = m})) candidates.push_back(transform(m));
+  FilterWish wish;
+  if (const Transform* algorithm = asked(options.choices, subject, "algorithm", candidates)) {
+    if (*algorithm == transform(0)) return std::nullopt;
+    if (std::find(candidates.begin(), candidates.end(), *algorithm) == candidates.end()) {
+      options.choices->refuse(subject, *algorithm, "this sum cannot be filtered so");
+      return plan;
+    }
+    wish.outputs = std::stoi(algorithm->argument);
+  } else if (plan) {
+    wish.outputs = plan->outputs;
+  }
+  if (wish.outputs == 0) return std::nullopt;
+  const Transform* tile = asked(options.choices, subject, "tile", {});
+  if (tile) std::tie(wish.tile, wish.vectors) = read_tile(tile->argument);
+  const Transform* rows = asked(options.choices, subject, "rows", {});
+  if (rows &&
+      (std::from_chars(rows->argument.data(), rows->argument.data() + rows->argument.size(), wish.rows).ec != std::errc() ||
+       wish.rows < 1))
+    options.choices->refuse(subject, *rows, "a number of rows is at least 1");
+  plan = planned(wish);
+  METAC_ASSERT(plan, "minimal filtering that was offered");
+  if (tile && (plan->tile != wish.tile || plan->vectors != wish.vectors))
+    options.choices->refuse(subject, *tile, "its registers or the blocks of lanes do not allow it");
+  if (rows && plan->rows != wish.rows) options.choices->refuse(subject, *rows, "blocks are smaller");
+  plan->about = subject;
   return plan;
 }
 
@@ -65,13 +112,20 @@ std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneC
   SumShape sum = sum_shape(d, w.c, w.lanes_axis, data, symbols);
   sum.lanes_in_both = w.lanes_in_both;
   sum.taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
-  choose_tile_and_cache(plan, sum, lanes, registers, choices);
+  if (const Transform* algorithm = asked(choices, about, "algorithm", {{"direct", ""}});
+      algorithm && algorithm->name != "direct")
+    choices->refuse(about, *algorithm, "this sum cannot be filtered so");
+  set_tile(plan, sum, lanes, registers, choices);
+  set_block(plan, choices);
   if (narrow && w.lanes_in_both) {
     if (plan.unrolled == 0) return std::nullopt;
     // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by element.
     const int sums = registers < 32 ? registers / 2 : 24;
     plan.vectors = std::min(plan.vectors, 2);
     plan.tile = std::min({plan.tile, 12, sums / plan.vectors});
+    if (const Transform* taken = asked(choices, about, "tile", {});
+        taken && *taken != tile_transform(plan.tile, plan.vectors))
+      choices->refuse(about, *taken, concat("a group narrower than a vector has at most 12x2, and ", sums, " sums"));
   }
   return plan;
 }

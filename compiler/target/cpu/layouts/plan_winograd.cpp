@@ -106,7 +106,8 @@ class Estimate {
     return repeats_ * (size * 9 * pairs / lanes_ + memory_cycles((9 + size) * pairs * 4));
   }
 
-  double filtered(int m, WinogradPlan& plan) const {
+  // wanted: rows of a block, where there can be so many; 0: the best.
+  double filtered(int m, WinogradPlan& plan, int64_t wanted = 0) const {
     double size = (m + 2) * (m + 2), tiles_y = tiles(height_, m), tiles_x = tiles(width_, m), rows = images_ * tiles_y;
     double weight_bytes = size * channels_ * rounded(filters_) * 4, l2 = static_cast<double>(cpu_.l2_bytes);
     double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
@@ -129,7 +130,7 @@ class Estimate {
       int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
       double cycles = both(products, stream) + into * static_cast<double>(groups) + back;
       cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
-      if (best >= 0 && cycles >= best) continue;
+      if (best >= 0 && r != wanted && (plan.rows == wanted || cycles >= best)) continue;
       best = cycles;
       plan.rows = r;
       plan.lane_groups = groups;
@@ -183,9 +184,9 @@ class Estimate {
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
-// vectors 0: of any number.
+// vectors 0: of any number; tile 0: the best.
 void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols,
-                          int vectors = 0) {
+                          int vectors = 0, int points = 0) {
   int lanes = cpu.vector_bytes / 4;
   int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
   for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
@@ -196,13 +197,18 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
-  sum.only_vectors = vectors;
   sum.point_bytes = channels * 4;
-  Tile tile = choose_tile(sum, lanes, cpu.vector_registers);
-  plan.vectors = tile.vectors;
-  plan.tile = tile.points;
+  if (points > 0 && misfit_of(sum, points, vectors, lanes, cpu.vector_registers).empty()) {
+    plan.vectors = vectors;
+    plan.tile = points;
+  } else {
+    sum.only_vectors = points > 0 ? 0 : vectors;
+    const Tile tile = choose_tile(sum, lanes, cpu.vector_registers);
+    plan.vectors = tile.vectors;
+    plan.tile = tile.points;
+  }
   int64_t lane_blocks =
-      (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + tile.vectors * lanes - 1) / (tile.vectors * lanes);
+      (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + plan.vectors * lanes - 1) / (plan.vectors * lanes);
   while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
   if (!width.if_int() || !height.if_int()) plan.tiles = sum.points;
 }
@@ -210,7 +216,8 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
 }  // namespace
 
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
-                                          const std::vector<Symbol>& symbols, int largest, bool prepared, int forced) {
+                                          const std::vector<Symbol>& symbols, int largest, bool prepared,
+                                          const FilterWish& wish) {
   auto windows = match_windows(d, c, lanes_axis);
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
@@ -230,14 +237,14 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   bool found = false;
   for (int m = 2; m <= largest; m += 2) {
     plan.outputs = m;
-    double cycles = estimate.filtered(m, plan) + (prepared ? 0 : estimate.transforming(m));
-    if (forced != 0 ? m != forced : cycles >= least) continue;
+    double cycles = estimate.filtered(m, plan, wish.rows) + (prepared ? 0 : estimate.transforming(m));
+    if (wish.outputs != 0 ? m != wish.outputs : cycles >= least) continue;
     least = cycles;
     best = plan;
     found = true;
   }
   if (!found) return std::nullopt;
-  choose_register_tile(d, best, cpu, symbols);
+  choose_register_tile(d, best, cpu, symbols, wish.vectors, wish.tile);
   return best;
 }
 

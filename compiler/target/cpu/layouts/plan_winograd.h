@@ -7,13 +7,21 @@
 
 namespace metac {
 
+// What is asked for instead of the model's choice; 0: the model's. What cannot be done stays the model's too.
+struct FilterWish {
+  int outputs = 0;            // m
+  int tile = 0, vectors = 0;  // register tile of the products
+  int64_t rows = 0;           // of tiles in a block
+};
+
 // For a contraction without conditions whose second operand has the lanes. Two reduced axes of extent 3 must be windows of
 // kept axes of stride and dilation 1; of the others one is an index of the data (the channel). Empty where filtering
 // directly is faster. Open dims count as their hints. largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none.
-// forced: the m to take wherever it can be done; 0: the best. prepared: the weights are transformed by `prepare`; else in
+// wish: what to take wherever it can be done. prepared: the weights are transformed by `prepare`; else in
 // every run (a step of training), which counts.
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
-                                          const std::vector<Symbol>& symbols, int largest, bool prepared, int forced = 0);
+                                          const std::vector<Symbol>& symbols, int largest, bool prepared,
+                                          const FilterWish& wish = {});
 
 // The plan's blocks again, for the domain as it is now (a slice of the batch).
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols);

@@ -1,5 +1,9 @@
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 
+#include <algorithm>
+#include <sstream>
+
+#include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/lower_contraction.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
@@ -34,6 +38,64 @@ std::string WinogradPlan::to_string() const {
   return concat("minimal filtering: F(", outputs, " x ", outputs, ", 3 x 3) along i", y, " and i", x, ", lanes along i",
                 lanes_axis, ", weights v", transformed, ", tiles of ", tile, " x ", vectors, " vectors, blocks of ", block);
 }
+
+Schedule ContractionPlan::schedule() const {
+  std::ostringstream share;
+  share << cache_share;
+  return {{"direct", ""}, tile_transform(tile, vectors), {"block", share.str()}};
+}
+Schedule WinogradPlan::schedule() const {
+  Schedule schedule = {{"filter", std::to_string(outputs)}, tile_transform(tile, vectors)};
+  if (tiles == 0) schedule.push_back({"rows", std::to_string(rows)});
+  return schedule;
+}
+
+namespace {
+
+bool is_kept(const Definition& d, int axis) { return 0 <= axis && axis < d.kept(); }
+bool is_reduced(const Definition& d, int axis) { return d.kept() <= axis && axis < static_cast<int>(d.domain.size()); }
+
+bool reads(const Definition& d, int var) {
+  bool found = false;
+  visit(d.body, [&](Expr e) { found |= e->kind == ExprKind::load && e->id == var; });
+  return found;
+}
+
+// What a strategy for one sum of products needs.
+std::string misfit_of_sum(const Group& group, int lanes_axis, int operand) {
+  if (group.stages.size() != 1) return "it is for one definition";
+  const Definition& d = group.stages[0];
+  if (d.reduced == 0 || d.scatter) return "nothing is summed";
+  if (!is_kept(d, lanes_axis)) return concat("no axis i", lanes_axis, " for the lanes");
+  if (operand >= 0 && !reads(d, operand)) return concat("v", operand, ", which was packed for it, is not read");
+  return "";
+}
+
+}  // namespace
+
+std::string ContractionPlan::misfit(const Group& group) const {
+  if (std::string wrong = misfit_of_sum(group, lanes_axis, packed); !wrong.empty()) return wrong;
+  if (tile < 1 || vectors < 1 || cache_share <= 0) return "an empty tile or block";
+  return unrolled <= group.stages[0].reduced ? "" : "more axes are printed out than are reduced";
+}
+std::string WinogradPlan::misfit(const Group& group) const {
+  if (std::string wrong = misfit_of_sum(group, lanes_axis, transformed); !wrong.empty()) return wrong;
+  const Definition& d = group.stages[0];
+  if (tile < 1 || vectors < 1 || rows < 1 || lane_groups < 1) return "an empty tile or block";
+  if (!is_kept(d, y) || !is_kept(d, x) || y == x || y == lanes_axis || x == lanes_axis)
+    return "windows do not slide along two axes";
+  for (int window : {window_y, window_x})
+    if (!is_reduced(d, window) || !d.domain[static_cast<size_t>(window)].is_int(3)) return "a window is not of extent 3";
+  return is_reduced(d, channel) ? "" : "there is no channel";
+}
+std::string RowBlocks::misfit(const Group& group) const {
+  return group.shared > 0 && group.stages.size() > 1 ? "" : "there are no rows that stages share";
+}
+std::string SumsByPoints::misfit(const Group& group) const {
+  const bool sums = std::all_of(group.stages.begin(), group.stages.end(), [](const Definition& d) { return !d.scatter; });
+  return sums ? "" : "a scatter";
+}
+
 std::string RowBlocks::to_string() const { return "row blocks: rows along the lanes"; }
 std::string SumsByPoints::to_string() const { return "sums by points: in the order of memory"; }
 

@@ -22,6 +22,8 @@ struct ContractionPlan : Strategy {
   std::vector<std::string> describe(const Group& group) const override;
   bool holds_axis(int axis) const override { return axis == lanes_axis; }
   std::string subject() const override { return about; }
+  Schedule schedule() const override;
+  std::string misfit(const Group& group) const override;
 };
 
 // A convolution by minimal filtering (lower_winograd.h). Axes are the Definition's. Its body is data * U, the data read at
@@ -45,6 +47,8 @@ struct WinogradPlan : Strategy {
   std::string to_string() const override;
   bool holds_axis(int axis) const override { return axis == lanes_axis || axis == y || axis == x; }
   std::string subject() const override { return about; }
+  Schedule schedule() const override;
+  std::string misfit(const Group& group) const override;
 };
 
 // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes (lower_row_block.h;
@@ -52,6 +56,7 @@ struct WinogradPlan : Strategy {
 struct RowBlocks : Strategy {
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;
+  std::string misfit(const Group& group) const override;
 };
 
 // Sums for channels that lie side by side, in the order of memory (sum_by_points.h; chosen by
@@ -59,6 +64,7 @@ struct RowBlocks : Strategy {
 struct SumsByPoints : Strategy {
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;
+  std::string misfit(const Group& group) const override;
 };
 
 }  // namespace metac

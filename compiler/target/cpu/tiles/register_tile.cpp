@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/machine/cpu_costs.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/tensor/definition.h"
 
 namespace metac {
@@ -49,6 +50,16 @@ double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lane
   double loads = points + vectors;
   return std::max({products, loads / cost.loads_a_cycle * cost.load_stall, chain}) + cost.step + cost.load * loads +
          cost.data_line * data_lines(sum, points) + cost.panel_line * panel_lines(sum, vectors, vector_lanes);
+}
+
+std::string misfit_of(const SumShape& sum, int points, int vectors, int vector_lanes, int registers) {
+  const int64_t blocks = sum.lanes > 0 ? (sum.lanes + vector_lanes - 1) / vector_lanes : 0;
+  if (sum.points > 0 && points > sum.points) return concat("there are ", sum.points, " points");
+  if (blocks > 0 && vectors > blocks) return concat("the lanes fill ", blocks, " vectors");
+  if (sum.whole_panels && blocks % vectors != 0) return concat("the ", blocks, " vectors of the lanes are no multiple");
+  const int wanted = points * vectors + vectors + (sum.taps > 1 ? (points + sum.taps - 1) * vectors : 1);
+  if (wanted > registers) return concat("it wants ", wanted, " registers of ", registers);
+  return "";
 }
 
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/ir/expr.h"
@@ -29,6 +30,9 @@ struct SumShape {
 
 // Cycles that one reduction step of a tile takes, `taps` steps at once where they are printed out.
 double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lanes);
+
+// Why a sum cannot have this tile; empty: it can, whatever the model thinks of it.
+std::string misfit_of(const SumShape& sum, int points, int vectors, int vector_lanes, int registers);
 
 // cycles < 0: there is none.
 Tile choose_tile(const SumShape& sum, int vector_lanes, int registers);

@@ -17,6 +17,17 @@ std::vector<std::string> Beside::describe(const Group& group) const {
   return {concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call")};
 }
 
+std::string LibraryGradient::misfit(const Group& group) const {
+  const Var* out = group.stages.empty() ? nullptr : group.stages.back().out;
+  return out != nullptr && definition.out == out ? "" : "another value is the gradient";
+}
+std::string Beside::misfit(const Group& group) const {
+  return group.stages.size() == 2 && group.shared == 0 ? "" : "it is for two definitions that share no loops";
+}
+std::string Attention::misfit(const Group& group) const {
+  return group.shared > 0 && group.stages.size() > 1 ? "" : "there are no rows that stages share";
+}
+
 std::string LibraryGradient::to_string() const { return "gradient of a convolution: a library's, or the plain way"; }
 std::string Beside::to_string() const { return "a product and what a library may do in the same call"; }
 std::string Attention::to_string() const { return "attention in one kernel"; }

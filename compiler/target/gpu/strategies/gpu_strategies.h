@@ -13,6 +13,7 @@ struct LibraryGradient : Strategy {
 
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;
+  std::string misfit(const Group& group) const override;
 };
 
 // Two stages, of which a library may do the second in its call for the first (library_beside.h; chosen by
@@ -20,6 +21,7 @@ struct LibraryGradient : Strategy {
 struct Beside : Strategy {
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;
+  std::string misfit(const Group& group) const override;
   std::vector<std::string> describe(const Group& group) const override;
 };
 
@@ -28,6 +30,7 @@ struct Beside : Strategy {
 struct Attention : Strategy {
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;
+  std::string misfit(const Group& group) const override;
 };
 
 }  // namespace metac
