@@ -199,7 +199,7 @@ class TrainingCompiler {
       values["folders"] += "add_subdirectory(" + part + " EXCLUDE_FROM_ALL)\n";
       values["libraries"] += files_.name + "_" + part + "_static ";
     }
-    main_ = fill_template("templates/project/train.cpp", {{"name", files_.name}});
+    main_ = fill_template("templates/project/train.cpp", {});  // the same for all models
     write_file(folder_ + "/src/train.cpp", main_);
     values["languages"] = files_.on_gpu ? "CXX CUDA" : "CXX";
     values["needed"] = files_.on_gpu ? "the CUDA toolkit" : "nothing else";

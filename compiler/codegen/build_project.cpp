@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* program_source = "src/run_program.cpp";  // of the command line, beside src/run.cpp
+
 // Is this the output of an earlier compilation? Then it may be replaced.
 bool is_our_output(const std::string& folder) {
   if (!fs::is_directory(folder)) return false;
@@ -118,7 +120,7 @@ class Builder {
 
   std::vector<std::string> compile_all() {
     std::vector<std::string> sources = p_.sources, objects;
-    if (!o_.archive_only) sources.push_back("src/run.cpp");
+    if (!o_.archive_only) sources.insert(sources.end(), {"src/run.cpp", program_source});
     for (size_t k = 0; k < sources.size(); ++k) objects.push_back(concat("objects/", k, ".o"));
     // The longest first: the last one to end is then a short one.
     std::vector<size_t> order(sources.size());
@@ -153,7 +155,20 @@ class Builder {
 
   size_t weight(const std::string& source) const {
     size_t size = p_.files.at(source).size();
-    return is_kernel_file(source) ? 10 * size : source == "src/api.cpp" || source == "src/run.cpp" ? 100000 : size;
+    return is_kernel_file(source) ? 10 * size : source == "src/api.cpp" || source == program_source ? 100000 : size;
+  }
+
+  static bool is_header(const std::string& path) { return path.size() > 2 && path.compare(path.size() - 2, 2, ".h") == 0; }
+
+  bool may_include(const std::string& source, const std::string& header) const {
+    auto in = [&](const char* folder) { return header.rfind(folder, 0) == 0; };
+    if (is_kernel_file(source)) return in("src/runtime/device/") || in("src/runtime/cuda/");
+    // What reads no header of the model's is the same object for many models.
+    const std::string& text = p_.files.at(source);
+    const bool of_model = text.find("#include \"../include/") != std::string::npos ||
+                          text.find("#include \"program.h\"") != std::string::npos ||
+                          text.find("#include \"context.h\"") != std::string::npos;
+    return of_model || in("src/runtime/");
   }
 
   // All that decides an object file: the compiler, its flags, the source and what it may include.
@@ -167,10 +182,7 @@ class Builder {
     hash.update_part(identity_);
     for (const std::string& a : argv) hash.update_part(a);
     for (const auto& [path, text] : p_.files) {
-      bool header = path.rfind("src/runtime/", 0) == 0 || path == "src/program.h" || path.rfind("include/", 0) == 0;
-      if (is_kernel_file(source) && path.rfind("src/runtime/device/", 0) != 0 && path.rfind("src/runtime/cuda/", 0) != 0)
-        header = false;
-      if (header || path == source) hash.update_part(path).update_part(text);
+      if (path == source || (is_header(path) && may_include(source, path))) hash.update_part(path).update_part(text);
     }
     return hash.hex();
   }
@@ -198,8 +210,8 @@ class Builder {
   void link(std::vector<std::string> objects) {
     const std::string shared = "lib/lib" + p_.name + ".so", archive = "lib/lib" + p_.name + ".a";
     if (o_.archive_only) return make_archive(archive, objects);
-    std::string program = objects.back();
-    objects.pop_back();
+    const std::vector<std::string> program(objects.end() - 2, objects.end());
+    objects.resize(objects.size() - program.size());
     std::vector<std::string> argv = {compiler_,
                                      "-shared",
                                      "-o",
@@ -220,7 +232,9 @@ class Builder {
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
     check_made(compiler_, shared, shared);
     make_archive(archive, objects);
-    argv = {compiler_, "-o", "bin/" + p_.name + "_run", program, archive, "-Wl,--build-id=none"};
+    argv = {compiler_, "-o", "bin/" + p_.name + "_run"};
+    argv.insert(argv.end(), program.begin(), program.end());
+    argv.insert(argv.end(), {archive, "-Wl,--build-id=none"});
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), "bin/" + p_.name + "_run", compiler_);
   }

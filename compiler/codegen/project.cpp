@@ -431,6 +431,7 @@ class Writer {
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
                                             {"src/program.h", "program_header.h"},
                                             {"src/run.cpp", "run.cpp"},
+                                            {"src/run_program.cpp", "run_program.cpp"},
                                             {"src/exports.map", "exports.map"},
                                             {package + "-config.cmake", "config.cmake"},
                                             {package + "-config-version.cmake", "config_version.cmake"},

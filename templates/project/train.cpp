@@ -1,4 +1,4 @@
-// @name@_train: trains @name@ without a framework. What it trains stands in train_tables.cpp, how it trains in runtime/train.
+// The training program, for all models the same text: what is trained stands in train_tables.cpp, how in runtime/train.
 #include "runtime/train/train_program.h"
 
 extern const metac::train::TrainTables train_tables;
