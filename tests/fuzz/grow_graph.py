@@ -68,9 +68,10 @@ def since(sampler):
 
 def is_misjudged(op, feeds):
     """Whether ONNX Runtime's answer is no measure. It looks at the lower halves of int64 in Max, Min, Sign, Clip and
-    reductions, adds integers in ReduceSum as floats that saturate, has NaN come out of ReduceMax and ReduceMin by where it
-    stands, of scatters to the maximum or minimum by which of the two it is, and 0 out of Sign, takes 0 for the mean of
-    nothing, leaves memory as it is where a product of integers sums nothing, and Gemm's beta away where it does."""
+    reductions, adds and multiplies integers in ReduceSum and ReduceProd as floats that saturate, has NaN come out of
+    ReduceMax and ReduceMin by where it stands, of scatters to the maximum or minimum by which of the two it is, and 0 out
+    of Sign, takes 0 for the mean of nothing, leaves memory as it is where a product of integers sums nothing, and Gemm's
+    beta away where it does."""
     arrays = [np.asarray(a) for a in feeds.values()]
     first = arrays[0] if arrays else np.zeros(1)
     floats = first.dtype.kind not in "iub"
@@ -78,7 +79,7 @@ def is_misjudged(op, feeds):
         return any(is_int(a) for a in arrays)
     if op in ("ReduceMax", "ReduceMin", "Sign", "ScatterElements", "ScatterND") and floats:
         return any(np.isnan(a.astype(np.float64)).any() for a in arrays if a.dtype == first.dtype)
-    if op in ("Sign", "Clip", "ReduceSum", "ReduceMax", "ReduceMin"):
+    if op in ("Sign", "Clip", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"):
         return is_int(first)
     return first.size == 0 and op in ("ReduceMean", "Gemm", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv")
 
