@@ -255,7 +255,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
 
     def many_contexts_under_thread_sanitizer(self):
         self.compile(self.rival, "--grad=inputs")
-        build = self.build_programs("build threads", "-fsanitize=thread -g")
+        build = self.build_programs("build threads", "-fsanitize=thread -g1")
         expect(command(build / "contexts").strip() == "same", "answers differ")
         for program in ("rivals", "pools"):  # a fork from several threads is nothing that ThreadSanitizer goes along with
             expect(command(build / program, cwd=build).strip() == "right", program)
@@ -290,7 +290,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
                 (build / f"{name}.weights").symlink_to(getattr(self, name) / f"{name}.weights")
 
     def every_allocation_fails_once(self):
-        build = self.build_programs("build memory", "-fsanitize=address,undefined -g")
+        build = self.build_programs("build memory", "-fsanitize=address,undefined -g1")
         command(build / "out_of_memory")
         for program in ("rivals", "pools", "forks"):
             expect(command(build / program, cwd=build).strip() == "right", program)
