@@ -96,6 +96,8 @@ def evaluate(model, feeds):
             raise Unfit
     if op == "Reshape" and np.any(np.asarray(list(feeds.values())[1]) < -1):
         raise Unfit  # NumPy, and so the reference, takes any negative dim for the one to be found
+    if op == "ReverseSequence" and np.asarray(list(feeds.values())[1]).size != first.shape[attributes.get("batch_axis", 1)]:
+        raise Unfit  # other data made another number of sequences than there are lengths
     if op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):  # a label is a class or ignored; NumPy counts others from the end
         labels = np.asarray(list(feeds.values())[1])
         if np.any(((labels < 0) | (labels >= first.shape[1])) & (labels != attributes.get("ignore_index", 0))):
