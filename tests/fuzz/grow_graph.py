@@ -84,30 +84,41 @@ def is_misjudged(op, feeds):
     return first.size == 0 and op in ("ReduceMean", "Gemm", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv")
 
 
-def evaluate(model, feeds):
-    """ONNX Runtime's answer; ONNX's reference, which rounds and counts in its own ways here and there, where that has none."""
-    op, first = model.graph.node[0].op_type, next((np.asarray(a) for a in feeds.values()), np.zeros(1))
+def check_fit(node, feeds):
+    """Unfit where the operands of this node, the only one of its model, are none of the operator's, or nobody can judge them.
+    `feeds` holds all of its operands, by name, in their order."""
+    arrays = [np.asarray(a) for a in feeds.values()]
+    op, first = node.op_type, arrays[0] if arrays else np.zeros(1)
     if op in ("LSTM", "GRU", "RNN") and first.size == 0:
         raise Unfit  # ONNX Runtime leaves memory as it is where a step reads nothing, and the reference knows no sequence_lens
-    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in model.graph.node[0].attribute}
+    attributes = attributes_of(node)
     if op == "Compress":  # a condition that is longer than the axis is none, whatever ONNX Runtime makes of it
         length = first.shape[attributes["axis"]] if "axis" in attributes else first.size
-        if np.asarray(list(feeds.values())[1]).size > length:
+        if arrays[1].size > length:
             raise Unfit
-    if op == "Reshape" and np.any(np.asarray(list(feeds.values())[1]) < -1):
+    if op == "Reshape" and len(arrays) > 1 and np.any(arrays[1] < -1):
         raise Unfit  # NumPy, and so the reference, takes any negative dim for the one to be found
-    if op == "ReverseSequence" and np.asarray(list(feeds.values())[1]).size != first.shape[attributes.get("batch_axis", 1)]:
+    if op == "ReverseSequence" and arrays[1].size != first.shape[attributes.get("batch_axis", 1)]:
         raise Unfit  # other data made another number of sequences than there are lengths
     if op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):  # a label is a class or ignored; NumPy counts others from the end
-        labels = np.asarray(list(feeds.values())[1])
+        labels = arrays[1]
         if np.any(((labels < 0) | (labels >= first.shape[1])) & (labels != attributes.get("ignore_index", 0))):
             raise Unfit
-    if is_misjudged(op, feeds):
+
+
+def attributes_of(node):
+    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+
+def evaluate(model, feeds):
+    """ONNX Runtime's answer; ONNX's reference, which rounds and counts in its own ways here and there, where that has none."""
+    node = model.graph.node[0]
+    if is_misjudged(node.op_type, feeds):
         return ReferenceEvaluator(model).run(None, feeds)
     try:
         session = reference_cases.session_of(model)
     except Exception:  # ONNX Runtime has no such kernel
-        if op == "ConvTranspose" and attributes.get("group", 1) > 1:
+        if node.op_type == "ConvTranspose" and attributes_of(node).get("group", 1) > 1:
             raise Unfit from None  # the reference adds the first group's biases to all
         return ReferenceEvaluator(model).run(None, feeds)
     try:
@@ -125,6 +136,7 @@ def answer_node(proto, by_name, opset):
     opset = min(opset, max(changed, JUDGED))
     model = reference_cases.build_model([proto], by_name, list(proto.output), opset, ())
     try:
+        check_fit(proto, by_name)
         with np.errstate(all="ignore"):
             arrays = [np.asarray(a) for a in evaluate(model, by_name)]
     except Exception as error:
