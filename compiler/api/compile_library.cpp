@@ -5,7 +5,7 @@
 
 #include "compiler/api/child_process.h"
 #include "compiler/api/schedule_file.h"
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/project_name.h"

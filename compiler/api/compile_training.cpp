@@ -7,7 +7,7 @@
 #include <map>
 
 #include "compiler/api/child_process.h"
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/api/train_tables_text.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/embedded_files.h"

@@ -29,7 +29,8 @@ Library::Library(const std::string& model_path, const std::map<std::string, Tens
   LibraryOptions library;
   library.compile = options.compile;
   if (options.least_known < Known::shapes) open_all_dims(model);
-  library.lower = relying_on(options.lower, model, inputs, std::min(options.most_known, Known::shapes));
+  const Known known = std::min(options.most_known, Known::shapes);
+  library.lower = relying_on(options.lower, model, reliance_on(model, inputs, {known, false, {}}));
   library.name = "net";
   library.jobs = 1;  // many cases are verified at once
   library.seconds = seconds;

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/target/choices.h"
 
 namespace metac {

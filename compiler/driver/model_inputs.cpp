@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/api/tensor_files.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"

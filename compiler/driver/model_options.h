@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 
 namespace metac {
 

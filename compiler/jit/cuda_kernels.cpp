@@ -121,7 +121,7 @@ std::string device_module_text(const CudaKernelText& text) {
 CudaKernels::CudaKernels(const std::vector<KernelSource>& kernels, const CpuTarget& cpu, const JitOptions& options) {
   const CudaDevice0& device = cuda_device();
   if (kernels.empty()) return;
-  ObjectCache& cache = options.cache ? *options.cache : ObjectCache::of_user();
+  ObjectCache& cache = options.kernels().cache();
   const CudaKernelText text = split_cuda_text(kernels);
   const std::vector<std::string> words = {concat("--gpu-architecture=sm_", device.capability), "--std=c++17", "--fmad=false",
                                           "-w"};

@@ -1,31 +1,16 @@
 #include "compiler/jit/jit_program.h"
 
+#include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "compiler/jit/cuda_kernels.h"
 #include "compiler/jit/cuda_place.h"
 #include "compiler/jit/program_tables.h"
 #include "compiler/support/diagnostic.h"
-#include "runtime/executor.h"
+#include "compiler/support/trace.h"
 #include "runtime/routines.h"
 
 namespace metac {
-
-// Kernels, what they run on, and an executor.
-struct JitProgram::Context {
-  virtual ~Context() = default;
-  virtual rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) = 0;
-  virtual const rt::Failure& failure() const = 0;
-  virtual int64_t output_dim(int32_t output, int32_t axis) const = 0;
-  virtual const void* output_data(int32_t output) const = 0;
-  virtual void profile(rt::StepTime* times) = 0;
-  virtual int64_t arena_bytes() const = 0;
-  virtual int64_t held_bytes() const = 0;
-  virtual const char* step_name(int32_t step) const = 0;
-  std::vector<rt::StepTime> times;
-};
-
 namespace {
 
 // What an empty tensor's pointer is: the executor takes null for "not given".
@@ -44,26 +29,118 @@ std::vector<rt::InputView> views_of(const CompiledProgram& program, const std::v
   return views;
 }
 
+// A tensor whose elements are still to be written.
+Tensor make_output(DType dtype, const std::vector<int64_t>& shape, std::byte** data) {
+  Tensor tensor{dtype, shape, nullptr, {}};
+  if (const size_t bytes = tensor.byte_count()) {
+    auto block = std::make_shared<rt::Block>();
+    if (!block->reserve(static_cast<int64_t>(bytes))) fail("no memory for ", bytes, " bytes of an output");
+    *data = static_cast<std::byte*>(block->data());
+    tensor.bytes = {block, *data};
+  }
+  return tensor;
+}
+
 void check(rt::Status status, const rt::Failure& failure) {
   if (status == rt::Status::ok) return;
   METAC_ASSERT(status != rt::Status::internal, failure.message);
   fail(failure.message);
 }
 
-template <class Device>
-void create(rt::ExecutorOn<Device>& executor, const ProgramTables& tables, const void* weights, Device& device) {
-  int32_t routine_count = 0;
-  const rt::RoutineEntry* routines = rt::all_routines(&routine_count);
-  check(executor.create(tables.program(), weights, &device, routines, routine_count), executor.failure());
+}  // namespace
+
+// Tables and weights where the kernels run.
+class JitCode::Place {
+ public:
+  Place(const CompiledProgram& compiled, const std::vector<rt::KernelFunction>& functions, const PreparedWeights& weights)
+      : tables(compiled, functions, weights.buffers().empty() ? compiled.buffers : weights.buffers()) {}
+  virtual ~Place() = default;
+  ProgramTables tables;
+  const void* weights = nullptr;
+};
+
+class JitCode::OnCpu : public Place {
+ public:
+  OnCpu(const JitCode& code) : Place(*code.compiled_, code.kernels_->functions(), code.weights_) {
+    weights = code.weights_.base();
+  }
+};
+
+class JitCode::OnGpu : public Place {
+ public:
+  explicit OnGpu(const JitCode& code) : Place(*code.compiled_, code.cuda_kernels_->functions(), code.weights_) {
+    METAC_ASSERT(code.weights_.buffers().empty(), "weights of a GPU are one block");
+    rt::DriverDevice device(code.cuda_kernels_->device_functions());
+    const int64_t bytes = code.compiled_->weight_bytes;
+    if (bytes > 0) {
+      if (!block_.reserve(bytes)) fail("no memory on the device for ", bytes, " bytes of weights");
+      rt::Failure failure;
+      if (!rt::Place<rt::DriverDevice>::to_device(device, block_.data(), code.weights_.base(), bytes, failure))
+        fail(failure.message);
+    }
+    weights = block_.data();
+  }
+
+ private:
+  rt::DriverBlock block_;
+};
+
+JitCode::JitCode(std::shared_ptr<const CompiledProgram> compiled, PreparedWeights weights, const CpuTarget& cpu,
+                 const JitOptions& options)
+    : compiled_(std::move(compiled)), weights_(std::move(weights)) {
+  if (options.on_device)
+    cuda_kernels_ = std::make_shared<const CudaKernels>(compiled_->kernels, cpu, options);
+  else
+    kernels_ = std::make_shared<const KernelLibrary>(compiled_->kernels, cpu, options);
+  place();
 }
 
+JitCode::JitCode(const JitCode& other, PreparedWeights weights)
+    : compiled_(other.compiled_),
+      weights_(std::move(weights)),
+      kernels_(other.kernels_),
+      cuda_kernels_(other.cuda_kernels_) {
+  place();
+}
+
+JitCode::~JitCode() = default;
+
+void JitCode::place() {
+  if (on_device())
+    place_ = std::make_unique<OnGpu>(*this);
+  else
+    place_ = std::make_unique<OnCpu>(*this);
+}
+
+bool JitCode::on_device() const { return cuda_kernels_ != nullptr; }
+int64_t JitCode::code_bytes() const { return kernels_ ? kernels_->code_bytes() : 0; }
+KernelOrigins JitCode::origins() const { return kernels_ ? kernels_->origins() : KernelOrigins(); }
+
+// What kernels run on, and an executor.
+struct JitProgram::Context {
+  virtual ~Context() = default;
+  virtual rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) = 0;
+  virtual rt::Status bind_shapes(const std::vector<rt::InputView>& inputs) = 0;
+  virtual const rt::Failure& failure() const = 0;
+  virtual int64_t output_dim(int32_t output, int32_t axis) const = 0;
+  virtual const void* output_data(int32_t output) const = 0;
+  virtual void profile(rt::StepTime* times) = 0;
+  virtual int64_t arena_bytes() const = 0;
+  virtual int64_t held_bytes() const = 0;
+  virtual const char* step_name(int32_t step) const = 0;
+  std::vector<rt::StepTime> times;
+};
+
 // What the two places have in common.
-template <class Base, class Device>
-class ContextOn : public Base {
+template <class Device>
+class JitProgram::ContextOn : public Context {
  public:
   rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) override {
     return executor_.run(inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
                          static_cast<int32_t>(outputs.size()));
+  }
+  rt::Status bind_shapes(const std::vector<rt::InputView>& inputs) override {
+    return executor_.bind_shapes(inputs.data(), static_cast<int32_t>(inputs.size()));
   }
   const rt::Failure& failure() const override { return executor_.failure(); }
   int64_t output_dim(int32_t output, int32_t axis) const override { return executor_.output_dim(output, axis); }
@@ -74,81 +151,117 @@ class ContextOn : public Base {
   const char* step_name(int32_t step) const override { return rt::step_name(*executor_.program(), step); }
 
  protected:
+  void create(const JitCode& code, Device& device) {
+    int32_t routine_count = 0;
+    const rt::RoutineEntry* routines = rt::all_routines(&routine_count);
+    check(executor_.create(code.place_->tables.program(), code.place_->weights, &device, routines, routine_count),
+          executor_.failure());
+  }
   rt::ExecutorOn<Device> executor_;
 };
 
-}  // namespace
-
-class JitProgram::OnCpu : public ContextOn<JitProgram::Context, rt::ThreadPool> {
+class JitProgram::OnCpu : public ContextOn<rt::ThreadPool> {
  public:
-  OnCpu(const CompiledProgram& compiled, const void* weights, const CpuTarget& cpu, int threads, const JitOptions& options)
-      : kernels_(compiled.kernels, cpu, options), tables_(compiled, kernels_.functions()) {
-    if (!pool_.start(threads)) fail("no memory for ", threads, " threads");
-    create(executor_, tables_, weights, pool_);
-  }
+  OnCpu(const JitCode& code, std::shared_ptr<rt::ThreadPool> pool) : pool_(std::move(pool)) { create(code, *pool_); }
 
  private:
-  KernelLibrary kernels_;
-  ProgramTables tables_;
-  rt::ThreadPool pool_;
+  std::shared_ptr<rt::ThreadPool> pool_;
 };
 
-class JitProgram::OnGpu : public ContextOn<JitProgram::Context, rt::DriverDevice> {
+class JitProgram::OnGpu : public ContextOn<rt::DriverDevice> {
  public:
-  OnGpu(const CompiledProgram& compiled, const void* weights, const CpuTarget& cpu, const JitOptions& options)
-      : kernels_(compiled.kernels, cpu, options),
-        tables_(compiled, kernels_.functions()),
-        device_(kernels_.device_functions()) {
-    const int64_t bytes = compiled.weight_bytes;
-    if (bytes > 0) {
-      if (!weights_.reserve(bytes)) fail("no memory on the device for ", bytes, " bytes of weights");
-      rt::Failure failure;
-      if (!rt::Place<rt::DriverDevice>::to_device(device_, weights_.data(), weights, bytes, failure)) fail(failure.message);
-    }
-    create(executor_, tables_, weights_.data(), device_);
-  }
+  explicit OnGpu(const JitCode& code) : device_(code.cuda_kernels_->device_functions()) { create(code, device_); }
 
  private:
-  CudaKernels kernels_;
-  ProgramTables tables_;
   rt::DriverDevice device_;
-  rt::DriverBlock weights_;
 };
+
+std::shared_ptr<rt::ThreadPool> started_threads(int threads) {
+  auto pool = std::make_shared<rt::ThreadPool>();
+  if (!pool->start(threads)) fail("no memory for ", threads, " threads");
+  return pool;
+}
+
+JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads) : code_(std::move(code)) {
+  if (code_->on_device())
+    context_ = std::make_unique<OnGpu>(*code_);
+  else
+    context_ = std::make_unique<OnCpu>(*code_, std::move(threads));
+}
+
+JitProgram::JitProgram(std::shared_ptr<const JitCode> code, int threads)
+    : JitProgram(code, code->on_device() ? nullptr : started_threads(threads)) {}
 
 JitProgram::JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu,
                        int threads, const JitOptions& options)
-    : compiled_(std::move(compiled)), weights_(std::move(weights)) {
-  if (options.on_device)
-    context_ = std::make_unique<OnGpu>(*compiled_, weights_.get(), cpu, options);
-  else
-    context_ = std::make_unique<OnCpu>(*compiled_, weights_.get(), cpu, threads, options);
-}
+    : JitProgram(std::make_shared<const JitCode>(std::move(compiled), PreparedWeights(std::move(weights)), cpu, options),
+                 threads) {}
 
 JitProgram::~JitProgram() = default;
 
-void JitProgram::run_only(const std::vector<Tensor>& inputs) {
-  std::vector<rt::InputView> views = views_of(*compiled_, inputs);
-  std::vector<rt::OutputView> outputs(compiled_->outputs.size(), rt::OutputView{nullptr, 0});
-  check(context_->run(views, outputs), context_->failure());
+void JitProgram::run_into(const std::vector<Tensor>& inputs, const std::vector<rt::OutputView>& outputs) {
+  const std::vector<rt::InputView> views = views_of(compiled(), inputs);
+  const bool traced = trace::on() && context_->times.empty();
+  if (traced) start_profile();
+  const int64_t begin = traced ? trace::now_ns() : 0;
+  const rt::Status status = context_->run(views, outputs);
+  if (traced) {
+    trace_steps(begin, trace::now_ns());
+    stop_profile();
+    context_->times.clear();
+  }
+  check(status, context_->failure());
 }
 
+void JitProgram::run_only(const std::vector<Tensor>& inputs) {
+  run_into(inputs, std::vector<rt::OutputView>(compiled().outputs.size(), rt::OutputView{nullptr, 0}));
+}
+
+std::vector<int64_t> JitProgram::output_shape(int32_t output) const {
+  std::vector<int64_t> shape(compiled().buffers[compiled().outputs[output].buffer].rank);
+  for (size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = context_->output_dim(output, static_cast<int32_t>(axis));
+  return shape;
+}
+
+// Outputs whose sizes the inputs' shapes decide are written where they stay, the others are copied from the context.
 std::vector<Tensor> JitProgram::run(const std::vector<Tensor>& inputs) {
-  run_only(inputs);
-  std::vector<Tensor> results;
-  for (int32_t i = 0; i < static_cast<int32_t>(compiled_->outputs.size()); ++i) {
-    const CompiledPort& port = compiled_->outputs[i];
-    std::vector<int64_t> shape(compiled_->buffers[port.buffer].rank);
-    for (size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = context_->output_dim(i, static_cast<int32_t>(axis));
+  const size_t count = compiled().outputs.size();
+  std::vector<Tensor> results(count);
+  std::vector<rt::OutputView> views(count, rt::OutputView{nullptr, 0});
+  check(context_->bind_shapes(views_of(compiled(), inputs)), context_->failure());
+  for (size_t i = 0; i < count; ++i) {
+    const CompiledPort& port = compiled().outputs[i];
+    const std::vector<int64_t> shape = output_shape(static_cast<int32_t>(i));
+    if (std::find(shape.begin(), shape.end(), -1) != shape.end()) continue;
     std::byte* data = nullptr;
-    Tensor tensor = make_tensor(port.dtype, shape, &data);
-    if (tensor.byte_count()) std::memcpy(data, context_->output_data(i), tensor.byte_count());
-    results.push_back(std::move(tensor));
+    results[i] = make_output(port.dtype, shape, &data);
+    if (const size_t bytes = results[i].byte_count()) views[i] = {data, static_cast<int64_t>(bytes)};
+  }
+  run_into(inputs, views);
+  for (size_t i = 0; i < count; ++i) {
+    if (views[i].data) continue;
+    std::byte* data = nullptr;
+    results[i] = make_output(compiled().outputs[i].dtype, output_shape(static_cast<int32_t>(i)), &data);
+    if (const size_t bytes = results[i].byte_count()) std::memcpy(data, context_->output_data(static_cast<int32_t>(i)), bytes);
   }
   return results;
 }
 
+// Steps one behind the other from the run's beginning: how long each took is known, when it began is not. Steps that ran
+// several times are shown as one.
+void JitProgram::trace_steps(int64_t begin_ns, int64_t end_ns) const {
+  trace::complete("run", concat(compiled().steps.size(), " steps"), begin_ns, end_ns);
+  int64_t at = begin_ns;
+  for (const StepProfile& step : profile()) {
+    if (step.runs == 0) continue;
+    const int64_t end = std::min(at + step.ns, end_ns);
+    trace::complete("kernel", step.what, at, end, {{"runs", std::to_string(step.runs)}});
+    at = end;
+  }
+}
+
 void JitProgram::start_profile() {
-  context_->times.assign(compiled_->steps.size(), rt::StepTime{});
+  context_->times.assign(compiled().steps.size(), rt::StepTime{});
   context_->profile(context_->times.data());
 }
 
@@ -164,49 +277,6 @@ std::vector<StepProfile> JitProgram::profile() const {
     rows.push_back({context_->step_name(static_cast<int32_t>(i)), time.runs, time.ns, time.operations, time.bytes});
   }
   return rows;
-}
-
-WeightsBlock run_prepare(const CompiledModel& model, const CpuTarget& cpu, const JitOptions& options) {
-  int64_t size = model.run.weight_bytes;
-  for (const WeightSource& source : model.weights)
-    METAC_ASSERT(source.offset >= 0 && source.offset + source.bytes <= size, "weights table");
-  if (size == 0) return nullptr;
-  auto block = std::make_shared<rt::Block>();
-  if (!block->reserve(size)) fail("no memory for ", size, " bytes of weights");
-  std::byte* base = static_cast<std::byte*>(block->data());
-  // Gaps between blocks are zero, so that the shipped file has the same bytes from run to run.
-  std::memset(base, 0, size);
-
-  std::vector<rt::OutputView> outputs(model.prepare.outputs.size(), rt::OutputView{nullptr, 0});
-  std::map<int, const WeightSource*> placed;
-  for (const WeightSource& source : model.weights) {
-    if (source.parameter >= 0) {
-      const Tensor& tensor = model.parameters.at(source.parameter).tensor;
-      METAC_ASSERT(static_cast<int64_t>(tensor.byte_count()) <= source.bytes, "a parameter is larger than its place");
-      if (tensor.byte_count()) std::memcpy(base + source.offset, tensor.bytes.get(), tensor.byte_count());
-    } else if (placed.emplace(source.prepare_output, &source).second) {
-      outputs.at(source.prepare_output) = {base + source.offset, source.bytes};
-    }
-  }
-  if (!model.prepare.outputs.empty()) {
-    std::vector<Tensor> inputs;
-    for (size_t i = 0; i < model.prepare.inputs.size(); ++i) inputs.push_back(model.parameters.at(i).tensor);
-    KernelLibrary kernels(model.prepare.kernels, cpu, options);
-    ProgramTables tables(model.prepare, kernels.functions());
-    rt::ThreadPool pool;
-    rt::Executor executor;
-    if (!pool.start(options.threads)) fail("no memory for threads");
-    create(executor, tables, nullptr, pool);
-    std::vector<rt::InputView> views = views_of(model.prepare, inputs);
-    check(
-        executor.run(views.data(), static_cast<int32_t>(views.size()), outputs.data(), static_cast<int32_t>(outputs.size())),
-        executor.failure());
-  }
-  for (const WeightSource& source : model.weights) {
-    const WeightSource* first = source.parameter >= 0 ? &source : placed.at(source.prepare_output);
-    if (first != &source) std::memcpy(base + source.offset, base + first->offset, source.bytes);
-  }
-  return WeightsBlock(block, base);
 }
 
 }  // namespace metac

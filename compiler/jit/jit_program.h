@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "compiler/jit/kernel_library.h"
+#include "compiler/jit/prepared_weights.h"
 #include "compiler/program/program.h"
+#include "runtime/executor.h"
 
 namespace metac {
-
-// A block of memory, 64-byte aligned.
-using WeightsBlock = std::shared_ptr<const std::byte>;
 
 // rt::StepTime with a name.
 struct StepProfile {
@@ -20,18 +19,57 @@ struct StepProfile {
   double operations = 0, bytes = 0;
 };
 
+// What all that run a program share: its tables, kernels and weights. Never changes.
+class JitCode {
+ public:
+  // Compiles the kernels or finds them. Throws CompileError, KernelCompileError.
+  JitCode(std::shared_ptr<const CompiledProgram> compiled, PreparedWeights weights, const CpuTarget& cpu,
+          const JitOptions& options = {});
+  // The same with other weights; the kernels are shared.
+  JitCode(const JitCode& other, PreparedWeights weights);
+  ~JitCode();
+
+  const CompiledProgram& compiled() const { return *compiled_; }
+  bool on_device() const;
+  int64_t code_bytes() const;  // of machine code; what programs share is counted with each. 0 on a GPU.
+  // Kernels that are new, and how many came from where. On a GPU they are not counted.
+  KernelOrigins origins() const;
+
+ private:
+  friend class JitProgram;
+  class Place;
+  class OnCpu;
+  class OnGpu;
+  void place();
+
+  std::shared_ptr<const CompiledProgram> compiled_;
+  PreparedWeights weights_;
+  std::shared_ptr<const KernelLibrary> kernels_;  // of the CPU
+  std::shared_ptr<const class CudaKernels> cuda_kernels_;
+  std::unique_ptr<const Place> place_;
+};
+
+// 0: one per usable CPU. Throws CompileError where there is no memory for them.
+std::shared_ptr<rt::ThreadPool> started_threads(int threads);
+
+// A context of a program: memory, threads, and the state of a run. For one thread at a time.
 class JitProgram {
  public:
-  // `threads`: workers of a run; 0: one per usable CPU. `compiled` is kept; `weights` may be null where the program has
-  // none. Compiles or loads the kernels. Throws CompileError, KernelCompileError.
+  // `threads`: workers of a run; 0: one per usable CPU. Throws CompileError.
+  explicit JitProgram(std::shared_ptr<const JitCode> code, int threads = 0);
+  // On threads that several contexts have in turn: two of them must not run at once. A GPU has no use for them.
+  JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads);
+  // With code of its own.
   JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu, int threads = 0,
              const JitOptions& options = {});
   ~JitProgram();
 
-  // Inputs in the program's order, of its dtypes. The outputs are copies. Throws CompileError with the executor's message.
+  // Inputs in the program's order, of its dtypes. The outputs have memory of their own. Throws CompileError with the executor's message.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   // Runs and throws the answers away: for timing.
   void run_only(const std::vector<Tensor>& inputs);
+  // Outputs with memory are written there.
+  void run_into(const std::vector<Tensor>& inputs, const std::vector<rt::OutputView>& outputs);
 
   void start_profile();                      // from zero
   void stop_profile();                       // what was measured is kept
@@ -40,18 +78,20 @@ class JitProgram {
   // is held for values.
   int64_t arena_bytes() const;
   int64_t held_bytes() const;
-  const CompiledProgram& compiled() const { return *compiled_; }
+  const CompiledProgram& compiled() const { return code_->compiled(); }
+  const std::shared_ptr<const JitCode>& code() const { return code_; }
 
  private:
   struct Context;
+  template <class Device>
+  class ContextOn;
   class OnCpu;
   class OnGpu;
-  std::shared_ptr<const CompiledProgram> compiled_;
-  WeightsBlock weights_;
+  void trace_steps(int64_t begin_ns, int64_t end_ns) const;
+  std::vector<int64_t> output_shape(int32_t output) const;
+
+  std::shared_ptr<const JitCode> code_;
   std::unique_ptr<Context> context_;
 };
-
-// Runs the prepare program on the model's parameters and lays the results and the raw parameters out as the weights block.
-WeightsBlock run_prepare(const CompiledModel& model, const CpuTarget& cpu, const JitOptions& options = {});
 
 }  // namespace metac

@@ -1,36 +1,37 @@
 // The kernels of one program as callable machine code.
 #pragma once
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "compiler/jit/kernel_linker.h"
-#include "compiler/machine/cpu_target.h"
-#include "compiler/program/program.h"
+#include "compiler/jit/kernel_store.h"
 
 namespace metac {
 
-class ObjectCache;
-
 struct JitOptions {
   int threads = 0;               // compiling at once; 0: one per core
-  ObjectCache* cache = nullptr;  // null: the user's
+  KernelStore* store = nullptr;  // null: the process's
   bool on_device = false;        // the first GPU runs the kernels
+
+  KernelStore& kernels() const { return store ? *store : KernelStore::of_process(); }
 };
 
-// The text of one translation unit that holds these kernels.
-std::string module_text(const std::vector<const KernelSource*>& kernels);
+// How many kernels of a program came from where.
+struct KernelOrigins {
+  int64_t memory = 0, disk = 0, compiled = 0;
+};
 
 class KernelLibrary {
  public:
-  // Compiles (or finds in the cache) and links. Throws KernelCompileError, CompileError.
+  // Compiles (or finds in the store) and links. Throws KernelCompileError, CompileError.
   KernelLibrary(const std::vector<KernelSource>& kernels, const CpuTarget& cpu, const JitOptions& options = {});
   // By the position in `kernels`.
   const std::vector<rt::KernelFunction>& functions() const { return functions_; }
+  const KernelOrigins& origins() const { return origins_; }
+  int64_t code_bytes() const;  // of the objects that these kernels lie in
 
  private:
-  std::unique_ptr<LinkedCode> code_;
+  std::vector<StoredKernel> stored_;  // keep the code
   std::vector<rt::KernelFunction> functions_;
+  KernelOrigins origins_;
 };
 
 }  // namespace metac

@@ -1,5 +1,6 @@
 // Machine code in memory: links objects of this process's compiler into it with LLVM ORC.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,18 +10,20 @@ namespace metac {
 // Owns linked code; addresses stay valid while it lives.
 class LinkedCode {
  public:
-  // Links all objects into one name space. Undefined names resolve to this process (libm, libc). Throws CompileError.
+  // Links all objects into one name space of their own. Undefined names resolve to this process (libm, libc). Throws CompileError.
   explicit LinkedCode(std::vector<std::string> objects);
   ~LinkedCode();
   LinkedCode(const LinkedCode&) = delete;
   LinkedCode& operator=(const LinkedCode&) = delete;
 
-  // Addresses of C functions, in the order asked for. Throws CompileError where one is missing.
+  // Addresses of C functions, in the order asked for; thread-safe. Throws CompileError where one is missing.
   std::vector<void*> addresses(const std::vector<std::string>& names) const;
+  int64_t bytes() const { return bytes_; }  // of the objects
 
  private:
-  struct Session;
-  std::unique_ptr<Session> session_;
+  struct Space;
+  std::unique_ptr<Space> space_;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace metac

@@ -41,7 +41,9 @@ std::string frame(const std::string& key, const std::string& object) {
 
 enum class Verdict { good, other_key, damaged };
 
-Verdict unframe(const std::string& bytes, const std::string& key, std::string& object) {
+// `has_key`: is this the key of what was looked for?
+template <typename HasKey>
+Verdict unframe(const std::string& bytes, const HasKey& has_key, std::string& object) {
   if (bytes.size() < head_bytes + digest_bytes) return Verdict::damaged;
   std::string_view body(bytes.data(), bytes.size() - digest_bytes);
   if (sha256_hex(body) != std::string_view(bytes).substr(body.size())) return Verdict::damaged;
@@ -52,7 +54,7 @@ Verdict unframe(const std::string& bytes, const std::string& key, std::string& o
   if (std::memcmp(bytes.data(), magic, sizeof magic) != 0 || found_version != version) return Verdict::damaged;
   if (sizes[0] > body.size() || sizes[1] > body.size() || head_bytes + sizes[0] + sizes[1] != body.size())
     return Verdict::damaged;
-  if (bytes.compare(head_bytes, sizes[0], key) != 0) return Verdict::other_key;
+  if (!has_key(std::string_view(bytes).substr(head_bytes, sizes[0]))) return Verdict::other_key;
   object = bytes.substr(head_bytes + sizes[0], sizes[1]);
   return Verdict::good;
 }
@@ -121,14 +123,15 @@ ObjectCache& ObjectCache::of_user() {
   return cache;
 }
 
-std::string ObjectCache::path_of(const std::string& key) const { return directory_ + "/" + sha256_hex(key) + ".obj"; }
+std::string ObjectCache::name_of(const std::string& key) { return sha256_hex(key); }
 
-std::optional<std::string> ObjectCache::load(const std::string& key) {
+template <typename HasKey>
+std::optional<std::string> ObjectCache::load_entry(const std::string& name, const HasKey& has_key) {
   if (directory_.empty()) return std::nullopt;
-  std::string path = path_of(key), object;
+  std::string path = path_of(name), object;
   std::optional<std::string> bytes = read_entry(path);
   if (!bytes) return std::nullopt;
-  switch (unframe(*bytes, key, object)) {
+  switch (unframe(*bytes, has_key, object)) {
     case Verdict::good:
       utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // "used now"; on a read-only disk it just ages
       return object;
@@ -143,9 +146,25 @@ std::optional<std::string> ObjectCache::load(const std::string& key) {
   return std::nullopt;
 }
 
+std::optional<std::string> ObjectCache::load(const std::string& key) {
+  return load_entry(name_of(key), [&](std::string_view found) { return found == key; });
+}
+
+std::optional<std::string> ObjectCache::load_named(const std::string& name) {
+  if (name.size() != digest_bytes || name.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
+  return load_entry(name, [&](std::string_view found) { return sha256_hex(found) == name; });
+}
+
+std::unique_ptr<FileLock> ObjectCache::lock(const std::string& what) const {
+  if (directory_.empty() || !locks_) return nullptr;
+  return std::make_unique<FileLock>(path_of(name_of(what)) + ".lock");
+}
+
+void ObjectCache::count(int64_t found, int64_t made) { hits += found, misses += made; }
+
 void ObjectCache::store(const std::string& key, const std::string& object) {
   if (directory_.empty()) return;
-  if (!publish(path_of(key), frame(key, object))) {
+  if (!publish(path_of(name_of(key)), frame(key, object))) {
     warn_once(concat("kernels are not cached: cannot write to ", directory_, ": ", std::strerror(errno)));
     return;
   }
@@ -156,12 +175,9 @@ void ObjectCache::store(const std::string& key, const std::string& object) {
 
 std::string ObjectCache::get_or_make(const std::string& key, const std::function<std::string()>& make) {
   if (std::optional<std::string> object = load(key)) return ++hits, *object;
-  std::unique_ptr<FileLock> lock;
-  if (!directory_.empty() && locks_) {
-    lock = std::make_unique<FileLock>(path_of(key) + ".lock");
-    if (lock->held())
-      if (std::optional<std::string> object = load(key)) return ++hits, *object;
-  }
+  const std::unique_ptr<FileLock> held = lock(key);
+  if (held && held->held())
+    if (std::optional<std::string> object = load(key)) return ++hits, *object;
   ++misses;
   std::string object = make();
   store(key, object);

@@ -12,11 +12,14 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace metac {
+
+class FileLock;
 
 struct CacheStatistics {
   int64_t hits = 0, misses = 0, damaged = 0;
@@ -38,7 +41,13 @@ class ObjectCache {
   std::string get_or_make(const std::string& key, const std::function<std::string()>& make);
 
   std::optional<std::string> load(const std::string& key);
+  // By the entry's name alone: for entries that name others. The name is the hash of the key, which is looked at.
+  std::optional<std::string> load_named(const std::string& name);
   void store(const std::string& key, const std::string& object);
+  static std::string name_of(const std::string& key);
+  // For who makes several entries at once: the lock of processes and threads that make the same. Null: there is none.
+  std::unique_ptr<FileLock> lock(const std::string& what) const;
+  void count(int64_t found, int64_t made);
 
   CacheSummary summary() const;
   int64_t limit() const;          // bytes; the least recently used entries go when it is exceeded
@@ -50,7 +59,9 @@ class ObjectCache {
  private:
   struct Entry;
   std::vector<Entry> entries() const;
-  std::string path_of(const std::string& key) const;
+  std::string path_of(const std::string& name) const { return directory_ + "/" + name + ".obj"; }
+  template <typename HasKey>
+  std::optional<std::string> load_entry(const std::string& name, const HasKey& has_key);
 
   std::string directory_;
   bool locks_ = true;  // flock can be relied on

@@ -1,5 +1,7 @@
 #include "compiler/jit/program_tables.h"
 
+#include "compiler/support/diagnostic.h"
+
 namespace metac {
 namespace {
 
@@ -19,7 +21,8 @@ int32_t count(const auto& table) { return static_cast<int32_t>(table.size()); }
 
 }  // namespace
 
-ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::KernelFunction>& kernels)
+ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::KernelFunction>& kernels,
+                             const std::vector<rt::Buffer>& buffers)
     : kernels_(kernels),
       inputs_(ports(p.inputs)),
       outputs_(ports(p.outputs)),
@@ -37,7 +40,8 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   for (const auto& rows : attribute_rows_) attributes_.push_back({rows.data(), count(rows)});
 
   rt::Program& t = program_;
-  t.buffers = p.buffers.data(), t.buffer_count = count(p.buffers);
+  METAC_ASSERT(buffers.size() == p.buffers.size(), "buffers of the program");
+  t.buffers = buffers.data(), t.buffer_count = count(buffers);
   t.extents = p.extents.data(), t.extent_count = count(p.extents);
   t.code = p.code.data(), t.code_count = count(p.code);
   t.operands = p.operands.data(), t.operand_count = count(p.operands);

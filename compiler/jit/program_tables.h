@@ -7,10 +7,12 @@
 
 namespace metac {
 
-// Owns the tables that program() points into; `compiled` must outlive it (names and messages stay there).
+// Owns the tables that program() points into; `compiled` must outlive it (names and messages stay there), and `buffers`
+// where they are not the program's own.
 class ProgramTables {
  public:
-  ProgramTables(const CompiledProgram& compiled, const std::vector<rt::KernelFunction>& kernels);
+  ProgramTables(const CompiledProgram& compiled, const std::vector<rt::KernelFunction>& kernels,
+                const std::vector<rt::Buffer>& buffers);
   ProgramTables(const ProgramTables&) = delete;
   ProgramTables& operator=(const ProgramTables&) = delete;
   const rt::Program& program() const { return program_; }

@@ -1,5 +1,7 @@
 #include "compiler/printing/kernel_source.h"
 
+#include <algorithm>
+
 namespace metac {
 
 KernelSource source_of(const Kernel& kernel, std::string text, const std::set<int>& symbols) {
@@ -19,18 +21,23 @@ Expr scratch_bytes(const Kernel& kernel) {
   return bytes;
 }
 
-std::string key_of(const KernelSource& kernel) {
-  std::string key;
-  size_t at = 0;
-  while (at < kernel.text.size()) {
-    size_t end = kernel.text.find('\n', at);
+std::string text_named(const KernelSource& kernel, const std::string& name) {
+  std::string text;
+  bool ours = true;  // what looks like a comment in the user's text may stand in a string
+  for (size_t at = 0; at < kernel.text.size();) {
+    const size_t end = std::min(kernel.text.find('\n', at), kernel.text.size());
     std::string line = kernel.text.substr(at, end - at);
     at = end + 1;
-    if (size_t comment = line.find("//"); comment != std::string::npos) line.resize(comment);
-    if (size_t name = line.find(kernel.name); name != std::string::npos) line.erase(name, kernel.name.size());
-    key += line + "\n";
+    if (line == users_code_mark) {
+      ours = false;
+    } else if (ours) {
+      if (const size_t comment = line.find("//"); comment != std::string::npos) line.resize(comment);
+      if (const size_t old = line.find(kernel.name); old != std::string::npos) line.replace(old, kernel.name.size(), name);
+      if (line.empty()) continue;
+    }
+    text += line + "\n";
   }
-  return key;
+  return text;
 }
 
 }  // namespace metac

@@ -31,8 +31,8 @@ struct KernelPrinting {
   bool tf32 = false;      // of vendor libraries: float32 operands may be rounded to 10 bits of mantissa
 };
 
-// The text of a kernel without its name and comments: kernels that agree in it are one function.
-std::string key_of(const KernelSource& kernel);
+// The text of a kernel under another name and without comments of ours: kernels that agree in it do the same.
+std::string text_named(const KernelSource& kernel, const std::string& name);
 // An op that is the user's C++ as a kernel of one task (cpp_code.cpp). `name` is the kernel's; buffers are the op's inputs,
 // then its output, all row-major.
 KernelSource print_code(const Op& op, const std::string& name, const std::vector<Symbol>& symbols);

@@ -297,7 +297,7 @@ class ProgramBuilder {
     if (r_.options->emit == "loops" && r_.options->trace) *r_.options->trace << to_string(kernel);
     KernelSource source = r_.target->print(started, graph_.symbols, *r_.options);
     if (group.strategy) source.subject = group.strategy->subject(), source.decisions = group.strategy->schedule();
-    auto [found, fresh] = kernel_ids_.emplace(key_of(source), static_cast<int>(program_.kernels.size()));
+    auto [found, fresh] = kernel_ids_.emplace(text_named(source, ""), static_cast<int>(program_.kernels.size()));
     if (fresh)
       program_.kernels.push_back(std::move(source));
     else

@@ -18,6 +18,7 @@
 #include "compiler/region/recompute.h"
 #include "compiler/region/verify_region.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/interruption.h"
 #include "compiler/target/target.h"
 
 namespace metac {
@@ -51,6 +52,7 @@ class Compilation {
   }
   template <typename F>
   void timed(std::string_view name, F f) {
+    Interruption::check();
     auto start = std::chrono::steady_clock::now();
     f();
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

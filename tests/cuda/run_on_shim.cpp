@@ -21,7 +21,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/api/verify/compare.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
@@ -280,7 +280,7 @@ std::string run(const Case& c, void* library, size_t index, const Options& optio
   auto entry = *static_cast<bool (*const*)(rt::ShimRun*)>(dlsym(library, "run_entry"));
   auto table = static_cast<const rt::KernelFunction*>(dlsym(library, concat("case", index, "_kernels").c_str()));
   std::vector<rt::KernelFunction> kernels(table, table + c.compiled.run.kernels.size());
-  ProgramTables tables(c.compiled.run, kernels);
+  ProgramTables tables(c.compiled.run, kernels, c.compiled.run.buffers);
   rt::ShimRun r{};
   r.program = &tables.program();
   r.weights = c.weights.get();

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/api/tensor_files.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"

@@ -20,7 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/api/verify/compare.h"
 #include "compiler/api/verify/verify_gradient.h"
 #include "compiler/ops/lower_model.h"
@@ -122,7 +122,8 @@ Outcome run_case(const fs::path& folder, Known known, int order) {
       const std::vector<Tensor> inputs = read_series(set, "input_"), expected = read_series(set, "output_");
       std::map<std::string, Tensor> given;
       for (size_t k = 0; k < inputs.size() && k < input_names.size(); ++k) given[input_names[k]] = inputs[k];
-      LowerOptions options = relying_on({}, model, given, std::min(known, Known::shapes));
+      const auto relying = [&](Known on) { return relying_on({}, model, reliance_on(model, given, {on, false, {}})); };
+      LowerOptions options = relying(std::min(known, Known::shapes));
       std::vector<Tensor> got;
       bool drawn = false;
       if (order > 0) {
@@ -139,9 +140,8 @@ Outcome run_case(const fs::path& folder, Known known, int order) {
         got = evaluate(*graph, given);
       } catch (const CompileError&) {
         if (known == Known::shapes) throw;
-        got = evaluate(
-            *lower_model(model, relying_on({}, model, given, known == Known::ranks ? Known::lengths : Known::small_inputs)),
-            given);
+        const Known more = known == Known::ranks ? Known::lengths : Known::small_inputs;
+        got = evaluate(*lower_model(model, relying(more)), given);
       }
       if (got.size() != expected.size())
         return {'F', outcome.operators, concat(got.size(), " outputs, expected ", expected.size())};

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
 #include "frontends/json/json.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "compiler/jit/cache_directory.h"
 #include "compiler/jit/clang_compiler.h"
@@ -14,6 +15,7 @@
 #include "compiler/jit/object_cache.h"
 #include "compiler/jit/precompiled_prelude.h"
 #include "compiler/machine/cpu_target.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac::jit_cache_test {
 namespace {
@@ -48,12 +50,20 @@ KernelSource scaled(const std::string& name, int factor) {
   return kernel;
 }
 
+// What a kernel made by scaled() makes of 3.
+float run(rt::KernelFunction function) {
+  float in[1] = {3}, out[1] = {};
+  void* buffers[] = {in, out};
+  function(buffers, nullptr, nullptr, 0, 1);
+  return out[0];
+}
+
 TEST_F(CacheFolder, KernelsAreCompiledOnceAndThenFound) {
   ObjectCache cache(folder_);
   std::vector<KernelSource> kernels = {scaled("k000", 2), scaled("k001", 3)};
   for (int round = 0; round < 2; ++round) {
-    int64_t misses = cache.statistics().misses;
-    KernelLibrary library(kernels, cpu_target("native"), {2, &cache});
+    KernelStore store(cache);  // another has nothing in memory
+    KernelLibrary library(kernels, cpu_target("native"), {2, &store});
     float in[5] = {1, 2, 3, 4, 5}, out[5] = {};
     void* buffers[] = {in, out};
     library.functions()[1](buffers, nullptr, nullptr, 1, 4);
@@ -61,8 +71,91 @@ TEST_F(CacheFolder, KernelsAreCompiledOnceAndThenFound) {
     EXPECT_EQ(out[1], 6);
     EXPECT_EQ(out[3], 12);
     EXPECT_EQ(out[4], 0);
-    EXPECT_EQ(cache.statistics().misses - misses, round == 0 ? 1 : 0);
+    EXPECT_EQ(library.origins().compiled, round == 0 ? 2 : 0);
+    EXPECT_EQ(library.origins().disk, round == 0 ? 0 : 2);
+    EXPECT_EQ(KernelLibrary(kernels, cpu_target("native"), {2, &store}).origins().memory, 2);
   }
+}
+
+TEST_F(CacheFolder, AKernelIsFoundUnderAnyNameAndBesideAnyOther) {
+  ObjectCache cache(folder_);
+  KernelStore first(cache), second(cache);
+  KernelLibrary made({scaled("k000", 2), scaled("k001", 3)}, cpu_target("native"), {1, &first});
+  std::vector<StoredKernel> found =
+      second.get({scaled("k000", 3), scaled("k001", 5), scaled("k002", 2), scaled("k003", 5)}, cpu_target("native"), 1);
+  const KernelOrigin expected[] = {KernelOrigin::disk, KernelOrigin::compiled, KernelOrigin::disk, KernelOrigin::compiled};
+  const float factors[] = {3, 5, 2, 5};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(found[i].origin, expected[i]) << i;
+    EXPECT_EQ(run(found[i].function), 3 * factors[i]) << i;
+  }
+  EXPECT_EQ(found[1].function, found[3].function);
+}
+
+TEST_F(CacheFolder, CodeStaysWhileSomebodyHasOneOfItsKernels) {
+  ObjectCache cache(folder_);
+  KernelStore store(cache);
+  std::vector<StoredKernel> kernels = store.get({scaled("k000", 2), scaled("k001", 3)}, cpu_target("native"), 1);
+  kernels.resize(1);
+  EXPECT_EQ(run(kernels[0].function), 6);
+  EXPECT_EQ(store.get({scaled("k000", 3)}, cpu_target("native"), 1)[0].origin, KernelOrigin::memory);
+  kernels.clear();
+  EXPECT_EQ(store.get({scaled("k000", 3)}, cpu_target("native"), 1)[0].origin, KernelOrigin::disk);
+}
+
+// An entry that names an object which is gone, or which is damaged, is as good as none.
+TEST_F(CacheFolder, AKernelWhoseObjectIsGoneIsCompiledAgain) {
+  for (const bool damage : {false, true}) {
+    ObjectCache cache(folder_);
+    const std::vector<KernelSource> kernel = {scaled("k000", damage ? 7 : 9)};
+    KernelStore(cache).get(kernel, cpu_target("native"), 1);
+    fs::path largest;
+    for (const fs::path& path : files(".obj"))
+      if (largest.empty() || fs::file_size(path) > fs::file_size(largest)) largest = path;
+    if (damage)
+      fs::resize_file(largest, 100);
+    else
+      fs::remove(largest);
+    StoredKernel again = KernelStore(cache).get(kernel, cpu_target("native"), 1)[0];
+    EXPECT_EQ(again.origin, KernelOrigin::compiled);
+    EXPECT_EQ(run(again.function), damage ? 21 : 27);
+    EXPECT_EQ(KernelStore(cache).get(kernel, cpu_target("native"), 1)[0].origin, KernelOrigin::disk);
+    cache.clear();
+  }
+}
+
+TEST_F(CacheFolder, ManyProcessesCompileAKernelOnce) {
+  std::vector<KernelSource> kernels;
+  for (int i = 0; i < 6; ++i) {
+    kernels.push_back(scaled(concat("k00", i), i + 2));
+    kernels.back().text.insert(0, std::string(20 << 10, ' ') + "\n");  // a module of its own
+  }
+  precompiled_prelude(cpu_target("native"));  // else each of the processes makes it
+  std::string log = folder_ + "/compiled";
+  for (int process = 0; process < 16; ++process)
+    if (fork() == 0) {
+      ObjectCache cache(folder_);
+      KernelStore store(cache);
+      bool good = true;
+      for (const StoredKernel& kernel : store.get(kernels, cpu_target("native"), 2))
+        if (kernel.origin == KernelOrigin::compiled) std::ofstream(log, std::ios::app) << "x";
+      for (size_t i = 0; const StoredKernel& kernel : store.get(kernels, cpu_target("native"), 2))
+        good &= run(kernel.function) == 3.0f * static_cast<float>(++i + 1);
+      _exit(good ? 0 : 1);
+    }
+  int status = 0;
+  while (wait(&status) > 0) EXPECT_EQ(status, 0);
+  EXPECT_EQ(fs::file_size(log), kernels.size());
+  EXPECT_TRUE(files(".lock").empty());
+}
+
+// Two kernels of a user's C++ that differ behind what looks like a comment are two.
+TEST(KernelText, WhatLooksLikeACommentInAUsersTextIsNone) {
+  KernelSource kernel;
+  kernel.name = "k000";
+  kernel.text = concat("// head\nextern \"C\" void k000() {  // ours\n", users_code_mark, "\n  f(\"http://a\");\n}\n");
+  EXPECT_EQ(text_named(kernel, "other"),
+            concat("extern \"C\" void other() {  \n", users_code_mark, "\n  f(\"http://a\");\n}\n"));
 }
 
 // So it does not matter whether the headers' tree was made by this process or came from the cache.

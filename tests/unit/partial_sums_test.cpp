@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
 #include "frontends/json/json.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/program/compile.h"
 #include "frontends/json/json.h"

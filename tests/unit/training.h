@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/train/training_model.h"
 #include "frontends/json/json.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/api/session.h"
+#include "compiler/session/session.h"
 #include "compiler/api/verify/compare.h"
 
 namespace metac {

@@ -1,0 +1,141 @@
+// Which of a session's programs answers inputs, and which is made for those that come.
+#include <algorithm>
+
+#include "compiler/session/session_state.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/trace.h"
+
+namespace metac {
+
+SessionState::ProgramPtr SessionState::choose(const NamedTensors& inputs) {
+  bool eager = options_.specialise == Specialise::eager;
+  Reliance wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    changing_.observe(inputs);
+  }
+  if (!eager) {
+    const std::lock_guard lock(mutex_);
+    wanted = reliance_on(*named_, inputs, special_level_);
+    if (ProgramPtr own = ready(wanted, false)) return own;
+    wanted = changing_.without_changing(std::move(wanted));
+    if (ProgramPtr own = ready(wanted, false)) return own;
+    eager = open_impossible_;
+  }
+  const ProgramPtr open = eager ? nullptr : open_program(inputs);
+  if (!open) return make_for(inputs, false, "the first run of this shape");
+  if (options_.specialise == Specialise::background) consider(wanted, *open);
+  return open;
+}
+
+// Null: the model can be compiled for known shapes only.
+SessionState::ProgramPtr SessionState::open_program(const NamedTensors& inputs) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ProgramPtr known = ready_open(reliance_on(*named_, inputs, open_level_))) return known;
+  }
+  try {
+    return make_for(inputs, true, "no program has these dims open yet");
+  } catch (const CompileError& error) {
+    const std::lock_guard lock(mutex_);
+    open_impossible_ = true;
+    report_.open_problem = error.what();
+    trace::instant("session", "no open program", {{"reason", error.what()}});
+    return nullptr;
+  }
+}
+
+// Some refusals are only for want of values that are at hand. If none helps, the first reason is the one to tell.
+SessionState::ProgramPtr SessionState::make_for(const NamedTensors& inputs, bool open, const std::string& reason) {
+  RelianceLevel level;
+  {
+    const std::lock_guard lock(mutex_);
+    level = open ? open_level_ : special_level_;
+  }
+  try {
+    return get(reliance_on(*named_, inputs, level), open, reason);
+  } catch (const CompileError&) {
+    for (const Known more : {Known::lengths, Known::small_integers, Known::small_inputs}) {
+      if (more <= level.known || more > options_.most_known) continue;
+      RelianceLevel wider{more, open, {}};
+      const auto helps = [&](const auto& input) {
+        return has_known_value(input.first, input.second, wider) ||
+               (!has_known_shape(input.first, input.second, level) && has_known_shape(input.first, input.second, wider));
+      };
+      if (std::none_of(inputs.begin(), inputs.end(), helps)) continue;
+      try {
+        if (options_.specialise != Specialise::eager) narrow(inputs, open, wider);
+        ProgramPtr made = get(reliance_on(*named_, inputs, wider), open, reason);
+        const std::lock_guard lock(mutex_);
+        (open ? open_level_ : special_level_) = wider;
+        return made;
+      } catch (const CompileError&) {
+      }
+    }
+    throw;
+  }
+}
+
+// Leaves the values that the program does not need: another value of one that is relied on means another program.
+void SessionState::narrow(const NamedTensors& inputs, bool open, RelianceLevel& level) {
+  if (level.known < Known::small_integers) return;
+  for (const auto& [name, tensor] : inputs)
+    if (has_known_value(name, tensor, {level.known, open, {}})) level.values.insert(name);
+  std::shared_ptr<const Model> model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = model_;
+  }
+  const std::set<std::string> all = level.values;
+  if (all.size() < 2 || !maker_.can_make(*model, reliance_on(*named_, inputs, level))) return;
+  for (const std::string& name : all) {
+    if (level.values.size() < 2) break;
+    RelianceLevel less = level;
+    less.values.erase(name);
+    if (maker_.can_make(*model, reliance_on(*named_, inputs, less))) level = std::move(less);
+  }
+}
+
+// Notes a run of a shape that has no program of its own; one that comes again gets one.
+void SessionState::consider(const Reliance& wanted, const SessionProgram& open) {
+  const std::string key = wanted.key();
+  const std::lock_guard lock(mutex_);
+  if (key == open.reliance.key()) return;  // it is as special as can be
+  constexpr size_t most_seen = 4096;
+  if (seen_.size() >= most_seen) std::erase_if(seen_, [](const auto& entry) { return !entry.second.queued; });
+  Seen& seen = seen_[key];
+  ++seen.runs;
+  if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return;
+  seen.queued = true;
+  behind_.add([this, wanted] { specialise_behind(wanted); });
+}
+
+void SessionState::specialise_behind(const Reliance& wanted) {
+  const std::string key = wanted.key();
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    Seen& seen = seen_[key];
+    if (changing_.without_changing(wanted).key() != key) {  // its dims keep changing, as is known by now
+      seen.queued = false;
+      return;
+    }
+    reason = concat("the shape came ", seen.runs, " times");
+  }
+  bool impossible = false;
+  try {
+    get(wanted, false, reason);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    impossible = true;
+    trace::instant("session", "no specialisation", {{"for", wanted.text()}, {"reason", error.what()}});
+  }
+  const std::lock_guard lock(mutex_);
+  if (impossible)
+    seen_[key] = {.impossible = true};
+  else
+    seen_.erase(key);
+}
+
+}  // namespace metac

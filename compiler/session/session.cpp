@@ -1,0 +1,232 @@
+#include "compiler/session/session.h"
+
+#include <algorithm>
+
+#include "compiler/session/session_state.h"
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/trace.h"
+#include "compiler/target/target.h"
+
+namespace metac {
+namespace {
+
+size_t most_values(const SessionOptions& options) {
+  constexpr int usual = 64;
+  return static_cast<size_t>(std::max(1, (options.max_specialisations > 0 ? options.max_specialisations : usual) / 2));
+}
+
+Model checked_model(Model model, Known least) {
+  if (least < Known::shapes) open_all_dims(model);
+  require_compilable(model);
+  return model;
+}
+
+std::shared_ptr<const Model> with_named_dims(Model model) {
+  name_open_dims(model);
+  return std::make_shared<const Model>(std::move(model));
+}
+
+}  // namespace
+
+std::optional<Specialise> specialise_named(const std::string& name) {
+  if (name == "eager") return Specialise::eager;
+  if (name == "background") return Specialise::background;
+  if (name == "never") return Specialise::never;
+  return std::nullopt;
+}
+
+SessionState::SessionState(Model model, SessionOptions options)
+    : declared_(checked_model(std::move(model), options.least_known)),
+      named_(with_named_dims(declared_)),
+      options_(std::move(options)),
+      maker_{&options_.lower, &options_.compile, {.on_device = options_.compile.target->on_device()}, &weights_},
+      contexts_(options_.max_contexts, options_.threads),
+      model_(named_),
+      special_level_{options_.least_known, false, {}},
+      open_level_{Known::ranks, true, {}},
+      changing_(*named_, most_values(options_)) {}
+
+std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const NamedTensors& inputs) const {
+  std::vector<Tensor> tensors;
+  for (const CompiledPort& port : program.inputs) {
+    const auto found = inputs.find(port.name);
+    const Initializer* otherwise = found == inputs.end() ? initializer_of(declared_, port.name) : nullptr;
+    METAC_ASSERT(found != inputs.end() || otherwise, "the compiled program wants ", quoted(port.name));
+    tensors.push_back(otherwise ? otherwise->tensor : found->second);
+  }
+  return tensors;
+}
+
+SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs) {
+  std::shared_ptr<const JitCode> code;
+  bool check_limits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    code = program->code;
+    program->last_use = ++clock_;
+    ++report_.runs;
+    const int64_t before = program->runs++;
+    if (program->open)
+      ++report_.open_runs;
+    else if (before > 0)
+      ++repeated_;
+    check_limits = !program->open && options_.max_memory > 0 && before % 16 == 0;
+  }
+  std::vector<Tensor> tensors;
+  try {
+    const Contexts::Hold hold = contexts_.take(code);
+    const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
+    tensors = hold.context().run(ordered(code->compiled(), inputs));
+  } catch (const CompileError& error) {
+    throw CompileError({declared_.path, error.diagnostic.node, error.diagnostic.message});
+  }
+  if (check_limits) {
+    const std::lock_guard lock(mutex_);
+    drop_beyond_limits(program.get());
+  }
+  Outputs outputs;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    outputs.emplace_back(code->compiled().outputs[i].name, std::move(tensors[i]));
+  return outputs;
+}
+
+SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
+  check_inputs(declared_, inputs);
+  const ProgramPtr program = choose(inputs);
+  try {
+    return run_in(program, inputs);
+  } catch (const CompileError&) {
+    // A shape input's -1 or 0 has a meaning that only a program which knows the value can give it.
+    constexpr int most_fruitless = 8;
+    const RelianceLevel with_values{Known::small_integers, true, {}};
+    const auto helps = [&](const auto& input) { return has_known_value(input.first, input.second, with_values); };
+    RelianceLevel special, open;
+    {
+      const std::lock_guard lock(mutex_);
+      special = special_level_, open = open_level_;
+      if (special.known >= Known::small_integers || options_.most_known < Known::small_integers ||
+          fruitless_ >= most_fruitless || std::none_of(inputs.begin(), inputs.end(), helps))
+        throw;
+      special_level_ = {Known::small_integers, false, {}};
+      open_level_ = {Known::small_integers, true, {}};
+      if (options_.specialise != Specialise::eager)
+        for (const auto& [name, tensor] : inputs)
+          if (has_known_value(name, tensor, with_values)) special_level_.values.insert(name), open_level_.values.insert(name);
+    }
+    Outputs outputs;
+    try {
+      outputs = run_in(choose(inputs), inputs);
+      return outputs;
+    } catch (const CompileError&) {
+      const std::lock_guard lock(mutex_);
+      special_level_ = special, open_level_ = open;
+      ++fruitless_;
+    }
+    throw;  // the first reason
+  }
+}
+
+void SessionState::set_weights(const NamedTensors& weights) {
+  const std::lock_guard one_after_the_other(setting_weights_);
+  std::set<std::string> names;
+  auto changed = std::make_shared<Model>(*model_);  // only set_weights changes it
+  for (const auto& [name, tensor] : weights) {
+    auto found = std::find_if(changed->graph.initializers.begin(), changed->graph.initializers.end(),
+                              [&, &name = name](const Initializer& one) { return one.name == name; });
+    if (found == changed->graph.initializers.end())
+      throw CompileError({declared_.path, "", concat("there are no weights named ", quoted(name))});
+    if (found->tensor.dtype != tensor.dtype || found->tensor.shape != tensor.shape)
+      throw CompileError({declared_.path, "weights " + quoted(name),
+                          concat("the model has ", name_of(found->tensor.dtype), " ", to_string(found->tensor.shape),
+                                 ", given is ", name_of(tensor.dtype), " ", to_string(tensor.shape))});
+    found->tensor = tensor;
+    names.insert(name);
+  }
+  // Until no program is left that was made meanwhile; null: it must be made anew.
+  std::map<ProgramPtr, std::shared_ptr<const JitCode>> fresh;
+  for (;;) {
+    std::vector<ProgramPtr> missing;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [unused, slot] : slots_)
+        if (!slot->making && !fresh.count(slot->program)) missing.push_back(slot->program);
+      if (missing.empty()) {
+        model_ = changed;
+        for (const auto& [program, code] : fresh) {
+          contexts_.drop(program->code.get());
+          if (code) program->code = code;
+          if (!code) std::erase_if(slots_, [&, &program = program](const auto& s) { return s.second->program == program; });
+        }
+        return;
+      }
+    }
+    for (const ProgramPtr& program : missing)
+      fresh[program] = maker_.with_weights(*program, *program->code, *changed, names);
+  }
+}
+
+void SessionState::wait() const { behind_.wait(); }
+
+JitProgram& SessionState::program_for(const NamedTensors& inputs, std::vector<Tensor>* ordered_inputs) {
+  check_inputs(declared_, inputs);
+  const ProgramPtr program = make_for(inputs, false, "asked for");
+  const std::lock_guard lock(mutex_);
+  if (!program->for_caller || program->for_caller->code() != program->code)
+    program->for_caller = std::make_unique<JitProgram>(program->code, options_.threads);
+  *ordered_inputs = ordered(program->code->compiled(), inputs);
+  return *program->for_caller;
+}
+
+SpecialisationTimes SessionState::times() const {
+  const std::lock_guard lock(mutex_);
+  return times_;
+}
+
+SessionReport SessionState::report() const {
+  const std::lock_guard lock(mutex_);
+  SessionReport report = report_;
+  const Contexts::Held held = contexts_.held();
+  report.waiting = static_cast<int64_t>(behind_.waiting());
+  report.specialisations = static_cast<int64_t>(specialisations().size());
+  report.contexts = held.contexts;
+  report.threads = held.threads + (behind_.has_thread() ? 1 : 0);
+  report.weight_bytes = weights_.bytes();
+  report.working_bytes = held.bytes;
+  report.changing_dims = changing_.names();
+  return report;
+}
+
+Session::Session(Model model, SessionOptions options)
+    : state_(std::make_unique<SessionState>(std::move(model), std::move(options))) {}
+Session::~Session() = default;
+std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::string, Tensor>& inputs) {
+  return state_->run(inputs);
+}
+void Session::set_weights(const std::map<std::string, Tensor>& weights) { state_->set_weights(weights); }
+void Session::wait() const { state_->wait(); }
+JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, std::vector<Tensor>* ordered) {
+  return state_->program_for(inputs, ordered);
+}
+const Model& Session::model() const { return state_->model(); }
+SpecialisationTimes Session::times() const { return state_->times(); }
+SessionReport Session::report() const { return state_->report(); }
+
+bool draws(const CompiledProgram& program) {
+  return std::count(program.routines.begin(), program.routines.end(), "draw_number") > 0;
+}
+
+void require_compilable(const Model& model) {
+  std::vector<Finding> findings = check_model(model);
+  if (findings.empty()) return;
+  std::string text;
+  for (const Diagnostic& finding : findings) {
+    Diagnostic shown = finding;
+    if (shown.file == model.path) shown.file.clear();
+    text += (text.empty() ? "" : "\n  ") + shown.text();
+  }
+  throw CompileError(
+      {model.path, "",
+       findings.size() == 1 ? text : concat("cannot be compiled, for ", findings.size(), " reasons:\n  ", text)});
+}
+
+}  // namespace metac

@@ -1,0 +1,51 @@
+// One program of a session: a model compiled for a reliance, with weights that it shares with the session's others.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/jit/jit_program.h"
+#include "compiler/program/compile.h"
+#include "compiler/session/reliance.h"
+#include "compiler/session/weight_store.h"
+
+namespace metac {
+
+// How long the parts of making one program took, in seconds.
+struct SpecialisationTimes {
+  double lower = 0, compile = 0, kernels = 0, prepare = 0;
+};
+
+struct SessionProgram {
+  Reliance reliance;
+  bool open = false;  // the one that answers shapes which have no program of their own
+  // Without what only compiling needs; of parameters that bear a name the model has the elements.
+  std::shared_ptr<const CompiledModel> compiled;
+  int64_t weight_bytes = 0;
+
+  std::shared_ptr<const JitCode> code;  // another one with the same kernels when weights are set; under the session's lock
+  int64_t runs = 0, last_use = 0;       // under the session's lock
+  std::unique_ptr<JitProgram> for_caller;  // Session::program_for
+};
+
+struct ProgramMaker {
+  const LowerOptions* lower;
+  const CompileOptions* compile;
+  JitOptions jit;
+  WeightStore* weights;
+
+  // Throws CompileError, KernelCompileError, Interrupted.
+  std::shared_ptr<SessionProgram> make(const Model& model, const Reliance& reliance, SpecialisationTimes* times) const;
+  // Could it be made? Kernels are not.
+  bool can_make(const Model& model, const Reliance& reliance) const;
+  // The program's code with the elements that `model` has now, of which the initialisers `changed` are new; null where they
+  // may be more than weights to the program, so that it must be made anew.
+  std::shared_ptr<const JitCode> with_weights(const SessionProgram& program, const JitCode& code, const Model& model,
+                                              const std::set<std::string>& changed) const;
+
+ private:
+  JitOptions options() const;
+  PreparedWeights prepared(const CompiledModel& compiled, const std::vector<RawParameter>& parameters) const;
+};
+
+}  // namespace metac

@@ -1,0 +1,92 @@
+// What a session holds: its programs, the contexts that they run in, and who compiles behind.
+#pragma once
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/session/changing_dims.h"
+#include "compiler/session/compile_behind.h"
+#include "compiler/session/contexts.h"
+#include "compiler/session/session.h"
+
+namespace metac {
+
+class SessionState {
+ public:
+  using Outputs = std::vector<std::pair<std::string, Tensor>>;
+  using ProgramPtr = std::shared_ptr<SessionProgram>;
+
+  SessionState(Model model, SessionOptions options);
+
+  Outputs run(const NamedTensors& inputs);
+  void set_weights(const NamedTensors& weights);
+  void wait() const;
+  JitProgram& program_for(const NamedTensors& inputs, std::vector<Tensor>* ordered);
+  const Model& model() const { return declared_; }
+  SpecialisationTimes times() const;
+  SessionReport report() const;
+
+ private:
+  // A program that is made or being made.
+  struct Slot {
+    ProgramPtr program;
+    std::exception_ptr error;
+    bool making = true;
+  };
+  // A shape without a program of its own.
+  struct Seen {
+    int64_t runs = 0;
+    bool queued = false, impossible = false;
+  };
+
+  // The session's programs (session_programs.cpp).
+  ProgramPtr get(const Reliance& reliance, bool open, const std::string& reason);
+  ProgramPtr ready(const Reliance& reliance, bool open) const;  // under the lock, as all that follow
+  ProgramPtr ready_open(const Reliance& wanted) const;
+  std::vector<ProgramPtr> specialisations() const;
+  void drop_beyond_limits(const SessionProgram* keep);
+  int64_t specialised_bytes() const;
+  void tell_of_shapes_that_do_not_repeat() const;
+
+  // Which of them answers (choose_program.cpp).
+  ProgramPtr choose(const NamedTensors& inputs);
+  ProgramPtr make_for(const NamedTensors& inputs, bool open, const std::string& reason);
+  ProgramPtr open_program(const NamedTensors& inputs);
+  void narrow(const NamedTensors& inputs, bool open, RelianceLevel& level);
+  void consider(const Reliance& wanted, const SessionProgram& open);
+  void specialise_behind(const Reliance& wanted);
+
+  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs);
+  std::vector<Tensor> ordered(const CompiledProgram& program, const NamedTensors& inputs) const;
+
+  Model declared_;                            // as it was read
+  const std::shared_ptr<const Model> named_;  // the same with names for all open dims
+  SessionOptions options_;
+  WeightStore weights_;
+  ProgramMaker maker_;
+  Contexts contexts_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable made_;
+  std::shared_ptr<const Model> model_;  // with the weights of now
+  RelianceLevel special_level_, open_level_;
+  bool open_impossible_ = false;
+  std::map<std::string, std::shared_ptr<Slot>> slots_;
+  std::map<std::string, Seen> seen_;
+  ChangingDims changing_;
+  int64_t clock_ = 0, runs_wanted_ = 2;  // of a shape before it is specialised behind
+  int fruitless_ = 0;                    // runs that failed although more was relied on
+  int64_t repeated_ = 0;                 // runs by a specialisation that had run before
+  SpecialisationTimes times_;
+  SessionReport report_;  // the part that is counted
+
+  std::mutex setting_weights_;
+  mutable CompileBehind behind_;  // last: it stops before the rest goes
+};
+
+}  // namespace metac

@@ -1,0 +1,52 @@
+#include "compiler/session/weight_store.h"
+
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+namespace metac {
+
+WeightsBlock WeightStore::share(std::shared_ptr<std::byte> fresh, int64_t bytes) {
+  const std::string_view content(reinterpret_cast<const char*>(fresh.get()), static_cast<size_t>(bytes));
+  const size_t hash = std::hash<std::string_view>()(content);
+  const std::lock_guard lock(mutex_);
+  auto [first, last] = blocks_.equal_range(hash);
+  while (first != last) {
+    const WeightsBlock known = first->second.data.lock();
+    if (!known) {
+      first = blocks_.erase(first);
+      continue;
+    }
+    if (first->second.bytes == bytes && std::memcmp(known.get(), fresh.get(), static_cast<size_t>(bytes)) == 0) return known;
+    ++first;
+  }
+  blocks_.emplace(hash, Block{fresh, bytes});
+  return fresh;
+}
+
+PreparedWeights WeightStore::prepare(const CompiledModel& model, const std::vector<RawParameter>& parameters,
+                                     const CpuTarget& cpu, const JitOptions& options) {
+  if (model.weights.empty()) return {};
+  std::vector<std::shared_ptr<std::byte>> fresh(model.weights.size());
+  for (size_t k = 0; k < fresh.size(); ++k) {
+    fresh[k] = make_weights_block(model.weights[k].bytes);
+    // What a layout leaves out is not written by anybody and belongs to the content all the same.
+    std::memset(fresh[k].get(), 0, static_cast<size_t>(model.weights[k].bytes));
+  }
+  run_prepare_into(model, parameters, cpu, options, [&](const WeightSource& source) {
+    return fresh[static_cast<size_t>(&source - model.weights.data())].get();
+  });
+  std::vector<WeightsBlock> blocks(fresh.size());
+  for (size_t k = 0; k < fresh.size(); ++k) blocks[k] = share(std::move(fresh[k]), model.weights[k].bytes);
+  return PreparedWeights(model, std::move(blocks));
+}
+
+int64_t WeightStore::bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(blocks_, [](const auto& entry) { return entry.second.data.expired(); });
+  int64_t bytes = 0;
+  for (const auto& [unused, block] : blocks_) bytes += block.bytes;
+  return bytes;
+}
+
+}  // namespace metac
