@@ -69,7 +69,7 @@ def since(sampler):
 def is_misjudged(op, feeds):
     """Whether ONNX Runtime's answer is no measure. It looks at the lower halves of int64 in Max, Min, Sign, Clip and
     reductions, adds and multiplies integers in ReduceSum and ReduceProd as floats that saturate, has NaN come out of
-    ReduceMax and ReduceMin by where it stands, of scatters to the maximum or minimum by which of the two it is, and 0 out
+    ReduceMax and ReduceMin by where it stands, of ScatterND to the maximum or minimum by which of the two it is, and 0 out
     of Sign, takes 0 for the mean of nothing, leaves memory as it is where a product of integers sums nothing, and Gemm's
     beta away where it does."""
     arrays = [np.asarray(a) for a in feeds.values()]
@@ -77,7 +77,7 @@ def is_misjudged(op, feeds):
     floats = first.dtype.kind not in "iub"
     if op in ("Max", "Min"):
         return any(is_int(a) for a in arrays)
-    if op in ("ReduceMax", "ReduceMin", "Sign", "ScatterElements", "ScatterND") and floats:
+    if op in ("ReduceMax", "ReduceMin", "Sign", "ScatterND") and floats:
         return any(np.isnan(a.astype(np.float64)).any() for a in arrays if a.dtype == first.dtype)
     if op in ("Sign", "Clip", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"):
         return is_int(first)
@@ -100,6 +100,15 @@ def check_fit(node, feeds):
         raise Unfit  # NumPy, and so the reference, takes any negative dim for the one to be found
     if op == "ReverseSequence" and arrays[1].size != first.shape[attributes.get("batch_axis", 1)]:
         raise Unfit  # other data made another number of sequences than there are lengths
+    if op == "GatherND" and first.shape[: attributes.get("batch_dims", 0)] != arrays[1].shape[: attributes.get("batch_dims", 0)]:
+        raise Unfit  # ONNX Runtime repeats a batch axis of 1
+    if op == "Split" and len(arrays) > 1 and arrays[1].sum() != first.shape[attributes.get("axis", 0)]:
+        raise Unfit  # the reference takes what there is
+    if op.startswith("Reduce") and len(arrays) > 1 and not all(-first.ndim <= k < first.ndim for k in arrays[1].ravel()):
+        raise Unfit  # of an empty operand ONNX Runtime does not look at the axes
+    if op == "ScatterElements" and attributes.get("reduction") in (b"max", b"min") and first.dtype.kind not in "iub":
+        if any(np.isnan(a.astype(np.float64)).any() for a in (first, arrays[2])):
+            raise Unfit  # what comes out depends on which of the two is NaN, for ONNX Runtime and for the reference
     if op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):  # a label is a class or ignored; NumPy counts others from the end
         labels = arrays[1]
         if np.any(((labels < 0) | (labels >= first.shape[1])) & (labels != attributes.get("ignore_index", 0))):
