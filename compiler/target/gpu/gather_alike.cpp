@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/region/region_uses.h"
 
 namespace metac {
 namespace {
-
-constexpr int64_t most_bytes_alone = 4 << 20;     // of what a member reads and writes
-constexpr int64_t most_bytes_put_off = 32 << 20;  // of all members together
-constexpr int64_t most_bytes_told = 3900;         // a kernel's arguments are 4 KiB at most
 
 class Gathering {
  public:
@@ -54,7 +51,7 @@ class Gathering {
     if (flat)
       for (const KernelArgument& a : flat->kernel.arguments)
         if (!is_static(a.var->shape())) return std::nullopt;
-    return flat && bytes_of(*flat) <= most_bytes_alone ? std::move(flat) : std::nullopt;
+    return flat && bytes_of(*flat) <= gpu_costs.member_bytes ? std::move(flat) : std::nullopt;
   }
 
   void add(const Item& item, FlatKernel flat) {
@@ -62,8 +59,8 @@ class Gathering {
     auto same = [&](const Batch& b) { return do_the_same(b.first, flat); };
     auto found = std::find_if(open_.begin(), open_.end(), same);
     if (found != open_.end() &&
-        (found->bytes + bytes > most_bytes_put_off ||
-         bytes_of_members(found->items.size() + 1, flat.kernel.arguments.size()) > most_bytes_told)) {
+        (found->bytes + bytes > gpu_costs.put_off_bytes ||
+         bytes_of_members(found->items.size() + 1, flat.kernel.arguments.size()) > gpu_costs.told_bytes)) {
       close(static_cast<size_t>(found - open_.begin()));
       found = open_.end();
     }

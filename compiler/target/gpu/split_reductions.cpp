@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/gpu/strategies/gpu_strategies.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
@@ -10,14 +11,6 @@
 
 namespace metac {
 namespace {
-
-// What fills a card, and what is worth a second kernel: guesses until a GPU has judged them.
-constexpr int64_t enough_threads = 65536, enough_blocks = 512, enough_tiles = 128;
-constexpr int64_t largest_tile = 128 * 128;
-constexpr int64_t least_parts = 4;
-constexpr int64_t least_of_thread = 48, least_of_block = 8192,
-                  least_of_tile = 512;  // elements of a part; a thread has more than what lower_gpu takes for few
-constexpr int64_t few_results = 32, few_rows = 128, long_row = 65536, long_across = 256, large = 1 << 20;
 
 // A reduced axis of which a part has `rest` iterations; the last part may have fewer.
 struct CutAxis {
@@ -70,9 +63,9 @@ class ReductionSplitter {
       else if (item.group.stages.size() == 1)
         split_alone(std::move(item));
       else if (has_few_long_rows(item.group))
-        split_rows(item.group, least_of_block);
+        split_rows(item.group, gpu_costs.part_of_block);
       else if (has_rows_across(item.group))
-        split_rows(item.group, long_across);
+        split_rows(item.group, gpu_costs.long_across);
       else
         region_.items.push_back(std::move(item));
     }
@@ -106,21 +99,24 @@ class ReductionSplitter {
     if (!d.reduce || group.shared != 0) return std::nullopt;
     const int64_t results = size_of_axes(d, 0, d.kept()),
                   length = size_of_axes(d, d.kept(), static_cast<int>(d.domain.size()));
-    if (length < least_parts * least_of_thread || results == 0 || results > enough_tiles * largest_tile) return std::nullopt;
+    if (length < gpu_costs.least_parts * gpu_costs.part_of_thread || results == 0 ||
+        results > gpu_costs.split_tiles * gpu_costs.split_tile)
+      return std::nullopt;
     const Kernel kernel = lower_gpu(group, context_);
     if (!kernel.products.empty() || kernel.convolution) return std::nullopt;
     if (lower_gpu_contraction(group, context_)) {
-      const int64_t tiles = (results + largest_tile - 1) / largest_tile,
-                    bounded = elements_read(d) / 4 / results;  // what the parts cost in memory
-      return in_parts(d, std::min({enough_tiles / tiles, length / least_of_tile, bounded}));
+      const int64_t tiles = (results + gpu_costs.split_tile - 1) / gpu_costs.split_tile,
+                    bounded = elements_read(d) / gpu_costs.part_of_operands / results;  // what the parts cost in memory
+      return in_parts(d, std::min({gpu_costs.split_tiles / tiles, length / gpu_costs.part_of_tile, bounded}));
     }
-    const int64_t of_threads = std::min(enough_threads / results, length / least_of_thread);
+    const int64_t of_threads = std::min(gpu_costs.split_threads / results, length / gpu_costs.part_of_thread);
     if (is_thread_each(kernel)) return in_parts(d, of_threads);
-    if (results >= few_results)  // a warp's threads may have neighbours
+    if (results >= gpu_costs.few_results)  // a warp's threads may have neighbours
       if (auto passes = in_parts(d, of_threads); passes && is_thread_each(lower_gpu(alone(passes->parts), context_)))
         return passes;
-    return in_parts(d,
-                    results > enough_blocks / least_parts ? 1 : std::min(enough_blocks / results, length / least_of_block));
+    return in_parts(d, results > gpu_costs.split_blocks / gpu_costs.least_parts
+                           ? 1
+                           : std::min(gpu_costs.split_blocks / results, length / gpu_costs.part_of_block));
   }
 
   static bool is_thread_each(const Kernel& kernel) {
@@ -137,11 +133,11 @@ class ReductionSplitter {
   }
 
   std::optional<TwoPasses> in_parts(const Definition& d, int64_t wanted) {
-    if (wanted < least_parts) return std::nullopt;
+    if (wanted < gpu_costs.least_parts) return std::nullopt;
     const std::vector<CutAxis> cut = cut_axes(d, wanted);
     int64_t parts = 1;
     for (const CutAxis& a : cut) parts *= a.parts;
-    if (parts < least_parts) return std::nullopt;
+    if (parts < gpu_costs.least_parts) return std::nullopt;
     TwoPasses out{parts_of(d, cut), d};
     const Var* made = out.parts.out;
     Definition& total = out.total;
@@ -193,20 +189,21 @@ class ReductionSplitter {
   }
 
   static bool has_few_long_rows(const Group& group) {
-    return row_count(group) < few_rows && std::any_of(
-                                              group.stages.begin(), group.stages.end(),
-                                              [&](const Definition& d) { return row_length(group, d) >= long_row; });
+    return row_count(group) < gpu_costs.few_rows &&
+           std::any_of(group.stages.begin(), group.stages.end(),
+                       [&](const Definition& d) { return row_length(group, d) >= gpu_costs.long_row; });
   }
 
   // Neighbours in memory are elements of different rows (channels that lie last), of which there are many: blocks of one row
   // each would read with gaps.
   bool has_rows_across(const Group& group) const {
-    if (group.shared < 1 || row_count(group) < few_results) return false;
+    if (group.shared < 1 || row_count(group) < gpu_costs.few_results) return false;
     int row = group.shared - 1;
     while (row > 0 && group.stages[0].domain[static_cast<size_t>(row)].is_int(1)) --row;
     return std::any_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) {
       bool across = false;
-      if (row_length(group, d) < long_across || row_length(group, d) * row_count(group) < large) return false;
+      if (row_length(group, d) < gpu_costs.long_across || row_length(group, d) * row_count(group) < gpu_costs.large_across)
+        return false;
       const Bounds bounds(graph_.symbols, d.domain);
       visit_loads(d, [&](Expr n) {
         const auto layout = context_.layouts->find(n->id);

@@ -8,6 +8,7 @@
 
 #include "compiler/loops/loop_tree.h"
 #include "compiler/loops/stage_lowering.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/tensor/streamed_softmax.h"
 
@@ -21,11 +22,8 @@ class GpuAttention : protected StageLowering {
   GpuAttention(const Group& group, const LoweringContext& context, StreamedSoftmax softmax, DType type)
       : StageLowering(group, context), s_(std::move(softmax)), type_(type) {}
 
-  static constexpr int64_t edge = 16;  // tiles are whole multiples of it
+  static constexpr int64_t edge = gpu_costs.edge;  // tiles are whole multiples of it
 
-  struct TileSize {
-    int64_t rows, columns;
-  };
   // How a part of q, k or v lies in shared memory: rows (of v: columns of the scores), whose elements are neighbours.
   struct SharedTile {
     int64_t row_size;  // elements of a row; zeros where the operand has fewer
@@ -41,9 +39,9 @@ class GpuAttention : protected StageLowering {
     std::vector<Loop> loops() const;
   };
 
-  virtual const std::vector<TileSize>& tile_sizes() const = 0;  // the largest first
-  virtual int threads() const = 0;                              // of a block
-  virtual SharedTile factor_tile() const = 0;                   // of q and k
+  virtual const AttentionTiles& tile_sizes() const = 0;  // the largest first
+  virtual int threads() const = 0;                       // of a block
+  virtual SharedTile factor_tile() const = 0;            // of q and k
   virtual SharedTile value_tile() const = 0;
   virtual int64_t weight_bytes() const { return 0; }  // of shared memory, for weights on their way to the second product
   virtual void declare_weights() {}
@@ -74,9 +72,9 @@ class GpuAttention : protected StageLowering {
   StreamedSoftmax s_;
   DType type_;                     // of q, k and v in shared memory
   int64_t depth_ = 0, width_ = 0;  // elements of a row of q and k; of v
-  TileSize tile_ = {};             // of scores
-  int q_ = 0, k_ = 0, v_ = 0;      // shared by the block
-  int score_ = 0, out_ = 0;        // of a thread
+  AttentionTile tile_ = {};
+  int q_ = 0, k_ = 0, v_ = 0;  // shared by the block
+  int score_ = 0, out_ = 0;    // of a thread
 
  private:
   void choose_tile();

@@ -12,10 +12,7 @@ class PlainGpuAttention : public GpuAttention {
       : GpuAttention(group, context, std::move(softmax), DType::f32) {}
 
  private:
-  const std::vector<TileSize>& tile_sizes() const override {
-    static const std::vector<TileSize> sizes = {{64, 32}, {64, 16}, {32, 32}, {32, 16}, {16, 16}};
-    return sizes;
-  }
+  const AttentionTiles& tile_sizes() const override { return gpu_costs.attention_plain; }
   int threads() const override { return static_cast<int>(edge * edge); }
   // An odd stride: threads of neighbouring rows read different banks.
   SharedTile factor_tile() const override { return {depth_, depth_ + 1}; }

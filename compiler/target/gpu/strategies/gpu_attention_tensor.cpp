@@ -14,27 +14,36 @@ class TensorGpuAttention : public GpuAttention {
       : GpuAttention(group, context, softmax, softmax.row_factor->dtype), kind_(kind) {}
 
  private:
-  const std::vector<TileSize>& tile_sizes() const override {
-    static const std::vector<TileSize> sizes = {{128, 64}, {64, 64}, {64, 32}, {32, 32}, {16, 32}};
-    return sizes;
+  static constexpr TensorFragment fragment = gpu_machine.fragment;
+
+  const AttentionTiles& tile_sizes() const override { return gpu_costs.attention_tensor; }
+  int threads() const override { return static_cast<int>(tile_.rows / fragment.rows * gpu_machine.warp); }
+  // Whole instructions are read; with an access more the eight rows that a warp reads lie in different banks.
+  int64_t per_word() const { return gpu_machine.word_bytes / static_cast<int64_t>(size_of(type_)); }
+  SharedTile row_of(int64_t elements) const {
+    return {elements, elements + gpu_costs.tensor_pad_bytes / gpu_machine.word_bytes * per_word()};
   }
-  int threads() const override { return static_cast<int>(tile_.rows * 2); }
-  // Whole instructions of 8 words are read; with 4 more the eight rows that a warp reads lie in different banks.
-  int64_t per_word() const { return 4 / static_cast<int64_t>(size_of(type_)); }
-  SharedTile row_of(int64_t elements) const { return {elements, elements + 4 * per_word()}; }
   SharedTile factor_tile() const override {
-    const int64_t whole = 8 * per_word();
+    const int64_t whole = fragment.step_words * per_word();
     return row_of((depth_ + whole - 1) / whole * whole);
   }
   SharedTile value_tile() const override { return row_of(padded_width()); }
   TensorTile operand(int local, const SharedTile& tile, bool across) const {
     return {local, tile.stride / per_word(), across, {}};
   }
-  int64_t rows_of_thread() const override { return 2; }
-  int64_t columns_of_thread(int64_t columns) const override { return columns / 4; }
-  int threads_of_row() const override { return 4; }
+  int64_t rows_of_thread() const override { return fragment.rows_of_thread; }
+  int64_t columns_of_thread(int64_t columns) const override { return columns / fragment.threads_of_row; }
+  int threads_of_row() const override { return static_cast<int>(fragment.threads_of_row); }
   Expr register_of(Expr row, Expr column, int64_t) const override {
-    return floor_div(column, 2) * Expr(4) + row * Expr(2) + floor_mod(column, 2);
+    const int64_t neighbours = fragment.neighbours;
+    return floor_div(column, neighbours) * Expr(fragment.elements_of_thread) + row * Expr(neighbours) +
+           floor_mod(column, neighbours);
+  }
+
+  // The row of the tile of which a thread has elements, in its upper or lower half of a fragment.
+  static Expr row_of_thread(Expr thread, Expr half) {
+    return floor_div(thread, gpu_machine.warp) * Expr(fragment.rows) + half * Expr(fragment.rows_apart) +
+           floor_div(floor_mod(thread, gpu_machine.warp), fragment.threads_of_row);
   }
 
   Share share(int64_t rows, int64_t others) override {
@@ -43,8 +52,9 @@ class TensorGpuAttention : public GpuAttention {
     s.rows = fresh(Expr(rows), LoopKind::unrolled);
     s.others = fresh(Expr(others), LoopKind::unrolled);
     const Expr i = axis(s.rows.axis), j = axis(s.others.axis), thread = axis(s.threads[0].axis);
-    s.row = floor_div(thread, 32) * Expr(16) + i * Expr(8) + floor_div(floor_mod(thread, 32), 4);
-    s.column = floor_div(j, 2) * Expr(8) + floor_mod(thread, 4) * Expr(2) + floor_mod(j, 2);
+    s.row = row_of_thread(thread, i);
+    s.column = floor_div(j, fragment.neighbours) * Expr(fragment.columns) +
+               floor_mod(thread, fragment.threads_of_row) * Expr(fragment.neighbours) + floor_mod(j, fragment.neighbours);
     s.at = register_of(i, j, others);
     return s;
   }
@@ -53,33 +63,33 @@ class TensorGpuAttention : public GpuAttention {
   std::optional<Share> share_of_neighbours(int64_t count) override {
     Share s;
     s.threads = {fresh(Expr(threads()), LoopKind::thread)};
-    s.rows = fresh(Expr(2), LoopKind::unrolled);
-    s.others = fresh(Expr(padded_width() / 4 / count), LoopKind::unrolled);
+    s.rows = fresh(Expr(fragment.rows_of_thread), LoopKind::unrolled);
+    s.others = fresh(Expr(columns_of_thread(padded_width()) / count), LoopKind::unrolled);
     s.neighbours = fresh(Expr(count), LoopKind::unrolled);
     const Expr i = axis(s.rows.axis), j = axis(s.others.axis), k = axis(s.neighbours.axis), thread = axis(s.threads[0].axis);
-    s.row = floor_div(thread, 32) * Expr(16) + i * Expr(8) + floor_div(floor_mod(thread, 32), 4);
-    s.column = tensor_column(count, floor_mod(thread, 32), j, k);
-    s.at = (j * Expr(2) + i) * Expr(count) + k;
+    s.row = row_of_thread(thread, i);
+    s.column = tensor_column(count, floor_mod(thread, gpu_machine.warp), j, k);
+    s.at = (j * Expr(fragment.rows_of_thread) + i) * Expr(count) + k;
     return s;
   }
 
   std::string description() const override { return "products on tensor cores: " + kind_; }
   LoopNode multiply_scores() override {
     LoopNode n;
-    n.tensor = TensorProduct{kind_,
-                             score_,
-                             operand(q_, factor_tile(), false),
-                             operand(k_, factor_tile(), false),
-                             1,
-                             1,
-                             tile_.columns / 8,
-                             factor_tile().row_size / per_word()};
+    n.tensor = TensorProduct{kind_, score_, operand(q_, factor_tile(), false), operand(k_, factor_tile(), false),
+                             1,     1,      tile_.columns / fragment.columns,  factor_tile().row_size / per_word()};
     return n;
   }
   LoopNode multiply_values() override {
     LoopNode n;
-    n.tensor = TensorProduct{kind_, out_, {score_, 0, false, {}}, operand(v_, value_tile(), true),
-                             1,     1,    padded_width() / 8,     tile_.columns / per_word(),
+    n.tensor = TensorProduct{kind_,
+                             out_,
+                             {score_, 0, false, {}},
+                             operand(v_, value_tile(), true),
+                             1,
+                             1,
+                             padded_width() / fragment.columns,
+                             tile_.columns / per_word(),
                              true};
     return n;
   }

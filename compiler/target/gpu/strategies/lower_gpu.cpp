@@ -4,6 +4,7 @@
 
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/loops/stage_lowering.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/gpu/strategies/gpu_strategies.h"
 #include "compiler/target/gpu/strategies/lower_gpu_move.h"
@@ -14,11 +15,6 @@
 
 namespace metac {
 namespace {
-
-constexpr int warp = 32, default_block = 256, most_block = 512;
-constexpr int64_t short_row = 32;           // as many elements a single thread does
-constexpr int64_t enough_threads = 2048;    // fewer leave most of the GPU idle
-constexpr int64_t shared_limit = 36 << 10;  // bytes of row locals in shared memory: 48 KiB less what reductions need
 
 // An extent that is not known counts as large.
 int64_t size_or(const std::vector<Loop>& loops, int64_t unknown) {
@@ -35,7 +31,7 @@ class GpuLowering : private StageLowering {
   using StageLowering::StageLowering;
 
   Kernel run() {
-    kernel_.block = default_block;
+    kernel_.block = gpu_costs.block_of_elements;
     bool single = group_.stages.size() == 1 && group_.shared == 0;
     if (single)
       lower_single(group_.stages[0]);
@@ -79,11 +75,11 @@ class GpuLowering : private StageLowering {
     if (!cooperative_ && kernel_.root.loops.empty())
       kernel_.root.loops.push_back({kernel_.next_axis++, 1, LoopKind::grid, {}});
     if (!d.reduce)
-      if (const int64_t pack = pack_of(l.stage, kernel_.root.loops, enough_threads); pack > 1)
+      if (const int64_t pack = pack_of(l.stage, kernel_.root.loops, gpu_costs.threads_of_sums); pack > 1)
         return lower_packs(l.stage, pack);
     if (cooperative_) {
-      l.pack = pack_of(l.stage, l.stage.reduced, warp);
-      kernel_.block = block_for(size_or(l.stage.reduced, 1024) / l.pack);
+      l.pack = pack_of(l.stage, l.stage.reduced, gpu_machine.warp);
+      kernel_.block = block_for(size_or(l.stage.reduced, gpu_costs.unknown_extent) / l.pack);
     }
     kernel_.schedule.push_back(cooperative_
                                    ? concat("one block of ", kernel_.block, " threads per element", read_at_once(l.pack))
@@ -95,10 +91,10 @@ class GpuLowering : private StageLowering {
     return pack > 1 ? concat(", which read ", pack, " neighbouring elements at once") : "";
   }
 
-  // How many neighbouring elements of the given loops a thread does at once, as wide loads and stores: as many as 16 bytes
-  // hold of the widest type that is read or written along the last loop. 1: an access steps otherwise (it would be read with
-  // gaps between the threads), places are not known to be aligned, something is loaded under a condition or at an address
-  // out of memory, or there would be fewer threads than `least`.
+  // How many neighbouring elements of the given loops a thread does at once, as wide loads and stores: as many as one
+  // access holds of the widest type that is read or written along the last loop. 1: an access steps otherwise (it would be
+  // read with gaps between the threads), places are not known to be aligned, something is loaded under a condition or at an
+  // address out of memory, or there would be fewer threads than `least`.
   int64_t pack_of(const Stage& s, const std::vector<Loop>& loops, int64_t least) const {
     if (loops.empty() || !loops.back().extent.if_int()) return 1;
     const int axis_id = loops.back().axis;
@@ -126,7 +122,7 @@ class GpuLowering : private StageLowering {
       if (n->kind == ExprKind::call && n->fn == Fn::select) good = good && !n->args[1]->has_load && !n->args[2]->has_load;
     });
     if (!good || widest == 0 || widest > 8) return 1;
-    const int64_t pack = 16 / widest, last = loops.back().extent.as_int();
+    const int64_t pack = gpu_machine.access_bytes / widest, last = loops.back().extent.as_int();
     if (last % pack != 0 || size_or(loops, least * pack) < least * pack) return 1;
     for (Expr offset : places) {
       Expr first =
@@ -172,8 +168,8 @@ class GpuLowering : private StageLowering {
   // A block for an element: few elements; or neighbours in memory are steps of its sum, not elements (where all elements
   // read the same it does not matter).
   static bool wants_block(const Stage& s) {
-    if (size_or(s.reduced, 1024) <= short_row) return false;
-    if (size_or(s.kept, enough_threads) < enough_threads) return true;
+    if (size_or(s.reduced, gpu_costs.unknown_extent) <= gpu_costs.elements_of_one_thread) return false;
+    if (size_or(s.kept, gpu_costs.threads_of_sums) < gpu_costs.threads_of_sums) return true;
     bool neighbours = false, apart = false;
     visit(s.body, [&](Expr n) {
       if (n->kind != ExprKind::load || n->args.size() != 1) return;
@@ -187,8 +183,9 @@ class GpuLowering : private StageLowering {
   // As many threads as have the same number of iterations, nearly.
   static int block_for(int64_t length) {
     length = std::max<int64_t>(1, length);
-    const int64_t turns = (length + most_block - 1) / most_block, each = (length + turns - 1) / turns;
-    return static_cast<int>((each + warp - 1) / warp) * warp;
+    const int64_t turns = (length + gpu_costs.block_of_row_most - 1) / gpu_costs.block_of_row_most,
+                  each = (length + turns - 1) / turns;
+    return static_cast<int>((each + gpu_machine.warp - 1) / gpu_machine.warp * gpu_machine.warp);
   }
 
   void lower_rows() {
@@ -196,8 +193,8 @@ class GpuLowering : private StageLowering {
       std::vector<Loop> kept, reduced;
       for (int k = group_.shared; k < static_cast<int>(d.domain.size()); ++k)
         (k < d.kept() ? kept : reduced).push_back({0, d.domain[static_cast<size_t>(k)], LoopKind::serial, {}});
-      int64_t own = size_or(kept, 1024), sum = size_or(reduced, 1024);
-      if (own * sum > short_row) cooperative_ = true;
+      int64_t own = size_or(kept, gpu_costs.unknown_extent), sum = size_or(reduced, gpu_costs.unknown_extent);
+      if (own * sum > gpu_costs.elements_of_one_thread) cooperative_ = true;
     }
     for (int k = 0; k < group_.shared; ++k)
       kernel_.root.loops.push_back({kernel_.next_axis++,
@@ -212,8 +209,8 @@ class GpuLowering : private StageLowering {
       Lowered& l = stages.emplace_back(lower(d));
       if (!cooperative_) continue;
       const std::vector<Loop>& shared_out = l.stage.kept.empty() ? l.stage.reduced : l.stage.kept;
-      if (!d.reduce || l.stage.kept.empty()) l.pack = pack_of(l.stage, shared_out, warp);
-      longest = std::max(longest, size_or(shared_out, 1024) / l.pack);
+      if (!d.reduce || l.stage.kept.empty()) l.pack = pack_of(l.stage, shared_out, gpu_machine.warp);
+      longest = std::max(longest, size_or(shared_out, gpu_costs.unknown_extent) / l.pack);
       widest = std::max(widest, l.pack);
     }
     if (cooperative_) kernel_.block = block_for(longest);
@@ -234,8 +231,8 @@ class GpuLowering : private StageLowering {
     local.shared = cooperative_ && bool(local.count);
     int64_t bytes = !local.count           ? 0
                     : local.count.if_int() ? local.count.as_int() * static_cast<int64_t>(size_of(local.dtype))
-                                           : shared_limit + 1;
-    if (shared_bytes_ + bytes <= shared_limit) {
+                                           : gpu_costs.shared_bytes_of_rows + 1;
+    if (shared_bytes_ + bytes <= gpu_costs.shared_bytes_of_rows) {
       shared_bytes_ += bytes;
       kernel_.root.locals.push_back(local);
     } else {
@@ -286,7 +283,7 @@ class GpuLowering : private StageLowering {
 
   int reduction_buffer(DType dtype) {
     auto [found, fresh] = reduction_buffers_.emplace(dtype, kernel_.next_local);
-    if (fresh) kernel_.root.locals.push_back({kernel_.next_local++, dtype, Expr(kernel_.block / warp), 0, true});
+    if (fresh) kernel_.root.locals.push_back({kernel_.next_local++, dtype, Expr(kernel_.block / gpu_machine.warp), 0, true});
     return found->second;
   }
 

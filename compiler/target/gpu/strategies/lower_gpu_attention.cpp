@@ -19,8 +19,6 @@
 namespace metac {
 namespace {
 
-constexpr int64_t most_depth = 128, most_shared_bytes = 46 << 10;
-
 Expr zero() { return constant_of(DType::f32, 0); }
 Expr lowest() { return float_constant(-HUGE_VAL, DType::f32); }
 Expr below(Expr index, Expr size, int64_t step) {
@@ -101,11 +99,11 @@ Kernel GpuAttention::run() {
 void GpuAttention::choose_tile() {
   int64_t batch = 1;
   for (size_t k = 0; k < outer_.size(); ++k) batch *= size_or_many(s_.scores->domain[k]);
-  for (const TileSize& size : tile_sizes()) {
+  for (const AttentionTile& size : tile_sizes()) {
     tile_ = size;
     const int64_t blocks = batch * ((size_or_many(row_count_) + size.rows - 1) / size.rows);
-    if (shared_bytes() <= most_shared_bytes &&
-        (size.rows == edge || (size.rows < 2 * size_or_many(row_count_) && blocks >= enough_blocks)))
+    if (shared_bytes() <= gpu_costs.attention_shared_bytes &&
+        (size.rows == edge || (size.rows < 2 * size_or_many(row_count_) && blocks >= gpu_costs.blocks_of_tiles)))
       break;
   }
 }
@@ -235,12 +233,13 @@ LoopNode GpuAttention::weigh() {
 
 void GpuAttention::store() {
   std::vector<LoopNode>& children = kernel_.root.children;
-  for (const int64_t neighbours : {4, 2}) {
+  for (const int64_t neighbours : {2 * gpu_machine.fragment.neighbours, gpu_machine.fragment.neighbours}) {
     const std::optional<Share> p = share_of_neighbours(neighbours);
     if (!p) break;
     LoopNode n = store_share(*p);
     if (!store_wide(n, kernel_.arguments, bounds_)) continue;
-    if (neighbours > 2) children.emplace_back().exchange = TensorExchange{out_, padded_width() / 8};
+    if (neighbours > gpu_machine.fragment.neighbours)
+      children.emplace_back().exchange = TensorExchange{out_, padded_width() / gpu_machine.fragment.columns};
     return children.push_back(std::move(n));
   }
   children.push_back(store_share(share(rows_of_thread(), columns_of_thread(padded_width()))));
@@ -270,8 +269,9 @@ bool is_gpu_attention(const Group& group, bool tf32) {
   const Expr rows = s->scores->domain[static_cast<size_t>(group.shared - 1)],
              columns = s->scores->domain[static_cast<size_t>(group.shared)];
   const Expr depth = s->scores->domain.back(), width = s->last->domain[static_cast<size_t>(group.shared)];
-  return depth.if_int() && depth.as_int() <= most_depth && width.if_int() && width.as_int() <= most_depth &&
-         size_or_many(rows) >= least_side && size_or_many(columns) >= least_side;
+  return depth.if_int() && depth.as_int() <= gpu_costs.attention_depth && width.if_int() &&
+         width.as_int() <= gpu_costs.attention_depth && size_or_many(rows) >= gpu_costs.least_side &&
+         size_or_many(columns) >= gpu_costs.least_side;
 }
 
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context) {

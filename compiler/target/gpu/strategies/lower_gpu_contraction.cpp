@@ -19,6 +19,7 @@
 
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/loops/stage_lowering.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
 #include "compiler/target/gpu/strategies/tile_load.h"
@@ -31,7 +32,7 @@
 namespace metac {
 namespace {
 
-constexpr int64_t edge = 16, least_sum = 8;
+constexpr int64_t edge = gpu_costs.edge;
 
 struct Side {
   Expr factor;
@@ -44,7 +45,8 @@ struct Side {
   int64_t own_stride = 0, step_stride = 0;  // in it, from element to element and from step to step
   int64_t elements = 0;                     // of it
 
-  int64_t group() const { return std::min<int64_t>(4, tile / 16); }  // neighbours that a thread has (not with tensor cores)
+  // Neighbours that a thread has (not with tensor cores).
+  int64_t group() const { return std::min(gpu_costs.neighbours_of_thread, tile / edge); }
   bool across() const { return own_stride == 1; }
 };
 
@@ -129,10 +131,11 @@ class GpuContraction : private StageLowering {
     if (last_in_rows) std::swap(rows_, columns_);
     sum_ = count(stage_.reduced);
     for (Side* side : {&rows_, &columns_}) side->size = count(side->loops);
-    if (size_or_many(rows_.size) < least_side || size_or_many(columns_.size) < least_side || size_or_many(sum_) < least_sum)
+    if (size_or_many(rows_.size) < gpu_costs.least_side || size_or_many(columns_.size) < gpu_costs.least_side ||
+        size_or_many(sum_) < gpu_costs.least_sum)
       return false;
-    const int64_t widest = size_of(group_.stages[0].accumulator) > 4 ? 64 : 128;  // registers
-    for (int64_t most : {widest, int64_t{64}, int64_t{32}}) {
+    const int64_t widest = size_of(group_.stages[0].accumulator) > 4 ? gpu_costs.tile_most_wide : gpu_costs.tile_most;
+    for (int64_t most : {widest, gpu_costs.tile_middle, gpu_costs.tile_small}) {
       int64_t blocks = size_or_many(count(batch_));
       for (Side* side : {&rows_, &columns_}) {
         int64_t n = size_or_many(side->size);
@@ -140,15 +143,16 @@ class GpuContraction : private StageLowering {
         while (side->tile < most && side->tile * 2 <= n) side->tile *= 2;
         blocks *= (n + side->tile - 1) / side->tile;
       }
-      if (blocks >= enough_blocks) break;
+      if (blocks >= gpu_costs.blocks_of_tiles) break;
     }
-    steps_ = std::max(rows_.tile, columns_.tile) > 64 ? 8 : 16;
+    const bool large = std::max(rows_.tile, columns_.tile) > gpu_costs.tile_middle;
+    steps_ = large ? gpu_costs.steps_of_large_tile : gpu_costs.steps_of_tile;
     return true;
   }
 
   void choose_tensor() {
     const DType sum = group_.stages[0].accumulator;
-    if (rows_.tile < 32 || columns_.tile < 32) return;
+    if (std::min(rows_.tile, columns_.tile) < gpu_costs.tensor_side) return;
     if (bool(rows_.narrow) && bool(columns_.narrow)) {
       const DType a = rows_.narrow->dtype, b = columns_.narrow->dtype;
       auto is_byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
@@ -166,8 +170,8 @@ class GpuContraction : private StageLowering {
     for (Side* side : {&rows_, &columns_})
       if (tensor_ != "tf32" && tensor_ != "f64") side->factor = side->narrow;
     const int64_t size = static_cast<int64_t>(size_of(rows_.factor->dtype));
-    steps_ = words * (std::max<int64_t>(4, size) / size);
-    warps_down_ = rows_.tile > columns_.tile ? 4 : 2;
+    steps_ = words * (std::max(gpu_machine.word_bytes, size) / size);
+    warps_down_ = rows_.tile > columns_.tile ? gpu_costs.warps_down_tall : gpu_costs.warps_down;
   }
 
   // Within a side only: a residue that both factors read must not merge with what one of them does.
@@ -229,6 +233,10 @@ class GpuContraction : private StageLowering {
     store();
   }
 
+  static int64_t pad_bytes(int64_t size) {
+    return size >= gpu_machine.word_bytes ? gpu_costs.tensor_pad_bytes_wide : gpu_costs.tensor_pad_bytes;
+  }
+
   // How a side's part of a tile lies in shared memory, so that what threads read and write together is in different banks.
   void lay_out(Side& side) {
     visit(side.factor, [&](Expr n) {
@@ -241,11 +249,11 @@ class GpuContraction : private StageLowering {
     if (across) {
       // Tensor cores read 8 rows of 16 bytes at once, or 4 of 32 bytes where an element has 4 or 8.
       side.own_stride = 1;
-      side.step_stride = side.tile + (tensor ? size >= 4 ? 32 / size : 16 / size : side.along_sum ? side.group() : 0);
+      side.step_stride = side.tile + (tensor ? pad_bytes(size) / size : side.along_sum ? side.group() : 0);
       side.elements = side.step_stride * steps_;
     } else {
       side.step_stride = 1;
-      side.own_stride = stride_words * (steps_ / words);
+      side.own_stride = gpu_costs.tensor_stride_words * (steps_ / words);
       side.elements = side.own_stride * side.tile;
     }
     side.shared = kernel_.next_local++;
@@ -301,7 +309,10 @@ class GpuContraction : private StageLowering {
     return node;
   }
 
-  int64_t warps_across() const { return edge * edge / 32 / warps_down_; }
+  // Of a warp, on tensor cores.
+  int64_t parts_down() const { return rows_.tile / warps_down_ / fragment.rows; }
+  int64_t parts_across() const { return columns_.tile / warps_across() / fragment.columns; }
+  int64_t warps_across() const { return edge * edge / gpu_machine.warp / warps_down_; }
 
   // Where among a thread's elements of a side loops over groups and in them are; where in the tile.
   struct Own {
@@ -322,18 +333,12 @@ class GpuContraction : private StageLowering {
     LoopNode node;
     if (!tensor_.empty()) {
       auto tile = [&](const Side& side) {
-        const int64_t stride =
-            (side.across() ? side.step_stride : side.own_stride) * static_cast<int64_t>(size_of(side.factor->dtype)) / 4;
+        const int64_t stride = (side.across() ? side.step_stride : side.own_stride) *
+                               static_cast<int64_t>(size_of(side.factor->dtype)) / gpu_machine.word_bytes;
         return TensorTile{side.shared, stride, side.across(), simplify(turn * Expr(side.elements), bounds_)};
       };
-      node.tensor = TensorProduct{tensor_,
-                                  accumulator_,
-                                  tile(rows_),
-                                  tile(columns_),
-                                  warps_across(),
-                                  rows_.tile / warps_down_ / 16,
-                                  columns_.tile / warps_across() / 8,
-                                  words};
+      node.tensor = TensorProduct{tensor_,        accumulator_, tile(rows_),    tile(columns_),
+                                  warps_across(), parts_down(), parts_across(), words};
       return node;
     }
     const Loop down = fresh(edge, LoopKind::thread), across = fresh(edge, LoopKind::thread),
@@ -353,19 +358,19 @@ class GpuContraction : private StageLowering {
   // neighbours in two rows that are eight apart.
   LoopNode store_tensor(int64_t neighbours) {
     LoopNode node;
-    const int64_t parts_down = rows_.tile / warps_down_ / 16, parts_across = columns_.tile / warps_across() / 8,
-                  width = parts_across * 2 / neighbours;
-    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down, LoopKind::unrolled),
+    const int64_t width = parts_across() * fragment.neighbours / neighbours;
+    Loop thread = fresh(edge * edge, LoopKind::thread), down = fresh(parts_down(), LoopKind::unrolled),
          across = fresh(width, LoopKind::unrolled);
-    Loop half = fresh(2, LoopKind::unrolled), neighbour = fresh(neighbours, LoopKind::unrolled);
+    Loop half = fresh(fragment.rows_of_thread, LoopKind::unrolled), neighbour = fresh(neighbours, LoopKind::unrolled);
     node.loops = {thread, down, across, half, neighbour};
-    const Expr t = axis(thread.axis), warp = floor_div(t, 32), lane = floor_mod(t, 32);
-    const Expr row = floor_div(warp, warps_across()) * Expr(parts_down * 16) + axis(down.axis) * Expr(16) +
-                     axis(half.axis) * Expr(8) + floor_div(lane, 4);
-    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across * 8) +
+    const Expr t = axis(thread.axis), warp = floor_div(t, gpu_machine.warp), lane = floor_mod(t, gpu_machine.warp);
+    const Expr row = floor_div(warp, warps_across()) * Expr(parts_down() * fragment.rows) +
+                     axis(down.axis) * Expr(fragment.rows) + axis(half.axis) * Expr(fragment.rows_apart) +
+                     floor_div(lane, fragment.threads_of_row);
+    const Expr column = floor_mod(warp, warps_across()) * Expr(parts_across() * fragment.columns) +
                         tensor_column(neighbours, lane, axis(across.axis), axis(neighbour.axis));
-    const Expr sum = ((axis(down.axis) * Expr(width) + axis(across.axis)) * Expr(2) + axis(half.axis)) * Expr(neighbours) +
-                     axis(neighbour.axis);
+    const Expr part = axis(down.axis) * Expr(width) + axis(across.axis);
+    const Expr sum = (part * Expr(fragment.rows_of_thread) + axis(half.axis)) * Expr(neighbours) + axis(neighbour.axis);
     return store_at(std::move(node), rows_.block * Expr(rows_.tile) + row, columns_.block * Expr(columns_.tile) + column,
                     sum);
   }
@@ -383,12 +388,12 @@ class GpuContraction : private StageLowering {
       store_wide(node, kernel_.arguments, bounds_);
       return children.push_back(std::move(node));
     }
-    const int64_t parts = rows_.tile * columns_.tile / (edge * edge) / 4;  // of a thread
-    for (const int64_t neighbours : {4, 2}) {
-      if (columns_.tile / warps_across() / 8 % (neighbours / 2) != 0) continue;
+    const int64_t parts = rows_.tile * columns_.tile / (edge * edge) / fragment.elements_of_thread;  // of a thread
+    for (const int64_t neighbours : {2 * fragment.neighbours, fragment.neighbours}) {
+      if (parts_across() % (neighbours / fragment.neighbours) != 0) continue;
       LoopNode node = store_tensor(neighbours);
-      if (!store_wide(node, kernel_.arguments, bounds_) && neighbours > 2) continue;
-      if (neighbours > 2) children.emplace_back().exchange = TensorExchange{accumulator_, parts};
+      if (!store_wide(node, kernel_.arguments, bounds_) && neighbours > fragment.neighbours) continue;
+      if (neighbours > fragment.neighbours) children.emplace_back().exchange = TensorExchange{accumulator_, parts};
       return children.push_back(std::move(node));
     }
   }
@@ -419,12 +424,11 @@ class GpuContraction : private StageLowering {
   Expr sum_;
   Bounds bounds_;
   int accumulator_ = -1;
-  int64_t steps_ = 16;  // of the sum, in shared memory at once
-  // Tensor cores: a row of a tile is so many words of 4 bytes (float64: 8); with that stride what is read together lies in
-  // different banks.
-  static constexpr int64_t words = 16, stride_words = 20;
+  int64_t steps_ = gpu_costs.steps_of_tile;  // of the sum, in shared memory at once
+  static constexpr int64_t words = gpu_costs.tensor_words;
+  static constexpr TensorFragment fragment = gpu_machine.fragment;
   std::string tensor_;  // the kind of instruction; empty: none
-  int64_t warps_down_ = 2;
+  int64_t warps_down_ = gpu_costs.warps_down;
 };
 
 }  // namespace

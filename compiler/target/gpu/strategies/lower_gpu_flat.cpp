@@ -3,19 +3,18 @@
 #include <algorithm>
 
 #include "compiler/loops/stage_lowering.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
 namespace {
-
-constexpr int block = 256;
 
 class FlatLowering : private StageLowering {
  public:
   using StageLowering::StageLowering;
 
   std::optional<FlatKernel> run() {
-    kernel_.block = block;
+    kernel_.block = gpu_costs.block_of_elements;
     LoopNode node;
     for (const Definition& d : group_.stages) {
       std::optional<Assign> assign = place_by_place(d);
@@ -63,12 +62,12 @@ class FlatLowering : private StageLowering {
     return good ? std::optional(assign) : std::nullopt;
   }
 
-  // Neighbouring elements that a thread does at once: what 16 bytes hold of the widest type.
+  // Neighbouring elements that a thread does at once: what one access holds of the widest type.
   int64_t pack() const {
     int64_t widest = 1;
     for (const KernelArgument& a : kernel_.arguments)
       widest = std::max<int64_t>(widest, static_cast<int64_t>(size_of(a.var->dtype())));
-    return widest <= 8 ? 16 / widest : 1;
+    return widest <= 8 ? gpu_machine.access_bytes / widest : 1;
   }
 
   void place_local(const Local&) override { METAC_ASSERT(false, "a flat kernel with locals"); }
@@ -98,7 +97,7 @@ bool do_the_same(const FlatKernel& a, const FlatKernel& b) {
 
 Kernel join_members(const std::vector<FlatKernel>& members) {
   Kernel all;
-  all.block = block;
+  all.block = gpu_costs.block_of_elements;
   all.schedule.push_back(
       concat("one start for ", members.size(), " members: one thread per ", members[0].pack, " neighbouring elements"));
   int64_t blocks = 0;

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {
 
-constexpr int64_t tile = 32;
-constexpr int threads = 256;
-constexpr size_t most_operands = 4;  // of shared memory
+constexpr int64_t tile = gpu_costs.move_tile;
 
 class MoveTiling {
  public:
@@ -21,7 +20,7 @@ class MoveTiling {
   bool run() {
     if (s_.kept.size() < 2 || s_.target >= first_local || !s_.offset || !find_operands()) return false;
     const Loop &down = s_.kept[down_], &along = s_.kept.back();
-    kernel_.block = threads;
+    kernel_.block = gpu_costs.move_threads;
     for (const Loop& l : s_.kept)
       if (l.axis != down.axis && l.axis != along.axis) add_root(l);
     const Expr first_down = blocks_of(down), first_along = blocks_of(along);
@@ -88,7 +87,7 @@ class MoveTiling {
       }
       good = false;
     });
-    return good && !operands_.empty() && operands_.size() <= most_operands;
+    return good && !operands_.empty() && static_cast<int64_t>(operands_.size()) <= gpu_costs.move_operands;
   }
 
   Loop fresh(Expr extent, LoopKind kind) {

@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "compiler/loops/stage_lowering.h"
+#include "compiler/machine/gpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
 
 namespace metac {
 namespace {
-
-constexpr int64_t wanted_threads = 16384;
 
 class GpuScatter : private StageLowering {
  public:
@@ -21,7 +20,7 @@ class GpuScatter : private StageLowering {
     const Definition& d = group_.stages[0];
     METAC_ASSERT(layout_of(d.out->id).is_plain(), "a scatter into a layout");
     kernel_.nodes = d.nodes;
-    kernel_.block = 128;
+    kernel_.block = gpu_costs.scatter_block;
     Stage s;
     std::vector<Expr> renamed = make_axes(d, s);
     std::vector<Loop> loops = s.kept;
@@ -40,12 +39,14 @@ class GpuScatter : private StageLowering {
     }
     int64_t points = 1;
     for (size_t k = 0; k < dims.size(); ++k)
-      if (separate[k] >= 0) points *= dims[k].if_int() ? std::clamp<int64_t>(dims[k].as_int(), 1, wanted_threads) : 256;
+      if (separate[k] >= 0)
+        points *= dims[k].if_int() ? std::clamp<int64_t>(dims[k].as_int(), 1, gpu_costs.scatter_threads)
+                                   : gpu_costs.unknown_scatter_extent;
     Shape rest;
     for (size_t k = 0; k < dims.size(); ++k)
       if (separate[k] < 0) rest.push_back(dims[k]);
     Expr all = element_count(rest);
-    int64_t owners = std::max<int64_t>(1, wanted_threads / points);
+    int64_t owners = std::max<int64_t>(1, gpu_costs.scatter_threads / points);
     if (all.if_int()) owners = std::min(owners, std::max<int64_t>(1, all.as_int()));
 
     for (size_t k = 0; k < loops.size(); ++k)

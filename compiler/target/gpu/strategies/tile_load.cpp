@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/gpu_machine.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
@@ -20,7 +21,7 @@ class TileLoader {
 
   LoopNode run() {
     lane_ = kernel_.next_axis++;
-    for (int64_t bytes : {16, 8, 4}) {
+    for (int64_t bytes = gpu_machine.access_bytes; bytes >= gpu_machine.copy_bytes_least; bytes /= 2) {
       const int64_t size = static_cast<int64_t>(size_of(load_.dtype));
       if (bytes < size) break;
       if (std::optional<LoopNode> copy = copies(bytes / size)) return *copy;

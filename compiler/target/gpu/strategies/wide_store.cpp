@@ -1,11 +1,10 @@
 #include "compiler/target/gpu/strategies/wide_store.h"
 
+#include "compiler/machine/gpu_machine.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {
-
-constexpr int64_t most_bytes = 16;
 
 class Widening {
  public:
@@ -20,7 +19,7 @@ class Widening {
     for (int64_t k = 2; k < count_; ++k)
       if (simplify(at(offset, k) - first, bounds_) != simplify(step * Expr(k), bounds_)) return {};
     if (step.is_int(0)) return first;
-    const bool wide = step.is_int(1) && count_ * static_cast<int64_t>(size_of(dtype)) <= most_bytes &&
+    const bool wide = step.is_int(1) && count_ * static_cast<int64_t>(size_of(dtype)) <= gpu_machine.access_bytes &&
                       simplify(floor_mod(first, Expr(count_)), bounds_).is_int(0);
     return wide ? first + axis(axis_) : Expr();
   }
@@ -95,8 +94,11 @@ bool store_wide(LoopNode& node, const std::vector<KernelArgument>& arguments, co
 }
 
 Expr tensor_column(int64_t neighbours, Expr lane, Expr part, Expr neighbour) {
-  if (neighbours == 2) return part * Expr(8) + floor_mod(lane, 4) * Expr(2) + neighbour;
-  return part * Expr(16) + floor_mod(lane, 2) * Expr(8) + floor_div(floor_mod(lane, 4), 2) * Expr(4) + neighbour;
+  const TensorFragment& f = gpu_machine.fragment;
+  const Expr thread = floor_mod(lane, f.threads_of_row);
+  if (neighbours == f.neighbours) return part * Expr(f.columns) + thread * Expr(f.neighbours) + neighbour;
+  return part * Expr(2 * f.columns) + floor_mod(lane, 2) * Expr(f.columns) + floor_div(thread, 2) * Expr(neighbours) +
+         neighbour;
 }
 
 }  // namespace metac

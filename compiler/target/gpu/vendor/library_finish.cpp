@@ -1,12 +1,10 @@
 #include "compiler/target/gpu/vendor/library_finish.h"
 
+#include "compiler/machine/gpu_costs.h"
+
 namespace metac {
 
-bool worth_finishing(Expr steps) {
-  // A pass over the result takes as long as some tens of steps of a sum on a GPU's ordinary units.
-  constexpr int64_t least_steps = 32;
-  return !steps.if_int() || steps.as_int() >= least_steps;
-}
+bool worth_finishing(Expr steps) { return !steps.if_int() || steps.as_int() >= gpu_costs.finish_steps; }
 
 bool worth_finishing(const Definition& d) {
   Expr steps = 1;
