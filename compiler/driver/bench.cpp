@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/api/bench/bench_folder.h"
-#include "compiler/api/bench/machine_peak.h"
+#include "compiler/api/bench/machine_costs.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_inputs.h"
 #include "compiler/driver/model_options.h"
@@ -102,7 +102,13 @@ int bench_command(const BenchArguments& o) {
     std::snprintf(line, sizeof line,
                   "machine peak on %d thread%s: %.1f GFLOP/s of float32 FMA, %.1f GB/s read from memory\n", peak->threads,
                   peak->threads == 1 ? "" : "s", peak->gflops, peak->gbytes_per_second);
-    text = line;
+    const std::vector<MeasuredCost> costs = measure_cpu_costs(o.compile().cpu, *peak);
+    for (const MeasuredCost& c : costs) {
+      nlohmann::ordered_json& entry = report["costs"][c.name];
+      entry["measured"] = c.value ? nlohmann::ordered_json(*c.value) : nullptr;
+      entry["table"] = c.in_table;
+    }
+    text = concat(line, "of compiler/machine/cpu_costs.h, in its form (docs/adding_a_cpu.md):\n", row_text(costs));
   } else {
     BenchResult result = std::filesystem::is_directory(o.model) ? bench_compiled(o) : bench_model(o);
     measure_peak();
@@ -127,9 +133,9 @@ void add_bench_command(CLI::App& app, int* status) {
   add_threads_option(*command, *o);
   command->add_option("--seconds", o->seconds, "how long to measure")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--profile", o->profile, "time per kernel, against the machine's peak");
-  command->add_flag(
-      "--peak", o->peak,
-      "measure this machine's FMA peak and memory bandwidth with generated kernels, and hold the model against them");
+  command->add_flag("--peak", o->peak,
+                    "measure this machine's FMA peak and memory bandwidth with generated kernels, and hold the model "
+                    "against them; without a model also what of the table of costs can be measured");
   add_compile_options(*command, *o);
   command->add_flag("--json", o->json, "the figures as JSON");
   command->callback([=] { *status = bench_command(*o); });

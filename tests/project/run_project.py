@@ -87,6 +87,19 @@ class Checks(ScheduleChecks):
         expect(reports[0]["operations"] == reports[1]["operations"], "a folder and its model differ in their operations")
         expect(reports[0]["memory"]["peak_resident_bytes"] > 1 << 20, "resident memory")
 
+    def numbers_of_the_machine(self):
+        """What --peak measures is named as in the table of costs, in its order, so that it can be a row; no number is absurd."""
+        table = re.sub(r"//.*", "", (HERE.parents[1] / "compiler/machine/cpu_costs.h").read_text())
+        members = re.findall(r"[a-z_]+(?= = )", table)
+        costs = json.loads(command(self.metac, "bench", "--peak", "--json"))["costs"]
+        expect(list(costs) == [name for name in members if name in costs] and len(costs) == 16, f"{list(costs)} of {members}")
+        for name, cost in costs.items():
+            least = 0 if name in ("panel_line", "short_piece", "middle_piece", "slice_launch") else 1e-4  # 0: cannot be told from none
+            expect(cost["measured"] is None or least <= cost["measured"] < 1e9, f"{name}: {cost}")
+        expect(all(costs[name]["measured"] for name in ("multiply_adds", "multiply_latency", "loads_a_cycle", "stream_near")), f"{costs}")
+        alone = command(self.metac, "bench", "--peak", "--threads", "1", "--cpu", "x86-64")
+        expect(re.search(r"^  \.slice_launch = 2e\+04, +// the table: 2e\+04; not measured here$", alone, re.M), alone)
+
     def kernels_by_the_system_compiler(self):
         for compiler in filter(shutil.which, ["g++", "clang++"]):
             folder = self.work / "other" / "first"

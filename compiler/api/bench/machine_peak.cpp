@@ -1,10 +1,8 @@
 #include "compiler/api/bench/machine_peak.h"
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
 #include <vector>
 
+#include "compiler/api/bench/best_time.h"
 #include "compiler/jit/kernel_library.h"
 #include "compiler/support/diagnostic.h"
 #include "runtime/usable_cpus.h"
@@ -38,21 +36,6 @@ KernelSource read_kernel(int lanes) {
   for (int k = 0; k < 4; ++k) text += concat("    s", k, " = s", k, " + load<", v, ">(x + i + ", k * lanes, ");\n");
   text += "  }\n  store(static_cast<float*>(b[0]), s0 + s1 + s2 + s3);\n}\n";
   return {"peak_read", text, {}, {}};
-}
-
-// Seconds that kernel(begin, end) takes when every thread does its own part, best of some.
-template <typename F>
-double best_time(int threads, int rounds, F part) {
-  double best = 1e30;
-  for (int round = 0; round < rounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    std::vector<std::thread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back([&, t] { part(t); });
-    part(0);
-    for (std::thread& other : others) other.join();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
 }
 
 }  // namespace
