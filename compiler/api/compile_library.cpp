@@ -229,8 +229,7 @@ class LibraryCompiler {
   ProjectOptions project_options() const {
     ProjectOptions project;
     project.name = report_.name;
-    project.on_device = o_.compile.target->on_device();
-    project.cuda = o_.cuda;
+    project.parts = o_.compile.target->project_parts(o_.cuda);
     project.embed_weights = o_.embed_weights;
     project.model_hash = model_.sha256;
     if (o_.gradient)

@@ -51,8 +51,9 @@ class InitialFile {
 class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
-      : model_(model), recipe_(recipe), options_(options) {
-    files_.on_gpu = options.compile.target->on_device();
+      : model_(model), recipe_(recipe), options_(options), parts_(options.compile.target->project_parts(options.cuda)) {
+    files_.exchange = parts_.exchange;
+    files_.memory = parts_.memory;
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(files_.name + "_evaluate");
   }
@@ -127,7 +128,7 @@ class TrainingCompiler {
 
   // Large states are overwritten by their next values, where a bad step ends the run: nobody needs what was before it.
   bool keeps_states_once() const {
-    return report_.state_bytes > train::most_bytes_kept_twice && !recipe_.skip_non_finite && !files_.on_gpu;
+    return report_.state_bytes > train::most_bytes_kept_twice && !recipe_.skip_non_finite && parts_.states.empty();
   }
 
   void write_values(const std::vector<RawParameter>& parameters) {
@@ -188,9 +189,10 @@ class TrainingCompiler {
 
   void write_sources() {
     std::filesystem::create_directories(folder_ + "/src/runtime/train/third_party");
-    if (files_.on_gpu) std::filesystem::create_directories(folder_ + "/src/runtime/cuda");
+    if (!parts_.states_header.empty())
+      std::filesystem::create_directories(std::filesystem::path(folder_ + "/src/" + parts_.states_header).parent_path());
     for (const auto& [path, text] : embedded_files())
-      if (path.rfind("runtime/train/", 0) == 0 || (files_.on_gpu && path == "runtime/cuda/state_memory.h") ||
+      if (path.rfind("runtime/train/", 0) == 0 || path == parts_.states_header ||
           (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos))
         write_file(folder_ + "/src/" + path, text);
     std::map<std::string, std::string> values = {
@@ -201,21 +203,13 @@ class TrainingCompiler {
     }
     main_ = fill_template("templates/project/train.cpp", {});  // the same for all models
     write_file(folder_ + "/src/train.cpp", main_);
-    values["languages"] = files_.on_gpu ? "CXX CUDA" : "CXX";
-    values["needed"] = files_.on_gpu ? "the CUDA toolkit" : "nothing else";
-    values["states"] = files_.on_gpu ? " src/train_states.cu" : "";
-    values["architectures"] = "";
-    for (int a : options_.cuda.architectures)
-      if (files_.on_gpu)
-        values["architectures"] += concat(values["architectures"].empty()
-                                              ? "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES \""
-                                              : ";",
-                                          a);
-    if (files_.on_gpu) {
-      values["architectures"] += "\")\nendif()\n";
-      write_file(folder_ + "/src/train_states.cu",
-                 fill_template("templates/project/train_states.cu", {{"name", files_.name}}));
-    }
+    values["languages"] = parts_.languages;
+    values["needed"] = parts_.needed;
+    values["states"] = parts_.states.empty() ? "" : " src/" + parts_.states;
+    values["architectures"] = parts_.training_architectures;
+    if (!parts_.states.empty())
+      write_file(folder_ + "/src/" + parts_.states,
+                 fill_template("templates/project/" + parts_.states, {{"name", files_.name}}));
     write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/CMakeLists_train.txt", values));
     write_file(folder_ + "/src/train_tables.cpp", train_tables_text(training_, recipe_, files_));
   }
@@ -249,12 +243,12 @@ class TrainingCompiler {
     std::vector<std::string> argv = {compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o"};
     for (const std::string& part : parts()) argv.push_back(part + "/lib/lib" + n + "_" + part + ".a");
     argv.push_back("../lib/lib" + n + ".a");
-    if (files_.on_gpu) {
+    if (!parts_.states.empty()) {
       const CudaToolkit toolkit = find_cuda_toolkit(find_program);
       std::vector<std::string> nvcc = toolkit.compile_flags(compiler, report_.step.cuda_flags);
       nvcc.insert(nvcc.begin(), toolkit.nvcc);
-      nvcc.insert(nvcc.end(), {"-Isrc", "-c", "src/train_states.cu", "-o", "train_states.o"});
-      run(nvcc, folder_, "compiling train_states.cu of the training program");
+      nvcc.insert(nvcc.end(), {"-Isrc", "-c", "src/" + parts_.states, "-o", "train_states.o"});
+      run(nvcc, folder_, "compiling " + parts_.states + " of the training program");
       argv.push_back("train_states.o");
       std::vector<std::string> vendors;  // what the three libraries may call; the linker takes what they do call
       if (options_.compile.external.cublas) vendors.push_back("cublasLt");
@@ -290,6 +284,7 @@ class TrainingCompiler {
   const Model& model_;
   const Recipe& recipe_;
   const LibraryOptions& options_;
+  const ProjectParts parts_;  // of the target
   TrainingModel training_;
   TrainingFiles files_;
   TrainingReport report_;

@@ -81,10 +81,9 @@ class Writer {
     for (const std::string& part : parts)
       text_ += "METAC_TRAIN_LIBRARY(" + name + "_" + part + ", " + upper + "_" + upper_case(part) + ")\n";
     for (const auto& [part, about] : f_.parts)
-      if (about.exchanges)
-        text_ += concat(f_.on_gpu ? "METAC_TRAIN_EXCHANGE_ON_DEVICE(" : "METAC_TRAIN_EXCHANGE(", name, "_", part, ")\n");
+      if (about.exchanges) text_ += concat(f_.exchange, "(", name, "_", part, ")\n");
     text_ += "METAC_TRAIN_INFERENCE(" + name + ")\n\n" +
-             (f_.on_gpu ? "extern const metac::train::StateMemory train_state_memory;\n\n" : "") +
+             (f_.memory.empty() ? "" : "extern const metac::train::StateMemory " + f_.memory + ";\n\n") +
              "namespace {\n\nusing namespace metac::train;\n\n";
     write_fields();
     write_states();
@@ -277,7 +276,7 @@ class Writer {
     else
       text_ += concat("    {", name, "_calls::create, ", name, "_calls::write_weights, ", name, "_calls::destroy, ", name,
                       "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
-    text_ += f_.on_gpu ? "    &train_state_memory,\n" : "    nullptr,\n";
+    text_ += f_.memory.empty() ? "    nullptr,\n" : "    &" + f_.memory + ",\n";
     text_ += concat("    further_steps, ", t_.further.size(), ",\n    ", t_.alone.empty() ? "nullptr" : c_string(t_.alone),
                     ", ", flag(t_.exchanges_sums), ",\n};\n");
   }

@@ -31,7 +31,7 @@ struct TrainingFiles {
   uint32_t initial_crc = 0;
   bool has_template = true;
   std::map<std::string, TrainingPart> parts;                  // "step", "step2", ..., "evaluate"
-  bool on_gpu = false;                                        // states live where train_states.cu says
+  std::string exchange, memory;                               // of the target (ProjectParts)
   int64_t step_bytes = 0, memory_budget = 0, recomputed = 0;  // as in train::Settings
 };
 

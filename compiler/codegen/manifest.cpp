@@ -128,11 +128,11 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     manifest["programs"] = others;
     manifest["weights_bytes"] = weights.bytes;
   }
-  if (options.on_device) {
+  if (!options.parts.architectures.empty()) {
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)
       for (const KernelSource& k : p.model->run.kernels) libraries.insert(k.libraries.begin(), k.libraries.end());
-    manifest["cuda_architectures"] = options.cuda.architectures;
+    manifest["cuda_architectures"] = options.parts.architectures;
     manifest["libraries"] = libraries;
   }
   // Model text that is not UTF-8 is replaced where it is wrong; control characters are escaped.

@@ -15,27 +15,22 @@
 #include "compiler/codegen/project_name.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
+#include "compiler/target/target.h"
 #include "runtime/weights.h"
 
 namespace metac {
 namespace {
 
-// Kernels share a translation unit up to this many bytes of text: few enough units that headers do not cost, enough of
-// them that two cores are busy to the end. Of nvcc an empty unit takes 1.6 s, as much as 45 KB of kernels (two
-// architectures). Fixed, because the sources may not depend on the machine.
-constexpr size_t unit_bytes = 40000, cuda_unit_bytes = 120000, most_units = 24;
+constexpr size_t most_units = 24;  // of a program's kernels
 
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
 }
 
-// Machine code for each architecture and PTX of the last, which drivers compile for later ones.
-std::vector<std::string> flags_of(const CudaTarget& cuda) {
-  std::vector<std::string> flags;
-  for (int a : cuda.architectures) flags.push_back(concat("-gencode=arch=compute_", a, ",code=sm_", a));
-  flags.push_back(concat("-gencode=arch=compute_", cuda.architectures.back(), ",code=compute_", cuda.architectures.back()));
-  return flags;
+bool is_in(const std::string& path, const std::vector<std::string>& files) {
+  return std::any_of(files.begin(), files.end(),
+                     [&](const std::string& f) { return f.back() == '/' ? path.rfind(f, 0) == 0 : path == f; });
 }
 
 class Writer {
@@ -51,7 +46,7 @@ class Writer {
     project_.name = name_;
     project_.weights = weights_.block;
     project_.embed_weights = o_.embed_weights;
-    if (on_gpu()) project_.cuda_flags = flags_of(o_.cuda);
+    project_.cuda_flags = o_.parts.device_flags;
   }
 
   Project run() {
@@ -60,12 +55,12 @@ class Writer {
     std::vector<std::vector<std::string>> files;
     for (size_t p = 0; p < programs_.size(); ++p) {
       const ProgramPlace& place = places_[p];
-      files.push_back(write_kernels(p, programs_[p].model->run, place.folder + place.stem + "kernels", on_gpu()));
-      write_kernels(p, programs_[p].model->prepare, place.folder + place.stem + "prepare_kernels", false);
+      files.push_back(write_kernels(p, programs_[p].model->run, place.folder + place.stem + "kernels", o_.parts.kernels));
+      write_kernels(p, programs_[p].model->prepare, place.folder + place.stem + "prepare_kernels", {});
     }
     for (size_t p = 0; p < programs_.size(); ++p) write_program(p);
     if (programs_.size() > 1) write_library();
-    if (on_gpu()) write_libraries();
+    write_libraries();
     project_.sources.push_back("src/api.cpp");
     project_.sources.push_back("src/guarded_call.cpp");
     weights_header();
@@ -78,8 +73,6 @@ class Writer {
   }
 
  private:
-  bool on_gpu() const { return o_.on_device; }
-
   void check_ports() {
     for (const auto& [what, ports] : {std::pair{"input ", &run_.inputs}, std::pair{"output ", &run_.outputs}})
       for (const CompiledPort& port : *ports)
@@ -87,39 +80,37 @@ class Writer {
   }
 
   void copy_runtime() {
+    std::vector<std::string> others;
+    for (const Target* target : targets())
+      for (const std::string& file : target->project_parts({}).runtime) others.push_back(file);
     for (const auto& [path, text] : embedded_files()) {
       if (path.rfind("runtime/", 0) != 0 || path.rfind("runtime/train/", 0) == 0 || path == "runtime/routines_contract.h")
         continue;
-      if ((path.rfind("runtime/cuda/", 0) == 0 || path == "runtime/cache_directory.h") && !on_gpu()) continue;
+      if (is_in(path, others) && !is_in(path, o_.parts.runtime)) continue;
       project_.files["src/" + path] = text;
     }
   }
 
   // Kernel texts in order, in units of about the same size. Returns the file of each kernel.
-  std::vector<std::string> write_kernels(size_t p, const CompiledProgram& program, const std::string& stem, bool cuda) {
+  std::vector<std::string> write_kernels(size_t p, const CompiledProgram& program, const std::string& stem,
+                                         const KernelFiles& form) {
     std::vector<std::string> files;
     size_t total = 0;
     for (const KernelSource& k : program.kernels) total += k.text.size();
-    const size_t most = cuda ? cuda_unit_bytes : unit_bytes;
-    const size_t units = std::min(most_units, std::max<size_t>(1, (total + most - 1) / most));
+    const size_t units = std::min(most_units, std::max<size_t>(1, (total + form.unit_bytes - 1) / form.unit_bytes));
     const size_t share = std::max<size_t>(1, (total + units - 1) / units);
     size_t first = 0, unit = 0;
     std::string body;
     auto close = [&](size_t end) {
       if (body.empty()) return;
-      std::string path = concat(stem, "_", unit++, cuda ? ".cu" : ".cpp");
-      std::string text =
-          concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
-                 ". What kernel text may use is explained in runtime/", cuda ? "cuda" : "device", "/prelude.h.\n");
-      text += "#define METAC_RUNTIME_NAMESPACE " + places_[p].device +
-              (cuda ? "\n#include \"runtime/cuda/prelude.h\"\n\n"
-                    : "\n#define METAC_PRELUDE_NO_USING\n#include \"runtime/device/prelude.h\"\n\n"
-                      "// A kernel names every buffer and symbol that it is given, used or not.\n#pragma GCC diagnostic "
-                      "ignored \"-Wunused-variable\"\n\n");
+      std::string path = concat(stem, "_", unit++, form.ending);
+      std::string text = concat("// ", name_, ": kernels ", first, " to ", end - 1, " of ", program.kernels.size(),
+                                ". What kernel text may use is explained in runtime/", form.prelude, ".\n");
+      text += "#define METAC_RUNTIME_NAMESPACE " + places_[p].device + "\n" + form.head;
       project_.files[path] =
           text + "namespace " + places_[p].kernels + " {\n\n" + body + "}  // namespace " + places_[p].kernels + "\n";
       project_.sources.push_back(path);
-      if (!cuda) project_.kernel_cpus[path] = programs_[p].cpu;
+      if (form.ending == KernelFiles().ending) project_.kernel_cpus[path] = programs_[p].cpu;
       for (size_t k = first; k < end; ++k) files.push_back(path);
       body.clear();
       first = end;
@@ -354,20 +345,21 @@ class Writer {
   void fill_exchange() {
     const size_t count = programs_[0].model->run.exchanges.size();
     values_["exchange_count"] = std::to_string(count);
-    for (const auto& [value, from] :
-         {std::pair{"exchange_declarations", on_gpu() ? "api_exchange_cuda.h" : "api_exchange.h"},
-          std::pair{"exchange_functions", on_gpu() ? "api_exchange_cuda.cpp" : "api_exchange.cpp"},
-          std::pair{"exchange_members", "api_exchange_members.cpp"}})
-      values_[value] = count == 0 ? "" : fill_template(concat("templates/project/", from), values_);
+    values_["exchange_members"] = count == 0 ? "" : fill_template("templates/project/api_exchange_members.cpp", values_);
+    for (const char* value : {"exchange_declarations", "exchange_functions"}) values_[value] = count == 0 ? "" : part(value);
   }
 
   // What a library for a GPU adds to the interface.
   void fill_device() {
-    for (const auto& [value, from] :
-         {std::pair{"device_declarations", "api_cuda.h"}, std::pair{"device_members", "api_cuda.hpp"},
-          std::pair{"device_functions", "api_cuda.cpp"}, std::pair{"device_class", "python_cuda.py"},
-          std::pair{"device_signatures", "python_cuda_signatures.py"}})
-      values_[value] = on_gpu() ? fill_template(concat("templates/project/", from), values_) : "";
+    for (const char* value :
+         {"device_declarations", "device_members", "device_functions", "device_class", "device_signatures"})
+      values_[value] = part(value);
+  }
+
+  // What the target's template of this value gives.
+  std::string part(const char* value) const {
+    const auto found = o_.parts.templates.find(value);
+    return found == o_.parts.templates.end() ? "" : fill_template("templates/project/" + found->second, values_);
   }
 
   void fill_all() {
@@ -401,12 +393,9 @@ class Writer {
     values_["shared_weights_bytes"] = std::to_string(weights_.shared_bytes);
     values_["programs"] = program_declarations(programs_, places_, weights_);
     values_["kernel_options"] = kernel_options(per_cpu);
-    values_["target_header"] = on_gpu() ? "cuda/cuda_target.h" : "host_target.h";
-    std::string architectures;
-    for (size_t k = 0; k < o_.cuda.architectures.size(); ++k)
-      architectures += concat(k ? ";" : "", o_.cuda.architectures[k], k + 1 < o_.cuda.architectures.size() ? "-real" : "");
-    values_["find_packages"] = on_gpu() ? "\nfind_package(CUDAToolkit REQUIRED)" : "";
-    values_["static_libraries"] = on_gpu() ? ";CUDA::cudart_static" : "";
+    values_["target_header"] = o_.parts.target_header;
+    values_["find_packages"] = o_.parts.find_packages;
+    values_["static_libraries"] = o_.parts.static_libraries;
     values_["vendor_libraries"] = "";
     for (const std::string& library : project_.libraries) {
       const bool by_cmake = library != "cudnn";  // CMake knows no target of it: the project's files look for it
@@ -416,14 +405,14 @@ class Writer {
       if (!by_cmake)
         values_["find_packages"] += "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)";
     }
-    values_["cuda_architectures"] = architectures;
+    values_["cuda_architectures"] = o_.parts.cmake_architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     fill_derivatives(per_cpu);
     fill_exchange();
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] :
-         std::map<std::string, std::string>{{"CMakeLists.txt", on_gpu() ? "CMakeLists_cuda.txt" : "CMakeLists.txt"},
+         std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},
                                             {"include/" + name_ + ".h", "api.h"},
                                             {"include/" + name_ + ".hpp", "api.hpp"},
                                             {"src/api.cpp", "api.cpp"},

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "compiler/machine/cpu_target.h"
-#include "compiler/machine/cuda_target.h"
 #include "compiler/program/program.h"
+#include "compiler/target/project_parts.h"
 
 namespace metac {
 
@@ -29,10 +29,9 @@ struct LibraryProgram {
 };
 
 struct ProjectOptions {
-  std::string name;        // of the library and the prefix of its functions; a C identifier
-  bool on_device = false;  // kernels run on a GPU, and the host starts them
-  CpuTarget cpu;           // of write_project's only program; with a GPU too: the host's part
-  CudaTarget cuda;
+  std::string name;    // of the library and the prefix of its functions; a C identifier
+  CpuTarget cpu;       // of write_project's only program; with a GPU too: the host's part
+  ProjectParts parts;  // of the target
   bool embed_weights = false;
   std::string model_hash;                       // SHA-256 of the model's file
   std::vector<NodeLabel> nodes;                 // by node index

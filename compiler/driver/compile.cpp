@@ -27,8 +27,8 @@ namespace metac {
 namespace {
 
 struct CompileArguments : ModelOptions {
-  std::string output, name, target = "cpu", architectures, external, tf32 = "off", emit = "project", print_after, compiler,
-                            grad, train, tune_from, memory_budget;
+  std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
+                                                             train, tune_from, memory_budget;
   std::vector<std::string> derivatives;
   bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
@@ -46,11 +46,13 @@ void print_nodes(const Model& model) {
   }
 }
 
+const Target& target_of(const CompileArguments& o) { return target_named(o.target); }
+
 std::map<std::string, std::string> recorded(const CompileArguments& o) {
   std::map<std::string, std::string> rows = {{"fusion", o.fusion},
-                                             {"external", o.target == "cpu"    ? "none"
-                                                          : o.external.empty() ? "auto"
-                                                                               : o.external}};
+                                             {"external", !target_of(o).on_device() ? "none"
+                                                          : o.external.empty()      ? "auto"
+                                                                                    : o.external}};
   auto joined = [](const std::vector<std::string>& texts) {
     std::string all;
     for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
@@ -58,7 +60,7 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   };
   if (!o.grad.empty()) rows["grad"] = o.grad;
   if (!o.derivatives.empty()) rows["derivatives"] = joined(o.derivatives);
-  if (o.target != "cpu") rows["target"] = o.target;
+  if (&target_of(o) != targets()[0]) rows["target"] = o.target;
   if (o.tf32 != "off") rows["tf32"] = o.tf32;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
@@ -89,7 +91,7 @@ std::string schedules_of(const CompileArguments& o) {
 
 // With --emit schedules: what was decided, as --tune-from takes it.
 void print_schedules(const CompileArguments& o, const Model& model, const LibraryOptions& library) {
-  if (o.target != "cpu" || !o.train.empty() || library.cpus.size() > 1)
+  if (!target_of(o).takes_schedules() || !o.train.empty() || library.cpus.size() > 1)
     throw UsageError("--emit schedules is for a model's program on one CPU: without --target, --train, several --cpu");
   Choices choices;
   std::string cpu = library.compile.cpu.name;
@@ -205,7 +207,7 @@ std::vector<int> cuda_architectures(const std::string& text) {
 // On a GPU the default is all that there are. Where the toolkit lacks one, kernels do its work.
 ExternalLibraries external_libraries(const CompileArguments& o) {
   ExternalLibraries libraries;
-  const bool gpu = o.target == "cuda";
+  const bool gpu = target_of(o).on_device();
   if (!gpu && (o.external == "cublas" || o.external == "cudnn"))
     throw UsageError("--external " + o.external + " is for --target cuda");
   if (!gpu && o.tf32 != "off") throw UsageError("--tf32 is for --target cuda");
@@ -217,7 +219,8 @@ ExternalLibraries external_libraries(const CompileArguments& o) {
 }
 
 std::string tuned(const CompileArguments& o, const Model& model) {
-  if (o.target != "cpu") throw UsageError("--tune measures on this machine's CPU: not with --target " + o.target);
+  if (!target_of(o).takes_schedules())
+    throw UsageError("--tune measures on this machine's CPU: not with --target " + o.target);
   TuneOptions options;
   options.session = o.session();
   const bool terminal = isatty(2) != 0 && !o.json;
@@ -257,7 +260,7 @@ void warn_of_training_form(const Model& model) {
 }
 
 int compile_command(const CompileArguments& o) {
-  if (o.target != "cuda" && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
+  if (!target_of(o).on_device() && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
@@ -265,7 +268,7 @@ int compile_command(const CompileArguments& o) {
   library.compile = o.compile_for(library.cpus[0]);
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
   library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();
-  library.compile.target = &target_named(o.target);
+  library.compile.target = &target_of(o);
   library.compile.external = external_libraries(o);
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);
@@ -343,9 +346,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--compiler-timeout", o->seconds, "seconds that any one compiler may take")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--target", o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_target_option(*command, o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)");
   command
       ->add_option("--cuda-arch", o->architectures,
                    "GPU architectures to make machine code for, with PTX of the last; default: 80,90")

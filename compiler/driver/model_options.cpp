@@ -6,6 +6,7 @@
 #include "compiler/driver/quantities.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/target.h"
 
 namespace metac {
 
@@ -99,6 +100,13 @@ void add_compile_options(CLI::App& command, ModelOptions& options) {
       ->type_name("BYTES");
   command.add_flag("--allow-code", options.allow_code,
                    "compile and run the C++ that a JSON document holds (operator code): for documents that you trust");
+}
+
+void add_target_option(CLI::App& command, std::string& target, const std::string& help) {
+  std::vector<std::string> names;
+  for (const Target* each : targets()) names.emplace_back(each->name());
+  target = names[0];
+  command.add_option("--target", target, help)->check(CLI::IsMember(names))->capture_default_str();
 }
 
 void add_threads_option(CLI::App& command, ModelOptions& options) {

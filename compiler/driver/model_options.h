@@ -31,5 +31,7 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 void add_shape_options(CLI::App& command, ModelOptions& options);
 void add_compile_options(CLI::App& command, ModelOptions& options);  // cpu, fusion, budgets
 void add_threads_option(CLI::App& command, ModelOptions& options);
+// --target, the name of one of targets(); the first is the default.
+void add_target_option(CLI::App& command, std::string& target, const std::string& help);
 
 }  // namespace metac

@@ -21,7 +21,7 @@ namespace {
 
 struct RunArguments : ModelOptions {
   std::vector<std::string> inputs;
-  std::string output_dir, target = "cpu";
+  std::string output_dir, target;
   bool json = false, times = false;
 };
 
@@ -133,8 +133,7 @@ void add_run_command(CLI::App& app, int* status) {
       ->take_all()
       ->type_name("NAME=FILE");
   command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
-  command->add_option("--target", o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  add_target_option(*command, o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU");
   add_shape_options(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);

@@ -20,7 +20,7 @@ namespace metac {
 namespace {
 
 struct VerifyArguments : ModelOptions {
-  std::string against, target = "cpu", compiler, known = "values";
+  std::string against, target, compiler, known = "values";
   bool recursive = false, atol_given = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
   Tolerance tolerance;
@@ -240,9 +240,7 @@ void add_verify_command(CLI::App& app, int* status) {
                    "values of small inputs too where it must")
       ->check(CLI::IsMember({"ranks", "shapes", "values"}))
       ->capture_default_str();
-  command->add_option("--target", o->target, "with --aot: cpu, or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_target_option(*command, o->target, "with --aot: cpu, or cuda");
   command->add_option("--cxx", o->compiler, "with --aot: the C++ compiler of everything; default as in metac compile")
       ->type_name("PROGRAM");
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();

@@ -11,7 +11,7 @@ namespace {
 class OverwriteCheck {
  public:
   OverwriteCheck(const Kernel& kernel, int result, int operand, const std::vector<Symbol>& symbols)
-      : result_(result), operand_(operand), on_gpu_(kernel.block > 0), bounds_(bounds_of(kernel, symbols)) {
+      : result_(result), operand_(operand), in_blocks_(kernel.block > 0), bounds_(bounds_of(kernel, symbols)) {
     walk(kernel.root, {}, false);
   }
 
@@ -51,7 +51,7 @@ class OverwriteCheck {
   // Is the offset different in every iteration of the loops?
   bool stores_once(Expr offset, const std::vector<Loop>& loops) const {
     auto dealt = [](const Loop& l) { return l.kind == LoopKind::grid || l.kind == LoopKind::thread; };
-    if (on_gpu_ && std::none_of(loops.begin(), loops.end(), dealt)) return false;
+    if (in_blocks_ && std::none_of(loops.begin(), loops.end(), dealt)) return false;
     std::vector<std::pair<int64_t, int64_t>> steps;  // stride, iterations
     for (const Loop& l : loops) {
       int64_t iterations = bounds_.interval(l.extent).high.clamped();
@@ -72,7 +72,7 @@ class OverwriteCheck {
   }
 
   int result_, operand_;
-  bool on_gpu_;
+  bool in_blocks_;  // of threads, which all run the same loops
   Bounds bounds_;
   bool good_ = true, all_guarded_ = true;
   int stores_ = 0;

@@ -10,6 +10,7 @@
 
 #include "compiler/printing/kernel_source.h"
 #include "compiler/target/compile_options.h"
+#include "compiler/target/project_parts.h"
 
 namespace metac {
 
@@ -50,6 +51,11 @@ class Target {
   virtual bool on_device() const = 0;
   // Operators whose body is the user's C++.
   virtual bool runs_users_code() const = 0;
+  // Its strategies give schedules, which --tune measures and --tune-from brings back (target/choices.h).
+  virtual bool takes_schedules() const = 0;
+
+  // ---- projects ----
+  virtual ProjectParts project_parts(const CudaTarget& /*cuda*/) const { return {}; }
 
   // ---- passes ----
   // Reading half types as float32 costs nothing: the conversion is a move.

@@ -17,6 +17,7 @@
 #include "compiler/codegen/project_name.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
+#include "compiler/target/target.h"
 
 namespace metac::project_test {
 namespace {
@@ -151,8 +152,7 @@ TEST(Project, ForAGpuIsTheSameProjectWithCudaSources) {
   for (const auto& [path, text] : cpu.files) EXPECT_EQ(path.find("cuda"), std::string::npos) << path;
   ProjectOptions options;
   options.name = "net";
-  options.on_device = true;
-  options.cuda.architectures = {75, 100};
+  options.parts = target_named("cuda").project_parts({.architectures = {75, 100}});
   Project gpu = write_project(small_model(), weights, options);
   EXPECT_THAT(gpu.files.at("src/kernels_0.cu"), HasSubstr("#include \"runtime/cuda/prelude.h\""));
   EXPECT_TRUE(gpu.files.count("src/runtime/cuda/prelude.h"));

@@ -29,6 +29,7 @@ class TargetCpu final : public Target {
   std::string_view name() const override { return "cpu"; }
   bool on_device() const override { return false; }
   bool runs_users_code() const override { return true; }
+  bool takes_schedules() const override { return true; }
 
   bool widens_freely() const override { return false; }
   void fuse_further(RegionState& s, const std::vector<Op*>&) const override {

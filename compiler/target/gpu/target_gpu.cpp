@@ -8,6 +8,7 @@
 #include "compiler/target/gpu/gather_alike.h"
 #include "compiler/target/gpu/join_beside.h"
 #include "compiler/target/gpu/narrow_values.h"
+#include "compiler/target/gpu/project_parts.h"
 #include "compiler/target/gpu/split_reductions.h"
 #include "compiler/target/gpu/strategies/gpu_strategies.h"
 #include "compiler/target/gpu/strategies/lower_gpu.h"
@@ -66,6 +67,8 @@ class TargetGpu final : public Target {
   std::string_view name() const override { return "cuda"; }
   bool on_device() const override { return true; }
   bool runs_users_code() const override { return false; }
+  bool takes_schedules() const override { return false; }
+  ProjectParts project_parts(const CudaTarget& cuda) const override { return cuda_project_parts(cuda); }
 
   bool widens_freely() const override { return true; }
   void fuse_further(RegionState& s, const std::vector<Op*>& ops) const override {
