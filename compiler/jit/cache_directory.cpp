@@ -2,11 +2,11 @@
 
 #include <sys/vfs.h>
 
-#include <cstdio>
 #include <mutex>
 #include <set>
 
 #include "compiler/program/program.h"
+#include "compiler/support/host_process.h"
 #include "runtime/cache_directory.h"
 
 namespace metac {
@@ -39,7 +39,7 @@ void warn_once(const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> told;
   std::lock_guard lock(mutex);
-  if (told.insert(text).second) std::fprintf(stderr, "metac: warning: %s\n", text.c_str());
+  if (told.insert(text).second) notice("warning: " + text);
 }
 
 }  // namespace metac

@@ -29,6 +29,7 @@
 #include "compiler/printing/kernel_source.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
+#include "compiler/support/host_process.h"
 #include "compiler/support/unfinished_folders.h"
 
 namespace metac {
@@ -90,17 +91,23 @@ std::string compiler_identity(const CpuTarget& cpu) {
 
 namespace {
 
-// LLVM's own allocations fail where nothing can be unwound; without a handler they abort.
+// LLVM's own allocations fail where no destructor runs on the way out; without a handler they abort. In somebody else's
+// process what LLVM held is lost then.
 void end_without_memory(void*, const char*, bool) {
+  if (is_guest()) throw std::bad_alloc();
   remove_unfinished_folders();
   std::fputs("metac: out of memory\n", stderr);
   std::_Exit(1);
 }
 
+// Defects of LLVM, or of what it was given; its own handler prints and ends the process.
+void throw_internal_error(void*, const char* reason, bool) { throw InternalError(concat("LLVM: ", reason)); }
+
 void initialise_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::install_bad_alloc_error_handler(end_without_memory);
+    if (is_guest()) llvm::install_fatal_error_handler(throw_internal_error);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

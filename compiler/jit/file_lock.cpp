@@ -7,11 +7,13 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <thread>
+
+#include "compiler/support/diagnostic.h"
+#include "compiler/support/host_process.h"
 
 namespace metac {
 namespace {
@@ -33,8 +35,7 @@ int lock_telling(int file, const std::string& path) {
     if (changed.wait_for(lock, std::chrono::seconds(10), [&] { return done; })) return;
     char text[32] = "";
     ssize_t n = pread(file, text, sizeof text - 1, 0);
-    std::fprintf(stderr, "metac: waiting for pid %s compiling %s\n", n > 0 ? text : "?",
-                 std::filesystem::path(path).filename().c_str());
+    notice(concat("waiting for pid ", n > 0 ? text : "?", " compiling ", std::filesystem::path(path).filename().string()));
   });
   int result = lock_blocking(file);
   {

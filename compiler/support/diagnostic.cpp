@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/support/host_process.h"
+
 namespace metac {
 
 std::string shown(const std::string& text) {
@@ -38,8 +40,10 @@ std::string Diagnostic::text() const {
 }
 
 void assertion_failed(const char* condition, const char* file, int line, const std::string& message) {
-  std::fprintf(stderr, "metac: internal error: %s at %s:%d%s%s\nThis is a bug in metac; please report it with the model.\n",
-               condition, file, line, message.empty() ? "" : ": ", message.c_str());
+  const std::string text =
+      concat("internal error: ", condition, " at ", file, ":", line, message.empty() ? "" : ": ", message);
+  if (is_guest()) throw InternalError(text);
+  std::fprintf(stderr, "metac: %s\nThis is a bug in metac; please report it with the model.\n", text.c_str());
   std::exit(70);
 }
 

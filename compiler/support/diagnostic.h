@@ -1,5 +1,6 @@
 // How metac speaks of errors. Two kinds exist and never mix:
-//  - METAC_ASSERT: a bug of ours; prints where and exits with status 70. No input may reach one.
+//  - METAC_ASSERT: a bug of ours; prints where and exits with status 70, in libmetac throws InternalError
+//    (compiler/support/host_process.h). No input may reach one.
 //  - Diagnostic: the model, the input or the machine is at fault. It names the file, the node and the operator, what was
 //    expected and what was found, with values. Inside the compiler it travels as the exception CompileError; the public
 //    API turns it into a Result (compiler/support/result.h).
@@ -24,6 +25,16 @@ class CompileError : public std::exception {
   explicit CompileError(Diagnostic d) : diagnostic(std::move(d)), text_(diagnostic.text()) {}
   const char* what() const noexcept override { return text_.c_str(); }
   Diagnostic diagnostic;
+
+ private:
+  std::string text_;
+};
+
+// A bug of ours, where the process is not metac's to end.
+class InternalError : public std::exception {
+ public:
+  explicit InternalError(std::string text) : text_(std::move(text)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
 
  private:
   std::string text_;

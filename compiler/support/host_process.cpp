@@ -1,0 +1,23 @@
+#include "compiler/support/host_process.h"
+
+#include <atomic>
+#include <cstdio>
+
+#include "compiler/support/trace.h"
+
+namespace metac {
+namespace {
+std::atomic<bool> guest{false};
+}
+
+void become_guest() { guest = true; }
+bool is_guest() { return guest; }
+
+void notice(const std::string& text) {
+  if (is_guest())
+    trace::instant("notice", text);
+  else
+    std::fprintf(stderr, "metac: %s\n", text.c_str());
+}
+
+}  // namespace metac
