@@ -34,6 +34,10 @@ Model read_model(const std::string& path) {
   return format == ModelFormat::json ? read_json_model(bytes.view(), path) : read_onnx(bytes.view(), path);
 }
 
+Model read_model_bytes(std::string_view bytes) {
+  return format_of_content(bytes) == ModelFormat::json ? read_json_model(bytes, "") : read_onnx(bytes, "");
+}
+
 ModelFormat format_of_path(const std::string& path) {
   std::optional<ModelFormat> format = format_of_ending(path);
   if (!format) throw CompileError(Diagnostic{path, "", "a model's name ends in .onnx or .json"});

@@ -135,7 +135,7 @@ bool is_inside(const std::string& relative) {
 
 std::string parent_folder(const std::string& path) {
   size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
+  if (slash == std::string::npos) return path.empty() ? "" : ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 

@@ -91,7 +91,7 @@ class StagedFolder {
   bool replaces_ = false, committed_ = false;
 };
 
-std::string parent_folder(const std::string& path);  // "." when there is none
+std::string parent_folder(const std::string& path);  // "." when there is none, "" of what is no file
 std::string file_name(const std::string& path);      // "model.onnx" of "a/model.onnx"
 
 }  // namespace metac
