@@ -34,6 +34,7 @@ DIRECT = {
     "compiler/codegen": ["compiler/program"],
     "compiler/jit": ["compiler/codegen"],
     "compiler/session": ["compiler/jit"],
+    "compiler/library": ["compiler/session", "frontends"],
     "compiler/train": ["compiler/ops", "frontends", "frontends/json", "frontends/onnx", "runtime"],
     "compiler/api": ["compiler/session", "compiler/train", "frontends"],
     "compiler/driver": ["compiler/api"],

@@ -1,0 +1,103 @@
+// The functions of metac.h.
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "compiler/library/options.h"
+#include "compiler/library/session_handle.h"
+#include "compiler/library/status.h"
+#include "frontends/read_model.h"
+
+using namespace metac;
+using namespace metac::library;
+
+namespace {
+
+void check_pointer(const void* pointer, const char* name) {
+  if (!pointer) refuse(name, " is NULL");
+}
+
+}  // namespace
+
+metac_status metac_session_open(const char* path, const metac_session_options* options, metac_session** session) {
+  return answered([&] {
+    check_pointer(path, "path");
+    check_pointer(session, "session");
+    SessionOptions checked = session_options(options);
+    *session = new metac_session(read_model(path), std::move(checked));
+  });
+}
+
+metac_status metac_session_open_memory(const void* model, size_t bytes, const metac_session_options* options,
+                                       metac_session** session) {
+  return answered([&] {
+    check_pointer(model, "model");
+    check_pointer(session, "session");
+    if (bytes == 0) refuse("bytes is 0: there is no model");
+    SessionOptions checked = session_options(options);
+    *session = new metac_session(read_model_bytes({static_cast<const char*>(model), bytes}), std::move(checked));
+  });
+}
+
+void metac_session_close(metac_session* session) {
+  answered([&] { delete session; });
+}
+
+const metac_port* metac_session_input(const metac_session* session, int32_t index) {
+  return session ? session->inputs.at(index) : nullptr;
+}
+
+const metac_port* metac_session_output(const metac_session* session, int32_t index) {
+  return session ? session->outputs.at(index) : nullptr;
+}
+
+metac_status metac_session_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
+                               metac_result** result) {
+  return answered([&] {
+    check_pointer(session, "session");
+    check_pointer(result, "result");
+    *result = session->run(inputs, input_count);
+  });
+}
+
+const metac_tensor* metac_result_output(const metac_result* result, int32_t index) {
+  return result && index >= 0 && static_cast<size_t>(index) < result->tensors.size() ? &result->tensors[index] : nullptr;
+}
+
+void metac_result_free(metac_result* result) { delete result; }
+
+metac_status metac_session_set_weights(metac_session* session, const metac_tensor* weights, int32_t count) {
+  return answered([&] {
+    check_pointer(session, "session");
+    session->set_weights(weights, count);
+  });
+}
+
+metac_status metac_session_wait(metac_session* session) {
+  return answered([&] {
+    check_pointer(session, "session");
+    session->session.wait();
+  });
+}
+
+metac_status metac_session_get_report(const metac_session* session, metac_session_report* report) {
+  return answered([&] {
+    check_pointer(session, "session");
+    check_pointer(report, "report");
+    const size_t first = offsetof(metac_session_report, working_bytes) + sizeof report->working_bytes;
+    check_size("metac_session_report", report->size, first);
+    const SessionReport now = session->session.report();
+    metac_session_report told{};
+    told.size = report->size;
+    told.runs = now.runs, told.open_runs = now.open_runs;
+    told.compiled = now.compiled, told.dropped = now.dropped;
+    told.waiting = now.waiting;
+    told.specialisations = now.specialisations;
+    told.contexts = now.contexts, told.threads = now.threads;
+    told.weight_bytes = now.weight_bytes, told.working_bytes = now.working_bytes;
+    // A newer header's further fields are 0.
+    const size_t known = std::min(told.size, sizeof told);
+    std::memset(reinterpret_cast<char*>(report) + known, 0, told.size - known);
+    std::memcpy(report, &told, known);
+  });
+}

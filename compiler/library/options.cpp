@@ -1,0 +1,110 @@
+#include "compiler/library/options.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/jit/cuda_driver.h"
+#include "compiler/library/status.h"
+#include "compiler/target/target.h"
+
+namespace metac::library {
+namespace {
+
+constexpr size_t most_struct_bytes = 4096;  // a size beyond is memory that nobody has set
+constexpr int32_t most_threads = 256, most_declared = 4096;
+
+// The fields that this library knows; further ones of a newer header must say nothing.
+metac_session_options known_fields(const metac_session_options& given) {
+  check_size("metac_session_options", given.size, offsetof(metac_session_options, target) + sizeof given.target);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
+  for (size_t at = sizeof(metac_session_options); at < given.size; ++at)
+    if (bytes[at] != 0)
+      refuse("metac_session_options of ", given.size, " bytes sets byte ", at,
+             ", which metac " METAC_VERSION " has no field for: it knows ", sizeof(metac_session_options), " bytes");
+  metac_session_options known{};
+  std::memcpy(&known, &given, std::min(given.size, sizeof known));
+  return known;
+}
+
+int in_range(const char* name, int32_t value, int32_t most) {
+  if (value < 0 || value > most) refuse("options: ", name, " is ", value, "; it must be 0 to ", most);
+  return value;
+}
+
+std::map<std::string, Symbol> dims_of(const metac_session_options& given) {
+  const int count = in_range("dim_count", given.dim_count, most_declared);
+  if (count > 0 && !given.dims) refuse("options: dims is NULL, and dim_count is ", count);
+  std::map<std::string, Symbol> dims;
+  for (int k = 0; k < count; ++k) {
+    const metac_dim& dim = given.dims[k];
+    if (!dim.name || !*dim.name) refuse("options: dims[", k, "] has no name");
+    const std::string which = concat("options: dim ", quoted(std::string(dim.name)));
+    if (dim.min < 0) refuse(which, ": min is ", dim.min, "; a dim is at least 0");
+    if (dim.max < 0) refuse(which, ": max is ", dim.max, "; 0 is no limit");
+    if (dim.divisor < 0) refuse(which, ": divisor is ", dim.divisor, "; it must be 1 or more, or 0 for 1");
+    Symbol symbol{.name = dim.name};
+    symbol.min = dim.min == 0 ? 1 : dim.min;
+    if (dim.max > 0) symbol.max = dim.max;
+    if (dim.divisor > 0) symbol.divisor = dim.divisor;
+    if (symbol.min > symbol.max) refuse(which, ": the range ", symbol.min, " to ", symbol.max, " is empty");
+    if (symbol.max / symbol.divisor * symbol.divisor < symbol.min)
+      refuse(which, ": no multiple of ", symbol.divisor, " is in ", symbol.min, " to ", symbol.max);
+    if (!dims.emplace(dim.name, symbol).second) refuse(which, " is given twice");
+  }
+  return dims;
+}
+
+template <typename Find>
+auto named(const char* option, Find&& find) {
+  try {
+    return find();
+  } catch (const CompileError& error) {
+    refuse("options: ", option, ": ", error.what());
+  }
+}
+
+const Target& usable_target(const std::string& name) {
+  const Target& target = named("target", [&]() -> const Target* { return &target_named(name); })[0];
+  if (!target.on_device()) return target;
+  try {
+    cuda_device();
+  } catch (const CompileError& error) {
+    throw CallError(METAC_UNSUPPORTED, concat("options: target is ", quoted(name), ": ", error.what()));
+  }
+  return target;
+}
+
+}  // namespace
+
+void check_size(const char* name, size_t size, size_t first) {
+  if (size < first || size > most_struct_bytes)
+    refuse(name, ": size is ", size, "; set it to sizeof(", name, "), which is ", first, " or more");
+}
+
+SessionOptions session_options(const metac_session_options* options) {
+  metac_session_options given{};
+  if (options) given = known_fields(*options);
+  SessionOptions result;
+  const std::string cpu = given.cpu ? given.cpu : "native";
+  result.compile.cpu = named("cpu", [&] { return cpu_target(cpu); });
+  if (!runs_here(result.compile.cpu))
+    throw CallError(METAC_UNSUPPORTED, concat("options: cpu is ", quoted(cpu), ": this machine cannot run code for it"));
+  result.compile.target = &usable_target(given.target ? given.target : "cpu");
+  result.lower.dims = dims_of(given);
+  result.specialise = Specialise::background;
+  if (given.specialise) {
+    const std::optional<Specialise> policy = specialise_named(given.specialise);
+    if (!policy)
+      refuse("options: specialise is ", quoted(std::string(given.specialise)), "; it must be background, eager or never");
+    result.specialise = *policy;
+  }
+  result.threads = in_range("threads", given.threads, most_threads);
+  result.max_contexts = in_range("max_contexts", given.max_contexts, most_threads);
+  const int held = in_range("max_specialisations", given.max_specialisations, INT32_MAX);
+  if (held > 0) result.max_specialisations = held;
+  if (given.max_memory < 0) refuse("options: max_memory is ", given.max_memory, "; it must be 0 (no limit) or more");
+  result.max_memory = given.max_memory;
+  return result;
+}
+
+}  // namespace metac::library

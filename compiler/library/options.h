@@ -1,0 +1,15 @@
+// metac_session_options, checked, as the compiler's own.
+#pragma once
+#include "compiler/session/session.h"
+#include "metac/metac.h"
+
+namespace metac::library {
+
+// null: all defaults.
+SessionOptions session_options(const metac_session_options* given);
+
+// Refuses the size of a struct that callers give: one smaller than the struct was in the first version that had it
+// (`first`), and what cannot be one.
+void check_size(const char* name, size_t size, size_t first);
+
+}  // namespace metac::library
