@@ -1,4 +1,4 @@
-// ONNX files to and from the Model AST, with our own minimal .proto (model.proto): every opset and IR version up to the
+// ONNX files to and from the Model AST, with our own minimal .proto (metac_onnx.proto): every opset and IR version up to the
 // newest known, local functions, subgraphs, external and sparse data.
 //
 // Everything read here is untrusted. Errors are CompileErrors of one line that name the file and the tensor, node or

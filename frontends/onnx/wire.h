@@ -6,7 +6,7 @@
 
 #include "compiler/ops/model.h"
 #include "frontends/onnx/onnx.h"
-#include "model.pb.h"
+#include "metac_onnx.pb.h"
 
 namespace metac {
 
