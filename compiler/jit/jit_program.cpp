@@ -106,13 +106,13 @@ JitCode::JitCode(const JitCode& other, PreparedWeights weights)
 JitCode::~JitCode() = default;
 
 void JitCode::place() {
-  if (on_device())
-    place_ = std::make_unique<OnGpu>(*this);
-  else
+  if (runs_on_threads())
     place_ = std::make_unique<OnCpu>(*this);
+  else
+    place_ = std::make_unique<OnGpu>(*this);
 }
 
-bool JitCode::on_device() const { return cuda_kernels_ != nullptr; }
+bool JitCode::runs_on_threads() const { return kernels_ != nullptr; }
 int64_t JitCode::code_bytes() const { return kernels_ ? kernels_->code_bytes() : 0; }
 KernelOrigins JitCode::origins() const { return kernels_ ? kernels_->origins() : KernelOrigins(); }
 
@@ -183,14 +183,14 @@ std::shared_ptr<rt::ThreadPool> started_threads(int threads) {
 }
 
 JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads) : code_(std::move(code)) {
-  if (code_->on_device())
-    context_ = std::make_unique<OnGpu>(*code_);
-  else
+  if (code_->runs_on_threads())
     context_ = std::make_unique<OnCpu>(*code_, std::move(threads));
+  else
+    context_ = std::make_unique<OnGpu>(*code_);
 }
 
 JitProgram::JitProgram(std::shared_ptr<const JitCode> code, int threads)
-    : JitProgram(code, code->on_device() ? nullptr : started_threads(threads)) {}
+    : JitProgram(code, code->runs_on_threads() ? started_threads(threads) : nullptr) {}
 
 JitProgram::JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu,
                        int threads, const JitOptions& options)

@@ -30,7 +30,7 @@ class JitCode {
   ~JitCode();
 
   const CompiledProgram& compiled() const { return *compiled_; }
-  bool on_device() const;
+  bool runs_on_threads() const;  // of this process; else on a device
   int64_t code_bytes() const;  // of machine code; what programs share is counted with each. 0 on a GPU.
   // Kernels that are new, and how many came from where. On a GPU they are not counted.
   KernelOrigins origins() const;

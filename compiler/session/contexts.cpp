@@ -40,7 +40,7 @@ Contexts::Hold Contexts::take(const std::shared_ptr<const JitCode>& code) {
   std::unique_ptr<JitProgram> context;
   std::shared_ptr<metac_runtime::ThreadPool> threads = place.threads;
   try {
-    if (!threads && !code->on_device()) threads = started_threads(threads_);
+    if (!threads && code->runs_on_threads()) threads = started_threads(threads_);
     context = std::make_unique<JitProgram>(code, threads);
   } catch (...) {
     lock.lock();

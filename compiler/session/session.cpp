@@ -44,7 +44,9 @@ SessionState::SessionState(Model model, SessionOptions options)
       model_(named_),
       special_level_{options_.least_known, false, {}},
       open_level_{Known::ranks, true, {}},
-      changing_(*named_, most_values(options_)) {}
+      changing_(*named_, most_values(options_)) {
+  if (maker_.jit.on_device) maker_.weights = nullptr;  // a device's weights are copied as one block
+}
 
 std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const NamedTensors& inputs) const {
   std::vector<Tensor> tensors;

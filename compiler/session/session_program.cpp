@@ -26,10 +26,8 @@ auto naming_the_model(const Model& model, F f) {
 
 PreparedWeights ProgramMaker::prepared(const CompiledModel& compiled, const std::vector<RawParameter>& parameters) const {
   const trace::Span span("session", "prepare weights");
-  JitOptions on_host = options();
-  on_host.on_device = false;
-  if (jit.on_device) return run_prepare(compiled, parameters, compile->cpu, on_host);
-  return weights->prepare(compiled, parameters, compile->cpu, on_host);
+  if (!weights) return run_prepare(compiled, parameters, compile->cpu, options());
+  return weights->prepare(compiled, parameters, compile->cpu, options());
 }
 
 JitOptions ProgramMaker::options() const {

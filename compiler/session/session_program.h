@@ -32,7 +32,7 @@ struct ProgramMaker {
   const LowerOptions* lower;
   const CompileOptions* compile;
   JitOptions jit;
-  WeightStore* weights;
+  WeightStore* weights;  // null: programs share none, each has one block
 
   // Throws CompileError, KernelCompileError, Interrupted.
   std::shared_ptr<SessionProgram> make(const Model& model, const Reliance& reliance, SpecialisationTimes* times) const;

@@ -37,9 +37,9 @@ function(metac_add_model name)
   set(library "${CMAKE_CURRENT_BINARY_DIR}/lib${name}.metac.a")
   add_custom_command(
     OUTPUT "${library}"
-    COMMAND metac::metac compile "${model}" -o "${out}" --name ${name} --embed-weights ${options}
+    COMMAND metac::program compile "${model}" -o "${out}" --name ${name} --embed-weights ${options}
     COMMAND "${CMAKE_COMMAND}" -E copy "${out}/lib/lib${name}.a" "${library}"
-    DEPENDS "${model}" metac::metac
+    DEPENDS "${model}" metac::program
     COMMENT "metac compile ${arg_MODEL}"
     VERBATIM)
   add_custom_target(${name}_metac DEPENDS "${library}")
