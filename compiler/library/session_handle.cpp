@@ -101,7 +101,7 @@ metac_session::metac_session(Model model, SessionOptions options)
       weights_(types_of(model.graph.initializers)),
       inputs(wanted_, "input"),
       outputs(model.graph.outputs, "output"),
-      session((check_dims(options.lower.dims, model.graph.inputs), std::move(model)), std::move(options)) {}
+      session((check_dims(dims_, accepted_), std::move(model)), std::move(options)) {}
 
 void metac_session::check_inputs(const std::map<std::string, Tensor>& given) const {
   for (const auto& [name, tensor] : given) {

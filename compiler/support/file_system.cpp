@@ -156,6 +156,8 @@ FileBytes read_file(const std::string& path, size_t limit) {
 
 FileBytes read_inside(const std::string& folder, const std::string& relative, int64_t offset, int64_t size) {
   if (!is_inside(relative)) fail("the path ", metac::quoted(relative), " leaves the model's folder");
+  if (folder.empty())
+    fail("the file ", metac::quoted(relative), " cannot be named by a model in memory, which has no folder");
   std::string shown = folder + "/" + relative;
   Descriptor at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (at.fd < 0) fail_errno(folder, "read", errno);

@@ -17,7 +17,8 @@ declare -A key_of_stage process_of_stage sums_of_build
 # the pages that these name. Programs hold what they were built from; those of the unit tests are no other stage's. Sets
 # $key.
 stage_key() {
-  local word folders="tests/tools tests/conformance models runtime templates compiler/api/package" build=build/ci
+  local word build=build/ci
+  local folders="tests/tools tests/conformance models runtime templates compiler/api/package compiler/api/include"
   for word; do
     case $word in
       tests/*.py | models/*.py) folders="$folders ${word%/*}" ;;
@@ -25,8 +26,9 @@ stage_key() {
     esac
   done
   [ -n "${sums_of_build[$build]-}" ] ||
-    sums_of_build[$build]=$(find "$build/bin" -type f -name 'metac*' ! -name metac_unit_tests -print0 | sort -z |
-      xargs -0 sha256sum)
+    sums_of_build[$build]=$(
+      find "$build/bin" "$build/lib" -type f -name '*metac*' ! -name metac_unit_tests -print0 2>/dev/null |
+        sort -z | xargs -0 sha256sum)
   key=$({
     printf '%s\n' "$@" "${METAC_FLOAT_STEP-}" "$jobs" "$(uname -m)" "$(grep -m1 flags /proc/cpuinfo)"
     dpkg-query -W 2>/dev/null

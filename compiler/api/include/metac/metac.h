@@ -61,7 +61,8 @@ typedef enum metac_dtype {
 typedef struct metac_session metac_session;
 typedef struct metac_result metac_result;
 
-/* Contiguous elements, row-major. Of inputs, `bytes` may be 0; if it is not, it must be what dims and dtype need. */
+/* Contiguous elements, row-major, aligned to an element. Of inputs, `bytes` may be 0; if it is not, it must be what dims and
+ * dtype need. There are no tensors of strings. */
 typedef struct metac_tensor {
   const char* name;
   const void* data; /* may be NULL where there are no elements */
@@ -119,7 +120,8 @@ METAC_API void metac_session_close(metac_session* session);
 METAC_API const metac_port* metac_session_input(const metac_session* session, int32_t index);
 METAC_API const metac_port* metac_session_output(const metac_session* session, int32_t index);
 
-/* One run. Inputs by name, in any order; they are read in place and not changed. *result is set on success only. */
+/* One run. Inputs by name, in any order; they are read in place and not changed, and are the caller's again afterwards.
+ * *result is set on success only. */
 METAC_API metac_status metac_session_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
                                          metac_result** result);
 /* The outputs of a run, in the model's order; NULL beyond the last. They live until the result is freed, whatever becomes of
@@ -127,7 +129,8 @@ METAC_API metac_status metac_session_run(metac_session* session, const metac_ten
 METAC_API const metac_tensor* metac_result_output(const metac_result* result, int32_t index);
 METAC_API void metac_result_free(metac_result* result);
 
-/* Takes these for the model's initialisers of the same names from the next run on; nothing is compiled again. All or none. */
+/* Takes these for the model's initialisers of the same names from the next run on; nothing is compiled again. All or none.
+ * They are copied. */
 METAC_API metac_status metac_session_set_weights(metac_session* session, const metac_tensor* weights, int32_t count);
 
 /* Blocks until no specialisation is waiting or being made: for tests and benchmarks. */

@@ -1,0 +1,264 @@
+// Every function of metac.h with every argument that it must refuse: the status, and what the message names. A call that is
+// refused changes nothing, and the next good one works. Ends with 'N passed, N failed'.
+//
+//   refused_calls DIGITS.onnx
+#include <metac/metac.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "small_model.h"
+
+namespace {
+
+int passed = 0, failed = 0;
+
+void expect(bool good, const std::string& what, const std::string& found = "") {
+  ++(good ? passed : failed);
+  if (!good) std::printf("FAIL  %s%s%s\n", what.c_str(), found.empty() ? "" : ": ", found.c_str());
+}
+
+// The call answers `status` with a message that has all of `parts`.
+void refused(const std::string& what, metac_status answer, metac_status status, const std::vector<std::string>& parts) {
+  const std::string message = metac_last_error();
+  bool good = answer == status;
+  for (const std::string& part : parts) good = good && message.find(part) != std::string::npos;
+  expect(good, what, "status " + std::to_string(answer) + ", \"" + message + "\"");
+}
+
+metac_status open_small(const metac_session_options* options, metac_session** session) {
+  return metac_session_open_memory(small_model, sizeof small_model - 1, options, session);
+}
+
+void options_are_checked() {
+  struct Row {
+    const char* what;
+    std::function<void(metac_session_options&)> change;
+    metac_status status;
+    std::vector<std::string> parts;
+  };
+  static metac_dim nameless{nullptr, 1, 2, 1}, empty_name{"", 1, 2, 1}, unknown{"m", 1, 2, 1}, empty{"n", 5, 4, 1};
+  static metac_dim low{"n", -1, 4, 1}, high{"n", 1, -4, 1}, divisor{"n", 1, 4, -2}, no_multiple{"n", 5, 7, 8};
+  static metac_dim twice[] = {{"n", 1, 4, 1}, {"n", 1, 4, 1}};
+  const auto dim = [](metac_dim& one) { return [&one](metac_session_options& o) { o.dims = &one, o.dim_count = 1; }; };
+  const metac_status wrong = METAC_INVALID_ARGUMENT;
+  const Row rows[] = {
+      {"size 0", [](auto& o) { o.size = 0; }, wrong, {"size is 0", "sizeof(metac_session_options)"}},
+      {"size too small", [](auto& o) { o.size = sizeof o - 1; }, wrong, {std::to_string(sizeof(metac_session_options) - 1)}},
+      {"size never set", [](auto& o) { o.size = SIZE_MAX; }, wrong, {"size is"}},
+      {"specialise", [](auto& o) { o.specialise = "sometimes"; }, wrong, {"\"sometimes\"", "background, eager or never"}},
+      {"threads < 0", [](auto& o) { o.threads = -1; }, wrong, {"threads is -1"}},
+      {"threads > 256", [](auto& o) { o.threads = 257; }, wrong, {"threads is 257", "256"}},
+      {"max_contexts < 0", [](auto& o) { o.max_contexts = -3; }, wrong, {"max_contexts is -3"}},
+      {"max_contexts > 256", [](auto& o) { o.max_contexts = 1000; }, wrong, {"max_contexts is 1000"}},
+      {"max_specialisations < 0", [](auto& o) { o.max_specialisations = -1; }, wrong, {"max_specialisations is -1"}},
+      {"max_memory < 0", [](auto& o) { o.max_memory = -7; }, wrong, {"max_memory is -7"}},
+      {"dim_count < 0", [](auto& o) { o.dim_count = -1; }, wrong, {"dim_count is -1"}},
+      {"dim_count too large", [](auto& o) { o.dim_count = INT32_MAX; }, wrong, {"dim_count is 2147483647"}},
+      {"dims NULL", [](auto& o) { o.dim_count = 2; }, wrong, {"dims is NULL", "2"}},
+      {"dim without a name", dim(nameless), wrong, {"dims[0]", "no name"}},
+      {"dim with an empty name", dim(empty_name), wrong, {"dims[0]", "no name"}},
+      {"unknown dim", dim(unknown), wrong, {"\"m\"", "no open dim"}},
+      {"empty range", dim(empty), wrong, {"\"n\"", "5 to 4"}},
+      {"min < 0", dim(low), wrong, {"\"n\"", "min is -1"}},
+      {"max < 0", dim(high), wrong, {"\"n\"", "max is -4"}},
+      {"divisor < 0", dim(divisor), wrong, {"\"n\"", "divisor is -2"}},
+      {"no multiple in the range", dim(no_multiple), wrong, {"multiple of 8", "5 to 7"}},
+      {"dim twice", [](auto& o) { o.dims = twice, o.dim_count = 2; }, wrong, {"\"n\"", "twice"}},
+      {"cpu", [](auto& o) { o.cpu = "z80"; }, wrong, {"cpu", "z80"}},
+      {"target", [](auto& o) { o.target = "abacus"; }, wrong, {"target", "\"abacus\"", "cpu"}},
+  };
+  for (const Row& row : rows) {
+    metac_session_options options{};
+    options.size = sizeof options;
+    row.change(options);
+    metac_session* session = nullptr;
+    const metac_status status = open_small(&options, &session);
+    refused(std::string("options: ") + row.what, status, row.status, row.parts);
+    expect(session == nullptr, std::string("no session after ") + row.what);
+    metac_session_close(session);
+  }
+}
+
+// Structs of a newer header: a tail of zeros says nothing, any other byte sets what this library does not know.
+void sizes_may_grow() {
+  struct Newer {
+    metac_session_options known;
+    int64_t further;
+  } newer{};
+  newer.known.size = sizeof newer;
+  metac_session* session = nullptr;
+  expect(open_small(&newer.known, &session) == METAC_OK, "options with a tail of zeros", metac_last_error());
+  newer.further = 1;
+  metac_session* none = nullptr;
+  refused("options with a tail", open_small(&newer.known, &none), METAC_INVALID_ARGUMENT, {std::to_string(sizeof newer)});
+  struct NewerReport {
+    metac_session_report known;
+    int64_t further;
+  } report{};
+  report.known.size = sizeof report, report.further = 5;
+  expect(metac_session_get_report(session, &report.known) == METAC_OK && report.further == 0 &&
+             report.known.size == sizeof report,
+         "a report with a tail");
+  report.known.size = sizeof report.known - 8;
+  refused("a report too small", metac_session_get_report(session, &report.known), METAC_INVALID_ARGUMENT,
+          {"metac_session_report", "size is"});
+  metac_session_close(session);
+}
+
+void opening_is_checked(const char* digits) {
+  metac_session* session = nullptr;
+  const metac_status wrong = METAC_INVALID_ARGUMENT;
+  refused("path NULL", metac_session_open(nullptr, nullptr, &session), wrong, {"path is NULL"});
+  refused("session NULL", metac_session_open(digits, nullptr, nullptr), wrong, {"session is NULL"});
+  refused("no such file", metac_session_open("no/such.onnx", nullptr, &session), METAC_MODEL, {"no/such.onnx"});
+  refused("a folder", metac_session_open("/", nullptr, &session), METAC_MODEL, {"/"});
+  refused("model NULL", metac_session_open_memory(nullptr, 5, nullptr, &session), wrong, {"model is NULL"});
+  refused("no bytes", metac_session_open_memory("{}", 0, nullptr, &session), wrong, {"bytes is 0"});
+  refused("memory, session NULL", open_small(nullptr, nullptr), wrong, {"session is NULL"});
+  refused("no model", metac_session_open_memory("rubbish", 7, nullptr, &session), METAC_MODEL, {});
+  const char beside[] = R"({"metac_ir": 1, "opset": 17, "inputs": [], "outputs": ["y"],
+    "parameters": [{"name": "w", "dtype": "float32", "shape": [1], "file": "w.bin"}],
+    "nodes": [{"op": "Neg", "inputs": ["w"], "outputs": ["y"]}]})";
+  refused("a file beside no file", metac_session_open_memory(beside, sizeof beside - 1, nullptr, &session), METAC_MODEL,
+          {"w.bin", "in memory"});
+  const char strings[] = R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "s", "dtype": "string", "shape": [2]}],
+    "outputs": ["y"], "nodes": [{"op": "Identity", "inputs": ["s"], "outputs": ["y"]}]})";
+  refused("strings", metac_session_open_memory(strings, sizeof strings - 1, nullptr, &session), METAC_UNSUPPORTED,
+          {"\"s\"", "strings"});
+  expect(session == nullptr, "no session after an opening that failed");
+  metac_session_close(nullptr);
+}
+
+void inputs_are_checked() {
+  metac_session_options options{};
+  const metac_dim range{"n", 2, 6, 2};
+  options.size = sizeof options, options.dims = &range, options.dim_count = 1;
+  metac_session* session = nullptr;
+  expect(open_small(&options, &session) == METAC_OK, "a session with a range", metac_last_error());
+  if (!session) return;
+  alignas(8) static float memory[64];
+  static const int64_t dims[] = {2, 4}, column[] = {2, 1}, three[] = {2, 4, 1}, negative[] = {-2, 4}, wide[] = {2, 5},
+                       odd[] = {3, 4}, large[] = {8, 4}, huge[] = {INT64_MAX, 4};
+  struct Row {
+    const char* what;
+    std::function<void(metac_tensor&)> change;  // of "x"
+    std::vector<std::string> parts;
+  };
+  const Row rows[] = {
+      {"name NULL", [](auto& t) { t.name = nullptr; }, {"inputs[0]", "name is NULL"}},
+      {"unknown name", [](auto& t) { t.name = "u"; }, {"no input \"u\"", "\"x\", \"z\""}},
+      {"a name twice", [](auto& t) { t.name = "z"; }, {"input \"z\"", "twice"}},
+      {"dtype < 0", [](auto& t) { t.dtype = -1; }, {"\"x\"", "dtype is -1"}},
+      {"dtype unknown", [](auto& t) { t.dtype = 13; }, {"\"x\"", "dtype is 13"}},
+      {"another dtype", [](auto& t) { t.dtype = METAC_INT32; }, {"\"x\"", "float32", "int32 2x4"}},
+      {"rank < 0", [](auto& t) { t.rank = -1; }, {"\"x\"", "rank is -1"}},
+      {"rank too large", [](auto& t) { t.rank = 65; }, {"\"x\"", "rank is 65"}},
+      {"another rank", [](auto& t) { t.dims = three, t.rank = 3; }, {"\"x\"", "2x4x1"}},
+      {"dims NULL", [](auto& t) { t.dims = nullptr; }, {"\"x\"", "dims is NULL"}},
+      {"a dim < 0", [](auto& t) { t.dims = negative; }, {"\"x\"", "dims[0] is -2"}},
+      {"another dim", [](auto& t) { t.dims = wide; }, {"\"x\"", "2x5"}},
+      {"more bytes than there are", [](auto& t) { t.dims = huge; }, {"\"x\"", "2^63"}},
+      {"not a multiple", [](auto& t) { t.dims = odd; }, {"\"x\"", "\"n\" is 3", "multiple of 2"}},
+      {"beyond the range", [](auto& t) { t.dims = large; }, {"\"x\"", "\"n\" is 8", "2 to 6"}},
+      {"bytes", [](auto& t) { t.bytes = 31; }, {"\"x\"", "bytes is 31", "32 bytes"}},
+      {"bytes < 0", [](auto& t) { t.bytes = -1; }, {"\"x\"", "bytes is -1"}},
+      {"data NULL", [](auto& t) { t.data = nullptr; }, {"\"x\"", "data is NULL", "32 bytes"}},
+      {"data not aligned", [](auto& t) { t.data = reinterpret_cast<const char*>(memory) + 1; }, {"\"x\"", "aligned"}},
+  };
+  const metac_tensor good[] = {{"x", memory, 0, dims, 2, METAC_FLOAT32}, {"z", memory, 0, column, 2, METAC_FLOAT32}};
+  metac_result* result = nullptr;
+  for (const Row& row : rows) {
+    metac_tensor inputs[] = {good[0], good[1]};
+    row.change(inputs[0]);
+    refused(std::string("run: ") + row.what, metac_session_run(session, inputs, 2, &result), METAC_INVALID_ARGUMENT,
+            row.parts);
+  }
+  const metac_status wrong = METAC_INVALID_ARGUMENT;
+  refused("run: session NULL", metac_session_run(nullptr, good, 2, &result), wrong, {"session is NULL"});
+  refused("run: result NULL", metac_session_run(session, good, 2, nullptr), wrong, {"result is NULL"});
+  refused("run: inputs NULL", metac_session_run(session, nullptr, 2, &result), wrong, {"inputs are NULL", "2"});
+  refused("run: count < 0", metac_session_run(session, good, -1, &result), wrong, {"-1"});
+  refused("run: one is missing", metac_session_run(session, good, 1, &result), wrong, {"\"z\"", "missing"});
+  expect(result == nullptr, "no result of a run that failed");
+  expect(metac_session_run(session, good, 2, &result) == METAC_OK && result, "a good run after all that",
+         metac_last_error());
+  const metac_tensor* output = metac_result_output(result, 0);
+  expect(output && std::strcmp(output->name, "y") == 0 && output->rank == 2 && output->bytes == 32, "its output");
+  expect(!metac_result_output(result, 1) && !metac_result_output(result, -1) && !metac_result_output(nullptr, 0),
+         "outputs that are not there");
+  metac_result_free(result);
+  metac_result_free(nullptr);
+  metac_session_close(session);
+}
+
+void the_rest_is_checked() {
+  metac_session* session = nullptr;
+  open_small(nullptr, &session);
+  if (!session) return;
+  const metac_port *x = metac_session_input(session, 0), *z = metac_session_input(session, 1);
+  expect(x && z && x->rank == 2 && x->dims[0] == -1 && x->dims[1] == 4 && std::strcmp(x->dim_names[0], "n") == 0 &&
+             !x->dim_names[1] && x->dtype == METAC_FLOAT32,
+         "what is told of an input");
+  expect(!metac_session_input(session, 2) && !metac_session_input(session, -1) && !metac_session_input(nullptr, 0),
+         "inputs that are not there");
+  expect(metac_session_output(session, 0) && !metac_session_output(session, 1) && !metac_session_output(nullptr, 0),
+         "outputs that are not there");
+  const float w[] = {2, 2, 2, 2};
+  const int64_t four[] = {4}, two[] = {2};
+  const metac_tensor good{"w", w, 0, four, 1, METAC_FLOAT32}, shape{"w", w, 0, two, 1, METAC_FLOAT32},
+      dtype{"w", w, 0, four, 1, METAC_INT32}, name{"v", w, 0, four, 1, METAC_FLOAT32};
+  const metac_tensor mixed[] = {good, name}, twice[] = {good, good};
+  const metac_status wrong = METAC_INVALID_ARGUMENT;
+  refused("weights: session NULL", metac_session_set_weights(nullptr, &good, 1), wrong, {"session is NULL"});
+  refused("weights: NULL", metac_session_set_weights(session, nullptr, 1), wrong, {"weights are NULL"});
+  refused("weights: count < 0", metac_session_set_weights(session, &good, -1), wrong, {"-1"});
+  refused("weights: shape", metac_session_set_weights(session, &shape, 1), wrong, {"\"w\"", "float32 4", "float32 2"});
+  refused("weights: dtype", metac_session_set_weights(session, &dtype, 1), wrong, {"\"w\"", "int32"});
+  refused("weights: name", metac_session_set_weights(session, &name, 1), wrong, {"\"v\""});
+  refused("weights: twice", metac_session_set_weights(session, twice, 2), wrong, {"\"w\"", "twice"});
+  refused("weights: one of two", metac_session_set_weights(session, mixed, 2), wrong, {"\"v\""});
+  expect(metac_session_set_weights(session, nullptr, 0) == METAC_OK, "no weights at all");
+  refused("wait: NULL", metac_session_wait(nullptr), wrong, {"session is NULL"});
+  metac_session_report report{};
+  report.size = sizeof report;
+  refused("report: session NULL", metac_session_get_report(nullptr, &report), wrong, {"session is NULL"});
+  refused("report: NULL", metac_session_get_report(session, nullptr), wrong, {"report is NULL"});
+  const float x_values[] = {1, 2, 3, 4}, z_value[] = {10};
+  const int64_t row[] = {1, 4}, one[] = {1, 1};
+  const metac_tensor inputs[] = {{"z", z_value, 4, one, 2, METAC_FLOAT32}, {"x", x_values, 16, row, 2, METAC_FLOAT32}};
+  const auto first_of_run = [&] {
+    metac_result* result = nullptr;
+    metac_session_run(session, inputs, 2, &result);
+    const metac_tensor* output = metac_result_output(result, 0);
+    const float first = output ? static_cast<const float*>(output->data)[1] : std::numeric_limits<float>::quiet_NaN();
+    metac_result_free(result);
+    return first;
+  };
+  expect(first_of_run() == 12, "weights that were refused are not taken, not even in part");
+  expect(metac_session_set_weights(session, &good, 1) == METAC_OK && first_of_run() == 14, "weights that are taken");
+  std::thread([] { expect(std::strcmp(metac_last_error(), "") == 0, "a thread without errors of its own"); }).join();
+  expect(metac_session_wait(session) == METAC_OK, "waiting");
+  expect(metac_session_get_report(session, &report) == METAC_OK && report.runs == 2, "the report");
+  expect(std::strlen(metac_version()) >= 5, "the version");
+  metac_session_close(session);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  options_are_checked();
+  sizes_may_grow();
+  opening_is_checked(argv[1]);
+  inputs_are_checked();
+  the_rest_is_checked();
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed ? 1 : 0;
+}
