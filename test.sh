@@ -78,7 +78,7 @@ stage build build ci
 stage prepare prepare
 [ $all = no ] || stage pytorch prepare_pytorch
 await build && await prepare || finish
-stage build-asan build asan metac metac_read_files metac_differentiate
+stage build-asan build asan metac metac_read_files metac_differentiate metac_share_session
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage unit unit_tests
 
@@ -125,6 +125,7 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
 stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
+stage library "$python" tests/library/run_library.py --build build/ci
 stage project "$python" tests/project/run_project.py --build build/ci
 stage walk "$python" tests/project/run_walk.py --metac "$metac"
 stage figures "$python" tests/figures/run_figures.py --build build/ci
@@ -140,6 +141,7 @@ stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $
 await build-asan || finish
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 90 --memory 3
 stage operators-asan "$python" tests/derivatives/run_operators.py --build build/asan --seed "$seed" --sample $([ $all = yes ] && echo 300 || echo 25)
+stage library-asan build/asan/bin/metac_share_session
 stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 
