@@ -6,7 +6,7 @@ debian_packages="
   libclang-19-dev libclang-cpp19-dev llvm-19-dev
   libcli11-dev nlohmann-json3-dev libssl-dev libsqlite3-dev zlib1g-dev libzstd-dev libstb-dev
   libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin
-  python3 python3-venv"
+  python3 python3-venv python3-dev pybind11-dev"
 
 # What tests alone want: another compiler for what is generated and for the sanitized build, and its sanitizers.
 test_packages="clang-19 libclang-rt-19-dev"

@@ -1,0 +1,17 @@
+// metac._metac: the C interface of libmetac for the Python package metac, which gives it its words.
+#include <pybind11/pybind11.h>
+
+#include "metac/metac.h"
+#include "python/extension/failure.h"
+#include "python/extension/process.h"
+#include "python/extension/result_array.h"
+#include "python/extension/session.h"
+
+PYBIND11_MODULE(_metac, module) {
+  using namespace metac_python;
+  watch_forks();
+  register_failures();
+  module.def("version", &metac_version);
+  define_result_array(module);
+  define_session(module);
+}

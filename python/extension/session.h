@@ -1,0 +1,49 @@
+// A session as Python's threads share it.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "metac/metac.h"
+#include "python/extension/given_array.h"
+
+namespace metac_python {
+
+namespace py = pybind11;
+
+class Session {
+ public:
+  // path and contents: bytes and a buffer, one of them None. dims: a list of (name, min, max, divisor).
+  Session(py::object path, py::object contents, const std::string& specialise, int64_t threads, int64_t max_contexts,
+          int64_t max_specialisations, int64_t max_memory, const py::list& dims, const std::string& cpu,
+          const std::string& target);
+  ~Session() { close(); }
+
+  // (name, dtype or None, dims or None) of each.
+  py::list inputs() const;
+  py::list outputs() const;
+  // A list of (name, ResultArray).
+  py::list run(py::handle inputs);
+  void set_weights(py::handle weights);
+  void wait();
+  py::dict report() const;
+  void close();
+  bool closed() const { return !session_; }
+
+ private:
+  using Shared = std::shared_ptr<metac_session>;
+  Shared usable() const;  // a call's own hold: close() beside it does not take the session away
+  std::vector<std::unique_ptr<GivenArray>> arrays_of(py::handle given, const char* what) const;
+
+  Shared session_;
+  std::map<std::string, int32_t> input_dtypes_;
+  std::vector<py::object> output_names_;
+  unsigned generation_ = 0;
+};
+
+void define_session(py::module_& module);
+
+}  // namespace metac_python
