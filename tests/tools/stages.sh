@@ -21,6 +21,7 @@ stage_key() {
   local folders="tests/tools tests/conformance models runtime templates compiler/api/package compiler/api/include"
   for word; do
     case $word in
+      tests/python/*.py) folders="$folders ${word%/*} python" ;;
       tests/*.py | models/*.py) folders="$folders ${word%/*}" ;;
       *build/asan*) build=build/asan ;;
     esac
