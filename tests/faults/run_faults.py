@@ -124,19 +124,22 @@ class Faults:
     # ---- the cache ----
     def cache_entry_changed(self):
         self._answer()
-        entries = list((self.folder / "cache").glob("*.obj"))
-        for entry in entries:
-            good = entry.read_bytes()
+        cache = self.folder / "cache"
+        whole = {entry: entry.read_bytes() for entry in cache.glob("*.obj")}
+        for entry, good in whole.items():
             is_tree = b"CPCH" in good[:4096]  # of the device headers, which only a compilation reads
             for bad in (b"", good[:100], good[:-1], good + b"x", good[:5000] + b"\0" + good[5001:]):
                 if bad == good:
                     continue
-                entry.write_bytes(bad)
-                for other in entries if is_tree else ():
-                    if other != entry:
-                        other.unlink(missing_ok=True)
+                for other in cache.glob("*.obj"):
+                    other.unlink()
+                for other, content in whole.items():
+                    if other == entry or not is_tree:
+                        other.write_bytes(bad if other == entry else content)
                 self._answer(says="damaged and is compiled again")
-                expect(entry.read_bytes() == good, "the entry was not made again")
+                # A kernel that is compiled without its neighbours lies in an object of its own: other bytes than before.
+                expect(entry.exists() and entry.read_bytes() != bad, "the entry was not made again")
+                self._answer(says="^$")
 
     def cache_that_others_can_write(self):
         (self.folder / "cache").mkdir()
