@@ -78,7 +78,7 @@ stage build build ci
 stage prepare prepare
 [ $all = no ] || stage pytorch prepare_pytorch
 await build && await prepare || finish
-stage build-asan build asan metac metac_read_files metac_differentiate metac_share_session
+stage build-asan build asan metac metac_read_files metac_differentiate
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage unit unit_tests
 
@@ -142,7 +142,6 @@ stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $
 await build-asan || finish
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 90 --memory 3
 stage operators-asan "$python" tests/derivatives/run_operators.py --build build/asan --seed "$seed" --sample $([ $all = yes ] && echo 300 || echo 25)
-stage library-asan build/asan/bin/metac_share_session
 stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 
