@@ -116,6 +116,7 @@ stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $(
 stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
+stage weights "$python" tests/fuzz/new_weights.py --build build/ci --count $([ $all = yes ] && echo 3000 || echo 60) --seed "$seed"
 [ $all = no ] || await pytorch || pytorch=$python
 if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --python "$pytorch" --count 300 --seed "$seed"; fi
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)

@@ -1,10 +1,13 @@
 #include "frontends/read_model.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_kind.h"
 #include "compiler/support/file_system.h"
+#include "compiler/support/hashing.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
 
@@ -26,12 +29,28 @@ ModelFormat format_of_content(std::string_view text) {
 }  // namespace
 
 Model read_model(const std::string& path) {
+  const std::optional<ModelFormat> named = format_of_ending(path);
+  if (named == ModelFormat::onnx) return read_onnx(path);
   FileBytes bytes = read_file(path);
-  ModelFormat format = format_of_ending(path).value_or(format_of_content(bytes.view()));
+  ModelFormat format = named.value_or(format_of_content(bytes.view()));
   if (format == ModelFormat::json && format_of_content(bytes.view()) != ModelFormat::json)
     if (const std::string kind = known_file_kind(bytes.view()); !kind.empty())
       throw CompileError({path, "", "not a JSON IR document: it is " + kind});
   return format == ModelFormat::json ? read_json_model(bytes.view(), path) : read_onnx(bytes.view(), path);
+}
+
+Model read_hashed_model(const std::string& path) {
+  Model model = read_model(path);
+  const RegularFile file(path);
+  std::vector<char> part(size_t{1} << 20);
+  Sha256 hash;
+  for (size_t at = 0, bytes = 0; at < file.size(); at += bytes) {
+    bytes = std::min(part.size(), file.size() - at);
+    file.read_into(at, bytes, part.data());
+    hash.update({part.data(), bytes});
+  }
+  model.sha256 = hash.hex();
+  return model;
 }
 
 Model read_model_bytes(std::string_view bytes) {

@@ -75,7 +75,7 @@ void Cloner::clone(const std::vector<Op*>& ops) {
       to->name = from->name;
       to->stop_grad = from->stop_grad;
       to->stop_fuse = from->stop_fuse;
-      if (from->elements) to->elements = all(*from->elements);
+      if (from->carried_elements()) to->carry_elements(all(*from->carried_elements()), {op->outputs[k]});
       vars_[from] = to;
     }
   }

@@ -272,7 +272,7 @@ int compile_command(const CompileArguments& o) {
   library.compile.external = external_libraries(o);
   if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
   if (!o.name.empty()) check_project_name(o.name);
-  Model model = read_model(o.model);
+  Model model = read_hashed_model(o.model);
   Recipe recipe;
   if (!o.train.empty()) recipe = read_recipe(o.train);
   // An algorithm of the model's own says by name what it updates.

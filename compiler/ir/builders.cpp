@@ -259,8 +259,8 @@ Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {
   for (int k = 0; k < indices->rank(); ++k) at.push_back(axis(the_axis + k));
   Expr index = cast(load(1, indices->dtype(), at), DType::i64);
   Expr extent = x->shape()[the_axis];
-  if (indices->elements) {
-    for (Expr e : *indices->elements)
+  if (indices->known_elements()) {
+    for (Expr e : *indices->known_elements())
       if (bool(e) && e.if_int() && extent.if_int() && (e.as_int() < -extent.as_int() || e.as_int() >= extent.as_int()))
         fail("index ", e.as_int(), " is out of range for axis ", the_axis, " of ", to_string(x->shape()));
   }
@@ -306,9 +306,9 @@ Var* elementwise(Graph& g, std::vector<Var*> operands, const std::function<Expr(
   for (size_t k = 0; k < operands.size(); ++k) {
     // Scalars are read in place: a Reindex for them would only be noise.
     if (operands[k]->rank() == 0) {
-      const auto& known = operands[k]->elements;
+      const auto& known = operands[k]->carried_elements();
       bool inline_it = known && (*known)[0] && (*known)[0].is_constant() && !operands[k]->is_parameter;
-      loads.push_back(inline_it ? (*known)[0] : load(static_cast<int>(k), operands[k]->dtype(), {}));
+      loads.push_back(inline_it ? (*operands[k]->known_elements())[0] : load(static_cast<int>(k), operands[k]->dtype(), {}));
       continue;
     }
     operands[k] = broadcast_to(g, operands[k], shape);
@@ -356,7 +356,7 @@ Var* vector_of(Graph& g, const std::vector<Expr>& values, DType dtype) {
   Var* out = g.elementwise({}, {Dim(static_cast<int64_t>(values.size()))}, body);
   std::vector<Expr> elements;
   for (Expr e : values) elements.push_back(cast(e, dtype));
-  out->elements = elements;
+  out->carry_elements(std::move(elements), {});
   return out;
 }
 

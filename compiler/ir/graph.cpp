@@ -134,6 +134,27 @@ Var* Graph::add_input(std::string name, Type type) {
   return var;
 }
 
+const std::optional<std::vector<Expr>>& Var::known_elements() const {
+  for (const Var* parameter : elements_from_) parameter->is_relied_on = true;
+  return elements_;
+}
+
+const Tensor& Var::known_constant() const {
+  is_relied_on |= is_parameter;
+  return *constant;
+}
+
+void Var::carry_elements(std::vector<Expr> elements, const std::vector<Var*>& from) {
+  std::set<const Var*> parameters;
+  for (const Var* one : from)
+    if (one->is_parameter)
+      parameters.insert(one);
+    else
+      parameters.insert(one->elements_from_.begin(), one->elements_from_.end());
+  elements_ = std::move(elements);
+  elements_from_ = std::move(parameters);
+}
+
 Var* Graph::add_constant(Tensor tensor, std::string name, bool is_parameter) {
   Var* var = make_var(Type{TypeKind::tensor, tensor.dtype, shape_of(tensor.shape)}, std::move(name));
   var->is_parameter = is_parameter;
@@ -143,7 +164,7 @@ Var* Graph::add_constant(Tensor tensor, std::string name, bool is_parameter) {
     for (int64_t i = 0; i < count; ++i)
       elements.push_back(is_float(tensor.dtype) ? float_constant(number_at(tensor, i), tensor.dtype)
                                                 : int_constant(integer_at(tensor, i), tensor.dtype));
-    var->elements = std::move(elements);
+    var->carry_elements(std::move(elements), {var});
   }
   var->constant = std::move(tensor);
   return var;
@@ -242,9 +263,9 @@ std::vector<Var*> Graph::external(std::string routine, std::vector<Var*> inputs,
 
 Expr Graph::element(Var* var, int64_t index, const std::string& symbol_name, int64_t min, int64_t max) {
   METAC_ASSERT(is_integer(var->dtype()) || is_bool(var->dtype()), "an element of ", name_of(var->dtype()));
-  if (var->elements && index < static_cast<int64_t>(var->elements->size()))
-    if (Expr known = (*var->elements)[index]) return cast(known, DType::i64);
-  if (var->constant) return integer_at(*var->constant, index);
+  if (var->carried_elements() && index < static_cast<int64_t>(var->carried_elements()->size()))
+    if (Expr known = (*var->known_elements())[index]) return cast(known, DType::i64);
+  if (var->constant) return integer_at(var->known_constant(), index);
   auto key = std::make_pair(var->id, index);
   if (auto found = bound_elements_.find(key); found != bound_elements_.end()) {
     Symbol& s = symbols[found->second];
@@ -335,7 +356,7 @@ void Graph::infer_elements(Op* op) {
     if (count > most) return;
   }
   for (Var* in : op->inputs)
-    if (!in->elements) return;
+    if (!in->carried_elements()) return;
   auto look_up = [&](Var* var, const std::vector<Expr>& indices) -> Expr {
     std::vector<int64_t> dims = static_shape(var->shape());
     int64_t at = 0;
@@ -344,7 +365,7 @@ void Graph::infer_elements(Op* op) {
       if (index == nullptr || *index < 0 || *index >= dims[k]) return {};
       at = at * dims[k] + *index;
     }
-    return (*var->elements)[at];
+    return (*var->carried_elements())[at];
   };
   auto evaluate = [&](Expr e, const std::vector<Expr>& position) {
     bool known = true;
@@ -397,7 +418,7 @@ void Graph::infer_elements(Op* op) {
   } else if (op->kind == OpKind::reindex_reduce) {
     for (Expr& e : elements) e = identity_of(op->reduce, out->dtype());
     std::vector<int64_t> domain = static_shape(op->inputs[0]->shape());
-    int64_t points = op->inputs[0]->elements->size();
+    int64_t points = op->inputs[0]->carried_elements()->size();
     for (int64_t j = 0; j < points; ++j) {
       std::vector<Expr> position = position_of(domain, j);
       int64_t at = 0;
@@ -420,7 +441,7 @@ void Graph::infer_elements(Op* op) {
       }
       if (!known) return;
       if (skip) continue;
-      Expr value = (*op->inputs[0]->elements)[j];
+      Expr value = (*op->inputs[0]->carried_elements())[j];
       if (!bool(value) || !bool(elements[at]))
         elements[at] = Expr();
       else
@@ -430,7 +451,7 @@ void Graph::infer_elements(Op* op) {
     return;
   }
   if (std::any_of(elements.begin(), elements.end(), [](Expr e) { return bool(e); }) || count == 0)
-    out->elements = std::move(elements);
+    out->carry_elements(std::move(elements), op->inputs);
 }
 
 }  // namespace metac

@@ -67,12 +67,26 @@ struct Var {
   bool stop_grad = false, stop_fuse = false;
   int exchanged =
       -1;  // its number among the values that processes training together average while a run goes on; -1: it is none
-  std::optional<Tensor> constant;             // initialiser or folded value (weights are Vars with this)
-  std::optional<std::vector<Expr>> elements;  // <= 64 elements: the value of each as an Expr over symbols (integers and
-                                              // bool) or a constant (floats too); an empty Expr: not known
+  std::optional<Tensor> constant;     // initialiser or folded value (weights are Vars with this)
+  mutable bool is_relied_on = false;  // a parameter: what is compiled holds for its elements of now alone
+
   const Shape& shape() const { return type.shape; }
   DType dtype() const { return type.dtype; }
   int rank() const { return static_cast<int>(type.shape.size()); }
+
+  // <= 64 elements: the value of each as an Expr over symbols (integers and bool) or a constant (floats too); an empty Expr:
+  // not known. For who decides something by them: the parameters that they come from are relied on from now on.
+  const std::optional<std::vector<Expr>>& known_elements() const;
+  // The elements of a constant, for the same.
+  const Tensor& known_constant() const;
+  // For who only hands them on, with what they come from.
+  const std::optional<std::vector<Expr>>& carried_elements() const { return elements_; }
+  void carry_elements(std::vector<Expr> elements, const std::vector<Var*>& from);
+  void forget_elements() { elements_.reset(); }
+
+ private:
+  std::optional<std::vector<Expr>> elements_;
+  std::set<const Var*> elements_from_;  // parameters
 };
 
 enum class OpKind : uint8_t { elementwise, reindex, reindex_reduce, external, code, bind, if_, loop };

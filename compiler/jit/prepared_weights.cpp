@@ -5,18 +5,16 @@
 
 #include "compiler/jit/jit_program.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/large_block.h"
 #include "runtime/memory.h"
 
 namespace metac {
 
 std::shared_ptr<std::byte> make_weights_block(int64_t bytes) {
-  auto block = std::make_shared<rt::Block>();
   // Kernels may read the rest of a vector behind the last element.
-  if (!block->reserve(bytes + rt::alignment)) fail("no memory for ", bytes, " bytes of weights");
-  std::byte* data = static_cast<std::byte*>(block->data());
-  const int64_t whole = bytes / rt::alignment * rt::alignment;
-  std::memset(data + whole, 0, static_cast<size_t>(block->capacity() - whole));
-  return {block, data};
+  std::shared_ptr<std::byte> block = large_block(static_cast<size_t>(bytes + rt::alignment));
+  if (!block) fail("no memory for ", bytes, " bytes of weights");
+  return block;
 }
 
 void run_prepare_into(const CompiledModel& model, const std::vector<RawParameter>& parameters, const CpuTarget& cpu,
@@ -51,11 +49,9 @@ WeightsBlock run_prepare(const CompiledModel& model, const std::vector<RawParame
   for (const WeightSource& source : model.weights)
     METAC_ASSERT(source.offset >= 0 && source.offset + source.bytes <= size, "weights table");
   if (size == 0) return nullptr;
-  std::shared_ptr<std::byte> block = make_weights_block(size);
   // Gaps between blocks are zero, so that the shipped file has the same bytes from run to run.
-  std::memset(block.get(), 0, static_cast<size_t>(size));
-  run_prepare_into(model, parameters, cpu, options,
-                   [&](const WeightSource& source) { return block.get() + source.offset; });
+  std::shared_ptr<std::byte> block = make_weights_block(size);
+  run_prepare_into(model, parameters, cpu, options, [&](const WeightSource& source) { return block.get() + source.offset; });
   return block;
 }
 
@@ -71,8 +67,8 @@ PreparedWeights::PreparedWeights(const CompiledModel& model, std::vector<Weights
     METAC_ASSERT(after != by_offset.begin(), "a weight that comes from nowhere");
     const size_t k = std::prev(after)->second;
     // Blocks lie anywhere in memory: an offset from the first may be negative.
-    buffer.offset += reinterpret_cast<intptr_t>(blocks_[k].get()) - reinterpret_cast<intptr_t>(base()) -
-                     model.weights[k].offset;
+    buffer.offset +=
+        reinterpret_cast<intptr_t>(blocks_[k].get()) - reinterpret_cast<intptr_t>(base()) - model.weights[k].offset;
   }
 }
 

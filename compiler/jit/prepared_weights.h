@@ -13,7 +13,7 @@ namespace metac {
 // A block of memory, 64-byte aligned.
 using WeightsBlock = std::shared_ptr<const std::byte>;
 
-// Memory for a block of that many bytes, a line of 64 bytes behind it, and zeros in what is not the block's; throws CompileError where there is none.
+// Zeros: a block of that many bytes and a line of 64 bytes behind it. Throws CompileError where there is no memory.
 std::shared_ptr<std::byte> make_weights_block(int64_t bytes);
 
 // Where prepared weights are to lie: `bytes` from there on are written. Two sources may be given the same place.

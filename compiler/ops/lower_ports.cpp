@@ -180,7 +180,7 @@ void rely_on_values(Graph& graph, Var* input, const Tensor& values) {
   Var* same = reduce(graph, map(graph, Fn::eq, input, graph.add_constant(values)), axes, Reduce::logical_and, false);
   graph.require(equal(graph.element(cast(graph, same, DType::i64), 0, "input_is_as_expected"), Expr(1)),
                 concat("input ", quoted(input->name), " does not have the values that this was compiled for"));
-  input->elements = std::move(elements);
+  input->carry_elements(std::move(elements), {});
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ struct ModelFunction {
 
 struct Model {
   std::string path;    // as the user gave it, for messages
-  std::string sha256;  // of the file's bytes
+  std::string sha256;  // of the file's bytes, where that was asked for (frontends/read_model.h)
   int64_t ir_version = 0;
   std::string producer, producer_version, domain, doc;
   int64_t model_version = 0;

@@ -124,11 +124,11 @@ std::vector<int64_t> known_integers(Graph& g, Var* x, std::string_view what) {
 std::optional<std::vector<double>> known_numbers(const Var* x) {
   std::vector<double> out;
   if (x->constant && is_numeric(x->dtype())) {
-    for (int64_t k = 0; k < x->constant->element_count(); ++k) out.push_back(number_at(*x->constant, k));
+    for (int64_t k = 0; k < x->constant->element_count(); ++k) out.push_back(number_at(x->known_constant(), k));
     return out;
   }
-  if (!x->elements) return std::nullopt;
-  for (Expr e : *x->elements) {
+  if (!x->known_elements()) return std::nullopt;
+  for (Expr e : *x->known_elements()) {
     if (!e || !e.is_constant()) return std::nullopt;
     out.push_back(e->kind == ExprKind::float_constant ? e->float_value : static_cast<double>(e->int_value));
   }
@@ -187,10 +187,11 @@ void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view 
       fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
   };
   if (indices->constant && is_integer(indices->dtype())) {
-    for (int64_t k = first; k < indices->constant->element_count(); k += every) check(integer_at(*indices->constant, k));
-  } else if (indices->elements) {
-    for (size_t k = static_cast<size_t>(first); k < indices->elements->size(); k += static_cast<size_t>(every))
-      if (Expr e = (*indices->elements)[k]; bool(e) && e.if_int() != nullptr) check(e.as_int());
+    for (int64_t k = first; k < indices->constant->element_count(); k += every)
+      check(integer_at(indices->known_constant(), k));
+  } else if (indices->known_elements()) {
+    for (size_t k = static_cast<size_t>(first); k < indices->known_elements()->size(); k += static_cast<size_t>(every))
+      if (Expr e = (*indices->known_elements())[k]; bool(e) && e.if_int() != nullptr) check(e.as_int());
   }
 }
 

@@ -379,6 +379,10 @@ class Compilation {
     prepare.with_requirements = false;
     prepare.kernel_prefix = "p";
     model_.prepare = metac::build_program(prepare);
+    for (const auto& var : graph_.vars())
+      if (var->is_parameter && var->is_relied_on && !var->name.empty()) model_.relied_on.insert(var->name);
+    for (RawParameter& parameter : model_.parameters)
+      if (model_.relied_on.count(parameter.name)) parameter.name.clear();
   }
 
   Graph& graph_;

@@ -6,6 +6,7 @@
 // the raw parameters. `run` is the model; what prepare computed stands in the weights block.
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,9 @@ struct CompiledModel {
   CompiledProgram prepare, run;
   std::vector<RawParameter> parameters;  // prepare.inputs[k] is parameters[k]
   std::vector<WeightSource> weights;
+  // Initialisers of floats that are more than weights: with other elements (a Resize's scales, a Pow's exponent) the model
+  // would have been compiled to something else. In the order of their names.
+  std::set<std::string> relied_on;
   std::vector<std::string> report;  // what the passes want people to know
   // Bytes on edges between kernels and host steps of a run (compiler/region/fusion/fusion_cost.h): of the fusion chosen, and
   // were every operator a kernel.

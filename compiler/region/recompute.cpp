@@ -238,7 +238,8 @@ class Rewriter {
       copy->outputs[k]->name = op.outputs[k]->name;
       copy->outputs[k]->stop_grad = op.outputs[k]->stop_grad;
       copy->outputs[k]->stop_fuse = op.outputs[k]->stop_fuse;
-      copy->outputs[k]->elements = op.outputs[k]->elements;
+      if (op.outputs[k]->carried_elements())
+        copy->outputs[k]->carry_elements(*op.outputs[k]->carried_elements(), {op.outputs[k]});
     }
     inserted_[before_].push_back(copy);
     return copy->outputs[static_cast<size_t>(var->output_index)];

@@ -40,15 +40,15 @@ struct SessionOptions {
 
 // What a session has done and holds.
 struct SessionReport {
-  int64_t runs = 0, open_runs = 0;      // of all runs, those by the open program
-  int64_t compiled = 0, dropped = 0;    // specialisations
-  int64_t waiting = 0;                  // shapes whose specialisation is not made yet
-  int64_t specialisations = 0;          // held now
-  int64_t contexts = 0, threads = 0;    // held now; threads beside the callers'
-  int64_t weight_bytes = 0;             // prepared weights, each counted once
-  int64_t working_bytes = 0;            // of all contexts
-  std::string open_problem;             // why there is no open program; empty: there is, or none was needed yet
-  std::string changing_dims;            // "batch, tokens": dims that stay open, for they had too many values
+  int64_t runs = 0, open_runs = 0;    // of all runs, those by the open program
+  int64_t compiled = 0, dropped = 0;  // specialisations
+  int64_t waiting = 0;                // shapes whose specialisation is not made yet
+  int64_t specialisations = 0;        // held now
+  int64_t contexts = 0, threads = 0;  // held now; threads beside the callers'
+  int64_t weight_bytes = 0;           // prepared weights, each counted once
+  int64_t working_bytes = 0;          // of all contexts
+  std::string open_problem;           // why there is no open program; empty: there is, or none was needed yet
+  std::string changing_dims;          // "batch, tokens": dims that stay open, for they had too many values
 };
 
 class SessionState;
@@ -66,8 +66,9 @@ class Session {
   // Throws CompileError naming what is missing, unknown or of another dtype or rank.
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
 
-  // Takes these for the model's initialisers of the same names, in all programs; nothing is compiled again. Runs that are
-  // under way end with the old ones. Throws CompileError where one is unknown or of another dtype or shape.
+  // Takes these for the model's initialisers of the same names, in all programs; those are compiled again only where the
+  // elements are more than weights (CompiledModel::relied_on). Runs that are under way end with the old ones. Throws
+  // CompileError where one is unknown or of another dtype or shape.
   void set_weights(const std::map<std::string, Tensor>& weights);
 
   // Blocks until no specialisation is waiting or being made: for tests and benchmarks.

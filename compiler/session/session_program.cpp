@@ -2,6 +2,7 @@
 
 #include "compiler/ir/expr_table.h"
 #include "compiler/session/given_inputs.h"
+#include "compiler/session/program_cache.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/seconds.h"
@@ -22,7 +23,56 @@ auto naming_the_model(const Model& model, F f) {
   }
 }
 
+// The parameters that the model has the elements of get them from there.
+std::vector<RawParameter> with_elements(std::vector<RawParameter> parameters, const Model& model) {
+  for (RawParameter& parameter : parameters)
+    if (!parameter.name.empty()) parameter.tensor = initializer_of(model, parameter.name)->tensor;
+  return parameters;
+}
+
+// The model keeps what it has the elements of; what else there is has no name.
+void leave_elements_to(const Model& model, std::vector<RawParameter>& parameters) {
+  for (RawParameter& parameter : parameters) {
+    const Initializer* initializer = initializer_of(model, parameter.name);
+    if (initializer && initializer->tensor.bytes == parameter.tensor.bytes)
+      parameter.tensor.bytes.reset();
+    else
+      parameter.name.clear();  // of a subgraph, or folded
+  }
+}
+
 }  // namespace
+
+std::shared_ptr<const CompiledModel> ProgramMaker::compiled_model(const Model& model, const LowerOptions& options,
+                                                                  SpecialisationTimes* took) const {
+  const double begin = seconds();
+  const ProgramCache cache(jit.kernels().cache(), model, options, *compile);
+  {
+    const trace::Span span("session", "look for the program");
+    if (std::optional<CompiledModel> found = cache.load()) {
+      took->compile = seconds() - begin;
+      return std::make_shared<const CompiledModel>(std::move(*found));
+    }
+  }
+  const ExprScope scope;
+  std::unique_ptr<Graph> graph;
+  {
+    const trace::Span span("session", "lower");
+    graph = lower_model(model, options);
+  }
+  const double lowered = seconds();
+  auto compiled = std::make_shared<CompiledModel>();
+  {
+    const trace::Span span("session", "passes");
+    *compiled = compile_graph(*graph, *compile);
+  }
+  graph.reset();
+  compiled->drop_expressions();
+  leave_elements_to(model, compiled->parameters);
+  cache.store(*compiled);
+  *took = {lowered - begin, seconds() - lowered};
+  return compiled;
+}
 
 PreparedWeights ProgramMaker::prepared(const CompiledModel& compiled, const std::vector<RawParameter>& parameters) const {
   const trace::Span span("session", "prepare weights");
@@ -39,31 +89,11 @@ JitOptions ProgramMaker::options() const {
 std::shared_ptr<SessionProgram> ProgramMaker::make(const Model& model, const Reliance& reliance,
                                                    SpecialisationTimes* times) const {
   return naming_the_model(model, [&] {
-    const double begin = seconds();
-    const ExprScope scope;
-    std::unique_ptr<Graph> graph;
-    {
-      const trace::Span span("session", "lower");
-      graph = lower_model(model, relying_on(*lower, model, reliance));
-    }
-    const double lowered = seconds();
-    auto compiled = std::make_shared<CompiledModel>();
-    {
-      const trace::Span span("session", "passes");
-      *compiled = compile_graph(*graph, *compile);
-    }
-    graph.reset();
-    compiled->drop_expressions();
+    SpecialisationTimes took;
+    const std::shared_ptr<const CompiledModel> compiled = compiled_model(model, relying_on(*lower, model, reliance), &took);
     const double made = seconds();
-    PreparedWeights block = prepared(*compiled, compiled->parameters);
-    const double prepared_at = seconds();
-    for (RawParameter& parameter : compiled->parameters) {
-      const Initializer* initializer = initializer_of(model, parameter.name);
-      if (initializer && initializer->tensor.bytes == parameter.tensor.bytes)
-        parameter.tensor.bytes.reset();  // the model has them
-      else
-        parameter.name.clear();  // of a subgraph, or folded
-    }
+    PreparedWeights block = prepared(*compiled, with_elements(compiled->parameters, model));
+    took.prepare = seconds() - made;
     auto program = std::make_shared<SessionProgram>();
     program->reliance = reliance;
     program->compiled = compiled;
@@ -71,7 +101,8 @@ std::shared_ptr<SessionProgram> ProgramMaker::make(const Model& model, const Rel
     const trace::Span span("session", "kernels");
     program->code = std::make_shared<const JitCode>(std::shared_ptr<const CompiledProgram>(compiled, &compiled->run),
                                                     std::move(block), compile->cpu, options());
-    if (times) *times = {lowered - begin, made - lowered, seconds() - prepared_at, prepared_at - made};
+    took.kernels = seconds() - made - took.prepare;
+    if (times) *times = took;
     return program;
   });
 }
@@ -89,14 +120,13 @@ bool ProgramMaker::can_make(const Model& model, const Reliance& reliance) const 
 
 std::shared_ptr<const JitCode> ProgramMaker::with_weights(const SessionProgram& program, const JitCode& code,
                                                           const Model& model, const std::set<std::string>& changed) const {
-  // Only floats are weights to all passes; other numbers may have become structure.
+  // Integers are structure; floats are where the compiler looked at their values.
   for (const std::string& name : changed)
-    if (!is_float(initializer_of(model, name)->tensor.dtype)) return nullptr;
-  std::vector<RawParameter> parameters = program.compiled->parameters;
-  for (RawParameter& parameter : parameters)
-    if (!parameter.name.empty()) parameter.tensor = initializer_of(model, parameter.name)->tensor;
-  return naming_the_model(
-      model, [&] { return std::make_shared<const JitCode>(code, prepared(*program.compiled, parameters)); });
+    if (!is_float(initializer_of(model, name)->tensor.dtype) || program.compiled->relied_on.count(name)) return nullptr;
+  return naming_the_model(model, [&] {
+    const CompiledModel& compiled = *program.compiled;
+    return std::make_shared<const JitCode>(code, prepared(compiled, with_elements(compiled.parameters, model)));
+  });
 }
 
 }  // namespace metac

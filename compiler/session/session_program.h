@@ -11,7 +11,7 @@
 
 namespace metac {
 
-// How long the parts of making one program took, in seconds.
+// How long the parts of making one program took, in seconds; a program found on disk is not lowered.
 struct SpecialisationTimes {
   double lower = 0, compile = 0, kernels = 0, prepare = 0;
 };
@@ -44,6 +44,9 @@ struct ProgramMaker {
                                               const std::set<std::string>& changed) const;
 
  private:
+  // Found on disk, or made and left there.
+  std::shared_ptr<const CompiledModel> compiled_model(const Model& model, const LowerOptions& options,
+                                                      SpecialisationTimes* took) const;
   JitOptions options() const;
   PreparedWeights prepared(const CompiledModel& compiled, const std::vector<RawParameter>& parameters) const;
 };

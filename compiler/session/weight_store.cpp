@@ -1,14 +1,31 @@
 #include "compiler/session/weight_store.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string_view>
 
 namespace metac {
 
+namespace {
+
+// Of some lines of the content: who finds an equal one compares all of it.
+size_t sample_hash(const std::byte* data, int64_t bytes) {
+  constexpr int64_t samples = 64, sample_bytes = 64;
+  const int64_t step = std::max(bytes / samples, sample_bytes);
+  size_t hash = static_cast<size_t>(bytes);
+  for (int64_t at = 0; at < bytes; at += step) {
+    const int64_t size = std::min(sample_bytes, bytes - at);
+    const std::string_view sample(reinterpret_cast<const char*>(data + at), static_cast<size_t>(size));
+    hash = hash * 31 + std::hash<std::string_view>()(sample);
+  }
+  return hash;
+}
+
+}  // namespace
+
 WeightsBlock WeightStore::share(std::shared_ptr<std::byte> fresh, int64_t bytes) {
-  const std::string_view content(reinterpret_cast<const char*>(fresh.get()), static_cast<size_t>(bytes));
-  const size_t hash = std::hash<std::string_view>()(content);
+  const size_t hash = sample_hash(fresh.get(), bytes);
   const std::lock_guard lock(mutex_);
   auto [first, last] = blocks_.equal_range(hash);
   while (first != last) {
@@ -28,11 +45,8 @@ PreparedWeights WeightStore::prepare(const CompiledModel& model, const std::vect
                                      const CpuTarget& cpu, const JitOptions& options) {
   if (model.weights.empty()) return {};
   std::vector<std::shared_ptr<std::byte>> fresh(model.weights.size());
-  for (size_t k = 0; k < fresh.size(); ++k) {
-    fresh[k] = make_weights_block(model.weights[k].bytes);
-    // What a layout leaves out is not written by anybody and belongs to the content all the same.
-    std::memset(fresh[k].get(), 0, static_cast<size_t>(model.weights[k].bytes));
-  }
+  // What a layout leaves out is not written by anybody and belongs to the content all the same: zeros.
+  for (size_t k = 0; k < fresh.size(); ++k) fresh[k] = make_weights_block(model.weights[k].bytes);
   run_prepare_into(model, parameters, cpu, options, [&](const WeightSource& source) {
     return fresh[static_cast<size_t>(&source - model.weights.data())].get();
   });

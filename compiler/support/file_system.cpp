@@ -11,9 +11,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/large_block.h"
 #include "compiler/support/unfinished_folders.h"
 
 namespace metac {
@@ -55,18 +57,22 @@ struct stat regular_file_status(int fd, const std::string& path) {
   return status;
 }
 
-FileBytes read_part(int fd, const std::string& path, size_t offset, size_t size) {
-  // new[] of a lone byte keeps data non-null for empty files.
-  std::shared_ptr<std::byte[]> block(new std::byte[size ? size : 1]);
+void fill_from(int fd, const std::string& path, size_t offset, size_t size, void* to) {
   size_t done = 0;
   while (done < size) {
-    ssize_t n = ::pread(fd, block.get() + done, size - done, static_cast<off_t>(offset + done));
+    ssize_t n = ::pread(fd, static_cast<char*>(to) + done, size - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno(path, "read", errno);
-    if (n == 0) fail_on(path, concat("shrank while it was read, from ", size, " to ", done, " bytes"));
+    if (n == 0) fail_on(path, concat("shrank while it was read, from ", offset + size, " to ", offset + done, " bytes"));
     done += static_cast<size_t>(n);
   }
-  return {std::shared_ptr<const std::byte>(block, block.get()), size};
+}
+
+FileBytes read_part(int fd, const std::string& path, size_t offset, size_t size) {
+  std::shared_ptr<std::byte> block = large_block(size);
+  if (!block) throw std::bad_alloc();
+  fill_from(fd, path, offset, size, block.get());
+  return {block, size};
 }
 
 FileBytes map_part(int fd, const std::string& path, size_t offset, size_t size) {
@@ -144,14 +150,25 @@ std::string file_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-FileBytes read_file(const std::string& path, size_t limit) {
+RegularFile::RegularFile(const std::string& path, size_t limit) : path_(path) {
   if (path.find('\0') != std::string::npos) fail_on(path, "holds a NUL byte, which no path can");
   Descriptor d(::open(path.c_str(), open_flags));
   if (d.fd < 0) fail_errno(path, "read", errno);
   struct stat status = regular_file_status(d.fd, path);
-  size_t size = static_cast<size_t>(status.st_size);
-  if (size > limit) fail_on(path, concat("has ", size, " bytes; the limit is ", limit));
-  return read_part(d.fd, path, 0, size);
+  size_ = static_cast<size_t>(status.st_size);
+  if (size_ > limit) fail_on(path, concat("has ", size_, " bytes; the limit is ", limit));
+  fd_ = std::exchange(d.fd, -1);
+}
+
+RegularFile::~RegularFile() { ::close(fd_); }
+
+FileBytes RegularFile::read(size_t offset, size_t bytes) const { return read_part(fd_, path_, offset, bytes); }
+
+void RegularFile::read_into(size_t offset, size_t bytes, void* to) const { fill_from(fd_, path_, offset, bytes, to); }
+
+FileBytes read_file(const std::string& path, size_t limit) {
+  const RegularFile file(path, limit);
+  return file.read(0, file.size());
 }
 
 FileBytes read_inside(const std::string& folder, const std::string& relative, int64_t offset, int64_t size) {

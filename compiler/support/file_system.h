@@ -56,6 +56,25 @@ class MemoryFiles : public FileSystem {
   std::map<std::string, std::string> files;
 };
 
+// A regular file that is open for reading.
+class RegularFile {
+ public:
+  explicit RegularFile(const std::string& path, size_t limit = size_t{1} << 40);
+  ~RegularFile();
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+
+  size_t size() const { return size_; }  // when it was opened
+  // Refuse what the file does not have any more.
+  FileBytes read(size_t offset, size_t bytes) const;  // into a block of its own
+  void read_into(size_t offset, size_t bytes, void* to) const;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  size_t size_ = 0;
+};
+
 // The whole file in one heap block. Refuses what is no regular file and what exceeds `limit` bytes.
 FileBytes read_file(const std::string& path, size_t limit = size_t{1} << 40);
 

@@ -3,7 +3,6 @@
 
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/file_system.h"
-#include "compiler/support/hashing.h"
 #include "frontends/json/json.h"
 #include "frontends/json/reading.h"
 #include "frontends/json/tensor_json.h"
@@ -225,7 +224,6 @@ Model read_json_model(std::string_view text, const std::string& path) {
     document.refuse(version.offset, concat("metac_ir ", v, " is not known; this build reads version ", json_ir_version));
   Model model;
   model.path = path;
-  model.sha256 = sha256_hex(text);
   model.ir_version = fields.integer("ir_version", 10);
   model.producer = fields.string("producer");
   model.producer_version = fields.string("producer_version");

@@ -68,7 +68,7 @@ void encode_node(const Node& node, wire::Node& proto) {
   encode_metadata(node.metadata, proto);
 }
 
-ModelGraph decode_graph(wire::Graph& proto, const std::string& folder) {
+ModelGraph decode_graph(wire::Graph& proto, const std::string& folder, const std::map<int, FileBytes>& left_out) {
   ModelGraph graph;
   graph.name = proto.name();
   graph.doc = proto.doc_string();
@@ -85,8 +85,12 @@ ModelGraph decode_graph(wire::Graph& proto, const std::string& folder) {
     });
   };
   graph.initializers.reserve(proto.initializer_size() + proto.sparse_initializer_size());
-  for (wire::Tensor& tensor : *proto.mutable_initializer())
-    add_initializer(tensor.name(), [&] { return decode_tensor(tensor, folder); });
+  for (int i = 0; i < proto.initializer_size(); ++i) {
+    wire::Tensor& tensor = *proto.mutable_initializer(i);
+    const auto found = left_out.find(i);
+    add_initializer(tensor.name(),
+                    [&] { return decode_tensor(tensor, folder, found == left_out.end() ? nullptr : &found->second); });
+  }
   for (wire::SparseTensor& tensor : *proto.mutable_sparse_initializer())
     add_initializer(tensor.values().name(), [&] { return decode_sparse_tensor(tensor, folder); });
   graph.nodes.reserve(proto.node_size());

@@ -98,6 +98,11 @@ class Walk {
 
 }  // namespace
 
+bool parses(std::string_view bytes, google::protobuf::Message& message) {
+  google::protobuf::LogSilencer silence;
+  return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
 void parse_message(std::string_view bytes, const std::string& path, std::string_view what,
                    google::protobuf::Message& message) {
   auto refuse = [&](const std::string& reason) {
@@ -105,8 +110,7 @@ void parse_message(std::string_view bytes, const std::string& path, std::string_
   };
   if (bytes.empty()) refuse("the file is empty");
   if (bytes.size() > INT32_MAX) refuse(concat(bytes.size(), " bytes; a protobuf message ends at 2 GiB (use external data)"));
-  google::protobuf::LogSilencer silence;
-  if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  if (parses(bytes, message)) return;
   if (const std::string kind = known_file_kind(bytes); !kind.empty()) refuse("it is " + kind);
   if (is_json_text(bytes)) refuse("it is JSON; the name of a JSON IR document ends in .json (docs/json_ir.md)");
   auto reason = Walk(bytes).message(message.GetDescriptor(), bytes.size(), 0);

@@ -1,18 +1,15 @@
 // An ONNX file into the Model AST.
 #include "compiler/support/file_system.h"
-#include "compiler/support/hashing.h"
 #include "frontends/onnx/graph_codec.h"
+#include "frontends/onnx/lean_message.h"
 
 namespace metac {
 
-Model read_onnx(const std::string& path) { return read_onnx(read_file(path).view(), path); }
+namespace {
 
-Model read_onnx(std::string_view bytes, const std::string& path) {
-  wire::Model proto;
-  parse_message(bytes, path, "an ONNX model", proto);
+Model decode_model(wire::Model& proto, const std::string& path, const std::map<int, FileBytes>& left_out) {
   Model model;
   model.path = path;
-  model.sha256 = sha256_hex(bytes);
   std::string folder = parent_folder(path);
   try {
     if (!proto.has_graph()) fail("the model has no graph");
@@ -33,7 +30,7 @@ Model read_onnx(std::string_view bytes, const std::string& path) {
     }
     for (const wire::Entry& entry : proto.metadata_props()) model.metadata[entry.key()] = entry.value();
     for (wire::Function& function : *proto.mutable_functions()) model.functions.push_back(decode_function(function, folder));
-    model.graph = decode_graph(*proto.mutable_graph(), folder);
+    model.graph = decode_graph(*proto.mutable_graph(), folder, left_out);
   } catch (CompileError& error) {
     Diagnostic d = error.diagnostic;
     if (!d.file.empty()) d.message = d.file + ": " + d.message;  // a file beside the model
@@ -41,6 +38,25 @@ Model read_onnx(std::string_view bytes, const std::string& path) {
     throw CompileError(std::move(d));
   }
   return model;
+}
+
+}  // namespace
+
+Model read_onnx(const std::string& path) {
+  const RegularFile file(path);
+  wire::Model proto;
+  std::optional<LeanMessage> lean;
+  if (file.size() <= INT32_MAX) lean = read_lean_message(file);
+  // Where the parser refuses it, the whole of it says why.
+  if (!lean || !parses(lean->bytes, proto)) return read_onnx(read_file(path).view(), path);
+  lean->bytes.clear();
+  return decode_model(proto, path, lean->left_out);
+}
+
+Model read_onnx(std::string_view bytes, const std::string& path) {
+  wire::Model proto;
+  parse_message(bytes, path, "an ONNX model", proto);
+  return decode_model(proto, path, {});
 }
 
 }  // namespace metac

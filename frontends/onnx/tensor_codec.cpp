@@ -45,8 +45,8 @@ Tensor tensor_of_bytes(DType dtype, std::vector<int64_t> shape, FileBytes bytes)
   }
   std::byte* data = nullptr;
   Tensor copy = make_tensor(dtype, tensor.shape, &data);
-  for (size_t i = 0; i < bytes.size; ++i)
-    data[i] = valid ? bytes.data.get()[i] : std::byte{bytes.data.get()[i] != std::byte{0}};
+  if (valid) std::memcpy(data, bytes.data.get(), bytes.size);
+  for (size_t i = 0; i < bytes.size && !valid; ++i) data[i] = std::byte{bytes.data.get()[i] != std::byte{0}};
   return copy;
 }
 
@@ -142,7 +142,7 @@ FileBytes external_bytes(const wire::Tensor& proto, const std::string& folder, s
 
 int32_t onnx_number_of(DType dtype) { return info(dtype).onnx_number; }
 
-Tensor decode_tensor(wire::Tensor& proto, const std::string& folder) {
+Tensor decode_tensor(wire::Tensor& proto, const std::string& folder, const FileBytes* raw_data) {
   std::optional<DType> dtype = dtype_of_onnx_number(proto.data_type());
   if (!dtype) fail("is of ", name_of_onnx_number(proto.data_type()), ", which this build does not know");
   std::vector<int64_t> shape = checked_shape(proto.dims());
@@ -151,15 +151,16 @@ Tensor decode_tensor(wire::Tensor& proto, const std::string& folder) {
                0;
   if (proto.data_location() == external_location) {
     if (*dtype == DType::string) fail("strings cannot be external data");
-    if (typed || !proto.raw_data().empty()) fail("holds data although it is marked as external");
+    if (typed || raw_data || !proto.raw_data().empty()) fail("holds data although it is marked as external");
     size_t needed = Tensor{*dtype, shape, nullptr, {}}.byte_count();
     return tensor_of_bytes(*dtype, std::move(shape), external_bytes(proto, folder, needed));
   }
   if (proto.data_location() != 0) fail("has data_location ", proto.data_location(), ", which is not known");
   if (!proto.has_raw_data()) return decode_typed(proto, *dtype, std::move(shape));
-  if (typed && !proto.raw_data().empty()) fail("holds both raw_data and typed data");
+  if (typed && (raw_data || !proto.raw_data().empty())) fail("holds both raw_data and typed data");
   if (typed) return decode_typed(proto, *dtype, std::move(shape));
   if (*dtype == DType::string) fail("holds strings in raw_data");
+  if (raw_data) return tensor_of_bytes(*dtype, std::move(shape), *raw_data);
   auto owner = std::shared_ptr<std::string>(proto.release_raw_data());
   FileBytes bytes{std::shared_ptr<const std::byte>(owner, reinterpret_cast<const std::byte*>(owner->data())), owner->size()};
   return tensor_of_bytes(*dtype, std::move(shape), std::move(bytes));

@@ -1,10 +1,12 @@
 // Inside the ONNX front end: the numbers of the wire format and the functions that its files share.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include "compiler/ops/model.h"
+#include "compiler/support/file_system.h"
 #include "frontends/onnx/onnx.h"
 #include "metac_onnx.pb.h"
 
@@ -31,13 +33,16 @@ enum AttributeType : int32_t {
 };
 constexpr int32_t external_location = 1;
 
+// False: it is no such message.
+bool parses(std::string_view bytes, google::protobuf::Message& message);
 // Parses or throws "not an ONNX model: <reason> at byte N".
 void parse_message(std::string_view bytes, const std::string& path, std::string_view what,
                    google::protobuf::Message& message);
 
-// The tensor's elements are moved out of the message where they can be. External data is read below `folder`.
-// Throws with the message alone ("needs 16 bytes, has 15"); the caller adds the tensor's name.
-Tensor decode_tensor(wire::Tensor& proto, const std::string& folder);
+// The tensor's elements are moved out of the message where they can be; `raw_data`, if not null, is what was left out of it.
+// External data is read below `folder`. Throws with the message alone ("needs 16 bytes, has 15"); the caller adds the
+// tensor's name.
+Tensor decode_tensor(wire::Tensor& proto, const std::string& folder, const FileBytes* raw_data = nullptr);
 Tensor decode_sparse_tensor(wire::SparseTensor& proto, const std::string& folder);
 void encode_tensor(const Tensor& tensor, wire::Tensor& proto);
 
@@ -47,7 +52,8 @@ void encode_type(const ValueType& type, wire::Type& proto);
 Attribute decode_attribute(wire::Attribute& proto, const std::string& folder);
 void encode_attribute(const std::string& name, const Attribute& attribute, wire::Attribute& proto);
 
-ModelGraph decode_graph(wire::Graph& proto, const std::string& folder);
+// left_out: of initialisers whose raw_data the message has not, by position.
+ModelGraph decode_graph(wire::Graph& proto, const std::string& folder, const std::map<int, FileBytes>& left_out = {});
 void encode_graph(const ModelGraph& graph, wire::Graph& proto);
 
 }  // namespace metac

@@ -21,7 +21,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "compiler/session/session.h"
 #include "compiler/api/verify/compare.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
@@ -31,6 +30,7 @@
 #include "compiler/ops/lower_model.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
+#include "compiler/session/session.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
@@ -104,7 +104,7 @@ bool differentiate(Graph& graph, std::vector<Tensor>& inputs, int order) {
     if (!var->is_parameter || !var->constant || !is_float(var->dtype())) continue;
     inputs.push_back(*var->constant);
     var->constant.reset();
-    var->elements.reset();
+    var->forget_elements();
     var->is_input = true;
     graph.inputs.push_back(var.get());
   }

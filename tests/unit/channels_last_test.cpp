@@ -73,7 +73,7 @@ TEST(ChannelsLast, Gradients) {
   for (const auto& var : g->vars()) {
     if (!var->is_parameter) continue;
     var->constant.reset();
-    var->elements.reset();
+    var->forget_elements();
     var->is_input = true;
     g->inputs.push_back(var.get());
     wrt.push_back(var.get());

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "compiler/support/diagnostic.h"
@@ -317,9 +318,66 @@ TEST(Onnx, TensorFilesOfTestCases) {
   EXPECT_THROW(read_tensor_proto("", "x.pb"), CompileError);
 }
 
+std::string write_temporary(const std::string& content) {
+  const std::string path = ::testing::TempDir() + "metac_model_" + std::to_string(getpid()) + ".onnx";
+  std::ofstream(path, std::ios::binary) << content;  // write_file() waits for the disk
+  return path;
+}
+
 TEST(Onnx, TheHashIsThatOfTheFile) {
   std::string text = model_with(tensor("w", 1, {1}, raw("1234")));
-  EXPECT_EQ(read_onnx(text, "m.onnx").sha256, sha256_hex(text));
+  const std::string path = write_temporary(text);
+  EXPECT_EQ(read_hashed_model(path).sha256, sha256_hex(text));
+  std::filesystem::remove(path);
+}
+
+// Large elements are read past the parser: a file says the same as its bytes, whatever stands in it.
+TEST(Onnx, AFileReadsAsItsBytesDo) {
+  std::string elements(8192, '\0');
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<char>(i * 7);
+  const std::string w = tensor("w", 1, {2048}, raw(elements)), small = tensor("s", 1, {1}, raw("1234"));
+  const std::string other = tensor("v", 1, {2, 1024}, raw(elements)), unknown = bytes(99, "abc") + number(98, 5);
+  const std::string node = bytes(1, bytes(1, "x") + bytes(2, "y") + bytes(4, "Relu"));
+  const std::string models[] = {
+      model_of(node + bytes(5, w) + bytes(5, small) + bytes(5, other) + unknown, unknown),
+      model_of(bytes(5, w)) + bytes(7, bytes(5, other)),                // a graph in two parts
+      model_with(tensor("w", 1, {2048}, raw(elements) + raw("1234"))),  // the last one counts
+      model_with(tensor("w", 1, {2048}, raw("1234") + raw(elements))),
+      model_with(tensor("w", 1, {2047}, raw(elements))),                   // too many
+      model_with(tensor("w", 8, {2048}, raw(elements))),                   // of strings
+      model_with(tensor("w", 9, {8192}, raw(elements))),                   // bools that are neither 0 nor 1
+      model_with(tensor("w", 1, {2048}, raw(elements) + single(4, 1.0))),  // beside typed data
+      model_with(tensor("w", 1, {2048}, raw(elements) + number(14, 1))),   // said to be elsewhere
+  };
+  std::mt19937 random(1);
+  const auto read = [](const std::function<Model()>& f) {
+    std::string text;
+    try {
+      for (const Initializer& one : f().graph.initializers)
+        text += one.name + " " + to_string(one.tensor.shape) + " " +
+                std::string(one.tensor.data<char>(), one.tensor.byte_count()) + "\n";
+    } catch (const CompileError& error) {
+      text = error.what();
+    }
+    return text;
+  };
+  const std::string path = write_temporary(models[0]);
+  const auto compare = [&](const std::string& model) {
+    write_temporary(model);
+    EXPECT_EQ(read([&] { return read_onnx(path); }), read([&] { return read_onnx(model, path); }));
+  };
+  for (const std::string& model : models) {
+    compare(model);
+    for (int i = 0; i < 40; ++i) compare(model.substr(0, random() % model.size()));
+    // Among tags and lengths, which stand at both ends.
+    for (int i = 0; i < 80; ++i) {
+      std::string broken = model;
+      const size_t at = random() % 60;
+      broken[i % 2 == 0 ? at : broken.size() - 1 - at] = static_cast<char>(random());
+      compare(broken);
+    }
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // Sessions: which program answers which run, what is made behind, what is shared and what goes.
+#include "compiler/session/session.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cmath>
+#include <random>
 #include <thread>
 
 #include "compiler/machine/cpu_target.h"
-#include "compiler/session/session.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac::session_test {
@@ -183,6 +185,102 @@ TEST(Session, NewWeightsWithoutCompiling) {
   EXPECT_EQ(session.report().compiled, compiled + 1);
 }
 
+// y = f(x, s), where the compiler looks at the elements of s, or may not.
+Model with_operand(const std::string& op, const Tensor& s, std::vector<std::string> inputs, int64_t rank) {
+  Model model = model_of({value("x", DType::f32, std::vector<ModelDim>(static_cast<size_t>(rank), fixed(4)))},
+                         {node(op, std::move(inputs), {"y"})}, "y");
+  model.graph.outputs[0].type.shape.reset();
+  model.graph.initializers = {{"s", s}, {"pads", make_tensor<int64_t>(DType::i64, {4}, {1, 1, 1, 1})}};
+  return model;
+}
+
+Tensor floats(std::vector<int64_t> shape, std::vector<float> values) {
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+void expect_equal(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.shape, b.shape);
+  for (int64_t i = 0; i < a.element_count(); ++i) EXPECT_EQ(a.data<float>()[i], b.data<float>()[i]) << i;
+}
+
+TEST(Session, NewWeightsThatAreMoreThanWeightsAreCompiledAnew) {
+  struct Case {
+    Model model;
+    Tensor other;
+  };
+  Model folded = with_operand("Mul", floats({}, {2}), {"x", "both"}, 2);
+  folded.graph.initializers.push_back({"t", floats({}, {3})});
+  folded.graph.nodes.insert(folded.graph.nodes.begin(), node("Add", {"s", "t"}, {"both"}));
+  Model reshaped = with_operand("Reshape", floats({2}, {2, 8}), {"x", "shape"}, 2);
+  Node cast = node("Cast", {"s"}, {"shape"});
+  cast.attributes["to"].integer = 7;
+  reshaped.graph.nodes.insert(reshaped.graph.nodes.begin(), cast);
+  const Case cases[] = {
+      {with_operand("Resize", floats({2}, {1, 2}), {"x", "", "s"}, 2), floats({2}, {3, 1})},
+      {with_operand("Pad", floats({}, {7}), {"x", "pads", "s"}, 2), floats({}, {9})},
+      {with_operand("Pow", floats({}, {2}), {"x", "s"}, 2), floats({}, {3})},
+      {with_operand("Clip", floats({}, {2}), {"x", "s"}, 2), floats({}, {3})},
+      {with_operand("Add", floats({4}, {1, 2, 3, 4}), {"x", "s"}, 2), floats({4}, {5, 6, 7, 8})},
+      {folded, floats({}, {5})},
+      {reshaped, floats({2}, {16, 1})},
+  };
+  std::vector<float> elements(16);
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i) / 2;
+  const NamedTensors x = {{"x", floats({4, 4}, elements)}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.model.graph.nodes.back().op_type);
+    Model changed = c.model;
+    changed.graph.initializers[0].tensor = c.other;
+    for (const Specialise policy : {Specialise::eager, Specialise::never}) {
+      Session session(c.model, options(policy)), expected(changed, options(policy));
+      session.run(x);
+      session.set_weights({{"s", c.other}});
+      expect_equal(session.run(x)[0].second, expected.run(x)[0].second);
+    }
+  }
+}
+
+// Biases are small floats too, and nothing looks at them.
+TEST(Session, NewBiasesWithoutCompiling) {
+  Model model = with_operand("Conv", floats({2}, {1, -1}), {"x", "w", "s"}, 4);
+  model.graph.initializers.push_back({"w", filled_tensor(DType::f32, {2, 4, 2, 2}, 0.5)});
+  Session session(model, options(Specialise::eager));
+  const NamedTensors x = {{"x", filled_tensor(DType::f32, {4, 4, 4, 4}, 1)}};
+  EXPECT_EQ(session.run(x)[0].second.data<float>()[0], 9);
+  session.set_weights({{"s", floats({2}, {2, 3})}});
+  EXPECT_EQ(session.run(x)[0].second.data<float>()[0], 10);
+  EXPECT_EQ(session.report().compiled, 1);
+}
+
+// Programs are found on disk: of the same model, also with other large weights, but not with other small constants.
+TEST(Session, ProgramsAreLeftForOtherSessions) {
+  const auto lowered_for = [](const Model& model, int64_t n, float scale) {
+    Session session(model, options(Specialise::eager));
+    run_product(session, n, 5, scale);
+    return session.times().lower > 0;
+  };
+  Model model = product();
+  model.producer = concat("test ", std::random_device()());  // of which no earlier run has left anything
+  EXPECT_TRUE(lowered_for(model, 3, 2));
+  EXPECT_FALSE(lowered_for(model, 3, 2));
+  EXPECT_TRUE(lowered_for(model, 4, 2));  // another shape
+  model.graph.initializers[0].tensor = weights(3);
+  EXPECT_TRUE(lowered_for(model, 3, 3));  // 1 KiB of floats might be more than weights
+
+  // y = x w, with weights of 16 KiB: they are taken as they come.
+  Model large = model_of({value("x", DType::f32, {fixed(2), fixed(64)})}, {node("MatMul", {"x", "w"}, {"y"})}, "y");
+  large.producer = model.producer;
+  for (const float scale : {1.0f, 2.0f}) {
+    large.graph.initializers = {{"w", filled_tensor(DType::f32, {64, 64}, scale)}};
+    Session session(large, options(Specialise::eager));
+    const Tensor y = session.run({{"x", filled_tensor(DType::f32, {2, 64}, 1)}})[0].second;
+    EXPECT_EQ(y.data<float>()[0], 64 * scale);
+    EXPECT_EQ(session.times().lower > 0, scale == 1);
+    session.set_weights({{"w", filled_tensor(DType::f32, {64, 64}, 3)}});
+    EXPECT_EQ(session.run({{"x", filled_tensor(DType::f32, {2, 64}, 1)}})[0].second.data<float>()[5], 192);
+  }
+}
+
 TEST(Session, WeightsThatDoNotFitChangeNothing) {
   Session session(product(), options(Specialise::never));
   run_product(session, 3, 5);
@@ -213,8 +311,11 @@ TEST(Session, OnlyTheValuesThatAreNeededAreReliedOn) {
   std::vector<float> x(5 * 4 * 3);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   for (int64_t id = 0; id < 5; ++id) {
-    const Tensor y = session.run({{"x", make_tensor<float>(DType::f32, {5, 4, 3}, x)}, {"axes", axes},
-                                  {"ids", make_tensor<int64_t>(DType::i64, {1}, {id})}})[0].second;
+    const Tensor y = session
+                         .run({{"x", make_tensor<float>(DType::f32, {5, 4, 3}, x)},
+                               {"axes", axes},
+                               {"ids", make_tensor<int64_t>(DType::i64, {1}, {id})}})[0]
+                         .second;
     ASSERT_EQ(y.shape, (std::vector<int64_t>{1, 4}));
     for (int64_t k = 0; k < 4; ++k) EXPECT_EQ(y.data<float>()[k], 9.0f * static_cast<float>(id * 4 + k) + 3);
   }

@@ -85,7 +85,7 @@ class Check {
       if (!var->is_parameter || !var->constant || !is_float(var->dtype())) continue;
       kept_[var.get()] = *var->constant;
       var->constant.reset();
-      var->elements.reset();
+      var->forget_elements();
       var->is_input = true;
       graph_.inputs.push_back(var.get());
     }
@@ -225,8 +225,10 @@ void widen_floats(Graph& graph) {
     if (!is_float(var->dtype())) continue;
     var->type.dtype = DType::f64;
     if (var->constant) var->constant = widened(*var->constant);
-    if (var->elements)
-      for (Expr& e : *var->elements) e = widened(e);
+    if (std::optional<std::vector<Expr>> elements = var->carried_elements()) {
+      for (Expr& e : *elements) e = widened(e);
+      var->carry_elements(std::move(*elements), {var.get()});
+    }
   }
   widen_ops(graph.ops);
 }

@@ -111,7 +111,7 @@ std::optional<bool> known_bool(Graph& g, Var* x) {
   if (!is_bool(x->dtype())) fail("the condition must be bool, not ", name_of(x->dtype()));
   if (!element_count(x->shape()).is_int(1))
     fail("the condition must have one element, its shape is ", to_string(x->shape()));
-  if (!x->constant && !(x->elements && bool((*x->elements)[0]))) return std::nullopt;
+  if (!x->constant && !(x->known_elements() && bool((*x->known_elements())[0]))) return std::nullopt;
   Expr e = simplified(g, g.element(x, 0));
   if (!e.if_int()) return std::nullopt;
   return !e.is_int(0);
@@ -227,7 +227,7 @@ void lower_loop(Lowering& n) {
     trip_count = to_scalar(g, trip_count, "the trip count");
   }
   Expr trips;
-  if (trip_count && (trip_count->constant || (trip_count->elements && bool((*trip_count->elements)[0]))))
+  if (trip_count && (trip_count->constant || (trip_count->known_elements() && bool((*trip_count->known_elements())[0]))))
     trips = max(index_scalar(g, trip_count, "the trip count"), 0);
   std::optional<bool> starts = known_bool(g, condition);
   if (starts && !*starts) trips = 0;

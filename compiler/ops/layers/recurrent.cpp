@@ -118,9 +118,9 @@ Var* in_time_order(Graph& g, const TimeSteps& s, Var* by_step) {
 
 // All lengths known and equal to the number of steps?
 bool all_full(const Var* lengths, Dim steps) {
-  if (!lengths->elements) return false;
-  return std::all_of(lengths->elements->begin(), lengths->elements->end(),
-                     [&](Expr e) { return bool(e) && e.if_int() != nullptr && steps.is_int(e.as_int()); });
+  const auto& known = lengths->known_elements();
+  return known && std::all_of(known->begin(), known->end(),
+                              [&](Expr e) { return bool(e) && e.if_int() != nullptr && steps.is_int(e.as_int()); });
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ std::optional<Expr> known_fill(Lowering& n, DType dtype) {
   if (value->dtype() != dtype) fail("constant_value is ", name_of(value->dtype()), ", the data is ", name_of(dtype));
   if (!element_count(value->shape()).is_int(1))
     fail("constant_value must be one value, its shape is ", to_string(value->shape()));
-  if (value->elements && (*value->elements)[0] && (*value->elements)[0].is_constant()) return (*value->elements)[0];
+  if (const auto& known = value->known_elements(); known && (*known)[0] && (*known)[0].is_constant()) return (*known)[0];
   return std::nullopt;
 }
 

@@ -105,8 +105,9 @@ std::vector<Expr> target_dims(Graph& g, Var* x, Var* shape, bool zero_is_zero) {
   std::vector<Expr> out;
   bool known = true;
   for (int64_t k = 0; k < *count; ++k) {
-    out.push_back(shape->constant || (shape->elements && bool((*shape->elements)[k])) ? index_element(g, shape, k, "a dim")
-                                                                                      : Expr());
+    out.push_back(shape->constant || (shape->known_elements() && bool((*shape->known_elements())[k]))
+                      ? index_element(g, shape, k, "a dim")
+                      : Expr());
     known = known && bool(out.back());
   }
   if (known) return out;

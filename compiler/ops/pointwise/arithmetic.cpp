@@ -23,9 +23,9 @@ Var* compute(Graph& g, const std::vector<Var*>& operands, const std::function<Ex
 }
 
 std::optional<double> known_scalar(const Var* x) {
-  if (x->constant && x->constant->element_count() == 1 && is_numeric(x->dtype())) return number_at(*x->constant, 0);
-  if (!x->elements || x->elements->size() != 1) return {};
-  Expr e = x->elements->front();
+  if (x->constant && x->constant->element_count() == 1 && is_numeric(x->dtype())) return number_at(x->known_constant(), 0);
+  if (!x->carried_elements() || x->carried_elements()->size() != 1) return {};
+  Expr e = x->known_elements()->front();
   if (!e || !e.is_constant()) return {};
   return e->kind == ExprKind::float_constant ? e->float_value : static_cast<double>(e->int_value);
 }

@@ -129,8 +129,9 @@ METAC_API metac_status metac_session_run(metac_session* session, const metac_ten
 METAC_API const metac_tensor* metac_result_output(const metac_result* result, int32_t index);
 METAC_API void metac_result_free(metac_result* result);
 
-/* Takes these for the model's initialisers of the same names from the next run on; nothing is compiled again. All or none.
- * They are copied. */
+/* Takes these for the model's initialisers of the same names from the next run on. All or none. They are copied. Nothing is
+ * compiled again, but for what is more than weights: integers, and floats whose values decided what was compiled (the scales
+ * of a Resize). */
 METAC_API metac_status metac_session_set_weights(metac_session* session, const metac_tensor* weights, int32_t count);
 
 /* Blocks until no specialisation is waiting or being made: for tests and benchmarks. */

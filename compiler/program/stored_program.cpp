@@ -1,0 +1,129 @@
+#include "compiler/program/stored_program.h"
+
+#include "compiler/ir/tensor_fields.h"
+
+// Found by the archive where the types are at home.
+namespace metac_runtime {
+
+template <class Archive>
+void fields(Archive& archive, Extent& extent) {
+  auto& [value, length] = extent;
+  archive(value, length);
+}
+
+template <class Archive>
+void fields(Archive& archive, Instruction& instruction) {
+  auto& [code, value] = instruction;
+  archive(code, value);
+}
+
+template <class Archive>
+void fields(Archive& archive, Buffer& buffer) {
+  auto& [kind, dtype, rank, index, offset, first_dim, bytes, first_step, last_step, late] = buffer;
+  archive(kind, dtype, rank, index, offset, first_dim, bytes, first_step, last_step, late);
+}
+
+template <class Archive>
+void fields(Archive& archive, Step& step) {
+  auto& [kind, first, count, inputs, kernel, parallel, scratch_bytes, cost, symbol, symbol_count, element, then_begin,
+         then_end, else_begin, else_end, carried, stacked] = step;
+  archive(kind, first, count, inputs, kernel, parallel, scratch_bytes, cost, symbol, symbol_count, element, then_begin,
+          then_end, else_begin, else_end, carried, stacked);
+}
+
+template <class Archive>
+void fields(Archive& archive, SymbolSource& source) {
+  auto& [symbol, input, axis] = source;
+  archive(symbol, input, axis);
+}
+
+template <class Archive>
+void fields(Archive& archive, StepWork& work) {
+  auto& [operations, bytes] = work;
+  archive(operations, bytes);
+}
+
+template <class Archive>
+void fields(Archive& archive, Exchange& exchange) {
+  auto& [index, buffer, ready, needed] = exchange;
+  archive(index, buffer, ready, needed);
+}
+
+template <class Archive>
+void fields(Archive& archive, Load& load) {
+  auto& [step, buffer, offset] = load;
+  archive(step, buffer, offset);
+}
+
+}  // namespace metac_runtime
+
+namespace metac {
+
+template <class Archive>
+void fields(Archive& archive, RoutineCallAttribute& attribute) {
+  auto& [name, integer, real, string, integers] = attribute;
+  archive(name, integer, real, string, integers);
+}
+
+template <class Archive>
+void fields(Archive& archive, CompiledPort& port) {
+  auto& [name, buffer, dtype, dims, overwrites] = port;
+  archive(name, buffer, dtype, dims, overwrites);
+}
+
+template <class Archive>
+void fields(Archive& archive, CompiledProgram::SymbolRow& symbol) {
+  auto& [name, min, max, divisor, typical] = symbol;
+  archive(name, min, max, divisor, typical);
+}
+
+template <class Archive>
+void fields(Archive& archive, KernelSource& kernel) {
+  auto& [name, text, nodes, schedule, subject, decisions, libraries, symbols] = kernel;
+  archive(name, text, nodes, libraries, symbols);
+}
+
+template <class Archive>
+void fields(Archive& archive, CompiledProgram& program) {
+  auto& [buffers, extents, code, operands, steps, step_comments, top_level_steps, symbols, sources, symbol_ids, inputs,
+         outputs, kernels, work, uneven, work_extents, routines, attributes, messages, exchanges, loads, window_bytes,
+         arena_bytes, weight_bytes, live_set_bytes, results_in_place] = program;
+  archive(buffers, extents, code, operands, steps, step_comments, top_level_steps, symbols, sources, symbol_ids, inputs,
+          outputs, kernels, work_extents, routines, attributes, messages, exchanges, loads, window_bytes, arena_bytes,
+          weight_bytes, live_set_bytes, results_in_place);
+}
+
+template <class Archive>
+void fields(Archive& archive, RawParameter& parameter) {
+  auto& [name, tensor] = parameter;
+  archive(name, tensor);
+}
+
+template <class Archive>
+void fields(Archive& archive, WeightSource& source) {
+  auto& [parameter, prepare_output, offset, bytes] = source;
+  archive(parameter, prepare_output, offset, bytes);
+}
+
+template <class Archive>
+void fields(Archive& archive, CompiledModel& model) {
+  auto& [prepare, run, parameters, weights, relied_on, report, fusion_cost_bytes, unfused_cost_bytes, assumed, memory_budget,
+         recomputed_values, recomputed_seconds, fits_budget, expressions] = model;
+  archive(prepare, run, parameters, weights, relied_on, memory_budget, fits_budget);
+}
+
+std::string stored_program(const CompiledModel& model) {
+  ByteWriter writer;
+  writer(model);
+  return writer.bytes();
+}
+
+std::optional<CompiledModel> read_stored_program(std::string_view bytes) {
+  ByteReader reader(bytes);
+  CompiledModel model;
+  reader(model);
+  if (!reader.at_end()) return std::nullopt;
+  return model;
+}
+
+}  // namespace metac
