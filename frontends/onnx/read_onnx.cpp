@@ -46,7 +46,7 @@ Model read_onnx(const std::string& path) {
   const RegularFile file(path);
   wire::Model proto;
   std::optional<LeanMessage> lean;
-  if (file.size() <= INT32_MAX) lean = read_lean_message(file);
+  if (file.size() > 0 && file.size() <= INT32_MAX) lean = read_lean_message(file);
   // Where the parser refuses it, the whole of it says why.
   if (!lean || !parses(lean->bytes, proto)) return read_onnx(read_file(path).view(), path);
   lean->bytes.clear();

@@ -50,7 +50,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
             command("ar", "rcs", self.toolkit / f"lib64/lib{library}.a")
         # Compiled files are found again by ccache, in another folder too.
         self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "METAC_ALGORITHMS": "off", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
-        self.skipped, self.building = 0, threading.Lock()
+        self.skipped, self.building, self.build = 0, threading.Lock(), pathlib.Path(build).resolve()
 
     def _built(self, name, model):
         """The project of a model for the stand-in, made once for all checks. All have one name: most of their sources are then the same text."""
@@ -345,15 +345,17 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         expect(len(notes.read_text().splitlines()) == compiled + 1, "another driver, and the cache's kernels")
         said = run(names[0], "cuda", status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
+        package = self.build / "python"
+        sessions = command(sys.executable, HERE / "cuda_session.py", package, env=environment).splitlines() if list(package.glob("metac/_metac*")) else ["no sessions: the Python module is not built"]
         if not real_nvcc() or not list((pathlib.Path(real_nvcc()).parents[1]).glob("lib*/libnvrtc.so*")):
-            return f"{len(names)} models; NVIDIA's compiler is not here"
+            return f"{len(names)} models, {'; '.join(sessions)}; NVIDIA's compiler is not here"
         # The driver stands in under another name: NVIDIA's compiler asks for the real one by its own.
         shutil.copy(folder / "both/libcuda.so.1", folder / "libstand_in.so")
         libraries = str(next((pathlib.Path(real_nvcc()).parents[1]).glob("lib*/libnvrtc.so*")).parent)
         for name in names:   # its code is for a GPU: the stand-in refuses it when it is made
             said = run(name, "cuda", status=1, LD_LIBRARY_PATH=libraries, METAC_CUDA_DRIVER=str(folder / "libstand_in.so"), METAC_CACHE_DIR=str(folder / "other cache"))
             expect("loading the kernels: device kernel image is invalid" in said, f"{name}: {said}")
-        return f"{len(names)} models, {len(names)} by NVIDIA's compiler"
+        return f"{len(names)} models, {'; '.join(sessions)}; {len(names)} models by NVIDIA's compiler"
 
     def _sampled(self, *options):
         if not self.cases:

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 namespace {
 
@@ -19,8 +20,10 @@ struct Allocation {
   size_t pages, bytes;
 };
 std::map<char*, Allocation> allocations;
+std::mutex one_after_the_other;  // copies, kernels and allocations of all threads
 
 struct Access {  // while it lives, device memory can be touched
+  std::lock_guard<std::mutex> lock{one_after_the_other};
   Access() { set(PROT_READ | PROT_WRITE); }
   ~Access() { set(PROT_NONE); }
   static void set(int how) {
@@ -51,12 +54,14 @@ int cuMemAlloc_v2(unsigned long long* data, size_t bytes) {
   if (bytes == 0 || map == MAP_FAILED) return out_of_memory;
   if (bytes <= size_t{64} << 20) std::memset(map, 0xff, pages * page);
   mprotect(map, (pages + 1) * page, PROT_NONE);
+  const std::lock_guard<std::mutex> lock(one_after_the_other);
   char* const begin = static_cast<char*>(map) + pages * page - (bytes + 63) / 64 * 64;
   allocations[begin] = {static_cast<char*>(map), pages, bytes};
   *data = reinterpret_cast<unsigned long long>(begin);
   return success;
 }
 int cuMemFree_v2(unsigned long long data) {
+  const std::lock_guard<std::mutex> lock(one_after_the_other);
   auto found = allocations.find(reinterpret_cast<char*>(data));
   if (found == allocations.end()) return invalid_value;
   munmap(found->second.map, (found->second.pages + 1) * page);
