@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/jit/jit_program.h"
+#include "compiler/jit/run_error.h"
 #include "compiler/support/diagnostic.h"
 #include "runtime/memory.h"
 
@@ -12,7 +13,7 @@ namespace metac {
 std::shared_ptr<std::byte> make_weights_block(int64_t bytes) {
   auto block = std::make_shared<rt::Block>();
   // Kernels may read the rest of a vector behind the last element.
-  if (!block->reserve(bytes + rt::alignment)) fail("no memory for ", bytes, " bytes of weights");
+  if (!block->reserve(bytes + rt::alignment)) throw no_memory(bytes, "bytes of weights");
   std::byte* data = static_cast<std::byte*>(block->data());
   const int64_t whole = bytes / rt::alignment * rt::alignment;
   std::memset(data + whole, 0, static_cast<size_t>(block->capacity() - whole));

@@ -2,6 +2,7 @@
 
 #include "compiler/ir/expr_table.h"
 #include "compiler/session/given_inputs.h"
+#include "compiler/session/naming_the_model.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/seconds.h"
@@ -9,21 +10,6 @@
 #include "compiler/target/target.h"
 
 namespace metac {
-namespace {
-
-// What refuses without naming a file means the model's.
-template <class F>
-auto naming_the_model(const Model& model, F f) {
-  try {
-    return f();
-  } catch (const CompileError& error) {
-    if (!error.diagnostic.file.empty()) throw;
-    throw CompileError({model.path, error.diagnostic.node, error.diagnostic.message});
-  }
-}
-
-}  // namespace
-
 PreparedWeights ProgramMaker::prepared(const CompiledModel& compiled, const std::vector<RawParameter>& parameters) const {
   const trace::Span span("session", "prepare weights");
   if (!weights) return run_prepare(compiled, parameters, compile->cpu, options());
@@ -38,7 +24,7 @@ JitOptions ProgramMaker::options() const {
 
 std::shared_ptr<SessionProgram> ProgramMaker::make(const Model& model, const Reliance& reliance,
                                                    SpecialisationTimes* times) const {
-  return naming_the_model(model, [&] {
+  return naming_the_model(model.path, [&] {
     const double begin = seconds();
     const ExprScope scope;
     std::unique_ptr<Graph> graph;
@@ -96,7 +82,7 @@ std::shared_ptr<const JitCode> ProgramMaker::with_weights(const SessionProgram& 
   for (RawParameter& parameter : parameters)
     if (!parameter.name.empty()) parameter.tensor = initializer_of(model, parameter.name)->tensor;
   return naming_the_model(
-      model, [&] { return std::make_shared<const JitCode>(code, prepared(*program.compiled, parameters)); });
+      model.path, [&] { return std::make_shared<const JitCode>(code, prepared(*program.compiled, parameters)); });
 }
 
 }  // namespace metac
