@@ -109,8 +109,7 @@ void SessionState::consider(const Reliance& wanted, const SessionProgram& open) 
   Seen& seen = seen_[key];
   ++seen.runs;
   if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return;
-  seen.queued = true;
-  behind_.add([this, wanted] { specialise_behind(wanted); });
+  seen.queued = behind_.add([this, wanted] { specialise_behind(wanted); });
 }
 
 void SessionState::specialise_behind(const Reliance& wanted) {

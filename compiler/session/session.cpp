@@ -77,6 +77,8 @@ SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const Name
   }
   const auto after = [&] {
     const std::lock_guard lock(mutex_);
+    // Of a program that went meanwhile, or was given other weights, nobody else drops the context.
+    if (program->dropped || program->code != code) contexts_.drop(code.get());
     if (check_limits) drop_beyond_limits(program.get());
   };
   std::vector<Tensor> tensors;
@@ -136,6 +138,7 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
 
 void SessionState::set_weights(const NamedTensors& weights) {
   const std::lock_guard one_after_the_other(setting_weights_);
+  const trace::Span span("session", "set weights");
   std::set<std::string> names;
   auto changed = std::make_shared<Model>(*model_);  // only set_weights changes it
   for (const auto& [name, tensor] : weights) {
@@ -163,6 +166,7 @@ void SessionState::set_weights(const NamedTensors& weights) {
         for (const auto& [program, code] : fresh) {
           contexts_.drop(program->code.get());
           if (code) program->code = code;
+          program->dropped = !code;
           if (!code) std::erase_if(slots_, [&, &program = program](const auto& s) { return s.second->program == program; });
         }
         return;
