@@ -205,7 +205,7 @@ class Checks:
                 except Exception as error:
                     raise RuntimeError(f"entry {path.stem[:9]} ({kind[path]}), {name}: {error}") from error
                 tried += 1
-        print(f"{tried} damaged entries, of {len(whole)} that the model has, were found and made again", flush=True)
+        print(f"{tried} damages of {len(whole) if self.whole else 3} entries, of {len(whole)} that the model has, were found and made good", flush=True)
 
 
 def main():
