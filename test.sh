@@ -78,7 +78,8 @@ stage build build ci
 stage prepare prepare
 [ $all = no ] || stage pytorch prepare_pytorch
 await build && await prepare || finish
-stage build-asan build asan metac metac_read_files metac_differentiate
+stage build-asan build asan metac metac_read_files metac_differentiate metac_share_session
+[ $all = no ] || stage build-tsan build tsan metac_share_session metac_unit_tests
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage unit unit_tests
 
@@ -139,14 +140,22 @@ stage ctc "$pytorch" tests/train/compare_ctc.py --metac "$metac"
 stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
 stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
 stage operators-torch "$pytorch" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
+stage shared-cache "$python" tests/faults/share_cache.py --metac "$metac" --seed "$seed" $([ $all = yes ] && echo --processes 64 --kills 200 --whole)
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
 await build-asan || finish
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 90 --memory 3
 stage operators-asan "$python" tests/derivatives/run_operators.py --build build/asan --seed "$seed" --sample $([ $all = yes ] && echo 300 || echo 25)
+stage library-asan build/asan/bin/metac_share_session
 stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 
 if [ $all = yes ]; then
+  if await build-tsan; then
+    export TSAN_OPTIONS="suppressions=$PWD/tests/tools/thread_sanitizer.txt"
+    stage library-tsan build/tsan/bin/metac_share_session
+    stage sessions-tsan build/tsan/bin/metac_unit_tests --gtest_brief=1 --gtest_filter='Session.*:KernelCompiler.*:CacheFolder.*-*Process*:*Killed*'  # ThreadSanitizer and fork() do not go together
+    unset TSAN_OPTIONS
+  fi
   stage models "$python" tests/models/run_models.py --metac "$metac" --cache .cache/models
 fi
 finish

@@ -62,6 +62,21 @@ std::string show_seconds(double seconds) {
   return text;
 }
 
+double parse_age(const std::string& option, const std::string& text) {
+  const size_t unit = text.empty() ? std::string_view::npos : std::string_view("smhd").find(text.back());
+  if (unit == std::string_view::npos) throw UsageError(concat(option, " ", quoted(text), ": expected 90s, 45m, 12h or 30d"));
+  constexpr double seconds[] = {1, 60, 3600, 86400};
+  return static_cast<double>(parse_count(option, text, std::string_view(text).substr(0, text.size() - 1))) * seconds[unit];
+}
+
+std::string show_age(double seconds) {
+  if (seconds < 1) return "now";
+  if (seconds < 120) return concat(static_cast<int64_t>(seconds), " s");
+  if (seconds < 7200) return concat(static_cast<int64_t>(seconds / 60), " min");
+  if (seconds < 2 * 86400) return concat(static_cast<int64_t>(seconds / 3600), " h");
+  return concat(static_cast<int64_t>(seconds / 86400), " d");
+}
+
 std::map<std::string, std::vector<int64_t>> parse_shapes(const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& text : texts) {

@@ -37,7 +37,7 @@ bool is_remote(const std::string& directory) {
 
 void warn_once(const std::string& text) {
   static std::mutex mutex;
-  static std::set<std::string> told;
+  static std::set<std::string>& told = *new std::set<std::string>;  // threads may still warn when a process ends
   std::lock_guard lock(mutex);
   if (told.insert(text).second) notice("warning: " + text);
 }

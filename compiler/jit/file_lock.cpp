@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "compiler/support/diagnostic.h"
@@ -30,20 +31,25 @@ int lock_telling(int file, const std::string& path) {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  std::thread teller([&] {
+  const auto tell = [&] {
     std::unique_lock lock(mutex);
     if (changed.wait_for(lock, std::chrono::seconds(10), [&] { return done; })) return;
     char text[32] = "";
     ssize_t n = pread(file, text, sizeof text - 1, 0);
     notice(concat("waiting for pid ", n > 0 ? text : "?", " compiling ", std::filesystem::path(path).filename().string()));
-  });
+  };
+  std::thread teller;
+  try {
+    teller = std::thread(tell);
+  } catch (const std::system_error&) {  // waits without telling
+  }
   int result = lock_blocking(file);
   {
     std::lock_guard lock(mutex);
     done = true;
   }
   changed.notify_all();
-  teller.join();
+  if (teller.joinable()) teller.join();
   return result;
 }
 

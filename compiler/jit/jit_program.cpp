@@ -6,6 +6,7 @@
 #include "compiler/jit/cuda_kernels.h"
 #include "compiler/jit/cuda_place.h"
 #include "compiler/jit/program_tables.h"
+#include "compiler/jit/run_error.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/trace.h"
 #include "runtime/routines.h"
@@ -34,7 +35,7 @@ Tensor make_output(DType dtype, const std::vector<int64_t>& shape, std::byte** d
   Tensor tensor{dtype, shape, nullptr, {}};
   if (const size_t bytes = tensor.byte_count()) {
     auto block = std::make_shared<rt::Block>();
-    if (!block->reserve(static_cast<int64_t>(bytes))) fail("no memory for ", bytes, " bytes of an output");
+    if (!block->reserve(static_cast<int64_t>(bytes))) throw no_memory(static_cast<int64_t>(bytes), "bytes of an output");
     *data = static_cast<std::byte*>(block->data());
     tensor.bytes = {block, *data};
   }
@@ -44,7 +45,7 @@ Tensor make_output(DType dtype, const std::vector<int64_t>& shape, std::byte** d
 void check(rt::Status status, const rt::Failure& failure) {
   if (status == rt::Status::ok) return;
   METAC_ASSERT(status != rt::Status::internal, failure.message);
-  fail(failure.message);
+  throw RunError(status, {"", "", failure.message});
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ class JitCode::OnGpu : public Place {
     rt::DriverDevice device(code.cuda_kernels_->device_functions());
     const int64_t bytes = code.compiled_->weight_bytes;
     if (bytes > 0) {
-      if (!block_.reserve(bytes)) fail("no memory on the device for ", bytes, " bytes of weights");
+      if (!block_.reserve(bytes)) throw no_memory(bytes, "bytes of weights on the device");
       rt::Failure failure;
       if (!rt::Place<rt::DriverDevice>::to_device(device, block_.data(), code.weights_.base(), bytes, failure))
         fail(failure.message);
@@ -178,11 +179,12 @@ class JitProgram::OnGpu : public ContextOn<rt::DriverDevice> {
 
 std::shared_ptr<rt::ThreadPool> started_threads(int threads) {
   auto pool = std::make_shared<rt::ThreadPool>();
-  if (!pool->start(threads)) fail("no memory for ", threads, " threads");
+  if (!pool->start(threads)) throw no_memory(threads, "threads");
   return pool;
 }
 
-JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads) : code_(std::move(code)) {
+JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads)
+    : code_(std::move(code)) {
   if (code_->runs_on_threads())
     context_ = std::make_unique<OnCpu>(*code_, std::move(threads));
   else
@@ -242,7 +244,8 @@ std::vector<Tensor> JitProgram::run(const std::vector<Tensor>& inputs) {
     if (views[i].data) continue;
     std::byte* data = nullptr;
     results[i] = make_output(compiled().outputs[i].dtype, output_shape(static_cast<int32_t>(i)), &data);
-    if (const size_t bytes = results[i].byte_count()) std::memcpy(data, context_->output_data(static_cast<int32_t>(i)), bytes);
+    if (const size_t bytes = results[i].byte_count())
+      std::memcpy(data, context_->output_data(static_cast<int32_t>(i)), bytes);
   }
   return results;
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "compiler/jit/clang_compiler.h"
@@ -51,7 +52,10 @@ void in_parallel(int threads, size_t count, const std::function<void(size_t)>& w
     }
   };
   std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) others.emplace_back(run);
+  try {
+    for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) others.emplace_back(run);
+  } catch (const std::system_error&) {  // as many as the system gives; this one does the rest
+  }
   run();
   for (std::thread& thread : others) thread.join();
   if (error) std::rethrow_exception(error);
@@ -130,11 +134,15 @@ bool KernelStore::find_on_disk(Wanted& wanted, std::map<std::string, std::string
   return true;
 }
 
+std::string KernelStore::symbols_of(const std::vector<Wanted*>& kernels) {
+  std::string text;
+  for (const Wanted* wanted : kernels) text += wanted->symbol + "\n";
+  return text;
+}
+
 void KernelStore::make(const std::vector<Wanted*>& group, const CpuTarget& cpu) {
   Interruption::check();
-  std::string whole = "group of kernels\n";
-  for (const Wanted* wanted : group) whole += wanted->symbol + "\n";
-  const std::unique_ptr<FileLock> lock = cache_.lock(whole);
+  const std::unique_ptr<FileLock> lock = cache_.lock("group of kernels\n" + symbols_of(group));
   // Others may have made some of them meanwhile, or all.
   std::vector<Wanted*> missing;
   std::map<std::string, std::string> objects;
@@ -144,7 +152,8 @@ void KernelStore::make(const std::vector<Wanted*>& group, const CpuTarget& cpu) 
   if (missing.empty()) return;
   std::string text = prelude_line;
   for (const Wanted* wanted : missing) text += "\n" + wanted->text;
-  const trace::Span span("session", concat("compile ", missing.size(), " kernels"));
+  const trace::Span span("session", concat("compile ", missing.size(), " kernels"),
+                         trace::on() ? trace::Arguments{{"kernels", symbols_of(missing)}} : trace::Arguments());
   cache_.count(0, static_cast<int64_t>(missing.size()));
   std::string object = compile_object(text, cpu);
   const std::string key = compiler_identity(cpu) + text, name = ObjectCache::name_of(key);

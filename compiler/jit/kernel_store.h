@@ -47,6 +47,7 @@ class KernelStore {
     std::weak_ptr<const LinkedCode> code;
     rt::KernelFunction function = nullptr;
   };
+  static std::string symbols_of(const std::vector<Wanted*>& kernels);  // a line each
   bool find_in_memory(Wanted& wanted);
   bool find_on_disk(Wanted& wanted, std::map<std::string, std::string>& objects);
   void link(std::vector<Wanted*> kernels, const std::string& object_name, std::string object, KernelOrigin origin);

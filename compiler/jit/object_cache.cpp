@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -102,6 +105,38 @@ bool publish(const std::string& path, const std::string& bytes) {
   return false;
 }
 
+double seconds_between(fs::file_time_type earlier, fs::file_time_type later) {
+  return std::chrono::duration<double>(later - earlier).count();
+}
+
+double seconds_since_made(const fs::path& path) {
+  struct statx status;
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BTIME, &status) != 0 || !(status.stx_mask & STATX_BTIME))
+    return -1;
+  return std::max(0.0, static_cast<double>(now.tv_sec - status.stx_btime.tv_sec) +
+                           static_cast<double>(now.tv_nsec - static_cast<int64_t>(status.stx_btime.tv_nsec)) / 1e9);
+}
+
+// By how its key begins.
+std::string kind_of(const fs::path& path) {
+  char bytes[head_bytes + 24] = "";
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const ssize_t count = file < 0 ? 0 : pread(file, bytes, sizeof bytes, 0);
+  if (file >= 0) close(file);
+  if (count <= static_cast<ssize_t>(head_bytes)) return "";
+  const std::string_view key(bytes + head_bytes, static_cast<size_t>(count) - head_bytes);
+  for (const auto& [begin, kind] : {std::pair("kernel\n", "kernel"),
+                                    {"program\n", "program"},
+                                    {"metac ", "module"},
+                                    {"precompiled prelude", "headers"},
+                                    {"project object", "library"},
+                                    {"training program", "training program"}})
+    if (key.starts_with(begin)) return kind;
+  return "";
+}
+
 }  // namespace
 
 struct ObjectCache::Entry {
@@ -110,15 +145,17 @@ struct ObjectCache::Entry {
   fs::file_time_type used;
 };
 
-ObjectCache::ObjectCache(std::string directory) : directory_(std::move(directory)) {
+ObjectCache::ObjectCache(std::string directory) : directory_(std::move(directory)), counts_(directory_) {
   if (!directory_.empty()) locks_ = !is_remote(directory_);
 }
 
 ObjectCache& ObjectCache::of_user() {
-  static ObjectCache cache = [] {
+  // Never destroyed: threads may still compile when a process ends.
+  static ObjectCache& cache = [&]() -> ObjectCache& {
     CacheDirectory found = find_cache_directory();
     if (found.path.empty()) warn_once("kernels are not cached: " + found.problem);
-    return ObjectCache(found.path);
+    std::atexit([] { of_user().write_counts(); });
+    return *new ObjectCache(found.path);
   }();
   return cache;
 }
@@ -134,6 +171,7 @@ std::optional<std::string> ObjectCache::load_entry(const std::string& name, cons
   switch (unframe(*bytes, has_key, object)) {
     case Verdict::good:
       utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // "used now"; on a read-only disk it just ages
+      counts_.found(name);
       return object;
     case Verdict::damaged:
       ++damaged;
@@ -160,7 +198,10 @@ std::unique_ptr<FileLock> ObjectCache::lock(const std::string& what) const {
   return std::make_unique<FileLock>(path_of(name_of(what)) + ".lock");
 }
 
-void ObjectCache::count(int64_t found, int64_t made) { hits += found, misses += made; }
+void ObjectCache::count(int64_t found, int64_t made) {
+  hits += found, misses += made;
+  counts_.compiled(made);
+}
 
 void ObjectCache::store(const std::string& key, const std::string& object) {
   if (directory_.empty()) return;
@@ -178,7 +219,7 @@ std::string ObjectCache::get_or_make(const std::string& key, const std::function
   const std::unique_ptr<FileLock> held = lock(key);
   if (held && held->held())
     if (std::optional<std::string> object = load(key)) return ++hits, *object;
-  ++misses;
+  count(0, 1);
   std::string object = make();
   store(key, object);
   return object;
@@ -215,13 +256,24 @@ int64_t ObjectCache::evict(int64_t limit) {
   return freed;
 }
 
-int64_t ObjectCache::clear() {
+template <typename Condition>
+int64_t ObjectCache::remove_if(const Condition& condition) {
   int64_t freed = 0;
   for (const Entry& entry : entries()) {
     std::error_code error;
-    if (fs::remove(entry.path, error)) freed += entry.bytes;
+    if (condition(entry) && fs::remove(entry.path, error)) freed += entry.bytes;
   }
   return freed;
+}
+
+int64_t ObjectCache::clear() {
+  counts_.forget();
+  return remove_if([](const Entry&) { return true; });
+}
+
+int64_t ObjectCache::evict_unused(double seconds) {
+  const fs::file_time_type now = fs::file_time_type::clock::now();
+  return remove_if([&](const Entry& entry) { return seconds_between(entry.used, now) > seconds; });
 }
 
 int64_t ObjectCache::limit() const {
@@ -233,11 +285,11 @@ int64_t ObjectCache::limit() const {
   return default_limit;
 }
 
-void ObjectCache::set_limit(int64_t bytes) {
+int64_t ObjectCache::set_limit(int64_t bytes) {
   if (directory_.empty()) fail("there is no kernel cache: ", find_cache_directory().problem);
   if (!publish(directory_ + "/limit", std::to_string(bytes) + "\n"))
     fail("cannot write to ", directory_, ": ", std::strerror(errno));
-  evict(bytes);
+  return evict(bytes);
 }
 
 CacheSummary ObjectCache::summary() const {
@@ -249,6 +301,27 @@ CacheSummary ObjectCache::summary() const {
     result.bytes += entry.bytes;
   }
   result.limit = limit();
+  const CacheCounts::Sums counts = counts_.read();
+  result.found = counts.all_found, result.compiled = counts.compiled;
+  return result;
+}
+
+std::vector<CacheEntry> ObjectCache::list() const {
+  const CacheCounts::Sums counts = counts_.read();
+  const fs::file_time_type now = fs::file_time_type::clock::now();
+  std::vector<CacheEntry> result;
+  for (const Entry& entry : entries()) {
+    if (entry.path.extension() != ".obj") continue;
+    CacheEntry& row = result.emplace_back();
+    row.name = entry.path.stem();
+    row.kind = kind_of(entry.path);
+    row.bytes = entry.bytes;
+    row.used_s = std::max(0.0, seconds_between(entry.used, now));
+    row.made_s = seconds_since_made(entry.path);
+    if (const auto found = counts.found.find(row.name); found != counts.found.end()) row.found = found->second;
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const CacheEntry& a, const CacheEntry& b) { return a.used_s < b.used_s; });
   return result;
 }
 

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/jit/cache_counts.h"
+
 namespace metac {
 
 class FileLock;
@@ -28,6 +30,13 @@ struct CacheStatistics {
 struct CacheSummary {
   std::string directory, problem;
   int64_t entries = 0, bytes = 0, limit = 0;
+  int64_t found = 0, compiled = 0;  // times that entries were found and kernels compiled, by all processes that have ended
+};
+
+struct CacheEntry {
+  std::string name, kind;  // kind: "kernel", "module", "headers", "library", "training program"; "" where it cannot be read
+  int64_t bytes = 0, found = 0;
+  double made_s = -1, used_s = 0;  // seconds ago; -1: the file system does not know
 };
 
 class ObjectCache {
@@ -48,22 +57,28 @@ class ObjectCache {
   // For who makes several entries at once: the lock of processes and threads that make the same. Null: there is none.
   std::unique_ptr<FileLock> lock(const std::string& what) const;
   void count(int64_t found, int64_t made);
+  void write_counts() { counts_.write(); }
 
   CacheSummary summary() const;
+  std::vector<CacheEntry> list() const;  // the most recently used first
   int64_t limit() const;          // bytes; the least recently used entries go when it is exceeded
-  void set_limit(int64_t bytes);  // kept in the directory. Throws CompileError
+  int64_t set_limit(int64_t bytes);  // kept in the directory; returns the bytes freed. Throws CompileError
   int64_t evict(int64_t limit);   // returns the bytes freed; sweeps temporary files older than an hour
   int64_t clear();
+  int64_t evict_unused(double seconds);  // those that nobody has used for so long; returns the bytes freed
   CacheStatistics statistics() const;
 
  private:
   struct Entry;
   std::vector<Entry> entries() const;
+  template <typename Condition>
+  int64_t remove_if(const Condition& condition);
   std::string path_of(const std::string& name) const { return directory_ + "/" + name + ".obj"; }
   template <typename HasKey>
   std::optional<std::string> load_entry(const std::string& name, const HasKey& has_key);
 
   std::string directory_;
+  CacheCounts counts_;
   bool locks_ = true;  // flock can be relied on
 };
 

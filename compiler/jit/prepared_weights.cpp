@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/jit/jit_program.h"
+#include "compiler/jit/run_error.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/large_block.h"
 #include "runtime/memory.h"
@@ -13,7 +14,7 @@ namespace metac {
 std::shared_ptr<std::byte> make_weights_block(int64_t bytes) {
   // Kernels may read the rest of a vector behind the last element.
   std::shared_ptr<std::byte> block = large_block(static_cast<size_t>(bytes + rt::alignment));
-  if (!block) fail("no memory for ", bytes, " bytes of weights");
+  if (!block) throw no_memory(bytes, "bytes of weights");
   return block;
 }
 

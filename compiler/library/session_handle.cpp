@@ -104,6 +104,7 @@ metac_session::metac_session(Model model, SessionOptions options)
       session((check_dims(dims_, accepted_), std::move(model)), std::move(options)) {}
 
 void metac_session::check_inputs(const std::map<std::string, Tensor>& given) const {
+  std::map<std::string, std::pair<int64_t, std::string>> open;  // by the dim's name: its length, and the input that said so
   for (const auto& [name, tensor] : given) {
     const Value* input = find_value(accepted_, name);
     if (!input) refuse("there is no input ", quoted(name), "; the inputs are ", names_of(wanted_));
@@ -111,8 +112,13 @@ void metac_session::check_inputs(const std::map<std::string, Tensor>& given) con
     check_type(which, input->type, tensor);
     for (size_t i = 0; input->type.shape && i < tensor.shape.size(); ++i) {
       const ModelDim& dim = (*input->type.shape)[i];
+      if (dim.value >= 0 || dim.symbol.empty()) continue;
+      const auto [first, fresh] = open.try_emplace(dim.symbol, tensor.shape[i], which);
+      if (!fresh && first->second.first != tensor.shape[i])
+        refuse(which, ": dim ", quoted(dim.symbol), " is ", tensor.shape[i], "; of ", first->second.second, " it is ",
+               first->second.first);
       const auto declared = dims_.find(dim.symbol);
-      if (dim.value >= 0 || declared == dims_.end()) continue;
+      if (declared == dims_.end()) continue;
       const Symbol& symbol = declared->second;
       if (tensor.shape[i] < symbol.min || tensor.shape[i] > symbol.max || tensor.shape[i] % symbol.divisor != 0)
         refuse(which, ": dim ", quoted(dim.symbol), " is ", tensor.shape[i], "; declared is ", symbol.min, " to ",

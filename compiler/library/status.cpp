@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "compiler/jit/run_error.h"
 #include "compiler/support/host_process.h"
 
 namespace metac::library {
@@ -25,6 +26,19 @@ void keep(const char* text, const char* without_memory) noexcept {
   }
 }
 
+metac_status status_of(metac_runtime::Status status) {
+  switch (status) {
+    case metac_runtime::Status::invalid_argument:
+      return METAC_INVALID_ARGUMENT;
+    case metac_runtime::Status::out_of_memory:
+      return METAC_OUT_OF_MEMORY;
+    case metac_runtime::Status::unsupported:
+      return METAC_UNSUPPORTED;
+    default:
+      return METAC_MODEL;
+  }
+}
+
 }  // namespace
 
 metac_status failed() noexcept {
@@ -33,6 +47,9 @@ metac_status failed() noexcept {
   } catch (const CallError& error) {
     keep(error.what(), "an argument was refused, and there is no memory to say why");
     return error.status;
+  } catch (const RunError& error) {
+    keep(error.what(), "the run failed, and there is no memory to say why");
+    return status_of(error.status);
   } catch (const CompileError& error) {
     keep(error.what(), "the model was refused, and there is no memory to say why");
     return METAC_MODEL;

@@ -1,6 +1,7 @@
 // Which of a session's programs answers inputs, and which is made for those that come.
 #include <algorithm>
 
+#include "compiler/jit/run_error.h"
 #include "compiler/session/session_state.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/trace.h"
@@ -37,6 +38,7 @@ SessionState::ProgramPtr SessionState::open_program(const NamedTensors& inputs) 
   try {
     return make_for(inputs, true, "no program has these dims open yet");
   } catch (const CompileError& error) {
+    if (is_for_want_of_memory(error)) throw;
     const std::lock_guard lock(mutex_);
     open_impossible_ = true;
     report_.open_problem = error.what();
@@ -54,7 +56,8 @@ SessionState::ProgramPtr SessionState::make_for(const NamedTensors& inputs, bool
   }
   try {
     return get(reliance_on(*named_, inputs, level), open, reason);
-  } catch (const CompileError&) {
+  } catch (const CompileError& error) {
+    if (is_for_want_of_memory(error)) throw;
     for (const Known more : {Known::lengths, Known::small_integers, Known::small_inputs}) {
       if (more <= level.known || more > options_.most_known) continue;
       RelianceLevel wider{more, open, {}};
@@ -106,8 +109,7 @@ void SessionState::consider(const Reliance& wanted, const SessionProgram& open) 
   Seen& seen = seen_[key];
   ++seen.runs;
   if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return;
-  seen.queued = true;
-  behind_.add([this, wanted] { specialise_behind(wanted); });
+  seen.queued = behind_.add([this, wanted] { specialise_behind(wanted); });
 }
 
 void SessionState::specialise_behind(const Reliance& wanted) {
@@ -128,7 +130,7 @@ void SessionState::specialise_behind(const Reliance& wanted) {
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    impossible = true;
+    impossible = !is_for_want_of_memory(error);
     trace::instant("session", "no specialisation", {{"for", wanted.text()}, {"reason", error.what()}});
   }
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 #include "compiler/support/trace.h"
 #include "runtime/usable_cpus.h"
@@ -47,18 +48,23 @@ class Turns {
 
 }  // namespace
 
-void CompileBehind::add(std::function<void()> task) {
+bool CompileBehind::add(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    if (thread_.joinable() && mark_.in_child()) return;  // the thread is the parent's
-    tasks_.push_back(std::move(task));
+    if (stopping_) return false;
+    if (thread_.joinable() && mark_.in_child()) return false;  // the thread is the parent's
     if (!thread_.joinable()) {
       mark_.set();
-      thread_ = std::thread([this] { work(); });
+      try {
+        thread_ = std::thread([this] { work(); });
+      } catch (const std::system_error&) {
+        return false;
+      }
     }
+    tasks_.push_back(std::move(task));
   }
   changed_.notify_all();
+  return true;
 }
 
 void CompileBehind::work() {

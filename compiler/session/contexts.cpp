@@ -89,7 +89,7 @@ Contexts::Held Contexts::held() const {
   Held held;
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Place>& place : places_) {
-    if (place->threads) held.threads += threads_ - 1;
+    if (place->threads) held.threads += place->threads->workers() - 1;
     for (const auto& [code, kept] : place->kept) {
       ++held.contexts;
       held.bytes += kept.bytes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/session/naming_the_model.h"
 #include "compiler/session/session_state.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/trace.h"
@@ -74,21 +75,26 @@ SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const Name
       ++repeated_;
     check_limits = !program->open && options_.max_memory > 0 && before % 16 == 0;
   }
+  const auto after = [&] {
+    const std::lock_guard lock(mutex_);
+    // Of a program that went meanwhile, or was given other weights, nobody else drops the context.
+    if (program->dropped || program->code != code) contexts_.drop(code.get());
+    if (check_limits) drop_beyond_limits(program.get());
+  };
   std::vector<Tensor> tensors;
   try {
-    const Contexts::Hold hold = contexts_.take(code);
-    const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
-    tensors = hold.context().run(ordered(code->compiled(), inputs));
-  } catch (const CompileError& error) {
-    throw CompileError({declared_.path, error.diagnostic.node, error.diagnostic.message});
+    tensors = naming_the_model(declared_.path, [&] {
+      const Contexts::Hold hold = contexts_.take(code);
+      const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
+      return hold.context().run(ordered(code->compiled(), inputs));
+    });
+  } catch (...) {
+    after();
+    throw;
   }
-  if (check_limits) {
-    const std::lock_guard lock(mutex_);
-    drop_beyond_limits(program.get());
-  }
+  after();
   Outputs outputs;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    outputs.emplace_back(code->compiled().outputs[i].name, std::move(tensors[i]));
+  for (size_t i = 0; i < tensors.size(); ++i) outputs.emplace_back(code->compiled().outputs[i].name, std::move(tensors[i]));
   return outputs;
 }
 
@@ -97,7 +103,8 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
   const ProgramPtr program = choose(inputs);
   try {
     return run_in(program, inputs);
-  } catch (const CompileError&) {
+  } catch (const CompileError& error) {
+    if (is_for_want_of_memory(error)) throw;
     // A shape input's -1 or 0 has a meaning that only a program which knows the value can give it.
     constexpr int most_fruitless = 8;
     const RelianceLevel with_values{Known::small_integers, true, {}};
@@ -113,7 +120,8 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
       open_level_ = {Known::small_integers, true, {}};
       if (options_.specialise != Specialise::eager)
         for (const auto& [name, tensor] : inputs)
-          if (has_known_value(name, tensor, with_values)) special_level_.values.insert(name), open_level_.values.insert(name);
+          if (has_known_value(name, tensor, with_values))
+            special_level_.values.insert(name), open_level_.values.insert(name);
     }
     Outputs outputs;
     try {
@@ -130,6 +138,7 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
 
 void SessionState::set_weights(const NamedTensors& weights) {
   const std::lock_guard one_after_the_other(setting_weights_);
+  const trace::Span span("session", "set weights");
   std::set<std::string> names;
   auto changed = std::make_shared<Model>(*model_);  // only set_weights changes it
   for (const auto& [name, tensor] : weights) {
@@ -157,6 +166,7 @@ void SessionState::set_weights(const NamedTensors& weights) {
         for (const auto& [program, code] : fresh) {
           contexts_.drop(program->code.get());
           if (code) program->code = code;
+          program->dropped = !code;
           if (!code) std::erase_if(slots_, [&, &program = program](const auto& s) { return s.second->program == program; });
         }
         return;

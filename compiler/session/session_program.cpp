@@ -2,6 +2,7 @@
 
 #include "compiler/ir/expr_table.h"
 #include "compiler/session/given_inputs.h"
+#include "compiler/session/naming_the_model.h"
 #include "compiler/session/program_cache.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/interruption.h"
@@ -11,17 +12,6 @@
 
 namespace metac {
 namespace {
-
-// What refuses without naming a file means the model's.
-template <class F>
-auto naming_the_model(const Model& model, F f) {
-  try {
-    return f();
-  } catch (const CompileError& error) {
-    if (!error.diagnostic.file.empty()) throw;
-    throw CompileError({model.path, error.diagnostic.node, error.diagnostic.message});
-  }
-}
 
 // The parameters that the model has the elements of get them from there.
 std::vector<RawParameter> with_elements(std::vector<RawParameter> parameters, const Model& model) {
@@ -88,7 +78,7 @@ JitOptions ProgramMaker::options() const {
 
 std::shared_ptr<SessionProgram> ProgramMaker::make(const Model& model, const Reliance& reliance,
                                                    SpecialisationTimes* times) const {
-  return naming_the_model(model, [&] {
+  return naming_the_model(model.path, [&] {
     SpecialisationTimes took;
     const std::shared_ptr<const CompiledModel> compiled = compiled_model(model, relying_on(*lower, model, reliance), &took);
     const double made = seconds();
@@ -123,7 +113,7 @@ std::shared_ptr<const JitCode> ProgramMaker::with_weights(const SessionProgram& 
   // Integers are structure; floats are where the compiler looked at their values.
   for (const std::string& name : changed)
     if (!is_float(initializer_of(model, name)->tensor.dtype) || program.compiled->relied_on.count(name)) return nullptr;
-  return naming_the_model(model, [&] {
+  return naming_the_model(model.path, [&] {
     const CompiledModel& compiled = *program.compiled;
     return std::make_shared<const JitCode>(code, prepared(compiled, with_elements(compiled.parameters, model)));
   });

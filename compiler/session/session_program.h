@@ -25,6 +25,7 @@ struct SessionProgram {
 
   std::shared_ptr<const JitCode> code;  // another one with the same kernels when weights are set; under the session's lock
   int64_t runs = 0, last_use = 0;       // under the session's lock
+  bool dropped = false;                 // under the session's lock
   std::unique_ptr<JitProgram> for_caller;  // Session::program_for
 };
 

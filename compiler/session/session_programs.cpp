@@ -46,6 +46,7 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
       SpecialisationTimes times;
       ProgramPtr program = maker_.make(*model, reliance, &times);
       lock.lock();
+      if (model != model_) trace::instant("session", "make it again", {{"reason", "weights were set meanwhile"}});
       program->open = open;
       slot->program = std::move(program);
       times_ = times;
@@ -125,6 +126,7 @@ void SessionState::drop_beyond_limits(const SessionProgram* keep) {
     if (oldest->runs < 8 * runs_wanted_) runs_wanted_ = std::min<int64_t>(2 * runs_wanted_, 1 << 20);
     const std::string key = key_of(oldest->reliance, false);
     seen_.erase(oldest->reliance.key());
+    oldest->dropped = true;
     contexts_.drop(oldest->code.get());
     slots_.erase(key);
     ++report_.dropped;

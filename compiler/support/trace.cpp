@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/host_process.h"
 #include "runtime/json_text.h"
 
 namespace metac::trace {
@@ -26,7 +27,9 @@ class File {
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file >= 0) out_ = fdopen(file, "w");
     if (!out_) {
-      std::fprintf(stderr, "metac: METAC_TRACE: cannot write to %s: %s\n", quoted(std::string_view(path)).c_str(), std::strerror(errno));
+      if (!is_guest())
+        std::fprintf(stderr, "metac: METAC_TRACE: cannot write to %s: %s\n", quoted(std::string_view(path)).c_str(),
+                     std::strerror(errno));
       return;
     }
     process_ = getpid();

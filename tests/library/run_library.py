@@ -4,8 +4,8 @@
     python3 run_library.py --build build/ci [--llvm /usr/lib/x86_64-linux-gnu/libLLVM-19.so] [--keep DIR]
 
 Checked: the programs of docs/sessions.md, built as the page says, C as C99; what the library exports and needs; every call
-that it must refuse; all of metac.hpp; that nothing is printed; two LLVMs in one process; 8 threads with one session. Ends
-with 'N passed, N failed'.
+that it must refuse; all of metac.hpp; that nothing is printed; a system that has no threads; a trace; two LLVMs in one
+process; 8 threads with one session. Ends with 'N passed, N failed'.
 """
 import argparse
 import os
@@ -18,6 +18,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from trace_checks import check_session_trace, unnoticed_faults  # noqa: E402
+
 ROOT = HERE.parents[1]
 DIGITS = ROOT / "models/digits"
 NEEDED = re.compile(r"^(libc|libm|libstdc\+\+|libgcc_s|libprotobuf|ld-linux-x86-64)\.so")
@@ -109,6 +112,24 @@ class Checks:
         blocked.write_text("")
         environment = {**os.environ, "METAC_CACHE_DIR": str(blocked)}
         printed = command(self.user / "whole_header", DIGITS / "digits.onnx", env=environment)
+        if printed != "good\n":
+            raise RuntimeError(f"printed: {printed}")
+
+    def no_threads_to_be_had(self):
+        """Calls are answered all the same, by the callers' threads; nothing is compiled behind."""
+        shim = next(self.user.glob("libno_threads.*"))
+        environment = {**os.environ, "LD_PRELOAD": str(shim), "METAC_CACHE_DIR": str(self.work / "empty cache")}
+        command(self.user / "runs_alone", DIGITS / "digits.onnx", env=environment)
+
+    def trace_of_new_shapes(self):
+        trace = self.work / "trace.json"
+        command(self.user / "new_shapes", env={**os.environ, "METAC_TRACE": str(trace), "METAC_CACHE_DIR": str(self.work / "cold cache")})
+        print("trace of new shapes:", check_session_trace(trace))
+        if faults := unnoticed_faults(trace):
+            raise RuntimeError(f"faults that are not noticed: {faults}")
+
+    def trace_that_cannot_be_written(self):
+        printed = command(self.user / "new_shapes", env={**os.environ, "METAC_TRACE": str(self.work / "no folder" / "trace.json")})
         if printed != "good\n":
             raise RuntimeError(f"printed: {printed}")
 

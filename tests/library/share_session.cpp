@@ -7,6 +7,7 @@
 #include <metac/metac.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -60,6 +61,12 @@ void give_weights(metac_session* session, float value) {
   if (metac_session_set_weights(session, &weight, 1) != METAC_OK) fault("set_weights");
 }
 
+metac_session_report sized() {
+  metac_session_report report{};
+  report.size = sizeof report;
+  return report;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,12 +83,11 @@ int main(int argc, char** argv) {
         if (run % 10 == 0) run_once(few, 1 + static_cast<int64_t>(random() % 6));
         if (t == 0 && run % 20 == 0) give_weights(few, static_cast<float>(1 + run / 20));
         if (t == 0 && run % 20 == 0) give_weights(session, static_cast<float>(1 + run / 20));
-        metac_session_report report{};
-        report.size = sizeof report;
-        if (t == 1 && run % 10 == 0 && metac_session_get_report(session, &report) != METAC_OK) fault("report");
-        if (t == 2 && run % 50 == 0) {
-          metac_session* other = open_small(run % 100 == 0 ? "eager" : "never", 1, 1);
-          if (other) run_once(other, 2);
+        if (t == 2 && run % 25 == 0) {
+          const char* const ways[] = {"eager", "never", "background"};
+          metac_session* other = open_small(ways[run / 25 % 3], 1, 1);
+          // A shape that nobody else has: behind the runs it is being compiled when the session is closed.
+          for (int k = 0; other && k < 3; ++k) run_once(other, 13 + run);
           metac_session_close(other);
         }
         if (t == 3 && run % 100 == 0 && metac_session_wait(session) != METAC_OK) fault("wait");
@@ -90,9 +96,17 @@ int main(int argc, char** argv) {
         if (t == 4 && metac_session_run(session, &wrong, 1, &none) != METAC_INVALID_ARGUMENT) fault("a wrong call");
       }
     });
+  // Another looks on and does nothing else: no lock that it takes for a run of its own orders what it reads.
+  std::atomic<bool> done{false};
+  std::thread watcher([&] {
+    for (metac_session_report seen = sized(); !done; std::this_thread::sleep_for(std::chrono::microseconds(200)))
+      for (const metac_session* watched : {session, few})
+        if (metac_session_get_report(watched, &seen) != METAC_OK || seen.runs < seen.open_runs) fault("report");
+  });
   for (std::thread& thread : threads) thread.join();
-  metac_session_report report{}, of_few{};
-  report.size = of_few.size = sizeof report;
+  done = true;
+  watcher.join();
+  metac_session_report report = sized(), of_few = sized();
   metac_session_wait(session);
   metac_session_get_report(session, &report), metac_session_get_report(few, &of_few);
   if (report.runs != 8 * runs) fault("the number of runs");

@@ -24,6 +24,7 @@ stage_key() {
       tests/python/*.py) folders="$folders ${word%/*} python" ;;
       tests/*.py | models/*.py) folders="$folders ${word%/*}" ;;
       *build/asan*) build=build/asan ;;
+      *build/tsan*) build=build/tsan ;;
     esac
   done
   [ -n "${sums_of_build[$build]-}" ] ||

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "compiler/jit/cache_directory.h"
@@ -249,6 +251,63 @@ TEST_F(CacheFolder, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_TRUE(cache.load("0").has_value());
   EXPECT_TRUE(cache.load("3").has_value());
   EXPECT_FALSE(cache.load("1").has_value());
+}
+
+TEST_F(CacheFolder, WhatNobodyHasUsedForLongGoes) {
+  ObjectCache cache(folder_);
+  for (const char* key : {"old", "new"}) cache.store(key, "object");
+  const std::string old = ObjectCache::name_of("old");
+  fs::last_write_time(folder_ + "/" + old + ".obj", fs::file_time_type::clock::now() - std::chrono::hours(48));
+  const std::vector<CacheEntry> entries = cache.list();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[1].name, old);
+  EXPECT_NEAR(entries[1].used_s, 48 * 3600, 60);
+  EXPECT_LT(entries[0].used_s, 60);
+  EXPECT_EQ(cache.evict_unused(49 * 3600), 0);
+  EXPECT_EQ(cache.evict_unused(47 * 3600), entries[1].bytes);
+  EXPECT_FALSE(cache.load("old").has_value());
+  EXPECT_TRUE(cache.load("new").has_value());
+}
+
+TEST_F(CacheFolder, WhatAllProcessesFoundIsCounted) {
+  ObjectCache parent(folder_);
+  for (const char* key : {"one", "two"}) parent.store(key, "object");
+  EXPECT_TRUE(parent.load("one").has_value());
+  for (int process = 0; process < 16; ++process)
+    if (fork() == 0) {
+      {
+        ObjectCache cache(folder_);
+        for (int k = 0; k < 300; ++k) cache.load("one");
+        cache.get_or_make(concat("key", process), [] { return "object"; });
+      }
+      parent.load("two");
+      parent.write_counts();  // the child's own: what the parent has counted is not written twice
+      _exit(0);
+    }
+  int status = 0;
+  while (wait(&status) > 0) EXPECT_EQ(status, 0);
+  parent.write_counts();
+  std::ofstream(folder_ + "/hits", std::ios::app) << "no line of ours\n" << ObjectCache::name_of("one") << " -7\n";
+  std::map<std::string, int64_t> found;
+  for (const CacheEntry& entry : ObjectCache(folder_).list()) found[entry.name] = entry.found;
+  EXPECT_EQ(found[ObjectCache::name_of("one")], 16 * 300 + 1);
+  EXPECT_EQ(found[ObjectCache::name_of("two")], 16);
+  EXPECT_EQ(parent.summary().found, 16 * 301 + 1);
+  EXPECT_EQ(parent.summary().compiled, 16);
+  parent.clear();
+  EXPECT_EQ(parent.summary().found, 0);
+}
+
+TEST_F(CacheFolder, TheFileOfCountsStaysShort) {
+  ObjectCache cache(folder_);
+  for (int key = 0; key < 40; ++key) cache.store(std::to_string(key), "object");
+  for (int round = 0; round < 250; ++round) {
+    for (int key = 0; key < 40; ++key) cache.load(std::to_string(key));
+    cache.write_counts();
+    if (round == 100) fs::remove(folder_ + "/" + ObjectCache::name_of("7") + ".obj");
+  }
+  EXPECT_LT(fs::file_size(folder_ + "/hits"), 300u << 10);  // 250 times 40 lines of 67 bytes are more than twice as much
+  EXPECT_EQ(cache.summary().found, 250 * 40 - 149);
 }
 
 TEST_F(CacheFolder, APlaceThatOthersCanWriteToIsRefused) {

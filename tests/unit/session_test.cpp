@@ -150,6 +150,22 @@ TEST(Session, TheLeastRecentlyUsedGo) {
   EXPECT_EQ(session.report().compiled, 4);
 }
 
+TEST(Session, ContextsGoWithTheirPrograms) {
+  SessionOptions o = options(Specialise::eager);
+  o.max_specialisations = 1, o.max_contexts = 2;
+  Session session(product(), o);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int k = 0; k < 40; ++k) run_product(session, 1 + (t + k) % 4, 3);
+    });
+  for (std::thread& thread : threads) thread.join();
+  const SessionReport report = session.report();
+  EXPECT_GT(report.dropped, 0);
+  EXPECT_EQ(report.specialisations, 1);
+  EXPECT_LE(report.contexts, 2);  // also where a run began before its program went, and took a context after
+}
+
 TEST(Session, MemoryIsBounded) {
   SessionOptions o = options(Specialise::eager);
   o.max_memory = 1;  // none may stay but the last

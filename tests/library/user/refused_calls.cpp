@@ -3,9 +3,12 @@
 //
 //   refused_calls DIGITS.onnx
 #include <metac/metac.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -144,8 +147,8 @@ void inputs_are_checked() {
   expect(open_small(&options, &session) == METAC_OK, "a session with a range", metac_last_error());
   if (!session) return;
   alignas(8) static float memory[64];
-  static const int64_t dims[] = {2, 4}, column[] = {2, 1}, three[] = {2, 4, 1}, negative[] = {-2, 4}, wide[] = {2, 5},
-                       odd[] = {3, 4}, large[] = {8, 4}, huge[] = {INT64_MAX, 4};
+  static const int64_t dims[] = {2, 4}, column[] = {2, 1}, three[] = {2, 4, 1}, negative[] = {-2, 4}, four[] = {4, 4},
+                       wide[] = {2, 5}, odd[] = {3, 4}, large[] = {8, 4}, huge[] = {INT64_MAX, 4};
   struct Row {
     const char* what;
     std::function<void(metac_tensor&)> change;  // of "x"
@@ -167,6 +170,7 @@ void inputs_are_checked() {
       {"more bytes than there are", [](auto& t) { t.dims = huge; }, {"\"x\"", "2^63"}},
       {"not a multiple", [](auto& t) { t.dims = odd; }, {"\"x\"", "\"n\" is 3", "multiple of 2"}},
       {"beyond the range", [](auto& t) { t.dims = large; }, {"\"x\"", "\"n\" is 8", "2 to 6"}},
+      {"a dim of two lengths", [](auto& t) { t.dims = four; }, {"\"n\"", "is 4", "is 2"}},
       {"bytes", [](auto& t) { t.bytes = 31; }, {"\"x\"", "bytes is 31", "32 bytes"}},
       {"bytes < 0", [](auto& t) { t.bytes = -1; }, {"\"x\"", "bytes is -1"}},
       {"data NULL", [](auto& t) { t.data = nullptr; }, {"\"x\"", "data is NULL", "32 bytes"}},
@@ -195,6 +199,67 @@ void inputs_are_checked() {
          "outputs that are not there");
   metac_result_free(result);
   metac_result_free(nullptr);
+  metac_session_close(session);
+}
+
+// While it lives the process gets 2 GiB more address space and no further.
+class LittleMemory {
+ public:
+  LittleMemory() {
+    long pages = 0;
+    std::FILE* file = std::fopen("/proc/self/statm", "r");
+    if (!file || std::fscanf(file, "%ld", &pages) != 1) std::abort();
+    std::fclose(file);
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit less = before_;
+    less.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{2} << 30);
+    if (setrlimit(RLIMIT_AS, &less) != 0) std::abort();
+  }
+  ~LittleMemory() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// A condition that the model states, sizes that nothing can have, and memory that there is not.
+void data_are_checked() {
+  const char model[] = R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "length", "dtype": "int64", "shape": [1]}],
+    "parameters": [{"name": "one", "dtype": "float32", "shape": [1], "data": [1]}],
+    "nodes": [{"op": "Expand", "inputs": ["one", "length"], "outputs": ["y"]}], "outputs": ["y"]})";
+  metac_session* session = nullptr;
+  metac_session_options options{};
+  options.size = sizeof options, options.specialise = "never";
+  expect(metac_session_open_memory(model, sizeof model - 1, &options, &session) == METAC_OK, "a model", metac_last_error());
+  int64_t length = 2;
+  const int64_t one[] = {1};
+  const metac_tensor input{"length", &length, 0, one, 1, METAC_INT64};
+  metac_result* result = nullptr;
+  expect(metac_session_run(session, &input, 1, &result) == METAC_OK, "a good run of it", metac_last_error());
+  metac_result_free(result), result = nullptr;
+  length = -5;
+  refused("run: a length below 0", metac_session_run(session, &input, 1, &result), METAC_INVALID_ARGUMENT, {"-5"});
+  length = int64_t{1} << 45;
+  refused("run: beyond all limits", metac_session_run(session, &input, 1, &result), METAC_INVALID_ARGUMENT,
+          {"140737488355328"});
+  {
+    const LittleMemory little;
+    length = int64_t{1} << 31;  // 8 GiB
+    refused("run: no memory", metac_session_run(session, &input, 1, &result), METAC_OUT_OF_MEMORY, {"memory"});
+  }
+  length = 3;
+  expect(metac_session_run(session, &input, 1, &result) == METAC_OK, "a run after it", metac_last_error());
+  metac_result_free(result), result = nullptr;
+  metac_session_close(session), session = nullptr;
+
+  const char sum[] = R"({"metac_ir": 1, "opset": 17, "outputs": ["y"],
+    "inputs": [{"name": "a", "dtype": "float32", "shape": ["n"]}, {"name": "b", "dtype": "float32", "shape": ["m"]}],
+    "nodes": [{"op": "Add", "inputs": ["a", "b"], "outputs": ["y"]}]})";
+  metac_session_open_memory(sum, sizeof sum - 1, &options, &session);
+  const float values[] = {1, 2, 3};
+  const int64_t two[] = {2}, three[] = {3};
+  const metac_tensor inputs[] = {{"a", values, 0, two, 1, METAC_FLOAT32}, {"b", values, 0, three, 1, METAC_FLOAT32}};
+  refused("run: lengths that do not go together", metac_session_run(session, inputs, 2, &result), METAC_MODEL, {"2", "3"});
+  expect(result == nullptr, "no result of a run that failed");
   metac_session_close(session);
 }
 
@@ -258,6 +323,7 @@ int main(int argc, char** argv) {
   sizes_may_grow();
   opening_is_checked(argv[1]);
   inputs_are_checked();
+  data_are_checked();
   the_rest_is_checked();
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed ? 1 : 0;
