@@ -361,6 +361,11 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         expect(len(notes.read_text().splitlines()) == compiled + 1, "another driver, and the cache's kernels")
         said = run(names[0], "cuda", status=1, METAC_SHIM_DEVICES="0")
         expect("no CUDA device" in said, said)
+        # So does verify, of cases that have answers.
+        said = command(self.metac, "verify", self.models / "softmax_100", "--target", "cuda", env=environment)
+        expect("1 passed, 0 failed" in said, said)
+        said = command(self.metac, "verify", self.models / "softmax_100", "--target", "cuda", status=None, env={**environment, "METAC_SHIM_DEVICES": "0"})[1]
+        expect("no CUDA device" in said, said)
         if not real_nvcc() or not list((pathlib.Path(real_nvcc()).parents[1]).glob("lib*/libnvrtc.so*")):
             return f"{len(names)} models; NVIDIA's compiler is not here"
         # The driver stands in under another name: NVIDIA's compiler asks for the real one by its own.

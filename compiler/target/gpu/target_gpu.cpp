@@ -65,10 +65,16 @@ std::vector<Var*> run_split_reductions(RegionState& s) {
 class TargetGpu final : public Target {
  public:
   std::string_view name() const override { return "cuda"; }
-  bool on_device() const override { return true; }
   bool runs_users_code() const override { return false; }
+  bool copies_weights_in() const override { return true; }
   bool takes_schedules() const override { return false; }
-  ProjectParts project_parts(const CudaTarget& cuda) const override { return cuda_project_parts(cuda); }
+  ProjectParts project_parts(const std::string& architectures) const override { return cuda_project_parts(architectures); }
+  // By default all that there are. Where the toolkit lacks one, kernels do its work.
+  ExternalLibraries external_libraries(const std::string& asked, bool tf32) const override {
+    const bool all = asked.empty() || asked == "auto";
+    return {all || asked == "cublas", all || asked == "cudnn", tf32};
+  }
+  std::string_view default_libraries() const override { return "auto"; }
 
   bool widens_freely() const override { return true; }
   void fuse_further(RegionState& s, const std::vector<Op*>& ops) const override {
