@@ -250,8 +250,10 @@ class TrainingCompiler {
       states.insert(states.end(), {"-Isrc", "-c", "src/" + parts_.states, "-o", "train_states.o"});
       run(states, folder_, "compiling " + parts_.states + " of the training program");
       argv.push_back("train_states.o");
-      // What the three libraries may call; the linker takes what they do call.
-      const std::vector<std::string> linked = toolkit->link_flags(options_.compile.external.names());
+      std::vector<std::string> vendors;  // whose libraries the three may call; the linker takes what they do call
+      if (options_.compile.external.any())
+        for (const auto& [name, library] : parts_.vendors) vendors.push_back(name);
+      const std::vector<std::string> linked = toolkit->link_flags(vendors);
       argv.push_back("-Wl,--as-needed");
       argv.insert(argv.end(), linked.begin(), linked.end());
     }

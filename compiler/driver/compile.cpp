@@ -327,14 +327,14 @@ void add_compile_command(CLI::App& app, int* status) {
       ->capture_default_str();
   add_target_option(*command, o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)");
   command
-      ->add_option("--cuda-arch", o->architectures,
-                   "GPU architectures to make machine code for, with PTX of the last; default: 80,90")
+      ->add_option("--arch,--cuda-arch", o->architectures,
+                   "architectures of the target's devices to make machine code for; cuda: with PTX of the last, 80,90 by default")
       ->type_name("80,90,...");
   command
       ->add_option("--external", o->external,
                    "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), cudnn "
                    "(convolutions), or auto (all of them; the default there)")
-      ->check(CLI::IsMember({"none", "auto", "cublas", "cudnn"}));
+      ->type_name("LIBRARIES");
   command
       ->add_option(
           "--tf32", o->tf32,

@@ -1,23 +1,15 @@
-// The vendor's libraries for a GPU.
+// The libraries of a GPU's vendor.
 #pragma once
-#include <string>
-#include <vector>
 
 namespace metac {
 
-// Those that a GPU library may call where they know the case.
+// What kernels ask them for first, where they know the case.
 struct ExternalLibraries {
-  bool cublas = false;  // cuBLASLt: matrix products
-  bool cudnn = false;   // cuDNN: convolutions
-  bool tf32 = false;    // in which float32 operands may be rounded to 10 bits of mantissa
+  bool products = false;      // matrix products: cuBLASLt
+  bool convolutions = false;  // cuDNN
+  bool tf32 = false;          // float32 operands may be rounded to 10 bits of mantissa
 
-  // As kernels name those that they call.
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    if (cublas) all.push_back("cublasLt");
-    if (cudnn) all.push_back("cudnn");
-    return all;
-  }
+  bool any() const { return products || convolutions; }
 };
 
 }  // namespace metac

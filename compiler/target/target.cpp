@@ -17,7 +17,7 @@ LoweringContext Target::lowering_context(const Graph& graph, const Layouts& layo
 }
 
 ProjectParts Target::project_parts(const std::string& architectures) const {
-  if (!architectures.empty()) fail("--cuda-arch ", architectures, ": --target ", name(), " is for no GPU");
+  if (!architectures.empty()) fail("--arch ", architectures, ": --target ", name(), " is for no GPU");
   return {};
 }
 

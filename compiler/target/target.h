@@ -55,7 +55,7 @@ class Target {
   virtual bool takes_schedules() const = 0;
 
   // ---- projects ----
-  // `architectures`: which of its devices machine code is for, in the target's own words (--cuda-arch); empty: its default.
+  // `architectures`: which of its devices machine code is for, in the target's own words (--arch); empty: its default.
   // Throws CompileError where they are none.
   virtual ProjectParts project_parts(const std::string& architectures) const;
   // The vendor's libraries that kernels ask first, by what people say of them (--external, --tf32); empty: the default.

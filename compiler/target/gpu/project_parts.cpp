@@ -17,7 +17,7 @@ std::vector<int> numbers_of(const std::string& architectures) {
     const bool digits = !word.empty() && word.size() <= 3 && word.find_first_not_of("0123456789") == std::string::npos;
     const int number = digits ? std::stoi(word) : 0;
     if (number < 80 || (!numbers.empty() && number <= numbers.back()))
-      fail("--cuda-arch ", architectures, ": expected ascending numbers from 80 on, such as 80,90");
+      fail("--arch ", architectures, ": expected ascending numbers from 80 on, such as 80,90");
     numbers.push_back(number);
   }
   return numbers;
