@@ -49,7 +49,8 @@ std::vector<CpuTarget> cpus_of(const LibraryOptions& options) {
   std::stable_sort(cpus.begin(), cpus.end(), is_better);
   for (size_t k = 1; k < cpus.size(); ++k)
     if (cpus[k].name == cpus[k - 1].name) fail("code for ", cpus[k].name, " is asked for twice (--cpu)");
-  if (cpus.size() > 1 && options.compile.target->on_device()) fail("a library for a GPU has one --cpu");
+  if (cpus.size() > 1 && !options.compile.target->project_parts(options.architectures).several_cpus)
+    fail("a library for --target ", options.compile.target->name(), " has one --cpu");
   return cpus;
 }
 
@@ -107,7 +108,6 @@ class LibraryCompiler {
     std::vector<LibraryProgram> programs;
     for (const auto& made : made_) programs.push_back(made->program);
     Project project = write_project(programs, project_options());
-    report_.cuda_flags = project.cuda_flags;
     if (!o_.tuning.empty()) project.files[report_.name + ".tune.json"] = o_.tuning;
     BuildOptions build;
     build.build = o_.build;
@@ -177,7 +177,7 @@ class LibraryCompiler {
       if (options.memory_budget == 0 || bytes <= options.memory_budget) return model;
       least = std::min(least, bytes);
       const bool last = attempt == 4 || !model.fits_budget;
-      if (last && options.target->on_device() && !o_.gradient) {
+      if (last && options.target->copies_weights_in() && !o_.gradient) {
         // Nothing made again and weights copied in while it runs; else both.
         CompileOptions whole = options;
         whole.memory_budget = 0;
@@ -229,7 +229,7 @@ class LibraryCompiler {
   ProjectOptions project_options() const {
     ProjectOptions project;
     project.name = report_.name;
-    project.parts = o_.compile.target->project_parts(o_.cuda);
+    project.parts = o_.compile.target->project_parts(o_.architectures);
     project.embed_weights = o_.embed_weights;
     project.model_hash = model_.sha256;
     if (o_.gradient)

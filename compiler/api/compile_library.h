@@ -24,7 +24,7 @@ struct LibraryOptions {
   LowerOptions lower;
   // Dims by name: a program for each combination beside the one for all shapes, which leaves them open.
   std::map<std::string, std::vector<int64_t>> specialisations;
-  CudaTarget cuda;   // where compile.target is cuda
+  std::string architectures;  // of the target's devices, as Target::project_parts has them
   std::string name;  // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
   std::string compiler;  // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
@@ -57,7 +57,6 @@ struct LibraryReport {
   int64_t copied_bytes = 0;  // under a memory budget, on a GPU: of weights, in every run of the first program
   int64_t recomputed_values = 0;        // under a memory budget: made a second time
   double recomputed_seconds = 0;        // what that costs by the model
-  std::vector<std::string> cuda_flags;  // for a GPU: the architectures, as nvcc is told
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

@@ -51,7 +51,7 @@ class InitialFile {
 class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
-      : model_(model), recipe_(recipe), options_(options), parts_(options.compile.target->project_parts(options.cuda)) {
+      : model_(model), recipe_(recipe), options_(options), parts_(options.compile.target->project_parts(options.architectures)) {
     files_.exchange = parts_.exchange;
     files_.memory = parts_.memory;
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
@@ -244,16 +244,16 @@ class TrainingCompiler {
     for (const std::string& part : parts()) argv.push_back(part + "/lib/lib" + n + "_" + part + ".a");
     argv.push_back("../lib/lib" + n + ".a");
     if (!parts_.states.empty()) {
-      const CudaToolkit toolkit = find_cuda_toolkit(find_program);
-      std::vector<std::string> nvcc = toolkit.compile_flags(compiler, report_.step.cuda_flags);
-      nvcc.insert(nvcc.begin(), toolkit.nvcc);
-      nvcc.insert(nvcc.end(), {"-Isrc", "-c", "src/" + parts_.states, "-o", "train_states.o"});
-      run(nvcc, folder_, "compiling " + parts_.states + " of the training program");
+      const std::shared_ptr<const DeviceToolkit> toolkit = parts_.find_toolkit(find_program);
+      std::vector<std::string> states = toolkit->compile_flags(compiler);
+      states.insert(states.begin(), toolkit->compiler());
+      states.insert(states.end(), {"-Isrc", "-c", "src/" + parts_.states, "-o", "train_states.o"});
+      run(states, folder_, "compiling " + parts_.states + " of the training program");
       argv.push_back("train_states.o");
-      std::vector<std::string> vendors;  // what the three libraries may call; the linker takes what they do call
-      if (options_.compile.external.cublas) vendors.push_back("cublasLt");
-      if (options_.compile.external.cudnn) vendors.push_back("cudnn");
-      const std::vector<std::string> linked = toolkit.link_flags(vendors);
+      std::vector<std::string> vendors;  // whose libraries the three may call; the linker takes what they do call
+      if (options_.compile.external.any())
+        for (const auto& [name, library] : parts_.vendors) vendors.push_back(name);
+      const std::vector<std::string> linked = toolkit->link_flags(vendors);
       argv.push_back("-Wl,--as-needed");
       argv.insert(argv.end(), linked.begin(), linked.end());
     }

@@ -285,8 +285,14 @@ FolderDifferences differences_of(const std::string& path_a, const std::string& p
   const Folder a(path_a), b(path_b);
   FolderDifferences found;
   try {
-    for (const char* key : {"metac", "name", "model_sha256", "cpu", "weights_embedded", "weights_sha256", "inputs",
-                            "outputs", "symbols", "routines", "steps", "libraries", "cuda_architectures"}) {
+    std::vector<std::string> keys = {"metac",   "name",    "model_sha256", "cpu",   "weights_embedded", "weights_sha256",
+                                     "inputs", "outputs", "symbols",      "routines", "steps",          "libraries"};
+    std::set<std::string> of_devices;
+    for (const Folder* folder : {&a, &b})
+      for (const auto& [key, value] : folder->manifest.items())
+        if (key.ends_with("_architectures")) of_devices.insert(key);
+    keys.insert(keys.end(), of_devices.begin(), of_devices.end());
+    for (const std::string& key : keys) {
       const std::string before = shown(a.manifest.value(key, PlainJson())),
                         after = shown(b.manifest.value(key, PlainJson()));
       if (before != after) found.facts.push_back({key, before, after});

@@ -73,37 +73,34 @@ class Builder {
     check(version, compiler_ + " --version", compiler_);
     identity_ = compiler_ + "\n" + version.output;
     clang_version_ = clang_version(version.output);
-    if (on_gpu()) find_toolkit();
+    if (p_.find_toolkit) find_toolkit();
   }
 
   void find_toolkit() {
-    toolkit_ = find_cuda_toolkit(tools_.find);
-    ToolResult version = tools_.run({toolkit_.nvcc, "--version"}, folder_, 60);
-    check(version, toolkit_.nvcc + " --version", toolkit_.nvcc);
-    identity_ += toolkit_.nvcc + "\n" + version.output;
+    toolkit_ = p_.find_toolkit(tools_.find);
+    const std::string& compiler = toolkit_->compiler();
+    ToolResult version = tools_.run({compiler, "--version"}, folder_, 60);
+    check(version, compiler + " --version", compiler);
+    identity_ += compiler + "\n" + version.output;
   }
 
   // ---- compiling ----
   bool is_kernel_file(const std::string& source) const { return source.find("kernels_") != std::string::npos; }
 
-  static bool is_cuda_file(const std::string& source) {
-    return source.size() > 3 && source.compare(source.size() - 3, 3, ".cu") == 0;
-  }
+  bool is_device_file(const std::string& source) const { return toolkit_ && source.ends_with(p_.kernel_files.ending); }
 
   std::vector<std::string> flags(const std::string& source) const {
-    if (is_cuda_file(source)) {
-      std::vector<std::string> cuda = toolkit_.compile_flags(compiler_, p_.cuda_flags);
-      cuda.push_back("-Isrc");
-      return cuda;
+    if (is_device_file(source)) {
+      std::vector<std::string> of_device = toolkit_->compile_flags(compiler_);
+      of_device.push_back("-Isrc");
+      return of_device;
     }
     std::vector<std::string> argv =
         is_kernel_file(source) ? kernel_flags(p_.kernel_cpus.at(source), clang_version_) : host_flags("-O1", clang_version_);
     argv.insert(argv.end(), {"-DNDEBUG", "-Isrc", "-Wall", "-Wextra", "-frandom-seed=" + source});
-    if (on_gpu() && (source == "src/api.cpp" || source.rfind("src/library_", 0) == 0))
-      argv.push_back("-isystem" + toolkit_.folder + "/include");
+    if (toolkit_)
+      for (std::string& flag : toolkit_->host_flags(source)) argv.push_back(std::move(flag));
     if (source == "src/guarded_call.cpp") argv.push_back("-fexceptions");
-    if (source == "src/library_cudnn.cpp" && !toolkit_.has("cudnn"))
-      argv.push_back("-DMETAC_NO_CUDNN");  // one that lies elsewhere would not be linked
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
       for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -112,10 +109,8 @@ class Builder {
     return argv;
   }
 
-  bool on_gpu() const { return !p_.cuda_flags.empty(); }
-
   bool in_process(const std::string& source) const {
-    return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_cuda_file(source);
+    return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_device_file(source);
   }
 
   std::vector<std::string> compile_all() {
@@ -162,7 +157,7 @@ class Builder {
 
   bool may_include(const std::string& source, const std::string& header) const {
     auto in = [&](const char* folder) { return header.rfind(folder, 0) == 0; };
-    if (is_kernel_file(source)) return in("src/runtime/device/") || in("src/runtime/cuda/");
+    if (is_kernel_file(source)) return in("src/runtime/device/") || in(device_headers_.c_str());
     // What reads no header of the model's is the same object for many models.
     const std::string& text = p_.files.at(source);
     const bool of_model = text.find("#include \"../include/") != std::string::npos ||
@@ -188,7 +183,7 @@ class Builder {
   }
 
   void compile(const std::string& source, const std::string& object) {
-    std::vector<std::string> argv = {is_cuda_file(source) ? toolkit_.nvcc : compiler_};
+    std::vector<std::string> argv = {is_device_file(source) ? toolkit_->compiler() : compiler_};
     for (std::string& f : flags(source)) argv.push_back(std::move(f));
     argv.insert(argv.end(), {"-c", source, "-o", object});
     const bool cacheable = tools_.cached && tools_.keep && !(source == "src/api.cpp" && p_.embed_weights);
@@ -224,9 +219,9 @@ class Builder {
                                      "-s"};
     argv.insert(argv.end(), objects.begin(), objects.end());
     std::vector<std::string> libraries = {"-pthread", "-ldl", "-lm"};
-    if (on_gpu()) {
-      const std::vector<std::string> cuda = toolkit_.link_flags(p_.libraries);
-      libraries.insert(libraries.begin(), cuda.begin(), cuda.end());
+    if (toolkit_) {
+      const std::vector<std::string> of_device = toolkit_->link_flags(p_.libraries);
+      libraries.insert(libraries.begin(), of_device.begin(), of_device.end());
     }
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
@@ -271,48 +266,13 @@ class Builder {
   const Project& p_;
   std::string target_, folder_, compiler_, archiver_, identity_;
   int clang_version_ = 0;  // 0: another compiler
-  CudaToolkit toolkit_;
+  std::shared_ptr<const DeviceToolkit> toolkit_;  // null: there is no device
+  const std::string device_headers_ = "src/runtime/" + fs::path(p_.kernel_files.prelude).parent_path().string() + "/";
   const BuildTools& tools_;
   const BuildOptions& o_;
 };
 
 }  // namespace
-
-bool CudaToolkit::has(const std::string& vendor) const { return fs::exists(folder + "/include/" + vendor + ".h"); }
-
-// Device code and its host part; CMakeLists_cuda.txt says the same.
-std::vector<std::string> CudaToolkit::compile_flags(const std::string& host_compiler,
-                                                    const std::vector<std::string>& architectures) const {
-  std::vector<std::string> argv = {"-ccbin=" + host_compiler,
-                                   "-std=c++17",
-                                   "-O3",
-                                   "--fmad=false",
-                                   "--diag-suppress=177",
-                                   "-DNDEBUG",
-                                   "-Xcompiler=-fPIC,-fvisibility=hidden"};
-  argv.insert(argv.end(), architectures.begin(), architectures.end());
-  return argv;
-}
-
-std::vector<std::string> CudaToolkit::link_flags(const std::vector<std::string>& vendors) const {
-  std::vector<std::string> argv;
-  for (const std::string& vendor : vendors)  // linked where the toolkit has it: its source looks for its header
-    if (has(vendor)) argv.insert(argv.begin(), {"-l" + vendor, "-Wl,-rpath," + folder + "/lib64"});
-  argv.insert(argv.end(), {"-L" + folder + "/lib64", "-L" + folder + "/lib", "-lcudart_static", "-lrt"});
-  return argv;
-}
-
-CudaToolkit find_cuda_toolkit(const std::function<std::string(const std::string& program)>& find) {
-  CudaToolkit toolkit;
-  toolkit.nvcc = find("nvcc");
-  for (const char* usual : {"/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"})
-    if (toolkit.nvcc.empty() && fs::exists(usual)) toolkit.nvcc = usual;
-  if (toolkit.nvcc.empty())
-    fail(
-        "no nvcc found on PATH or in /usr/local/cuda; install the CUDA toolkit, or write the sources alone with --no-build");
-  toolkit.folder = fs::canonical(toolkit.nvcc).parent_path().parent_path();
-  return toolkit;
-}
 
 void build_project(const Project& project, const std::string& target, const BuildTools& tools, const BuildOptions& options) {
   StagedFolder folder(target, is_our_output);

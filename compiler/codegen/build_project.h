@@ -45,20 +45,8 @@ struct BuildOptions {
   std::function<void(const std::string& folder)> finish;  // adds what else belongs into the folder, before it appears
 };
 
-// The CUDA toolkit: nvcc, and the folder with its headers and libraries. Throws CompileError where there is none.
-struct CudaToolkit {
-  std::string nvcc, folder;
-
-  bool has(const std::string& vendor) const;  // that library of the vendor's?
-  // What nvcc is told (where the sources lie: with -I), and what a program with libraries of the vendor is linked with.
-  std::vector<std::string> compile_flags(const std::string& host_compiler,
-                                         const std::vector<std::string>& architectures) const;
-  std::vector<std::string> link_flags(const std::vector<std::string>& vendors) const;
-};
-CudaToolkit find_cuda_toolkit(const std::function<std::string(const std::string& program)>& find);
-
 // Writes (and builds) `project` as the folder `target`, replacing what an earlier compilation left there. Throws
-// CompileError: something else stands there, no space, no compiler (or, for a GPU, no CUDA toolkit), a compiler that fails,
+// CompileError: something else stands there, no space, no compiler (or, for a device, none of its), a compiler that fails,
 // crashes or hangs (with the path of its log).
 void build_project(const Project& project, const std::string& target, const BuildTools& tools,
                    const BuildOptions& options = {});

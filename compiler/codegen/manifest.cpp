@@ -132,7 +132,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)
       for (const KernelSource& k : p.model->run.kernels) libraries.insert(k.libraries.begin(), k.libraries.end());
-    manifest["cuda_architectures"] = options.parts.architectures;
+    manifest[options.parts.architectures_key] = options.parts.architectures;
     manifest["libraries"] = libraries;
   }
   // Model text that is not UTF-8 is replaced where it is wrong; control characters are escaped.

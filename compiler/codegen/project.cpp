@@ -46,7 +46,8 @@ class Writer {
     project_.name = name_;
     project_.weights = weights_.block;
     project_.embed_weights = o_.embed_weights;
-    project_.cuda_flags = o_.parts.device_flags;
+    project_.find_toolkit = o_.parts.find_toolkit;
+    project_.kernel_files = o_.parts.kernels;
   }
 
   Project run() {
@@ -398,14 +399,12 @@ class Writer {
     values_["static_libraries"] = o_.parts.static_libraries;
     values_["vendor_libraries"] = "";
     for (const std::string& library : project_.libraries) {
-      const bool by_cmake = library != "cudnn";  // CMake knows no target of it: the project's files look for it
-      values_["static_libraries"] +=
-          by_cmake ? concat(";$<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : ";${CUDNN_LIBRARY}";
-      values_["vendor_libraries"] += by_cmake ? concat(" $<TARGET_NAME_IF_EXISTS:CUDA::", library, ">") : " ${cudnn}";
-      if (!by_cmake)
-        values_["find_packages"] += "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)";
+      const VendorLibrary& vendor = o_.parts.vendors.at(library);
+      values_["static_libraries"] += vendor.exported;
+      values_["vendor_libraries"] += vendor.linked;
+      values_["find_packages"] += vendor.find;
     }
-    values_["cuda_architectures"] = o_.parts.cmake_architectures;
+    values_["device_architectures"] = o_.parts.cmake_architectures;
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     fill_derivatives(per_cpu);
     fill_exchange();

@@ -46,7 +46,8 @@ struct Project {
   std::vector<std::string_view> weights;         // whose pieces are the programs'
   std::vector<std::string> sources;              // what the library is compiled from, kernels first
   std::map<std::string, CpuTarget> kernel_cpus;  // of each kernel source: what it is compiled for
-  std::vector<std::string> cuda_flags;           // of .cu sources, and that there are any: what machine code nvcc makes
+  FindToolkit find_toolkit;                      // of the device that kernels are for; empty: the host's processors
+  KernelFiles kernel_files;                      // of the library's runs
   std::vector<std::string> libraries;            // of the vendor that they call: "cublasLt", "cudnn"
   bool embed_weights = false;
 };

@@ -50,9 +50,8 @@ const Target& target_of(const CompileArguments& o) { return target_named(o.targe
 
 std::map<std::string, std::string> recorded(const CompileArguments& o) {
   std::map<std::string, std::string> rows = {{"fusion", o.fusion},
-                                             {"external", !target_of(o).on_device() ? "none"
-                                                          : o.external.empty()      ? "auto"
-                                                                                    : o.external}};
+                                             {"external", std::string(target_of(o).default_libraries())}};
+  if (!o.external.empty() && rows["external"] != "none") rows["external"] = o.external;
   auto joined = [](const std::vector<std::string>& texts) {
     std::string all;
     for (const std::string& t : texts) all += (all.empty() ? "" : " ") + t;
@@ -187,35 +186,14 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
                 show_seconds(r.build_seconds).c_str());
 }
 
-// "80,90": compute capabilities times ten, ascending.
-std::vector<int> cuda_architectures(const std::string& text) {
-  std::vector<int> numbers;
-  size_t at = 0;
-  while (at <= text.size()) {
-    size_t end = std::min(text.find(',', at), text.size());
-    std::string word = text.substr(at, end - at);
-    at = end + 1;
-    bool digits = !word.empty() && word.size() <= 3 && word.find_first_not_of("0123456789") == std::string::npos;
-    int number = digits ? std::stoi(word) : 0;
-    if (number < 80 || (!numbers.empty() && number <= numbers.back()))
-      throw UsageError("--cuda-arch " + text + ": expected ascending numbers from 80 on, such as 80,90");
-    numbers.push_back(number);
+// What a target refuses of the options that are for it is a matter of usage.
+template <typename Ask>
+auto asked(const CompileArguments& o, Ask ask) {
+  try {
+    return ask(target_of(o));
+  } catch (const CompileError& error) {
+    throw UsageError(error.diagnostic.message);
   }
-  return numbers;
-}
-
-// On a GPU the default is all that there are. Where the toolkit lacks one, kernels do its work.
-ExternalLibraries external_libraries(const CompileArguments& o) {
-  ExternalLibraries libraries;
-  const bool gpu = target_of(o).on_device();
-  if (!gpu && (o.external == "cublas" || o.external == "cudnn"))
-    throw UsageError("--external " + o.external + " is for --target cuda");
-  if (!gpu && o.tf32 != "off") throw UsageError("--tf32 is for --target cuda");
-  const bool all = gpu && (o.external.empty() || o.external == "auto");
-  libraries.cublas = all || o.external == "cublas";
-  libraries.cudnn = all || o.external == "cudnn";
-  libraries.tf32 = o.tf32 == "on";
-  return libraries;
 }
 
 std::string tuned(const CompileArguments& o, const Model& model) {
@@ -260,7 +238,6 @@ void warn_of_training_form(const Model& model) {
 }
 
 int compile_command(const CompileArguments& o) {
-  if (!target_of(o).on_device() && !o.architectures.empty()) throw UsageError("--cuda-arch is for --target cuda");
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
@@ -269,8 +246,10 @@ int compile_command(const CompileArguments& o) {
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
   library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();
   library.compile.target = &target_of(o);
-  library.compile.external = external_libraries(o);
-  if (!o.architectures.empty()) library.cuda.architectures = cuda_architectures(o.architectures);
+  library.compile.external =
+      asked(o, [&](const Target& target) { return target.external_libraries(o.external, o.tf32 == "on"); });
+  asked(o, [&](const Target& target) { return target.project_parts(o.architectures); });
+  library.architectures = o.architectures;
   if (!o.name.empty()) check_project_name(o.name);
   Model model = read_hashed_model(o.model);
   Recipe recipe;
@@ -348,14 +327,14 @@ void add_compile_command(CLI::App& app, int* status) {
       ->capture_default_str();
   add_target_option(*command, o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)");
   command
-      ->add_option("--cuda-arch", o->architectures,
-                   "GPU architectures to make machine code for, with PTX of the last; default: 80,90")
+      ->add_option("--arch,--cuda-arch", o->architectures,
+                   "architectures of the target's devices to make machine code for; cuda: with PTX of the last, 80,90 by default")
       ->type_name("80,90,...");
   command
       ->add_option("--external", o->external,
                    "vendor libraries that kernels of a GPU ask first: none, cublas (matrix products by cuBLASLt), cudnn "
                    "(convolutions), or auto (all of them; the default there)")
-      ->check(CLI::IsMember({"none", "auto", "cublas", "cudnn"}));
+      ->type_name("LIBRARIES");
   command
       ->add_option(
           "--tf32", o->tf32,

@@ -195,8 +195,6 @@ int verify_command(const VerifyArguments& o) {
   if (o.known != "values") options.session.most_known = o.known == "shapes" ? Known::shapes : Known::lengths;
   if (o.known == "ranks") options.session.least_known = Known::ranks;
   options.session.compile.target = &target_named(o.target);
-  if (options.session.compile.target->on_device() && !o.aot)
-    throw UsageError(concat("--target ", o.target, " wants --aot: the in-process compiler makes code for this CPU"));
   if (!o.compiler.empty() && !o.aot) throw UsageError("--cxx wants --aot: the in-process compiler is another one");
   options.compiler = o.compiler;
   options.seconds = o.timeout;
@@ -240,7 +238,7 @@ void add_verify_command(CLI::App& app, int* status) {
                    "values of small inputs too where it must")
       ->check(CLI::IsMember({"ranks", "shapes", "values"}))
       ->capture_default_str();
-  add_target_option(*command, o->target, "with --aot: cpu, or cuda");
+  add_target_option(*command, o->target, "cpu, or cuda: on the first GPU");
   command->add_option("--cxx", o->compiler, "with --aot: the C++ compiler of everything; default as in metac compile")
       ->type_name("PROGRAM");
   command->add_option("--rtol", o->tolerance.rtol, "relative tolerance")->capture_default_str();

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/jit/cuda_kernels.h"
-#include "compiler/jit/cuda_place.h"
+#include "compiler/jit/device.h"
 #include "compiler/jit/program_tables.h"
 #include "compiler/jit/run_error.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/trace.h"
-#include "runtime/routines.h"
 
 namespace metac {
 namespace {
@@ -51,46 +49,17 @@ void check(rt::Status status, const rt::Failure& failure) {
 }  // namespace
 
 // Tables and weights where the kernels run.
-class JitCode::Place {
- public:
-  Place(const CompiledProgram& compiled, const std::vector<rt::KernelFunction>& functions, const PreparedWeights& weights)
-      : tables(compiled, functions, weights.buffers().empty() ? compiled.buffers : weights.buffers()) {}
-  virtual ~Place() = default;
+struct JitCode::Place {
   ProgramTables tables;
-  const void* weights = nullptr;
-};
-
-class JitCode::OnCpu : public Place {
- public:
-  OnCpu(const JitCode& code) : Place(*code.compiled_, code.kernels_->functions(), code.weights_) {
-    weights = code.weights_.base();
-  }
-};
-
-class JitCode::OnGpu : public Place {
- public:
-  explicit OnGpu(const JitCode& code) : Place(*code.compiled_, code.cuda_kernels_->functions(), code.weights_) {
-    METAC_ASSERT(code.weights_.buffers().empty(), "weights of a GPU are one block");
-    rt::DriverDevice device(code.cuda_kernels_->device_functions());
-    const int64_t bytes = code.compiled_->weight_bytes;
-    if (bytes > 0) {
-      if (!block_.reserve(bytes)) throw no_memory(bytes, "bytes of weights on the device");
-      rt::Failure failure;
-      if (!rt::Place<rt::DriverDevice>::to_device(device, block_.data(), code.weights_.base(), bytes, failure))
-        fail(failure.message);
-    }
-    weights = block_.data();
-  }
-
- private:
-  rt::DriverBlock block_;
+  const void* weights;
+  std::shared_ptr<const void> held;  // the weights, where a device has them
 };
 
 JitCode::JitCode(std::shared_ptr<const CompiledProgram> compiled, PreparedWeights weights, const CpuTarget& cpu,
                  const JitOptions& options)
     : compiled_(std::move(compiled)), weights_(std::move(weights)) {
-  if (options.on_device)
-    cuda_kernels_ = std::make_shared<const CudaKernels>(compiled_->kernels, cpu, options);
+  if (options.device)
+    device_kernels_ = options.device->compile(compiled_->kernels, cpu, options);
   else
     kernels_ = std::make_shared<const KernelLibrary>(compiled_->kernels, cpu, options);
   place();
@@ -100,82 +69,39 @@ JitCode::JitCode(const JitCode& other, PreparedWeights weights)
     : compiled_(other.compiled_),
       weights_(std::move(weights)),
       kernels_(other.kernels_),
-      cuda_kernels_(other.cuda_kernels_) {
+      device_kernels_(other.device_kernels_) {
   place();
 }
 
 JitCode::~JitCode() = default;
 
 void JitCode::place() {
-  if (runs_on_threads())
-    place_ = std::make_unique<OnCpu>(*this);
-  else
-    place_ = std::make_unique<OnGpu>(*this);
+  const auto& functions = runs_on_threads() ? kernels_->functions() : device_kernels_->functions();
+  const auto& buffers = weights_.buffers().empty() ? compiled_->buffers : weights_.buffers();
+  place_.reset(new Place{ProgramTables(*compiled_, functions, buffers), weights_.base(), {}});
+  if (runs_on_threads()) return;
+  METAC_ASSERT(weights_.buffers().empty(), "weights on a device are one block");
+  place_->held = device_kernels_->hold(weights_.base(), compiled_->weight_bytes);
+  place_->weights = place_->held.get();
 }
 
 bool JitCode::runs_on_threads() const { return kernels_ != nullptr; }
 int64_t JitCode::code_bytes() const { return kernels_ ? kernels_->code_bytes() : 0; }
 KernelOrigins JitCode::origins() const { return kernels_ ? kernels_->origins() : KernelOrigins(); }
 
-// What kernels run on, and an executor.
-struct JitProgram::Context {
-  virtual ~Context() = default;
-  virtual rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) = 0;
-  virtual rt::Status bind_shapes(const std::vector<rt::InputView>& inputs) = 0;
-  virtual const rt::Failure& failure() const = 0;
-  virtual int64_t output_dim(int32_t output, int32_t axis) const = 0;
-  virtual const void* output_data(int32_t output) const = 0;
-  virtual void profile(rt::StepTime* times) = 0;
-  virtual int64_t arena_bytes() const = 0;
-  virtual int64_t held_bytes() const = 0;
-  virtual const char* step_name(int32_t step) const = 0;
-  std::vector<rt::StepTime> times;
-};
+namespace {
 
-// What the two places have in common.
-template <class Device>
-class JitProgram::ContextOn : public Context {
+// Threads that several contexts may have in turn.
+struct HeldThreads {
+  std::shared_ptr<rt::ThreadPool> pool;
+};
+class ContextOnThreads final : HeldThreads, public ProgramContextOn<rt::ThreadPool> {
  public:
-  rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) override {
-    return executor_.run(inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
-                         static_cast<int32_t>(outputs.size()));
-  }
-  rt::Status bind_shapes(const std::vector<rt::InputView>& inputs) override {
-    return executor_.bind_shapes(inputs.data(), static_cast<int32_t>(inputs.size()));
-  }
-  const rt::Failure& failure() const override { return executor_.failure(); }
-  int64_t output_dim(int32_t output, int32_t axis) const override { return executor_.output_dim(output, axis); }
-  const void* output_data(int32_t output) const override { return executor_.output_data(output); }
-  void profile(rt::StepTime* times) override { executor_.profile(times); }
-  int64_t arena_bytes() const override { return executor_.arena_bytes(); }
-  int64_t held_bytes() const override { return executor_.held_bytes(); }
-  const char* step_name(int32_t step) const override { return rt::step_name(*executor_.program(), step); }
-
- protected:
-  void create(const JitCode& code, Device& device) {
-    int32_t routine_count = 0;
-    const rt::RoutineEntry* routines = rt::all_routines(&routine_count);
-    check(executor_.create(code.place_->tables.program(), code.place_->weights, &device, routines, routine_count),
-          executor_.failure());
-  }
-  rt::ExecutorOn<Device> executor_;
+  explicit ContextOnThreads(std::shared_ptr<rt::ThreadPool> threads)
+      : HeldThreads{std::move(threads)}, ProgramContextOn(*pool) {}
 };
 
-class JitProgram::OnCpu : public ContextOn<rt::ThreadPool> {
- public:
-  OnCpu(const JitCode& code, std::shared_ptr<rt::ThreadPool> pool) : pool_(std::move(pool)) { create(code, *pool_); }
-
- private:
-  std::shared_ptr<rt::ThreadPool> pool_;
-};
-
-class JitProgram::OnGpu : public ContextOn<rt::DriverDevice> {
- public:
-  explicit OnGpu(const JitCode& code) : device_(code.cuda_kernels_->device_functions()) { create(code, device_); }
-
- private:
-  rt::DriverDevice device_;
-};
+}  // namespace
 
 std::shared_ptr<rt::ThreadPool> started_threads(int threads) {
   auto pool = std::make_shared<rt::ThreadPool>();
@@ -186,9 +112,10 @@ std::shared_ptr<rt::ThreadPool> started_threads(int threads) {
 JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads)
     : code_(std::move(code)) {
   if (code_->runs_on_threads())
-    context_ = std::make_unique<OnCpu>(*code_, std::move(threads));
+    context_ = std::make_unique<ContextOnThreads>(std::move(threads));
   else
-    context_ = std::make_unique<OnGpu>(*code_);
+    context_ = code_->device_kernels_->context();
+  check(context_->create(code_->place_->tables.program(), code_->place_->weights), context_->failure());
 }
 
 JitProgram::JitProgram(std::shared_ptr<const JitCode> code, int threads)
@@ -203,14 +130,14 @@ JitProgram::~JitProgram() = default;
 
 void JitProgram::run_into(const std::vector<Tensor>& inputs, const std::vector<rt::OutputView>& outputs) {
   const std::vector<rt::InputView> views = views_of(compiled(), inputs);
-  const bool traced = trace::on() && context_->times.empty();
+  const bool traced = trace::on() && times_.empty();
   if (traced) start_profile();
   const int64_t begin = traced ? trace::now_ns() : 0;
   const rt::Status status = context_->run(views, outputs);
   if (traced) {
     trace_steps(begin, trace::now_ns());
     stop_profile();
-    context_->times.clear();
+    times_.clear();
   }
   check(status, context_->failure());
 }
@@ -264,8 +191,8 @@ void JitProgram::trace_steps(int64_t begin_ns, int64_t end_ns) const {
 }
 
 void JitProgram::start_profile() {
-  context_->times.assign(compiled().steps.size(), rt::StepTime{});
-  context_->profile(context_->times.data());
+  times_.assign(compiled().steps.size(), rt::StepTime{});
+  context_->profile(times_.data());
 }
 
 void JitProgram::stop_profile() { context_->profile(nullptr); }
@@ -275,8 +202,8 @@ int64_t JitProgram::held_bytes() const { return context_->held_bytes(); }
 
 std::vector<StepProfile> JitProgram::profile() const {
   std::vector<StepProfile> rows;
-  for (size_t i = 0; i < context_->times.size(); ++i) {
-    const rt::StepTime& time = context_->times[i];
+  for (size_t i = 0; i < times_.size(); ++i) {
+    const rt::StepTime& time = times_[i];
     rows.push_back({context_->step_name(static_cast<int32_t>(i)), time.runs, time.ns, time.operations, time.bytes});
   }
   return rows;

@@ -31,22 +31,20 @@ class JitCode {
 
   const CompiledProgram& compiled() const { return *compiled_; }
   bool runs_on_threads() const;  // of this process; else on a device
-  int64_t code_bytes() const;  // of machine code; what programs share is counted with each. 0 on a GPU.
-  // Kernels that are new, and how many came from where. On a GPU they are not counted.
+  int64_t code_bytes() const;  // of machine code; what programs share is counted with each. 0 on a device.
+  // Kernels that are new, and how many came from where. On a device they are not counted.
   KernelOrigins origins() const;
 
  private:
   friend class JitProgram;
-  class Place;
-  class OnCpu;
-  class OnGpu;
+  struct Place;
   void place();
 
   std::shared_ptr<const CompiledProgram> compiled_;
   PreparedWeights weights_;
-  std::shared_ptr<const KernelLibrary> kernels_;  // of the CPU
-  std::shared_ptr<const class CudaKernels> cuda_kernels_;
-  std::unique_ptr<const Place> place_;
+  std::shared_ptr<const KernelLibrary> kernels_;  // on threads
+  std::shared_ptr<const class DeviceKernels> device_kernels_;
+  std::unique_ptr<Place> place_;
 };
 
 // 0: one per usable CPU. Throws CompileError where there is no memory for them.
@@ -57,7 +55,7 @@ class JitProgram {
  public:
   // `threads`: workers of a run; 0: one per usable CPU. Throws CompileError.
   explicit JitProgram(std::shared_ptr<const JitCode> code, int threads = 0);
-  // On threads that several contexts have in turn: two of them must not run at once. A GPU has no use for them.
+  // On threads that several contexts have in turn: two of them must not run at once. A device has no use for them.
   JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads);
   // With code of its own.
   JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu, int threads = 0,
@@ -82,16 +80,12 @@ class JitProgram {
   const std::shared_ptr<const JitCode>& code() const { return code_; }
 
  private:
-  struct Context;
-  template <class Device>
-  class ContextOn;
-  class OnCpu;
-  class OnGpu;
   void trace_steps(int64_t begin_ns, int64_t end_ns) const;
   std::vector<int64_t> output_shape(int32_t output) const;
 
   std::shared_ptr<const JitCode> code_;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<class ProgramContext> context_;
+  std::vector<rt::StepTime> times_;  // of what is profiled
 };
 
 }  // namespace metac

@@ -9,7 +9,7 @@ namespace metac {
 struct JitOptions {
   int threads = 0;               // compiling at once; 0: one per core
   KernelStore* store = nullptr;  // null: the process's
-  bool on_device = false;        // the first GPU runs the kernels
+  const class Device* device = nullptr;  // that runs the kernels (compiler/jit/device.h); null: threads
 
   KernelStore& kernels() const { return store ? *store : KernelStore::of_process(); }
 };

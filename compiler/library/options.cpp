@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/jit/cuda_driver.h"
+#include "compiler/jit/device.h"
 #include "compiler/library/status.h"
 #include "compiler/target/target.h"
 
@@ -65,9 +65,8 @@ auto named(const char* option, Find&& find) {
 
 const Target& usable_target(const std::string& name) {
   const Target& target = named("target", [&]() -> const Target* { return &target_named(name); })[0];
-  if (!target.on_device()) return target;
   try {
-    cuda_device();
+    if (const Device* device = device_of(target)) device->open();
   } catch (const CompileError& error) {
     throw CallError(METAC_UNSUPPORTED, concat("options: target is ", quoted(name), ": ", error.what()));
   }

@@ -28,8 +28,8 @@ void fields(ByteWriter& archive, CpuTarget& cpu) {
 }
 
 void fields(ByteWriter& archive, ExternalLibraries& external) {
-  auto& [cublas, cudnn, tf32] = external;
-  archive(cublas, cudnn, tf32);
+  auto& [products, convolutions, tf32] = external;
+  archive(products, convolutions, tf32);
 }
 
 void fields(ByteWriter& archive, CompileOptions& options) {

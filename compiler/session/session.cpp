@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/jit/device.h"
 #include "compiler/session/naming_the_model.h"
 #include "compiler/session/session_state.h"
 #include "compiler/support/diagnostic.h"
@@ -40,13 +41,13 @@ SessionState::SessionState(Model model, SessionOptions options)
     : declared_(checked_model(std::move(model), options.least_known)),
       named_(with_named_dims(declared_)),
       options_(std::move(options)),
-      maker_{&options_.lower, &options_.compile, {.on_device = options_.compile.target->on_device()}, &weights_},
+      maker_{&options_.lower, &options_.compile, {.device = device_of(*options_.compile.target)}, &weights_},
       contexts_(options_.max_contexts, options_.threads),
       model_(named_),
       special_level_{options_.least_known, false, {}},
       open_level_{Known::ranks, true, {}},
       changing_(*named_, most_values(options_)) {
-  if (maker_.jit.on_device) maker_.weights = nullptr;  // a device's weights are copied as one block
+  if (maker_.jit.device) maker_.weights = nullptr;  // a device's weights are copied as one block
 }
 
 std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const NamedTensors& inputs) const {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/machine/cpu_target.h"
-#include "compiler/machine/cuda_target.h"
+#include "compiler/machine/external_libraries.h"
 #include "compiler/region/fusion/fuse.h"
 
 namespace metac {

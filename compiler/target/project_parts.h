@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/target/device_toolkit.h"
+
 namespace metac {
 
 // The files of a program's kernels.
@@ -21,6 +23,13 @@ struct KernelFiles {
   size_t unit_bytes = 40000;
 };
 
+// A library of the vendor's in the project's CMake file.
+struct VendorLibrary {
+  std::string exported;  // to users of the static library
+  std::string linked;    // by the shared one
+  std::string find;      // how it is found, if finding the toolkit does not do that
+};
+
 struct ProjectParts {
   KernelFiles kernels;               // of runs; what prepares weights is the host's in any case
   std::vector<std::string> runtime;  // files, or folders with a / behind them, that no other target's projects have
@@ -30,9 +39,12 @@ struct ProjectParts {
   std::map<std::string, std::string> templates = {{"exchange_declarations", "api_exchange.h"},
                                                   {"exchange_functions", "api_exchange.cpp"}};
   std::string find_packages, static_libraries;  // of CMake
-  std::vector<int> architectures;               // of the device; empty: there is none
+  std::map<std::string, VendorLibrary> vendors;  // by the names that kernels call them (KernelSource::libraries)
+  bool several_cpus = true;                      // code for several of the host's processors in one project
+  std::vector<int> architectures;                // of the device; empty: there is none
+  std::string architectures_key;                 // what the manifest calls them
   std::string cmake_architectures;
-  std::vector<std::string> device_flags;  // of the device's compiler
+  FindToolkit find_toolkit;  // empty: the host's compiler makes all
 
   // ---- training programs ----
   std::string states;         // the source that says where states live; empty: in the host's memory

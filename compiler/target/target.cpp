@@ -16,6 +16,18 @@ LoweringContext Target::lowering_context(const Graph& graph, const Layouts& layo
   return context;
 }
 
+ProjectParts Target::project_parts(const std::string& architectures) const {
+  if (!architectures.empty()) fail("--arch ", architectures, ": --target ", name(), " is for no GPU");
+  return {};
+}
+
+ExternalLibraries Target::external_libraries(const std::string& asked, bool tf32) const {
+  if (!asked.empty() && asked != "none" && asked != "auto")
+    fail("--external ", asked, ": --target ", name(), " has no vendor libraries");
+  if (tf32) fail("--tf32 on: --target ", name(), " computes in float32");
+  return {};
+}
+
 // In a file of its own, as target_cpu().
 const Target& target_gpu();
 

@@ -47,15 +47,21 @@ class Target {
   virtual std::string_view name() const = 0;
 
   // ---- what it can ----
-  // Kernels run on a device with memory of its own, started by the host.
-  virtual bool on_device() const = 0;
   // Operators whose body is the user's C++.
   virtual bool runs_users_code() const = 0;
+  // Weights may be copied in while a model runs, where a budget of memory is less than they take.
+  virtual bool copies_weights_in() const { return false; }
   // Its strategies give schedules, which --tune measures and --tune-from brings back (target/choices.h).
   virtual bool takes_schedules() const = 0;
 
   // ---- projects ----
-  virtual ProjectParts project_parts(const CudaTarget& /*cuda*/) const { return {}; }
+  // `architectures`: which of its devices machine code is for, in the target's own words (--arch); empty: its default.
+  // Throws CompileError where they are none.
+  virtual ProjectParts project_parts(const std::string& architectures) const;
+  // The vendor's libraries that kernels ask first, by what people say of them (--external, --tf32); empty: the default.
+  // Throws CompileError where the target has not these.
+  virtual ExternalLibraries external_libraries(const std::string& asked, bool tf32) const;
+  virtual std::string_view default_libraries() const { return "none"; }
 
   // ---- passes ----
   // Reading half types as float32 costs nothing: the conversion is a move.

@@ -69,6 +69,22 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         return f"{passed} cases"
 
     # ---- on the stand-in ----
+    def faults_are_found(self):
+        """The stand-in itself: what it promises to find, it finds in at least one order, and nothing in what is right."""
+        program = self.work / "stand_in_faults"
+        command(self.toolkit / "bin/nvcc", "-std=c++17", "-O3", HERE / "stand_in_faults.cu", "-o", program)
+
+        def run(kind):
+            return [command(program, kind, status=None, env={**os.environ, "METAC_SHIM_ORDER": order}) for order in ("forward", "reverse", "5")]
+
+        for kind, answer in {"reversed": range(64, 0, -1), "not_passed_by": [1] * 64, "shuffled": [496496 if k % 32 == 0 else 496 for k in range(64)]}.items():
+            expect(all(status == 0 and [float(word) for word in said.split()] == 2 * list(answer) for status, said in run(kind)), f"{kind}: {run(kind)}")
+        for kind in ("no_barrier", "of_the_other_block"):
+            expect(len({said for _, said in run(kind)}) > 1, f"{kind}: the same in every order")
+        expect(all("nan" in said for _, said in run("unset")), "memory that was not set is not NaN")
+        for kind, message in {"passed_by": "have passed by", "two_barriers": "at different barriers", "beyond_the_end": ""}.items():
+            expect(all(status != 0 and message in said for status, said in run(kind)), f"{kind}: {run(kind)}")
+
     def models_of_every_schedule(self):
         return self._run_on_shim(self.models, all_pass=True)
 
@@ -344,6 +360,11 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         run(names[0], "cuda", METAC_SHIM_DRIVER="13010")
         expect(len(notes.read_text().splitlines()) == compiled + 1, "another driver, and the cache's kernels")
         said = run(names[0], "cuda", status=1, METAC_SHIM_DEVICES="0")
+        expect("no CUDA device" in said, said)
+        # So does verify, of cases that have answers.
+        said = command(self.metac, "verify", self.models / "softmax_100", "--target", "cuda", env=environment)
+        expect("1 passed, 0 failed" in said, said)
+        said = command(self.metac, "verify", self.models / "softmax_100", "--target", "cuda", status=None, env={**environment, "METAC_SHIM_DEVICES": "0"})[1]
         expect("no CUDA device" in said, said)
         package = self.build / "python"
         sessions = command(sys.executable, HERE / "cuda_session.py", package, env=environment).splitlines() if list(package.glob("metac/_metac*")) else ["no sessions: the Python module is not built"]

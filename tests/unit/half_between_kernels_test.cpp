@@ -20,7 +20,7 @@ CompiledModel compiled(Graph& g) {
   CompileOptions options;
   options.cpu = cpu_target("native");
   options.target = &target_named("cuda");
-  options.external.cublas = true;
+  options.external.products = true;
   return compile_graph(g, options);
 }
 

@@ -24,7 +24,7 @@ std::string kernels_of(Graph& g, bool library = true) {
   CompileOptions options;
   options.cpu = cpu_target("native");
   options.target = &target_named("cuda");
-  options.external.cublas = library;
+  options.external.products = library;
   const CompiledModel model = compile_graph(g, options);
   std::string text = std::to_string(model.run.kernels.size()) + " kernels\n";
   for (const KernelSource& kernel : model.run.kernels) text += kernel.text;

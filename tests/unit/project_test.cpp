@@ -152,16 +152,23 @@ TEST(Project, ForAGpuIsTheSameProjectWithCudaSources) {
   for (const auto& [path, text] : cpu.files) EXPECT_EQ(path.find("cuda"), std::string::npos) << path;
   ProjectOptions options;
   options.name = "net";
-  options.parts = target_named("cuda").project_parts({.architectures = {75, 100}});
+  options.parts = target_named("cuda").project_parts("80,100");
   Project gpu = write_project(small_model(), weights, options);
   EXPECT_THAT(gpu.files.at("src/kernels_0.cu"), HasSubstr("#include \"runtime/cuda/prelude.h\""));
   EXPECT_TRUE(gpu.files.count("src/runtime/cuda/prelude.h"));
   EXPECT_FALSE(gpu.files.count("src/kernels_0.cpp"));
-  EXPECT_THAT(gpu.files.at("CMakeLists.txt"), HasSubstr("set(CMAKE_CUDA_ARCHITECTURES \"75-real;100\")"));
-  EXPECT_EQ(gpu.cuda_flags,
-            (std::vector<std::string>{"-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_100,code=sm_100",
+  EXPECT_THAT(gpu.files.at("CMakeLists.txt"), HasSubstr("set(CMAKE_CUDA_ARCHITECTURES \"80-real;100\")"));
+  const std::string nvcc = "/usr/bin/env";  // any program that there is
+  const auto toolkit = gpu.find_toolkit([&](const std::string& program) { return program == "nvcc" ? nvcc : ""; });
+  EXPECT_EQ(toolkit->compiler(), nvcc);
+  const std::vector<std::string> flags = toolkit->compile_flags("g++");
+  EXPECT_EQ((std::vector<std::string>{flags.end() - 3, flags.end()}),
+            (std::vector<std::string>{"-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_100,code=sm_100",
                                       "-gencode=arch=compute_100,code=compute_100"}));
-  EXPECT_EQ(nlohmann::json::parse(gpu.files.at("net.json"))["cuda_architectures"], (nlohmann::json{75, 100}));
+  for (const char* wrong : {"75", "90,80", "80,", "80,80", "8O"})
+    EXPECT_THROW(target_named("cuda").project_parts(wrong), CompileError) << wrong;
+  EXPECT_THROW(target_named("cpu").project_parts("80"), CompileError);
+  EXPECT_EQ(nlohmann::json::parse(gpu.files.at("net.json"))["cuda_architectures"], (nlohmann::json{80, 100}));
   EXPECT_EQ(gpu.files.at("src/program.cpp"), cpu.files.at("src/program.cpp"));
   // The interface is the CPU's and what device memory and streams need.
   for (const char* more : {"net_run_async(", "net_from_dlpack(", "net_to_dlpack("}) {

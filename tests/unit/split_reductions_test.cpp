@@ -19,7 +19,7 @@ CompiledModel compiled(Graph& g, Var* out, bool library = false) {
   CompileOptions options;
   options.cpu = cpu_target("native");
   options.target = &target_named("cuda");
-  options.external.cublas = library;
+  options.external.products = library;
   return compile_graph(g, options);
 }
 

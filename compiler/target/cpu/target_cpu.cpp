@@ -27,7 +27,6 @@ std::vector<Var*> run_slice_batches(RegionState& s) {
 class TargetCpu final : public Target {
  public:
   std::string_view name() const override { return "cpu"; }
-  bool on_device() const override { return false; }
   bool runs_users_code() const override { return true; }
   bool takes_schedules() const override { return true; }
 

@@ -1,10 +1,10 @@
 // What projects for an NVIDIA GPU have beside what all have.
 #pragma once
-#include "compiler/machine/cuda_target.h"
 #include "compiler/target/project_parts.h"
 
 namespace metac {
 
-ProjectParts cuda_project_parts(const CudaTarget& cuda);
+// `architectures`: compute capabilities times ten, "80,90"; empty: those. Throws CompileError.
+ProjectParts cuda_project_parts(const std::string& architectures);
 
 }  // namespace metac

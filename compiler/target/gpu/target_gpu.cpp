@@ -3,6 +3,7 @@
 #include "compiler/region/fusion/fuse_row_blocks.h"
 #include "compiler/region/split_parts.h"
 #include "compiler/region/split_residues.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/target/gpu/channels_last.h"
 #include "compiler/target/gpu/cpp_cuda.h"
 #include "compiler/target/gpu/gather_alike.h"
@@ -30,7 +31,7 @@ std::vector<Var*> run_cut_parts(RegionState& s) {
     std::shared_ptr<LibraryGradient> gradient;
     if (!item.op && item.group.stages.size() == 1) {
       Definition& d = item.group.stages[0];
-      if (s.options.external.cudnn)
+      if (s.options.external.convolutions)
         if (auto found = match_library_gradient(d, var, s.graph.symbols)) {
           gradient = std::make_shared<LibraryGradient>();
           gradient->convolution = *found;
@@ -47,12 +48,12 @@ std::vector<Var*> run_cut_parts(RegionState& s) {
 }
 
 std::vector<Var*> run_channels_last(RegionState& s) {
-  if (!s.options.external.cudnn || s.options.fusion != Fusion::best) return {};
+  if (!s.options.external.convolutions || s.options.fusion != Fusion::best) return {};
   return store_channels_last(s, context_of(s));
 }
 
 std::vector<Var*> run_join_beside(RegionState& s) {
-  if (s.options.external.cublas) s.region = join_beside(std::move(s.region), context_of(s));
+  if (s.options.external.products) s.region = join_beside(std::move(s.region), context_of(s));
   return {};
 }
 
@@ -65,10 +66,18 @@ std::vector<Var*> run_split_reductions(RegionState& s) {
 class TargetGpu final : public Target {
  public:
   std::string_view name() const override { return "cuda"; }
-  bool on_device() const override { return true; }
   bool runs_users_code() const override { return false; }
+  bool copies_weights_in() const override { return true; }
   bool takes_schedules() const override { return false; }
-  ProjectParts project_parts(const CudaTarget& cuda) const override { return cuda_project_parts(cuda); }
+  ProjectParts project_parts(const std::string& architectures) const override { return cuda_project_parts(architectures); }
+  // By default all that there are. Where the toolkit lacks one, kernels do its work.
+  ExternalLibraries external_libraries(const std::string& asked, bool tf32) const override {
+    const bool all = asked.empty() || asked == "auto";
+    if (!all && asked != "none" && asked != "cublas" && asked != "cudnn")
+      fail("--external ", asked, ": --target cuda has cublas and cudnn; expected one of them, auto or none");
+    return {all || asked == "cublas", all || asked == "cudnn", tf32};
+  }
+  std::string_view default_libraries() const override { return "auto"; }
 
   bool widens_freely() const override { return true; }
   void fuse_further(RegionState& s, const std::vector<Op*>& ops) const override {
@@ -99,9 +108,9 @@ class TargetGpu final : public Target {
   LoweringContext lowering_context(const Graph& graph, const Layouts& layouts,
                                    const CompileOptions& options) const override {
     LoweringContext context = Target::lowering_context(graph, layouts, options);
-    context.library_products = options.external.cublas;
+    context.library_products = options.external.products;
     context.tf32 = options.external.tf32;
-    context.library_convolutions = options.external.cudnn;
+    context.library_convolutions = options.external.convolutions;
     return context;
   }
   Kernel lower_plainly(const Group& group, const LoweringContext& context) const override {

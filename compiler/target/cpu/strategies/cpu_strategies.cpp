@@ -9,6 +9,7 @@
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "compiler/target/cpu/strategies/lower_row_block.h"
 #include "compiler/target/cpu/strategies/lower_winograd.h"
+#include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 
 namespace metac {
@@ -89,7 +90,32 @@ std::string WinogradPlan::misfit(const Group& group) const {
   return is_reduced(d, channel) ? "" : "there is no channel";
 }
 std::string RowBlocks::misfit(const Group& group) const {
-  return group.shared > 0 && group.stages.size() > 1 ? "" : "there are no rows that stages share";
+  if (group.shared < 1 || group.stages.size() < 3) return "there are no rows that stages share";
+  const Definition& last = group.stages.back();
+  for (const Definition& d : group.stages) {
+    if (d.scatter) return "a scatter";
+    if (&d != &last && (!group.internal.count(d.out->id) || d.out->dtype() != DType::f32))
+      return concat("v", d.out->id, " is read by others or no float32, and stays in the lanes");
+  }
+  const auto first = std::find_if(group.stages.begin(), group.stages.end() - 1,
+                                  [](const Definition& d) { return d.reduce.has_value(); });
+  const int row = group.shared - 1, column = group.shared;
+  const auto makes = float_contraction_of(*first), sums = tiled_contraction_of(last);
+  if (!makes || !sums) return concat(makes ? "the last" : "the first", " sum is no contraction");
+  for (const auto* c : {&*makes, &*sums})
+    if (!c->a.conditions.empty() || !c->b.conditions.empty()) return "a contraction has borders";
+  if (first->kept() != column + 1 || first->out_index != identity_indices(column + 1))
+    return concat("v", first->out->id, " has not one axis beside the shared ones");
+  const bool rows_of_a = uses_axis(makes->a.load, row), columns_of_a = uses_axis(makes->a.load, column);
+  if (rows_of_a == uses_axis(makes->b.load, row) || columns_of_a == uses_axis(makes->b.load, column) ||
+      rows_of_a == columns_of_a)
+    return "the rows and the columns of the first sum are not of one operand each";
+  if (last.kept() != column + 1 || last.reduced != 1) return "the last sum is not along the rows";
+  const bool weights_of_a = uses_axis(sums->a.load, row);
+  if (weights_of_a == uses_axis(sums->b.load, row) ||
+      !group.internal.count((weights_of_a ? sums->a.load : sums->b.load)->id))
+    return "the last sum does not weigh with the rows";
+  return "";
 }
 std::string SumsByPoints::misfit(const Group& group) const {
   const bool sums = std::all_of(group.stages.begin(), group.stages.end(), [](const Definition& d) { return !d.scatter; });

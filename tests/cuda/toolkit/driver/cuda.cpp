@@ -1,4 +1,4 @@
-// A stand-in for the driver library, libcuda.so.1: what compiler/jit/cuda_driver.h loads. Device memory can be touched by
+// A stand-in for the driver library, libcuda.so.1: what compiler/jit/cuda/cuda_driver.h loads. Device memory can be touched by
 // copies and kernels alone, with a page that nobody can touch behind it. A module is a library of the stand-in's nvrtc.cpp.
 // METAC_SHIM_DEVICES, METAC_SHIM_DRIVER (its version): what it tells.
 #include <dlfcn.h>

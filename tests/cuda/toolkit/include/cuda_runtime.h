@@ -13,7 +13,6 @@
 //   results read too early         streams are queues: their work is done when something waits for it (streams.h)
 // METAC_SHIM_DEVICES=0: there is no device. METAC_SHIM_FAIL=n: the n-th call that may fail does.
 #pragma once
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdint>
@@ -95,32 +94,46 @@ inline void wait_for_copies() {
 #define shim_wait_for_copies() shim::wait_for_copies()
 
 // ---- threads ----
+// Where a thread of a kernel, or what started it, goes on. Threads change places at every barrier: the compiler's own jumps
+// keep no more than they need, those of the C library ten times as much.
+using Place = void* [5];
+[[noreturn, gnu::noinline]] inline void go_to(void** place) { __builtin_longjmp(place, 1); }
+
 struct Fiber {
-  jmp_buf place;
+  Place place;
   ucontext_t context;
   char* stack;
   unsigned thread;
   bool waiting;
 };
 struct Scheduler {
-  std::vector<Fiber*> pool, active;
-  std::vector<unsigned> order;
+  std::vector<Fiber*> pool, active, still;
+  std::vector<unsigned> order, turn;
   size_t next = 0;  // of the threads in `order` that have not begun
+  size_t at = 0;    // of the waiting ones in `turn` that have not gone on
   size_t ended = 0;
   void (*body)(void*) = nullptr;
   void* argument = nullptr;
   Fiber* running = nullptr;
-  jmp_buf home;
+  Place home;
+  unsigned rounds = 0;         // how often all threads of the block have come to a barrier
   const char* file = nullptr;  // the barrier that the waiting ones stand at
   int line = 0;
 };
-inline Scheduler& scheduler() {
-  static Scheduler s;
-  return s;
+inline Scheduler scheduler;
+
+// The next thread whose turn it is goes on or, behind the last one, what started them; until this one is resumed.
+[[gnu::noinline]] inline void leave() {
+  Scheduler& s = scheduler;
+  if (__builtin_setjmp(s.running->place) != 0) return;
+  if (s.at == s.turn.size()) go_to(s.home);
+  s.running = s.active[s.turn[s.at++]];
+  threadIdx = {s.running->thread, 0, 0};
+  go_to(s.running->place);
 }
 
-inline void fiber_main() {
-  Scheduler& s = scheduler();
+[[gnu::noinline]] inline void fiber_main() {
+  Scheduler& s = scheduler;
   for (;;) {
     while (s.next < s.order.size()) {
       Fiber* self = s.running;
@@ -131,76 +144,82 @@ inline void fiber_main() {
       ++s.ended;
     }
     s.running->waiting = false;
-    if (_setjmp(s.running->place) == 0) _longjmp(s.home, 1);
+    leave();
   }
 }
 
-inline void resume(Fiber* f) {
-  Scheduler& s = scheduler();
-  s.running = f;
-  if (_setjmp(s.home) != 0) return;
+// Returns when it leaves, and all those behind it in `turn`.
+[[gnu::noinline]] inline void resume(Fiber* f) {
+  scheduler.running = f;
+  if (__builtin_setjmp(scheduler.home) != 0) return;
   if (f->stack != nullptr) {
     threadIdx = {f->thread, 0, 0};
-    _longjmp(f->place, 1);
+    go_to(f->place);
   }
   constexpr size_t size = 256 << 10;
   f->stack =
       static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   getcontext(&f->context);
   f->context.uc_stack.ss_sp = f->stack;
-  f->context.uc_stack.ss_size = size;
+  // Each begins elsewhere in a page, so that a block's stacks are not all the same few sets of the cache.
+  f->context.uc_stack.ss_size = size - scheduler.pool.size() % 1024 * 128;
   f->context.uc_link = nullptr;
   makecontext(&f->context, reinterpret_cast<void (*)()>(&fiber_main), 0);
   setcontext(&f->context);
 }
 
 inline void barrier(const char* file, int line) {
-  Scheduler& s = scheduler();
+  Scheduler& s = scheduler;
   Fiber* self = s.running;
-  if (s.file != nullptr && (s.line != line || std::strcmp(s.file, file) != 0))
+  if (s.file != nullptr && (s.line != line || (s.file != file && std::strcmp(s.file, file) != 0)))
     stop("threads of a block wait at different barriers", file, line);
   s.file = file;
   s.line = line;
   self->waiting = true;
-  if (_setjmp(self->place) == 0) _longjmp(s.home, 1);
-  self->waiting = false;
+  leave();
+  s.running->waiting = false;
 }
+
+// What every thread of the block gives for others of its warp to take: it is there when all have come to the barrier. What
+// is given before the next one lies elsewhere, so that nobody need wait until all have taken.
+template <class T>
+struct Given {
+  T values[2][1024];
+  T* give(const T& value, const char* file, int line) {
+    T* const now = values[scheduler.rounds % 2];
+    now[threadIdx.x] = value;
+    barrier(file, line);
+    return now;
+  }
+};
 
 // Every thread of the block gives a value and takes another one's of its warp.
 template <class T>
 T take_from(T value, unsigned distance, const char* file, int line) {
-  static T values[1024];
-  const unsigned thread = threadIdx.x, lane = thread % 32;
-  values[thread] = value;
-  barrier(file, line);
-  T taken = lane + distance < 32 ? values[thread + distance] : value;
-  barrier(file, line);
-  return taken;
+  static Given<T> given;
+  const T* const values = given.give(value, file, line);
+  const unsigned thread = threadIdx.x;
+  return thread % 32 + distance < 32 ? values[thread + distance] : value;
 }
 
 template <class T>
 T exchange(T value, unsigned bits, const char* file, int line) {
-  static T values[1024];
-  values[threadIdx.x] = value;
-  barrier(file, line);
-  T taken = values[threadIdx.x ^ bits];
-  barrier(file, line);
-  return taken;
+  static Given<T> given;
+  return given.give(value, file, line)[threadIdx.x ^ bits];
 }
 
 // What a warp's tensor cores do: 16 by 8 sums, 8 words of each operand along the sum, from the registers of all its threads.
-inline float tensor_number(const char* type, uint32_t word, unsigned part) {
+inline float tensor_number(const char* type, uint32_t word, unsigned part) {  // f16, bf16 or tf32
   float value = 0;
   uint32_t bits = word;
-  const bool half = std::strcmp(type, "f16") == 0;
-  if (half || std::strcmp(type, "bf16") == 0) bits = word >> (16 * part) & 0xffffu;
-  if (half) {
+  if (type[0] != 't') bits = word >> (16 * part) & 0xffffu;
+  if (type[0] == 'f') {
     _Float16 number;
     const uint16_t narrow = static_cast<uint16_t>(bits);
     std::memcpy(&number, &narrow, 2);
     return static_cast<float>(number);
   }
-  if (std::strcmp(type, "bf16") == 0) bits <<= 16;
+  if (type[0] == 'b') bits <<= 16;
   std::memcpy(&value, &bits, 4);
   return value;
 }
@@ -212,17 +231,18 @@ inline int tensor_integer(const char* type, uint32_t word, unsigned part) {
 // right.
 template <class Sum, class Word, class Multiply>
 void tensor_multiply_words(Sum* d, const Word* a, const Word* b, const char* file, int line, const Multiply& multiply) {
-  static Word given[1024][6];
+  struct Words {
+    Word of[6];
+  };
+  static Given<Words> all;
   const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
-  for (int k = 0; k < 6; ++k) given[thread][k] = k < 4 ? a[k] : b[k - 4];
-  barrier(file, line);
+  const Words* const given = all.give({{a[0], a[1], a[2], a[3], b[0], b[1]}}, file, line);
   for (unsigned k = 0; k < 4; ++k) {
     const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
     for (unsigned word = 0; word < 8; ++word)
-      multiply(d[k], given[first + row % 8 * 4 + word % 4][row / 8 + word / 4 * 2],
-               given[first + column * 4 + word % 4][4 + word / 4]);
+      multiply(d[k], given[first + row % 8 * 4 + word % 4].of[row / 8 + word / 4 * 2],
+               given[first + column * 4 + word % 4].of[4 + word / 4]);
   }
-  barrier(file, line);
 }
 
 #define shim_tensor_multiply(left, right, d, a, b) shim::tensor_multiply_at(left, right, d, a, b, __FILE__, __LINE__)
@@ -245,14 +265,13 @@ void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint3
 // ldmatrix: lane k names row k % 8 of block k / 8.
 #define shim_tensor_load(to, blocks, transposed, row) shim::tensor_load_at(to, blocks, transposed, row, __FILE__, __LINE__)
 inline void tensor_load_at(uint32_t* to, unsigned blocks, bool transposed, const void* row, const char* file, int line) {
-  static const char* rows[1024];
+  static Given<const char*> rows;
   const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
-  rows[thread] = static_cast<const char*>(row);
   if (lane < blocks * 8 && reinterpret_cast<uintptr_t>(row) % 16 != 0)
     stop("a row that is not at a multiple of 16 bytes", file, line);
-  barrier(file, line);
+  const char* const* const given = rows.give(static_cast<const char*>(row), file, line);
   for (unsigned block = 0; block < blocks; ++block) {
-    const char* const* const of = rows + first + block * 8;
+    const char* const* const of = given + first + block * 8;
     if (!transposed)
       std::memcpy(to + block, of[lane / 4] + lane % 4 * 4, 4);
     else
@@ -262,32 +281,40 @@ inline void tensor_load_at(uint32_t* to, unsigned blocks, bool transposed, const
   barrier(file, line);
 }
 
-inline void shuffle(std::vector<unsigned>& order, unsigned salt) {
+// Nothing: from the first to the last; else what METAC_SHIM_ORDER says.
+inline const char* asked_order() {
   const char* text = std::getenv("METAC_SHIM_ORDER");
+  return text == nullptr || std::strcmp(text, "forward") == 0 ? nullptr : text;
+}
+
+inline void shuffle(std::vector<unsigned>& order, const char* asked, unsigned salt) {
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<unsigned>(i);
-  if (text == nullptr || std::strcmp(text, "forward") == 0) return;
-  if (std::strcmp(text, "reverse") == 0) {
+  if (asked == nullptr) return;
+  if (std::strcmp(asked, "reverse") == 0) {
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<unsigned>(order.size() - 1 - i);
     return;
   }
-  uint64_t state = static_cast<uint64_t>(std::atoll(text)) * 0x9e3779b97f4a7c15u + salt;
+  uint64_t state = static_cast<uint64_t>(std::atoll(asked)) * 0x9e3779b97f4a7c15u + salt;
   for (size_t i = order.size(); i > 1; --i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     std::swap(order[i - 1], order[(state >> 33) % i]);
   }
 }
 
-inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
-  Scheduler& s = scheduler();
+inline void run_block(unsigned threads, const char* asked, void (*body)(void*), void* argument) {
+  Scheduler& s = scheduler;
   if (__start_shim_shared != nullptr)
     std::memset(__start_shim_shared, 0xff, static_cast<size_t>(__stop_shim_shared - __start_shim_shared));
   s.order.resize(threads);
-  shuffle(s.order, blockIdx.x);
+  shuffle(s.order, asked, blockIdx.x);
   s.next = s.ended = 0;
   s.body = body;
   s.argument = argument;
   s.active.clear();
+  s.rounds = 0;
   s.file = nullptr;
+  s.turn.clear();
+  s.at = 0;
   size_t used = 0;
   while (s.next < threads) {  // a fiber does one thread after the other until one waits
     if (used == s.pool.size()) s.pool.push_back(static_cast<Fiber*>(std::calloc(1, sizeof(Fiber))));
@@ -298,13 +325,15 @@ inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
   while (!s.active.empty()) {
     if (s.ended > 0) stop("a barrier that other threads of the block have passed by", s.file, s.line);
     s.file = nullptr;
-    std::vector<unsigned> turn(s.active.size());
-    shuffle(turn, static_cast<unsigned>(s.line));
-    std::vector<Fiber*> still;
-    for (unsigned k : turn) resume(s.active[k]);
+    ++s.rounds;
+    s.turn.resize(s.active.size());
+    shuffle(s.turn, asked, static_cast<unsigned>(s.line));
+    s.at = 1;
+    resume(s.active[s.turn[0]]);
+    s.still.clear();
     for (Fiber* f : s.active)
-      if (f->waiting) still.push_back(f);
-    s.active.swap(still);
+      if (f->waiting) s.still.push_back(f);
+    s.active.swap(s.still);
   }
 }
 
@@ -325,10 +354,11 @@ struct Call {
     blockDim = block;
     gridDim = grid;
     std::vector<unsigned> order(size_t{grid.x} * grid.y);
-    shuffle(order, 0);
+    const char* const asked = asked_order();
+    shuffle(order, asked, 0);
     for (unsigned k : order) {
       blockIdx = {k % grid.x, k / grid.x, 0};
-      run_block(block.x, &body, this);
+      run_block(block.x, asked, &body, this);
     }
   }
 };

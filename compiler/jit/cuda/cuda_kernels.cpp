@@ -1,4 +1,4 @@
-#include "compiler/jit/cuda_kernels.h"
+#include "compiler/jit/cuda/cuda_kernels.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/cuda_driver.h"
+#include "compiler/jit/cuda/cuda_driver.h"
 #include "compiler/jit/object_cache.h"
 #include "compiler/support/diagnostic.h"
 

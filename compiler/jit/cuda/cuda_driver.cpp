@@ -1,4 +1,4 @@
-#include "compiler/jit/cuda_driver.h"
+#include "compiler/jit/cuda/cuda_driver.h"
 
 #include <dlfcn.h>
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "compiler/jit/cuda_driver.h"
+#include "compiler/jit/cuda/cuda_driver.h"
 #include "runtime/executor.h"
 
 namespace metac_runtime {
