@@ -45,6 +45,7 @@ SessionState::SessionState(Model model, SessionOptions options)
       special_level_{options_.least_known, false, {}},
       open_level_{Known::ranks, true, {}},
       changing_(*named_, most_values(options_)) {
+  weights_.lend(options_.prepared);
   if (maker_.jit.on_device) maker_.weights = nullptr;  // a device's weights are copied as one block
 }
 
@@ -59,26 +60,33 @@ std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const 
   return tensors;
 }
 
-SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs) {
+// True: it is time to look at what specialisations hold.
+bool SessionState::count_run(SessionProgram& program) {
+  const std::lock_guard lock(mutex_);
+  ++report_.runs;
+  const int64_t before = program.runs++;
+  if (program.open)
+    ++report_.open_runs;
+  else if (before > 0)
+    ++repeated_;
+  return !program.open && options_.max_memory > 0 && before % 16 == 0;
+}
+
+std::optional<SessionState::Outputs> SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs, bool wait) {
   std::shared_ptr<const JitCode> code;
-  bool check_limits = false;
   {
     const std::lock_guard lock(mutex_);
     code = program->code;
     program->last_use = ++clock_;
-    ++report_.runs;
-    const int64_t before = program->runs++;
-    if (program->open)
-      ++report_.open_runs;
-    else if (before > 0)
-      ++repeated_;
-    check_limits = !program->open && options_.max_memory > 0 && before % 16 == 0;
   }
+  bool check_limits = false;
   std::vector<Tensor> tensors;
   try {
-    const Contexts::Hold hold = contexts_.take(code);
+    const std::optional<Contexts::Hold> hold = wait ? contexts_.take(code) : contexts_.take_free(code);
+    if (!hold) return std::nullopt;
+    check_limits = count_run(*program);
     const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
-    tensors = hold.context().run(ordered(code->compiled(), inputs));
+    tensors = hold->context().run(ordered(code->compiled(), inputs));
   } catch (const CompileError& error) {
     throw CompileError({declared_.path, error.diagnostic.node, error.diagnostic.message});
   }
@@ -126,6 +134,12 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
     }
     throw;  // the first reason
   }
+}
+
+std::optional<SessionState::Outputs> SessionState::try_run(const NamedTensors& inputs) {
+  check_inputs(declared_, inputs);
+  const ProgramPtr program = specialised_or_noted(inputs);
+  return program ? run_in(program, inputs, false) : std::nullopt;
 }
 
 void SessionState::set_weights(const NamedTensors& weights) {
@@ -203,6 +217,9 @@ Session::Session(Model model, SessionOptions options)
 Session::~Session() = default;
 std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::string, Tensor>& inputs) {
   return state_->run(inputs);
+}
+std::optional<std::vector<std::pair<std::string, Tensor>>> Session::try_run(const std::map<std::string, Tensor>& inputs) {
+  return state_->try_run(inputs);
 }
 void Session::set_weights(const std::map<std::string, Tensor>& weights) { state_->set_weights(weights); }
 void Session::wait() const { state_->wait(); }

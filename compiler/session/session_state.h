@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ class SessionState {
   SessionState(Model model, SessionOptions options);
 
   Outputs run(const NamedTensors& inputs);
+  std::optional<Outputs> try_run(const NamedTensors& inputs);
   void set_weights(const NamedTensors& weights);
   void wait() const;
   JitProgram& program_for(const NamedTensors& inputs, std::vector<Tensor>* ordered);
@@ -55,13 +57,18 @@ class SessionState {
 
   // Which of them answers (choose_program.cpp).
   ProgramPtr choose(const NamedTensors& inputs);
+  ProgramPtr specialised_or_noted(const NamedTensors& inputs);
+  ProgramPtr ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const;  // under the lock
   ProgramPtr make_for(const NamedTensors& inputs, bool open, const std::string& reason);
   ProgramPtr open_program(const NamedTensors& inputs);
   void narrow(const NamedTensors& inputs, bool open, RelianceLevel& level);
-  void consider(const Reliance& wanted, const SessionProgram& open);
+  void consider(const Reliance& wanted, const std::string& open_key);  // under the lock
   void specialise_behind(const Reliance& wanted);
 
-  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs);
+  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs) { return *run_in(program, inputs, true); }
+  // Nothing: no context is free, and nobody waits for one.
+  std::optional<Outputs> run_in(const ProgramPtr& program, const NamedTensors& inputs, bool wait);
+  bool count_run(SessionProgram& program);
   std::vector<Tensor> ordered(const CompiledProgram& program, const NamedTensors& inputs) const;
 
   Model declared_;                            // as it was read
