@@ -37,7 +37,6 @@ SessionState::ProgramPtr SessionState::ready_specialisation(const NamedTensors& 
 }
 
 SessionState::ProgramPtr SessionState::specialised_or_noted(const NamedTensors& inputs) {
-  const std::lock_guard lock(mutex_);
   changing_.observe(inputs);
   Reliance wanted;
   if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
@@ -122,8 +121,7 @@ void SessionState::consider(const Reliance& wanted, const std::string& open_key)
   Seen& seen = seen_[key];
   ++seen.runs;
   if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return;
-  seen.queued = true;
-  behind_.add([this, wanted] { specialise_behind(wanted); });
+  seen.queued = behind_.add([this, wanted] { specialise_behind(wanted); });
 }
 
 void SessionState::specialise_behind(const Reliance& wanted) {

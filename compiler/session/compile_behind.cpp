@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/session/lock_soon.h"
 #include "compiler/support/trace.h"
 #include "runtime/usable_cpus.h"
 
@@ -47,11 +48,11 @@ class Turns {
 
 }  // namespace
 
-void CompileBehind::add(std::function<void()> task) {
+bool CompileBehind::add(std::function<void()> task) {
   {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    if (thread_.joinable() && mark_.in_child()) return;  // the thread is the parent's
+    const auto lock = lock_soon(mutex_);
+    if (!lock) return false;
+    if (stopping_ || (thread_.joinable() && mark_.in_child())) return true;  // the thread is the parent's
     tasks_.push_back(std::move(task));
     if (!thread_.joinable()) {
       mark_.set();
@@ -59,6 +60,7 @@ void CompileBehind::add(std::function<void()> task) {
     }
   }
   changed_.notify_all();
+  return true;
 }
 
 void CompileBehind::work() {

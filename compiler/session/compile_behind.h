@@ -19,8 +19,9 @@ class CompileBehind {
   CompileBehind& operator=(const CompileBehind&) = delete;
   ~CompileBehind() { stop(); }
 
-  // Does it some time, unless stop() comes first. `task` throws nothing but Interrupted, which it may.
-  void add(std::function<void()> task);
+  // Does it some time, unless stop() comes first; false: not, for it could not be noted at once. `task` throws nothing but
+  // Interrupted, which it may.
+  bool add(std::function<void()> task);
   // Interrupts the task at work, forgets the others and waits for the thread.
   void stop();
   // Until there is nothing to do.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compiler/session/lock_soon.h"
 #include "runtime/usable_cpus.h"
 
 namespace metac {
@@ -36,7 +37,8 @@ Contexts::Hold Contexts::take(const std::shared_ptr<const JitCode>& code) {
 }
 
 std::optional<Contexts::Hold> Contexts::take_free(const std::shared_ptr<const JitCode>& code) {
-  std::unique_lock lock(mutex_);
+  auto lock = lock_soon(mutex_);
+  if (!lock) return std::nullopt;
   const size_t chosen = choose_place(code.get());
   if (chosen == places_.size()) return std::nullopt;
   return enter(chosen, code, std::move(lock));

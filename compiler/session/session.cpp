@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/session/lock_soon.h"
 #include "compiler/session/session_state.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/trace.h"
@@ -62,23 +63,30 @@ std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const 
 
 // True: it is time to look at what specialisations hold.
 bool SessionState::count_run(SessionProgram& program) {
-  const std::lock_guard lock(mutex_);
-  ++report_.runs;
+  ++runs_;
   const int64_t before = program.runs++;
   if (program.open)
-    ++report_.open_runs;
+    ++open_runs_;
   else if (before > 0)
     ++repeated_;
   return !program.open && options_.max_memory > 0 && before % 16 == 0;
 }
 
-std::optional<SessionState::Outputs> SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs, bool wait) {
-  std::shared_ptr<const JitCode> code;
-  {
-    const std::lock_guard lock(mutex_);
-    code = program->code;
-    program->last_use = ++clock_;
-  }
+std::shared_ptr<const JitCode> SessionState::code_of(SessionProgram& program) {
+  program.last_use = ++clock_;
+  return program.code;
+}
+
+SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs) {
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<const JitCode> code = code_of(*program);
+  lock.unlock();
+  return *run_code(program, code, inputs, true);
+}
+
+std::optional<SessionState::Outputs> SessionState::run_code(const ProgramPtr& program,
+                                                            const std::shared_ptr<const JitCode>& code,
+                                                            const NamedTensors& inputs, bool wait) {
   bool check_limits = false;
   std::vector<Tensor> tensors;
   try {
@@ -90,10 +98,8 @@ std::optional<SessionState::Outputs> SessionState::run_in(const ProgramPtr& prog
   } catch (const CompileError& error) {
     throw CompileError({declared_.path, error.diagnostic.node, error.diagnostic.message});
   }
-  if (check_limits) {
-    const std::lock_guard lock(mutex_);
-    drop_beyond_limits(program.get());
-  }
+  if (check_limits)
+    if (const auto lock = wait ? std::unique_lock(mutex_) : lock_soon(mutex_)) drop_beyond_limits(program.get());
   Outputs outputs;
   for (size_t i = 0; i < tensors.size(); ++i)
     outputs.emplace_back(code->compiled().outputs[i].name, std::move(tensors[i]));
@@ -138,8 +144,13 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
 
 std::optional<SessionState::Outputs> SessionState::try_run(const NamedTensors& inputs) {
   check_inputs(declared_, inputs);
+  auto lock = lock_soon(mutex_);
+  if (!lock) return std::nullopt;
   const ProgramPtr program = specialised_or_noted(inputs);
-  return program ? run_in(program, inputs, false) : std::nullopt;
+  if (!program) return std::nullopt;
+  const std::shared_ptr<const JitCode> code = code_of(*program);
+  lock.unlock();
+  return run_code(program, code, inputs, false);
 }
 
 void SessionState::set_weights(const NamedTensors& weights) {
@@ -201,6 +212,7 @@ SpecialisationTimes SessionState::times() const {
 SessionReport SessionState::report() const {
   const std::lock_guard lock(mutex_);
   SessionReport report = report_;
+  report.runs = runs_, report.open_runs = open_runs_;
   const Contexts::Held held = contexts_.held();
   report.waiting = static_cast<int64_t>(behind_.waiting());
   report.specialisations = static_cast<int64_t>(specialisations().size());

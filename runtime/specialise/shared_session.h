@@ -183,7 +183,6 @@ inline void* SharedSession::open_behind(void* self) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);                            // signals belong to the program's own threads
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);  // on Linux the thread's own
   SharedSession& shared = *static_cast<SharedSession*>(self);
   const bool good = shared.open_session();
   shared.state_.store(good ? open : failed, std::memory_order_release);
@@ -196,6 +195,8 @@ inline bool SharedSession::open_session() {
   if (!weights_.ready(carried.from, carried.bytes, alone, failure_)) return false;
   if (!metac_.open(library_, reinterpret_cast<const void*>(&registry), carried.version, failure_)) return false;
   std::atexit(&SharedSession::close_all);  // before the statics of libmetac go
+  // The rest has time, and on Linux the priority is the thread's own. The loader has locks that others may wait for.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
 
   const char* const block = static_cast<const char*>(weights_.block());
   Array<MetacTensor> weights;
