@@ -20,6 +20,9 @@ class Weights {
   ~Weights() { close(); }
 
   const void* block() const { return block_; }
+  // Of the file that the block is in.
+  const WeightsHeader* header() const { return reinterpret_cast<const WeightsHeader*>(block_ - weights_offset); }
+  bool is_copied() const { return copied_; }
   // Before they are opened. copied: into memory of this process's own, which nothing that happens to the file touches,
   // instead of pages that all processes share. unchecked: damage is not looked for.
   void choose(bool copied, bool unchecked) {
@@ -69,6 +72,16 @@ class Weights {
     mapped_bytes_ = static_cast<size_t>(size);
     if (shrank) return failure.set(Status::io, "the weights %s became shorter while they were opened", path);
     return check(map, size, bytes, layout, path, failure);
+  }
+
+  // The same weights once more: mapped anew, or those inside the library. Refused where the file is another one by now.
+  bool open_again(const Weights& other, Failure& failure) {
+    choose(false, other.unchecked_);
+    if (other.mapped_ == nullptr)
+      return check(other.header(), weights_offset + other.bytes_, other.bytes_, other.header()->layout, other.path_, failure);
+    return open(other.path_, other.bytes_, other.header()->layout, failure) &&
+           (std::memcmp(header()->content, other.header()->content, sizeof header()->content) == 0 ||
+            failure.set(Status::io, "%.300s holds other weights by now", path_));
   }
 
   // Bytes of the block that every run reads: page tables filled at once cost half of what the faults of the first run would,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/api/carry_model.h"
 #include "compiler/api/child_process.h"
 #include "compiler/api/schedule_file.h"
 #include "compiler/session/session.h"
@@ -104,6 +105,7 @@ class LibraryCompiler {
     }
     check_tuning();
     swap_everywhere();
+    if (o_.jit) carry();
     const double begin = seconds();
     std::vector<LibraryProgram> programs;
     for (const auto& made : made_) programs.push_back(made->program);
@@ -144,6 +146,16 @@ class LibraryCompiler {
   }
 
  private:
+  // A specialised program must answer what the library answers.
+  void carry() {
+    if (!o_.compile.target->project_parts(o_.architectures).carries_model)
+      fail("--jit is for --target ", targets()[0]->name());
+    if (o_.lower.allow_code) fail("--jit: libmetac does not compile the code that a model holds (--allow-code)");
+    if (draws(made_[0]->model.run))
+      fail("--jit: the model draws random numbers, and a specialised program would draw others than the library");
+    carried_ = carry_model(model_, o_.lower);
+  }
+
   static std::vector<RawParameter> parameters_of(const std::vector<LibraryProgram>& programs) {
     std::vector<RawParameter> parameters;
     for (const auto& [program, input] : plan_library_weights(programs).parameters)
@@ -231,6 +243,7 @@ class LibraryCompiler {
     project.name = report_.name;
     project.parts = o_.compile.target->project_parts(o_.architectures);
     project.embed_weights = o_.embed_weights;
+    if (o_.jit) project.carried = &carried_;
     project.model_hash = model_.sha256;
     if (o_.gradient)
       project.value_kinds = *o_.gradient == Wrt::inputs       ? "inputs"
@@ -248,6 +261,7 @@ class LibraryCompiler {
   std::vector<std::unique_ptr<Made>> made_;
   Choices choices_;
   std::string tuned_cpu_;
+  CarriedModel carried_;
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ struct LibraryOptions {
   std::string architectures;  // of the target's devices, as Target::project_parts has them
   std::string name;  // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
+  bool jit = false;  // the library carries its model and specialises itself where libmetac is
   std::string compiler;  // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
   int jobs = 0;          // compilers at once; 0: one per CPU
   double seconds = 600;  // that any one compiler may take

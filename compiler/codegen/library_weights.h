@@ -30,6 +30,7 @@ struct LibraryWeights {
   std::vector<ProgramWeights> programs;
   std::vector<std::string_view> block;  // in order; views of the programs' own blocks
   int64_t shared_bytes = 0, bytes = 0;  // the block begins with what is shared
+  int64_t carried_bytes = 0;            // and ends with the model, where it carries one (carried_model.h)
 };
 
 // A single program's block stays as it is. Pieces begin at multiples of 4096 bytes, so that one is read without the others.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "compiler/codegen/carried_model.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/program/program_work.h"
 #include "compiler/support/hashing.h"
@@ -128,6 +129,8 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
     manifest["programs"] = others;
     manifest["weights_bytes"] = weights.bytes;
   }
+  if (options.carried)
+    manifest["jit"] = {{"carried_bytes", weights.carried_bytes}, {"graph_bytes", options.carried->graph.size()}};
   if (!options.parts.architectures.empty()) {
     std::set<std::string> libraries;
     for (const LibraryProgram& p : programs)

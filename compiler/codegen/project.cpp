@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "compiler/codegen/carried_model.h"
 #include "compiler/codegen/compiler_flags.h"
 #include "compiler/codegen/dtype_text.h"
 #include "compiler/codegen/embedded_files.h"
@@ -43,6 +44,7 @@ class Writer {
         namespace_(options.name + "_runtime"),
         weights_(plan_library_weights(programs)),
         places_(places_of(programs, namespace_)) {
+    if (o_.carried) carried_ = place_carried(*o_.carried, programs, weights_);
     project_.name = name_;
     project_.weights = weights_.block;
     project_.embed_weights = o_.embed_weights;
@@ -60,6 +62,7 @@ class Writer {
       write_kernels(p, programs_[p].model->prepare, place.folder + place.stem + "prepare_kernels", {});
     }
     for (size_t p = 0; p < programs_.size(); ++p) write_program(p);
+    if (o_.carried) write_carried();
     if (programs_.size() > 1) write_library();
     write_libraries();
     project_.sources.push_back("src/api.cpp");
@@ -88,6 +91,8 @@ class Writer {
       if (path.rfind("runtime/", 0) != 0 || path.rfind("runtime/train/", 0) == 0 || path == "runtime/routines_contract.h")
         continue;
       if (is_in(path, others) && !is_in(path, o_.parts.runtime)) continue;
+      const bool specialises = path.rfind("runtime/specialise/", 0) == 0, alone = path == "runtime/specialise/none.h";
+      if (specialises && alone == (o_.carried != nullptr)) continue;
       project_.files["src/" + path] = text;
     }
   }
@@ -211,7 +216,17 @@ class Writer {
     project_.sources.push_back("src/library.cpp");
   }
 
+  void write_carried() {
+    project_.files["src/model.cpp"] =
+        "// " + name_ + ": where the model is that sessions of libmetac are opened on, in the weights block.\n"
+        "#define METAC_RUNTIME_NAMESPACE " + namespace_ + "\n#include \"runtime/specialise/carried_model.h\"\n\n"
+        "namespace " + namespace_ + " {\n\n" + carried_text(*o_.carried, carried_, programs_, weights_) +
+        "\n}  // namespace " + namespace_ + "\n";
+    project_.sources.push_back("src/model.cpp");
+  }
+
   std::string library_text() {
+    if (o_.carried) layout_.update_part(carried_text(*o_.carried, carried_, programs_, weights_));
     for (int64_t offset : weights_.constant_offsets) layout_.update_part(std::to_string(offset));
     layout_hash_ = layout_.hex();
     return variants_text(programs_, places_, weights_, name_) + "\n" + routine_table() +
@@ -350,6 +365,21 @@ class Writer {
     for (const char* value : {"exchange_declarations", "exchange_functions"}) values_[value] = count == 0 ? "" : part(value);
   }
 
+  // What --jit adds to the interface.
+  void fill_jit() {
+    for (const auto& [value, file] : std::map<std::string, std::string>{{"jit_option", "api_jit_option.h"},
+                                                                        {"jit_declarations", "api_jit.h"},
+                                                                        {"jit_begin", "api_jit_begin.cpp"},
+                                                                        {"jit_functions", "api_jit.cpp"},
+                                                                        {"jit_members", "api_jit.hpp"},
+                                                                        {"jit_methods", "python_jit.py"}})
+      values_[value] = o_.carried ? fill_template("templates/project/" + file, values_) : "";
+    values_["python_jit_field"] = o_.carried ? ", (\"metac\", ctypes.c_char_p)" : "";
+    values_["python_jit_argument"] = o_.carried ? ", metac=None" : "";
+    values_["python_jit_setting"] = o_.carried ? "        options.metac = os.fsencode(metac) if metac is not None else None\n" : "";
+    values_["specialised"] = o_.carried ? "specialised" : "none";
+  }
+
   // What a library for a GPU adds to the interface.
   void fill_device() {
     for (const char* value :
@@ -408,6 +438,7 @@ class Writer {
     values_["embed_weights"] = o_.embed_weights ? "ON" : "OFF";
     fill_derivatives(per_cpu);
     fill_exchange();
+    fill_jit();
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] :
@@ -432,6 +463,7 @@ class Writer {
   const ProjectOptions& o_;
   std::string name_, namespace_, layout_hash_, content_hash_;
   LibraryWeights weights_;
+  CarriedPlaces carried_;
   std::vector<ProgramPlace> places_;
   Sha256 layout_;
   std::map<std::string, std::string> values_;

@@ -28,11 +28,14 @@ struct LibraryProgram {
   std::map<std::string, int64_t> dims;  // that it is for
 };
 
+struct CarriedModel;  // carried_model.h
+
 struct ProjectOptions {
   std::string name;    // of the library and the prefix of its functions; a C identifier
   CpuTarget cpu;       // of write_project's only program; with a GPU too: the host's part
   ProjectParts parts;  // of the target
   bool embed_weights = false;
+  const CarriedModel* carried = nullptr;        // --jit: what the library opens sessions on; must outlive the Project
   std::string model_hash;                       // SHA-256 of the model's file
   std::vector<NodeLabel> nodes;                 // by node index
   std::string value_kinds;                      // what derivatives are by, for people: "inputs and parameters"

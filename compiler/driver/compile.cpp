@@ -30,7 +30,7 @@ struct CompileArguments : ModelOptions {
   std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
                                                              train, tune_from, memory_budget;
   std::vector<std::string> derivatives;
-  bool embed_weights = false, tune = false, no_build = false, times = false, json = false;
+  bool embed_weights = false, jit = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
 };
@@ -58,6 +58,7 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
     return all;
   };
   if (!o.grad.empty()) rows["grad"] = o.grad;
+  if (o.jit) rows["jit"] = "on";
   if (!o.derivatives.empty()) rows["derivatives"] = joined(o.derivatives);
   if (&target_of(o) != targets()[0]) rows["target"] = o.target;
   if (o.tf32 != "off") rows["tf32"] = o.tf32;
@@ -237,7 +238,21 @@ void warn_of_training_form(const Model& model) {
         model.path.c_str(), what.c_str());
 }
 
+// What a session would compile otherwise than the library.
+void check_jit(const CompileArguments& o) {
+  const CompileArguments usual;
+  const char* other = !o.train.empty()                 ? "--train"
+                      : o.fusion != usual.fusion       ? "--fusion"
+                      : o.winograd != usual.winograd   ? "--winograd"
+                      : !o.max_tensor_bytes.empty()    ? "--max-tensor-bytes"
+                      : o.tune || !o.tune_from.empty() ? "--tune"
+                      : !o.memory_budget.empty()       ? "--memory-budget"
+                                                       : nullptr;
+  if (o.jit && other) throw UsageError(std::string("--jit is not for ") + other + ": libmetac makes programs without it");
+}
+
 int compile_command(const CompileArguments& o) {
+  check_jit(o);
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
@@ -278,6 +293,7 @@ int compile_command(const CompileArguments& o) {
   if (!o.tune_from.empty()) library.tuning = schedules_of(o);
   library.name = o.name;
   library.embed_weights = o.embed_weights;
+  library.jit = o.jit;
   library.build = !o.no_build;
   library.compiler = o.compiler;
   library.jobs = o.jobs;
@@ -376,8 +392,10 @@ void add_compile_command(CLI::App& app, int* status) {
                    "take the schedules of an earlier compilation's NAME.tune.json, or of --emit schedules")
       ->type_name("FILE");
   add_threads_option(*command, *o);
-  for (const char* name : {"--jit", "--locked"})
-    add_unavailable_flag(*command, name, "this build compiles inference ahead of time");
+  command->add_flag("--jit", o->jit,
+                    "the library carries its model and, where libmetac is at run time, makes programs for shapes that come "
+                    "again in the background (docs/sessions.md)");
+  add_unavailable_flag(*command, "--locked", "this build compiles inference ahead of time");
   command
       ->add_option(
           "--memory-budget", o->memory_budget,

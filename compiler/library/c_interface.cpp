@@ -24,7 +24,7 @@ metac_status metac_session_open(const char* path, const metac_session_options* o
     check_pointer(path, "path");
     check_pointer(session, "session");
     SessionOptions checked = session_options(options);
-    *session = new metac_session(read_model(path), std::move(checked));
+    *session = new metac_session(with_weights(read_model(path), options), std::move(checked));
   });
 }
 
@@ -35,7 +35,8 @@ metac_status metac_session_open_memory(const void* model, size_t bytes, const me
     check_pointer(session, "session");
     if (bytes == 0) refuse("bytes is 0: there is no model");
     SessionOptions checked = session_options(options);
-    *session = new metac_session(read_model_bytes({static_cast<const char*>(model), bytes}), std::move(checked));
+    Model read = read_model_bytes({static_cast<const char*>(model), bytes});
+    *session = new metac_session(with_weights(std::move(read), options), std::move(checked));
   });
 }
 
@@ -58,6 +59,21 @@ metac_status metac_session_run(metac_session* session, const metac_tensor* input
     check_pointer(result, "result");
     *result = session->run(inputs, input_count);
   });
+}
+
+metac_status metac_session_try_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
+                                   metac_result** result) {
+  bool ready = true;
+  const metac_status status = answered([&] {
+    check_pointer(session, "session");
+    check_pointer(result, "result");
+    metac_result* const made = session->try_run(inputs, input_count);
+    if (made)
+      *result = made;
+    else
+      ready = false;
+  });
+  return ready ? status : METAC_NOT_READY;
 }
 
 const metac_tensor* metac_result_output(const metac_result* result, int32_t index) {

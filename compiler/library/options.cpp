@@ -5,13 +5,14 @@
 
 #include "compiler/jit/device.h"
 #include "compiler/library/status.h"
+#include "compiler/library/tensors.h"
 #include "compiler/target/target.h"
 
 namespace metac::library {
 namespace {
 
 constexpr size_t most_struct_bytes = 4096;  // a size beyond is memory that nobody has set
-constexpr int32_t most_threads = 256, most_declared = 4096;
+constexpr int32_t most_threads = 256, most_declared = 4096, most_weights = 1 << 20;
 
 // The fields that this library knows; further ones of a newer header must say nothing.
 metac_session_options known_fields(const metac_session_options& given) {
@@ -52,6 +53,19 @@ std::map<std::string, Symbol> dims_of(const metac_session_options& given) {
     if (!dims.emplace(dim.name, symbol).second) refuse(which, " is given twice");
   }
   return dims;
+}
+
+std::vector<std::string_view> prepared_blocks(const metac_session_options& given) {
+  const int count = in_range("prepared_count", given.prepared_count, most_weights);
+  if (count > 0 && !given.prepared) refuse("options: prepared is NULL, and prepared_count is ", count);
+  std::vector<std::string_view> blocks;
+  for (int k = 0; k < count; ++k) {
+    const metac_block& block = given.prepared[k];
+    if (!block.data || block.bytes <= 0 || reinterpret_cast<uintptr_t>(block.data) % 64 != 0)
+      refuse("options: prepared[", k, "] of ", block.bytes, " bytes is empty or not aligned to 64 bytes");
+    blocks.emplace_back(static_cast<const char*>(block.data), static_cast<size_t>(block.bytes));
+  }
+  return blocks;
 }
 
 template <typename Find>
@@ -103,7 +117,25 @@ SessionOptions session_options(const metac_session_options* options) {
   if (held > 0) result.max_specialisations = held;
   if (given.max_memory < 0) refuse("options: max_memory is ", given.max_memory, "; it must be 0 (no limit) or more");
   result.max_memory = given.max_memory;
+  result.prepared = prepared_blocks(given);
   return result;
+}
+
+Model with_weights(Model model, const metac_session_options* options) {
+  if (!options) return model;
+  const metac_session_options given = known_fields(*options);
+  const int count = in_range("weight_count", given.weight_count, most_weights);
+  std::map<std::string, Initializer*> initialisers;
+  for (Initializer& initialiser : model.graph.initializers) initialisers.emplace(initialiser.name, &initialiser);
+  for (auto& [name, tensor] : views_of(given.weights, count, "weight")) {
+    const auto found = initialisers.find(name);
+    if (found == initialisers.end()) refuse("options: weights: the model has no initialiser ", quoted(name));
+    if (found->second->tensor.dtype != tensor.dtype)
+      refuse("options: weight ", quoted(name), " is ", name_of(tensor.dtype), "; the model has ",
+             name_of(found->second->tensor.dtype));
+    found->second->tensor = tensor;
+  }
+  return model;
 }
 
 }  // namespace metac::library

@@ -135,6 +135,13 @@ metac_result* metac_session::run(const metac_tensor* given, int32_t count) {
   return new metac_result(session.run(views));
 }
 
+metac_result* metac_session::try_run(const metac_tensor* given, int32_t count) {
+  const std::map<std::string, Tensor> views = views_of(given, count, "input");
+  check_inputs(views);
+  auto outputs = session.try_run(views);
+  return outputs ? new metac_result(std::move(*outputs)) : nullptr;
+}
+
 void metac_session::set_weights(const metac_tensor* given, int32_t count) {
   std::map<std::string, Tensor> tensors = views_of(given, count, "weight");
   for (const auto& [name, tensor] : tensors) {

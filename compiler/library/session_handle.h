@@ -39,6 +39,7 @@ struct metac_session {
   metac_session(metac::Model model, metac::SessionOptions options);
 
   metac_result* run(const metac_tensor* inputs, int32_t count);
+  metac_result* try_run(const metac_tensor* inputs, int32_t count);  // null: not ready
   void set_weights(const metac_tensor* weights, int32_t count);
 
  private:

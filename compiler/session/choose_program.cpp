@@ -17,16 +17,32 @@ SessionState::ProgramPtr SessionState::choose(const NamedTensors& inputs) {
   }
   if (!eager) {
     const std::lock_guard lock(mutex_);
-    wanted = reliance_on(*named_, inputs, special_level_);
-    if (ProgramPtr own = ready(wanted, false)) return own;
-    wanted = changing_.without_changing(std::move(wanted));
-    if (ProgramPtr own = ready(wanted, false)) return own;
+    if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
     eager = open_impossible_;
   }
   const ProgramPtr open = eager ? nullptr : open_program(inputs);
   if (!open) return make_for(inputs, false, "the first run of this shape");
-  if (options_.specialise == Specialise::background) consider(wanted, *open);
+  if (options_.specialise == Specialise::background) {
+    const std::lock_guard lock(mutex_);
+    consider(wanted, open->reliance.key());
+  }
   return open;
+}
+
+// Null: there is none yet; `wanted` is what one would rely on.
+SessionState::ProgramPtr SessionState::ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const {
+  *wanted = reliance_on(*named_, inputs, special_level_);
+  if (ProgramPtr own = ready(*wanted, false)) return own;
+  *wanted = changing_.without_changing(std::move(*wanted));
+  return ready(*wanted, false);
+}
+
+SessionState::ProgramPtr SessionState::specialised_or_noted(const NamedTensors& inputs) {
+  changing_.observe(inputs);
+  Reliance wanted;
+  if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
+  if (options_.specialise != Specialise::never) consider(wanted, reliance_on(*named_, inputs, open_level_).key());
+  return nullptr;
 }
 
 // Null: the model can be compiled for known shapes only.
@@ -100,10 +116,9 @@ void SessionState::narrow(const NamedTensors& inputs, bool open, RelianceLevel& 
 }
 
 // Notes a run of a shape that has no program of its own; one that comes again gets one.
-void SessionState::consider(const Reliance& wanted, const SessionProgram& open) {
+void SessionState::consider(const Reliance& wanted, const std::string& open_key) {
   const std::string key = wanted.key();
-  const std::lock_guard lock(mutex_);
-  if (key == open.reliance.key()) return;  // it is as special as can be
+  if (key == open_key) return;  // it is as special as can be
   constexpr size_t most_seen = 4096;
   if (seen_.size() >= most_seen) std::erase_if(seen_, [](const auto& entry) { return !entry.second.queued; });
   Seen& seen = seen_[key];

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <system_error>
 
+#include "compiler/session/lock_soon.h"
 #include "compiler/support/trace.h"
 #include "runtime/usable_cpus.h"
 
@@ -50,9 +51,9 @@ class Turns {
 
 bool CompileBehind::add(std::function<void()> task) {
   {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return false;
-    if (thread_.joinable() && mark_.in_child()) return false;  // the thread is the parent's
+    const auto lock = lock_soon(mutex_);
+    if (!lock) return false;
+    if (stopping_ || (thread_.joinable() && mark_.in_child())) return true;  // the thread is the parent's
     if (!thread_.joinable()) {
       mark_.set();
       try {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compiler/session/lock_soon.h"
 #include "runtime/usable_cpus.h"
 
 namespace metac {
@@ -32,6 +33,19 @@ Contexts::Hold Contexts::take(const std::shared_ptr<const JitCode>& code) {
   std::unique_lock lock(mutex_);
   size_t chosen = 0;
   free_.wait(lock, [&] { return (chosen = choose_place(code.get())) < places_.size(); });
+  return enter(chosen, code, std::move(lock));
+}
+
+std::optional<Contexts::Hold> Contexts::take_free(const std::shared_ptr<const JitCode>& code) {
+  auto lock = lock_soon(mutex_);
+  if (!lock) return std::nullopt;
+  const size_t chosen = choose_place(code.get());
+  if (chosen == places_.size()) return std::nullopt;
+  return enter(chosen, code, std::move(lock));
+}
+
+Contexts::Hold Contexts::enter(size_t chosen, const std::shared_ptr<const JitCode>& code,
+                               std::unique_lock<std::mutex> lock) {
   Place& place = *places_[chosen];
   place.taken = true;
   Kept& kept = place.kept[code.get()];

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "compiler/jit/jit_program.h"
@@ -33,6 +34,8 @@ class Contexts {
   };
   // Waits until fewer than the most runs are under way. Throws CompileError where a context cannot be made.
   Hold take(const std::shared_ptr<const JitCode>& code);
+  // The same without waiting: nothing where the most runs are under way.
+  std::optional<Hold> take_free(const std::shared_ptr<const JitCode>& code);
 
   // Its contexts go, those in use when they are given back.
   void drop(const JitCode* code);
@@ -56,6 +59,7 @@ class Contexts {
     std::map<const JitCode*, Kept> kept;
   };
   size_t choose_place(const JitCode* code);
+  Hold enter(size_t place, const std::shared_ptr<const JitCode>& code, std::unique_lock<std::mutex> lock);
   void give_back(size_t place, JitProgram* context);
 
   const int most_, threads_;

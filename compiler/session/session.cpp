@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/jit/device.h"
+#include "compiler/session/lock_soon.h"
 #include "compiler/session/naming_the_model.h"
 #include "compiler/session/session_state.h"
 #include "compiler/support/diagnostic.h"
@@ -47,6 +48,7 @@ SessionState::SessionState(Model model, SessionOptions options)
       special_level_{options_.least_known, false, {}},
       open_level_{Known::ranks, true, {}},
       changing_(*named_, most_values(options_)) {
+  weights_.lend(options_.prepared);
   if (maker_.jit.device) maker_.weights = nullptr;  // a device's weights are copied as one block
 }
 
@@ -61,34 +63,51 @@ std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const 
   return tensors;
 }
 
+// True: it is time to look at what specialisations hold.
+bool SessionState::count_run(SessionProgram& program) {
+  ++runs_;
+  const int64_t before = program.runs++;
+  if (program.open)
+    ++open_runs_;
+  else if (before > 0)
+    ++repeated_;
+  return !program.open && options_.max_memory > 0 && before % 16 == 0;
+}
+
+std::shared_ptr<const JitCode> SessionState::code_of(SessionProgram& program) {
+  program.last_use = ++clock_;
+  return program.code;
+}
+
 SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs) {
-  std::shared_ptr<const JitCode> code;
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<const JitCode> code = code_of(*program);
+  lock.unlock();
+  return *run_code(program, code, inputs, true);
+}
+
+std::optional<SessionState::Outputs> SessionState::run_code(const ProgramPtr& program,
+                                                            const std::shared_ptr<const JitCode>& code,
+                                                            const NamedTensors& inputs, bool wait) {
   bool check_limits = false;
-  {
-    const std::lock_guard lock(mutex_);
-    code = program->code;
-    program->last_use = ++clock_;
-    ++report_.runs;
-    const int64_t before = program->runs++;
-    if (program->open)
-      ++report_.open_runs;
-    else if (before > 0)
-      ++repeated_;
-    check_limits = !program->open && options_.max_memory > 0 && before % 16 == 0;
-  }
   const auto after = [&] {
-    const std::lock_guard lock(mutex_);
+    const auto lock = wait ? std::unique_lock(mutex_) : lock_soon(mutex_);
+    if (!lock) return;
     // Of a program that went meanwhile, or was given other weights, nobody else drops the context.
     if (program->dropped || program->code != code) contexts_.drop(code.get());
     if (check_limits) drop_beyond_limits(program.get());
   };
   std::vector<Tensor> tensors;
   try {
-    tensors = naming_the_model(declared_.path, [&] {
-      const Contexts::Hold hold = contexts_.take(code);
+    const bool ran = naming_the_model(declared_.path, [&] {
+      const std::optional<Contexts::Hold> hold = wait ? contexts_.take(code) : contexts_.take_free(code);
+      if (!hold) return false;
+      check_limits = count_run(*program);
       const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
-      return hold.context().run(ordered(code->compiled(), inputs));
+      tensors = hold->context().run(ordered(code->compiled(), inputs));
+      return true;
     });
+    if (!ran) return std::nullopt;
   } catch (...) {
     after();
     throw;
@@ -135,6 +154,17 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
     }
     throw;  // the first reason
   }
+}
+
+std::optional<SessionState::Outputs> SessionState::try_run(const NamedTensors& inputs) {
+  check_inputs(declared_, inputs);
+  auto lock = lock_soon(mutex_);
+  if (!lock) return std::nullopt;
+  const ProgramPtr program = specialised_or_noted(inputs);
+  if (!program) return std::nullopt;
+  const std::shared_ptr<const JitCode> code = code_of(*program);
+  lock.unlock();
+  return run_code(program, code, inputs, false);
 }
 
 void SessionState::set_weights(const NamedTensors& weights) {
@@ -198,6 +228,7 @@ SpecialisationTimes SessionState::times() const {
 SessionReport SessionState::report() const {
   const std::lock_guard lock(mutex_);
   SessionReport report = report_;
+  report.runs = runs_, report.open_runs = open_runs_;
   const Contexts::Held held = contexts_.held();
   report.waiting = static_cast<int64_t>(behind_.waiting());
   report.specialisations = static_cast<int64_t>(specialisations().size());
@@ -214,6 +245,9 @@ Session::Session(Model model, SessionOptions options)
 Session::~Session() = default;
 std::vector<std::pair<std::string, Tensor>> Session::run(const std::map<std::string, Tensor>& inputs) {
   return state_->run(inputs);
+}
+std::optional<std::vector<std::pair<std::string, Tensor>>> Session::try_run(const std::map<std::string, Tensor>& inputs) {
+  return state_->try_run(inputs);
 }
 void Session::set_weights(const std::map<std::string, Tensor>& weights) { state_->set_weights(weights); }
 void Session::wait() const { state_->wait(); }

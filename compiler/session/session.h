@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct SessionOptions {
   // code, tables, working memory and weights that no other program has. 0: no limit.
   int max_specialisations = 64;
   int64_t max_memory = 0;
+  // Prepared weights that the caller has, aligned to 64 bytes: what programs prepare alike is read there. They must stay.
+  std::vector<std::string_view> prepared;
   int max_contexts = 0;  // runs side by side; further calls wait. 0: as many as there are usable CPUs
 };
 
@@ -65,6 +68,11 @@ class Session {
   // Inputs by name; ones with a default (an initialiser of the same name) may be absent. Outputs in the model's order.
   // Throws CompileError naming what is missing, unknown or of another dtype or rank.
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
+
+  // The same where a specialisation for these shapes is ready and a context is free; else nothing, at once: the shapes are
+  // noted, and those that come again are specialised behind, but with the policy `never`. Nothing is compiled in this
+  // thread, and no open program is made.
+  std::optional<std::vector<std::pair<std::string, Tensor>>> try_run(const std::map<std::string, Tensor>& inputs);
 
   // Takes these for the model's initialisers of the same names, in all programs; those are compiled again only where the
   // elements are more than weights (CompiledModel::relied_on). Runs that are under way end with the old ones. Throws

@@ -1,5 +1,6 @@
 // One program of a session: a model compiled for a reliance, with weights that it shares with the session's others.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ struct SessionProgram {
   int64_t weight_bytes = 0;
 
   std::shared_ptr<const JitCode> code;  // another one with the same kernels when weights are set; under the session's lock
-  int64_t runs = 0, last_use = 0;       // under the session's lock
+  int64_t last_use = 0;                 // under the session's lock
   bool dropped = false;                 // under the session's lock
+  std::atomic<int64_t> runs{0};
   std::unique_ptr<JitProgram> for_caller;  // Session::program_for
 };
 

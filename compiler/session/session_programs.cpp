@@ -121,9 +121,9 @@ void SessionState::drop_beyond_limits(const SessionProgram* keep) {
     const ProgramPtr oldest = *std::min_element(
         made.begin(), made.end(), [](const ProgramPtr& a, const ProgramPtr& b) { return a->last_use < b->last_use; });
     trace::instant("session", "drop a specialisation",
-                   {{"for", oldest->reliance.text()}, {"runs", std::to_string(oldest->runs)}});
+                   {{"for", oldest->reliance.text()}, {"runs", std::to_string(oldest->runs.load())}});
     // What is dropped before it ran often was not worth its compilation: the next one has to come more often first.
-    if (oldest->runs < 8 * runs_wanted_) runs_wanted_ = std::min<int64_t>(2 * runs_wanted_, 1 << 20);
+    if (oldest->runs.load() < 8 * runs_wanted_) runs_wanted_ = std::min<int64_t>(2 * runs_wanted_, 1 << 20);
     const std::string key = key_of(oldest->reliance, false);
     seen_.erase(oldest->reliance.key());
     oldest->dropped = true;

@@ -1,10 +1,12 @@
 // What a session holds: its programs, the contexts that they run in, and who compiles behind.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +26,7 @@ class SessionState {
   SessionState(Model model, SessionOptions options);
 
   Outputs run(const NamedTensors& inputs);
+  std::optional<Outputs> try_run(const NamedTensors& inputs);
   void set_weights(const NamedTensors& weights);
   void wait() const;
   JitProgram& program_for(const NamedTensors& inputs, std::vector<Tensor>* ordered);
@@ -55,13 +58,20 @@ class SessionState {
 
   // Which of them answers (choose_program.cpp).
   ProgramPtr choose(const NamedTensors& inputs);
+  ProgramPtr specialised_or_noted(const NamedTensors& inputs);  // under the lock, as the next one
+  ProgramPtr ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const;
   ProgramPtr make_for(const NamedTensors& inputs, bool open, const std::string& reason);
   ProgramPtr open_program(const NamedTensors& inputs);
   void narrow(const NamedTensors& inputs, bool open, RelianceLevel& level);
-  void consider(const Reliance& wanted, const SessionProgram& open);
+  void consider(const Reliance& wanted, const std::string& open_key);  // under the lock
   void specialise_behind(const Reliance& wanted);
 
   Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs);
+  // Nothing: no context is free, and `wait` is false.
+  std::optional<Outputs> run_code(const ProgramPtr& program, const std::shared_ptr<const JitCode>& code,
+                                  const NamedTensors& inputs, bool wait);
+  bool count_run(SessionProgram& program);
+  std::shared_ptr<const JitCode> code_of(SessionProgram& program);  // for a run; under the lock
   std::vector<Tensor> ordered(const CompiledProgram& program, const NamedTensors& inputs) const;
 
   Model declared_;                            // as it was read
@@ -80,8 +90,9 @@ class SessionState {
   std::map<std::string, Seen> seen_;
   ChangingDims changing_;
   int64_t clock_ = 0, runs_wanted_ = 2;  // of a shape before it is specialised behind
+  std::atomic<int64_t> runs_{0}, open_runs_{0};
   int fruitless_ = 0;                    // runs that failed although more was relied on
-  int64_t repeated_ = 0;                 // runs by a specialisation that had run before
+  std::atomic<int64_t> repeated_{0};     // runs by a specialisation that had run before
   SpecialisationTimes times_;
   SessionReport report_;  // the part that is counted
 

@@ -24,6 +24,15 @@ size_t sample_hash(const std::byte* data, int64_t bytes) {
 
 }  // namespace
 
+void WeightStore::find_lent() {
+  const std::lock_guard lock(mutex_);
+  for (const std::string_view content : lent_) {
+    lent_blocks_.emplace_back(reinterpret_cast<const std::byte*>(content.data()), [](const std::byte*) {});
+    const auto bytes = static_cast<int64_t>(content.size());
+    blocks_.emplace(sample_hash(lent_blocks_.back().get(), bytes), Block{lent_blocks_.back(), bytes, true});
+  }
+}
+
 WeightsBlock WeightStore::share(std::shared_ptr<std::byte> fresh, int64_t bytes) {
   const size_t hash = sample_hash(fresh.get(), bytes);
   const std::lock_guard lock(mutex_);
@@ -44,6 +53,7 @@ WeightsBlock WeightStore::share(std::shared_ptr<std::byte> fresh, int64_t bytes)
 PreparedWeights WeightStore::prepare(const CompiledModel& model, const std::vector<RawParameter>& parameters,
                                      const CpuTarget& cpu, const JitOptions& options) {
   if (model.weights.empty()) return {};
+  std::call_once(lent_are_found_, [this] { find_lent(); });
   std::vector<std::shared_ptr<std::byte>> fresh(model.weights.size());
   // What a layout leaves out is not written by anybody and belongs to the content all the same: zeros.
   for (size_t k = 0; k < fresh.size(); ++k) fresh[k] = make_weights_block(model.weights[k].bytes);
@@ -59,7 +69,8 @@ int64_t WeightStore::bytes() const {
   const std::lock_guard lock(mutex_);
   std::erase_if(blocks_, [](const auto& entry) { return entry.second.data.expired(); });
   int64_t bytes = 0;
-  for (const auto& [unused, block] : blocks_) bytes += block.bytes;
+  for (const auto& [unused, block] : blocks_)
+    if (!block.lent) bytes += block.bytes;
   return bytes;
 }
 

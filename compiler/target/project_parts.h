@@ -41,6 +41,7 @@ struct ProjectParts {
   std::string find_packages, static_libraries;  // of CMake
   std::map<std::string, VendorLibrary> vendors;  // by the names that kernels call them (KernelSource::libraries)
   bool several_cpus = true;                      // code for several of the host's processors in one project
+  bool carries_model = true;                     // may have its model with it and specialise itself (--jit)
   std::vector<int> architectures;                // of the device; empty: there is none
   std::string architectures_key;                 // what the manifest calls them
   std::string cmake_architectures;

@@ -163,7 +163,11 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
 
 @name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   return use(context, [&](@name@_context& held) {
-    return run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count);
+    const bool offered = function == run_function && !held.profiled;
+    if (offered && held.specialised.run(function_ports[function], @NAME@_MAX_RANK, inputs, input_count, outputs, output_count)) return true;
+    if (!run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
+    if (offered) held.specialised.answered();
+    return true;
   });
 }
 
@@ -287,7 +291,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   const bool made = failure.ok() && make(*context, run_function);
   const @name@_status status = answer_of_call(*context);
   context->usable = made && status == @NAME@_OK;
-  return status;
+@jit_begin@  return status;
 }
 
 void @name@_destroy(@name@_context* context) {
@@ -302,7 +306,7 @@ void @name@_destroy(@name@_context* context) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@derivative_functions@@exchange_functions@@device_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   return use(context, [&](@name@_context& held) {
     if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");
@@ -362,6 +366,7 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
       if (!refit(held, held.variant->programs[p], values.data(), bytes)) return false;
     const void* const now = held.target.hold(bytes, weights_bytes, weights_swapped(held), held.failure);
     if (!held.failure.ok()) return false;
+    held.specialised.stop("the context's weights were set");
     held.refitted.take(block);
     held.block = now;
     for (Callable& callable : held.programs) callable.executor.set_weights(now);
@@ -382,6 +387,7 @@ const @name@_port* @name@_parameter(int32_t index) { return index >= 0 && index 
       for (int32_t p = 0; p < program_count; ++p)
         if (!refit(held, variants[v].programs[p], values.data(), bytes)) return false;
     }
+    if (!held.specialised.add_model(held.weights, held.pool, values.data(), bytes, held.failure)) return false;
     return write_weights_file(path, bytes, weights_bytes, weights_layout, held.failure);
   });
 }

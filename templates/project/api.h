@@ -90,7 +90,7 @@ typedef struct @name@_options {
   void* pool;              /* its first argument */
   const char* cpu;         /* which of @name@_cpu(0), @name@_cpu(1), ... to run; NULL: the first that this machine can */
   int32_t weights_flags;   /* @NAME@_WEIGHTS_..., any of them together */
-} @name@_options;
+@jit_option@} @name@_options;
 
 /* Weights are mapped: processes share the pages. While a context uses the file it may be replaced (by a rename, as @name@_write_weights does it)
  * or removed, but a program that writes into it changes answers, and one that cuts it ends the process. COPY reads it into memory of the
@@ -116,7 +116,7 @@ typedef struct @name@_options {
 @NAME@_API @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                      int32_t output_count);
 
-@derivative_declarations@@exchange_declarations@@device_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
+@derivative_declarations@@exchange_declarations@@device_declarations@@jit_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
  * which made the first NaN and the first infinity, "" where none did; the names are those of @name@_profile_row. Infinities may be
  * meant, as masks are. On a GPU it reports nothing. */
 @NAME@_API @name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count,

@@ -5,6 +5,7 @@
 
 #include "program.h"
 #include "runtime/guarded_call.h"
+#include "runtime/specialise/@specialised@.h"
 #include "runtime/@target_header@"
 #include "runtime/thread_messages.h"
 #include "runtime/weights.h"
@@ -29,6 +30,7 @@ struct @name@_context {
   Callable programs[program_count];
   const Variant* variant = nullptr;
   Weights weights;
+  Specialised specialised;
   const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable

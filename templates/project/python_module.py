@@ -49,7 +49,7 @@ class _Tensor(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = [("weights", ctypes.c_char_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
                 ("fixed_split", ctypes.c_int32), ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p), ("cpu", ctypes.c_char_p),
-                ("weights_flags", ctypes.c_int32)]
+                ("weights_flags", ctypes.c_int32)@python_jit_field@]
 
 
 class Port:
@@ -137,7 +137,7 @@ class Model:
     """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own, so that the
     file may change meanwhile; check_weights=False does not look for damage in it."""
 
-    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True):
+    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True@python_jit_argument@):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
         self._known_ports = {}
@@ -147,7 +147,7 @@ class Model:
         options.threads, options.pin = threads, int(pin)
         options.cpu = cpu.encode() if cpu else None
         options.weights_flags = (1 if copy_weights else 0) | (0 if check_weights else 2)
-        status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
+@python_jit_setting@        status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
         if status != 0:
             error = Error(status, self._message())
             self.close()
@@ -301,4 +301,4 @@ class Model:
         status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())
-@derivative_methods@@device_class@
+@jit_methods@@derivative_methods@@device_class@

@@ -306,6 +306,75 @@ TEST(Session, WeightsThatDoNotFitChangeNothing) {
   run_product(session, 3, 5);
 }
 
+TEST(Session, TryRunAnswersWithWhatIsReadyAndNeverMakesItself) {
+  Session session(product(), options(Specialise::background));
+  const Tensor x = ramp(3, 5);
+  EXPECT_FALSE(session.try_run({{"x", x}}));
+  session.wait();
+  EXPECT_EQ(session.report().compiled, 0);  // it came once
+  EXPECT_FALSE(session.try_run({{"x", x}}));
+  session.wait();
+  EXPECT_EQ(session.report().compiled, 1);
+  const auto outputs = session.try_run({{"x", x}});
+  ASSERT_TRUE(outputs);
+  expect_product(x, (*outputs)[0].second);
+  EXPECT_FALSE(session.try_run({{"x", ramp(4, 5)}}));
+  const SessionReport report = session.report();
+  EXPECT_EQ(report.runs, 1);
+  EXPECT_EQ(report.open_runs, 0);  // no open program was made
+  EXPECT_EQ(report.waiting, 0);
+  EXPECT_THROW(session.try_run({{"z", x}}), CompileError);
+}
+
+TEST(Session, TryRunMakesNothingWherePolicySaysNever) {
+  Session session(product(), options(Specialise::never));
+  for (int round = 0; round < 4; ++round) EXPECT_FALSE(session.try_run({{"x", ramp(3, 5)}}));
+  session.wait();
+  EXPECT_EQ(session.report().compiled, 0);
+}
+
+TEST(Session, TryRunDoesNotWaitForAContext) {
+  SessionOptions o = options(Specialise::background);
+  o.max_contexts = 1, o.threads = 1;
+  Session session(product(), o);
+  const Tensor x = ramp(64, 64);
+  for (int round = 0; round < 2; ++round) EXPECT_FALSE(session.try_run({{"x", x}}));
+  session.wait();
+  ASSERT_TRUE(session.try_run({{"x", x}}));
+  std::atomic<int> ready{0}, refused{0};
+  std::atomic<bool> enough{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200000 && !enough; ++i) {
+        (session.try_run({{"x", x}}) ? ready : refused)++;
+        if (ready > 100 && refused > 0) enough = true;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(ready, 100);
+  EXPECT_GT(refused, 0);  // one context, several at once
+  EXPECT_EQ(session.report().contexts, 1);
+}
+
+TEST(Session, WeightsThatTheCallerPreparedAreReadThere) {
+  SessionOptions o = options(Specialise::eager);
+  LowerOptions lower;
+  lower.input_shapes["x"] = {64, 4, width};
+  const CompiledModel library = compile_graph(*lower_model(product(), lower), o.compile);
+  const WeightsBlock block = run_prepare(library, o.compile.cpu);
+  for (const WeightSource& source : library.weights)
+    o.prepared.emplace_back(reinterpret_cast<const char*>(block.get()) + source.offset, static_cast<size_t>(source.bytes));
+  Session own(product(), options(Specialise::eager)), borrowing(product(), o);
+  run_product(own, 64, 4);
+  run_product(borrowing, 64, 4);
+  EXPECT_GT(own.report().weight_bytes, 0);
+  EXPECT_EQ(borrowing.report().weight_bytes, 0);
+  borrowing.set_weights({{"w", weights(3)}});
+  run_product(borrowing, 64, 4, 3);
+  EXPECT_EQ(borrowing.report().weight_bytes, own.report().weight_bytes);
+}
+
 TEST(Session, NoElementsAtAll) {
   Session session(product(), options(Specialise::never));
   EXPECT_EQ(run_product(session, 0, 5).element_count(), 0);

@@ -52,6 +52,7 @@ ProjectParts cuda_project_parts(const std::string& architectures) {
                     {";${CUDNN_LIBRARY}", " ${cudnn}",
                      "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)"}}};
   parts.several_cpus = false;
+  parts.carries_model = false;
   parts.architectures = numbers_of(architectures.empty() ? "80,90" : architectures);
   parts.architectures_key = "cuda_architectures";
   parts.states = "train_states.cu";

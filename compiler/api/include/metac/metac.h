@@ -38,7 +38,8 @@ typedef enum metac_status {
   METAC_MODEL = 2,            /* the model cannot be read or compiled, or states a condition that the data do not meet */
   METAC_OUT_OF_MEMORY = 3,
   METAC_UNSUPPORTED = 4,      /* this machine cannot do it */
-  METAC_INTERNAL = 7          /* a defect of metac */
+  METAC_INTERNAL = 7,         /* a defect of metac */
+  METAC_NOT_READY = 8         /* metac_session_try_run: nothing is ready that would answer at once */
 } metac_status;
 
 /* Element types; their numbers are those of generated libraries' headers. */
@@ -87,6 +88,12 @@ typedef struct metac_dim {
   int64_t min, max, divisor; /* 0: 1, no limit and 1; min == max fixes the dim */
 } metac_dim;
 
+/* Bytes of the caller's. */
+typedef struct metac_block {
+  const void* data;
+  int64_t bytes;
+} metac_block;
+
 typedef struct metac_session_options {
   size_t size; /* sizeof(metac_session_options) */
   /* When a program for a shape is compiled: "background" (behind runs of the open program, for shapes that come again;
@@ -100,6 +107,14 @@ typedef struct metac_session_options {
   const metac_dim* dims;
   const char* cpu;    /* "native" (default), "x86-64-v3", ...: metac compile --cpu */
   const char* target; /* "cpu" (default) or "cuda" */
+  /* Elements of initialisers of these names, which the model may leave empty. They are not copied: they must stay as they are
+   * until the session is closed. */
+  const metac_tensor* weights;
+  int32_t weight_count;
+  int32_t prepared_count;
+  const metac_block* prepared; /* weights that the caller has prepared, as they lie in the file of a library that metac compiled:
+                                * what is prepared alike is read there. They must stay too, each aligned to 64 bytes with 64
+                                * more that can be read behind it */
 } metac_session_options;
 
 /* "0.1.0". */
@@ -124,6 +139,11 @@ METAC_API const metac_port* metac_session_output(const metac_session* session, i
  * *result is set on success only. */
 METAC_API metac_status metac_session_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
                                          metac_result** result);
+/* The same where a program for just these shapes is ready and a context for it is free. Else METAC_NOT_READY, at once, and the
+ * shapes are noted: those that come again are specialised in the background, unless options say "never". It compiles
+ * nothing in this thread and makes no open program: for callers who have another way to answer. */
+METAC_API metac_status metac_session_try_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
+                                             metac_result** result);
 /* The outputs of a run, in the model's order; NULL beyond the last. They live until the result is freed, whatever becomes of
  * the session. */
 METAC_API const metac_tensor* metac_result_output(const metac_result* result, int32_t index);

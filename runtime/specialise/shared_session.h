@@ -1,0 +1,248 @@
+// The session of libmetac that the contexts of a process share, one for each set of weights, threads and processor. A thread
+// of its own opens it when somebody first asks for it; the last context closes it.
+#pragma once
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <new>
+
+#include "../fork_mark.h"
+#include "../weights.h"
+#include "carried_model.h"
+#include "metac_library.h"
+
+namespace METAC_RUNTIME_NAMESPACE {
+
+// What a session is of. Equal ones are shared.
+struct SessionWanted {
+  const char* library = nullptr;  // path of libmetac; null: METAC_LIBRARY, or where it is found; "off": none
+  const char* cpu = nullptr;      // the name of variant `variant`
+  int32_t variant = 0, threads = 0;
+  const Weights* weights = nullptr;  // of the context, mapped or inside the library
+};
+
+class SharedSession {
+ public:
+  static constexpr int32_t most_programs = 16;  // that a session holds
+
+  // The process's session of that kind, with one user more; null: no memory.
+  static SharedSession* join(const SessionWanted& wanted);
+  // The last user closes it: what is being compiled is broken off. In the child of a fork the parent's stays as it is.
+  void leave();
+
+  // A hold on the session for one call; null inside: it is not open. The first one begins to open it and does not wait.
+  class Use {
+   public:
+    explicit Use(SharedSession& of) : of_(of), session_(of.enter()) {}
+    ~Use() {
+      if (session_ != nullptr) of_.inside_.fetch_sub(1);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    MetacSession* session() const { return session_; }
+
+   private:
+    SharedSession& of_;
+    MetacSession* const session_;
+  };
+  const MetacLibrary& metac() const { return metac_; }
+  // Why it is not open and will not be; "": nothing is in the way.
+  const char* problem() const;
+  bool report(MetacReport& report);
+
+ private:
+  enum State : int32_t { untouched, opening, open, failed };
+  struct Registry {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    SharedSession* first = nullptr;
+    bool watched = false;
+    union {
+      ForkMark opened;  // by this process; is asked for until its end
+    };
+    constexpr Registry() : opened() {}
+    ~Registry() {}
+  };
+  static Registry registry;
+
+  explicit SharedSession(const SessionWanted& wanted);
+  bool is_of(const SessionWanted& wanted, const char* library) const {
+    return variant_ == wanted.variant && threads_ == wanted.threads && std::strcmp(library_, library) == 0 &&
+           std::memcmp(content_, wanted.weights->header()->content, sizeof content_) == 0;
+  }
+  MetacSession* enter();
+  void begin();
+  static void* open_behind(void* self);
+  bool open_session();
+  static void close_all();
+
+  SharedSession* next_ = nullptr;
+  int32_t users_ = 0;  // under the registry's lock
+  std::atomic<int32_t> state_{untouched}, inside_{0};
+  const int32_t variant_, threads_;
+  char cpu_[64], library_[PATH_MAX], content_[sizeof(WeightsHeader::content)];
+  Weights weights_;
+  ForkMark mark_;  // who opened it
+  pthread_t thread_{};
+  bool has_thread_ = false;
+  MetacLibrary metac_;
+  MetacSession* session_ = nullptr;
+  Failure failure_;
+};
+
+inline SharedSession::Registry SharedSession::registry;
+
+inline SharedSession* SharedSession::join(const SessionWanted& wanted) {
+  const char* library = wanted.library != nullptr ? wanted.library : secure_getenv("METAC_LIBRARY");
+  if (library == nullptr || std::strlen(library) >= sizeof library_) library = "";
+  pthread_mutex_lock(&registry.mutex);
+  if (!registry.watched)  // so that no child finds the lock taken
+    registry.watched =
+        pthread_atfork([] { pthread_mutex_lock(&registry.mutex); }, [] { pthread_mutex_unlock(&registry.mutex); },
+                       [] { pthread_mutex_unlock(&registry.mutex); }) == 0;
+  SharedSession* found = registry.first;
+  while (found != nullptr && (!found->is_of(wanted, library) || found->mark_.in_child())) found = found->next_;
+  if (found == nullptr) {
+    void* const memory = std::aligned_alloc(alignof(SharedSession), (sizeof(SharedSession) + 63) / 64 * 64);
+    if (memory != nullptr) {
+      found = new (memory) SharedSession(wanted);
+      std::snprintf(found->library_, sizeof library_, "%s", library);
+      if (std::strcmp(library, "off") == 0) found->failure_.set(Status::unsupported, "specialisation is switched off");
+      if (!found->failure_.ok()) found->state_ = failed;
+      found->next_ = registry.first;
+      registry.first = found;
+    }
+  }
+  if (found != nullptr) ++found->users_;
+  pthread_mutex_unlock(&registry.mutex);
+  return found;
+}
+
+inline SharedSession::SharedSession(const SessionWanted& wanted) : variant_(wanted.variant), threads_(wanted.threads) {
+  std::snprintf(cpu_, sizeof cpu_, "%s", wanted.cpu);
+  std::memcpy(content_, wanted.weights->header()->content, sizeof content_);
+  if (registry.opened.in_child())
+    failure_.set(Status::unsupported, "this process was forked from one that had libmetac at work");
+  else
+    weights_.open_again(*wanted.weights, failure_);
+}
+
+inline void SharedSession::leave() {
+  pthread_mutex_lock(&registry.mutex);
+  const bool last = --users_ == 0 && !mark_.in_child();
+  for (SharedSession** place = &registry.first; last && *place != nullptr; place = &(*place)->next_)
+    if (*place == this) {
+      *place = next_;
+      break;
+    }
+  pthread_mutex_unlock(&registry.mutex);
+  if (!last) return;
+  if (has_thread_) pthread_join(thread_, nullptr);
+  if (session_ != nullptr) metac_.close_session(session_);
+  this->~SharedSession();
+  std::free(this);
+}
+
+inline const char* SharedSession::problem() const {
+  if (mark_.in_child()) return "this process was forked from one that had libmetac at work";
+  return state_.load(std::memory_order_acquire) == failed ? failure_.message : "";
+}
+
+inline bool SharedSession::report(MetacReport& report) {
+  if (state_.load(std::memory_order_acquire) != open) return false;
+  const Use use(*this);
+  report.size = sizeof report;
+  return use.session() != nullptr && metac_.report(use.session(), &report) == MetacLibrary::ok;
+}
+
+inline MetacSession* SharedSession::enter() {
+  if (state_.load(std::memory_order_acquire) == untouched) begin();
+  if (state_.load(std::memory_order_acquire) != open || mark_.in_child()) return nullptr;
+  inside_.fetch_add(1);
+  if (state_.load() == open) return session_;
+  inside_.fetch_sub(1);  // the process is about to end
+  return nullptr;
+}
+
+inline void SharedSession::begin() {
+  int32_t expected = untouched;
+  if (!state_.compare_exchange_strong(expected, opening)) return;
+  pthread_mutex_lock(&registry.mutex);
+  registry.opened.set();
+  mark_.set();
+  has_thread_ = pthread_create(&thread_, nullptr, &SharedSession::open_behind, this) == 0;
+  pthread_mutex_unlock(&registry.mutex);
+  if (has_thread_) return;
+  failure_.set(Status::out_of_memory, "no thread to open libmetac in");
+  state_.store(failed, std::memory_order_release);
+}
+
+inline void* SharedSession::open_behind(void* self) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);                            // signals belong to the program's own threads
+  SharedSession& shared = *static_cast<SharedSession*>(self);
+  const bool good = shared.open_session();
+  shared.state_.store(good ? open : failed, std::memory_order_release);
+  return nullptr;
+}
+
+inline bool SharedSession::open_session() {
+  const CarriedModel& carried = carried_model;
+  ThreadPool alone;
+  if (!weights_.ready(carried.from, carried.bytes, alone, failure_)) return false;
+  if (!metac_.open(library_, reinterpret_cast<const void*>(&registry), carried.version, failure_)) return false;
+  std::atexit(&SharedSession::close_all);  // before the statics of libmetac go
+  // The rest has time, and on Linux the priority is the thread's own. The loader has locks that others may wait for.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
+
+  const char* const block = static_cast<const char*>(weights_.block());
+  Array<MetacTensor> weights;
+  Array<MetacDim> dims;
+  Array<MetacBlock> blocks;
+  if (!weights.allocate(carried.weight_count) || !dims.allocate(carried.dim_count) || !blocks.allocate(carried.block_count))
+    return failure_.set(Status::out_of_memory, "no memory to open a session");
+  for (int32_t k = 0; k < carried.weight_count; ++k) {
+    const CarriedWeight& weight = carried.weights[k];
+    weights[k] = {weight.name, block + weight.offset, weight.bytes, weight.dims, weight.rank, weight.dtype};
+  }
+  for (int32_t k = 0; k < carried.dim_count; ++k)
+    dims[k] = {carried.dims[k].name, carried.dims[k].min, carried.dims[k].max, carried.dims[k].divisor};
+  int32_t own_blocks = 0;
+  for (int32_t k = 0; k < carried.block_count; ++k)
+    if (const CarriedBlock& one = carried.blocks[k]; one.variant == variant_)
+      blocks[own_blocks++] = {block + one.offset, one.bytes};
+
+  MetacOptions options{};
+  options.size = sizeof options;
+  options.specialise = "background";
+  options.threads = threads_;
+  options.max_specialisations = most_programs;
+  options.cpu = cpu_;
+  options.dims = dims.data();
+  options.dim_count = carried.dim_count;
+  options.weights = weights.data();
+  options.weight_count = carried.weight_count;
+  options.prepared = blocks.data();
+  options.prepared_count = own_blocks;
+  const int32_t status =
+      metac_.open_session(block + carried.graph, static_cast<size_t>(carried.graph_bytes), &options, &session_);
+  return status == MetacLibrary::ok || failure_.set(Status::unsupported, "libmetac: %.400s", metac_.last_error());
+}
+
+// When the process ends: nothing may be compiled while the statics of libmetac go. Contexts that nobody destroyed run their
+// own code from now on.
+inline void SharedSession::close_all() {
+  pthread_mutex_lock(&registry.mutex);
+  for (SharedSession* one = registry.first; one != nullptr; one = one->next_) {
+    if (one->mark_.in_child() || one->state_.load() != open) continue;
+    one->state_.store(failed);
+    for (int turn = 0; one->inside_.load() != 0 && turn < 1000; ++turn) usleep(1000);
+    if (one->inside_.load() == 0) one->metac_.close_session(one->session_), one->session_ = nullptr;
+  }
+  pthread_mutex_unlock(&registry.mutex);
+}
+
+}  // namespace METAC_RUNTIME_NAMESPACE
