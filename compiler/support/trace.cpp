@@ -34,7 +34,7 @@ class File {
     }
     process_ = getpid();
     std::fputs("[", out_);
-    std::atexit([] { of_process().close(); });
+    on_exit([](int, void*) { of_process().close(); }, nullptr);  // libmetac's atexit does nothing (no_static_destructors.cpp)
   }
 
   static File& of_process() {

@@ -33,21 +33,11 @@ class SharedSession {
   // The last user closes it: what is being compiled is broken off. In the child of a fork the parent's stays as it is.
   void leave();
 
-  // A hold on the session for one call; null inside: it is not open. The first one begins to open it and does not wait.
-  class Use {
-   public:
-    explicit Use(SharedSession& of) : of_(of), session_(of.enter()) {}
-    ~Use() {
-      if (session_ != nullptr) of_.inside_.fetch_sub(1);
-    }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    MetacSession* session() const { return session_; }
-
-   private:
-    SharedSession& of_;
-    MetacSession* const session_;
-  };
+  // Null: it is not open. The first call begins to open it and does not wait.
+  MetacSession* session() {
+    if (state_.load(std::memory_order_acquire) == untouched) begin();
+    return state_.load(std::memory_order_acquire) == open && !mark_.in_child() ? session_ : nullptr;
+  }
   const MetacLibrary& metac() const { return metac_; }
   // Why it is not open and will not be; "": nothing is in the way.
   const char* problem() const;
@@ -72,15 +62,13 @@ class SharedSession {
     return variant_ == wanted.variant && threads_ == wanted.threads && std::strcmp(library_, library) == 0 &&
            std::memcmp(content_, wanted.weights->header()->content, sizeof content_) == 0;
   }
-  MetacSession* enter();
   void begin();
   static void* open_behind(void* self);
   bool open_session();
-  static void close_all();
 
   SharedSession* next_ = nullptr;
   int32_t users_ = 0;  // under the registry's lock
-  std::atomic<int32_t> state_{untouched}, inside_{0};
+  std::atomic<int32_t> state_{untouched};
   const int32_t variant_, threads_;
   char cpu_[64], library_[PATH_MAX], content_[sizeof(WeightsHeader::content)];
   Weights weights_;
@@ -151,19 +139,9 @@ inline const char* SharedSession::problem() const {
 }
 
 inline bool SharedSession::report(MetacReport& report) {
-  if (state_.load(std::memory_order_acquire) != open) return false;
-  const Use use(*this);
+  if (state_.load(std::memory_order_acquire) != open || mark_.in_child()) return false;
   report.size = sizeof report;
-  return use.session() != nullptr && metac_.report(use.session(), &report) == MetacLibrary::ok;
-}
-
-inline MetacSession* SharedSession::enter() {
-  if (state_.load(std::memory_order_acquire) == untouched) begin();
-  if (state_.load(std::memory_order_acquire) != open || mark_.in_child()) return nullptr;
-  inside_.fetch_add(1);
-  if (state_.load() == open) return session_;
-  inside_.fetch_sub(1);  // the process is about to end
-  return nullptr;
+  return metac_.report(session_, &report) == MetacLibrary::ok;
 }
 
 inline void SharedSession::begin() {
@@ -194,7 +172,6 @@ inline bool SharedSession::open_session() {
   ThreadPool alone;
   if (!weights_.ready(carried.from, carried.bytes, alone, failure_)) return false;
   if (!metac_.open(library_, reinterpret_cast<const void*>(&registry), carried.version, failure_)) return false;
-  std::atexit(&SharedSession::close_all);  // before the statics of libmetac go
   // The rest has time, and on Linux the priority is the thread's own. The loader has locks that others may wait for.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
 
@@ -230,19 +207,6 @@ inline bool SharedSession::open_session() {
   const int32_t status =
       metac_.open_session(block + carried.graph, static_cast<size_t>(carried.graph_bytes), &options, &session_);
   return status == MetacLibrary::ok || failure_.set(Status::unsupported, "libmetac: %.400s", metac_.last_error());
-}
-
-// When the process ends: nothing may be compiled while the statics of libmetac go. Contexts that nobody destroyed run their
-// own code from now on.
-inline void SharedSession::close_all() {
-  pthread_mutex_lock(&registry.mutex);
-  for (SharedSession* one = registry.first; one != nullptr; one = one->next_) {
-    if (one->mark_.in_child() || one->state_.load() != open) continue;
-    one->state_.store(failed);
-    for (int turn = 0; one->inside_.load() != 0 && turn < 1000; ++turn) usleep(1000);
-    if (one->inside_.load() == 0) one->metac_.close_session(one->session_), one->session_ = nullptr;
-  }
-  pthread_mutex_unlock(&registry.mutex);
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -35,12 +35,12 @@ class Specialised {
     key_ = is_stopped() ? 0 : key_of(ports, most_rank, inputs, input_count, outputs, output_count);
     failed_ = false;
     if (key_ == 0 || !answered_before_.has(key_)) return false;
-    const SharedSession::Use use(*shared_);
-    if (use.session() == nullptr) return false;
+    MetacSession* const session = shared_->session();
+    if (session == nullptr) return false;
     for (int32_t i = 0; i < input_count; ++i)
       tensors_[i] = {ports.inputs[i].name, inputs[i].data, inputs[i].bytes,
                      inputs[i].dims,       inputs[i].rank, static_cast<int32_t>(ports.inputs[i].dtype)};
-    const int32_t status = shared_->metac().try_run(use.session(), tensors_.data(), input_count, &result_);
+    const int32_t status = shared_->metac().try_run(session, tensors_.data(), input_count, &result_);
     failed_ = status != MetacLibrary::ok && status != MetacLibrary::not_ready;
     if (status != MetacLibrary::ok || !describe(ports, most_rank, outputs, output_count)) return false;
     specialised_.store(specialised_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -190,8 +190,10 @@ class Checks:
         self._scenario("fork_before")
 
     def processes_that_end_while_programs_are_made(self):
-        for _ in range(8):
-            self._scenario("exit_while_compiling")
+        """At moments all over the first compilation of a process, in which LLVM makes its statics."""
+        for milliseconds in range(0, 500, 25):
+            self._scenario("exit_while_compiling", milliseconds)
+        for _ in range(4):
             self._scenario("exit_while_opening")
 
     def mistakes_and_memory_of_the_caller(self):

@@ -222,9 +222,10 @@ void fork_before() {
 }
 
 // The process ends while programs are made, and nobody destroyed the contexts.
-void exit_while_compiling() {
+void exit_while_compiling(const std::string& milliseconds) {
   Context* const context = new Context;
   wait_for_compiler(*context, 7);
+  usleep(1000 * static_cast<useconds_t>(std::stoi(milliseconds)));
   std::exit(0);
 }
 void exit_while_opening() {
@@ -324,7 +325,7 @@ int main(int count, char** values) {
   else if (scenario == "fork_before")
     fork_before();
   else if (scenario == "exit_while_compiling")
-    exit_while_compiling();
+    exit_while_compiling(argument);
   else if (scenario == "exit_while_opening")
     exit_while_opening();
   else if (scenario == "errors_and_memory")
