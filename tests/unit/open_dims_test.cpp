@@ -10,6 +10,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
+#include "compiler/region/fusion/fusion_facts.h"
 
 namespace metac::open_dims_test {
 namespace {
@@ -72,6 +73,75 @@ TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
       EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << shape[0] << "x" << shape[2] << "x" << shape[3];
     }
   }
+}
+
+// A panel of 3072 rows is added chunk by chunk, and what is left of a block of tiles is several tiles: the sums of each
+// wait between chunks in a place of their own.
+TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
+  constexpr int64_t steps = 3072, filters = 768;
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), steps}});
+  g.outputs = {matmul(g, x, g.add_constant(numbers({steps, filters})))};
+  CompileOptions options;
+  CompiledModel model = compile_graph(g, options);
+  std::string schedules;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) schedules += line + "\n";
+  ASSERT_THAT(schedules, testing::HasSubstr("chunks, each added"));
+  const auto number = [](int64_t k) { return static_cast<double>(k * 7 % 23) / 16 - 0.5; };  // what numbers() gives
+  std::vector<double> expected;
+  for (int64_t row = 0; row < 15; ++row)
+    for (int64_t column = 0; column < filters; column += 37) {
+      expected.push_back(0);
+      for (int64_t k = 0; k < steps; ++k) expected.back() += number(row * steps + k) * number(k * filters + column);
+    }
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  for (int64_t rows : {1, 2, 3, 5, 6, 7, 8, 11, 13, 15}) {
+    const std::vector<Tensor> found = program.run(std::vector<Tensor>{numbers({rows, steps})});
+    ASSERT_EQ(found[0].shape, (std::vector<int64_t>{rows, filters}));
+    size_t next = 0;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < filters; column += 37)
+        ASSERT_NEAR(number_at(found[0], row * filters + column), expected[next++], 1e-2)
+            << "row " << row << " of " << rows << ", column " << column;
+  }
+}
+
+// What is multiplied has as many columns as the weights have rows, which is a number: the sum is as long as that.
+TEST(OpenDims, SumsAreAsLongAsTheWeightsSay) {
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .hint = 8, .from_input = true});
+  const int k = g.add_symbol({.name = "k", .min = 1, .hint = 128, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), symbol(k)}});
+  g.outputs = {matmul(g, x, g.add_constant(numbers({96, 64})))};
+  CompileOptions options;
+  const CompiledModel model = compile_graph(g, options);
+  std::string schedules;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) schedules += line + "\n";
+  EXPECT_THAT(schedules, testing::HasSubstr("lanes in registers"));
+}
+
+// A slice of a value has fewer elements than it whatever the batch is; a broadcast over the batch may have more.
+TEST(OpenDims, ElementsAreComparedForEverySize) {
+  const std::vector<Symbol> symbols = {{.name = "n", .min = 1, .from_input = true},
+                                       {.name = "h", .min = 3, .from_input = true},
+                                       {.name = "w", .min = 3, .from_input = true}};
+  const Expr n = symbol(0), h = symbol(1), w = symbol(2);
+  const auto fits = [&](Shape reader, Shape read) {
+    Definition r, d;
+    r.domain = std::move(reader);
+    d.domain = std::move(read);
+    return no_more_elements(r, d, symbols);
+  };
+  EXPECT_TRUE(fits({n, 172, 264, 8}, {n, 172, 309, 8}));
+  EXPECT_TRUE(fits({n, 16, h - Expr(2), w - Expr(2)}, {n, 16, h, w}));
+  EXPECT_TRUE(fits({n, h, 4}, {n, h, 2, 2}));
+  EXPECT_FALSE(fits({n, 172, 309, 8}, {n, 172, 264, 8}));
+  EXPECT_FALSE(fits({n, 16, h}, {16, h}));
+  EXPECT_FALSE(fits({h, 16}, {w, 16}));
 }
 
 // A dim of the third level is a quotient of quotients: nobody works it out for each element.

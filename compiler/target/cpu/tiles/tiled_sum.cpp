@@ -445,7 +445,7 @@ class TileNest {
                       b);
     };
     Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
-    Expr value_waits = waiting_place(reg);
+    Expr value_waits = waiting_place(v.first * Expr(static_cast<int64_t>(vectors) * s_.lanes) + reg);
     if (phase == Phase::clear) {
       nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
     } else if (phase == Phase::join) {
