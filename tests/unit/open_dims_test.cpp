@@ -109,6 +109,41 @@ TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
   }
 }
 
+std::string schedules_of(Graph& g) {
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v3");
+  const CompiledModel model = compile_graph(g, options);
+  std::string all;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) all += line + "\n";
+  return all;
+}
+
+// Three filters leave lanes along the channels empty: they run along the rows of the image, as long as these may be.
+TEST(OpenDims, LanesOfFewFiltersRunAlongRows) {
+  Graph g;
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 224, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 224, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 32, symbol(h), symbol(w)}});
+  g.outputs = {convolution(g, x, 3, 1)};
+  EXPECT_THAT(schedules_of(g), testing::HasSubstr("tile: 3 points by 3 vectors of 8 lanes"));
+}
+
+// Statistics of channels that lie last, and a copied border behind them, of images of any size: lanes across the channels.
+TEST(OpenDims, LanesGoAcrossRowsOfAnyLength) {
+  Graph g;
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 56, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 56, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 16, symbol(h), symbol(w)}});
+  Var* y = convolution(g, x, 32, 1);
+  Var* largest = broadcast_to(g, reduce(g, y, {2, 3}, Reduce::max, true), y->shape());
+  Var* scaled = map(g, Fn::mul, map(g, Fn::sub, y, largest), map(g, Fn::sub, y, largest));
+  const Shape higher = {1, 32, symbol(h) + Expr(2), symbol(w)};
+  Var* copied = g.reindex({scaled}, higher, {axis(0), axis(1), min(axis(2), symbol(h) - Expr(1)), axis(3)});
+  g.outputs = {convolution(g, copied, 16, 1)};
+  EXPECT_THAT(schedules_of(g), testing::HasSubstr("lanes across"));
+}
+
 // What is multiplied has as many columns as the weights have rows, which is a number: the sum is as long as that.
 TEST(OpenDims, SumsAreAsLongAsTheWeightsSay) {
   Graph g;
