@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
+#include "compiler/ops/typical_lengths.h"
 #include "compiler/program/compile.h"
 #include "compiler/region/fusion/fusion_facts.h"
 
@@ -109,9 +111,9 @@ TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
   }
 }
 
-std::string schedules_of(Graph& g) {
+std::string schedules_of(Graph& g, const char* cpu = "x86-64-v3") {
   CompileOptions options;
-  options.cpu = cpu_target("x86-64-v3");
+  options.cpu = cpu_target(cpu);
   const CompiledModel model = compile_graph(g, options);
   std::string all;
   for (const KernelSource& kernel : model.run.kernels)
@@ -142,6 +144,36 @@ TEST(OpenDims, LanesGoAcrossRowsOfAnyLength) {
   Var* copied = g.reindex({scaled}, higher, {axis(0), axis(1), min(axis(2), symbol(h) - Expr(1)), axis(3)});
   g.outputs = {convolution(g, copied, 16, 1)};
   EXPECT_THAT(schedules_of(g), testing::HasSubstr("lanes across"));
+}
+
+// A row of seven points is one tile, not as many as a row of unknown length may have: eight images of such rows would not
+// fit into the cache, one does.
+TEST(OpenDims, FewTilesMayBeManyPoints) {
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .hint = 1, .from_input = true});
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 14, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 14, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), 128, symbol(h), symbol(w)}});
+  g.outputs = {convolution(g, x, 256, 2)};
+  const std::string schedules = schedules_of(g, "x86-64-v4");
+  EXPECT_THAT(schedules, testing::HasSubstr("tile: "));
+  EXPECT_THAT(schedules, testing::Not(testing::HasSubstr("points in blocks")));
+}
+
+// What makes a frame of 320 samples is for more than 128 of them; a dim that stays short says nothing.
+TEST(OpenDims, SequencesAreTypicallyLongEnough) {
+  const auto hint_for = [](const std::function<Expr(Expr)>& length) {
+    Graph g;
+    const int n = g.add_symbol({.name = "n", .min = 1, .max = 1'000'000'000, .hint = 128, .from_input = true});
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n)}});
+    g.outputs = {g.reindex({x}, {length(symbol(n))}, {axis(0)})};
+    choose_typical_lengths(g, {n});
+    return g.symbols[static_cast<size_t>(n)].hint;
+  };
+  EXPECT_EQ(hint_for([](Expr n) { return n - Expr(2); }), 128);
+  EXPECT_EQ(hint_for([](Expr n) { return floor_div(n, 320); }), 4096);
+  EXPECT_EQ(hint_for([](Expr n) { return n - Expr(400); }), 512);
+  EXPECT_EQ(hint_for([](Expr n) { return min(n, Expr(5)); }), 128);
 }
 
 // What is multiplied has as many columns as the weights have rows, which is a number: the sum is as long as that.
