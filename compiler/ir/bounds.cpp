@@ -175,10 +175,24 @@ bool Bounds::is_at_least(Expr e, int64_t least, Proof& proof) const {
     const Expr rest = e - m.factor * m.of;
     return is_at_least(rises ? rest : rest + m.factor * (extent->second - Expr(1)), least, proof);
   }
+  const auto divisor = [](Expr atom) {
+    const bool quotient = atom->kind == ExprKind::call && atom->fn == Fn::floor_div && atom->args[1].if_int();
+    return quotient ? *atom->args[1].if_int() : 0;
+  };
+  // A quotient beside a part of its divisor: with y = floor(x/d), m*floor((x + q*d)/(m*d)) lies in (y + q - m, y + q].
+  for (auto& [atom, coefficient] : form.terms) {
+    for (auto& [other, unused] : form.terms) {
+      const int64_t c = divisor(atom), d = divisor(other), m = d > 0 ? c / d : 0;
+      if (m <= 1 || c % d != 0 || coefficient % m != 0) continue;
+      const Expr apart = atom->args[0] - other->args[0];
+      if (!apart.if_int() || apart.as_int() % d != 0) continue;
+      const Expr most = other + Expr(apart.as_int() / d);
+      return with_another(atom, coefficient, coefficient > 0 ? most - Expr(m - 1) : most, coefficient / m);
+    }
+  }
   // c*floor(x/c) lies in (x - c, x].
   for (auto& [atom, coefficient] : form.terms) {
-    if (atom->kind != ExprKind::call || atom->fn != Fn::floor_div || !atom->args[1].if_int()) continue;
-    int64_t c = *atom->args[1].if_int();
+    const int64_t c = divisor(atom);
     if (c <= 1 || coefficient % c != 0) continue;
     Expr bound = coefficient > 0 ? atom->args[0] - Expr(c - 1) : atom->args[0];
     return with_another(atom, coefficient, bound, coefficient / c);

@@ -383,6 +383,7 @@ Var* matmul(Graph& g, Var* a, Var* b, std::optional<DType> accumulator) {
   Dim other = b->shape()[b->rank() - 2];
   g.require(equal(k, other), concat("matmul of ", to_string(a->shape()), " and ", to_string(b->shape()), ": ", to_string(k),
                                     " columns against ", to_string(other), " rows"));
+  if (other.if_int()) k = other;  // a number where one of the two is: schedules know how long the sum is
   Shape batch = broadcast_shapes(
       g, {Shape(a->shape().begin(), a->shape().end() - 2), Shape(b->shape().begin(), b->shape().end() - 2)});
   int r = static_cast<int>(batch.size());

@@ -7,6 +7,7 @@
 
 #include "compiler/ops/control/carried_loop.h"
 #include "compiler/ops/model_lowering.h"
+#include "compiler/ops/typical_lengths.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -290,6 +291,7 @@ void ModelLowering::lower() {
   lower_nodes(model_.graph.nodes, scope, names_of(model_.graph.outputs));
   graph_.set_origin({});
   lower_outputs(scope);
+  choose_typical_lengths(graph_, guessed_lengths_);
 }
 
 std::unique_ptr<Graph> lower_model(const Model& model, const LowerOptions& options) {

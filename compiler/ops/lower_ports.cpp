@@ -92,6 +92,9 @@ class DimSolver {
     return shape;
   }
 
+  // Symbols whose typical value is a guess at the length of a sequence.
+  const std::vector<int>& guessed_lengths() const { return guessed_lengths_; }
+
   // What the model's symbol stands for; empty where no input has it.
   Dim known(const std::string& name) const {
     if (auto found = fixed_.find(name); found != fixed_.end()) return found->second.value;
@@ -101,7 +104,10 @@ class DimSolver {
 
  private:
   // What schedules are made for where nobody says how large a dim is: images of 224 points a side, sequences of 128 steps.
-  int64_t hint_of(size_t axis, size_t rank) const { return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : 128; }
+  static constexpr int64_t sequence_length = 128;
+  int64_t hint_of(size_t axis, size_t rank) const {
+    return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : sequence_length;
+  }
 
   // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1: who needs 0 says so with
   // --dim name=0..N.
@@ -115,8 +121,11 @@ class DimSolver {
     if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
     s.name = name.empty() ? display : name;
     s.from_input = true;
-    if (s.hint == 0) s.hint = std::clamp(hint / s.divisor * s.divisor, s.min, s.max);
-    Dim d = symbol(graph_.add_symbol(s));
+    const bool guessed = s.hint == 0;
+    if (guessed) s.hint = std::clamp(hint / s.divisor * s.divisor, s.min, s.max);
+    const int id = graph_.add_symbol(s);
+    if (guessed && hint == sequence_length) guessed_lengths_.push_back(id);
+    Dim d = symbol(id);
     if (!name.empty()) symbols_[name] = d;
     return d;
   }
@@ -126,6 +135,7 @@ class DimSolver {
   std::map<std::string, Fixed> fixed_;
   std::map<std::string, Dim> symbols_;
   std::map<std::string, int> names_;
+  std::vector<int> guessed_lengths_;
 };
 
 // An output must be a tensor of its own: callers give inputs and outputs different memory, and parameters live in the
@@ -207,6 +217,7 @@ void ModelLowering::lower_inputs(Scope& scope) {
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }
+  guessed_lengths_ = dims.guessed_lengths();
 }
 
 void ModelLowering::lower_outputs(const Scope& scope) {

@@ -85,6 +85,7 @@ class ModelLowering {
   const Model& model_;
   const LowerOptions& options_;
   Graph& graph_;
+  std::vector<int> guessed_lengths_;  // symbols whose typical value nobody gave
   std::vector<bool> choices_;
   size_t choices_made_ = 0;
   const ModelGraph* around_ = nullptr;  // the graph of the node being lowered; null in functions

@@ -379,6 +379,22 @@ TEST(Bounds, DigitsOfOpenDims) {
   EXPECT_GT(judged, 100000);
 }
 
+// The length behind two strided convolutions, floor(floor(n/4)/4), is written floor(n/16): it is still held against floor(n/4).
+TEST(Bounds, QuotientsBesidePartsOfTheirDivisors) {
+  const Expr n = symbol(0);
+  const Bounds bounds({Symbol{.min = 0, .max = int64_t{1} << 40}});
+  for (int64_t d : {2, 3, 4})
+    for (int64_t m : {2, 3, 5})
+      for (int64_t q : {-2, -1, 0, 1, 3}) {
+        const Expr part = floor_div(n, d) + Expr(q), whole = floor_div(n + Expr(q * d), m * d) * Expr(m);
+        const std::string where = concat(to_string(whole), " and ", to_string(part));
+        EXPECT_TRUE(bounds.proves_at_least(part, whole)) << where;
+        EXPECT_TRUE(bounds.proves_at_least(whole, part - Expr(m - 1))) << where;
+        EXPECT_FALSE(bounds.proves_less(whole, part)) << where;
+        EXPECT_FALSE(bounds.proves_at_least(whole, part - Expr(m - 2))) << where;
+      }
+}
+
 TEST(Bounds, DataOf64BitsMayBeAnythingThatFits) {
   const Expr x = load(0, DType::i64, {});
   const Bounds bounds;

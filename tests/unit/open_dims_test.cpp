@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 
 #include "compiler/ir/builders.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
+#include "compiler/ops/typical_lengths.h"
 #include "compiler/program/compile.h"
+#include "compiler/region/fusion/fusion_facts.h"
 
 namespace metac::open_dims_test {
 namespace {
@@ -72,6 +75,140 @@ TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
       EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << shape[0] << "x" << shape[2] << "x" << shape[3];
     }
   }
+}
+
+// A panel of 3072 rows is added chunk by chunk, and what is left of a block of tiles is several tiles: the sums of each
+// wait between chunks in a place of their own.
+TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
+  constexpr int64_t steps = 3072, filters = 768;
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), steps}});
+  g.outputs = {matmul(g, x, g.add_constant(numbers({steps, filters})))};
+  CompileOptions options;
+  CompiledModel model = compile_graph(g, options);
+  std::string schedules;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) schedules += line + "\n";
+  ASSERT_THAT(schedules, testing::HasSubstr("chunks, each added"));
+  const auto number = [](int64_t k) { return static_cast<double>(k * 7 % 23) / 16 - 0.5; };  // what numbers() gives
+  std::vector<double> expected;
+  for (int64_t row = 0; row < 15; ++row)
+    for (int64_t column = 0; column < filters; column += 37) {
+      expected.push_back(0);
+      for (int64_t k = 0; k < steps; ++k) expected.back() += number(row * steps + k) * number(k * filters + column);
+    }
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  for (int64_t rows : {1, 2, 3, 5, 6, 7, 8, 11, 13, 15}) {
+    const std::vector<Tensor> found = program.run(std::vector<Tensor>{numbers({rows, steps})});
+    ASSERT_EQ(found[0].shape, (std::vector<int64_t>{rows, filters}));
+    size_t next = 0;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < filters; column += 37)
+        ASSERT_NEAR(number_at(found[0], row * filters + column), expected[next++], 1e-2)
+            << "row " << row << " of " << rows << ", column " << column;
+  }
+}
+
+std::string schedules_of(Graph& g, const char* cpu = "x86-64-v3") {
+  CompileOptions options;
+  options.cpu = cpu_target(cpu);
+  const CompiledModel model = compile_graph(g, options);
+  std::string all;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) all += line + "\n";
+  return all;
+}
+
+// Three filters leave lanes along the channels empty: they run along the rows of the image, as long as these may be.
+TEST(OpenDims, LanesOfFewFiltersRunAlongRows) {
+  Graph g;
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 224, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 224, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 32, symbol(h), symbol(w)}});
+  g.outputs = {convolution(g, x, 3, 1)};
+  EXPECT_THAT(schedules_of(g), testing::HasSubstr("tile: 3 points by 3 vectors of 8 lanes"));
+}
+
+// Statistics of channels that lie last, and a copied border behind them, of images of any size: lanes across the channels.
+TEST(OpenDims, LanesGoAcrossRowsOfAnyLength) {
+  Graph g;
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 56, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 56, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 16, symbol(h), symbol(w)}});
+  Var* y = convolution(g, x, 32, 1);
+  Var* largest = broadcast_to(g, reduce(g, y, {2, 3}, Reduce::max, true), y->shape());
+  Var* scaled = map(g, Fn::mul, map(g, Fn::sub, y, largest), map(g, Fn::sub, y, largest));
+  const Shape higher = {1, 32, symbol(h) + Expr(2), symbol(w)};
+  Var* copied = g.reindex({scaled}, higher, {axis(0), axis(1), min(axis(2), symbol(h) - Expr(1)), axis(3)});
+  g.outputs = {convolution(g, copied, 16, 1)};
+  EXPECT_THAT(schedules_of(g), testing::HasSubstr("lanes across"));
+}
+
+// A row of seven points is one tile, not as many as a row of unknown length may have: eight images of such rows would not
+// fit into the cache, one does.
+TEST(OpenDims, FewTilesMayBeManyPoints) {
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .hint = 1, .from_input = true});
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 14, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 14, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), 128, symbol(h), symbol(w)}});
+  g.outputs = {convolution(g, x, 256, 2)};
+  const std::string schedules = schedules_of(g, "x86-64-v4");
+  EXPECT_THAT(schedules, testing::HasSubstr("tile: "));
+  EXPECT_THAT(schedules, testing::Not(testing::HasSubstr("points in blocks")));
+}
+
+// What makes a frame of 320 samples is for more than 128 of them; a dim that stays short says nothing.
+TEST(OpenDims, SequencesAreTypicallyLongEnough) {
+  const auto hint_for = [](const std::function<Expr(Expr)>& length) {
+    Graph g;
+    const int n = g.add_symbol({.name = "n", .min = 1, .max = 1'000'000'000, .hint = 128, .from_input = true});
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n)}});
+    g.outputs = {g.reindex({x}, {length(symbol(n))}, {axis(0)})};
+    choose_typical_lengths(g, {n});
+    return g.symbols[static_cast<size_t>(n)].hint;
+  };
+  EXPECT_EQ(hint_for([](Expr n) { return n - Expr(2); }), 128);
+  EXPECT_EQ(hint_for([](Expr n) { return floor_div(n, 320); }), 4096);
+  EXPECT_EQ(hint_for([](Expr n) { return n - Expr(400); }), 512);
+  EXPECT_EQ(hint_for([](Expr n) { return min(n, Expr(5)); }), 128);
+}
+
+// What is multiplied has as many columns as the weights have rows, which is a number: the sum is as long as that.
+TEST(OpenDims, SumsAreAsLongAsTheWeightsSay) {
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .hint = 8, .from_input = true});
+  const int k = g.add_symbol({.name = "k", .min = 1, .hint = 128, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), symbol(k)}});
+  g.outputs = {matmul(g, x, g.add_constant(numbers({96, 64})))};
+  CompileOptions options;
+  const CompiledModel model = compile_graph(g, options);
+  std::string schedules;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) schedules += line + "\n";
+  EXPECT_THAT(schedules, testing::HasSubstr("lanes in registers"));
+}
+
+// A slice of a value has fewer elements than it whatever the batch is; a broadcast over the batch may have more.
+TEST(OpenDims, ElementsAreComparedForEverySize) {
+  const std::vector<Symbol> symbols = {{.name = "n", .min = 1, .from_input = true},
+                                       {.name = "h", .min = 3, .from_input = true},
+                                       {.name = "w", .min = 3, .from_input = true}};
+  const Expr n = symbol(0), h = symbol(1), w = symbol(2);
+  const auto fits = [&](Shape reader, Shape read) {
+    Definition r, d;
+    r.domain = std::move(reader);
+    d.domain = std::move(read);
+    return no_more_elements(r, d, symbols);
+  };
+  EXPECT_TRUE(fits({n, 172, 264, 8}, {n, 172, 309, 8}));
+  EXPECT_TRUE(fits({n, 16, h - Expr(2), w - Expr(2)}, {n, 16, h, w}));
+  EXPECT_TRUE(fits({n, h, 4}, {n, h, 2, 2}));
+  EXPECT_FALSE(fits({n, 172, 309, 8}, {n, 172, 264, 8}));
+  EXPECT_FALSE(fits({n, 16, h}, {16, h}));
+  EXPECT_FALSE(fits({h, 16}, {w, 16}));
 }
 
 // A dim of the third level is a quotient of quotients: nobody works it out for each element.

@@ -51,11 +51,15 @@ Dim inferred_dim(Graph& g, const Shape& from, const Shape& others, const std::st
   return simplified(g, floor_div(total, known));
 }
 
-// Dims worked out from others (n - 4) may come to 0 or -1 in a run: what these stand for is then worked out too.
+// Dims worked out from others (n - 4) may come to 0 or -1 in a run: what these stand for is then worked out too. Not so a dim
+// of x itself, which is never negative.
 std::vector<Expr> resolved_dims(Graph& g, Var* x, const std::vector<Expr>& stated, bool zero_is_zero,
                                 const std::string& context) {
   const Bounds bounds(g.symbols);
-  const auto is_open = [&](Dim d) { return !d.if_int() && bounds.interval(d).low.clamped() < 0; };
+  const auto is_open = [&](Dim d) {
+    return !d.if_int() && bounds.interval(d).low.clamped() < 0 &&
+           std::find(x->shape().begin(), x->shape().end(), d) == x->shape().end();
+  };
   std::vector<Expr> copied = stated;
   for (size_t k = 0; k < std::min(stated.size(), x->shape().size()) && !zero_is_zero; ++k)
     if (is_open(stated[k])) copied[k] = select(equal(stated[k], 0), x->shape()[k], stated[k]);

@@ -90,6 +90,7 @@ Equation parse(Graph& g, std::string text, const std::vector<Var*>& operands) {
         found->second = broadcast_shapes(g, {{found->second}, {extent}})[0];
       else
         require_equal(g, found->second, extent, concat("extents of ", shown(label), " in equation ", quoted(whole)));
+      if (extent.if_int() && !extent.is_int(1)) found->second = extent;  // a number where one of the two is
     }
   }
   if (arrow == std::string::npos) {

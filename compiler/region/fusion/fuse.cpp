@@ -330,10 +330,10 @@ class Fuser {
   bool move_goes_into(const Definition& d, size_t reader) {
     // A concatenation is read from one place by whoever reads it more than once.
     const bool parts = loads_of(d) > 1;
-    if (!parts && no_more_elements(candidates_[reader].d, d)) return true;
+    if (!parts && no_more_elements(candidates_[reader].d, d, symbols_)) return true;
     const Definition& r = def(reader);
     if (parts && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
-    return no_more_elements(r, d) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
+    return no_more_elements(r, d, symbols_) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
                                        has_divided_sum(d, r) || divides_summed_axis(d, reader));
   }
 
@@ -408,7 +408,7 @@ class Fuser {
     // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
     // a sum reads belongs into the sum, of which it may see a border more.
     bool summand = r.reduce && readers == 1 && (is_product(d) || (is_simple(d.body) && outgrows_its_sources(d)));
-    if (!summand && !no_more_elements(r, d)) return false;
+    if (!summand && !no_more_elements(r, d, symbols_)) return false;
     if (readers > 1 && (readers > 4 || !worth_repeating(d))) return false;
     if (summand) return true;
     // Each step rewrites the whole body. What is plain to the end is cut into the parts of its concatenations again.

@@ -1,5 +1,9 @@
 #include "compiler/region/fusion/fusion_facts.h"
 
+#include <algorithm>
+
+#include "compiler/ir/bounds.h"
+
 namespace metac {
 
 int loads_of(const Definition& d) {
@@ -14,9 +18,12 @@ int count_nodes(Expr e) {
   return n;
 }
 
-bool no_more_elements(const Definition& reader, const Definition& d) {
-  Expr mine = element_count(d.domain), theirs = element_count(reader.domain);
-  return mine == theirs || (mine.if_int() && theirs.if_int() && theirs.as_int() <= mine.as_int());
+bool no_more_elements(const Definition& reader, const Definition& d, const std::vector<Symbol>& symbols) {
+  const Expr mine = element_count(d.domain), theirs = element_count(reader.domain);
+  const Bounds bounds(symbols, d.domain);
+  if (mine == theirs || bounds.proves_at_least(mine, theirs)) return true;
+  return std::equal(d.domain.begin(), d.domain.end(), reader.domain.begin(), reader.domain.end(),
+                    [&](Expr most, Expr extent) { return bounds.proves_at_least(most, extent); });
 }
 
 bool has_folded_index(const Definition& d) {

@@ -6,8 +6,9 @@ namespace metac {
 
 int loads_of(const Definition& d);  // distinct ones
 int count_nodes(Expr e);
-// Has the reader at most as many elements as what it reads? Unknown counts have not, unless they are equal.
-bool no_more_elements(const Definition& reader, const Definition& d);
+// Has the reader at most as many elements as what it reads, whatever the open dims are? Dims that data decides have at
+// least one.
+bool no_more_elements(const Definition& reader, const Definition& d, const std::vector<Symbol>& symbols);
 // Does it read at the lesser or greater of two places? No contraction can step along such an index.
 bool has_folded_index(const Definition& d);
 // Few operations, none of which takes long.

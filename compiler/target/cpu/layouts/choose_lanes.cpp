@@ -115,9 +115,9 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes,
              const std::vector<Symbol>& symbols, const Var* b, bool constant) {
   const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
-  if (!extent && !constant && repeats_when_packed(d, w)) return 0;
   const double full = fullness(d, w.lanes_axis, lanes, symbols);
   const bool rows = reads_rows(w, b->shape());
+  if (!extent && !constant && !rows && repeats_when_packed(d, w)) return 0;
   if (constant || (fullness(d, other.lanes_axis, lanes, symbols) <= 0.5 && rows)) return full + cpu_costs.ready;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/ir/hints.h"
 #include "compiler/loops/guard_steps.h"
 #include "compiler/loops/index_set_splitting.h"
 #include "compiler/loops/join_nests.h"
@@ -30,16 +31,14 @@ constexpr int64_t most_internal = 1 << 20;
 // Elements from lane to lane that loads may step by: a shuffle of two vectors, or elements put together.
 constexpr int64_t most_step = 4;
 
-// Elements of a row of all values that never leave the kernel; empty: not known.
-std::optional<int64_t> internal_elements(const Group& group) {
+// Elements of a row of all values that never leave the kernel; open dims are as long as they typically are.
+int64_t internal_elements(const Group& group, const std::vector<Symbol>& symbols) {
   int64_t sum = 0;
   for (const Definition& d : group.stages) {
     if (!group.internal.count(d.out->id)) continue;
     int64_t of_row = 1;
-    for (int k = group.shared; k < d.kept(); ++k) {
-      if (!d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
-      of_row = saturating_mul(of_row, d.domain[static_cast<size_t>(k)].as_int());
-    }
+    for (int k = group.shared; k < d.kept(); ++k)
+      of_row = saturating_mul(of_row, hinted_value(d.domain[static_cast<size_t>(k)], symbols));
     sum = saturating_add(sum, of_row);
   }
   return sum;
@@ -79,8 +78,8 @@ class GroupLowering : private StageLowering {
 
   // Rows whose elements lie apart while neighbouring rows lie side by side: statistics of channels that are stored last.
   bool may_go_across(const Stage& s) const {
-    const auto internal = internal_elements(group_);
-    if (group_.shared == 0 || !internal || saturating_mul(*internal, lanes()) > most_internal) return false;
+    const int64_t internal = internal_elements(group_, *context_.symbols);
+    if (group_.shared == 0 || saturating_mul(internal, lanes()) > most_internal) return false;
     Loop row = rows();
     if (!row.extent.if_int() || row.extent.as_int() < lanes()) return false;
     row.kind = LoopKind::serial;
@@ -98,7 +97,7 @@ class GroupLowering : private StageLowering {
     for (int64_t vectors : {4, 2}) {
       const int64_t block = vectors * lanes();
       if (vectors_ == 1 && rows % block == 0 && saturating_mul(outer, rows / block) >= 2 * vectors &&
-          saturating_mul(*internal_elements(group_), block) <= most_internal / 4)
+          saturating_mul(internal_elements(group_, *context_.symbols), block) <= most_internal / 4)
         vectors_ = vectors;
     }
     block_axis_ = kernel_.next_axis++;

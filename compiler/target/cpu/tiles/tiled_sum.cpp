@@ -36,7 +36,7 @@ class TileNest {
       if (l.axis == s_.tile_axis) tile_loop = &l;
     }
     lane_extent_ = lane_loop->extent;
-    Expr tile_extent = tile_loop ? tile_loop->extent : Expr(1);
+    const Expr tile_extent = tile_extent_ = tile_loop ? tile_loop->extent : Expr(1);
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
     if (tile_loop && tile_extent.if_int() && s_.points > tile_extent.as_int())
       points_ = static_cast<int>(tile_extent.as_int());
@@ -217,8 +217,10 @@ class TileNest {
     if (s_.cache_bytes == 0) return 0;
     std::vector<PointsLoop> loops;
     for (const Loop& l : points_loops_) {
-      bool tile = l.axis == tile_block_;
-      loops.push_back({tile ? s_.tile_axis : l.axis, tile ? points_ : 1, typical_extent(l.extent, symbols_)});
+      if (l.axis != tile_block_)
+        loops.push_back({l.axis, 1, typical_extent(l.extent, symbols_)});
+      else  // few tiles may be many points
+        loops.push_back({s_.tile_axis, points_, (typical_extent(tile_extent_, symbols_) + points_ - 1) / points_});
     }
     PanelSizes panel;
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
@@ -445,7 +447,7 @@ class TileNest {
                       b);
     };
     Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
-    Expr value_waits = waiting_place(reg);
+    Expr value_waits = waiting_place(v.first * Expr(static_cast<int64_t>(vectors) * s_.lanes) + reg);
     if (phase == Phase::clear) {
       nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
     } else if (phase == Phase::join) {
@@ -478,7 +480,7 @@ class TileNest {
   TiledSum s_;
   const std::vector<Symbol>& symbols_;
   std::vector<Loop> points_loops_;  // inside the panels, once blocked; the last one is over tiles
-  Expr lane_extent_, tile_block_index_, lane_block_index_;
+  Expr lane_extent_, tile_extent_, tile_block_index_, lane_block_index_;
   Expr in_block_;               // this iteration exists; empty: all do, the blocks divide the points
   std::optional<Loop> chunk_;   // of the sum
   std::optional<Loop> groups_;  // of panels
