@@ -27,9 +27,9 @@ from schedule_checks import ScheduleChecks  # noqa: E402
 DIGITS = HERE.parents[1] / "models/digits"
 
 
-def cmake(source, build, *definitions):
+def cmake(source, build, *definitions, targets=()):
     command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions)
-    command("cmake", "--build", build)
+    command("cmake", "--build", build, *(("--target", *targets) if targets else ()))
 
 
 HOSTILE = ["*/ int main() {", 'x\n#include <evil.h>\n', '"); evil("', "??/", "../../escape", "int", "a.b", "a_b", "a/b", "A" * (1 << 20), "\u202eRTL", "%s%n",
@@ -268,13 +268,13 @@ assert np.array_equal(other.run({"x": x})["y"], y)
 
     def many_contexts_under_thread_sanitizer(self):
         self.compile(self.rival, "--grad=inputs")
-        build = self.build_programs("build threads", "-fsanitize=thread -g1")
+        build = self.build_programs("build threads", "-fsanitize=thread -g1", "contexts", "rivals", "pools")
         expect(command(build / "contexts").strip() == "same", "answers differ")
         for program in ("rivals", "pools"):  # a fork from several threads is nothing that ThreadSanitizer goes along with
             expect(command(build / program, cwd=build).strip() == "right", program)
 
-    def build_programs(self, name, flags):
-        """The programs of this folder and the projects in them; rivals.cpp is told which functions take a context."""
+    def build_programs(self, name, flags, *programs):
+        """Programs of this folder and the projects in them; rivals.cpp is told which functions take a context."""
         build = self.work / name
         build.mkdir(exist_ok=True)
         header = (self.rival / "include/rival.h").read_text()
@@ -282,7 +282,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
         expect({"run", "hvp", "profile_row", "last_error"} <= set(functions), f"functions of the header: {functions}")
         (build / "context_functions.inc").write_text("".join(f'"{f}",\n' for f in functions))
         cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", f"-DRIVAL={self.rival}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}",
-              f"-DCMAKE_SHARED_LINKER_FLAGS={flags}")
+              f"-DCMAKE_SHARED_LINKER_FLAGS={flags}", targets=programs)
         self.link_weights(build)
         return build
 
@@ -303,7 +303,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
                 (build / f"{name}.weights").symlink_to(getattr(self, name) / f"{name}.weights")
 
     def every_allocation_fails_once(self):
-        build = self.build_programs("build memory", "-fsanitize=address,undefined -g1")
+        build = self.build_programs("build memory", "-fsanitize=address,undefined -g1", "out_of_memory", "rivals", "pools", "forks")
         command(build / "out_of_memory")
         for program in ("rivals", "pools", "forks"):
             expect(command(build / program, cwd=build).strip() == "right", program)
