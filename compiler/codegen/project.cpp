@@ -369,12 +369,13 @@ class Writer {
   void fill_jit() {
     for (const auto& [value, file] : std::map<std::string, std::string>{{"jit_option", "api_jit_option.h"},
                                                                         {"jit_declarations", "api_jit.h"},
+                                                                        {"jit_check", "api_jit_check.cpp"},
                                                                         {"jit_begin", "api_jit_begin.cpp"},
                                                                         {"jit_functions", "api_jit.cpp"},
                                                                         {"jit_members", "api_jit.hpp"},
                                                                         {"jit_methods", "python_jit.py"}})
       values_[value] = o_.carried ? fill_template("templates/project/" + file, values_) : "";
-    values_["python_jit_field"] = o_.carried ? ", (\"metac\", ctypes.c_char_p)" : "";
+    values_["python_jit_field"] = o_.carried ? ", (\"metac\", ctypes.c_char_p), (\"most_specialisations\", ctypes.c_int32)" : "";
     values_["python_jit_argument"] = o_.carried ? ", metac=None" : "";
     values_["python_jit_setting"] = o_.carried ? "        options.metac = os.fsencode(metac) if metac is not None else None\n" : "";
     values_["specialised"] = o_.carried ? "specialised" : "none";

@@ -133,6 +133,9 @@ Model with_weights(Model model, const metac_session_options* options) {
     if (found->second->tensor.dtype != tensor.dtype)
       refuse("options: weight ", quoted(name), " is ", name_of(tensor.dtype), "; the model has ",
              name_of(found->second->tensor.dtype));
+    if (found->second->tensor.element_count() > 0 && found->second->tensor.shape != tensor.shape)
+      refuse("options: weight ", quoted(name), " is ", to_string(tensor.shape), "; the model has ",
+             to_string(found->second->tensor.shape));
     found->second->tensor = tensor;
   }
   return model;

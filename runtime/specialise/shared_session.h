@@ -21,13 +21,12 @@ struct SessionWanted {
   const char* library = nullptr;  // path of libmetac; null: METAC_LIBRARY, or where it is found; "off": none
   const char* cpu = nullptr;      // the name of variant `variant`
   int32_t variant = 0, threads = 0;
+  int32_t most_programs = 0;         // that the session holds; 0: libmetac's default
   const Weights* weights = nullptr;  // of the context, mapped or inside the library
 };
 
 class SharedSession {
  public:
-  static constexpr int32_t most_programs = 16;  // that a session holds
-
   // The process's session of that kind, with one user more; null: no memory.
   static SharedSession* join(const SessionWanted& wanted);
   // The last user closes it: what is being compiled is broken off. In the child of a fork the parent's stays as it is.
@@ -35,8 +34,9 @@ class SharedSession {
 
   // Null: it is not open. The first call begins to open it and does not wait.
   MetacSession* session() {
-    if (state_.load(std::memory_order_acquire) == untouched) begin();
-    return state_.load(std::memory_order_acquire) == open && !mark_.in_child() ? session_ : nullptr;
+    const int32_t state = state_.load(std::memory_order_acquire);
+    if (state == untouched) begin();
+    return state == open && !is_parents() ? session_ : nullptr;
   }
   const MetacLibrary& metac() const { return metac_; }
   // Why it is not open and will not be; "": nothing is in the way.
@@ -59,9 +59,12 @@ class SharedSession {
 
   explicit SharedSession(const SessionWanted& wanted);
   bool is_of(const SessionWanted& wanted, const char* library) const {
-    return variant_ == wanted.variant && threads_ == wanted.threads && std::strcmp(library_, library) == 0 &&
+    return variant_ == wanted.variant && threads_ == wanted.threads && most_programs_ == wanted.most_programs &&
+           std::strcmp(library_, library) == 0 &&
            std::memcmp(content_, wanted.weights->header()->content, sizeof content_) == 0;
   }
+  // Was it opened before this process was forked?
+  bool is_parents() const { return state_.load(std::memory_order_acquire) != untouched && mark_.in_child(); }
   void begin();
   static void* open_behind(void* self);
   bool open_session();
@@ -69,10 +72,10 @@ class SharedSession {
   SharedSession* next_ = nullptr;
   int32_t users_ = 0;  // under the registry's lock
   std::atomic<int32_t> state_{untouched};
-  const int32_t variant_, threads_;
+  const int32_t variant_, threads_, most_programs_;
   char cpu_[64], library_[PATH_MAX], content_[sizeof(WeightsHeader::content)];
   Weights weights_;
-  ForkMark mark_;  // who opened it
+  ForkMark mark_;  // who opened it; set before `state_` says so
   pthread_t thread_{};
   bool has_thread_ = false;
   MetacLibrary metac_;
@@ -108,7 +111,8 @@ inline SharedSession* SharedSession::join(const SessionWanted& wanted) {
   return found;
 }
 
-inline SharedSession::SharedSession(const SessionWanted& wanted) : variant_(wanted.variant), threads_(wanted.threads) {
+inline SharedSession::SharedSession(const SessionWanted& wanted)
+    : variant_(wanted.variant), threads_(wanted.threads), most_programs_(wanted.most_programs) {
   std::snprintf(cpu_, sizeof cpu_, "%s", wanted.cpu);
   std::memcpy(content_, wanted.weights->header()->content, sizeof content_);
   if (registry.opened.in_child())
@@ -134,33 +138,36 @@ inline void SharedSession::leave() {
 }
 
 inline const char* SharedSession::problem() const {
-  if (mark_.in_child()) return "this process was forked from one that had libmetac at work";
+  if (is_parents()) return "this process was forked from one that had libmetac at work";
   return state_.load(std::memory_order_acquire) == failed ? failure_.message : "";
 }
 
 inline bool SharedSession::report(MetacReport& report) {
-  if (state_.load(std::memory_order_acquire) != open || mark_.in_child()) return false;
+  if (state_.load(std::memory_order_acquire) != open || is_parents()) return false;
   report.size = sizeof report;
   return metac_.report(session_, &report) == MetacLibrary::ok;
 }
 
 inline void SharedSession::begin() {
-  int32_t expected = untouched;
-  if (!state_.compare_exchange_strong(expected, opening)) return;
   pthread_mutex_lock(&registry.mutex);
-  registry.opened.set();
-  mark_.set();
-  has_thread_ = pthread_create(&thread_, nullptr, &SharedSession::open_behind, this) == 0;
+  if (state_.load(std::memory_order_relaxed) == untouched) {
+    registry.opened.set();
+    mark_.set();
+    state_.store(opening, std::memory_order_release);
+    has_thread_ = pthread_create(&thread_, nullptr, &SharedSession::open_behind, this) == 0;
+    if (!has_thread_) {
+      failure_.set(Status::out_of_memory, "no thread to open libmetac in");
+      state_.store(failed, std::memory_order_release);
+    }
+  }
   pthread_mutex_unlock(&registry.mutex);
-  if (has_thread_) return;
-  failure_.set(Status::out_of_memory, "no thread to open libmetac in");
-  state_.store(failed, std::memory_order_release);
 }
 
 inline void* SharedSession::open_behind(void* self) {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);                            // signals belong to the program's own threads
+  // Signals belong to the program's own threads.
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   SharedSession& shared = *static_cast<SharedSession*>(self);
   const bool good = shared.open_session();
   shared.state_.store(good ? open : failed, std::memory_order_release);
@@ -196,7 +203,7 @@ inline bool SharedSession::open_session() {
   options.size = sizeof options;
   options.specialise = "background";
   options.threads = threads_;
-  options.max_specialisations = most_programs;
+  options.max_specialisations = most_programs_;
   options.cpu = cpu_;
   options.dims = dims.data();
   options.dim_count = carried.dim_count;

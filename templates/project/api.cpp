@@ -274,7 +274,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     failure.set(Status::invalid_argument, "weights_flags is %d, of which not all is known", given.weights_flags);
     return answer(*context, failure);
   }
-  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
+@jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
   const bool foreign = given.parallel != nullptr;
   bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);

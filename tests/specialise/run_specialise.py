@@ -16,13 +16,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+from checks import command, expect, run_checks  # noqa: E402
+
 ROOT = HERE.parents[1]
 DIGITS = ROOT / "models/digits/digits.onnx"
 
@@ -39,15 +41,6 @@ const void* metac_result_output(const void* r, int i) { return NULL; }
 void metac_result_free(void* r) {}
 int metac_session_get_report(const void* s, void* r) { return 7; }
 """
-
-
-def command(*argv, status=0, **more):
-    """Runs a command and returns what it printed on both streams; another status is an exception."""
-    done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500,
-                          **more)
-    if done.returncode != status:
-        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n{done.stdout[-2000:]}")
-    return done.stdout
 
 
 def dynamic_model():
@@ -155,8 +148,7 @@ class Checks:
                        **environment}
         environment = {key: value for key, value in environment.items() if value is not None}
         printed = command(self.program, name, *arguments, env=environment)
-        if printed:
-            raise RuntimeError(f"{name} {' '.join(map(str, arguments))} printed: {printed}")
+        expect(not printed, f"{name} {' '.join(map(str, arguments))} printed: {printed}")
 
     def _fake(self, name, text, *flags):
         version = json.loads((self.work / "digits/digits.json").read_text())["metac"]
@@ -168,16 +160,18 @@ class Checks:
     def library_of_digits(self):
         folder = self._compile(DIGITS, "digits")
         needed = command("readelf", "-d", folder / "lib/libdigits.so")
-        if "libmetac" in needed or "libstdc++" in needed or "LLVM" in needed:
-            raise RuntimeError(f"the library needs more than it did:\n{needed}")
+        expect(not any(name in needed for name in ("libmetac", "libstdc++", "LLVM")), f"the library needs more:\n{needed}")
         about = json.loads((folder / "digits.json").read_text())
-        if about["options"].get("jit") != "on" or about["jit"]["carried_bytes"] < about["jit"]["graph_bytes"]:
-            raise RuntimeError(f"the manifest says {about['options']}, {about.get('jit')}")
+        expect(about["options"].get("jit") == "on" and about["jit"]["carried_bytes"] > about["jit"]["graph_bytes"] > 0,
+               f"the manifest says {about['options']}, {about.get('jit')}")
         command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", HERE / "scenarios.cpp", f"-I{folder}/include",
                 f"-L{folder}/lib", "-ldigits", f"-Wl,-rpath,{folder}/lib", "-pthread", "-o", self.program)
 
     def a_hot_shape_gets_its_program_and_no_call_waits(self):
         self._scenario("hot_shapes")
+
+    def programs_are_bounded(self):
+        self._scenario("few_programs")
 
     def eight_threads(self):
         self._scenario("threads_share")
@@ -252,8 +246,7 @@ class Checks:
         (self.work / "dense.data").unlink()  # the library has them
         self._compare("dense", "lambda rng, k: {'x': rng.standard_normal((3, 4096), dtype=np.float32)}")
         carried = json.loads((folder / "dense.json").read_text())["jit"]
-        if carried["graph_bytes"] > 4096:
-            raise RuntimeError(f"the graph has weights in it: {carried}")
+        expect(carried["graph_bytes"] < 4096, f"the graph has weights in it: {carried}")
 
     def damage_in_what_is_carried(self):
         """The library's own code does not read it; what opens a session does, and finds it."""
@@ -299,37 +292,23 @@ class Checks:
                 (DIGITS, 1, "--jit is for --target cpu", ["--target", "cuda"])):
             printed = command(self.metac, "compile", model, "-o", self.work / "refused", "--jit", "--no-build", *options,
                               status=status, cwd=self.work)
-            if reason not in printed or (self.work / "refused").exists():
-                raise RuntimeError(f"{model} {options}: {printed}")
+            expect(reason in printed and not (self.work / "refused").exists(), f"{model} {options}: {printed}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
     parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
-    parser.add_argument("--times", action="store_true", help="say how long each check took")
-    parser.add_argument("--only", help="the checks whose name has this in it, and the first")
+    parser.add_argument("--only", default="", help="the checks with this in their name")
     arguments = parser.parse_args()
     work = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-specialise-"))
     work = work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    checks, passed, failed = Checks(work, arguments.build.resolve()), 0, 0
-    for name in [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_")]:
-        if arguments.only and arguments.only not in name and name != "library_of_digits":
-            continue
-        begin = time.monotonic()
-        try:
-            getattr(checks, name)()
-            passed += 1
-        except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-            failed += 1
-            print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
-        if arguments.times:
-            print(f"{time.monotonic() - begin:6.1f} s  {name.replace('_', ' ')}", flush=True)
+    checks = Checks(work, arguments.build.resolve())
+    status = run_checks(checks, only=arguments.only, always={"library_of_digits"})
     if not arguments.keep:
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return status
 
 
 if __name__ == "__main__":

@@ -124,6 +124,20 @@ void hot_shapes() {
   want(context.now().specialised_runs >= now.specialised_runs + 34, "the hot shape is answered by the library's own code");
 }
 
+// No more programs than are wanted; a dim of more values than half of that stays open, and what is there stays in use.
+void few_programs() {
+  digits_options options{};
+  options.most_specialisations = 4;
+  Context context(options);
+  for (const int64_t batch : {5, 3}) heat(context, batch, context.run(batch));
+  for (int k = 0; k < 200; ++k) {
+    context.run(6 + k % 5);
+    usleep(500);
+  }
+  want(context.now().programs <= 4, "programs: " + std::to_string(context.now().programs));
+  heat(context, 5, context.run(5));
+}
+
 // `expected`: a part of what the library says.
 void alone(const std::string& expected) {
   Context context;
@@ -237,6 +251,11 @@ void exit_while_opening() {
 
 // Mistakes are told in the library's words, and outputs go where they are wanted.
 void errors_and_memory() {
+  digits_options wrong{};
+  wrong.most_specialisations = -1;
+  digits_context* refused = nullptr;
+  want(digits_create(&wrong, &refused) == DIGITS_INVALID_ARGUMENT, "most_specialisations of -1 is taken");
+  digits_destroy(refused);
   Context context;
   const Answer before = context.run(2);
   heat(context, 2, before);
@@ -314,6 +333,8 @@ int main(int count, char** values) {
   const std::string scenario = count > 1 ? values[1] : "", argument = count > 2 ? values[2] : "";
   if (scenario == "hot_shapes")
     hot_shapes();
+  else if (scenario == "few_programs")
+    few_programs();
   else if (scenario == "alone")
     alone(argument);
   else if (scenario == "threads_share")

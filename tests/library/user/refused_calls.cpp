@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,9 @@ metac_status open_small(const metac_session_options* options, metac_session** se
   return metac_session_open_memory(small_model, sizeof small_model - 1, options, session);
 }
 
+// Of metac_session_options in the first version.
+constexpr size_t first_size = offsetof(metac_session_options, target) + sizeof(const char*);
+
 void options_are_checked() {
   struct Row {
     const char* what;
@@ -50,10 +54,31 @@ void options_are_checked() {
   static metac_dim low{"n", -1, 4, 1}, high{"n", 1, -4, 1}, divisor{"n", 1, 4, -2}, no_multiple{"n", 5, 7, 8};
   static metac_dim twice[] = {{"n", 1, 4, 1}, {"n", 1, 4, 1}};
   const auto dim = [](metac_dim& one) { return [&one](metac_session_options& o) { o.dims = &one, o.dim_count = 1; }; };
+  static const int64_t four[] = {4}, two[] = {2};
+  alignas(64) static const float w[32] = {};
+  static metac_tensor stranger{"v", w, 0, four, 1, METAC_FLOAT32}, other_dtype{"w", w, 0, four, 1, METAC_INT32},
+      other_shape{"w", w, 0, two, 1, METAC_FLOAT32};
+  static metac_block nothing{nullptr, 8}, no_bytes{w, 0}, crooked{w + 1, 8};
+  const auto weight = [](metac_tensor& one) {
+    return [&one](metac_session_options& o) { o.weights = &one, o.weight_count = 1; };
+  };
+  const auto block = [](metac_block& one) {
+    return [&one](metac_session_options& o) { o.prepared = &one, o.prepared_count = 1; };
+  };
   const metac_status wrong = METAC_INVALID_ARGUMENT;
   const Row rows[] = {
+      {"weight_count < 0", [](auto& o) { o.weight_count = -1; }, wrong, {"weight_count is -1"}},
+      {"weights NULL", [](auto& o) { o.weight_count = 1; }, wrong, {"weights are NULL", "1"}},
+      {"unknown weight", weight(stranger), wrong, {"no initialiser \"v\""}},
+      {"weight of another dtype", weight(other_dtype), wrong, {"\"w\"", "int32", "float32"}},
+      {"weight of another shape", weight(other_shape), wrong, {"\"w\" is 2", "has 4"}},
+      {"prepared_count < 0", [](auto& o) { o.prepared_count = -1; }, wrong, {"prepared_count is -1"}},
+      {"prepared NULL", [](auto& o) { o.prepared_count = 3; }, wrong, {"prepared is NULL", "3"}},
+      {"a block NULL", block(nothing), wrong, {"prepared[0]"}},
+      {"a block without bytes", block(no_bytes), wrong, {"prepared[0]", "0 bytes"}},
+      {"a block that is not aligned", block(crooked), wrong, {"prepared[0]", "64 bytes"}},
       {"size 0", [](auto& o) { o.size = 0; }, wrong, {"size is 0", "sizeof(metac_session_options)"}},
-      {"size too small", [](auto& o) { o.size = sizeof o - 1; }, wrong, {std::to_string(sizeof(metac_session_options) - 1)}},
+      {"size too small", [](auto& o) { o.size = first_size - 1; }, wrong, {std::to_string(first_size - 1)}},
       {"size never set", [](auto& o) { o.size = SIZE_MAX; }, wrong, {"size is"}},
       {"specialise", [](auto& o) { o.specialise = "sometimes"; }, wrong, {"\"sometimes\"", "background, eager or never"}},
       {"threads < 0", [](auto& o) { o.threads = -1; }, wrong, {"threads is -1"}},
@@ -98,6 +123,13 @@ void sizes_may_grow() {
   newer.known.size = sizeof newer;
   metac_session* session = nullptr;
   expect(open_small(&newer.known, &session) == METAC_OK, "options with a tail of zeros", metac_last_error());
+  metac_session_options older;
+  std::memset(&older, 0x5a, sizeof older);  // what an older header does not have is not looked at
+  std::memset(&older, 0, first_size);
+  older.size = first_size;
+  metac_session* of_older = nullptr;
+  expect(open_small(&older, &of_older) == METAC_OK, "options of the first version", metac_last_error());
+  metac_session_close(of_older);
   newer.further = 1;
   metac_session* none = nullptr;
   refused("options with a tail", open_small(&newer.known, &none), METAC_INVALID_ARGUMENT, {std::to_string(sizeof newer)});
@@ -190,6 +222,10 @@ void inputs_are_checked() {
   refused("run: inputs NULL", metac_session_run(session, nullptr, 2, &result), wrong, {"inputs are NULL", "2"});
   refused("run: count < 0", metac_session_run(session, good, -1, &result), wrong, {"-1"});
   refused("run: one is missing", metac_session_run(session, good, 1, &result), wrong, {"\"z\"", "missing"});
+  refused("try: session NULL", metac_session_try_run(nullptr, good, 2, &result), wrong, {"session is NULL"});
+  refused("try: result NULL", metac_session_try_run(session, good, 2, nullptr), wrong, {"result is NULL"});
+  refused("try: one is missing", metac_session_try_run(session, good, 1, &result), wrong, {"\"z\"", "missing"});
+  expect(metac_session_try_run(session, good, 2, &result) == METAC_NOT_READY, "nothing is ready for what never came");
   expect(result == nullptr, "no result of a run that failed");
   expect(metac_session_run(session, good, 2, &result) == METAC_OK && result, "a good run after all that",
          metac_last_error());
