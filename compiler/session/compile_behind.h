@@ -19,8 +19,8 @@ class CompileBehind {
   CompileBehind& operator=(const CompileBehind&) = delete;
   ~CompileBehind() { stop(); }
 
-  // Does it some time, unless stop() comes first. `task` throws nothing but Interrupted, which it may. False: there is no
-  // thread that could, and the task is forgotten.
+  // Does it some time, unless stop() comes first. `task` throws nothing but Interrupted and bad_alloc, which it may. False:
+  // there is no thread that could, and the task is forgotten.
   bool add(std::function<void()> task);
   // Interrupts the task at work, forgets the others and waits for the thread.
   void stop();
