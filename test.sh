@@ -127,7 +127,7 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
 stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
-stage library "$python" tests/library/run_library.py --build build/ci
+stage library "$python" tests/library/run_library.py --build build/ci --every $([ $all = yes ] && echo 5 || echo 100)
 stage specialise "$python" tests/specialise/run_specialise.py --build build/ci
 stage python "$pytorch" tests/python/run_python.py --build build/ci
 stage project "$python" tests/project/run_project.py --build build/ci

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <new>
 #include <sstream>
 
 namespace metac {
@@ -76,7 +77,14 @@ std::string CacheCounts::take() {
   return text;
 }
 
-void CacheCounts::write() {
+void CacheCounts::write() noexcept {
+  try {
+    append();
+  } catch (const std::bad_alloc&) {  // they are lost
+  }
+}
+
+void CacheCounts::append() {
   if (directory_.empty()) return;
   const std::string text = take();
   if (text.empty()) return;

@@ -28,7 +28,7 @@ class CacheCounts {
   // Thread-safe, as all that follow.
   void found(const std::string& name);
   void compiled(int64_t kernels);
-  void write();  // what was counted since; in a forked child what the child has counted
+  void write() noexcept;  // what was counted since; in a forked child what the child has counted
 
   struct Sums {
     std::map<std::string, int64_t> found;     // by the entry's name
@@ -41,6 +41,7 @@ class CacheCounts {
   std::string path() const { return directory_ + "/hits"; }
   void begin();
   std::string take();
+  void append();
   void shorten();
 
   const std::string directory_;

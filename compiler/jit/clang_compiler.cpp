@@ -103,6 +103,8 @@ void end_without_memory(void*, const char*, bool) {
 // Defects of LLVM, or of what it was given; its own handler prints and ends the process.
 void throw_internal_error(void*, const char* reason, bool) { throw InternalError(concat("LLVM: ", reason)); }
 
+}  // namespace
+
 void initialise_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -115,6 +117,8 @@ void initialise_llvm() {
     LLVMInitializeX86AsmParser();
   });
 }
+
+namespace {
 
 llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> virtual_files(const std::string& source) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();

@@ -24,6 +24,9 @@ std::string compiler_version();
 // All that decides what code comes out of a text: versions, arguments, device headers. Part of the cache key.
 std::string compiler_identity(const CpuTarget& cpu);
 
+// Before anything of LLVM: what it can make code for, and what it does where it has no memory or meets a defect.
+void initialise_llvm();
+
 // The device headers as a precompiled header. Throws KernelCompileError.
 std::string compile_prelude(const CpuTarget& cpu);
 

@@ -5,10 +5,13 @@
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
-#include <llvm/Support/TargetSelect.h>
 
 #include <atomic>
+#include <exception>
+#include <mutex>
+#include <new>
 
+#include "compiler/jit/clang_compiler.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -25,9 +28,7 @@ T value_of(Expected<T> expected, const char* what) {
 }
 
 std::unique_ptr<LLJIT> make_linker() {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
+  initialise_llvm();
   JITTargetMachineBuilder target{Triple("x86_64-unknown-linux-gnu")};
   LLJITBuilder builder;
   builder.setJITTargetMachineBuilder(target);
@@ -42,44 +43,97 @@ std::unique_ptr<LLJIT> make_linker() {
   return value_of(builder.create(), "set up");
 }
 
+// LLVM is built without exceptions: one that passes through it, for want of memory, leaves its locks taken and its tables as
+// they were at that moment. The linker is lost then: nothing asks it again, what it has linked stays where it is, and who
+// links next makes another one. So that nobody waits for a lock that LLVM never gives back, one asks at a time.
+struct Linker {
+  std::unique_ptr<LLJIT> jit = make_linker();
+  std::mutex mutex;
+  bool lost = false;
+
+  // f(jit), of which CompileErrors alone are our own.
+  template <class F>
+  auto ask(F f) {
+    try {
+      return f(*jit);
+    } catch (const CompileError&) {
+      throw;
+    } catch (...) {
+      lost = true;
+      throw;
+    }
+  }
+};
+
 // Never destroyed: threads may still run kernels when a process ends.
-LLJIT& linker() {
-  static LLJIT& of_process = *make_linker().release();
-  return of_process;
+Linker& linker_of_now() {
+  static std::mutex mutex;
+  static Linker* now = nullptr;
+  const std::lock_guard lock(mutex);
+  const auto is_lost = [] {
+    const std::lock_guard lock(now->mutex);
+    return now->lost;
+  };
+  if (!now || is_lost()) now = new Linker;
+  return *now;
 }
 
 }  // namespace
 
 struct LinkedCode::Space {
+  Linker& linker;
   std::vector<std::string> objects;  // read when the first address is asked for
   JITDylib* names = nullptr;
 };
 
-LinkedCode::LinkedCode(std::vector<std::string> objects) : space_(std::make_unique<Space>()) {
+LinkedCode::LinkedCode(std::vector<std::string> objects)
+    : space_(std::make_unique<Space>(Space{linker_of_now(), std::move(objects)})) {
   static std::atomic<int64_t> count;
-  space_->objects = std::move(objects);
   for (const std::string& object : space_->objects) bytes_ += static_cast<int64_t>(object.size());
-  space_->names = &value_of(linker().createJITDylib("kernels " + std::to_string(count++)), "name");
-  for (const std::string& object : space_->objects)
-    if (auto error = linker().addObjectFile(*space_->names, MemoryBuffer::getMemBuffer(object, "kernels", false)))
-      fail("cannot link machine code in memory: ", toString(std::move(error)));
+  const std::lock_guard lock(space_->linker.mutex);
+  if (space_->linker.lost) throw std::bad_alloc();  // just now, in another thread
+  space_->linker.ask([&](LLJIT& jit) {
+    space_->names = &value_of(jit.createJITDylib("kernels " + std::to_string(count++)), "name");
+    for (const std::string& object : space_->objects)
+      if (auto error = jit.addObjectFile(*space_->names, MemoryBuffer::getMemBuffer(object, "kernels", false)))
+        fail("cannot link machine code in memory: ", toString(std::move(error)));
+  });
 }
 
 LinkedCode::~LinkedCode() {
-  if (auto error = linker().getExecutionSession().removeJITDylib(*space_->names)) consumeError(std::move(error));
+  const std::lock_guard lock(space_->linker.mutex);
+  if (space_->linker.lost) {
+    static_cast<void>(space_.release());  // LLVM may hold on to the objects
+    return;
+  }
+  try {
+    space_->linker.ask([&](LLJIT& jit) {
+      if (auto error = jit.getExecutionSession().removeJITDylib(*space_->names)) consumeError(std::move(error));
+    });
+  } catch (const std::exception&) {
+  }
+}
+
+bool LinkedCode::is_lost() const {
+  const std::lock_guard lock(space_->linker.mutex);
+  return space_->linker.lost;
 }
 
 std::vector<void*> LinkedCode::addresses(const std::vector<std::string>& names) const {
-  SymbolLookupSet wanted;
-  for (const std::string& name : names) wanted.add(linker().mangleAndIntern(name));
-  wanted.removeDuplicates();
-  SymbolMap found = value_of(linker().getExecutionSession().lookup(
-                                 {{space_->names, JITDylibLookupFlags::MatchAllSymbols}}, wanted),
-                             "link");
-  std::vector<void*> result;
-  for (const std::string& name : names)
-    result.push_back(found.at(linker().mangleAndIntern(name)).getAddress().toPtr<void*>());
-  return result;
+  const std::lock_guard lock(space_->linker.mutex);
+  if (space_->linker.lost) throw std::bad_alloc();
+  return space_->linker.ask([&](LLJIT& jit) {
+    SymbolLookupSet wanted;
+    for (const std::string& name : names) wanted.add(jit.mangleAndIntern(name));
+    wanted.removeDuplicates();
+    SymbolMap found = value_of(jit.getExecutionSession().lookup({{space_->names, JITDylibLookupFlags::MatchAllSymbols}},
+                                                                wanted),
+                               "link");
+    std::vector<void*> result;
+    for (const std::string& name : names)
+      result.push_back(found.at(jit.mangleAndIntern(name)).getAddress().toPtr<void*>());
+    return result;
+  });
 }
 
 }  // namespace metac

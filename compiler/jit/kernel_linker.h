@@ -18,6 +18,8 @@ class LinkedCode {
 
   // Addresses of C functions, in the order asked for; thread-safe. Throws CompileError where one is missing.
   std::vector<void*> addresses(const std::vector<std::string>& names) const;
+  // No further addresses can be had, for there was no memory once; those that were given out stay valid.
+  bool is_lost() const;
   int64_t bytes() const { return bytes_; }  // of the objects
 
  private:

@@ -100,7 +100,7 @@ void KernelStore::link(std::vector<Wanted*> kernels, const std::string& object_n
     std::lock_guard lock(mutex_);
     if (const auto found = objects_.find(object_name); found != objects_.end()) code = found->second.lock();
   }
-  if (!code) {
+  if (!code || code->is_lost()) {
     const trace::Span span("session", "link kernels");
     std::vector<std::string> objects;
     objects.push_back(std::move(object));

@@ -70,7 +70,12 @@ std::map<std::string, Tensor> views_of(const metac_tensor* tensors, int32_t coun
 
 Tensor copy_of(const Tensor& tensor) {
   std::byte* memory = nullptr;
-  Tensor copy = make_tensor(tensor.dtype, tensor.shape, &memory);
+  Tensor copy;
+  try {
+    copy = make_tensor(tensor.dtype, tensor.shape, &memory);
+  } catch (const CompileError& error) {  // the shape is a checked one
+    throw CallError(METAC_OUT_OF_MEMORY, error.what());
+  }
   if (tensor.byte_count() > 0) std::memcpy(memory, tensor.bytes.get(), tensor.byte_count());
   return copy;
 }

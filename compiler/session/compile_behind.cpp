@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <system_error>
 
 #include "compiler/session/lock_soon.h"
@@ -85,6 +86,7 @@ void CompileBehind::work() {
       try {
         task();
       } catch (const Interrupted&) {
+      } catch (const std::bad_alloc&) {  // what was to be made is not there, as before
       }
       Turns::of_process().give_back();
     }

@@ -1,5 +1,6 @@
 #include "compiler/session/contexts.h"
 
+#include <iterator>
 #include <utility>
 
 #include "compiler/session/lock_soon.h"
@@ -47,8 +48,8 @@ std::optional<Contexts::Hold> Contexts::take_free(const std::shared_ptr<const Ji
 Contexts::Hold Contexts::enter(size_t chosen, const std::shared_ptr<const JitCode>& code,
                                std::unique_lock<std::mutex> lock) {
   Place& place = *places_[chosen];
-  place.taken = true;
   Kept& kept = place.kept[code.get()];
+  place.taken = true;
   if (kept.context) return Hold(this, chosen, kept.context.get());
   lock.unlock();
   std::unique_ptr<JitProgram> context;
@@ -71,21 +72,23 @@ Contexts::Hold Contexts::enter(size_t chosen, const std::shared_ptr<const JitCod
 }
 
 void Contexts::give_back(size_t place, JitProgram* context) {
-  std::vector<std::unique_ptr<JitProgram>> dropped;  // destroyed without the lock
+  std::map<const JitCode*, Kept> dropped;  // destroyed without the lock; nothing here needs memory
   {
     const std::lock_guard lock(mutex_);
     std::map<const JitCode*, Kept>& kept = places_[place]->kept;
     kept.at(context->code().get()).bytes = context->held_bytes();
-    for (auto& [code, one] : kept)
-      if (one.dropped) dropped.push_back(std::move(one.context));
-    std::erase_if(kept, [](const auto& entry) { return entry.second.dropped; });
+    for (auto one = kept.begin(); one != kept.end();) {
+      const auto next = std::next(one);
+      if (one->second.dropped) dropped.insert(kept.extract(one));
+      one = next;
+    }
     places_[place]->taken = false;
   }
   free_.notify_one();
 }
 
 void Contexts::drop(const JitCode* code) {
-  std::vector<std::unique_ptr<JitProgram>> dropped;
+  std::multimap<const JitCode*, Kept> dropped;  // destroyed without the lock; nothing here needs memory
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Place>& place : places_) {
     const auto kept = place->kept.find(code);
@@ -94,8 +97,7 @@ void Contexts::drop(const JitCode* code) {
       kept->second.dropped = true;
       continue;
     }
-    dropped.push_back(std::move(kept->second.context));
-    place->kept.erase(kept);
+    dropped.insert(place->kept.extract(kept));
   }
 }
 

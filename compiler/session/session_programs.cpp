@@ -36,9 +36,9 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
     return slot->program;
   }
   const std::shared_ptr<Slot> slot = slots_[key] = std::make_shared<Slot>();
-  const trace::Span span("session", open ? "make the open program" : "specialise",
-                         trace::on() ? trace::Arguments{{"for", reliance.text()}, {"reason", reason}} : trace::Arguments());
   try {
+    const trace::Span span("session", open ? "make the open program" : "specialise",
+                           trace::on() ? trace::Arguments{{"for", reliance.text()}, {"reason", reason}} : trace::Arguments());
     std::shared_ptr<const Model> model;
     do {  // weights that are set meanwhile make what came of the old ones worthless
       model = model_;
@@ -55,6 +55,7 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
     slot->program->last_use = ++clock_;
     if (!open) ++report_.compiled, tell_of_shapes_that_do_not_repeat();
     drop_beyond_limits(slot->program.get());
+    lock.unlock();
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
     slot->error = std::current_exception();
@@ -64,7 +65,6 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
     made_.notify_all();
     throw;
   }
-  lock.unlock();
   made_.notify_all();
   return slot->program;
 }

@@ -53,6 +53,7 @@ std::string shown(const std::string& text);
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // else text for which there was no memory would be missing, and nobody told
   static_cast<void>((out << ... << parts));
   return out.str();
 }

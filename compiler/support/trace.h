@@ -2,6 +2,7 @@
 // chrome://tracing show. Format: "Trace Event Format", JSON array; times are microseconds of a steady clock.
 #pragma once
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,7 +34,11 @@ class Span {
     begin_ = now_ns(), category_ = category, name_ = std::move(name), arguments_ = std::move(arguments);
   }
   ~Span() {
-    if (begin_ >= 0) complete(category_, name_, begin_, now_ns(), arguments_);
+    if (begin_ < 0) return;
+    try {
+      complete(category_, name_, begin_, now_ns(), arguments_);
+    } catch (const std::bad_alloc&) {  // the trace lacks it
+    }
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;

@@ -4,8 +4,8 @@
     python3 run_library.py --build build/ci [--llvm /usr/lib/x86_64-linux-gnu/libLLVM-19.so] [--keep DIR]
 
 Checked: the programs of docs/sessions.md, built as the page says, C as C99; what the library exports and needs; every call
-that it must refuse; all of metac.hpp; that nothing is printed; a system that has no threads; a trace; two LLVMs in one
-process; 8 threads with one session. Ends with 'N passed, N failed'.
+that it must refuse; all of metac.hpp; that nothing is printed; a system that has no threads; allocations that fail; a
+trace; two LLVMs in one process; 8 threads with one session. Ends with 'N passed, N failed'.
 """
 import argparse
 import os
@@ -49,8 +49,8 @@ def write_pixels(digit, path):
 class Checks:
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
-    def __init__(self, work, build, llvm):
-        self.work, self.build, self.llvm = work, build, llvm
+    def __init__(self, work, build, llvm, every):
+        self.work, self.build, self.llvm, self.every = work, build, llvm, every
         self.prefix, self.user = work / "moved prefix", work / "user"
 
     def install_and_move(self):
@@ -121,6 +121,10 @@ class Checks:
         environment = {**os.environ, "LD_PRELOAD": str(shim), "METAC_CACHE_DIR": str(self.work / "empty cache")}
         command(self.user / "runs_alone", DIGITS / "digits.onnx", env=environment)
 
+    def every_allocation_fails_once(self):
+        environment = {**os.environ, "METAC_CACHE_DIR": str(self.work / "short cache")}
+        print("allocations that fail:", command(self.user / "no_memory", self.every, env=environment).splitlines()[-1])
+
     def trace_of_new_shapes(self):
         trace = self.work / "trace.json"
         command(self.user / "new_shapes", env={**os.environ, "METAC_TRACE": str(trace), "METAC_CACHE_DIR": str(self.work / "cold cache")})
@@ -147,13 +151,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
     parser.add_argument("--llvm", type=pathlib.Path, default="/usr/lib/llvm-19/lib/libLLVM-19.so", help="another LLVM")
+    parser.add_argument("--every", type=int, default=100, help="of the allocations one in so many fails")
     parser.add_argument("--keep", type=pathlib.Path, help="work here and leave it")
     arguments = parser.parse_args()
     work = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="metac-library-"))
     work = work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     os.environ.pop("DESTDIR", None)
-    checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.llvm.resolve()), 0, 0
+    checks, passed, failed = Checks(work, arguments.build.resolve(), arguments.llvm.resolve(), arguments.every), 0, 0
     for name in [n for n, member in vars(Checks).items() if callable(member) and not n.startswith("_")]:
         try:
             getattr(checks, name)()
