@@ -1,8 +1,8 @@
 """The engines of a race, each in a process of its own that has the model loaded and answers when asked.
 
-`python3 contestants.py KIND MODEL FEEDS.npz ANSWER.npz THREADS LIBRARY` is such a process: it answers once into
-ANSWER.npz, prints the ms that loading and that answer took, then `ready`; for each number k on stdin it makes k calls and
-prints their ms as a JSON list.
+`python3 contestants.py KIND MODEL FEEDS.npz ANSWER.npz THREADS LIBRARY [CLOCK]` is such a process: it answers once into
+ANSWER.npz, prints as a JSON list the ms that loading and that answer took and the MiB that were resident before, then
+`ready`; for each number k on stdin it makes k calls and prints their ms as a JSON list: of the wall's clock, or, with `cpu` as CLOCK, of processor time of all threads.
 """
 import json
 import os
@@ -38,40 +38,53 @@ def load(kind, model, feeds, threads, library):
     return lambda: list(engine.run(feeds).values())
 
 
-def serve(kind, model, feeds_file, answer_file, threads, library):
+def resident_mib(process):
+    """Resident pages of a process (its id, or "self"), in MiB; 0 where the system has no /proc."""
+    try:
+        return int(pathlib.Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+    except OSError:
+        return 0.0
+
+
+def serve(kind, model, feeds_file, answer_file, threads, library, clock="wall"):
+    now = time.process_time if clock == "cpu" else time.perf_counter
     os.environ["OMP_NUM_THREADS"] = str(threads)
     with np.load(feeds_file) as file:
         feeds = {json.loads(key): file[key] for key in file.files}
-    start = time.perf_counter()
+    before, start = resident_mib("self"), time.perf_counter()
     call = load(kind, model, feeds, threads, library)
     answer = call()
-    print(1e3 * (time.perf_counter() - start), flush=True)
+    print(json.dumps([1e3 * (time.perf_counter() - start), before]), flush=True)
     np.savez(answer_file, *[np.asarray(a) for a in answer])
     print("ready", flush=True)
     for line in sys.stdin:
         times = []
         for _ in range(int(line)):
-            start = time.perf_counter()
+            start = now()
             call()
-            times.append(1e3 * (time.perf_counter() - start))
+            times.append(1e3 * (now() - start))
         print(json.dumps(times), flush=True)
 
 
 class Contestant:
     """Such a process, from the other side. `alive`: it could load the model and answer."""
 
-    def __init__(self, kind, model, work, threads, library):
+    def __init__(self, kind, model, work, threads, library, clock="wall"):
         self.kind, self.answer_file = kind, work / f"{kind}.npz"
-        argv = [sys.executable, __file__, kind, str(model), str(work / "feeds.npz"), str(self.answer_file), str(threads), str(library)]
+        argv = [sys.executable, __file__, kind, str(model), str(work / "feeds.npz"), str(self.answer_file), str(threads), str(library), clock]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         first = self.process.stdout.readline()
         self.alive = bool(first) and self.process.stdout.readline().strip() == "ready"
-        self.first_answer_ms = float(first) if self.alive else None
+        self.first_answer_ms, self.mib_before = json.loads(first) if self.alive else (None, None)
 
     def times(self, count):
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
+
+    def resident_mib(self):
+        """What the engine, the model and its buffers hold of memory now: resident pages less those before it was loaded."""
+        return resident_mib(self.process.pid) - self.mib_before
 
     def answer(self):
         with np.load(self.answer_file) as file:
@@ -83,4 +96,4 @@ class Contestant:
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:5], int(sys.argv[5]), sys.argv[6])
+    serve(*sys.argv[1:5], int(sys.argv[5]), *sys.argv[6:])

@@ -52,7 +52,7 @@ class Conformer(nn.Module):
 
     def forward(self, x):
         y = self.sampled(x)
-        y = y.transpose(1, 2).reshape(1, 100, 64 * 20)
+        y = y.transpose(1, 2).flatten(2)
         return self.head(self.blocks(self.into(y))).log_softmax(-1)
 
 

@@ -47,7 +47,7 @@ class Gpt(nn.Module):
         self.blocks, self.norm, self.head = nn.Sequential(*(Block(width, 12, True) for _ in range(6))), nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, ids):
-        return self.head(self.norm(self.blocks(self.words(ids) + self.places)))
+        return self.head(self.norm(self.blocks(self.words(ids) + self.places[:ids.shape[1]])))
 
 
 class RootMeanSquareNorm(nn.Module):
@@ -69,7 +69,7 @@ class RotaryAttention(Attention):
 
     def turn(self, x):
         a, b = x.chunk(2, -1)
-        return x * self.cos + torch.cat([-b, a], -1) * self.sin
+        return x * self.cos[:x.shape[2]] + torch.cat([-b, a], -1) * self.sin[:x.shape[2]]
 
 
 class Llama(nn.Module):
@@ -108,7 +108,7 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(width, width)
 
     def forward(self, ids, mask):
-        x = self.norm(self.words(ids) + self.places) * mask.unsqueeze(-1)
+        x = self.norm(self.words(ids) + self.places[:ids.shape[1]]) * mask.unsqueeze(-1)
         for attention, norm1, up, down, norm2 in self.layers:
             x = norm1(x + attention(x))
             x = norm2(x + down(F.gelu(up(x))))
