@@ -266,7 +266,7 @@ Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {
   }
   // Out-of-range run-time indices are clamped: no read outside the tensor, whatever the data says.
   index = select(index < Expr(0), index + extent, index);
-  if (!indices->constant) index = max(min(index, extent - Expr(1)), Expr(0));
+  if (!indices->constant || (g.in_region() && !extent.if_int())) index = max(min(index, extent - Expr(1)), Expr(0));
   for (int k = 0; k < x->rank(); ++k)
     from.push_back(k < the_axis ? axis(k) : k == the_axis ? index : axis(k + indices->rank() - 1));
   return g.reindex({x, indices}, shape, from);

@@ -167,6 +167,7 @@ class Graph {
                int64_t max = INT64_MAX);
   // Ops created while a region is open go into it. A region closes in reverse order of opening.
   void open_region(Region* region);
+  bool in_region() const { return !open_.empty(); }
   std::vector<Op*>& open_ops() { return open_.empty() ? ops : open_.back()->ops; }  // where new ops go
   void close_region();
   Op* if_(Var* condition, Region then_region, Region else_region);

@@ -179,12 +179,14 @@ Expr safe_index(Expr index, Dim extent) {
   return max(min(index, extent - Expr(1)), 0);
 }
 
-void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view what, int64_t first, int64_t every) {
+void check_index_range(Graph& g, const Var* indices, Dim extent, std::string_view what, int64_t first, int64_t every) {
   const int64_t* size = extent.if_int();
-  if (!size) return;
+  int64_t least = 0, most = -1;
   auto check = [&](int64_t value) {
-    if (value < -*size || value >= *size)
+    if (size && (value < -*size || value >= *size))
       fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
+    least = std::min(least, value);
+    most = std::max(most, value);
   };
   if (indices->constant && is_integer(indices->dtype())) {
     for (int64_t k = first; k < indices->constant->element_count(); k += every)
@@ -193,6 +195,11 @@ void check_index_range(Graph&, const Var* indices, Dim extent, std::string_view 
     for (size_t k = static_cast<size_t>(first); k < indices->known_elements()->size(); k += static_cast<size_t>(every))
       if (Expr e = (*indices->known_elements())[k]; bool(e) && e.if_int() != nullptr) check(e.as_int());
   }
+  // A branch that is not taken may hold what its condition rules out.
+  if (size || g.in_region()) return;
+  for (const int64_t index : {least, most})
+    g.require(Expr(index < 0 ? -index : index + 1) <= extent,
+              concat(what, " holds the index ", index, ", which is out of range for the extent ", to_string(extent)));
 }
 
 Expr simplified(const Graph& g, Expr e) { return simplify(e, Bounds(g.symbols)); }

@@ -256,6 +256,44 @@ TEST(Session, NewWeightsThatAreMoreThanWeightsAreCompiledAnew) {
   }
 }
 
+// x[:, index]: where n is shorter the run refuses, and a branch that is not taken says nothing.
+TEST(Session, IndicesAreCheckedAgainstOpenExtents) {
+  const Tensor three = make_tensor<int64_t>(DType::i64, {}, {3});
+  Node take = node("Gather", {"x", "i"}, {"y"});
+  take.attributes["axis"].integer = 1;
+  Model model = model_of({value("x", DType::f32, {fixed(2), open("n")})}, {take}, "y");
+  model.graph.initializers = {{"i", three}};
+  Model guarded = model_of({value("x", DType::f32, {fixed(2), open("n")}), value("c", DType::boolean, {})}, {}, "y");
+  const auto branch = [](Node last, const std::string& result) {
+    auto graph = std::make_shared<ModelGraph>();
+    last.outputs = {result};
+    graph->nodes = {last};
+    graph->outputs = {Value{result, {}}};
+    return graph;
+  };
+  Node choice = node("If", {"c"}, {"y"});
+  choice.attributes["then_branch"].kind = choice.attributes["else_branch"].kind = Attribute::Kind::graph;
+  choice.attributes["then_branch"].graphs = {branch(take, "t")};
+  Node all = node("ReduceMax", {"x"}, {});
+  all.attributes["axes"].kind = Attribute::Kind::integers;
+  all.attributes["axes"].integers = {1};
+  all.attributes["keepdims"].integer = 0;
+  choice.attributes["else_branch"].graphs = {branch(all, "e")};
+  guarded.graph.initializers = {{"i", three}};
+  guarded.graph.nodes = {choice};
+  for (const Specialise policy : {Specialise::never, Specialise::eager}) {
+    Session session(model, options(policy)), branches(guarded, options(policy));
+    const auto x = [](int64_t n) { return filled_tensor(DType::f32, {2, n}, 7); };
+    EXPECT_EQ(session.run({{"x", x(4)}})[0].second.data<float>()[1], 7);
+    EXPECT_THROW(session.run({{"x", x(3)}}), CompileError);
+    EXPECT_THROW(session.run({{"x", x(0)}}), CompileError);
+    EXPECT_EQ(session.run({{"x", x(9)}})[0].second.data<float>()[1], 7);
+    const auto flag = [](bool yes) { return filled_tensor(DType::boolean, {}, yes); };
+    EXPECT_EQ(branches.run({{"x", x(4)}, {"c", flag(true)}})[0].second.data<float>()[1], 7);
+    EXPECT_EQ(branches.run({{"x", x(3)}, {"c", flag(false)}})[0].second.data<float>()[1], 7);
+  }
+}
+
 // Biases are small floats too, and nothing looks at them.
 TEST(Session, NewBiasesWithoutCompiling) {
   Model model = with_operand("Conv", floats({2}, {1, -1}), {"x", "w", "s"}, 4);
