@@ -1,6 +1,7 @@
 #include "compiler/loops/verify_kernel.h"
 
 #include <map>
+#include <ostream>
 #include <set>
 
 #include "compiler/ir/reads.h"
@@ -9,6 +10,12 @@
 
 namespace metac {
 namespace {
+
+// Its text is made where somebody reads it: there are as many checks as nodes.
+struct ShownExpr {
+  Expr e;
+  friend std::ostream& operator<<(std::ostream& out, const ShownExpr& shown) { return out << to_string(shown.e); }
+};
 
 class KernelVerifier {
  public:
@@ -21,9 +28,9 @@ class KernelVerifier {
   }
 
  private:
-  template <class... Text>
-  void require(bool holds, const Text&... text) const {
-    METAC_ASSERT(holds, what_, ": ", concat(text...), "\n", to_string(k_));
+  template <class... Parts>
+  void require(bool holds, const Parts&... parts) const {
+    METAC_ASSERT(holds, what_, ": ", concat(parts...), "\n", to_string(k_));
   }
 
   void add_axis(int axis) {
@@ -54,11 +61,11 @@ class KernelVerifier {
     require(bool(e), where, " is empty");
     visit(e, [&](Expr n) {
       if (n->kind == ExprKind::axis) {
-        require(axes_.count(n->id) > 0, where, " reads axis ", n->id, " outside of its loop: ", to_string(e));
+        require(axes_.count(n->id) > 0, where, " reads axis ", n->id, " outside of its loop: ", ShownExpr{e});
       } else if (n->kind == ExprKind::load) {
-        require(is_read_as(dtype_of(n->id, where), n->dtype), where, " reads as another dtype: ", to_string(n));
+        require(is_read_as(dtype_of(n->id, where), n->dtype), where, " reads as another dtype: ", ShownExpr{n});
         const bool scalar = n->id >= first_local && !locals_.at(n->id - first_local)->count;
-        require(scalar ? n->args.empty() : n->args.size() == 1, where, " has other offsets: ", to_string(n));
+        require(scalar ? n->args.empty() : n->args.size() == 1, where, " has other offsets: ", ShownExpr{n});
       }
     });
   }
@@ -75,7 +82,7 @@ class KernelVerifier {
     require(scalar != bool(a.offset), "an assignment to ", a.target, " with other offsets");
     if (a.offset) check(a.offset, "an offset");
     check(a.value, "a value");
-    require(a.value->dtype == dtype, "a value of another dtype than its place: ", to_string(a.value));
+    require(a.value->dtype == dtype, "a value of another dtype than its place: ", ShownExpr{a.value});
   }
 
   void node(const LoopNode& n, bool root) {
