@@ -40,6 +40,7 @@ std::shared_ptr<const CompiledModel> ProgramMaker::compiled_model(const Model& m
   {
     const trace::Span span("session", "look for the program");
     if (std::optional<CompiledModel> found = cache.load()) {
+      trace::instant("session", "the program is on disk", {});
       took->compile = seconds() - begin;
       return std::make_shared<const CompiledModel>(std::move(*found));
     }

@@ -162,7 +162,7 @@ class Checks:
         expect({name: row["bytes"] for name, row in rows.items()} == files, "other entries or sizes than in the folder")
         kernels = sum(n for kernel, n in compiled.items() if kernel.startswith("kernel"))
         expect(report["compiled"] == kernels > 10, f"{report['compiled']} kernels compiled, not {kernels}")
-        expect({row["kind"] for row in rows.values()} == {"kernel", "module", "headers"}, f"kinds: {rows}")
+        expect({row["kind"] for row in rows.values()} == {"kernel", "module", "headers", "program"}, f"kinds: {rows}")
         found = {row["name"]: row["found"] - next(r["found"] for r in before["list"] if r["name"] == row["name"]) for row in rows.values()}
         for name, row in rows.items():
             expect(found[name] == (0 if row["kind"] == "headers" else 3), f"{row['kind']} {name} was found {found[name]} times by 3 processes")
@@ -181,10 +181,10 @@ class Checks:
         self._empty()
         self._finish(*self._start())
         whole = {path: path.read_bytes() for path in self._entries()}
-        kind = {path: "headers" if read_entry(path)[0].startswith(b"precompiled") else "kernel" if read_entry(path)[0].startswith(b"kernel\n") else "object"
-                for path in whole}
-        expect(set(kind.values()) == {"headers", "kernel", "object"}, f"kinds of entries: {set(kind.values())}")
-        first = {k: next(path for path in whole if kind[path] == k) for k in ("headers", "kernel", "object")}
+        begins = {b"precompiled": "headers", b"kernel\n": "kernel", b"program\n": "program", b"": "object"}
+        kind = {path: next(k for begin, k in begins.items() if read_entry(path)[0].startswith(begin)) for path in whole}
+        expect(set(kind.values()) == set(begins.values()), f"kinds of entries: {set(kind.values())}")
+        first = {k: next(path for path in whole if kind[path] == k) for k in begins.values()}
         last = {k: [path for path in whole if kind[path] == k][-1] for k in first}
         tried = 0
         for path, good in whole.items():
@@ -205,7 +205,7 @@ class Checks:
                 except Exception as error:
                     raise RuntimeError(f"entry {path.stem[:9]} ({kind[path]}), {name}: {error}") from error
                 tried += 1
-        print(f"{tried} damages of {len(whole) if self.whole else 3} entries, of {len(whole)} that the model has, were found and made good", flush=True)
+        print(f"{tried} damages of {len(whole) if self.whole else len(first)} entries, of {len(whole)} that the model has, were found and made good", flush=True)
 
 
 def main():
