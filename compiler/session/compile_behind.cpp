@@ -16,6 +16,8 @@
 namespace metac {
 namespace {
 
+constexpr int low_priority = 19;  // why: docs/decisions/sessions.md
+
 // So many of the process's threads work at once, whatever the number of sessions.
 class Turns {
  public:
@@ -71,7 +73,7 @@ bool CompileBehind::add(std::function<void()> task) {
 
 void CompileBehind::work() {
   // On Linux the priority is the thread's own, and that of threads that it starts.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), low_priority);
   trace::name_thread("compiles behind");
   const Interruption::Scope scope(&interruption_);
   std::unique_lock lock(mutex_);
