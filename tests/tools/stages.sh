@@ -42,7 +42,7 @@ stage_key() {
       # shellcheck disable=SC2086
       find $folders -type f -not -path '*/__pycache__/*' -print0 | sort -zu | xargs -0 sha256sum
       # shellcheck disable=SC2086
-      grep -rhoE 'docs/[a-z_]+\.md' $folders | sort -u | xargs sha256sum 2>/dev/null
+      grep -rhoIE 'docs/[a-z_]+\.md' $folders | sort -u | xargs sha256sum 2>/dev/null
       echo "${sums_of_build[$build]}"
     fi
   } | sha256sum)
