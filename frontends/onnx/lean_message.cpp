@@ -1,5 +1,6 @@
 #include "frontends/onnx/lean_message.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
