@@ -136,7 +136,23 @@ class ExecutorOn {
   }
   int32_t root(int32_t buffer) const { return roots_[buffer]; }
 
-  bool bind_symbol(int32_t symbol, int64_t value, const char* where);
+  // Who gives a symbol its value, put into words where a message wants it: a dim of an input, or (no axis) what `name` says.
+  struct Origin {
+    const char* name;
+    int32_t axis = -1;
+    struct Text {
+      char chars[160];
+    };
+    Text text() const {
+      Text text;
+      if (axis < 0)
+        std::snprintf(text.chars, sizeof(text.chars), "%s", name);
+      else
+        std::snprintf(text.chars, sizeof(text.chars), "input \"%.100s\", dim %d", name, axis);
+      return text;
+    }
+  };
+  bool bind_symbol(int32_t symbol, int64_t value, Origin from);
   bool bind_inputs(const InputView* inputs, int32_t count);
   bool check_dims(const InputView* inputs);
   bool place_buffers();

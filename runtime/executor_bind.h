@@ -93,15 +93,15 @@ void ExecutorOn<Device>::give_back(int32_t step) {
 
 // A value for a symbol: within its range, a multiple of its divisor, and the same as before where it was bound already.
 template <class Device>
-bool ExecutorOn<Device>::bind_symbol(int32_t symbol, int64_t value, const char* where) {
+bool ExecutorOn<Device>::bind_symbol(int32_t symbol, int64_t value, Origin from) {
   const SymbolInfo& info = program_->symbols[symbol];
   const long long v = value, low = info.min, high = info.max, divisor = info.divisor;
   if (value < info.min || value > info.max)
-    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", where, info.name, v, low,
-                        high);
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", from.text().chars,
+                        info.name, v, low, high);
   if (info.divisor > 1 && value % info.divisor != 0)
-    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld", where, info.name, v,
-                        divisor);
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld",
+                        from.text().chars, info.name, v, divisor);
   symbols_[symbol] = value;
   bound_[symbol] = 1;
   return true;
@@ -126,12 +126,11 @@ bool ExecutorOn<Device>::bind_inputs(const InputView* inputs, int32_t count) {
   for (int32_t k = 0; k < p.source_count; ++k) {
     const SymbolSource& source = p.sources[k];
     const int64_t value = inputs[source.input].dims[source.axis];
-    char where[160];
-    std::snprintf(where, sizeof(where), "input \"%.100s\", dim %d", p.inputs[source.input].name, source.axis);
+    const Origin from{p.inputs[source.input].name, source.axis};
     if (!bound_[source.symbol]) {
-      if (!bind_symbol(source.symbol, value, where)) return false;
+      if (!bind_symbol(source.symbol, value, from)) return false;
     } else if (symbols_[source.symbol] != value) {
-      return failure_.set(Status::invalid_argument, "%s is %lld, but \"%s\" is %lld by an earlier input", where,
+      return failure_.set(Status::invalid_argument, "%s is %lld, but \"%s\" is %lld by an earlier input", from.text().chars,
                           static_cast<long long>(value), p.symbols[source.symbol].name,
                           static_cast<long long>(symbols_[source.symbol]));
     }

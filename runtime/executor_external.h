@@ -68,7 +68,7 @@ bool ExecutorOn<Device>::prepare_outputs(RoutineCall& call) {
   const Program& p = *self.program_;
   const Step& step = *self.external_step_;
   for (int32_t k = 0; k < call.symbol_count; ++k)
-    if (!self.bind_symbol(p.symbol_ids[step.symbol + k], call.symbols[k], p.routines[step.kernel])) return false;
+    if (!self.bind_symbol(p.symbol_ids[step.symbol + k], call.symbols[k], {p.routines[step.kernel]})) return false;
   int64_t* dims = self.external_dims_;
   for (int32_t k = 0; k < call.output_count; ++k) {
     const int32_t operand = p.operands[step.first + step.inputs + k];

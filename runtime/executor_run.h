@@ -233,7 +233,7 @@ bool ExecutorOn<Device>::bind(const Step& step) {
   int64_t value = 0;
   if (!read_value(program_->operands[step.first], step.element, &value, "a symbol read from a value that is no integer"))
     return false;
-  return bind_symbol(step.symbol, value, "a value computed by the model");
+  return bind_symbol(step.symbol, value, {"a value computed by the model"});
 }
 
 template <class Device>
@@ -358,7 +358,7 @@ bool ExecutorOn<Device>::loop(const Step& step) {
     if (next_condition >= 0 && !read_value(next_condition, 0, &more, "a loop's condition")) return false;
     if (!carry(step, next, param)) return false;
   }
-  if (step.else_begin >= 0 && !bind_symbol(step.else_begin, iteration, "a loop")) return false;
+  if (step.else_begin >= 0 && !bind_symbol(step.else_begin, iteration, {"a loop"})) return false;
   for (int32_t i = 0; i < k; ++i) {  // a loop without iterations leaves empty outputs, which still need an address
     void* data = nullptr;
     if (program_->buffers[root(stacked[i])].late && data_[root(stacked[i])] == nullptr && !ready(stacked[i], &data))

@@ -128,6 +128,10 @@ class LibraryCompiler {
     report_.arena_bytes = first.arena_bytes;
     report_.planned_ahead = is_planned_ahead(first);
     report_.assumed = made_[0]->model.assumed;
+    for (const auto& [name, sizes] : o_.specialisations) {
+      report_.specialised += concat(report_.specialised.empty() ? "" : "; ", shown(name), " =");
+      for (int64_t size : sizes) report_.specialised += concat(size == sizes[0] ? " " : ", ", size);
+    }
     report_.arena_depends_on = arena_depends_on(first);
     report_.typical_arena_bytes = typical_arena_bytes(first);
     report_.exchanges = first.exchanges.size();

@@ -49,6 +49,7 @@ struct LibraryReport {
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   bool planned_ahead = true;  // else arena_bytes, live_set_bytes and run_bytes lack what a run plans
   std::string assumed;        // what schedules are made for where dims are open: "n = 1, h = 224"; empty: none is
+  std::string specialised;    // the sizes that have programs of their own: "n = 1, 8; h = 224"; empty: none has
   // What the arena depends on, "n, h", and its bytes for the dims assumed; empty and arena_bytes where it is planned ahead.
   std::string arena_depends_on;
   int64_t typical_arena_bytes = 0;

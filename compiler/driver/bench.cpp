@@ -73,7 +73,17 @@ BenchResult bench_model(const BenchArguments& o) {
 }
 
 BenchResult bench_compiled(const BenchArguments& o) {
+  const ModelOptions usual;
+  const auto refuse = [&](const char* option) {
+    throw UsageError(concat(option, ": ", o.model, " is compiled already; the option is for models"));
+  };
+  if (o.fusion != usual.fusion) refuse("--fusion");
+  if (o.winograd != usual.winograd) refuse("--winograd");
+  if (!o.max_tensor_bytes.empty()) refuse("--max-tensor-bytes");
+  if (o.allow_code) refuse("--allow-code");
   std::vector<std::string> arguments;
+  if (o.cpu != usual.cpu) arguments.insert(arguments.end(), {"--cpu", o.cpu});
+  for (const std::string& dim : o.dims) arguments.insert(arguments.end(), {"--dim", dim});
   if (o.threads > 0) arguments.insert(arguments.end(), {"--threads", std::to_string(o.threads)});
   for (const std::string& shape : o.shapes) arguments.insert(arguments.end(), {"--shape", shape});
   for (const std::string& input : o.inputs) arguments.insert(arguments.end(), {"--input", input});

@@ -165,7 +165,10 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
   std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels,
               show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
-  if (!r.assumed.empty() && !training)
+  if (!r.specialised.empty())
+    std::printf("open dims: %s %s; schedules for all other sizes are made for %s\n", r.specialised.c_str(),
+                r.programs == 2 ? "has a program of its own" : "have programs of their own", r.assumed.c_str());
+  else if (!r.assumed.empty() && !training)
     std::printf("open dims: schedules are made for %s and serve every size; --dim NAME=VALUES narrows one\n",
                 r.assumed.c_str());
   if (!o.memory_budget.empty()) report_budget(o, training ? training->step : r);

@@ -1,5 +1,6 @@
 // The options of the program, and the inputs that they name: files, or numbers that are the same every time.
 #pragma once
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -12,7 +13,7 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 struct Arguments {
-  std::vector<std::string> inputs, shapes;
+  std::vector<std::string> inputs, shapes, dims;
   std::string output_dir, weights, cpu;
   int threads = 0;
   bool copy_weights = false, unchecked_weights = false, pin = false, numbered = false, bench = false, profile = false,
@@ -91,6 +92,38 @@ inline std::string files_of_inputs(const Arguments& arguments, std::vector<std::
   return "";
 }
 
+// The open dims that --dim gives a size for random numbers, by their names.
+struct NamedDim {
+  std::string name;
+  int64_t size = 0;
+  bool used = false;
+};
+
+inline std::string named_dims(const Arguments& arguments, std::vector<NamedDim>* dims) {
+  std::vector<std::string> open;
+  for (int i = 0; i < library.inputs; ++i)
+    for (int32_t d = 0; d < library.input(i)->rank; ++d)
+      if (library.input(i)->dims[d] < 0) {
+        const char* name = library.input(i)->dim_names[d];
+        if (std::find(open.begin(), open.end(), name) == open.end()) open.push_back(name);
+      }
+  for (const std::string& argument : arguments.dims) {
+    const size_t equals = argument.rfind('=');
+    std::vector<int64_t> size;
+    if (equals == std::string::npos || !parse_dims(argument.substr(equals + 1), &size) || size.size() != 1)
+      return "--dim " + argument + ": expected NAME=8";
+    const std::string name = argument.substr(0, equals);
+    if (std::find(open.begin(), open.end(), name) == open.end()) {
+      std::string list;
+      for (const std::string& each : open) list += (list.empty() ? "\"" : ", \"") + shown(each.c_str()) + "\"";
+      return "--dim " + argument + ": the library has no open dim \"" + shown(name.c_str()) + "\"" +
+             did_you_mean(name, open) + (list.empty() ? "" : " (its open dims: " + list + ")");
+    }
+    dims->push_back({name, size[0], false});
+  }
+  return "";
+}
+
 inline std::string make_inputs(const Arguments& arguments, std::vector<FileTensor>* tensors) {
   tensors->assign(static_cast<size_t>(library.inputs), FileTensor());
   std::vector<std::string> files;
@@ -98,6 +131,8 @@ inline std::string make_inputs(const Arguments& arguments, std::vector<FileTenso
   std::vector<bool> shaped(static_cast<size_t>(library.inputs));
   const std::string wrong = files_of_inputs(arguments, &files);
   if (!wrong.empty()) return wrong;
+  std::vector<NamedDim> named;
+  if (const std::string error = named_dims(arguments, &named); !error.empty()) return error;
   for (const std::string& argument : arguments.shapes) {
     std::string value;
     const int index = find_input(argument, &value);
@@ -134,15 +169,23 @@ inline std::string make_inputs(const Arguments& arguments, std::vector<FileTenso
       tensor.dims = shapes[static_cast<size_t>(i)];
     else
       tensor.dims.assign(port->dims, port->dims + port->rank);
-    for (int64_t& dim : tensor.dims)
-      if (dim < 0)
+    for (size_t d = 0; d < tensor.dims.size(); ++d) {
+      for (NamedDim& each : named)
+        if (tensor.dims[d] < 0 && each.name == port->dim_names[d]) {
+          tensor.dims[d] = each.size;
+          each.used = true;
+        }
+      if (tensor.dims[d] < 0)
         return "input \"" + shown(port->name) + "\" has open dims (" + dims_text(port) + "): random numbers need --shape " +
-               shown(port->name) + "=" + example_of(port);
+               shown(port->name) + "=" + example_of(port) + " or --dim " + shown(port->dim_names[d]) + "=1";
+    }
     const int64_t bytes = bytes_of_dims(tensor.dtype, tensor.dims);
     if (bytes < 0 || bytes > most_bytes) return "input \"" + shown(port->name) + "\": dims overflow";
     tensor.bytes.resize(static_cast<size_t>(bytes));
     fill_random(tensor, static_cast<uint64_t>(i));
   }
+  for (const NamedDim& each : named)
+    if (!each.used) return "--dim " + each.name + ": every input that has it has its own shape, by a file or --shape";
   return "";
 }
 

@@ -11,11 +11,12 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 inline const char usage[] =
-    "usage: %s_run --input [NAME=]FILE.npy|FILE.npz|FILE.pb|random ... [--shape NAME=1x3x224x224]...\n"
+    "usage: %s_run --input [NAME=]FILE.npy|FILE.npz|FILE.pb|random ... [--shape NAME=1x3x224x224]... [--dim NAME=8]...\n"
     "\n"
     "  --input NAME=FILE     an input; without NAME= they are taken in the model's order. NAME=random: numbers that are\n"
     "                        the same every time; random alone: for all inputs that are not given\n"
     "  --shape NAME=1x3x8x8  the shape of random numbers, where the model leaves dims open\n"
+    "  --dim NAME=8          the same by the name of an open dim, for all inputs that have it\n"
     "  --output-dir DIR      each output to DIR/NAME.npy; otherwise a summary of each is printed\n"
     "  --numbered            DIR/output_0.npy, DIR/output_1.npy, ... instead\n"
     "  --threads N           threads of a run; 0: one per CPU (0)\n"
@@ -88,13 +89,15 @@ inline void print_info() {
 inline std::string parse(int count, char** values, Arguments* a) {
   ProgramOptions line(
       count, values,
-      {"--input", "--shape", "--output-dir", "--weights", "--cpu", "--threads", "--pin", "--copy-weights",
+      {"--input", "--shape", "--dim", "--output-dir", "--weights", "--cpu", "--threads", "--pin", "--copy-weights",
        "--unchecked-weights", "--numbered", "--profile", "--json", "--info", "--bench", "--help", "--version"});
   while (line.next()) {
     if (line.is("--input"))
       a->inputs.push_back(line.text());
     else if (line.is("--shape"))
       a->shapes.push_back(line.text());
+    else if (line.is("--dim"))
+      a->dims.push_back(line.text());
     else if (line.is("--output-dir"))
       a->output_dir = line.text();
     else if (line.is("--weights"))

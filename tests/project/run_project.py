@@ -86,6 +86,10 @@ class Checks(ScheduleChecks):
             expect({row["kernel"] for row in r["profile"]} & kernels, f"no kernel in the profile {r['profile']}")
         expect(reports[0]["operations"] == reports[1]["operations"], "a folder and its model differ in their operations")
         expect(reports[0]["memory"]["peak_resident_bytes"] > 1 << 20, "resident memory")
+        by_dim = json.loads(command(self.metac, "bench", self.first, "--dim", "batch=4", "--seconds", "0.05", "--json"))
+        expect(by_dim["operations"] == reports[0]["operations"], "--dim does not give the open dim its size")
+        said = command(self.metac, "bench", folder, "--winograd", "2", status=2)
+        expect("--winograd" in said and "is compiled already" in said, said)
 
     def numbers_of_the_machine(self):
         """What --peak measures is named as in the table of costs, in its order, so that it can be a row; no number is absurd."""
@@ -450,6 +454,9 @@ with first.Model(threads=2) as m:
                 (1, [], 'input "image" (float32 batchx1x8x8) is not given: --input image=FILE, or --input image=random'),
                 (1, ["--input", "imgae=x.npy"], 'the model has no input "imgae"; did you mean "image"?'),
                 (1, ["--input", "random"], "has open dims (batchx1x8x8): random numbers need --shape image=1x1x8x8"),
+                (1, ["--input", "random", "--dim", "bach=2"], 'no open dim "bach"; did you mean "batch"? (its open dims: "batch")'),
+                (1, ["--input", "random", "--dim", "batch=2..3"], "expected NAME=8"),
+                (1, ["--input", "random", "--dim", "batch=2", "--shape", "image=1x1x8x8"], "has its own shape"),
                 (1, ["--input", "random", "--shape", "imag=1x1x8x8"], 'no input "imag"; did you mean "image"?'),
                 (1, ["--input", "random", "--shape", "image=1x"], "expected dims such as"),
                 (1, ["--input", "random", "--shape", "1x1x8x8"], "expected NAME=1x3x224x224"),
