@@ -80,8 +80,8 @@ TEST(FewRows, StoredDigitsAreTakenApart) {
     d.domain = {8, 96, 16};
     d.reduced = 1;
     d.reduce = Reduce::add;
-    d.body = load(x->id, DType::f32, {axis(0), both ? axis(1) : Expr(0), axis(2)}) *
-             load(w->id, DType::f32, {axis(2), axis(1)});
+    d.body =
+        load(x->id, DType::f32, {axis(0), both ? axis(1) : Expr(0), axis(2)}) * load(w->id, DType::f32, {axis(2), axis(1)});
     d.epilogue = load(reduced_value, DType::f32, {});
     d.out_index = index;
     split_stored_digits(d, least, g.symbols);
