@@ -55,6 +55,9 @@ struct CpuCosts {
   // ---- pieces of memory, in bytes, that are read as slowly as four and two times as much ----
   int64_t short_piece = 128, middle_piece = 512;  // [peak: 256 to 1024, 256 to 2048]
 
+  // ---- rows of an open number that are computed one by one rather than as a block of two vectors of them ----
+  int64_t few_rows = 8;  // [attention_kernel]
+
   // ---- memory of one worker [guess: within the stack of any thread, within a second level] ----
   int64_t stack_bytes = 32 << 10, stack_bytes_of_rows = 16 << 10, row_bytes = 256 << 10;
 

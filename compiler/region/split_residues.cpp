@@ -40,6 +40,37 @@ static void split_axis(Definition& d, int k, int64_t s, const std::vector<Symbol
   simplify(d, symbols);
 }
 
+// The constant at which a kept axis is taken apart in the result's indices, the smallest of several that divide each other;
+// 0: it is not.
+static int64_t stored_divisor_of(const Definition& d, int k) {
+  std::vector<int64_t> divisors;
+  bool all = true;
+  for (Expr index : d.out_index)
+    visit(index, [&](Expr e) {
+      if (e->kind != ExprKind::call || (e->fn != Fn::floor_div && e->fn != Fn::floor_mod) || !uses_axis(e, k)) return;
+      if (e->args[0] != axis(k)) return;  // around another division, which is seen by itself, or with something added
+      if (const int64_t* by = e->args[1].if_int())
+        divisors.push_back(*by);
+      else
+        all = false;
+    });
+  if (!all || divisors.empty()) return 0;
+  const int64_t least = *std::min_element(divisors.begin(), divisors.end());
+  return std::all_of(divisors.begin(), divisors.end(), [&](int64_t by) { return by % least == 0; }) ? least : 0;
+}
+
+void split_stored_digits(Definition& d, int64_t least, const std::vector<Symbol>& symbols) {
+  const auto sum = tiled_contraction_of(d);
+  if (!sum) return;
+  for (int k = d.kept(); k-- > 0;) {
+    const int64_t s = stored_divisor_of(d, k);
+    if (s < least || !floor_mod(d.domain[static_cast<size_t>(k)], s).is_int(0) ||
+        uses_axis(sum->a.load, k) == uses_axis(sum->b.load, k))
+      continue;
+    split_axis(d, k, s, symbols);
+  }
+}
+
 void split_residues(Definition& d, const std::vector<Symbol>& symbols,
                     const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
   constexpr int64_t most = 16;

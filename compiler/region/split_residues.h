@@ -1,4 +1,5 @@
-// Gradients of strided convolutions, and transposed convolutions, by the residues of their output.
+// Axes of sums of products that are taken apart by a constant: gradients of strided convolutions, and transposed
+// convolutions, by the residues of their output; columns of projections, which are stored head by head.
 #pragma once
 #include <functional>
 
@@ -11,5 +12,9 @@ namespace metac {
 // extent along one of its axes where s does not divide the extent; it returns null where that cannot be.
 void split_residues(Definition& d, const std::vector<Symbol>& symbols,
                     const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen);
+
+// A kept axis of one factor alone that the result takes apart by a constant of at least `least` (the columns of a projection
+// that are stored head by head) becomes two, so that vectors may run along the lower one.
+void split_stored_digits(Definition& d, int64_t least, const std::vector<Symbol>& symbols);
 
 }  // namespace metac

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/cpu/strategies/few_rows.h"
 #include "compiler/target/cpu/strategies/lower_contraction.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "compiler/target/cpu/strategies/lower_row_block.h"
@@ -20,7 +21,11 @@ Kernel ContractionPlan::lower(const Group& group, const LoweringContext& context
 Kernel WinogradPlan::lower(const Group& group, const LoweringContext& context) const {
   return lower_winograd(group, *this, context);
 }
-Kernel RowBlocks::lower(const Group& group, const LoweringContext& context) const { return lower_row_block(group, context); }
+Kernel RowBlocks::lower(const Group& group, const LoweringContext& context) const {
+  Kernel blocks = lower_row_block(group, context);
+  const Expr rows = group.stages[0].domain[static_cast<size_t>(group.shared) - 1];
+  return rows.if_int() ? blocks : with_few_rows(std::move(blocks), group, rows, context);
+}
 Kernel SumsByPoints::lower(const Group& group, const LoweringContext& context) const { return lower_group(group, context); }
 
 std::vector<std::string> ContractionPlan::describe(const Group& group) const {

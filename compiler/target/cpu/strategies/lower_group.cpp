@@ -47,8 +47,9 @@ int64_t internal_elements(const Group& group, const std::vector<Symbol>& symbols
 class GroupLowering : private StageLowering {
  public:
   // `lanes_across`: lanes run along the last shared loop, so many rows at a time.
-  GroupLowering(const Group& group, const LoweringContext& context, bool lanes_across = false)
+  GroupLowering(const Group& group, const LoweringContext& context, Kernel begun, bool lanes_across = false)
       : StageLowering(group, context), lanes_across_(lanes_across), by_points_(strategy_as<SumsByPoints>(group) != nullptr) {
+    kernel_ = std::move(begun);
     if (lanes_across_) plan_block();
   }
 
@@ -449,13 +450,13 @@ Group with_rows_in_memory(const Group& group) {
 
 }  // namespace
 
-Kernel lower_group(const Group& group, const LoweringContext& context) {
+Kernel lower_group(const Group& group, const LoweringContext& context, Kernel begun) {
   if (Group open = with_rows_in_memory(group); open.shared > 0) {
-    GroupLowering by_rows(open, context);
+    GroupLowering by_rows(open, context, begun);
     by_rows.run();
-    if (by_rows.prefers_lanes_across()) return GroupLowering(open, context, true).run();
+    if (by_rows.prefers_lanes_across()) return GroupLowering(open, context, std::move(begun), true).run();
   }
-  return GroupLowering(group, context).run();
+  return GroupLowering(group, context, std::move(begun)).run();
 }
 
 }  // namespace metac

@@ -7,6 +7,7 @@
 
 namespace metac {
 
-Kernel lower_group(const Group& group, const LoweringContext& context);
+// begun: arguments that the kernel has already, and the first axis and local of its own (few_rows.h).
+Kernel lower_group(const Group& group, const LoweringContext& context, Kernel begun = {});
 
 }  // namespace metac

@@ -1,0 +1,137 @@
+// Decoders that take one token at a time: products and attention whose number of rows is known to a run alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/builders.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
+#include "compiler/ops/sums/softmax.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
+#include "compiler/region/split_residues.h"
+#include "compiler/support/diagnostic.h"
+
+namespace metac::few_rows_test {
+namespace {
+
+Tensor numbers(std::vector<int64_t> shape, int64_t step = 7) {
+  int64_t count = 1;
+  for (int64_t d : shape) count *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * step % 23) / 16 - 0.5f);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+std::string schedules_of(const CompiledModel& model) {
+  std::string all;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) all += line + "\n";
+  return all;
+}
+
+void expect_near(const Tensor& found, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.shape, expected.shape) << what;
+  for (int64_t k = 0; k < expected.element_count(); ++k)
+    ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1e-4) << what << ", element " << k;
+}
+
+// [rows, 96] times [96, 4 * 32], stored head by head as [4, rows, 32].
+struct Projection {
+  Graph g;
+  explicit Projection(std::optional<int64_t> rows) {
+    const Expr n = rows ? Expr(*rows) : symbol(g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true}));
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {n, 96}});
+    g.outputs = {transpose(g, reshape(g, matmul(g, x, g.add_constant(numbers({96, 128}))), {n, 4, 32}), {1, 0, 2})};
+  }
+};
+
+// Vectors run along the columns of a head, whose weights are packed ahead: nothing is packed while a model runs.
+TEST(FewRows, ColumnsStoredHeadByHeadHaveTheLanes) {
+  for (const std::optional<int64_t> rows : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {
+    Projection projection(rows);
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v3");
+    const CompiledModel model = compile_graph(projection.g, options);
+    EXPECT_EQ(model.run.kernels.size(), 1u);
+    EXPECT_THAT(schedules_of(model), testing::HasSubstr("lanes in registers")) << rows.value_or(0);
+  }
+}
+
+TEST(FewRows, ProjectionsStoredHeadByHeadAreRight) {
+  Projection network({}), reference({});
+  CompileOptions options;
+  CompiledModel model = compile_graph(network.g, options);
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  for (int64_t rows : {1, 2, 7, 33}) {
+    const std::vector<Tensor> inputs = {numbers({rows, 96}, 5)};
+    expect_near(program.run(inputs)[0], evaluate(reference.g, inputs)[0], concat(rows, " rows"));
+  }
+}
+
+// Axes are taken apart by the least of several divisors, where vectors fit and one factor alone reads them.
+TEST(FewRows, StoredDigitsAreTakenApart) {
+  const auto domain_of = [](const std::vector<Expr>& index, const Shape& stored, bool both, int64_t least) {
+    Graph g;
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {8, 96, 16}});
+    Var* w = g.add_input("w", Type{TypeKind::tensor, DType::f32, {16, 96}});
+    Definition d;
+    d.out = g.add_input("out", Type{TypeKind::tensor, DType::f32, stored});
+    d.domain = {8, 96, 16};
+    d.reduced = 1;
+    d.reduce = Reduce::add;
+    d.body =
+        load(x->id, DType::f32, {axis(0), both ? axis(1) : Expr(0), axis(2)}) * load(w->id, DType::f32, {axis(2), axis(1)});
+    d.epilogue = load(reduced_value, DType::f32, {});
+    d.out_index = index;
+    split_stored_digits(d, least, g.symbols);
+    return to_string(d.domain);
+  };
+  const auto digit = [](int64_t by) { return floor_mod(axis(1), by); };
+  const auto rest = [](int64_t by) { return floor_div(axis(1), by); };
+  EXPECT_EQ(domain_of({rest(32), axis(0), digit(32)}, {3, 8, 32}, false, 8), to_string(Shape{8, 3, 32, 16}));
+  EXPECT_EQ(domain_of({rest(48), axis(0), floor_mod(rest(16), 3), digit(16)}, {2, 8, 3, 16}, false, 8),
+            to_string(Shape{8, 6, 16, 16}));
+  EXPECT_EQ(domain_of({rest(32), axis(0), digit(32)}, {3, 8, 32}, false, 64), to_string(Shape{8, 96, 16}));
+  EXPECT_EQ(domain_of({rest(32), axis(0), digit(32)}, {3, 8, 32}, true, 8), to_string(Shape{8, 96, 16}));
+  EXPECT_EQ(domain_of({axis(0), axis(1)}, {8, 96}, false, 8), to_string(Shape{8, 96, 16}));
+}
+
+// softmax(q k) v of 3 heads: `rows` queries against a cache of `past` columns and as many as there are rows.
+struct Attention {
+  Graph g;
+  Attention() {
+    const Expr n = symbol(g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true}));
+    const Expr past = symbol(g.add_symbol({.name = "past", .min = 0, .hint = 128, .from_input = true}));
+    const auto input = [&](const char* name, Shape shape) {
+      return g.add_input(name, Type{TypeKind::tensor, DType::f32, std::move(shape)});
+    };
+    Var* q = input("q", {3, n, 32});
+    Var* k = concat(g, {input("past_k", {3, past, 32}), input("k", {3, n, 32})}, 1);
+    Var* v = concat(g, {input("past_v", {3, past, 32}), input("v", {3, n, 32})}, 1);
+    g.outputs = {matmul(g, softmax(g, matmul(g, q, transpose(g, k, {0, 2, 1})), {2}), v)};
+  }
+};
+
+// One row does not pay for a block of rows, and no run is wrong on either side of what counts as few, or without a cache.
+TEST(FewRows, AttentionIsRightForEveryNumberOfRows) {
+  for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
+    Attention network, reference;
+    CompileOptions options;
+    options.cpu = cpu_target(cpu);
+    CompiledModel model = compile_graph(network.g, options);
+    ASSERT_THAT(schedules_of(model), testing::HasSubstr("up to 8 rows one by one")) << cpu;
+    const WeightsBlock weights = run_prepare(model, options.cpu);
+    JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+    for (int64_t rows : {1, 2, 8, 9, 33})
+      for (int64_t past : {0, 1, 40}) {
+        const std::vector<Tensor> inputs = {numbers({3, rows, 32}, 5), numbers({3, past, 32}, 3), numbers({3, rows, 32}, 9),
+                                            numbers({3, past, 32}, 11), numbers({3, rows, 32}, 13)};
+        expect_near(program.run(inputs)[0], evaluate(reference.g, inputs)[0],
+                    concat(rows, " rows, ", past, " before them, ", cpu));
+      }
+  }
+}
+
+}  // namespace
+}  // namespace metac::few_rows_test
