@@ -29,7 +29,12 @@ class Fuser {
  public:
   Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols,
         bool free_widening)
-      : needed_(needed), is_constant_(is_constant), symbols_(symbols), simplify_(symbols), free_widening_(free_widening) {}
+      : needed_(needed),
+        is_constant_(is_constant),
+        symbols_(symbols),
+        simplify_(symbols),
+        free_widening_(free_widening),
+        is_open_(!symbols.empty()) {}
 
   FusedRegion run(const std::vector<Op*>& ops) {
     for (size_t k = 0; k < ops.size(); ++k) {
@@ -332,7 +337,7 @@ class Fuser {
     const bool parts = loads_of(d) > 1;
     if (!parts && no_more_elements(candidates_[reader].d, d, symbols_)) return true;
     const Definition& r = def(reader);
-    if (parts && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
+    if (parts && nodes_of(d.body) + nodes_of(r.body) > 400) return false;
     return no_more_elements(r, d, symbols_) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
                                        has_divided_sum(d, r) || divides_summed_axis(d, reader));
   }
@@ -402,7 +407,7 @@ class Fuser {
     if (r.scatter) return false;
     if (!reads_once(reader, d.out->id)) {
       // Several loads of the same Var at different indices would compute it several times.
-      if (count_nodes(d.body) > 12) return false;
+      if (nodes_of(d.body) > 12) return false;
       if (r.reduce) return false;
     }
     // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
@@ -412,10 +417,14 @@ class Fuser {
     if (readers > 1 && (readers > 4 || !worth_repeating(d))) return false;
     if (summand) return true;
     // Each step rewrites the whole body. What is plain to the end is cut into the parts of its concatenations again.
-    const int nodes = count_nodes(d.body) + count_nodes(r.body);
+    const int nodes = nodes_of(d.body) + nodes_of(r.body);
     return nodes < 48 || (nodes < 1500 && d.is_plain() && r.is_plain() &&
-                          nodes_of_largest_part(d.body) + nodes_of_largest_part(r.body) < 48);
+                          nodes_of_largest_part(typical(d.body)) + nodes_of_largest_part(typical(r.body)) < 48);
   }
+
+  // A dim that is worked out from open ones counts as one number, as it would where the shape is fixed: the same is fused.
+  Expr typical(Expr body) const { return is_open_ ? at_hints(body, symbols_) : body; }
+  int nodes_of(Expr body) const { return count_nodes(typical(body)); }
 
   // One multiplication of moved operands: a sum of it would be a sum of products.
   bool is_product(const Definition& d) const {
@@ -466,6 +475,7 @@ class Fuser {
   const std::vector<Symbol>& symbols_;
   DefinitionSimplifier simplify_;
   const bool free_widening_;
+  const bool is_open_;
   std::vector<Candidate> candidates_;
   std::map<int, int> producer_;  // Var id -> candidate
   std::map<int, std::vector<size_t>> readers_;

@@ -9,6 +9,8 @@
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "compiler/target/target.h"
+#include "compiler/tensor/split_digits.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
@@ -36,6 +38,9 @@ class TargetCpu final : public Target {
     const auto is_parameter = [&s](int id) { return s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get()); };
     fuse_row_blocks(s.region, s.needed.in_memory, is_parameter, s.options.cpu.vector_bytes / 4, s.graph.symbols,
                     std::make_shared<RowBlocks>());
+    for (Item& item : s.region.items)
+      for (Definition& d : item.group.stages)
+        if (!item.group.strategy && !sum_of_products(d)) split_summed_digits(d, s.graph.symbols);
   }
   const std::vector<TargetPass>& passes() const override {
     static const std::vector<TargetPass> list = {
