@@ -59,7 +59,7 @@ class Fuser {
     FusedRegion region;
     region.views = views_;
     collect_items(ops, region);
-    fuse_rows(region, needed_.in_memory);
+    fuse_rows(region, needed_.in_memory, symbols_);
     return region;
   }
 

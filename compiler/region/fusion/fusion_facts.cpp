@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 
@@ -33,6 +34,12 @@ bool has_folded_index(const Definition& d) {
       folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
   });
   return folded;
+}
+
+bool is_contraction(const Definition& d) {
+  const auto s = sum_of_products(d);
+  if (!s || s->of_words() || !s->factors[0].value->has_load || !s->factors[1].value->has_load) return false;
+  return !s->rows.empty() || !s->columns.empty() || !s->row_steps.empty() || !s->column_steps.empty();
 }
 
 bool is_simple(Expr body) {

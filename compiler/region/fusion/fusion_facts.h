@@ -11,6 +11,8 @@ int count_nodes(Expr e);
 bool no_more_elements(const Definition& reader, const Definition& d, const std::vector<Symbol>& symbols);
 // Does it read at the lesser or greater of two places? No contraction can step along such an index.
 bool has_folded_index(const Definition& d);
+// A sum of products of what is read along different axes: it has a schedule of its own.
+bool is_contraction(const Definition& d);
 // Few operations, none of which takes long.
 bool is_simple(Expr body);
 

@@ -1,7 +1,9 @@
 #include "compiler/loops/name_indices.h"
 #include "compiler/region/fusion/fuse_row_blocks.h"
+#include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/cpp_kernel.h"
+#include "compiler/target/cpu/group_statistics.h"
 #include "compiler/target/cpu/integer_products.h"
 #include "compiler/target/cpu/layouts/choose_layouts.h"
 #include "compiler/target/cpu/slice_batches.h"
@@ -10,7 +12,6 @@
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "compiler/target/target.h"
 #include "compiler/tensor/split_digits.h"
-#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
@@ -40,7 +41,10 @@ class TargetCpu final : public Target {
                     std::make_shared<RowBlocks>());
     for (Item& item : s.region.items)
       for (Definition& d : item.group.stages)
-        if (!item.group.strategy && !sum_of_products(d)) split_summed_digits(d, s.graph.symbols);
+        if (!item.group.strategy && !is_contraction(d)) split_summed_digits(d, s.graph.symbols);
+  }
+  void finish_fusion(RegionState& s, const std::vector<Op*>&) const override {
+    if (s.options.fusion == Fusion::best) group_statistics(s);
   }
   const std::vector<TargetPass>& passes() const override {
     static const std::vector<TargetPass> list = {
