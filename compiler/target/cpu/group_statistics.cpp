@@ -74,7 +74,8 @@ class GroupStatistics {
   // Many points of few channels: else lanes run along the channels of one group, or there is nothing to win.
   std::optional<ChannelGroup> group_of(const Definition& d) const {
     constexpr int64_t fewest_points = 64;
-    if (*d.reduce != Reduce::add || d.accumulator != DType::f32 || bool(d.products) || is_contraction(d)) return std::nullopt;
+    if (*d.reduce != Reduce::add || d.accumulator != DType::f32 || bool(d.products) || is_contraction(d))
+      return std::nullopt;
     int64_t points = 1;
     for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k)
       points = saturating_mul(points, hinted_value(d.domain[k], graph_.symbols));
@@ -193,8 +194,8 @@ class GroupStatistics {
     Expr divided;
     for (Expr index : indices) {
       if (index.if_int()) continue;
-      if (bool(divided) || !divides(index, Fn::floor_div) || index->args[0]->kind != ExprKind::axis || !index->args[1].if_int())
-        return {};
+      if (bool(divided) || !divides(index, Fn::floor_div) || index->args[0]->kind != ExprKind::axis) return {};
+      if (!index->args[1].if_int()) return {};
       divided = index;
     }
     if (!divided) return {};
