@@ -155,10 +155,13 @@ TEST(GroupStatistics, AreInLanes) {
     Network network(64, 16, false, fixed);
     const CompiledModel model = compiled(network.g, "x86-64-v4");
     int in_lanes = 0;
+    std::string schedules;
     for (const KernelSource& kernel : model.run.kernels)
-      for (const std::string& line : kernel.schedule)
-        in_lanes += line.starts_with("vectorise along") || line.starts_with("lanes across");
-    EXPECT_GE(in_lanes, 3);
+      for (const std::string& line : kernel.schedule) {
+        in_lanes += line.starts_with("vectorise ") || line.starts_with("lanes across");
+        schedules += kernel.name + ": " + line + "\n";
+      }
+    EXPECT_GE(in_lanes, 3) << schedules;
   }
 }
 
