@@ -201,7 +201,8 @@ class GroupStatistics {
     if (!divided) return {};
     const int channel = divided->args[0]->id;
     const Expr extent = d.domain[static_cast<size_t>(channel)];
-    if (!extent.if_int()) return {};
+    constexpr int64_t most_channels = 1 << 16;
+    if (!extent.if_int() || extent.as_int() > most_channels) return {};
     const Expr own = rewrite(load(n->id, n->dtype, indices), [&](Expr e) { return e == axis(channel) ? axis(0) : Expr(); });
     auto [found, fresh] = parameters_.emplace(std::pair(own.node(), extent.as_int()), nullptr);
     if (fresh) {
