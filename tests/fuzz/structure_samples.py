@@ -180,3 +180,51 @@ def compose(g, name, v, shape):
     if name == "Sqrt of Abs":
         return node("Sqrt", node("Abs", v))
     return node(name, v)
+
+
+@sampler("grouped")
+def grouped(g, op):
+    """An image whose channels are flattened with its points, in groups, and back: normalised, reduced, or computed element by element
+    in between."""
+    if g.opset < 18:  # axes are inputs from here on
+        raise Unfit
+    groups, size = g.choice([(4, 4), (8, 2), (2, 8), (16, 2), (8, 4), (3, 5), (1, 16), (6, 1)])
+    images, channels, height, width = g.int(1, 3), groups * size, g.int(1, 17), g.int(1, 17)
+    v = g.fresh([images, 3, height, width], np.float32)
+    if v.wild:
+        raise Unfit
+    v = g.node("Conv", [v, g.constant(g.random([channels, 3, 1, 1], np.dtype(np.float32)))]) if g.chance(0.7) else g.fresh([images, channels, height, width], np.float32)
+    if v.wild:
+        raise Unfit
+    shape = g.node("Shape", [v], exact=True, hidden=True)
+    if g.chance(0.3):
+        v = g.node("Relu", [v], hidden=True)
+    flat = g.node("Reshape", [v, g.constant(np.array(g.choice([[0, groups, -1], [images, groups, -1], [0, groups, size, -1], [-1, size * height * width]])))], hidden=g.chance())
+    last = {"axis": -1}
+    axes = g.constant(np.array([-1]))
+    kind = g.choice(["norm", "deviation", "deviation", "Softmax", "ReduceMax", "ReduceSum", "Mul"])
+    if kind == "norm" and flat.ndim > 2:
+        flat = g.node("InstanceNormalization", [flat, g.fresh([groups], np.float32), g.fresh([groups], np.float32)], hidden=g.chance())
+    elif kind in ("norm", "deviation"):
+        apart = g.node("Sub", [flat, g.node("ReduceMean", [flat, axes], hidden=True)], hidden=g.chance())
+        square = g.node("ReduceMean", [g.node("Mul", [apart, apart], hidden=True), axes], hidden=g.chance())
+        flat = g.node("Div", [apart, g.node("Sqrt", [g.node("Add", [square, g.constant(np.array(0.1, np.float32))], hidden=True)], hidden=True)], hidden=g.chance())
+    elif kind == "Softmax":
+        flat = g.node("Softmax", [flat], hidden=g.chance(), **last)
+    else:
+        other = flat if kind == "Mul" else g.node(kind, [flat, axes], hidden=g.chance())
+        flat = g.node("Mul" if kind == "Mul" else "Sub", [flat, other], hidden=g.chance())
+    v = g.node("Reshape", [flat, shape], hidden=g.chance())
+    if g.chance(0.8):
+        v = g.node("Mul", [v, g.fresh([channels, 1, 1], np.float32)], hidden=g.chance())
+        v = g.node("Add", [v, g.operand(g.random([channels, 1, 1], np.dtype(np.float32)))], hidden=g.chance())
+    end = g.choice(["none", "Relu", "pool", "Conv", "tokens"])
+    if end == "Relu":
+        g.node("Mul", [v, g.node("Sigmoid", [v], hidden=True)])
+    elif end == "pool":
+        g.node("ReduceMean", [v, g.constant(np.array([2, 3]))])
+    elif end == "Conv":
+        g.node("Conv", [v, g.constant(g.random([4, channels, 3, 3], np.dtype(np.float32)))], pads=[1, 1, 1, 1])
+    elif end == "tokens":
+        rows = g.node("Transpose", [g.node("Reshape", [v, g.constant(np.array([0, channels, -1]))], hidden=True)], hidden=g.chance(), perm=[0, 2, 1])
+        g.node("MatMul", [rows, g.constant(g.random([channels, 5], np.dtype(np.float32)))])

@@ -29,7 +29,12 @@ class Fuser {
  public:
   Fuser(const Needed& needed, const std::function<bool(const Var*)>& is_constant, const std::vector<Symbol>& symbols,
         bool free_widening)
-      : needed_(needed), is_constant_(is_constant), symbols_(symbols), simplify_(symbols), free_widening_(free_widening) {}
+      : needed_(needed),
+        is_constant_(is_constant),
+        symbols_(symbols),
+        simplify_(symbols),
+        free_widening_(free_widening),
+        is_open_(!symbols.empty()) {}
 
   FusedRegion run(const std::vector<Op*>& ops) {
     for (size_t k = 0; k < ops.size(); ++k) {
@@ -54,7 +59,7 @@ class Fuser {
     FusedRegion region;
     region.views = views_;
     collect_items(ops, region);
-    fuse_rows(region, needed_.in_memory);
+    fuse_rows(region, needed_.in_memory, symbols_);
     return region;
   }
 
@@ -214,26 +219,6 @@ class Fuser {
     return false;  // what is now a reduction may still be read by others; nothing more to do for it
   }
 
-  // Does it ask at each element which value is read there, as a concatenation or what lies within a border? A tile of
-  // products does not; standing alone it is stored part by part. A mask by position, as of attention, lets the sum itself be
-  // or gives one constant.
-  static bool picks_by_position(Expr e) {
-    const auto has_axis = [](Expr index) { return any_of(index, [](Expr n) { return n->kind == ExprKind::axis; }); };
-    const auto is_operand = [&](Expr branch) {
-      bool sum = false, read = false;
-      visit(branch, [&](Expr n) {
-        if (n->kind != ExprKind::load) return;
-        sum |= n->id == reduced_value;
-        read |= std::any_of(n->args.begin(), n->args.end(), has_axis);
-      });
-      return read && !sum;
-    };
-    return any_of(e, [&](Expr n) {
-      return n->kind == ExprKind::call && n->fn == Fn::select && reads_position(n->args[0]) &&
-             (is_operand(n->args[1]) || is_operand(n->args[2]));
-    });
-  }
-
   // On a GPU: does it round what a reduction has summed up in float32 to a half type?
   bool rounds_sum(const Definition& e) const {
     if (!free_widening_ || size_of(e.out->dtype()) != 2 || !is_float(e.out->dtype())) return false;
@@ -332,7 +317,7 @@ class Fuser {
     const bool parts = loads_of(d) > 1;
     if (!parts && no_more_elements(candidates_[reader].d, d, symbols_)) return true;
     const Definition& r = def(reader);
-    if (parts && count_nodes(d.body) + count_nodes(r.body) > 400) return false;
+    if (parts && nodes_of(d.body) + nodes_of(r.body) > 400) return false;
     return no_more_elements(r, d, symbols_) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
                                        has_divided_sum(d, r) || divides_summed_axis(d, reader));
   }
@@ -402,9 +387,10 @@ class Fuser {
     if (r.scatter) return false;
     if (!reads_once(reader, d.out->id)) {
       // Several loads of the same Var at different indices would compute it several times.
-      if (count_nodes(d.body) > 12) return false;
+      if (nodes_of(d.body) > 12) return false;
       if (r.reduce) return false;
     }
+    if (readers == 1 && flattens_for_several(reader) && !worth_repeating(d)) return false;
     // Never computed more often than it has elements: a broadcast of a computed value is not inlined. But the product that
     // a sum reads belongs into the sum, of which it may see a border more.
     bool summand = r.reduce && readers == 1 && (is_product(d) || (is_simple(d.body) && outgrows_its_sources(d)));
@@ -412,9 +398,23 @@ class Fuser {
     if (readers > 1 && (readers > 4 || !worth_repeating(d))) return false;
     if (summand) return true;
     // Each step rewrites the whole body. What is plain to the end is cut into the parts of its concatenations again.
-    const int nodes = count_nodes(d.body) + count_nodes(r.body);
+    const int nodes = nodes_of(d.body) + nodes_of(r.body);
     return nodes < 48 || (nodes < 1500 && d.is_plain() && r.is_plain() &&
-                          nodes_of_largest_part(d.body) + nodes_of_largest_part(r.body) < 48);
+                          nodes_of_largest_part(typical(d.body)) + nodes_of_largest_part(typical(r.body)) < 48);
+  }
+
+  // A dim that is worked out from open ones counts as one number, as it would where the shape is fixed: the same is fused.
+  Expr typical(Expr body) const { return is_open_ ? at_hints(body, symbols_) : body; }
+  int nodes_of(Expr body) const { return count_nodes(typical(body)); }
+
+  // A reshape that several read, and that takes its own index apart: what is stored for them is stored in the shape that it
+  // has before, which none of them divides for.
+  bool flattens_for_several(size_t k) {
+    const Definition& d = def(k);
+    if (d.body->kind != ExprKind::load || is_needed(d.out) || readers_of(d.out->id).size() < 2) return false;
+    const auto divides = [](Expr e) { return e->kind == ExprKind::call && e->fn == Fn::floor_mod; };
+    return std::any_of(d.body->args.begin(), d.body->args.end(), [&](Expr index) { return any_of(index, divides); }) &&
+           reads_in_order(vars_.at(d.body->id)->shape(), d, symbols_);
   }
 
   // One multiplication of moved operands: a sum of it would be a sum of products.
@@ -466,6 +466,7 @@ class Fuser {
   const std::vector<Symbol>& symbols_;
   DefinitionSimplifier simplify_;
   const bool free_widening_;
+  const bool is_open_;
   std::vector<Candidate> candidates_;
   std::map<int, int> producer_;  // Var id -> candidate
   std::map<int, std::vector<size_t>> readers_;

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
 #include "compiler/machine/cpu_costs.h"
+#include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 namespace {
@@ -21,13 +22,6 @@ bool is_row_reduction(const Definition& d) {
   for (int k = 0; k < d.kept(); ++k)
     if (std::find(d.out_index.begin(), d.out_index.end(), axis(k)) == d.out_index.end()) return false;
   return true;
-}
-
-// A sum of products of what is read along different axes has a schedule of its own.
-bool is_contraction(const Definition& d) {
-  const auto s = sum_of_products(d);
-  if (!s || s->of_words() || !s->factors[0].value->has_load || !s->factors[1].value->has_load) return false;
-  return !s->rows.empty() || !s->columns.empty() || !s->row_steps.empty() || !s->column_steps.empty();
 }
 
 // Few elements at places that move with the result: pooling. It has no row to go through twice, and alone its lanes run
@@ -83,7 +77,8 @@ struct Row {
 
 class RowFuser {
  public:
-  RowFuser(FusedRegion& region, const std::set<const Var*>& needed) : region_(region), needed_(needed) {}
+  RowFuser(FusedRegion& region, const std::set<const Var*>& needed, const std::vector<Symbol>& symbols)
+      : region_(region), needed_(needed), symbols_(symbols) {}
 
   void run() {
     for (size_t k = 0; k < region_.items.size(); ++k) {
@@ -177,10 +172,12 @@ class RowFuser {
     return true;
   }
 
-  static bool row_is_small(const Definition& d, size_t shared) {
-    Expr elements = 1;
-    for (int k = static_cast<int>(shared); k < d.kept(); ++k) elements = elements * d.domain[k];
-    return !elements.if_int() || elements.as_int() * static_cast<int64_t>(size_of(d.out->dtype())) <= most_local_bytes;
+  // An open dim is as long as it typically is.
+  bool row_is_small(const Definition& d, size_t shared) const {
+    int64_t bytes = static_cast<int64_t>(size_of(d.out->dtype()));
+    for (int k = static_cast<int>(shared); k < d.kept(); ++k)
+      bytes = saturating_mul(bytes, hinted_value(d.domain[static_cast<size_t>(k)], symbols_));
+    return bytes <= most_local_bytes;
   }
 
   bool reads_any(const Item& item, const Group& group) const {
@@ -224,12 +221,15 @@ class RowFuser {
 
   FusedRegion& region_;
   const std::set<const Var*>& needed_;
+  const std::vector<Symbol>& symbols_;
   std::map<size_t, Row> rows_;
   std::map<int, size_t> made_by_;  // Var id -> row (item index)
 };
 
 }  // namespace
 
-void fuse_rows(FusedRegion& region, const std::set<const Var*>& needed) { RowFuser(region, needed).run(); }
+void fuse_rows(FusedRegion& region, const std::set<const Var*>& needed, const std::vector<Symbol>& symbols) {
+  RowFuser(region, needed, symbols).run();
+}
 
 }  // namespace metac

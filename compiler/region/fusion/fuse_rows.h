@@ -4,6 +4,6 @@
 
 namespace metac {
 
-void fuse_rows(FusedRegion& region, const std::set<const Var*>& needed);
+void fuse_rows(FusedRegion& region, const std::set<const Var*>& needed, const std::vector<Symbol>& symbols);
 
 }  // namespace metac

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/ir/walks.h"
+#include "compiler/tensor/axes.h"
+#include "compiler/tensor/sum_of_products.h"
 
 namespace metac {
 
@@ -33,6 +36,49 @@ bool has_folded_index(const Definition& d) {
       folded |= any_of(index, [](Expr e) { return e->kind == ExprKind::call && (e->fn == Fn::min || e->fn == Fn::max); });
   });
   return folded;
+}
+
+bool reads_in_order(const Shape& source, const Definition& d, const std::vector<Symbol>& symbols) {
+  if (d.body->kind != ExprKind::load || element_count(source) != element_count(d.domain)) return false;
+  const Bounds bounds(symbols, d.domain);
+  // y mod c = y - floor(y/c)*c, and floor(floor(x/a)/c) = floor(x/(a*c)) where c is positive.
+  const auto without_rests = [&](Expr index) {
+    return rewrite_up(index, [&](Expr e, const std::vector<Expr>& args) -> Expr {
+      if (e->kind != ExprKind::call || e->fn != Fn::floor_mod || !bounds.proves_at_least(args[1], 1)) return {};
+      const Expr y = args[0], c = args[1];
+      const bool nested = y->kind == ExprKind::call && y->fn == Fn::floor_div;
+      return y - (nested ? floor_div(y->args[0], y->args[1] * c) : floor_div(y, c)) * c;
+    });
+  };
+  std::vector<Expr> indices;
+  for (Expr index : d.body->args) {
+    if (index->has_load) return false;
+    indices.push_back(without_rests(index));
+  }
+  return linear_index(source, indices) == linear_index(d.domain, identity_indices(static_cast<int>(d.domain.size())));
+}
+
+bool is_contraction(const Definition& d) {
+  const auto s = sum_of_products(d);
+  if (!s || s->of_words() || !s->factors[0].value->has_load || !s->factors[1].value->has_load) return false;
+  return !s->rows.empty() || !s->columns.empty() || !s->row_steps.empty() || !s->column_steps.empty();
+}
+
+bool picks_by_position(Expr e) {
+  const auto has_axis = [](Expr index) { return any_of(index, [](Expr n) { return n->kind == ExprKind::axis; }); };
+  const auto is_operand = [&](Expr branch) {
+    bool sum = false, read = false;
+    visit(branch, [&](Expr n) {
+      if (n->kind != ExprKind::load) return;
+      sum |= n->id == reduced_value;
+      read |= std::any_of(n->args.begin(), n->args.end(), has_axis);
+    });
+    return read && !sum;
+  };
+  return any_of(e, [&](Expr n) {
+    return n->kind == ExprKind::call && n->fn == Fn::select && reads_position(n->args[0]) &&
+           (is_operand(n->args[1]) || is_operand(n->args[2]));
+  });
 }
 
 bool is_simple(Expr body) {

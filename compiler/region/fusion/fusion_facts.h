@@ -11,6 +11,15 @@ int count_nodes(Expr e);
 bool no_more_elements(const Definition& reader, const Definition& d, const std::vector<Symbol>& symbols);
 // Does it read at the lesser or greater of two places? No contraction can step along such an index.
 bool has_folded_index(const Definition& d);
+// Is its body the elements of a Var of this shape in the order of memory, as many as there are? Open dims may be flattened:
+// what is taken apart into digits is put together again.
+bool reads_in_order(const Shape& source, const Definition& d, const std::vector<Symbol>& symbols);
+// A sum of products of what is read along different axes: it has a schedule of its own.
+bool is_contraction(const Definition& d);
+// Does it ask at each element which value is read there, as a concatenation or what lies within a border? A tile of
+// products does not; standing alone it is stored part by part. A mask by position, as of attention, lets the sum itself be
+// or gives one constant.
+bool picks_by_position(Expr e);
 // Few operations, none of which takes long.
 bool is_simple(Expr body);
 

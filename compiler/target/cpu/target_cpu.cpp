@@ -1,7 +1,9 @@
 #include "compiler/loops/name_indices.h"
 #include "compiler/region/fusion/fuse_row_blocks.h"
+#include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/cpp_kernel.h"
+#include "compiler/target/cpu/group_statistics.h"
 #include "compiler/target/cpu/integer_products.h"
 #include "compiler/target/cpu/layouts/choose_layouts.h"
 #include "compiler/target/cpu/slice_batches.h"
@@ -9,6 +11,7 @@
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "compiler/target/target.h"
+#include "compiler/tensor/split_digits.h"
 
 namespace metac {
 namespace {
@@ -36,6 +39,12 @@ class TargetCpu final : public Target {
     const auto is_parameter = [&s](int id) { return s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get()); };
     fuse_row_blocks(s.region, s.needed.in_memory, is_parameter, s.options.cpu.vector_bytes / 4, s.graph.symbols,
                     std::make_shared<RowBlocks>());
+    for (Item& item : s.region.items)
+      for (Definition& d : item.group.stages)
+        if (!item.group.strategy && !is_contraction(d)) split_summed_digits(d, s.graph.symbols);
+  }
+  void finish_fusion(RegionState& s, const std::vector<Op*>&) const override {
+    if (s.options.fusion == Fusion::best) group_statistics(s);
   }
   const std::vector<TargetPass>& passes() const override {
     static const std::vector<TargetPass> list = {
