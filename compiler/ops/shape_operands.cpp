@@ -181,7 +181,7 @@ Expr safe_index(Expr index, Dim extent) {
 
 void check_index_range(Graph& g, const Var* indices, Dim extent, std::string_view what, int64_t first, int64_t every) {
   const int64_t* size = extent.if_int();
-  int64_t least = 0, most = -1;
+  int64_t least = INT64_MAX, most = INT64_MIN;
   auto check = [&](int64_t value) {
     if (size && (value < -*size || value >= *size))
       fail(what, " holds the index ", value, ", which is out of range for an extent of ", *size);
@@ -196,7 +196,7 @@ void check_index_range(Graph& g, const Var* indices, Dim extent, std::string_vie
       if (Expr e = (*indices->known_elements())[k]; bool(e) && e.if_int() != nullptr) check(e.as_int());
   }
   // A branch that is not taken may hold what its condition rules out.
-  if (size || g.in_region()) return;
+  if (size || g.in_region() || least > most) return;
   for (const int64_t index : {least, most})
     g.require(Expr(index < 0 ? -index : index + 1) <= extent,
               concat(what, " holds the index ", index, ", which is out of range for the extent ", to_string(extent)));

@@ -294,6 +294,18 @@ TEST(Session, IndicesAreCheckedAgainstOpenExtents) {
   }
 }
 
+// Indices that only the run knows say nothing of extents: no element may be taken out of none.
+TEST(Session, NoIndicesIntoNothing) {
+  Node take = node("Gather", {"x", "i"}, {"y"});
+  take.attributes["axis"].integer = 1;
+  const Model model =
+      model_of({value("x", DType::f32, {fixed(2), open("n")}), value("i", DType::i64, {open("k")})}, {take}, "y");
+  Session session(model, options(Specialise::never));
+  const Tensor nothing = filled_tensor(DType::f32, {2, 0}, 7), nowhere = make_tensor<int64_t>(DType::i64, {0}, {});
+  const Tensor none = session.run({{"x", nothing}, {"i", nowhere}})[0].second;
+  EXPECT_EQ(none.shape, (std::vector<int64_t>{2, 0}));
+}
+
 // Biases are small floats too, and nothing looks at them.
 TEST(Session, NewBiasesWithoutCompiling) {
   Model model = with_operand("Conv", floats({2}, {1, -1}), {"x", "w", "s"}, 4);
