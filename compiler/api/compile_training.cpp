@@ -7,16 +7,16 @@
 #include <map>
 
 #include "compiler/api/child_process.h"
-#include "compiler/session/session.h"
 #include "compiler/api/train_tables_text.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
 #include "compiler/codegen/project_name.h"
-#include "compiler/jit/object_cache.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/ops/control/body_parameters.h"
+#include "compiler/session/session.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"

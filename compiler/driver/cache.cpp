@@ -6,7 +6,7 @@
 
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
-#include "compiler/jit/object_cache.h"
+#include "compiler/jit/cache/object_cache.h"
 
 namespace metac {
 namespace {

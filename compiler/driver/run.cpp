@@ -10,7 +10,7 @@
 #include "compiler/driver/model_inputs.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/quantities.h"
-#include "compiler/jit/object_cache.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"
 #include "frontends/json/npy.h"

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "compiler/jit/kernel_store.h"
+#include "compiler/jit/cache/kernel_store.h"
 
 namespace metac {
 

@@ -3,9 +3,9 @@
 #include <map>
 #include <mutex>
 
+#include "compiler/jit/cache/file_lock.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/file_lock.h"
-#include "compiler/jit/object_cache.h"
 #include "compiler/support/trace.h"
 
 namespace metac {

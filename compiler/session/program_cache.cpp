@@ -1,7 +1,7 @@
 #include "compiler/session/program_cache.h"
 
 #include "compiler/ir/tensor_fields.h"
-#include "compiler/jit/object_cache.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/program/stored_program.h"
 #include "compiler/session/given_inputs.h"
 #include "compiler/session/model_identity.h"

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "frontends/onnx/wire_fields.h"
+
 namespace metac {
 namespace {
 
@@ -22,55 +24,39 @@ class LeanReader {
  public:
   explicit LeanReader(const RegularFile& file) : file_(file), window_(size_t{1} << 16) {}
 
-  // The message that ends at `end` without what is left out, behind `out`. False: it is not understood.
-  bool message(Level level, uint64_t end, std::string& out) {
+  // The message in bytes [position, end) without what is left out, behind `out`. False: it is not understood.
+  bool message(Level level, uint64_t position, uint64_t end, std::string& out) {
     bool has_raw_data = false;
-    while (position_ < end) {
-      const uint64_t start = position_;
-      uint64_t tag = 0, length = 0;
-      if (!varint(end, tag)) return false;
-      const uint64_t number = tag >> 3;
-      switch (tag & 7) {
-        case 0:
-          if (!varint(end, length)) return false;
-          break;
-        case 1:
-          position_ += 8;
-          break;
-        case 5:
-          position_ += 4;
-          break;
-        case 2:
-          if (!varint(end, length) || length > end - position_) return false;
-          if (level == Level::tensor && number == raw_data_field) {
-            if (has_raw_data) return false;  // the last one counts
-            has_raw_data = true;
-            if (length >= least_left_out) {
-              left_out_.push_back({initializers_ - 1, position_, length});
-              position_ += length;
-              append_varint(out, tag);
-              append_varint(out, 0);
-              continue;
-            }
-          }
-          if ((level == Level::model && number == graph_field) || (level == Level::graph && number == initializer_field)) {
-            if (level == Level::graph) ++initializers_;
-            std::string inner;
-            if (!message(level == Level::model ? Level::graph : Level::tensor, position_ + length, inner)) return false;
-            append_varint(out, tag);
-            append_varint(out, inner.size());
-            out += inner;
-            continue;
-          }
-          position_ += length;
-          break;
-        default:
-          return false;
+    auto byte_at = [&](uint64_t at) {
+      unsigned char byte = 0;
+      copy(at, 1, &byte);
+      return byte;
+    };
+    for (WireField field; position < end; position = field.end) {
+      if (read_field(byte_at, position, end, field) != WireFault::none) return false;
+      auto is = [&](Level of, uint64_t number) { return field.kind == 2 && level == of && field.number == number; };
+      if (is(Level::tensor, raw_data_field)) {
+        if (has_raw_data) return false;  // the last one counts
+        has_raw_data = true;
+        if (field.length >= least_left_out) {
+          left_out_.push_back({initializers_ - 1, field.value, field.length});
+          append_varint(out, field.tag);
+          append_varint(out, 0);
+          continue;
+        }
       }
-      if (position_ > end) return false;
+      if (is(Level::model, graph_field) || is(Level::graph, initializer_field)) {
+        if (level == Level::graph) ++initializers_;
+        std::string inner;
+        if (!message(level == Level::model ? Level::graph : Level::tensor, field.value, field.end, inner)) return false;
+        append_varint(out, field.tag);
+        append_varint(out, inner.size());
+        out += inner;
+        continue;
+      }
       const size_t before = out.size();
-      out.resize(before + (position_ - start));
-      copy(start, position_ - start, out.data() + before);
+      out.resize(before + (field.end - position));
+      copy(position, field.end - position, out.data() + before);
     }
     return true;
   }
@@ -87,18 +73,7 @@ class LeanReader {
     uint64_t offset, bytes;
   };
 
-  bool varint(uint64_t end, uint64_t& value) {
-    value = 0;
-    for (int shift = 0; shift < 70 && position_ < end; shift += 7) {
-      char byte = 0;
-      copy(position_++, 1, &byte);
-      if (shift < 64) value |= uint64_t{static_cast<unsigned char>(byte) & 0x7fu} << shift;
-      if ((byte & 0x80) == 0) return true;
-    }
-    return false;
-  }
-
-  void copy(uint64_t offset, uint64_t bytes, char* to) {
+  void copy(uint64_t offset, uint64_t bytes, void* to) {
     if (bytes > window_.size()) return file_.read_into(offset, bytes, to);
     if (offset < window_begin_ || offset + bytes > window_end_) {
       window_begin_ = offset;
@@ -110,7 +85,7 @@ class LeanReader {
 
   const RegularFile& file_;
   std::vector<char> window_;
-  uint64_t window_begin_ = 0, window_end_ = 0, position_ = 0;
+  uint64_t window_begin_ = 0, window_end_ = 0;
   int initializers_ = 0;
   std::vector<Part> left_out_;
 };
@@ -120,7 +95,7 @@ class LeanReader {
 std::optional<LeanMessage> read_lean_message(const RegularFile& file) {
   LeanReader reader(file);
   LeanMessage message;
-  if (!reader.message(Level::model, file.size(), message.bytes)) return std::nullopt;
+  if (!reader.message(Level::model, 0, file.size(), message.bytes)) return std::nullopt;
   message.left_out = reader.elements();
   return message;
 }

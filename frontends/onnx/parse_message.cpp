@@ -9,6 +9,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_kind.h"
 #include "frontends/onnx/wire.h"
+#include "frontends/onnx/wire_fields.h"
 
 namespace metac {
 namespace {
@@ -39,62 +40,34 @@ size_t first_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-class Walk {
- public:
-  explicit Walk(std::string_view bytes) : bytes_(bytes) {}
-
-  // Why bytes [position, end) are no message of that type, or nothing.
-  std::optional<std::string> message(const Descriptor* type, size_t end, int depth) {
-    if (depth > nesting_limit) return concat("nesting deeper than ", nesting_limit, " at byte ", position_);
-    while (position_ < end) {
-      size_t start = position_;
-      std::optional<uint64_t> tag = varint(end);
-      if (!tag) return concat("a broken field tag at byte ", start);
-      int number = static_cast<int>(*tag >> 3), kind = static_cast<int>(*tag & 7);
-      if (number == 0 || *tag > UINT32_MAX) return concat("field number ", *tag >> 3, " at byte ", start);
-      const FieldDescriptor* field = type ? type->FindFieldByNumber(number) : nullptr;
-      std::string name =
-          field ? std::string(field->full_name().substr(field->full_name().find('.') + 1)) : concat("field ", number);
-      if (kind == 0) {
-        if (!varint(end)) return concat("a broken number in ", name, " at byte ", start);
-      } else if (kind == 1 || kind == 5) {
-        size_t width = kind == 1 ? 8 : 4;
-        if (end - position_ < width) return concat(name, " is cut off at byte ", end);
-        position_ += width;
-      } else if (kind == 2) {
-        std::optional<uint64_t> length = varint(end);
-        if (!length) return concat("a broken length of ", name, " at byte ", start);
-        if (*length > end - position_)
-          return concat(name, " says ", *length, " bytes but only ", end - position_, " follow, at byte ", start);
-        size_t stop = position_ + *length;
-        if (field && field->type() == FieldDescriptor::TYPE_MESSAGE) {
-          if (auto reason = message(field->message_type(), stop, depth + 1)) return reason;
-        } else if (field && field->type() == FieldDescriptor::TYPE_STRING) {
-          size_t bad = first_invalid_utf8(bytes_.substr(position_, *length));
-          if (bad != std::string_view::npos) return concat("invalid UTF-8 in ", name, " at byte ", position_ + bad);
-        }
-        position_ = stop;
-      } else {
-        return concat("wire type ", kind, " in ", name, " at byte ", start);
-      }
+// Why bytes [position, end) are no message of that type, or nothing.
+std::optional<std::string> fault_of(std::string_view bytes, const Descriptor* type, uint64_t position, uint64_t end,
+                                    int depth) {
+  if (depth > nesting_limit) return concat("nesting deeper than ", nesting_limit, " at byte ", position);
+  auto byte_at = [&](uint64_t at) { return static_cast<unsigned char>(bytes[at]); };
+  for (WireField at; position < end; position = at.end) {
+    const WireFault fault = read_field(byte_at, position, end, at);
+    if (fault == WireFault::tag) return concat("a broken field tag at byte ", position);
+    if (fault == WireFault::number) return concat("field number ", at.number, " at byte ", position);
+    const FieldDescriptor* field = type ? type->FindFieldByNumber(static_cast<int>(at.number)) : nullptr;
+    const std::string name =
+        field ? std::string(field->full_name().substr(field->full_name().find('.') + 1)) : concat("field ", at.number);
+    if (fault == WireFault::varint) return concat("a broken number in ", name, " at byte ", position);
+    if (fault == WireFault::cut) return concat(name, " is cut off at byte ", end);
+    if (fault == WireFault::length) return concat("a broken length of ", name, " at byte ", position);
+    if (fault == WireFault::beyond)
+      return concat(name, " says ", at.length, " bytes but only ", end - at.value, " follow, at byte ", position);
+    if (fault == WireFault::kind) return concat("wire type ", at.kind, " in ", name, " at byte ", position);
+    if (!field || at.kind != 2) continue;
+    if (field->type() == FieldDescriptor::TYPE_MESSAGE) {
+      if (auto reason = fault_of(bytes, field->message_type(), at.value, at.end, depth + 1)) return reason;
+    } else if (field->type() == FieldDescriptor::TYPE_STRING) {
+      size_t bad = first_invalid_utf8(bytes.substr(at.value, at.length));
+      if (bad != std::string_view::npos) return concat("invalid UTF-8 in ", name, " at byte ", at.value + bad);
     }
-    return std::nullopt;
   }
-
- private:
-  std::optional<uint64_t> varint(size_t end) {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 70 && position_ < end; shift += 7) {
-      auto byte = static_cast<unsigned char>(bytes_[position_++]);
-      if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return value;
-    }
-    return std::nullopt;
-  }
-
-  std::string_view bytes_;
-  size_t position_ = 0;
-};
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -113,7 +86,7 @@ void parse_message(std::string_view bytes, const std::string& path, std::string_
   if (parses(bytes, message)) return;
   if (const std::string kind = known_file_kind(bytes); !kind.empty()) refuse("it is " + kind);
   if (is_json_text(bytes)) refuse("it is JSON; the name of a JSON IR document ends in .json (docs/json_ir.md)");
-  auto reason = Walk(bytes).message(message.GetDescriptor(), bytes.size(), 0);
+  auto reason = fault_of(bytes, message.GetDescriptor(), 0, bytes.size(), 0);
   refuse(reason ? *reason : std::string("a malformed protobuf message"));
 }
 

@@ -1,31 +1,19 @@
 // Where in the bytes of an ONNX file the elements of its initialisers stand, by walking the wire format: Model.graph (7),
 // Graph.initializer (5), Tensor.raw_data (9). A trained model is the file with other bytes there.
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
-
 #include "compiler/support/diagnostic.h"
 #include "frontends/onnx/onnx.h"
+#include "frontends/onnx/wire_fields.h"
 
 namespace metac {
 namespace {
 
-using google::protobuf::internal::WireFormatLite;
-using Stream = google::protobuf::io::CodedInputStream;
-
-// Calls `f(length)` at the start of every length-delimited field of that number; f reads exactly its length.
+// Calls `f(field)` for every length-delimited field of that number in bytes [begin, end).
 template <typename F>
-void for_each_field(Stream& in, int number, F f) {
-  while (uint32_t tag = in.ReadTag()) {
-    if (WireFormatLite::GetTagFieldNumber(tag) == number &&
-        WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-      uint32_t length = 0;
-      METAC_ASSERT(in.ReadVarint32(&length), "a length is cut short");
-      auto limit = in.PushLimit(static_cast<int>(length));
-      f(length);
-      in.PopLimit(limit);
-    } else {
-      METAC_ASSERT(WireFormatLite::SkipField(&in, tag), "field ", WireFormatLite::GetTagFieldNumber(tag), " is cut short");
-    }
+void for_each_field(std::string_view bytes, uint64_t begin, uint64_t end, uint64_t number, F f) {
+  auto byte_at = [&](uint64_t at) { return static_cast<unsigned char>(bytes[at]); };
+  for (WireField field; begin < end; begin = field.end) {
+    METAC_ASSERT(read_field(byte_at, begin, end, field) == WireFault::none, "no field at byte ", begin);
+    if (field.number == number && field.kind == 2) f(field);
   }
 }
 
@@ -33,15 +21,11 @@ void for_each_field(Stream& in, int number, F f) {
 
 std::vector<int64_t> raw_data_offsets(std::string_view onnx) {
   std::vector<int64_t> offsets;
-  Stream in(reinterpret_cast<const uint8_t*>(onnx.data()), static_cast<int>(onnx.size()));
-  in.SetTotalBytesLimit(INT32_MAX);
-  for_each_field(in, 7, [&](uint32_t) {
-    for_each_field(in, 5, [&](uint32_t) {
+  for_each_field(onnx, 0, onnx.size(), 7, [&](const WireField& graph) {
+    for_each_field(onnx, graph.value, graph.end, 5, [&](const WireField& initializer) {
       offsets.push_back(-1);
-      for_each_field(in, 9, [&](uint32_t length) {
-        offsets.back() = in.CurrentPosition();
-        in.Skip(static_cast<int>(length));
-      });
+      for_each_field(onnx, initializer.value, initializer.end, 9,
+                     [&](const WireField& raw_data) { offsets.back() = static_cast<int64_t>(raw_data.value); });
     });
   });
   return offsets;

@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parent / "tools"))
 from checks import expect, run_checks  # noqa: E402
 
 DIGITS = HERE.parents[1] / "models/digits"
-HEAD = struct.Struct("<4sIQQ")  # compiler/jit/object_cache.h
+HEAD = struct.Struct("<4sIQQ")  # compiler/jit/cache/object_cache.h
 DIGEST = 64
 
 

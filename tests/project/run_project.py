@@ -272,7 +272,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
 
     def many_contexts_under_thread_sanitizer(self):
         self.compile(self.rival, "--grad=inputs")
-        build = self.build_programs("build threads", "-fsanitize=thread -g1", "contexts", "rivals", "pools")
+        build = self.build_programs("build threads", "-O1 -DNDEBUG -fsanitize=thread -g1", "contexts", "rivals", "pools")
         expect(command(build / "contexts").strip() == "same", "answers differ")
         for program in ("rivals", "pools"):  # a fork from several threads is nothing that ThreadSanitizer goes along with
             expect(command(build / program, cwd=build).strip() == "right", program)
@@ -285,7 +285,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
         functions = [name for name, arguments in re.findall(r"RIVAL_API\s[^;]*?\brival_(\w+)\s*\(([^;]*)\);", header) if "rival_context*" in arguments]
         expect({"run", "hvp", "profile_row", "last_error"} <= set(functions), f"functions of the header: {functions}")
         (build / "context_functions.inc").write_text("".join(f'"{f}",\n' for f in functions))
-        cmake(HERE, build, f"-DFIRST={self.first}", f"-DSECOND={self.second}", f"-DRIVAL={self.rival}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}",
+        cmake(HERE, build, "-DCMAKE_BUILD_TYPE=None", f"-DFIRST={self.first}", f"-DSECOND={self.second}", f"-DRIVAL={self.rival}", f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_EXE_LINKER_FLAGS={flags}",
               f"-DCMAKE_SHARED_LINKER_FLAGS={flags}", targets=programs)
         self.link_weights(build)
         return build
@@ -307,7 +307,7 @@ assert np.array_equal(other.run({"x": x})["y"], y)
                 (build / f"{name}.weights").symlink_to(getattr(self, name) / f"{name}.weights")
 
     def every_allocation_fails_once(self):
-        build = self.build_programs("build memory", "-fsanitize=address,undefined -g1", "out_of_memory", "rivals", "pools", "forks")
+        build = self.build_programs("build memory", "-O1 -DNDEBUG -fsanitize=address,undefined -g1", "out_of_memory", "rivals", "pools", "forks")
         command(build / "out_of_memory")
         for program in ("rivals", "pools", "forks"):
             expect(command(build / program, cwd=build).strip() == "right", program)

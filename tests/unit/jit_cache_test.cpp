@@ -11,10 +11,10 @@
 #include <map>
 #include <set>
 
-#include "compiler/jit/cache_directory.h"
+#include "compiler/jit/cache/cache_directory.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/kernel_library.h"
-#include "compiler/jit/object_cache.h"
 #include "compiler/jit/precompiled_prelude.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "compiler/codegen/embedded_files.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/jit/clang_compiler.h"
 #include "compiler/jit/cuda/cuda_driver.h"
-#include "compiler/jit/object_cache.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

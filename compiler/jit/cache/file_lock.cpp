@@ -1,4 +1,4 @@
-#include "compiler/jit/file_lock.h"
+#include "compiler/jit/cache/file_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

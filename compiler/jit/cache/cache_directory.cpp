@@ -1,4 +1,4 @@
-#include "compiler/jit/cache_directory.h"
+#include "compiler/jit/cache/cache_directory.h"
 
 #include <sys/vfs.h>
 

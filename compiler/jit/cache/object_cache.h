@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/jit/cache_counts.h"
+#include "compiler/jit/cache/cache_counts.h"
 
 namespace metac {
 

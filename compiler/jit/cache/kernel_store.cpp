@@ -1,4 +1,4 @@
-#include "compiler/jit/kernel_store.h"
+#include "compiler/jit/cache/kernel_store.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,9 +8,9 @@
 #include <system_error>
 #include <thread>
 
+#include "compiler/jit/cache/file_lock.h"
+#include "compiler/jit/cache/object_cache.h"
 #include "compiler/jit/clang_compiler.h"
-#include "compiler/jit/file_lock.h"
-#include "compiler/jit/object_cache.h"
 #include "compiler/jit/precompiled_prelude.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"

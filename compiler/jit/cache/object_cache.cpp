@@ -1,4 +1,4 @@
-#include "compiler/jit/object_cache.h"
+#include "compiler/jit/cache/object_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "compiler/jit/cache_directory.h"
-#include "compiler/jit/file_lock.h"
+#include "compiler/jit/cache/cache_directory.h"
+#include "compiler/jit/cache/file_lock.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
 

@@ -1,4 +1,4 @@
-#include "compiler/jit/cache_counts.h"
+#include "compiler/jit/cache/cache_counts.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
