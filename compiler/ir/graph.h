@@ -45,6 +45,9 @@ struct Symbol {
   bool from_input = false;  // fixed by the shapes of the model's inputs (else: bound while running)
   Expr most;  // of one bound while running: by the inputs' dims it never is more; what is as long has its place before the
               // run
+  int64_t raised_from = -1;  // min, before requirements raised it: a run with less hears from these what is wrong
+
+  int64_t stated_min() const { return raised_from >= 0 ? raised_from : min; }
 };
 
 struct Op;

@@ -294,6 +294,26 @@ void ModelLowering::lower() {
   choose_typical_lengths(graph_, guessed_lengths_);
 }
 
+// The same graph where nothing more is known; else one that is made with what the requirements of the one before say.
+static std::unique_ptr<Graph> lowered_with_known_dims(const Model& model, const LowerOptions& options,
+                                                      std::unique_ptr<Graph> graph, const std::vector<bool>& choices) {
+  constexpr int most_rounds = 4;  // what one round knows, another requirement says more by
+  KnownDims known;
+  for (int round = 0; round < most_rounds; ++round) {
+    KnownDims more = infer_known_dims(*graph, known);
+    if (more == known) break;
+    known = std::move(more);
+    auto again = std::make_unique<Graph>();
+    try {
+      ModelLowering(model, options, *again, choices, known).lower();
+    } catch (const CompileError&) {
+      break;  // no size meets all requirements: each run says which one it does not
+    }
+    graph = std::move(again);
+  }
+  return graph;
+}
+
 std::unique_ptr<Graph> lower_model(const Model& model, const LowerOptions& options) {
   std::vector<Finding> problems = check_model(model);
   if (problems.size() == 1) throw CompileError(problems[0]);
@@ -314,7 +334,7 @@ std::unique_ptr<Graph> lower_model(const Model& model, const LowerOptions& optio
     ModelLowering lowering(model, options, *graph, choices.taken);
     try {
       lowering.lower();
-      return graph;
+      return lowered_with_known_dims(model, options, std::move(graph), lowering.choices());
     } catch (CompileError& e) {
       const Diagnostic& d = e.diagnostic;
       if (!first) first.emplace(d.file.empty() ? Diagnostic{model.path, d.node, d.message} : d);

@@ -30,7 +30,8 @@ struct Fixed {
 
 class DimSolver {
  public:
-  DimSolver(Graph& graph, const LowerOptions& options) : graph_(graph), options_(options) {
+  DimSolver(Graph& graph, const LowerOptions& options, const KnownDims& known)
+      : graph_(graph), options_(options), known_(known) {
     for (const auto& [name, s] : options.dims) {
       if (s.min > s.max || s.min < 0) fail("dim ", quoted(name), ": ", s.min, "..", s.max, " is no range");
       if (s.min == s.max) fixed_[name] = {s.min, "--dim"};
@@ -121,6 +122,10 @@ class DimSolver {
     if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
     s.name = name.empty() ? display : name;
     s.from_input = true;
+    if (auto least = known_.least.find(static_cast<int>(graph_.symbols.size())); least != known_.least.end()) {
+      s.raised_from = s.min;
+      s.min = least->second;
+    }
     const bool guessed = s.hint == 0;
     if (guessed) s.hint = std::clamp(hint / s.divisor * s.divisor, s.min, s.max);
     const int id = graph_.add_symbol(s);
@@ -132,6 +137,7 @@ class DimSolver {
 
   Graph& graph_;
   const LowerOptions& options_;
+  const KnownDims& known_;
   std::map<std::string, Fixed> fixed_;
   std::map<std::string, Dim> symbols_;
   std::map<std::string, int> names_;
@@ -196,7 +202,8 @@ void rely_on_values(Graph& graph, Var* input, const Tensor& values) {
 }  // namespace
 
 void ModelLowering::lower_inputs(Scope& scope) {
-  DimSolver dims(graph_, options_);
+  graph_.requirements = known_.requirements;
+  DimSolver dims(graph_, options_, known_);
   std::map<std::string, const Value*> open;
   for (const Value& input : model_.graph.inputs) {
     if (scope.vars.count(input.name)) continue;  // IR < 4 lists every initialiser among the inputs: it is a parameter

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/ops/control/sequences.h"
+#include "compiler/ops/known_dims.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/registry.h"
 
@@ -23,9 +24,11 @@ struct BranchRanksDiffer : CompileError {
 
 class ModelLowering {
  public:
-  // `choices`: what takes_then() answers, in the order of asking; true behind the last one.
-  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph, std::vector<bool> choices = {})
-      : model_(model), options_(options), graph_(graph), choices_(std::move(choices)) {}
+  // `choices`: what takes_then() answers, in the order of asking; true behind the last one. known: what a lowering of the
+  // same model with the same choices told.
+  ModelLowering(const Model& model, const LowerOptions& options, Graph& graph, std::vector<bool> choices = {},
+                KnownDims known = {})
+      : model_(model), options_(options), graph_(graph), choices_(std::move(choices)), known_(std::move(known)) {}
 
   // Inputs by the options, parameters, nodes, outputs: fills the Graph.
   void lower();
@@ -87,6 +90,7 @@ class ModelLowering {
   Graph& graph_;
   std::vector<int> guessed_lengths_;  // symbols whose typical value nobody gave
   std::vector<bool> choices_;
+  const KnownDims known_;
   size_t choices_made_ = 0;
   const ModelGraph* around_ = nullptr;  // the graph of the node being lowered; null in functions
   const Scope* scope_ = nullptr;        // of the node being lowered: subgraphs see it

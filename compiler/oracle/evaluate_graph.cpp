@@ -115,8 +115,8 @@ class GraphEvaluator::Run {
  private:
   void bind(int id, int64_t value) {
     const Symbol& symbol = graph_.symbols[id];
-    if (value < symbol.min || value > symbol.max)
-      fail(symbol.name, " is ", value, ", which is not in ", symbol.min, "..", symbol.max);
+    if (value < symbol.stated_min() || value > symbol.max)
+      fail(symbol.name, " is ", value, ", which is not in ", symbol.stated_min(), "..", symbol.max);
     if (symbol.divisor > 1 && value % symbol.divisor != 0)
       fail(symbol.name, " is ", value, ", which is no multiple of ", symbol.divisor);
     symbols_.set(id, value);

@@ -72,7 +72,7 @@ class ProgramBuilder {
     for (size_t k = 0; k < graph_.symbols.size(); ++k) {
       const Symbol& s = graph_.symbols[k];
       program_.symbols.push_back(
-          {s.name, s.min, s.max, s.divisor, hinted_value(symbol(static_cast<int>(k)), graph_.symbols)});
+          {s.name, s.stated_min(), s.max, s.divisor, hinted_value(symbol(static_cast<int>(k)), graph_.symbols)});
     }
     for (size_t k = 0; k < r_.inputs.size(); ++k) {
       const Shape& shape = r_.inputs[k].var->shape();

@@ -1,0 +1,80 @@
+#include "compiler/ops/known_dims.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "compiler/ir/walks.h"
+
+namespace metac {
+namespace {
+
+// The inputs' symbols that a condition is made of; empty where it is made of anything else.
+std::set<int> symbols_of(const Graph& graph, Expr condition) {
+  std::set<int> found;
+  bool others = condition->has_load;
+  visit(condition, [&](Expr n) {
+    if (n->kind == ExprKind::symbol && graph.symbols[static_cast<size_t>(n->id)].from_input)
+      found.insert(n->id);
+    else if (n->kind == ExprKind::symbol || n->kind == ExprKind::axis)
+      others = true;
+  });
+  return others ? std::set<int>() : found;
+}
+
+class Inference {
+ public:
+  Inference(const Graph& graph, KnownDims before) : graph_(graph), known_(std::move(before)) {}
+
+  KnownDims run() {
+    for (const Requirement& r : graph_.requirements) {
+      bool told = false;
+      each_condition(r.condition, [&](Expr c) { told |= tells(c); });
+      const auto same = [&](const Requirement& other) { return other.condition == r.condition; };
+      if (told && std::none_of(known_.requirements.begin(), known_.requirements.end(), same))
+        known_.requirements.push_back(r);
+    }
+    return std::move(known_);
+  }
+
+ private:
+  template <typename F>
+  static void each_condition(Expr c, const F& f) {
+    if (c->kind == ExprKind::call && c->fn == Fn::logical_and)
+      for (Expr part : c->args) each_condition(part, f);
+    else
+      f(c);
+  }
+
+  bool tells(Expr condition) {
+    const std::set<int> symbols = symbols_of(graph_, condition);
+    if (symbols.empty()) return false;
+    return symbols.size() == 1 && raise_least(condition, *symbols.begin());
+  }
+
+  // The first value that meets the condition, of those from the symbol's least one on.
+  bool raise_least(Expr condition, int symbol) {
+    constexpr int64_t most_tried = 256;
+    const Symbol& s = graph_.symbols[static_cast<size_t>(symbol)];
+    for (int64_t value = s.min; value < s.min + most_tried && value <= s.max; ++value) {
+      const Expr holds =
+          rewrite(condition, [&](Expr n) -> Expr { return n->kind == ExprKind::symbol ? Expr(value) : Expr(); });
+      if (!holds.if_int()) return false;
+      if (holds.is_int(0)) continue;
+      if (value == s.min) return false;
+      int64_t& least = known_.least[symbol];
+      least = std::max(least, value);
+      return true;
+    }
+    return false;
+  }
+
+  const Graph& graph_;
+  KnownDims known_;
+};
+
+}  // namespace
+
+KnownDims infer_known_dims(const Graph& graph, const KnownDims& before) { return Inference(graph, before).run(); }
+
+}  // namespace metac
