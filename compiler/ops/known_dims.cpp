@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/ir/walks.h"
+#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {
@@ -29,7 +30,9 @@ class Inference {
   KnownDims run() {
     for (const Requirement& r : graph_.requirements) {
       bool told = false;
-      each_condition(r.condition, [&](Expr c) { told |= tells(c); });
+      std::vector<Expr> conditions;
+      conjuncts(r.condition, conditions);
+      for (Expr condition : conditions) told |= tells(condition);
       const auto same = [&](const Requirement& other) { return other.condition == r.condition; };
       if (told && std::none_of(known_.requirements.begin(), known_.requirements.end(), same))
         known_.requirements.push_back(r);
@@ -38,14 +41,6 @@ class Inference {
   }
 
  private:
-  template <typename F>
-  static void each_condition(Expr c, const F& f) {
-    if (c->kind == ExprKind::call && c->fn == Fn::logical_and)
-      for (Expr part : c->args) each_condition(part, f);
-    else
-      f(c);
-  }
-
   bool tells(Expr condition) {
     const std::set<int> symbols = symbols_of(graph_, condition);
     if (symbols.empty()) return false;
