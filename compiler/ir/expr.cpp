@@ -241,6 +241,17 @@ bool calls_elementary(Expr e) {
   return any_of(e, [](Expr n) { return n->kind == ExprKind::call && is_elementary(n->fn); });
 }
 
+static void conjuncts(Expr e, std::vector<Expr>& out, NodeSet& seen) {
+  if (!seen.insert(e.node(), {})) return;
+  if (e->kind != ExprKind::call || e->fn != Fn::logical_and) return out.push_back(e);
+  for (Expr a : e->args) conjuncts(a, out, seen);
+}
+
+void conjuncts(Expr e, std::vector<Expr>& out) {
+  NodeSet seen;
+  conjuncts(e, out, seen);
+}
+
 int64_t written_nodes(Expr e) {
   return answer_once<int64_t>(e, [](Expr n, const auto& of) {
     int64_t nodes = 1;

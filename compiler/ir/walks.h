@@ -16,6 +16,9 @@ Expr rewrite_up(Expr e, const RewriteUp& f);
 Expr rewrite_loads(Expr e, const RewriteUp& f);
 std::vector<Expr> rewrite_loads(const std::vector<Expr>& es, const RewriteUp& f);
 
+// Appends the conditions that all must hold for `e` to.
+void conjuncts(Expr e, std::vector<Expr>& out);
+
 // How many nodes its text has when what is shared is written each time; at most INT64_MAX.
 int64_t written_nodes(Expr e);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {

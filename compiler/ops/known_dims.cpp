@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "compiler/ir/walks.h"
-#include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {

@@ -66,15 +66,4 @@ IndexForm index_form(Expr index) {
   return form;
 }
 
-static void conjuncts(Expr e, std::vector<Expr>& out, NodeSet& seen) {
-  if (!seen.insert(e.node(), {})) return;
-  if (e->kind != ExprKind::call || e->fn != Fn::logical_and) return out.push_back(e);
-  for (Expr a : e->args) conjuncts(a, out, seen);
-}
-
-void conjuncts(Expr e, std::vector<Expr>& out) {
-  NodeSet seen;
-  conjuncts(e, out, seen);
-}
-
 }  // namespace metac

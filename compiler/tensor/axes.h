@@ -1,4 +1,4 @@
-// What expressions say of axes: which ones they use, how far an index moves along one, which conditions they consist of.
+// What expressions say of axes: which ones they use, how far an index moves along one.
 #pragma once
 #include <vector>
 
@@ -24,7 +24,5 @@ struct IndexForm {
   Expr offset;                  // where all axes are 0
 };
 IndexForm index_form(Expr index);
-// Appends the conditions that all must hold for `e` to.
-void conjuncts(Expr e, std::vector<Expr>& out);
 
 }  // namespace metac

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/expr_table.h"
 #include "compiler/ir/node_table.h"
+#include "compiler/ir/walks.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

@@ -1,5 +1,6 @@
 #include "compiler/target/gpu/strategies/wide_store.h"
 
+#include "compiler/ir/walks.h"
 #include "compiler/machine/gpu_machine.h"
 #include "compiler/tensor/axes.h"
 
