@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/hints.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/group.h"
 
@@ -112,14 +113,18 @@ static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool belo
   };
   constexpr int64_t most = 512;  // of dilated windows
   Interval range = bounds.interval(below ? index : index - extent);
-  int64_t exact = std::max<int64_t>(0, below ? -range.low.clamped(most + 1) : range.high.clamped(most) + 1);
-  if (exact <= most && serves(exact)) return exact;
+  // As far as the interval says, which is the least where extents are known; with open ones the interval may be as wide as
+  // their range.
+  const int64_t farthest = std::max<int64_t>(0, below ? -range.low.clamped(most + 1) : range.high.clamped(most) + 1);
+  const bool known = farthest <= most && serves(farthest);
   for (int64_t h : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 24, 32, 48, 64, 96, 128})
-    if (serves(h)) return h;
-  return -1;
+    if ((!known || h < farthest) && serves(h)) return h;
+  return known ? farthest : -1;
 }
 
-std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const Bounds& bounds) {
+std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,
+                                     const std::vector<Symbol>& symbols) {
+  const Bounds bounds(symbols, domain);
   Expr read = operand.load;
   Halo halo;
   std::vector<Expr> implied;
@@ -128,9 +133,8 @@ std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape,
     halo.before.push_back(overhang(bounds, read->args[k], shape[k], true));
     halo.after.push_back(overhang(bounds, read->args[k], shape[k], false));
     if (halo.before.back() < 0 || halo.after.back() < 0) return std::nullopt;
-    if (shape[k].if_int())
-      growth *= static_cast<double>(shape[k].as_int() + halo.before.back() + halo.after.back()) /
-                static_cast<double>(std::max<int64_t>(1, shape[k].as_int()));
+    const int64_t typical = std::max<int64_t>(1, hinted_value(shape[k], symbols));
+    growth *= static_cast<double>(typical + halo.before.back() + halo.after.back()) / static_cast<double>(typical);
     implied.push_back(Expr(0) <= read->args[k]);
     implied.push_back(read->args[k] < shape[k]);
   }

@@ -32,7 +32,8 @@ struct Halo {
 };
 
 // The zeros around data of `shape` that make the conditions of an operand that reads it needless; empty where they say
-// something else, or reach too far. `bounds`: of the axes of the definition.
-std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const Bounds& bounds);
+// something else, or reach too far for the typical size of the data. `domain`: of the definition.
+std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,
+                                     const std::vector<Symbol>& symbols);
 
 }  // namespace metac

@@ -12,6 +12,7 @@
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/ops/typical_lengths.h"
 #include "compiler/program/compile.h"
+#include "compiler/program/run_memory.h"
 #include "compiler/region/fusion/fusion_facts.h"
 
 namespace metac::open_dims_test {
@@ -209,6 +210,22 @@ TEST(OpenDims, ElementsAreComparedForEverySize) {
   EXPECT_FALSE(fits({n, 172, 309, 8}, {n, 172, 264, 8}));
   EXPECT_FALSE(fits({n, 16, h}, {16, h}));
   EXPECT_FALSE(fits({h, 16}, {w, 16}));
+}
+
+// Zeros around a value reach as far as windows do, not as far as the range of a dim.
+TEST(OpenDims, RangesTakeNoMemory) {
+  const auto memory = [](int64_t most) {
+    Graph g;
+    const int h = g.add_symbol({.name = "h", .min = 16, .max = most, .divisor = 16, .hint = 224, .from_input = true});
+    const int w = g.add_symbol({.name = "w", .min = 16, .max = most, .divisor = 16, .hint = 224, .from_input = true});
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 16, symbol(h), symbol(w)}});
+    for (int level = 0; level < 3; ++level) x = convolution(g, convolution(g, x, 32, 1), 32, 2);
+    g.outputs = {convolution(g, x, 32, 1)};
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v4");
+    return typical_arena_bytes(compile_graph(g, options).run);
+  };
+  EXPECT_LE(memory(4096), memory(1'000'000'000) * 1.1);
 }
 
 // A dim of the third level is a quotient of quotients: nobody works it out for each element.

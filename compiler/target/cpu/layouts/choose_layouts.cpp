@@ -168,7 +168,7 @@ class LayoutChooser : private LayoutPass {
     Definition& d = region_.items[index].group.stages[0];
     Expr read = w.c.a.load;
     Var* source = var(read->id);
-    auto halo = halo_that_serves(w.c.a, source->shape(), Bounds(graph_.symbols, d.domain));
+    auto halo = halo_that_serves(w.c.a, source->shape(), d.domain, graph_.symbols);
     if (!halo) return;
     const bool parted = w.c.product == Fn::mul && !w.lanes_in_both && !narrow_.count(d.out->id) &&
                         !border_parts(d, w.c.a.conditions, graph_.symbols).empty();
@@ -209,7 +209,7 @@ class LayoutChooser : private LayoutPass {
       if (row >= 0 || !step || !step.is_int(1)) return false;
       row = k;
     }
-    auto halo = halo_that_serves(w.c.b, source->shape(), Bounds(graph_.symbols, d.domain));
+    auto halo = halo_that_serves(w.c.b, source->shape(), d.domain, graph_.symbols);
     if (row < 0 || !halo) return false;
     Var* own = copied_before(index, source);
     Layout& layout = layouts_[own->id];
