@@ -9,17 +9,16 @@
 namespace metac {
 namespace {
 
-// The inputs' symbols that a condition is made of; empty where it is made of anything else.
-std::set<int> symbols_of(const Graph& graph, Expr condition) {
-  std::set<int> found;
+// The one symbol, of the inputs, that a condition hangs on; -1: it hangs on more, or on something else.
+int only_symbol_of(const Graph& graph, Expr condition) {
+  std::set<int> symbols;
   bool others = condition->has_load;
   visit(condition, [&](Expr n) {
-    if (n->kind == ExprKind::symbol && graph.symbols[static_cast<size_t>(n->id)].from_input)
-      found.insert(n->id);
-    else if (n->kind == ExprKind::symbol || n->kind == ExprKind::axis)
-      others = true;
+    if (n->kind == ExprKind::symbol) symbols.insert(n->id);
+    others |= n->kind == ExprKind::axis;
   });
-  return others ? std::set<int>() : found;
+  if (others || symbols.size() != 1) return -1;
+  return graph.symbols[static_cast<size_t>(*symbols.begin())].from_input ? *symbols.begin() : -1;
 }
 
 class Inference {
@@ -31,7 +30,7 @@ class Inference {
       bool told = false;
       std::vector<Expr> conditions;
       conjuncts(r.condition, conditions);
-      for (Expr condition : conditions) told |= tells(condition);
+      for (Expr condition : conditions) told |= raise_least(condition);
       const auto same = [&](const Requirement& other) { return other.condition == r.condition; };
       if (told && std::none_of(known_.requirements.begin(), known_.requirements.end(), same))
         known_.requirements.push_back(r);
@@ -40,15 +39,11 @@ class Inference {
   }
 
  private:
-  bool tells(Expr condition) {
-    const std::set<int> symbols = symbols_of(graph_, condition);
-    if (symbols.empty()) return false;
-    return symbols.size() == 1 && raise_least(condition, *symbols.begin());
-  }
-
   // The first value that meets the condition, of those from the symbol's least one on.
-  bool raise_least(Expr condition, int symbol) {
+  bool raise_least(Expr condition) {
     constexpr int64_t most_tried = 256;
+    const int symbol = only_symbol_of(graph_, condition);
+    if (symbol < 0) return false;
     const Symbol& s = graph_.symbols[static_cast<size_t>(symbol)];
     for (int64_t value = s.min; value < s.min + most_tried && value <= s.max; ++value) {
       const Expr holds =

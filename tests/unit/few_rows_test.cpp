@@ -10,17 +10,10 @@
 #include "compiler/program/compile.h"
 #include "compiler/region/split_residues.h"
 #include "compiler/support/diagnostic.h"
+#include "tests/unit/ramp.h"
 
 namespace metac::few_rows_test {
 namespace {
-
-Tensor numbers(std::vector<int64_t> shape, int64_t step = 7) {
-  int64_t count = 1;
-  for (int64_t d : shape) count *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * step % 23) / 16 - 0.5f);
-  return make_tensor<float>(DType::f32, std::move(shape), values);
-}
 
 std::string schedules_of(const CompiledModel& model) {
   std::string all;
@@ -41,7 +34,7 @@ struct Projection {
   explicit Projection(std::optional<int64_t> rows) {
     const Expr n = rows ? Expr(*rows) : symbol(g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true}));
     Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {n, 96}});
-    g.outputs = {transpose(g, reshape(g, matmul(g, x, g.add_constant(numbers({96, 128}))), {n, 4, 32}), {1, 0, 2})};
+    g.outputs = {transpose(g, reshape(g, matmul(g, x, g.add_constant(ramp({96, 128}, 7))), {n, 4, 32}), {1, 0, 2})};
   }
 };
 
@@ -64,7 +57,7 @@ TEST(FewRows, ProjectionsStoredHeadByHeadAreRight) {
   const WeightsBlock weights = run_prepare(model, options.cpu);
   JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
   for (int64_t rows : {1, 2, 7, 33}) {
-    const std::vector<Tensor> inputs = {numbers({rows, 96}, 5)};
+    const std::vector<Tensor> inputs = {ramp({rows, 96}, 5)};
     expect_near(program.run(inputs)[0], evaluate(reference.g, inputs)[0], concat(rows, " rows"));
   }
 }
@@ -125,8 +118,8 @@ TEST(FewRows, AttentionIsRightForEveryNumberOfRows) {
     JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
     for (int64_t rows : {1, 2, 8, 9, 33})
       for (int64_t past : {0, 1, 40}) {
-        const std::vector<Tensor> inputs = {numbers({3, rows, 32}, 5), numbers({3, past, 32}, 3), numbers({3, rows, 32}, 9),
-                                            numbers({3, past, 32}, 11), numbers({3, rows, 32}, 13)};
+        const std::vector<Tensor> inputs = {ramp({3, rows, 32}, 5), ramp({3, past, 32}, 3), ramp({3, rows, 32}, 9),
+                                            ramp({3, past, 32}, 11), ramp({3, rows, 32}, 13)};
         expect_near(program.run(inputs)[0], evaluate(reference.g, inputs)[0],
                     concat(rows, " rows, ", past, " before them, ", cpu));
       }

@@ -11,6 +11,7 @@
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "compiler/tensor/split_digits.h"
+#include "tests/unit/ramp.h"
 
 namespace metac::group_statistics_test {
 namespace {
@@ -56,20 +57,12 @@ TEST(SplitDigits, OtherDivisionsStay) {
   EXPECT_EQ(apart.domain.size(), 2u);
 }
 
-Tensor numbers(std::vector<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t d : shape) count *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * 7 % 23) / 16 - 0.5f);
-  return make_tensor<float>(DType::f32, std::move(shape), values);
-}
-
 // 1 by 1, to `filters` channels.
 Var* convolution(Graph& g, Var* x, int64_t filters) {
   const Expr channels = x->shape()[1];
   const Shape all = {x->shape()[0], filters, x->shape()[2], x->shape()[3], channels};
   Var* data = g.reindex({x}, all, {axis(0), axis(4), axis(2), axis(3)});
-  Var* weights = g.reindex({g.add_constant(numbers({filters, channels.as_int()}))}, all, {axis(1), axis(4)});
+  Var* weights = g.reindex({g.add_constant(ramp({filters, channels.as_int()}, 7))}, all, {axis(1), axis(4)});
   return reduce(g, map(g, Fn::mul, data, weights), {4}, Reduce::add, false);
 }
 
@@ -94,9 +87,9 @@ struct Network {
     Var* variance = mean(g, map(g, Fn::mul, apart, apart), {2}, true);
     Var* eps = g.add_constant(make_tensor<float>(DType::f32, {1, 1, 1}, {0.1f}));
     Var* normal = map(g, Fn::div, apart, map(g, Fn::sqrt, map(g, Fn::add, variance, eps)));
-    normal = map(g, Fn::mul, normal, g.add_constant(numbers({groups, 1})));
+    normal = map(g, Fn::mul, normal, g.add_constant(ramp({groups, 1}, 7)));
     Var* back = reshape(g, normal, {dims[0], channels, dims[1], dims[2]});
-    g.outputs = {map(g, Fn::mul, back, g.add_constant(numbers({channels, 1, 1})))};
+    g.outputs = {map(g, Fn::mul, back, g.add_constant(ramp({channels, 1, 1}, 7)))};
   }
 };
 
@@ -118,8 +111,8 @@ TEST(GroupStatistics, AreRightAtEverySize) {
         JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, target, 2);
         for (const auto& shape :
              std::vector<std::vector<int64_t>>{{1, 16, 8, 8}, {2, 16, 7, 13}, {1, 16, 1, 1}, {3, 16, 1, 9}}) {
-          const std::vector<Tensor> found = program.run(std::vector<Tensor>{numbers(shape)});
-          const std::vector<Tensor> expected = evaluate(reference.g, std::vector<Tensor>{numbers(shape)});
+          const std::vector<Tensor> found = program.run(std::vector<Tensor>{ramp(shape, 7)});
+          const std::vector<Tensor> expected = evaluate(reference.g, std::vector<Tensor>{ramp(shape, 7)});
           ASSERT_EQ(found[0].shape, expected[0].shape);
           for (int64_t k = 0; k < found[0].element_count(); ++k)
             ASSERT_NEAR(number_at(found[0], k), number_at(expected[0], k), 2e-4)
