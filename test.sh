@@ -79,6 +79,7 @@ stage prepare prepare
 [ $all = no ] || stage pytorch prepare_pytorch
 await build && await prepare || finish
 stage build-asan build asan metac metac_read_files metac_differentiate metac_share_session
+[ $all = no ] || stage build-release build release  # what people install: every source by itself, which builds above join
 [ $all = no ] || stage build-tsan build tsan metac_share_session metac_unit_tests
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage unit unit_tests

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/hints.h"
+#include "compiler/ir/walks.h"
 #include "compiler/region/fusion/fuse_rows.h"
 #include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/checked.h"
