@@ -232,6 +232,7 @@ class ValuePrinter {
       }
       case ExprKind::cast: {
         if (std::string text = clamped_cast_text(e); !text.empty()) return text;
+        if (std::string text = few_bits_text(e); !text.empty()) return text;
         std::string from = value_text(e->args[0]);
         if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
         return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
@@ -242,6 +243,17 @@ class ValuePrinter {
         METAC_ASSERT(false, to_string(e));
         return "";
     }
+  }
+
+  // The low bits of each lane, at most four of them, as float32.
+  std::string few_bits_text(Expr e) {
+    const Expr bits = e->args[0];
+    if (!is_vector(e) || e->dtype != DType::f32 || bits->dtype != DType::i32 || bits->kind != ExprKind::call ||
+        bits->fn != Fn::bit_and)
+      return "";
+    const int64_t* mask = bits->args[1].if_int();
+    if (!mask || (*mask != 3 && *mask != 15)) return "";
+    return concat("low_bits<", vector_type(DType::f32, width_), ", ", *mask, ">(", as_vector(bits->args[0]), ")");
   }
 
   // Requantisation: float lanes between two constants that the integers hold.

@@ -306,6 +306,22 @@ class Compilation {
     for (auto& [view, source] : region.views) read.insert(source->id);
   }
 
+  // What was prepared for a reader that now reads something else.
+  void drop_unread(std::set<int> read) {
+    for (auto& [view, source] : prepare_.views) read.insert(source->id);
+    std::vector<Item> kept;
+    while (!prepare_.items.empty()) {
+      Item item = std::move(prepare_.items.back());
+      prepare_.items.pop_back();
+      if (std::none_of(item.group.stages.begin(), item.group.stages.end(),
+                       [&](const Definition& d) { return read.count(d.out->id) > 0; }))
+        continue;
+      for (const Definition& d : item.group.stages) visit_loads(d, [&](Expr n) { read.insert(n->id); });
+      kept.push_back(std::move(item));
+    }
+    prepare_.items.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  }
+
   int parameter_of(const Var* var) {
     auto [found, fresh] = parameters_.emplace(var->id, static_cast<int>(model_.parameters.size()));
     if (fresh) model_.parameters.push_back({var->name, *var->constant});
@@ -317,6 +333,7 @@ class Compilation {
     note_reads(top_, run_reads);
     for (auto& [unused, region] : regions_) note_reads(region, run_reads);
     for (const Var* out : graph_.outputs) run_reads.insert(out->id);
+    drop_unread(run_reads);
     note_reads(prepare_, prepare_reads);
     auto var_of = [&](int id) { return graph_.vars()[static_cast<size_t>(id)].get(); };
     auto place = [&](const Var* var, WeightSource source) {

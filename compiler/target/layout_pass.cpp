@@ -14,6 +14,12 @@ bool LayoutPass::must_be_plain(const Var* v) const {
   return std::any_of(region_.views.begin(), region_.views.end(), [&](const auto& view) { return view.second == v; });
 }
 
+const Definition* LayoutPass::made_by_prepare(int var) const {
+  for (const Item& item : prepare_.items)
+    if (!item.op && item.group.stages.size() == 1 && item.group.stages[0].out->id == var) return &item.group.stages[0];
+  return nullptr;
+}
+
 void LayoutPass::prepare(Definition d) {
   prepared_.push_back(d.out);
   prepare_.items.push_back(item_of(std::move(d)));

@@ -20,6 +20,8 @@ class LayoutPass {
   void note_makers();
   // Do others rely on the value being row-major? Only what the region makes may lie otherwise.
   bool must_be_plain(const Var* v) const;
+  // How `prepare` makes a Var, in a kernel of its own; null: it does not.
+  const Definition* made_by_prepare(int var) const;
   // Into `prepare`: its result depends on parameters alone.
   void prepare(Definition d);
   // Every item behind what comes before it; `place` appends item k itself, in whatever parts.

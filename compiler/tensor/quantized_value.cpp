@@ -31,6 +31,8 @@ std::optional<IntegerRange> integer_range(Expr whole) {
     if (e->kind == ExprKind::cast) return is_float(e->args[0]->dtype) ? range_of_dtype(e->dtype) : of(e->args[0]);
     if (e->kind == ExprKind::load) return range_of_dtype(e->dtype);
     if (e->kind != ExprKind::call || e->dtype != DType::i32) return range_of_dtype(e->dtype);
+    if (e->fn == Fn::bit_and)  // with a mask that is not negative
+      if (const auto mask = of(e->args[1]); mask && mask->low >= 0) return IntegerRange{0, mask->high};
     size_t first = e->fn == Fn::select ? 1 : 0;
     if (e->args.size() - first > 2) return std::nullopt;
     auto a = of(e->args[first]);

@@ -358,6 +358,20 @@ METAC_INLINE V pow_f32(V a, V b) {
 
 }  // namespace detail
 
+// float32(k & mask), mask 3 or 15
+template <class V, int mask, class I>
+METAC_INLINE V low_bits(I k) {
+#ifdef METAC_PIECES
+  if constexpr (is_vector<V> && lane_count<V> == 16) {
+    alignas(64) static constexpr float table[16] = {
+        0,         1 & mask,  2 & mask,  3 & mask,  4 & mask,  5 & mask,  6 & mask,  7 & mask,
+        8 & mask,  9 & mask,  10 & mask, 11 & mask, 12 & mask, 13 & mask, 14 & mask, 15 & mask};
+    return detail::look_up<V>(table, k);
+  } else
+#endif
+    return detail::convert<V>(k & detail::constant<I>(mask));
+}
+
 #define METAC_F32_FUNCTION(name, implementation)                         \
   METAC_INLINE float name(float x) { return detail::implementation(x); } \
   template <class V, METAC_FOR(is_f32_vector<V>)>                        \

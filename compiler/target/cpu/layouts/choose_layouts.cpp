@@ -18,6 +18,7 @@
 #include "compiler/region/store_into_parts.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/layouts/choose_lanes.h"
+#include "compiler/target/cpu/layouts/compact_operand.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
 #include "compiler/target/cpu/layouts/contraction_choices.h"
 #include "compiler/target/cpu/layouts/pack_operand.h"
@@ -293,10 +294,16 @@ class LayoutChooser : private LayoutPass {
     if (!narrow && !linear_in_the_tile(d, w.c, w.lanes_axis, address_of(w.c.a.load), graph_.symbols) &&
         !flatten_before(d, w, index))
       return;
-    if (!narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
-    auto plan = plan_contraction(d, w, narrow, address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
+    std::optional<CompactForm> compact = narrow ? std::nullopt : compact_form_of(d, w);
+    int run_axes = 0;
+    if (compact)
+      run_axes = split_into_runs(d, w.c, *compact, graph_.symbols);
+    else if (!narrow)
+      split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
+    auto plan = plan_contraction(d, w, narrow, bool(compact), address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
                                  options_.choices);
     if (!plan) return;
+    if (compact) return finish_compact(index, w, *compact, *plan, run_axes);
     bring_near(d, w.lanes_axis, index);
     Expr b_address = address_of(w.c.b.load);
     Bounds bounds(graph_.symbols, d.domain);
@@ -325,6 +332,30 @@ class LayoutChooser : private LayoutPass {
       if (part.no_taps) own.group.strategy.reset();
       parts_[index].push_back(std::move(own));
     }
+  }
+
+  // ---- operands of few bits ----
+  std::optional<CompactForm> compact_form_of(const Definition& d, const Work& w) const {
+    if (w.lanes_in_both || w.c.product != Fn::mul || !w.c.a.borders.empty()) return std::nullopt;
+    const Definition* made = made_by_prepare(w.c.b.load->id);
+    return made ? compact_form(d, w.c.b, *made, graph_.symbols) : std::nullopt;
+  }
+
+  void finish_compact(size_t index, Work& w, const CompactForm& form, ContractionPlan& plan, int run_axes) {
+    Item& item = region_.items[index];
+    Definition& d = item.group.stages[0];
+    bring_near(d, w.lanes_axis, index);
+    CompactOperand compact =
+        pack_compact(graph_, d, form, w.lanes_axis, static_cast<int64_t>(plan.vectors) * lanes_);
+    for (Definition& kernel : compact.kernels) {
+      (plan.packed < 0 ? plan.packed : plan.beside.emplace_back()) = kernel.out->id;
+      prepare(std::move(kernel));
+    }
+    plan.run_axes = run_axes;
+    plan.unrolled = form.steps_in_word() > 1;
+    d.body = w.c.a.load * compact.value;
+    simplify(d, graph_.symbols);
+    item.group.strategy = std::make_shared<ContractionPlan>(plan);
   }
 
   // Data with channels last that is read through a flatten: copied plain, it is read in order. Not where it has a halo,

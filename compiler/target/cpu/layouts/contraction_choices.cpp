@@ -100,8 +100,8 @@ std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoi
   return plan;
 }
 
-std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, Expr data, int lanes,
-                                                int registers, const std::vector<Symbol>& symbols, const std::string& about,
+std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, bool runs, Expr data,
+                                                int lanes, int registers, const std::vector<Symbol>& symbols, const std::string& about,
                                                 Choices* choices) {
   ContractionPlan plan;
   plan.lanes_axis = w.lanes_axis;
@@ -111,6 +111,7 @@ std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneC
   if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes : 7) ? 1 : 0;
   SumShape sum = sum_shape(d, w.c, w.lanes_axis, data, symbols);
   sum.lanes_in_both = w.lanes_in_both;
+  sum.runs = runs;
   sum.taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
   if (const Transform* algorithm = asked(choices, about, "algorithm", {{"direct", ""}});
       algorithm && algorithm->name != "direct")

@@ -10,6 +10,9 @@ struct PackedOperand {
   Expr load;          // of it, in the contraction's axes
 };
 
+// What a value in the axes of `d` comes to, of its dtype, packed as above: along the axes that it uses.
+PackedOperand pack_value(Graph& graph, const Definition& d, Expr value, int lanes_axis, int64_t block);
+
 // The conjunction of conditions; true where there are none.
 Expr all_of(const std::vector<Expr>& conditions);
 

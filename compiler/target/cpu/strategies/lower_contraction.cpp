@@ -37,7 +37,8 @@ class ContractionLowering {
       if (n->id == reduced_value) return load(reduced_value, n->dtype, {});
       Var* var = context_.var(n->id);
       int argument = kernel_.argument(var, layout_of(n->id), false);
-      if (n->id == plan_.packed) kernel_.arguments[static_cast<size_t>(argument)].padded = true;
+      if (n->id == plan_.packed || std::count(plan_.beside.begin(), plan_.beside.end(), n->id) > 0)
+        kernel_.arguments[static_cast<size_t>(argument)].padded = true;
       return load(argument, n->dtype, {storage_address(var->shape(), layout_of(n->id), indices)});
     });
   }
@@ -121,15 +122,31 @@ class ContractionLowering {
     sum.points = plan_.tile;
     sum.lanes = lanes_;
     sum.unrolled = plan_.unrolled;
+    if (plan_.run_axes > 0) take_factor(sum);
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
-    if (plan_.packed >= 0) sum.prefetch_bytes = context_.l2_bytes / 3;
+    if (plan_.packed >= 0 && plan_.run_axes == 0) sum.prefetch_bytes = context_.l2_bytes / 3;
     AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     SumShape shape;
     shape.lanes_in_both = plan_.lanes_in_both;
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
     kernel_.cost = std::max(1.0, steps * tile_cycles(shape, tiles.points, plan_.vectors, lanes_) / 3.0 * tiles.serial);
+  }
+
+  // A scale that is the same along a run of few points leaves the product: it is applied once a run. More points would want
+  // more registers for sums than multiplying the element once for all of them costs.
+  void take_factor(TiledSum& sum) const {
+    const Expr element = body_->args[1];
+    if (plan_.tile > most_points_of_runs || element->kind != ExprKind::call || element->fn != Fn::mul) return;
+    for (size_t k : {size_t{0}, size_t{1}}) {
+      const auto in_run = [&](const Loop& l) { return uses_axis(element->args[k], l.axis); };
+      if (std::any_of(reduced_.end() - plan_.run_axes, reduced_.end(), in_run)) continue;
+      sum.factor = element->args[k];
+      sum.run_axes = plan_.run_axes;
+      sum.body = call(Fn::mul, {body_->args[0], element->args[1 - k]});
+      return;
+    }
   }
 
   const Definition& d_;

@@ -31,6 +31,10 @@ double panel_lines(const SumShape& sum, int vectors, int vector_lanes) {
   return stays ? 0 : static_cast<double>(bytes_per_step) / cost.line_bytes;
 }
 
+int registers_of_sums(const SumShape& sum, int points, int vectors) {
+  return points * vectors * (sum.runs && points <= most_points_of_runs ? 2 : 1);
+}
+
 // What a tile leaves free. Compilers bring loads of the next step forward: of tiles that leave one register of 32 (9 points
 // by 3 vectors, 14 by 2) LLVM 19 often keeps all sums in memory, at half the speed; of those that leave two it does not.
 // With 16 registers the fullest tiles are the fastest.
@@ -57,7 +61,7 @@ std::string misfit_of(const SumShape& sum, int points, int vectors, int vector_l
   if (sum.points > 0 && points > sum.points) return concat("there are ", sum.points, " points");
   if (blocks > 0 && vectors > blocks) return concat("the lanes fill ", blocks, " vectors");
   if (sum.whole_panels && blocks % vectors != 0) return concat("the ", blocks, " vectors of the lanes are no multiple");
-  const int wanted = points * vectors + vectors + (sum.taps > 1 ? (points + sum.taps - 1) * vectors : 1);
+  const int wanted = registers_of_sums(sum, points, vectors) + vectors + (sum.taps > 1 ? (points + sum.taps - 1) * vectors : 1);
   if (wanted > registers) return concat("it wants ", wanted, " registers of ", registers);
   return "";
 }
@@ -71,7 +75,7 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
     if ((sum.whole_panels && blocks % vectors != 0) || (sum.only_vectors != 0 && vectors != sum.only_vectors)) continue;
     for (int t = 1; t <= 28 && t <= points; ++t) {
       int held = sum.taps > 1 ? (t + sum.taps - 1) * vectors : 1;
-      if (t * vectors + vectors + held > registers - spare_registers(registers)) break;
+      if (registers_of_sums(sum, t, vectors) + vectors + held > registers - spare_registers(registers)) break;
       auto row = [&](int v) {
         double full = static_cast<double>(points / t) * tile_cycles(sum, t, v, vector_lanes);
         return points % t ? full + tile_cycles(sum, static_cast<int>(points % t), v, vector_lanes) : full;

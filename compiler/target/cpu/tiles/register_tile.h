@@ -26,7 +26,12 @@ struct SumShape {
   int taps = 1;          // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
                          // points (a window); compilers then keep these elements in registers
   int only_vectors = 0;  // tiles of so many alone; 0: of any number
+  bool runs = false;     // of tiles of few points, each sum has a second register, for a run of steps (TiledSum::factor)
 };
+
+// The most points of a tile whose runs of steps are summed by themselves, to be scaled behind them. Of more points, scaling
+// the element that all of them use costs less than the registers.
+constexpr int most_points_of_runs = 4;
 
 // Cycles that one reduction step of a tile takes, `taps` steps at once where they are printed out.
 double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lanes);

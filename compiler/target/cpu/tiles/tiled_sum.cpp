@@ -131,7 +131,7 @@ class TileNest {
 
   // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
   bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
-    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || !groups_of_a_point_.empty() ||
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.run_axes > 0 || !groups_of_a_point_.empty() ||
         !lane_extent_.if_int())
       return false;
     LongSum sum;
@@ -330,7 +330,12 @@ class TileNest {
       printed_out.insert(printed_out.begin(), sum.loops.back());
       sum.loops.pop_back();
     }
-    LoopNode inner = tile_nest(v, vectors, accumulator, Phase::add);
+    const int of_run = s_.factor ? kernel_.next_local++ : accumulator;
+    if (s_.factor) {
+      node.locals.push_back(node.locals.back());
+      node.locals.back().id = of_run;
+    }
+    LoopNode inner = tile_nest(v, vectors, of_run, Phase::add);
     inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
     const int several = steps_at_once(sum.loops, printed_out, v.points * vectors);
     if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
@@ -339,7 +344,18 @@ class TileNest {
     if (auto next = prefetch_panel(s_, points_loops_, steps,
                                    lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
       sum.children.push_back(std::move(*next));
-    sum.children.push_back(std::move(inner));
+    if (s_.factor) {
+      LoopNode run;
+      const int inside = s_.run_axes - static_cast<int>(printed_out.size());
+      run.loops.assign(sum.loops.end() - inside, sum.loops.end());
+      sum.loops.erase(sum.loops.end() - inside, sum.loops.end());
+      run.children.push_back(std::move(inner));
+      sum.children.push_back(tile_nest(v, vectors, of_run, Phase::clear));
+      sum.children.push_back(std::move(run));
+      sum.children.push_back(tile_nest(v, vectors, accumulator, Phase::scale, of_run));
+    } else {
+      sum.children.push_back(std::move(inner));
+    }
     part.children.push_back(std::move(sum));
     Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
     for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
@@ -418,9 +434,10 @@ class TileNest {
     return all;
   }
 
-  enum class Phase { clear, add, join, wait, store };  // join: what waits is added; store: with the epilogue
+  // join: what waits is added; scale: the sum of a run (`other`) is added times the factor; store: with the epilogue
+  enum class Phase { clear, add, join, scale, wait, store };
 
-  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase) {
+  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase, int other = -1) {
     LoopNode nest;
     Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
     Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
@@ -454,6 +471,9 @@ class TileNest {
       Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits})
                          : load(s_.target, s_.body->dtype, {place(s_.offset)});
       nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
+    } else if (phase == Phase::scale) {
+      const Expr scaled = place(s_.factor) * load(first_local + other, s_.body->dtype, {reg});
+      nest.assigns.push_back({first_local + accumulator, reg, scaled, Reduce::add});
     } else if (phase == Phase::wait) {
       nest.assigns.push_back(
           {first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});

@@ -1,0 +1,184 @@
+#include "compiler/target/cpu/layouts/compact_operand.h"
+
+#include <algorithm>
+
+#include "compiler/ir/walks.h"
+#include "compiler/tensor/axes.h"
+#include "compiler/tensor/quantized_value.h"
+
+namespace metac {
+namespace {
+
+// How many bits hold the number that `e` converts to float32; 0: it is none of few bits.
+int bits_of_number(Expr e) {
+  if (e->kind == ExprKind::load && is_half(e->dtype)) return 16;
+  if (e->kind == ExprKind::load && (e->dtype == DType::u8 || e->dtype == DType::i8)) return 8;
+  if (e->dtype != DType::i32) return 0;
+  const auto range = integer_range(e);
+  if (!range || range->low < 0) return 0;
+  for (int bits : {2, 4})
+    if (range->high < (1 << bits)) return bits;
+  return 0;
+}
+
+// Integers of 8 bits are converted through int32, or not.
+Expr stored_bytes(Expr e) {
+  return e->kind == ExprKind::cast && e->args[0]->kind == ExprKind::load ? e->args[0] : e;
+}
+
+// Finds the numbers in a value: what is converted to float32 and changes along `step`, under sums, differences and products
+// with what does not.
+class NumberFinder {
+ public:
+  explicit NumberFinder(int step) : step_(step) {}
+
+  // False where the value is something else. `number` is empty where nothing changes.
+  bool look(Expr e) {
+    if (!uses_axis(e, step_)) return true;
+    if (e->kind == ExprKind::cast && e->dtype == DType::f32) {
+      Expr inner = e->args[0];
+      if (bits_of_number(stored_bytes(inner)) >= 8) inner = stored_bytes(inner);
+      if (bits_of_number(inner) == 0 || (bool(number) && number != inner)) return false;
+      number = inner;
+      return true;
+    }
+    return e->kind == ExprKind::call && e->dtype == DType::f32 &&
+           (e->fn == Fn::add || e->fn == Fn::sub || e->fn == Fn::mul) &&
+           std::all_of(e->args.begin(), e->args.end(), [this](Expr a) { return look(a); });
+  }
+
+  Expr number;
+
+ private:
+  int step_;
+};
+
+// Differences of small integers are exact in float32, before and behind the conversion: of a number less its zero point the
+// number is to be found.
+Expr with_float_differences(Expr value) {
+  return rewrite(value, [](Expr n) -> Expr {
+    if (n->kind != ExprKind::cast || n->dtype != DType::f32) return {};
+    const Expr e = n->args[0];
+    if (e->dtype != DType::i32 || e->kind != ExprKind::call || (e->fn != Fn::sub && e->fn != Fn::add)) return {};
+    for (Expr a : e->args)
+      if (const auto range = integer_range(a); !range || !range->within(-65536, 65536)) return {};
+    return call(e->fn, {cast(e->args[0], DType::f32), cast(e->args[1], DType::f32)});
+  });
+}
+
+// The axes after the last one is split: runs of `run` steps, words of `steps`.
+struct SplitAxis {
+  Shape extents;            // without those of extent 1
+  Expr place;               // of a step, in them
+  int inside = 0, run = 0;  // how many of the axes lie within a run; the first of these
+};
+SplitAxis split_axis(int axis_id, int64_t extent, int64_t run, int64_t steps) {
+  SplitAxis split;
+  split.place = 0;
+  int64_t factors[] = {extent / run, run / steps, steps};
+  for (int k = 0; k < 3; ++k) {
+    if (k == 1) split.run = axis_id + static_cast<int>(split.extents.size());
+    split.place = split.place * Expr(factors[k]);
+    if (factors[k] == 1) continue;
+    split.place = split.place + axis(axis_id + static_cast<int>(split.extents.size()));
+    split.extents.push_back(factors[k]);
+    split.inside += k > 0;
+  }
+  return split;
+}
+
+Expr with_axis(Expr e, int axis_id, Expr place) {
+  return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_id ? place : Expr(); });
+}
+
+}  // namespace
+
+std::optional<CompactForm> compact_form(const Definition& d, const Operand& operand, const Definition& made,
+                                        const std::vector<Symbol>& symbols) {
+  const int last = static_cast<int>(d.domain.size()) - 1;
+  if (d.accumulator != DType::f32 || d.reduced == 0 || !operand.conditions.empty() || !made.is_plain()) return std::nullopt;
+  const int64_t* extent = d.domain.back().if_int();
+  if (!extent || *extent < 2) return std::nullopt;
+  for (size_t k = 0; k < made.out_index.size(); ++k)
+    if (made.out_index[k] != axis(static_cast<int>(k))) return std::nullopt;
+  CompactForm form;
+  form.value =
+      simplify(with_float_differences(substitute_axes(made.body, operand.load->args)), Bounds(symbols, d.domain));
+  constexpr int64_t longest = 1 << 14, shortest = 16;
+  std::vector<int64_t> runs = {*extent};
+  for (int64_t run = longest; run >= shortest; run /= 2)
+    if (run < *extent && *extent % run == 0) runs.push_back(run);
+  for (int64_t run : runs) {  // does all but one number stay along a run?
+    Shape domain = d.domain;
+    domain.back() = *extent / run;
+    domain.push_back(run);
+    const Expr value = simplify(with_axis(form.value, last, axis(last) * Expr(run) + axis(last + 1)), Bounds(symbols, domain));
+    NumberFinder finder(last + 1);
+    if (!finder.look(value) || !finder.number) continue;
+    form.run = run;
+    form.bits = bits_of_number(finder.number);
+    if (run % form.steps_in_word() != 0) continue;
+    return form;
+  }
+  return std::nullopt;
+}
+
+int split_into_runs(Definition& d, Contraction& c, CompactForm& form, const std::vector<Symbol>& symbols) {
+  const int last = static_cast<int>(d.domain.size()) - 1;
+  const SplitAxis split = split_axis(last, d.domain.back().as_int(), form.run, form.steps_in_word());
+  d.domain.pop_back();
+  d.domain.insert(d.domain.end(), split.extents.begin(), split.extents.end());
+  d.reduced += static_cast<int>(split.extents.size()) - 1;
+  const Bounds bounds(symbols, d.domain);
+  for (Expr* e : {&c.a.load, &c.b.load, &form.value}) *e = simplify(with_axis(*e, last, split.place), bounds);
+  for (Expr& e : c.a.conditions) e = simplify(with_axis(e, last, split.place), bounds);
+  d.body = c.body();
+  NumberFinder finder(static_cast<int>(d.domain.size()) - 1);
+  finder.look(form.value);
+  form.number = finder.number;
+  return split.inside;
+}
+
+CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm& form, int lanes_axis, int64_t block) {
+  CompactOperand compact;
+  auto packed = [&](Expr value) {
+    PackedOperand p = pack_value(graph, d, value, lanes_axis, block);
+    compact.kernels.push_back(std::move(p.kernel));
+    return p.load;
+  };
+  const int last = static_cast<int>(d.domain.size()) - 1, steps = form.steps_in_word();
+  Expr number;
+  if (steps == 1) {
+    number = packed(form.number);
+  } else {
+    const Bounds bounds(graph.symbols, d.domain);
+    Expr word = int_constant(0, DType::i32);
+    for (int k = 0; k < steps; ++k) {
+      const Expr one = simplify(with_axis(form.number, last, Expr(k)), bounds);
+      word = call(Fn::bit_or, {word, call(Fn::shift_left, {one, int_constant(k * form.bits, DType::i32)})});
+    }
+    const Expr shift = cast(axis(last) * Expr(form.bits), DType::i32);
+    number = call(Fn::bit_and, {call(Fn::shift_right, {packed(word), shift}),
+                                int_constant((1 << form.bits) - 1, DType::i32)});
+  }
+  // What stays along a run is packed as narrow as it is before it is converted, unless it is the same for all lanes.
+  std::function<Expr(Expr)> of_packed = [&](Expr e) -> Expr {
+    if (uses_axis(e, last)) {
+      if (e->kind == ExprKind::cast) return cast(number, DType::f32);
+      return call(e->fn, {of_packed(e->args[0]), of_packed(e->args[1])});
+    }
+    if (!uses_axis(e, lanes_axis)) return e;
+    if (e->kind == ExprKind::cast && e->dtype == DType::f32) {
+      const Expr from = e->args[0];
+      if (is_half(from->dtype)) return cast(packed(from), DType::f32);
+      const auto range = is_integer(from->dtype) ? integer_range(from) : std::nullopt;
+      if (range && range->within(0, 255)) return cast(packed(cast(from, DType::u8)), DType::f32);
+      if (range && range->within(-128, 127)) return cast(packed(cast(from, DType::i8)), DType::f32);
+    }
+    return packed(e);
+  };
+  compact.value = of_packed(form.value);
+  return compact;
+}
+
+}  // namespace metac
