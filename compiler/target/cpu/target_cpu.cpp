@@ -1,3 +1,5 @@
+#include <set>
+
 #include "compiler/loops/name_indices.h"
 #include "compiler/region/fusion/fuse_row_blocks.h"
 #include "compiler/region/fusion/fusion_facts.h"
@@ -26,6 +28,25 @@ std::vector<Var*> run_slice_batches(RegionState& s) {
   return {};
 }
 
+// The Vars that depend on parameters alone: these, and what `prepare` will make of them.
+std::set<int> made_of_parameters(const RegionState& s) {
+  std::set<int> made;
+  const auto is_made = [&](int id) {
+    return made.count(id) > 0 || s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get());
+  };
+  for (const auto& [view, source] : s.region.views)
+    if (is_made(source->id)) made.insert(view);
+  for (const Item& item : s.region.items)
+    for (const Definition& d : item.group.stages) {
+      bool all = true, any = false;
+      visit_loads(d, [&](Expr n) { any = true, all = all && is_made(n->id); });
+      if (any && all) made.insert(d.out->id);
+    }
+  for (const auto& var : s.graph.vars())
+    if (s.is_constant(var.get())) made.insert(var->id);
+  return made;
+}
+
 // Kernels run on the host's processors, one loop tree on all threads.
 class TargetCpu final : public Target {
  public:
@@ -36,7 +57,8 @@ class TargetCpu final : public Target {
   bool widens_freely() const override { return false; }
   void fuse_further(RegionState& s, const std::vector<Op*>&) const override {
     if (s.options.fusion != Fusion::best) return;
-    const auto is_parameter = [&s](int id) { return s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get()); };
+    const std::set<int> prepared = made_of_parameters(s);
+    const auto is_parameter = [&](int id) { return prepared.count(id) > 0; };
     fuse_row_blocks(s.region, s.needed.in_memory, is_parameter, s.options.cpu.vector_bytes / 4, s.graph.symbols,
                     std::make_shared<RowBlocks>());
     for (Item& item : s.region.items)

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <tuple>
 
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
 #include "compiler/target/cpu/layouts/plan_winograd.h"
@@ -55,6 +56,21 @@ void set_block(ContractionPlan& plan, Choices* choices) {
     else
       choices->refuse(plan.about, *taken, "a block is a share of the second-level cache, more than 0 and at most 16");
   }
+}
+
+// The points of a tile in whose registers an operand of few bits is widened, where rows may be few.
+void set_few_tile(ContractionPlan& plan, const SumShape& sum, int registers) {
+  if (sum.runs) plan.few_tile = plan.tile;
+  if (sum.points > 0) return;
+  const auto fits = [&](int points) { return 2 * points * plan.vectors + plan.vectors + 1 <= registers; };
+  for (plan.few_tile = most_points_of_runs; plan.few_tile > 1 && !fits(plan.few_tile);) --plan.few_tile;
+}
+
+// The points that an operand serves; 0 where a run alone knows, however many the hints say.
+int64_t points_or_open(const Definition& d, Expr operand, int64_t points) {
+  for (int k = 0; k < d.kept(); ++k)
+    if (!uses_axis(operand, k) && !d.domain[static_cast<size_t>(k)].if_int()) return 0;
+  return points;
 }
 
 }  // namespace
@@ -111,13 +127,15 @@ std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneC
   if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes : 7) ? 1 : 0;
   SumShape sum = sum_shape(d, w.c, w.lanes_axis, data, symbols);
   sum.lanes_in_both = w.lanes_in_both;
-  sum.runs = runs;
+  if (runs) sum.points = points_or_open(d, w.c.b.load, sum.points);
+  sum.runs = runs && 0 < sum.points && sum.points <= cpu_costs.few_rows;
   sum.taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
   if (const Transform* algorithm = asked(choices, about, "algorithm", {{"direct", ""}});
       algorithm && algorithm->name != "direct")
     choices->refuse(about, *algorithm, "this sum cannot be filtered so");
   set_tile(plan, sum, lanes, registers, choices);
   set_block(plan, choices);
+  if (runs) set_few_tile(plan, sum, registers);
   if (narrow && w.lanes_in_both) {
     if (plan.unrolled == 0) return std::nullopt;
     // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by element.

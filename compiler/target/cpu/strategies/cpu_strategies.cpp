@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "compiler/ir/walks.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/few_rows.h"
 #include "compiler/target/cpu/strategies/lower_contraction.h"
@@ -15,8 +16,25 @@
 
 namespace metac {
 
+// How many points the packed operand serves.
+static Expr rows_of(const Definition& d) {
+  const std::vector<int> in_operand = axes_used(d.body->args[1], 0, d.kept());
+  Expr rows = 1;
+  for (int k = 0; k < d.kept(); ++k)
+    if (std::count(in_operand.begin(), in_operand.end(), k) == 0) rows = rows * d.domain[static_cast<size_t>(k)];
+  return rows;
+}
+
 Kernel ContractionPlan::lower(const Group& group, const LoweringContext& context) const {
-  return lower_contraction(group, *this, context);
+  if (few_tile == 0) return lower_contraction(group, *this, context);
+  const Expr rows = rows_of(group.stages[0]);
+  ContractionPlan few = *this;
+  few.tile = few_tile;
+  if (rows.if_int()) return lower_contraction(group, few, context, true);
+  Kernel many = lower_contraction(group, *this, context);
+  Kernel begun = continued(many);
+  return either_body(lower_contraction(group, few, context, true, std::move(begun)), std::move(many),
+                     rows <= Expr(cpu_costs.few_rows));
 }
 Kernel WinogradPlan::lower(const Group& group, const LoweringContext& context) const {
   return lower_winograd(group, *this, context);
@@ -37,6 +55,7 @@ std::vector<std::string> ContractionPlan::describe(const Group& group) const {
 std::string ContractionPlan::to_string() const {
   return concat("contraction: lanes along i", lanes_axis, lanes_in_both ? " of both operands" : "", ", tiles of ", tile,
                 " points x ", vectors, " vectors", packed < 0 ? "" : concat(", packed v", packed), run_axes == 0 ? "" : " in few bits",
+                few_tile == 0 ? "" : concat(", tiles of ", few_tile, " points where rows are few"),
                 unrolled == 0 ? "" : concat(", ", unrolled, " reduced axes printed out"));
 }
 std::string WinogradPlan::to_string() const {

@@ -14,6 +14,8 @@ struct ContractionPlan : Strategy {
   int packed = -1;             // Var id of the packed operand; -1: none
   std::vector<int> beside;     // of a packed operand of few bits: Var ids of what goes with runs of its numbers
   int run_axes = 0;            // and how many of the innermost reduced axes lie within a run; 0: there are none
+  int few_tile = 0;            // and tiles of so many points widen it in their registers, where a run has
+                               // CpuCosts::few_rows of them or fewer; otherwise it is widened panel by panel
   bool lanes_in_both = false;  // the axis is in both operands (depthwise)
   int unrolled = 0;            // how many of the innermost reduced axes are printed out
   double cache_share = 1;      // of the second-level cache: what blocks of points are cut for

@@ -20,16 +20,54 @@ LoopNode body_where(Expr condition, LoopNode& root) {
   return body;
 }
 
+// What both bodies need of the second one.
+void join(Kernel& kernel, Kernel& second) {
+  kernel.arguments = std::move(second.arguments);
+  kernel.scratch.insert(kernel.scratch.end(), second.scratch.begin(), second.scratch.end());
+  kernel.next_axis = second.next_axis;
+  kernel.next_local = second.next_local;
+  kernel.schedule.push_back(concat("up to ", cpu_costs.few_rows, " rows one by one:"));
+  for (std::string& line : second.schedule) kernel.schedule.push_back("  " + line);
+}
+
+// The parallel loops of a body as one number; returns how many iterations they have.
+Expr number_iterations(LoopNode& root, Expr number) {
+  Expr all = 1;
+  for (size_t k = root.loops.size(); k-- > 0;) {
+    const Loop loop = root.loops[k];
+    root.loops.erase(root.loops.begin() + static_cast<int64_t>(k));
+    const Expr rest = floor_div(number, all);
+    substitute_axis(root, loop.axis, k > 0 ? floor_mod(rest, loop.extent) : rest);
+    all = all * loop.extent;
+  }
+  return all;
+}
+
 }  // namespace
+
+Kernel continued(const Kernel& first) {
+  Kernel begun;
+  begun.arguments = first.arguments;
+  begun.next_axis = first.next_axis;
+  begun.next_local = first.next_local;
+  return begun;
+}
+
+Kernel either_body(Kernel few, Kernel many, Expr condition) {
+  const int number = few.next_axis++;
+  const Expr of_few = number_iterations(few.root, axis(number)), of_many = number_iterations(many.root, axis(number));
+  LoopNode many_body = body_where(logical_not(condition), many.root), few_body = body_where(condition, few.root);
+  few_body.comment = concat("up to ", cpu_costs.few_rows, " rows");
+  many.root.loops = {{number, select(condition, of_few, of_many), LoopKind::parallel, {}}};
+  many.root.children = {std::move(few_body), std::move(many_body)};
+  join(many, few);
+  return many;
+}
 
 Kernel with_few_rows(Kernel blocks, const Group& group, Expr rows, const LoweringContext& context) {
   Group row_by_row = group;
   row_by_row.strategy.reset();
-  Kernel begun;  // its axes, locals and arguments go on where those of the blocks end
-  begun.arguments = blocks.arguments;
-  begun.next_axis = blocks.next_axis;
-  begun.next_local = blocks.next_local;
-  Kernel single = lower_group(row_by_row, context, std::move(begun));
+  Kernel single = lower_group(row_by_row, context, continued(blocks));
   std::vector<Loop>& loops = blocks.root.loops;
   METAC_ASSERT(single.root.loops.size() == loops.size(), "rows one by one under ", single.root.loops.size(),
                " loops, blocks of them under ", loops.size());
@@ -43,12 +81,7 @@ Kernel with_few_rows(Kernel blocks, const Group& group, Expr rows, const Lowerin
   }
   few_body.comment = concat("up to ", cpu_costs.few_rows, " rows, one by one");
   blocks.root.children = {std::move(few_body), std::move(many_body)};
-  blocks.arguments = std::move(single.arguments);
-  blocks.scratch.insert(blocks.scratch.end(), single.scratch.begin(), single.scratch.end());
-  blocks.next_axis = single.next_axis;
-  blocks.next_local = single.next_local;
-  blocks.schedule.push_back(concat("up to ", cpu_costs.few_rows, " rows one by one:"));
-  for (std::string& line : single.schedule) blocks.schedule.push_back("  " + line);
+  join(blocks, single);
   return blocks;
 }
 

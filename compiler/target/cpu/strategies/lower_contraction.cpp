@@ -15,8 +15,14 @@ namespace {
 
 class ContractionLowering {
  public:
-  ContractionLowering(const Group& group, const ContractionPlan& plan, const LoweringContext& context)
-      : d_(group.stages[0]), plan_(plan), context_(context), lanes_(context.vector_bytes / 4) {}
+  ContractionLowering(const Group& group, const ContractionPlan& plan, const LoweringContext& context, bool few_rows,
+                      Kernel begun)
+      : d_(group.stages[0]),
+        plan_(plan),
+        context_(context),
+        lanes_(context.vector_bytes / 4),
+        few_rows_(few_rows),
+        kernel_(std::move(begun)) {}
 
   Kernel run() {
     kernel_.nodes = d_.nodes;
@@ -122,7 +128,8 @@ class ContractionLowering {
     sum.points = plan_.tile;
     sum.lanes = lanes_;
     sum.unrolled = plan_.unrolled;
-    if (plan_.run_axes > 0) take_factor(sum);
+    if (few_rows_) take_factor(sum);
+    sum.widened = plan_.run_axes > 0 && !few_rows_;
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
     if (plan_.packed >= 0 && plan_.run_axes == 0) sum.prefetch_bytes = context_.l2_bytes / 3;
@@ -153,6 +160,7 @@ class ContractionLowering {
   const ContractionPlan& plan_;
   const LoweringContext& context_;
   int lanes_;
+  bool few_rows_;
   Kernel kernel_;
   std::vector<Loop> kept_, reduced_;
   Expr body_, epilogue_, offset_;
@@ -161,8 +169,9 @@ class ContractionLowering {
 
 }  // namespace
 
-Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context) {
-  return ContractionLowering(group, plan, context).run();
+Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context, bool few_rows,
+                         Kernel begun) {
+  return ContractionLowering(group, plan, context, few_rows, std::move(begun)).run();
 }
 
 }  // namespace metac

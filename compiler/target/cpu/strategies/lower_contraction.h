@@ -6,6 +6,9 @@
 
 namespace metac {
 
-Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context);
+// few_rows: the few bits of an operand are widened in registers, not panel by panel. begun: whose axes, locals and arguments
+// the kernel's go on behind.
+Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context,
+                         bool few_rows = false, Kernel begun = {});
 
 }  // namespace metac

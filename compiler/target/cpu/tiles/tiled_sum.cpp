@@ -61,6 +61,13 @@ class TileNest {
     tile_block_index_ = axis(tile_block_);
     lane_block_index_ = axis(lane_block_);
     if (!take_long_sum(nest, kind, block)) take_panels(nest, kind, block);
+    LoopNode tiles;
+    LoopNode& holder = s_.widened ? tiles : nest;
+    if (s_.widened) {
+      nest.children.push_back(widen_panel(block));
+      for (Loop& l : points_loops_) l.kind = LoopKind::serial;
+      tiles.loops = points_loops_;
+    }
     kernel_.schedule.push_back(
         concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
 
@@ -80,10 +87,11 @@ class TileNest {
         if (in_block_) guard = logical_and(guard, in_block_);
         if (!guard.is_int(1)) node.guard = guard;
         node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
-        nest.children.push_back(std::move(node));
+        holder.children.push_back(std::move(node));
       }
     }
-    return {points_, chunk_ ? static_cast<double>(tiles_inside()) : 1};
+    if (s_.widened) nest.children.push_back(std::move(tiles));
+    return {points_, chunk_ || s_.widened ? static_cast<double>(std::max<int64_t>(1, tiles_inside())) : 1};
   }
 
   // The points behind the last full tile: a tile of their number, or, where that is known to a run alone, tiles of half as
@@ -113,7 +121,55 @@ class TileNest {
     nest.loops.insert(nest.loops.end(), groups_of_a_point_.begin(), groups_of_a_point_.end());
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
     if (chunks && worth_chunks(nest.loops)) take_chunks(nest, chunks->level, chunks->steps, chunks->count);
-    nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+    if (!s_.widened) nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
+  }
+
+  // The panel's elements in the order in which tiles read them; what is summed reads these from now on, in one loop where
+  // it can.
+  LoopNode widen_panel(int64_t block) {
+    const int panel = kernel_.next_local++;
+    LoopNode node;
+    node.comment = "the panel, widened";
+    Expr step = 0, count = block, element = s_.body->args[1];
+    std::vector<Loop> own;
+    for (const Loop& l : s_.reduced) {
+      step = step * l.extent + axis(l.axis);
+      count = count * l.extent;
+      own.push_back({kernel_.next_axis++, l.extent, LoopKind::serial, {}});
+      element = rewrite(element, [&](Expr n) { return n == axis(l.axis) ? axis(own.back().axis) : Expr(); });
+    }
+    kernel_.scratch.push_back({panel, s_.body->dtype, count});
+    const Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
+    const Loop vector{kernel_.next_axis++, Expr(s_.vectors), LoopKind::unrolled, {}};
+    const Expr in_block = axis(vector.axis) * Expr(s_.lanes) + axis(lane.axis);
+    Expr own_step = 0;
+    for (const Loop& l : own) own_step = own_step * l.extent + axis(l.axis);
+    Bounds b = bounds();
+    for (const Loop& l : own) b.set_axis(l.axis, l.extent);
+    b.set_axis(lane_block_, ceil_div(lane_extent_, block));
+    b.set_axis(lane.axis, lane.extent);
+    b.set_axis(vector.axis, vector.extent);
+    element = rewrite(element, [&](Expr n) {
+      return n == axis(s_.lane_axis) ? lane_block_index_ * Expr(block) + in_block : Expr();
+    });
+    node.loops = {lane, vector};
+    for (; s_.unrolled > 0; --s_.unrolled) {
+      own.back().kind = LoopKind::unrolled;
+      node.loops.insert(node.loops.begin() + 1, own.back());
+      own.pop_back();
+    }
+    node.loops.insert(node.loops.begin(), own.begin(), own.end());
+    node.assigns.push_back({first_local + panel, own_step * Expr(block) + in_block, simplify(element, b), {}});
+    const Expr at = step * Expr(block) + floor_mod(axis(s_.lane_axis), block);
+    s_.body = call(s_.body->fn, {s_.body->args[0], load(first_local + panel, s_.body->dtype, {at})});
+    while (s_.reduced.size() > 1 && can_collapse(s_.body, *(s_.reduced.end() - 2), s_.reduced.back())) {
+      const Loop inner = s_.reduced.back(), outer = *(s_.reduced.end() - 2);
+      const Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial, {}};
+      s_.body = collapse_axes(s_.body, outer, inner, merged);
+      s_.reduced.resize(s_.reduced.size() - 2);
+      s_.reduced.push_back(merged);
+    }
+    return node;
   }
 
   // Groups, each with weights of its own, whose data lies side by side in each point (channels last).
@@ -131,7 +187,7 @@ class TileNest {
 
   // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
   bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
-    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.run_axes > 0 || !groups_of_a_point_.empty() ||
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.run_axes > 0 || s_.widened || !groups_of_a_point_.empty() ||
         !lane_extent_.if_int())
       return false;
     LongSum sum;

@@ -18,6 +18,8 @@ struct TiledSum {
   int unrolled = 0;  // how many of the innermost reduced loops are printed out
   int run_axes = 0;  // > 0: so many of the innermost reduced loops go through a run of steps. Each run is summed by itself,
   Expr factor;       // in registers of its own, and added times `factor`, which is the same along it and not in the body
+  bool widened = false;  // the second factor is worked out, panel by panel, in the worker's scratch memory, from where all
+                         // tiles of a block of points read it
   bool lanes_in_both = false;
   int64_t cache_bytes = 0;     // > 0: loops over points are blocked for a cache of that size
   int64_t prefetch_bytes = 0;  // the second factor lies in panels, one per block of lanes, each behind the other:
