@@ -97,6 +97,7 @@ stage conformance-shapes "$python" tests/conformance/run_cases.py --metac "$meta
 stage conformance-ranks "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known ranks --sample $([ $all = yes ] && echo 2100 || echo 150) --seed "$seed"
 stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
 stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
+stage narrow_weights "$python" tests/ops/compare_narrow_weights.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 5) --seed "$seed"
 stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
 stage integers "$python" tests/ops/compare_integers.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 3) --seed "$seed"
 for way in values shapes ranks; do

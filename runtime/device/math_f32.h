@@ -363,9 +363,9 @@ template <class V, int mask, class I>
 METAC_INLINE V low_bits(I k) {
 #ifdef METAC_PIECES
   if constexpr (is_vector<V> && lane_count<V> == 16) {
-    alignas(64) static constexpr float table[16] = {
-        0,         1 & mask,  2 & mask,  3 & mask,  4 & mask,  5 & mask,  6 & mask,  7 & mask,
-        8 & mask,  9 & mask,  10 & mask, 11 & mask, 12 & mask, 13 & mask, 14 & mask, 15 & mask};
+    alignas(64) static constexpr float table[16] = {0,         1 & mask,  2 & mask,  3 & mask, 4 & mask,  5 & mask,
+                                                    6 & mask,  7 & mask,  8 & mask,  9 & mask, 10 & mask, 11 & mask,
+                                                    12 & mask, 13 & mask, 14 & mask, 15 & mask};
     return detail::look_up<V>(table, k);
   } else
 #endif

@@ -300,8 +300,8 @@ class LayoutChooser : private LayoutPass {
       run_axes = split_into_runs(d, w.c, *compact, graph_.symbols);
     else if (!narrow)
       split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
-    auto plan = plan_contraction(d, w, narrow, bool(compact), address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
-                                 options_.choices);
+    auto plan = plan_contraction(d, w, narrow, bool(compact), address_of(w.c.a.load), lanes_, registers_, graph_.symbols,
+                                 subject, options_.choices);
     if (!plan) return;
     if (compact) return finish_compact(index, w, *compact, *plan, run_axes);
     bring_near(d, w.lanes_axis, index);
@@ -345,8 +345,7 @@ class LayoutChooser : private LayoutPass {
     Item& item = region_.items[index];
     Definition& d = item.group.stages[0];
     bring_near(d, w.lanes_axis, index);
-    CompactOperand compact =
-        pack_compact(graph_, d, form, w.lanes_axis, static_cast<int64_t>(plan.vectors) * lanes_);
+    CompactOperand compact = pack_compact(graph_, d, form, w.lanes_axis, static_cast<int64_t>(plan.vectors) * lanes_);
     for (Definition& kernel : compact.kernels) {
       (plan.packed < 0 ? plan.packed : plan.beside.emplace_back()) = kernel.out->id;
       prepare(std::move(kernel));

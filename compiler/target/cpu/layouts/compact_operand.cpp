@@ -22,36 +22,26 @@ int bits_of_number(Expr e) {
 }
 
 // Integers of 8 bits are converted through int32, or not.
-Expr stored_bytes(Expr e) {
-  return e->kind == ExprKind::cast && e->args[0]->kind == ExprKind::load ? e->args[0] : e;
-}
+Expr stored_bytes(Expr e) { return e->kind == ExprKind::cast && e->args[0]->kind == ExprKind::load ? e->args[0] : e; }
 
-// Finds the numbers in a value: what is converted to float32 and changes along `step`, under sums, differences and products
-// with what does not.
-class NumberFinder {
- public:
-  explicit NumberFinder(int step) : step_(step) {}
-
-  // False where the value is something else. `number` is empty where nothing changes.
-  bool look(Expr e) {
-    if (!uses_axis(e, step_)) return true;
+// The one number that is converted to float32 and changes along `step`, under sums, differences and products with what does
+// not. Empty where nothing changes, or the value is something else.
+Expr changing_number(Expr value, int step) {
+  Expr number;
+  const bool found = answer_once<bool>(value, [&](Expr e, const auto& of) {
+    if (!uses_axis(e, step)) return true;
     if (e->kind == ExprKind::cast && e->dtype == DType::f32) {
-      Expr inner = e->args[0];
-      if (bits_of_number(stored_bytes(inner)) >= 8) inner = stored_bytes(inner);
+      const Expr whole = e->args[0], bytes = stored_bytes(whole), inner = bits_of_number(bytes) >= 8 ? bytes : whole;
       if (bits_of_number(inner) == 0 || (bool(number) && number != inner)) return false;
       number = inner;
       return true;
     }
-    return e->kind == ExprKind::call && e->dtype == DType::f32 &&
-           (e->fn == Fn::add || e->fn == Fn::sub || e->fn == Fn::mul) &&
-           std::all_of(e->args.begin(), e->args.end(), [this](Expr a) { return look(a); });
-  }
-
-  Expr number;
-
- private:
-  int step_;
-};
+    const bool linear =
+        e->kind == ExprKind::call && e->dtype == DType::f32 && (e->fn == Fn::add || e->fn == Fn::sub || e->fn == Fn::mul);
+    return linear && of(e->args[0]) && of(e->args[1]);
+  });
+  return found ? number : Expr();
+}
 
 // Differences of small integers are exact in float32, before and behind the conversion: of a number less its zero point the
 // number is to be found.
@@ -102,8 +92,7 @@ std::optional<CompactForm> compact_form(const Definition& d, const Operand& oper
   for (size_t k = 0; k < made.out_index.size(); ++k)
     if (made.out_index[k] != axis(static_cast<int>(k))) return std::nullopt;
   CompactForm form;
-  form.value =
-      simplify(with_float_differences(substitute_axes(made.body, operand.load->args)), Bounds(symbols, d.domain));
+  form.value = simplify(with_float_differences(substitute_axes(made.body, operand.load->args)), Bounds(symbols, d.domain));
   constexpr int64_t longest = 1 << 14, shortest = 16;
   std::vector<int64_t> runs = {*extent};
   for (int64_t run = longest; run >= shortest; run /= 2)
@@ -112,11 +101,12 @@ std::optional<CompactForm> compact_form(const Definition& d, const Operand& oper
     Shape domain = d.domain;
     domain.back() = *extent / run;
     domain.push_back(run);
-    const Expr value = simplify(with_axis(form.value, last, axis(last) * Expr(run) + axis(last + 1)), Bounds(symbols, domain));
-    NumberFinder finder(last + 1);
-    if (!finder.look(value) || !finder.number) continue;
+    const Expr value =
+        simplify(with_axis(form.value, last, axis(last) * Expr(run) + axis(last + 1)), Bounds(symbols, domain));
+    const Expr number = changing_number(value, last + 1);
+    if (!number) continue;
     form.run = run;
-    form.bits = bits_of_number(finder.number);
+    form.bits = bits_of_number(number);
     if (run % form.steps_in_word() != 0) continue;
     return form;
   }
@@ -133,9 +123,7 @@ int split_into_runs(Definition& d, Contraction& c, CompactForm& form, const std:
   for (Expr* e : {&c.a.load, &c.b.load, &form.value}) *e = simplify(with_axis(*e, last, split.place), bounds);
   for (Expr& e : c.a.conditions) e = simplify(with_axis(e, last, split.place), bounds);
   d.body = c.body();
-  NumberFinder finder(static_cast<int>(d.domain.size()) - 1);
-  finder.look(form.value);
-  form.number = finder.number;
+  form.number = changing_number(form.value, static_cast<int>(d.domain.size()) - 1);
   return split.inside;
 }
 
@@ -158,14 +146,14 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
       word = call(Fn::bit_or, {word, call(Fn::shift_left, {one, int_constant(k * form.bits, DType::i32)})});
     }
     const Expr shift = cast(axis(last) * Expr(form.bits), DType::i32);
-    number = call(Fn::bit_and, {call(Fn::shift_right, {packed(word), shift}),
-                                int_constant((1 << form.bits) - 1, DType::i32)});
+    number =
+        call(Fn::bit_and, {call(Fn::shift_right, {packed(word), shift}), int_constant((1 << form.bits) - 1, DType::i32)});
   }
   // What stays along a run is packed as narrow as it is before it is converted, unless it is the same for all lanes.
-  std::function<Expr(Expr)> of_packed = [&](Expr e) -> Expr {
+  compact.value = answer_once<Expr>(form.value, [&](Expr e, const auto& of) -> Expr {
     if (uses_axis(e, last)) {
       if (e->kind == ExprKind::cast) return cast(number, DType::f32);
-      return call(e->fn, {of_packed(e->args[0]), of_packed(e->args[1])});
+      return call(e->fn, {of(e->args[0]), of(e->args[1])});
     }
     if (!uses_axis(e, lanes_axis)) return e;
     if (e->kind == ExprKind::cast && e->dtype == DType::f32) {
@@ -176,8 +164,7 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
       if (range && range->within(-128, 127)) return cast(packed(cast(from, DType::i8)), DType::f32);
     }
     return packed(e);
-  };
-  compact.value = of_packed(form.value);
+  });
   return compact;
 }
 

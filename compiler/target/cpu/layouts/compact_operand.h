@@ -1,5 +1,5 @@
-// The lanes' operand of a contraction, where `prepare` would widen it from numbers of few bits: it is packed in the bits that
-// it has, and widened in registers.
+// The lanes' operand of a contraction, where `prepare` would widen it from numbers of few bits: it is packed in the bits
+// that it has, and widened in registers.
 //
 //   w = (float32(number) - zero) * scale        numbers of 2, 4 or 8 bits, or of a half type
 //
@@ -25,8 +25,8 @@ struct CompactForm {
 std::optional<CompactForm> compact_form(const Definition& d, const Operand& operand, const Definition& made,
                                         const std::vector<Symbol>& symbols);
 
-// The sum's last axis becomes up to three: runs, the words of a run, the steps of a word. Returns how many of them lie within
-// a run.
+// The sum's last axis becomes up to three: runs, the words of a run, the steps of a word. Returns how many of them lie
+// within a run.
 int split_into_runs(Definition& d, Contraction& c, CompactForm& form, const std::vector<Symbol>& symbols);
 
 struct CompactOperand {

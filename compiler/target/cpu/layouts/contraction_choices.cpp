@@ -117,8 +117,8 @@ std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoi
 }
 
 std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, bool runs, Expr data,
-                                                int lanes, int registers, const std::vector<Symbol>& symbols, const std::string& about,
-                                                Choices* choices) {
+                                                int lanes, int registers, const std::vector<Symbol>& symbols,
+                                                const std::string& about, Choices* choices) {
   ContractionPlan plan;
   plan.lanes_axis = w.lanes_axis;
   plan.lanes_in_both = w.lanes_in_both;

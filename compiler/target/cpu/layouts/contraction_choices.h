@@ -17,9 +17,10 @@ std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoi
 
 // The register tile, the share of the cache and the steps that are printed out, of a contraction that `about` names; empty
 // where a group narrower than a vector (`narrow`) would have too many of them. `data`: the address of the operand without
-// the lanes; runs: the other one is scaled run by run (compact_operand.h); lanes, registers: float32 elements of a vector, and how many vectors registers hold.
+// the lanes; runs: the other one is scaled run by run (compact_operand.h); lanes, registers: float32 elements of a vector,
+// and how many vectors registers hold.
 std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, bool runs, Expr data,
-                                                int lanes, int registers, const std::vector<Symbol>& symbols, const std::string& about,
-                                                Choices* choices);
+                                                int lanes, int registers, const std::vector<Symbol>& symbols,
+                                                const std::string& about, Choices* choices);
 
 }  // namespace metac

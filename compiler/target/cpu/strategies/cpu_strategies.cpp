@@ -54,7 +54,8 @@ std::vector<std::string> ContractionPlan::describe(const Group& group) const {
 
 std::string ContractionPlan::to_string() const {
   return concat("contraction: lanes along i", lanes_axis, lanes_in_both ? " of both operands" : "", ", tiles of ", tile,
-                " points x ", vectors, " vectors", packed < 0 ? "" : concat(", packed v", packed), run_axes == 0 ? "" : " in few bits",
+                " points x ", vectors, " vectors", packed < 0 ? "" : concat(", packed v", packed),
+                run_axes == 0 ? "" : " in few bits",
                 few_tile == 0 ? "" : concat(", tiles of ", few_tile, " points where rows are few"),
                 unrolled == 0 ? "" : concat(", ", unrolled, " reduced axes printed out"));
 }
@@ -121,8 +122,8 @@ std::string RowBlocks::misfit(const Group& group) const {
     if (&d != &last && (!group.internal.count(d.out->id) || d.out->dtype() != DType::f32))
       return concat("v", d.out->id, " is read by others or no float32, and stays in the lanes");
   }
-  const auto first = std::find_if(group.stages.begin(), group.stages.end() - 1,
-                                  [](const Definition& d) { return d.reduce.has_value(); });
+  const auto first =
+      std::find_if(group.stages.begin(), group.stages.end() - 1, [](const Definition& d) { return d.reduce.has_value(); });
   const int row = group.shared - 1, column = group.shared;
   const auto makes = float_contraction_of(*first), sums = tiled_contraction_of(last);
   if (!makes || !sums) return concat(makes ? "the last" : "the first", " sum is no contraction");

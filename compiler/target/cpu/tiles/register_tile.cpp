@@ -61,7 +61,8 @@ std::string misfit_of(const SumShape& sum, int points, int vectors, int vector_l
   if (sum.points > 0 && points > sum.points) return concat("there are ", sum.points, " points");
   if (blocks > 0 && vectors > blocks) return concat("the lanes fill ", blocks, " vectors");
   if (sum.whole_panels && blocks % vectors != 0) return concat("the ", blocks, " vectors of the lanes are no multiple");
-  const int wanted = registers_of_sums(sum, points, vectors) + vectors + (sum.taps > 1 ? (points + sum.taps - 1) * vectors : 1);
+  const int wanted =
+      registers_of_sums(sum, points, vectors) + vectors + (sum.taps > 1 ? (points + sum.taps - 1) * vectors : 1);
   if (wanted > registers) return concat("it wants ", wanted, " registers of ", registers);
   return "";
 }

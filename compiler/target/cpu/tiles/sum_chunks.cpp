@@ -6,8 +6,8 @@ namespace metac {
 
 std::optional<SumChunks> plan_sum_chunks(const TiledSum& sum, int64_t panel_bytes) {
   const int64_t chunk_bytes = sum.cache_bytes / 32 * 3;  // it passes the first-level cache anyway, tile by tile
-  if (sum.cache_bytes == 0 || sum.lanes_in_both || (sum.unrolled > 0 && !sum.widened) || sum.run_axes > 0 || sum.reduced.empty() ||
-      panel_bytes <= sum.cache_bytes / 3)
+  if (sum.cache_bytes == 0 || sum.lanes_in_both || (sum.unrolled > 0 && !sum.widened) || sum.run_axes > 0 ||
+      sum.reduced.empty() || panel_bytes <= sum.cache_bytes / 3)
     return std::nullopt;
   std::vector<int64_t> extents;
   for (const Loop& l : sum.reduced) {

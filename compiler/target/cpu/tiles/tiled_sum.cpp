@@ -11,22 +11,16 @@
 #include "compiler/target/cpu/tiles/long_sum.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/sum_chunks.h"
+#include "compiler/target/cpu/tiles/tile_body.h"
 #include "compiler/target/cpu/tiles/tile_prefetch.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {
 
-class TileNest {
+class TileNest : private TileBody {
  public:
-  TileNest(Kernel& kernel, const TiledSum& sum, const std::vector<Symbol>& symbols)
-      : kernel_(kernel), s_(sum), symbols_(symbols) {}
-
-  struct Variant {
-    int points;    // of the tiled axis
-    Expr first;    // point of the tile
-    bool partial;  // the last vectors along the lanes
-  };
+  using TileBody::TileBody;
 
   AddedTiles build(LoopNode& nest, LoopKind kind) {
     const Loop* lane_loop = nullptr;
@@ -130,6 +124,7 @@ class TileNest {
     const int panel = kernel_.next_local++;
     LoopNode node;
     node.comment = "the panel, widened";
+    kernel_.schedule.push_back("panels widened in scratch memory, each for all tiles of a block");
     Expr step = 0, count = block, element = s_.body->args[1];
     std::vector<Loop> own;
     for (const Loop& l : s_.reduced) {
@@ -149,9 +144,8 @@ class TileNest {
     b.set_axis(lane_block_, ceil_div(lane_extent_, block));
     b.set_axis(lane.axis, lane.extent);
     b.set_axis(vector.axis, vector.extent);
-    element = rewrite(element, [&](Expr n) {
-      return n == axis(s_.lane_axis) ? lane_block_index_ * Expr(block) + in_block : Expr();
-    });
+    element = rewrite(element,
+                      [&](Expr n) { return n == axis(s_.lane_axis) ? lane_block_index_ * Expr(block) + in_block : Expr(); });
     node.loops = {lane, vector};
     for (; s_.unrolled > 0; --s_.unrolled) {
       own.back().kind = LoopKind::unrolled;
@@ -187,8 +181,8 @@ class TileNest {
 
   // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
   bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
-    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.run_axes > 0 || s_.widened || !groups_of_a_point_.empty() ||
-        !lane_extent_.if_int())
+    if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.run_axes > 0 ||
+        s_.widened || !groups_of_a_point_.empty() || !lane_extent_.if_int())
       return false;
     LongSum sum;
     for (const Loop& l : points_loops_) sum.points.push_back(l.extent.if_int() ? l.extent.as_int() : 0);
@@ -216,12 +210,6 @@ class TileNest {
   }
 
   // ---- chunks of the sum ----
-  int64_t tiles_inside() const {  // of a panel; 0: not known
-    int64_t tiles = 1;
-    for (const Loop& l : points_loops_) tiles = saturating_mul(tiles, l.extent.if_int() ? l.extent.as_int() : 0);
-    return tiles;
-  }
-
   // Tiles must share a chunk, their sums must stay in the cache, and enough iterations must remain to be shared out.
   bool worth_chunks(const std::vector<Loop>& parallel) const {
     constexpr int64_t least_iterations = 8;
@@ -259,13 +247,6 @@ class TileNest {
     kernel_.schedule.push_back(concat("the sum in ", count, " chunks, each added to all tiles of a block"));
     nest.loops.push_back(*chunk_);
     for (Loop& l : points_loops_) l.kind = LoopKind::serial;
-  }
-
-  // Where the sums of this tile wait between chunks.
-  Expr waiting_place(Expr in_tile) const {
-    Expr tile = 0;
-    for (const Loop& l : points_loops_) tile = tile * l.extent + axis(l.axis);
-    return tile * Expr(static_cast<int64_t>(points_) * s_.vectors * s_.lanes) + in_tile;
   }
 
   // Blocks of points for the cache; returns how many of points_loops_ now stand outside of the panels.
@@ -324,245 +305,6 @@ class TileNest {
     points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);
     return cut.loop + 1;
   }
-
-  // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
-  std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors) const {
-    constexpr int64_t least_steps = 64;
-    int64_t steps = 1;
-    for (const Loop& l : s_.reduced) steps = saturating_mul(steps, l.extent.if_int() ? l.extent.as_int() : 1);
-    if (s_.cache_bytes == 0 || steps < least_steps) return std::nullopt;
-    LoopNode node;
-    visit(s_.epilogue, [&](Expr read) {
-      if (read->kind != ExprKind::load || read->id >= first_local || read->id == reduced_value ||
-          !uses_axis(read->args[0], s_.tile_axis))
-        return;
-      Expr step = stride_of(read->args[0], s_.lane_axis);
-      if (!step || !step.is_int(1)) return;
-      for (int point = 0; point < v.points; ++point) {
-        for (int vector = 0; vector < vectors; ++vector) {
-          Expr at = rewrite(read->args[0], [&](Expr n) -> Expr {
-            if (n->kind != ExprKind::axis) return {};
-            if (n->id == s_.lane_axis)
-              return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) +
-                     Expr(int64_t{vector} * s_.lanes);
-            return n->id == s_.tile_axis ? tile_index(v, Expr(point)) : Expr();
-          });
-          node.prefetches.push_back({read->id, simplify(at, bounds())});
-        }
-      }
-    });
-    if (node.prefetches.empty()) return std::nullopt;
-    if (chunk_) node.guard = axis(chunk_->axis) + Expr(1) >= chunk_->extent;
-    return node;
-  }
-
-  LoopNode tile_body(const Variant& v) {
-    int vectors = s_.vectors;
-    if (v.partial && lane_extent_.if_int()) {
-      int64_t left = lane_extent_.as_int() % (static_cast<int64_t>(vectors) * s_.lanes);
-      vectors = static_cast<int>((left + s_.lanes - 1) / s_.lanes);
-    }
-    LoopNode node;
-    int accumulator = kernel_.next_local++;
-    node.locals.push_back(
-        {accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
-    // A part of the sum has registers of its own; what the parts before came to waits in memory and is added behind it.
-    LoopNode part;
-    part.loops.assign(s_.reduced.begin(), s_.reduced.begin() + s_.parts);
-    auto add_where = [&](Expr guard, LoopNode one) {
-      one.guard = guard;
-      part.children.push_back(std::move(one));
-    };
-    add_where({}, tile_nest(v, vectors, accumulator, Phase::clear));
-    if (auto ask = prefetch_epilogue(v, vectors)) part.children.push_back(std::move(*ask));
-    LoopNode sum;
-    sum.loops.assign(s_.reduced.begin() + s_.parts, s_.reduced.end());
-    int unroll = s_.unrolled;
-    for (size_t k = sum.loops.size(); k-- > 0 && unroll > 0; --unroll)
-      if (sum.loops[k].extent.if_int()) sum.loops[k].kind = LoopKind::unrolled;
-    // Unrolled reduced loops stand with the tile, so that loads shared between them are shared.
-    std::vector<Loop> printed_out;
-    while (!sum.loops.empty() && sum.loops.back().kind == LoopKind::unrolled) {
-      printed_out.insert(printed_out.begin(), sum.loops.back());
-      sum.loops.pop_back();
-    }
-    const int of_run = s_.factor ? kernel_.next_local++ : accumulator;
-    if (s_.factor) {
-      node.locals.push_back(node.locals.back());
-      node.locals.back().id = of_run;
-    }
-    LoopNode inner = tile_nest(v, vectors, of_run, Phase::add);
-    inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
-    const int several = steps_at_once(sum.loops, printed_out, v.points * vectors);
-    if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
-    std::vector<Loop> steps = part.loops;
-    steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
-    if (auto next = prefetch_panel(s_, points_loops_, steps,
-                                   lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
-      sum.children.push_back(std::move(*next));
-    if (s_.factor) {
-      LoopNode run;
-      const int inside = s_.run_axes - static_cast<int>(printed_out.size());
-      run.loops.assign(sum.loops.end() - inside, sum.loops.end());
-      sum.loops.erase(sum.loops.end() - inside, sum.loops.end());
-      run.children.push_back(std::move(inner));
-      sum.children.push_back(tile_nest(v, vectors, of_run, Phase::clear));
-      sum.children.push_back(std::move(run));
-      sum.children.push_back(tile_nest(v, vectors, accumulator, Phase::scale, of_run));
-    } else {
-      sum.children.push_back(std::move(inner));
-    }
-    part.children.push_back(std::move(sum));
-    Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
-    for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
-    if (!earlier.is_int(0)) add_where(earlier > Expr(0), tile_nest(v, vectors, accumulator, Phase::join));
-    LoopNode store = store_tile(v, vectors, accumulator);
-    if (chunk_) {
-      Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
-      add_where(more, tile_nest(v, vectors, accumulator, Phase::wait));
-      add_where(logical_not(more), std::move(store));
-    } else {
-      part.children.push_back(std::move(store));
-    }
-    node.children.push_back(std::move(part));
-    return node;
-  }
-
-  // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take
-  // slots of a step that a core which is shared between two threads lacks for products.
-  static int steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products) {
-    constexpr int most_steps = 8, most_products = 64;
-    if (loops.empty() || !loops.back().extent.if_int()) return 1;
-    for (const Loop& l : printed_out) products *= static_cast<int>(l.extent.as_int());
-    int steps = 1;
-    for (int n = 2; n <= most_steps && n * products <= most_products; ++n)
-      if (loops.back().extent.as_int() % n == 0) steps = n;
-    return steps;
-  }
-
-  // Cuts a loop of a sum: what stands in it is repeated for `steps` of its iterations.
-  LoopNode take_steps(Loop& loop, LoopNode inner, int steps) {
-    const int whole = loop.axis;
-    Loop few{kernel_.next_axis++, Expr(steps), LoopKind::unroll_hint, {}};
-    loop = {kernel_.next_axis++, Expr(loop.extent.as_int() / steps), LoopKind::serial, {}};
-    substitute_axis(inner, whole, axis(loop.axis) * Expr(steps) + axis(few.axis));
-    LoopNode repeated;
-    repeated.loops.push_back(few);
-    repeated.children.push_back(std::move(inner));
-    return repeated;
-  }
-
-  Expr tile_index(const Variant& v, Expr point) const { return tile_block_index_ * Expr(points_) + v.first + point; }
-
-  // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
-  // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
-  LoopNode store_one_by_one(const Variant& v, int vectors, int accumulator) {
-    const int aside = kernel_.next_local++;
-    LoopNode both, put = tile_nest(v, vectors, accumulator, Phase::add), store = tile_nest(v, vectors, aside, Phase::store);
-    both.locals.push_back({aside, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
-    Assign& sum = put.assigns[0];
-    sum = {first_local + aside, sum.offset, load(sum.target, s_.body->dtype, {sum.offset}), {}};
-    LoopNode point;
-    point.loops.push_back(store.loops[1]);
-    store.loops = {store.loops[2], store.loops[0]};
-    point.loops[0].kind = store.loops[0].kind = LoopKind::serial;
-    if (s_.stored_points) store.guard = tile_index(v, axis(point.loops[0].axis)) < s_.stored_points;
-    point.children.push_back(std::move(store));
-    both.children = {std::move(put), std::move(point)};
-    return both;
-  }
-
-  // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
-  // stored.
-  LoopNode store_tile(const Variant& v, int vectors, int accumulator) {
-    if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, accumulator);
-    LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
-    if (!s_.stored_points) return store;
-    Loop point = store.loops[1];
-    store.loops.erase(store.loops.begin() + 1);
-    LoopNode all;
-    for (int p = 0; p < v.points; ++p) {
-      LoopNode one = store;
-      substitute_axis(one, point.axis, p);
-      one.guard = tile_index(v, Expr(p)) < s_.stored_points;
-      all.children.push_back(std::move(one));
-    }
-    return all;
-  }
-
-  // join: what waits is added; scale: the sum of a run (`other`) is added times the factor; store: with the epilogue
-  enum class Phase { clear, add, join, scale, wait, store };
-
-  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase, int other = -1) {
-    LoopNode nest;
-    Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
-    Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
-    Loop vector{kernel_.next_axis++, Expr(vectors), LoopKind::unrolled, {}};
-    Expr first = lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes) + axis(vector.axis) * Expr(s_.lanes);
-    if (v.partial) lane.active = max(min(lane_extent_ - first, Expr(s_.lanes)), Expr(0));
-    nest.loops = {lane, point, vector};
-    Expr lane_index = first + axis(lane.axis);
-    Expr at_point = tile_index(v, axis(point.axis));
-    Bounds b = bounds();
-    const Expr panels = ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes);
-    b.set_axis(lane_block_, groups_ ? floor_div(panels, groups_->extent) : panels);
-    if (groups_) b.set_axis(groups_->axis, groups_->extent);
-    b.set_axis(lane.axis, s_.lanes);
-    b.set_axis(point.axis, Expr(v.points));
-    b.set_axis(vector.axis, Expr(vectors));
-    auto place = [&](Expr e) {
-      return simplify(rewrite(e,
-                              [&](Expr n) -> Expr {
-                                if (n->kind != ExprKind::axis) return {};
-                                if (n->id == s_.lane_axis) return lane_index;
-                                return n->id == s_.tile_axis ? at_point : Expr();
-                              }),
-                      b);
-    };
-    Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
-    Expr value_waits = waiting_place(v.first * Expr(static_cast<int64_t>(vectors) * s_.lanes) + reg);
-    if (phase == Phase::clear) {
-      nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
-    } else if (phase == Phase::join) {
-      Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits})
-                         : load(s_.target, s_.body->dtype, {place(s_.offset)});
-      nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
-    } else if (phase == Phase::scale) {
-      const Expr scaled = place(s_.factor) * load(first_local + other, s_.body->dtype, {reg});
-      nest.assigns.push_back({first_local + accumulator, reg, scaled, Reduce::add});
-    } else if (phase == Phase::wait) {
-      nest.assigns.push_back(
-          {first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
-    } else if (phase == Phase::add) {
-      nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
-    } else {
-      Expr value = rewrite(place(s_.epilogue), [&](Expr n) -> Expr {
-        if (n->kind != ExprKind::load || n->id != reduced_value) return {};
-        return load(first_local + accumulator, s_.body->dtype, {reg});
-      });
-      nest.assigns.push_back({s_.target, place(s_.offset), value, {}});
-    }
-    return nest;
-  }
-
-  Bounds bounds() const {
-    Bounds b(symbols_);
-    for (const std::vector<Loop>* loops : {&std::as_const(kernel_.root.loops), &s_.kept, &s_.reduced})
-      for (const Loop& l : *loops) b.set_axis(l.axis, l.extent);
-    return b;
-  }
-
-  Kernel& kernel_;
-  TiledSum s_;
-  const std::vector<Symbol>& symbols_;
-  std::vector<Loop> points_loops_;  // inside the panels, once blocked; the last one is over tiles
-  Expr lane_extent_, tile_extent_, tile_block_index_, lane_block_index_;
-  Expr in_block_;               // this iteration exists; empty: all do, the blocks divide the points
-  std::optional<Loop> chunk_;   // of the sum
-  std::optional<Loop> groups_;  // of panels
-  std::vector<Loop> groups_of_a_point_;
-  int waiting_ = -1;  // local: the sums between chunks
-  int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 };
 
 }  // namespace

@@ -1,0 +1,62 @@
+// What one tile of a sum of products does (tiled_sum.h): its registers are cleared, the reduced loops add to them, and they
+// are stored with the epilogue.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "compiler/target/cpu/tiles/tiled_sum.h"
+
+namespace metac {
+
+// A sum, the loops that have been put around its tiles (tiled_sum.cpp), and the tile in them.
+class TileBody {
+ public:
+  TileBody(Kernel& kernel, const TiledSum& sum, const std::vector<Symbol>& symbols)
+      : kernel_(kernel), s_(sum), symbols_(symbols) {}
+
+ protected:
+  struct Variant {
+    int points;    // of the tiled axis
+    Expr first;    // point of the tile
+    bool partial;  // the last vectors along the lanes
+  };
+
+  LoopNode tile_body(const Variant& v);
+  int64_t tiles_inside() const;  // of a panel; 0: not known
+  Bounds bounds() const;
+
+  Kernel& kernel_;
+  TiledSum s_;
+  const std::vector<Symbol>& symbols_;
+  std::vector<Loop> points_loops_;  // inside the panels, once blocked; the last one is over tiles
+  Expr lane_extent_, tile_extent_, tile_block_index_, lane_block_index_;
+  Expr in_block_;               // this iteration exists; empty: all do, the blocks divide the points
+  std::optional<Loop> chunk_;   // of the sum
+  std::optional<Loop> groups_;  // of panels
+  std::vector<Loop> groups_of_a_point_;
+  int waiting_ = -1;  // local: the sums between chunks
+  int lane_block_ = 0, tile_block_ = 0, points_ = 1;
+
+ private:
+  // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
+  std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors) const;
+  // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take
+  // slots of a step that a core which is shared between two threads lacks for products.
+  static int steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products);
+  // Cuts a loop of a sum: what stands in it is repeated for `steps` of its iterations.
+  LoopNode take_steps(Loop& loop, LoopNode inner, int steps);
+  Expr tile_index(const Variant& v, Expr point) const { return tile_block_index_ * Expr(points_) + v.first + point; }
+  // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
+  // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
+  LoopNode store_one_by_one(const Variant& v, int vectors, int accumulator);
+  // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
+  // stored.
+  LoopNode store_tile(const Variant& v, int vectors, int accumulator);
+  // join: what waits is added; scale: the sum of a run (`other`) is added times the factor; store: with the epilogue
+  enum class Phase { clear, add, join, scale, wait, store };
+  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase, int other = -1);
+  // Where the sums of this tile wait between chunks.
+  Expr waiting_place(Expr in_tile) const;
+};
+
+}  // namespace metac

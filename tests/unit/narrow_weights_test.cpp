@@ -1,0 +1,103 @@
+// Weights of few bits in front of a product: the weights block holds them as narrow as they are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/builders.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
+#include "compiler/ops/pointwise/arithmetic.h"
+#include "compiler/program/compile.h"
+#include "tests/unit/ramp.h"
+
+namespace metac::narrow_weights_test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t depth = 128, columns = 96, block = 32;
+
+Tensor bytes(std::vector<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  std::vector<uint8_t> values;
+  for (int64_t k = 0; k < n; ++k) values.push_back(static_cast<uint8_t>(k * 37 % 256));
+  return make_tensor<uint8_t>(DType::u8, std::move(shape), values);
+}
+
+// x [rows, depth] times numbers of 4 bits, two in a byte, that have a scale for a block of steps.
+struct Product {
+  Graph g;
+  Var *bits = nullptr, *scales = nullptr, *weights = nullptr;
+  explicit Product(std::optional<int64_t> rows) {
+    const Expr n = rows ? Expr(*rows) : symbol(g.add_symbol({.name = "n", .min = 1, .hint = 32, .from_input = true}));
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {n, depth}});
+    bits = g.add_constant(bytes({columns, depth / 2}));
+    scales = g.add_constant(ramp({columns, depth / block}, 5));
+    const Expr k = axis(0), column = axis(1);
+    const Expr byte = cast(load(0, DType::u8, {column, floor_div(k, 2)}), DType::i32);
+    const Expr shift = cast(floor_mod(k, 2) * Expr(4), DType::i32);
+    const Expr number = call(Fn::bit_and, {call(Fn::shift_right, {byte, shift}), int_constant(15, DType::i32)});
+    const Expr value = (cast(number, DType::f32) - float_constant(8, DType::f32)) *
+                       load(1, DType::f32, {column, floor_div(k, block)});
+    weights = g.elementwise({bits, scales}, {depth, columns}, value);
+    g.outputs = {matmul(g, x, weights)};
+  }
+};
+
+std::string schedules_of(const CompiledModel& model) {
+  std::string all;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) all += line + "\n";
+  return all;
+}
+
+int64_t weight_bytes(const CompiledModel& model) {
+  int64_t bytes = 0;
+  for (const WeightSource& w : model.weights) bytes += w.bytes;
+  return bytes;
+}
+
+TEST(NarrowWeights, TakeTheirOwnBits) {
+  for (const char* cpu : {"x86-64", "x86-64-v3", "x86-64-v4"})
+    for (const std::optional<int64_t> rows : {std::optional<int64_t>(1), std::optional<int64_t>(64), {}}) {
+      Product product(rows);
+      CompileOptions options;
+      options.cpu = cpu_target(cpu);
+      const CompiledModel model = compile_graph(product.g, options);
+      const int64_t file = columns * depth / 2 + columns * (depth / block) * 4;
+      EXPECT_LE(weight_bytes(model), file * 105 / 100) << cpu << ", rows " << rows.value_or(0);
+    }
+}
+
+TEST(NarrowWeights, ManyRowsShareAWidenedPanelAndFewDoNot) {
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v4");
+  Product one(1), many(64), open({});
+  EXPECT_THAT(schedules_of(compile_graph(one.g, options)), testing::Not(HasSubstr("widened")));
+  EXPECT_THAT(schedules_of(compile_graph(many.g, options)), HasSubstr("panels widened"));
+  const std::string both = schedules_of(compile_graph(open.g, options));
+  EXPECT_THAT(both, HasSubstr("panels widened"));
+  EXPECT_THAT(both, HasSubstr("up to 8 rows"));
+}
+
+// Somebody else reads the widened weights: they are made for both, or for that one alone.
+TEST(NarrowWeights, AnotherReaderIsServed) {
+  Product product(4);
+  product.g.outputs.push_back(product.weights);
+  CompileOptions options;
+  CompiledModel model = compile_graph(product.g, options);
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 1);
+  const Tensor x = ramp({4, depth}, 7);
+  const std::vector<Tensor> found = program.run({x});
+  ASSERT_EQ(found.size(), 2u);
+  for (int64_t row = 0; row < 4; ++row)
+    for (int64_t column = 0; column < columns; ++column) {
+      double sum = 0;
+      for (int64_t k = 0; k < depth; ++k) sum += number_at(x, row * depth + k) * number_at(found[1], k * columns + column);
+      EXPECT_NEAR(number_at(found[0], row * columns + column), sum, 1e-4 * (1 + std::abs(sum)));
+    }
+}
+
+}  // namespace
+}  // namespace metac::narrow_weights_test
