@@ -182,6 +182,34 @@ class RowBlockFuser {
     return is_known_ || !columns.if_int() || columns.as_int() * static_cast<int64_t>(sizeof(float)) <= most_row_bytes;
   }
 
+  // The item that works on the first contraction's result element by element, for the row kernel alone, at the same row:
+  // what shows a score or hides it by its position (a causal mask) is no epilogue of a product. It becomes the first of
+  // `rows`.
+  std::optional<size_t> take_in_front(size_t at, Group& rows) const {
+    if (is_known_) return {};
+    const int shared = rows.shared;
+    std::optional<size_t> found;
+    for (const Definition& stage : rows.stages)
+      visit_loads(stage, [&](Expr n) {
+        const std::vector<size_t>& makers = uses_.makers(n->id);
+        if (found || makers.empty() || makers.back() == at || only_reader(n->id) != static_cast<int>(at)) return;
+        const Group& group = region_.items[makers.back()].group;
+        if (group.stages.size() != 1 || group.strategy) return;
+        const Definition& d = group.stages[0];
+        bool same = d.is_plain() && d.out->exchanged < 0 && d.out->dtype() == DType::f32 && d.kept() == shared + 1 &&
+                    d.out_index == identity_indices(shared + 1);
+        for (int k = 0; k < shared && same; ++k)
+          same = d.domain[static_cast<size_t>(k)] == rows.stages[0].domain[static_cast<size_t>(k)];
+        for (const Definition& s : rows.stages) same = same && loads_rows(s, d.out->id, shared);
+        if (same) found = makers.back();
+      });
+    if (!found) return {};
+    const Definition& d = region_.items[*found].group.stages[0];
+    rows.internal.insert(d.out->id);
+    rows.stages.insert(rows.stages.begin(), d);
+    return found;
+  }
+
   void try_item(size_t k) {
     Group rows = region_.items[k].group;
     int made = rows.stages.back().out->id;
@@ -193,10 +221,13 @@ class RowBlockFuser {
       if (d.out->dtype() != DType::f32 || d.scatter || (d.out->id != made && !rows.internal.count(d.out->id))) return;
     // The producer: the one contraction outside whose result only this kernel reads.
     int first = -1;
+    const std::optional<size_t> front = take_in_front(k, rows);
     for (const Definition& d : rows.stages)
       visit_loads(d, [&](Expr n) {
         const std::vector<size_t>& makers = uses_.makers(n->id);
-        if (makers.empty() || makers.back() == k || only_reader(n->id) != static_cast<int>(k)) return;
+        const int own = only_reader(n->id);
+        if (makers.empty() || makers.back() == k || own < 0) return;
+        if (own != static_cast<int>(k) && !(front && own == static_cast<int>(*front))) return;
         const Item& item = region_.items[makers.back()];
         if (item.group.stages.size() == 1 && is_producer(item.group.stages[0], rows))
           first = static_cast<int>(makers.back());
@@ -225,6 +256,7 @@ class RowBlockFuser {
     if (is_known_ && !is_known_(merged)) return;
     region_.items[static_cast<size_t>(first)].group = Group();
     region_.items[k].group = Group();
+    if (front) region_.items[*front].group = Group();
     last_item.group = std::move(merged);
   }
 
