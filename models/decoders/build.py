@@ -72,8 +72,8 @@ class Builder:
         blocks = -(-depth // self.block)
         packed = self.rng.integers(0, 256, (columns, blocks, self.block * bits // 8), dtype=np.uint8)
         spread = (2**bits - 1) / np.sqrt(12)  # of equally likely numbers
-        scale = ((0.75 + 0.5 * self.rng.random((columns, blocks), dtype=np.float32)) / spread / np.sqrt(depth)).astype(np.float32)
-        inputs = [x, self.constant(out + ".qweight", packed), self.constant(out + ".scales", scale)]
+        scale = (0.75 + 0.5 * self.rng.random((columns, blocks))) / spread / np.sqrt(depth)
+        inputs = [x, self.constant(out + ".qweight", packed), self.constant(out + ".scales", scale.astype(np.float32))]
         if self.zero_points:
             middle = self.rng.integers(0, 256, (columns, (blocks * bits + 7) // 8), dtype=np.uint8)
             inputs.append(self.constant(out + ".qzeros", middle))
@@ -98,8 +98,8 @@ class Builder:
         residual = self.node("Gather", [embedding, "input_ids"], "embedded")
         x = self.node("SimplifiedLayerNormalization", [residual, self.gain("layers.0.input_norm.weight")],
                       "layers.0.input_norm", axis=-1, epsilon=1e-5)
-        inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"]),
-                  helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch_size", "total_sequence_length"])]
+        integers = {"input_ids": "sequence_length", "attention_mask": "total_sequence_length"}
+        inputs = [helper.make_tensor_value_info(k, TensorProto.INT64, ["batch_size", v]) for k, v in integers.items()]
         outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT,
                                                  ["batch_size", "sequence_length", s.vocabulary])]
         for layer in range(s.layers):
@@ -110,10 +110,10 @@ class Builder:
             for kind in ("key", "value"):
                 inputs.append(helper.make_tensor_value_info(f"past_key_values.{layer}.{kind}", TensorProto.FLOAT,
                                                             ["batch_size", s.kv_heads, "past_sequence_length", s.head]))
-                outputs.append(helper.make_tensor_value_info(f"present.{layer}.{kind}", TensorProto.FLOAT,
-                                                             ["batch_size", s.kv_heads, "total_sequence_length", s.head]))
-            self.microsoft("GroupQueryAttention",
-                           [q, k, v, f"past_key_values.{layer}.key", f"past_key_values.{layer}.value", last, total, cosine, sine],
+                shape = ["batch_size", s.kv_heads, "total_sequence_length", s.head]
+                outputs.append(helper.make_tensor_value_info(f"present.{layer}.{kind}", TensorProto.FLOAT, shape))
+            past = [f"past_key_values.{layer}.key", f"past_key_values.{layer}.value"]
+            self.microsoft("GroupQueryAttention", [q, k, v, *past, last, total, cosine, sine],
                            [at + "attention", f"present.{layer}.key", f"present.{layer}.value"], num_heads=s.heads,
                            kv_num_heads=s.kv_heads, do_rotary=1)
             attended = self.linear(at + "attention", s.heads * s.head, s.hidden, at + "o_proj")
@@ -123,8 +123,8 @@ class Builder:
             up = self.linear(at + "post_norm", s.hidden, s.intermediate, at + "up_proj")
             silu = self.node("Mul", [gate, self.node("Sigmoid", [gate], at + "gate_sigmoid")], at + "silu")
             down = self.linear(self.node("Mul", [silu, up], at + "product"), s.intermediate, s.hidden, at + "down_proj")
-            self.microsoft("SkipSimplifiedLayerNormalization", [at + "attended_sum", down, self.gain(at + "next_norm.weight")],
-                           [at + "next_norm", "", "", at + "sum"], epsilon=1e-5)
+            self.microsoft("SkipSimplifiedLayerNormalization",
+                           [at + "attended_sum", down, self.gain(at + "next_norm.weight")], [at + "next_norm", "", "", at + "sum"], epsilon=1e-5)
             x, residual = at + "next_norm", at + "sum"
         self.linear(x, s.hidden, s.vocabulary, "logits")
         graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.initializers)
