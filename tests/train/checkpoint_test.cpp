@@ -158,7 +158,8 @@ TEST(Checkpoints, FullDiskDuringARun) {
 
 TEST(Checkpoints, FullDisk) {
   EXPECT_THROW(WholeFile("/nowhere/at/all"), Fault);
-  const std::string path = fresh_folder("full");
+  const std::string folder = fresh_folder("full"), path = folder + "/file";
+  std::filesystem::create_directories(folder);
   std::ofstream(path) << "old";
   try {
     WholeFile file(path);
@@ -167,7 +168,7 @@ TEST(Checkpoints, FullDisk) {
   } catch (const Fault&) {
   }
   EXPECT_EQ(content(path), "old");
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path()))
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
     EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
 }
 
