@@ -179,6 +179,11 @@ Expr safe_index(Expr index, Dim extent) {
   return max(min(index, extent - Expr(1)), 0);
 }
 
+void require_index_dtype(const Var* indices) {
+  if (indices->dtype() != DType::i32 && indices->dtype() != DType::i64)
+    fail("indices must be int32 or int64, not ", name_of(indices->dtype()));
+}
+
 void check_index_range(Graph& g, const Var* indices, Dim extent, std::string_view what, int64_t first, int64_t every) {
   const int64_t* size = extent.if_int();
   int64_t least = INT64_MAX, most = INT64_MIN;

@@ -44,6 +44,8 @@ Var* to_scalar(Graph& g, Var* x, std::string_view what);
 // An int64 index Expr read from data, with negative values counting from the end and what is out of range moved to the
 // nearest element: no read outside the tensor, whatever the data says.
 Expr safe_index(Expr index, Dim extent);
+// Fails unless they are int32 or int64.
+void require_index_dtype(const Var* indices);
 // Fails where an element of `indices` that is known is not in [-extent, extent), of an open extent when the model runs; not in
 // regions, where an index must be a safe one. Of tuples of `parts` indices, only the
 // index `part` of each is looked at.

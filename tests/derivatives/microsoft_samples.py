@@ -212,6 +212,23 @@ def by_bits(a, x, packed, scales, zeros=None, groups=None, bias=None):
     return x @ ((numbers - zero) * scale).T + (0 if bias is None else bias)
 
 
+def rows_by_bits(a, packed, indices, scales, zeros=None):
+    each = 8 // a.bits
+    whole = packed.long()
+    numbers = torch.stack([(whole >> (a.bits * k)) & (2 ** a.bits - 1) for k in range(each)], -1).flatten(-2).double()
+    scale = scales.repeat_interleave(a.block_size, -1)[..., :numbers.shape[-1]]
+    return ((numbers - 2 ** (a.bits - 1)) * scale)[indices.long()]
+
+
+@operator("GatherBlockQuantized", domain=DOMAIN, reference=rows_by_bits)
+def gather_block_quantized(source, name):
+    """By the scales."""
+    for rows, columns, bits, at in [(3, 32, 4, (2,)), (5, 40, 8, (2, 2)), (2, 16, 2, ()), (4, 24, 4, (0,))]:
+        packed = source.ints(rows, columns * bits // 8, low=0, high=256).astype(np.uint8)
+        scales = source.real(rows, -(-columns // 16), low=0.02, high=0.1)
+        yield node(name, packed, source.ints(*at, low=0, high=rows), scales, domain=DOMAIN, bits=bits, block_size=16)
+
+
 @operator("MatMulNBits", domain=DOMAIN, reference=by_bits)
 def matmul_n_bits(source, name):
     """By A, the scales, zero points that are floats, and the bias."""

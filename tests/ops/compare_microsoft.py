@@ -179,6 +179,19 @@ def matmul_n_bits(s):
     return s.node("MatMulNBits", 1, K=k, N=n, bits=bits, block_size=block)
 
 
+def gather_block_quantized(s):
+    bits, block, rows = s.pick(4, 8), s.pick(16, 32), s.int(1, 9)
+    columns = s.int(1, 5) * 8
+    middle = [s.int(1, 3)] if s.chance(0.3) else []
+    blocks = -(-columns // block)
+    s.whole(np.uint8, rows, *middle, columns * bits // 8)
+    s.add(s.rng.integers(-rows, rows, [s.int(1, 4) for _ in range(s.int(0, 2))]).astype(s.pick(np.int32, np.int64)))
+    s.scale_of(rows, *middle, blocks)
+    if s.chance():
+        s.whole(np.uint8, rows, *middle, -(-blocks * bits // 8))
+    return s.node("GatherBlockQuantized", 1, bits=bits, block_size=block, gather_axis=0, quantize_axis=1 + len(middle))
+
+
 def dynamic_matmul(s):
     m, k, n = s.int(1, 5), s.int(1, 9), s.int(1, 6)
     per = (n,) if s.chance() else (1,)
@@ -376,6 +389,7 @@ GENERATORS = {
     "Gelu": gelu, "BiasGelu": lambda s: gelu(s, "BiasGelu"), "FastGelu": lambda s: gelu(s, "FastGelu"), "QuickGelu": lambda s: gelu(s, "QuickGelu"),
     "SkipLayerNormalization": skip_layer_norm, "SkipSimplifiedLayerNormalization": lambda s: skip_layer_norm(s, "SkipSimplifiedLayerNormalization"),
     "EmbedLayerNormalization": embed_layer_norm, "FusedConv": conv, "NhwcConv": nhwc_conv, "FusedMatMul": fused_matmul, "MatMulNBits": matmul_n_bits,
+    "GatherBlockQuantized": gather_block_quantized,
     **{op: lambda s, op=op: quantise(s, op) for op in ("QuantizeLinear", "DequantizeLinear")},
     "DynamicQuantizeMatMul": dynamic_matmul, "MatMulIntegerToFloat": integer_matmul_to_float, "DynamicQuantizeLSTM": dynamic_lstm,
     "QLinearAdd": lambda s: quantised_binary(s, "QLinearAdd"), "QLinearMul": lambda s: quantised_binary(s, "QLinearMul"),

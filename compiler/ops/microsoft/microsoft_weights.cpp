@@ -1,4 +1,5 @@
 // Matrix products of ONNX Runtime (domain com.microsoft) with packed or quantised weights, and the embedding layer.
+#include "compiler/ir/builders.h"
 #include "compiler/ops/layers/convolution.h"
 #include "compiler/ops/microsoft/microsoft_domain.h"
 #include "compiler/ops/pointwise/arithmetic.h"
@@ -80,6 +81,51 @@ METAC_OPERATOR("MatMulNBits", microsoft_domain)
     .attribute("accuracy_level", Kind::integer)
     .attribute("weight_prepacked", Kind::integer)
     .lower(lower_matmul_n_bits);
+
+// Rows of data [rows, ..., bytes], numbers of `bits` bits packed along the last axis; scales [rows, ..., blocks] and zero
+// points, packed likewise, for blocks of block_size numbers: row i is (number - zero) * scale.
+METAC_OPERATOR("GatherBlockQuantized", microsoft_domain)
+    .since({1})
+    .inputs(3, 4)
+    .outputs(1)
+    .attribute("bits", Kind::integer)
+    .attribute("block_size", Kind::integer)
+    .attribute("gather_axis", Kind::integer)
+    .attribute("quantize_axis", Kind::integer)
+    .lower([](Lowering& n) {
+      Graph& g = n.graph();
+      Var *data = n.input(0), *indices = n.input(1), *scales = n.input(2), *zeros = n.optional_input(3);
+      const int64_t bits = n.integer("bits", 4), block = n.integer("block_size", 128);
+      if (bits != 2 && bits != 4 && bits != 8) fail("bits must be 2, 4 or 8, found ", bits);
+      if (block < 16 || (block & (block - 1)) != 0) fail("block_size must be a power of two of 16 or more, found ", block);
+      require_dtype(data, DType::u8, "data");
+      require_rank_at_least(data, 2, "data");
+      require_index_dtype(indices);
+      require_float(scales, "scales");
+      require_rank(scales, data->rank(), "scales");
+      const int last = data->rank() - 1;
+      if (check_axis(n.integer("gather_axis", 0), data->rank()) != 0 ||
+          check_axis(n.integer("quantize_axis", 1), data->rank()) != last)
+        fail("rows are gathered along axis 0 of bytes that are packed along the last axis");
+      if (zeros) require_dtype(zeros, DType::u8, "zero_points");
+      check_index_range(g, indices, data->shape()[0], "indices");
+      const Expr columns = data->shape()[static_cast<size_t>(last)] * Expr(8 / bits);
+      require_equal(g, scales->shape()[static_cast<size_t>(last)], ceil_div(columns, block), "the last axis of scales");
+      const DType dtype = scales->dtype(), wide = arithmetic_dtype(dtype);
+      Var* bytes = gather(g, data, indices, 0);
+      std::vector<Var*> operands{bytes, gather(g, scales, indices, 0)};
+      if (zeros) operands.push_back(gather(g, zeros, indices, 0));
+      Shape shape = bytes->shape();
+      shape.back() = columns;
+      std::vector<Expr> row = identity_indices(static_cast<int>(shape.size())), of_scale = row;
+      const Expr k = row.back(), of_block = floor_div(k, block);
+      row.pop_back();
+      of_scale.back() = of_block;
+      const Expr zero = zeros ? cast(unpacked(2, row, of_block, bits), wide)
+                              : constant_of(wide, static_cast<double>(1 << (bits - 1)));
+      const Expr value = (cast(unpacked(0, row, k, bits), wide) - zero) * cast(load(1, dtype, of_scale), wide);
+      n.set_output(0, g.elementwise(operands, shape, cast(value, dtype)));
+    });
 
 // A is quantised to uint8 by its own range, as DynamicQuantizeLinear does.
 METAC_OPERATOR("DynamicQuantizeMatMul", microsoft_domain).since({1}).inputs(3, 5).outputs(1).lower([](Lowering& n) {

@@ -6,11 +6,6 @@ namespace {
 
 using Kind = Attribute::Kind;
 
-void require_index_dtype(const Var* indices) {
-  if (indices->dtype() != DType::i32 && indices->dtype() != DType::i64)
-    fail("indices must be int32 or int64, not ", name_of(indices->dtype()));
-}
-
 METAC_OPERATOR("Gather").since({1, 11, 13}).inputs(2).outputs(1).attribute("axis", Kind::integer).lower([](Lowering& n) {
   Var *x = n.input(0), *indices = n.input(1);
   require_index_dtype(indices);

@@ -34,8 +34,7 @@ std::optional<Reduce> reduction_of(const Lowering& n, DType dtype) {
 }
 
 void check_operands(const Var* data, const Var* indices, const Var* updates) {
-  if (indices->dtype() != DType::i64 && indices->dtype() != DType::i32)
-    fail("indices must be int32 or int64, not ", name_of(indices->dtype()));
+  require_index_dtype(indices);
   if (updates->dtype() != data->dtype())
     fail("updates are ", name_of(updates->dtype()), ", the data is ", name_of(data->dtype()));
   if (data->rank() == 0 || indices->rank() == 0)
