@@ -43,6 +43,7 @@ struct Symbol {
   int64_t divisor = 1;      // the value is a multiple of this
   int64_t hint = 0;         // a typical value, 0: unknown
   bool from_input = false;  // fixed by the shapes of the model's inputs (else: bound while running)
+  bool may_be_none = false;  // something is put behind what is as long, as new keys behind a cache: it may be of length 0
   Expr most;  // of one bound while running: by the inputs' dims it never is more; what is as long has its place before the
               // run
   int64_t raised_from = -1;  // min, before requirements raised it: a run with less hears from these what is wrong

@@ -12,8 +12,8 @@
 namespace metac {
 
 void fields(ByteWriter& archive, Symbol& symbol) {
-  auto& [name, min, max, divisor, hint, from_input, most, raised_from] = symbol;
-  METAC_ASSERT(!most && raised_from < 0, "a symbol of options is one of a lowered graph");
+  auto& [name, min, max, divisor, hint, from_input, may_be_none, most, raised_from] = symbol;
+  METAC_ASSERT(!most && !may_be_none && raised_from < 0, "a symbol of options is one of a lowered graph");
   archive(name, min, max, divisor, hint, from_input);
 }
 

@@ -157,6 +157,7 @@ void lower_group_query_attention(Lowering& n) {
   std::optional<double> scale;
   if (double stated = n.real("scale", 0); stated != 0) scale = stated;
   Var* scores = attention_scores(g, q, repeat_heads(g, k, heads), scale);
+    note_extended(g, past, 2);
   double softcap = n.real("softcap", 0);
   int64_t window = n.integer("local_window_size", -1);
   std::vector<Var*> operands{scores, begins};
