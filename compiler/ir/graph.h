@@ -67,6 +67,7 @@ struct Var {
   Op* producer = nullptr;  // null for inputs and constants
   int output_index = 0;
   bool is_input = false;      // a graph input
+  bool is_state = false;      // an input that is a value of the run before (State)
   bool is_parameter = false;  // a constant that may be refitted (initialiser of the model)
   bool stop_grad = false, stop_fuse = false;
   int exchanged =
@@ -146,6 +147,15 @@ struct Requirement {
   std::string message;
 };
 
+// A value that one run hands to the next: output `output` is the next run's input `input`. States are the last inputs and
+// the last outputs, in the same order.
+struct State {
+  size_t input = 0, output = 0;
+  int axis = -1;      // along which it grows from run to run; -1: it has the same shape
+  int capacity = -1;  // symbol: how long its storage is along that axis, where the old part stays in its place and the new
+                      // one is put behind it; -1: every value is written whole
+};
+
 class Graph {
  public:
   Graph() = default;
@@ -186,6 +196,7 @@ class Graph {
   std::vector<std::string> output_names;
   std::vector<Symbol> symbols;
   std::vector<Requirement> requirements;
+  std::vector<State> states;
   const std::deque<std::unique_ptr<Var>>& vars() const { return vars_; }
 
   // For passes: raw creation without checks or folding.

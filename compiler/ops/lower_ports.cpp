@@ -221,6 +221,8 @@ void ModelLowering::lower_inputs(Scope& scope) {
     Var* var = scope.vars[input.name] =
         graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
     check_size(concat("input ", quoted(input.name)), var);
+    var->is_state = std::any_of(options_.states.begin(), options_.states.end(),
+                                [&](const StateNames& s) { return s.input == input.name; });
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }
@@ -241,6 +243,7 @@ void ModelLowering::lower_outputs(const Scope& scope) {
     graph_.outputs.push_back(var);
     graph_.output_names.push_back(output.name);
   }
+  take_states(graph_, options_.states);
 }
 
 }  // namespace metac

@@ -17,9 +17,14 @@ void fields(ByteWriter& archive, Symbol& symbol) {
   archive(name, min, max, divisor, hint, from_input);
 }
 
+void fields(ByteWriter& archive, StateNames& names) {
+  auto& [input, output] = names;
+  archive(input, output);
+}
+
 void fields(ByteWriter& archive, LowerOptions& options) {
-  auto& [input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, max_nodes] = options;
-  archive(input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, max_nodes);
+  auto& [input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, max_nodes] = options;
+  archive(input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, max_nodes);
 }
 
 void fields(ByteWriter& archive, CpuTarget& cpu) {
