@@ -89,8 +89,8 @@ TEST(KnownDims, ACacheMayBeEmpty) {
   EXPECT_EQ(named(*g, "steps").min, 1);
   EXPECT_EQ(named(*g, "batch").min, 1);
   const Tensor x = ramp({2, 1, 3}, 5);
-  const std::vector<Tensor> y = evaluate(*g, {ramp({2, 0, 3}, 5), x});
-  EXPECT_EQ(y[0].shape, x.shape);
+  const std::vector<Tensor> inputs = {ramp({2, 0, 3}, 5), x};
+  EXPECT_EQ(evaluate(*g, inputs)[0].shape, x.shape);
   LowerOptions ranged;
   ranged.dims["past"] = {.name = "past", .min = 2, .max = 9};
   EXPECT_EQ(named(*lowered(ranged), "past").min, 2);
