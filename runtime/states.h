@@ -234,9 +234,14 @@ class StateSet {
     int32_t symbol = -1;
     for (int32_t s = 0; s < p.source_count; ++s)
       if (p.sources[s].input == p.states[k].input && p.sources[s].axis == axis) symbol = p.sources[s].symbol;
+    // Where it has a name of its own: what the output's dim is, which must be as long.
+    const Extent& made = p.extents[p.buffers[p.outputs[p.states[k].output].buffer].first_dim + axis];
+    const bool named = made.length == 1 && p.code[made.value].code == Code::symbol;
+    const int32_t other = named ? static_cast<int32_t>(p.code[made.value].value) : symbol;
     for (int32_t s = 0; s < p.source_count; ++s) {
       const SymbolSource& source = p.sources[s];
-      if (source.symbol == symbol && source.input < p.input_count - p.state_count && source.axis < inputs[source.input].rank)
+      if ((source.symbol == symbol || source.symbol == other) && source.input < p.input_count - p.state_count &&
+          source.axis < inputs[source.input].rank)
         return inputs[source.input].dims[source.axis];
     }
     return symbol >= 0 && p.symbols[symbol].min > 1 ? p.symbols[symbol].min : 1;

@@ -448,9 +448,9 @@ class Writer {
     fill_jit();
     values_["state_count"] = std::to_string(run_.states.size());
     values_["state_ports"] = run_.states.empty() ? "" : "extern const " + name_ + "_port state_ports[];\n";
-    fill_pieces(!run_.states.empty(),
-                {"state_declarations=api_states.h", "state_functions=api_states.cpp", "state_members=api_states.hpp",
-                 "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
+    fill_pieces(!run_.states.empty(), {"state_declarations=api_states.h", "state_functions=api_states.cpp",
+                                       "state_members=api_states.hpp", "state_run=run_states.cpp",
+                                       "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] :

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/bounds.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/reads.h"
 #include "compiler/ops/model.h"
@@ -82,6 +83,12 @@ bool is_known_before_a_run(const Graph& g, Expr e) {
   return known;
 }
 
+bool mentions(Expr e, Expr symbol) {
+  bool found = false;
+  visit_symbols(e, [&](int id) { found |= id == symbol->id; });
+  return found;
+}
+
 class StateTaker {
  public:
   StateTaker(Graph& graph, const std::vector<StateNames>& names) : g_(graph), names_(names) {}
@@ -129,7 +136,9 @@ class StateTaker {
       const Expr before_run = in->shape()[static_cast<size_t>(k)], after_run = out->shape()[static_cast<size_t>(k)];
       if (before_run == after_run) continue;
       const bool open = before_run->kind == ExprKind::symbol;
-      if (!open && !after_run.if_int()) {  // a dim that the file fixes and the nodes do not know: the run is told
+      const bool longer = Bounds(g_.symbols).proves_at_least(after_run - before_run, Expr(1));
+      // Dims of other names, or one that the file fixes and the nodes do not know: the run is told.
+      if (open ? !mentions(after_run, before_run) : !after_run.if_int() && !longer) {
         g_.require(equal(before_run, after_run), concat("state ", text_of(n), ": axis ", k, " changes"));
         continue;
       }
@@ -139,6 +148,8 @@ class StateTaker {
              open ? "" : "; leave the dim along which it grows open (--shape, --dim)");
       state.axis = k;
     }
+    if (state.axis >= 0)
+      g_.symbols[static_cast<size_t>(in->shape()[static_cast<size_t>(state.axis)]->id)].may_be_none = true;
     if (state.axis >= 0 && is_put_behind(out, in, state.axis) &&
         is_known_before_a_run(g_, out->shape()[static_cast<size_t>(state.axis)]))
       state.capacity = capacity_of(in->shape()[static_cast<size_t>(state.axis)]);

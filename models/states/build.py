@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Writes a network that hands values from run to run, with seeded random weights: for tests, nothing is downloaded.
 
-    python3 build.py decoder|grouped|operator|multihead|transcriber|recurrent|stream OUT.onnx          needs: pip install numpy onnx
+    python3 build.py decoder|grouped|operator|scattered|multihead|transcriber|stack|recurrent|stream OUT.onnx          needs: pip install numpy onnx
 
 decoder      a Llama-like decoder as PyTorch exports it: inputs `ids` int64 [batch, steps], `past_key_values.N.key` and `.value` float32
              [batch, heads, past, size] -> `logits` float32 [batch, steps, words], `present.N.key` and `.value`, which are Concats.
 grouped      the same by GroupQueryAttention with rotary positions, as ONNX Runtime GenAI exports it: with `seqlens_k` int32 [batch] and
              `total_sequence_length` int32 [].
 operator     one layer by ONNX's own Attention (opset 23): `query`, `key`, `value` float32 [batch, heads, steps, size].
+scattered    one layer with a cache of 32 steps that TensorScatter (opset 24) writes into: with `write_indices` and `valid` int64 [batch].
 multihead    one layer by MultiHeadAttention (com.microsoft): `query`, `key`, `value` float32 [batch, steps, width].
 transcriber  a Whisper-like decoder: caches of its own keys that grow (`past_key_values.N.decoder.key`), and of the encoder's, which do
              not (`past_key_values.N.encoder.key`, handed on as they are).
+stack        `x` float32 [1, rows, 5] is put in front of `cache_in`, float32 [1, kept, 5], which comes out as `cache_out`.
 recurrent    an LSTM whose `h` and `c` [1, batch, size] come out as `hn` and `cn`, step by step: `x` float32 [steps, batch, features].
 stream       two convolutions over time that keep the end of what they have read: `x` float32 [1, channels, 8], `cache_in_0` float32
              [1, channels, 2] -> `y`, `cache_out_0`.
@@ -144,6 +146,18 @@ def operator(heads=HEADS, size=SIZE):
     return w.model()
 
 
+def scattered(heads=HEADS, size=SIZE, longest=32):
+    w = Writer(12)
+    w.domains[""] = 24
+    parts = [w.input(name, FLOAT, ["batch", heads, "steps", size]) for name in ("query", "key", "value")]
+    at, valid = (w.input(name, INT64, ["batch"]) for name in ("write_indices", "valid"))
+    past = [cache_ports(w, 0, kind, "batch", heads, longest, longest, size) for kind in ("key", "value")]
+    w.output("y", FLOAT, ["batch", heads, "steps", size])
+    k, v = (w.node("TensorScatter", p, new, at, names=[f"present.0.{kind}"]) for p, new, kind in zip(past, parts[1:], ("key", "value")))
+    w.node("Attention", parts[0], k, v, "", "", "", valid, names=["y"])
+    return w.model()
+
+
 def multihead(heads=HEADS, size=SIZE):
     w, width = Writer(11), heads * size
     w.domains["com.microsoft"] = 1
@@ -176,10 +190,20 @@ def transcriber(layers=LAYERS, heads=HEADS, size=SIZE, words=WORDS):
     return w.model()
 
 
+def stack():
+    w = Writer(13)
+    x, cache = w.input("x", FLOAT, [1, "rows", 5]), w.input("cache_in", FLOAT, [1, "kept", 5])
+    w.output("y", FLOAT, [1, 1, 5])
+    w.output("cache_out", FLOAT, [1, "total", 5])
+    w.node("Concat", x, cache, axis=1, names=["cache_out"])
+    w.node("ReduceMean", "cache_out", w.ints(1), names=["y"])
+    return w.model()
+
+
 def recurrent(features=24, size=32):
     w = Writer(8)
     w.input("x", FLOAT, ["steps", "batch", features])
-    h, c = (w.input(name, FLOAT, [1, "batch", size]) for name in ("h", "c"))
+    h, c = (w.input(name, FLOAT, [1, name, size]) for name in ("h", "c"))  # each dim has a name of its own, as exporters leave them
     w.output("y", FLOAT, ["steps", "batch", 10])
     for name in ("hn", "cn"):
         w.output(name, FLOAT, [1, "batch", size])
@@ -203,7 +227,7 @@ def stream(channels=8, steps=8):
     return w.model()
 
 
-BUILDERS = {"decoder": decoder, "grouped": grouped, "operator": operator, "multihead": multihead, "transcriber": transcriber, "recurrent": recurrent, "stream": stream}
+BUILDERS = {"decoder": decoder, "grouped": grouped, "operator": operator, "scattered": scattered, "multihead": multihead, "transcriber": transcriber, "stack": stack, "recurrent": recurrent, "stream": stream}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -55,7 +55,9 @@ class Network:
         self.name, self.work, self.metac = name, work, metac
         self.file = work / f"{name}.onnx"
         onnx.save(build.BUILDERS[name](), self.file)
-        self.session = onnxruntime.InferenceSession(str(self.file), providers=["CPUExecutionProvider"])
+        quiet = onnxruntime.SessionOptions()
+        quiet.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(str(self.file), quiet, providers=["CPUExecutionProvider"])
         self.names = [port.name for port in self.session.get_outputs()]
 
     def library(self, name, *options):
@@ -107,10 +109,17 @@ def cases(rng):
         caches = {name: value for name, value in empty_caches(batch, build.HEADS).items() if ".0." in name}
         yield "operator", parts_steps(lambda n: (batch, build.HEADS, n, build.SIZE), rng), caches, ()
         yield "multihead", parts_steps(lambda n: (batch, n, build.HEADS * build.SIZE), rng), caches, ()
+        zeros = {name: np.zeros((batch, build.HEADS, 32, build.SIZE), np.float32) for name in caches}
+        steps, at = parts_steps(lambda n: (batch, build.HEADS, n, build.SIZE), rng), np.arange(batch)
+        for step in steps:  # each sequence writes somewhere else
+            step.update(write_indices=at, valid=at + step["key"].shape[2])
+            at = at + step["key"].shape[2]
+        yield "scattered", steps, zeros, ()
         given = heard(batch, rng)
         yield "transcriber", decoder_steps(batch, LENGTHS[:40], rng), {**empty_caches(batch, build.HEADS, "decoder."), **given}, tuple(given)
         zeros = {name: np.zeros((1, batch, 32), np.float32) for name in ("h", "c")}
         yield "recurrent", [{"x": rng.standard_normal((n, batch, 24)).astype(np.float32)} for n in (4, 1, 1, 7, 1)], zeros, ()
+    yield "stack", [{"x": rng.standard_normal((1, n, 5)).astype(np.float32)} for n in (2, 1, 40, 3)], {"cache_in": np.zeros((1, 0, 5), np.float32)}, ()
     zeros = {f"cache_in_{k}": np.zeros((1, 8, 2), np.float32) for k in range(2)}
     yield "stream", [{"x": rng.standard_normal((1, 8, 8)).astype(np.float32)} for _ in range(6)], zeros, ()
 
@@ -184,6 +193,19 @@ def truncated_and_forked(network, module, steps):
     compare("a step behind states that were set", other.run(step)["logits"], model.run(step)["logits"], 0)
 
 
+def cut_without_room(network, module, steps):
+    """A state that is written whole keeps its first steps, too."""
+    model = module.Model(threads=1)
+    for step in steps:
+        model.run(step)
+    whole = model.state_get("cache_in")
+    model.state_truncate(7)
+    compare("what is kept", model.state_get("cache_in"), whole[:, :7], 0)
+    answer = model.run(steps[0])["y"]
+    expected = np.concatenate([steps[0]["x"], whole[:, :7]], 1).mean(1, keepdims=True)
+    compare("a step behind a cut", answer, expected, 1e-5)
+
+
 def nothing_is_copied(network):
     """tests/models/state_copies.cpp, with the static library."""
     library, program = network.work / "decoder_kept", network.work / "state_copies"
@@ -218,6 +240,8 @@ def main():
                     continue
                 if name in ("decoder", "grouped"):
                     looks.append((f"{name} cut, forked and set", lambda: truncated_and_forked(network, made[name][1], steps)))
+                if name == "stack":
+                    looks.append(("stack is cut", lambda: cut_without_room(network, made[name][1], steps)))
                 if name == "decoder":
                     looks.append(("decoder copies no cache", lambda: nothing_is_copied(network)))
             network, _, kept, plain = made[name]
