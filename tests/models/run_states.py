@@ -232,7 +232,8 @@ def main():
             if name not in made:
                 network = Network(name, pathlib.Path(temporary), arguments.metac)
                 try:
-                    modules = [network.library(f"{name}_kept", "--state", "auto"), network.library(f"{name}_plain")]
+                    empty = ["--dim", "kept=0..4096"] if name == "stack" else []  # nothing is put behind it there
+                    modules = [network.library(f"{name}_kept", "--state", "auto"), network.library(f"{name}_plain", *empty)]
                     made[name] = network, modules[0], modules[0].Model(threads=2), modules[1].Model(threads=2)
                 except Failure as error:
                     failed += 1
