@@ -118,10 +118,13 @@ class StateSet {
     const Program& p = *program_;
     for (int32_t axis = 0; axis < rank_of(p, k); ++axis) {
       const Extent& extent = extent_of(p, k, axis);
-      const int64_t dim = dims_given[axis];
-      if (dim < 0 || (extent.length == 0 && dim != extent.value))
-        return failure.set(Status::invalid_argument, "state \"%s\": dim %d is %lld, expected %lld", name(k), axis,
-                           static_cast<long long>(dim), static_cast<long long>(extent.length == 0 ? extent.value : 0));
+      const int32_t symbol = symbol_of(p, k, axis);
+      const int64_t least = extent.length == 0 ? extent.value : symbol >= 0 ? p.symbols[symbol].min : 0;
+      const int64_t most = extent.length == 0 ? extent.value : symbol >= 0 ? p.symbols[symbol].max : 0;
+      if (dims_given[axis] < least || dims_given[axis] > most)
+        return failure.set(Status::invalid_argument, "state \"%s\": dim %d is %lld, expected %lld to %lld", name(k), axis,
+                           static_cast<long long>(dims_given[axis]), static_cast<long long>(least),
+                           static_cast<long long>(most));
     }
     const int64_t size = bytes_of_dims(dtype_of(p, k), dims_given, rank_of(p, k));
     if (size < 0 || size > most_bytes) return failure.set(Status::invalid_argument, "state \"%s\" is too large", name(k));
@@ -229,11 +232,15 @@ class StateSet {
     return true;
   }
 
+  static int32_t symbol_of(const Program& p, int32_t k, int32_t axis) {
+    for (int32_t s = 0; s < p.source_count; ++s)
+      if (p.sources[s].input == p.states[k].input && p.sources[s].axis == axis) return p.sources[s].symbol;
+    return -1;
+  }
+
   // What an open dim is by the caller's inputs; 1, or the least that it may be, where none has it.
   static int64_t dim_of(const Program& p, int32_t k, int32_t axis, const InputView* inputs) {
-    int32_t symbol = -1;
-    for (int32_t s = 0; s < p.source_count; ++s)
-      if (p.sources[s].input == p.states[k].input && p.sources[s].axis == axis) symbol = p.sources[s].symbol;
+    const int32_t symbol = symbol_of(p, k, axis);
     // Where it has a name of its own: what the output's dim is, which must be as long.
     const Extent& made = p.extents[p.buffers[p.outputs[p.states[k].output].buffer].first_dim + axis];
     const bool named = made.length == 1 && p.code[made.value].code == Code::symbol;

@@ -131,6 +131,8 @@ class StateTaker {
     if (in->dtype() != out->dtype() || in->rank() != out->rank())
       fail("state ", text_of(n), ": the input is ", name_of(in->dtype()), to_string(in->shape()), ", the output ",
            name_of(out->dtype()), to_string(out->shape()));
+    constexpr int most_axes = 64;  // StateSet::most_rank
+    if (in->rank() > most_axes) fail("state ", text_of(n), ": ", in->rank(), " axes, ", most_axes, " are the most");
     State state{input, output};
     for (int k = 0; k < in->rank(); ++k) {
       const Expr before_run = in->shape()[static_cast<size_t>(k)], after_run = out->shape()[static_cast<size_t>(k)];

@@ -85,6 +85,9 @@ int main(int, char** values) {
   state.dims[0] = 1, state.dims[1] = heads, state.dims[2] = begin, state.dims[3] = size;
   for (int32_t k = 0; k < DECODER_KEPT_STATES; ++k)
     if (decoder_kept_state_set(context, k, &state) != DECODER_KEPT_OK) return fail("state_set", context);
+  decoder_kept_tensor endless = state;  // of no bytes, as there is no sequence
+  endless.dims[0] = 0, endless.dims[2] = INT64_MAX;
+  if (decoder_kept_state_set(context, 0, &endless) != DECODER_KEPT_INVALID_ARGUMENT) return fail("an endless state", context);
   int64_t id = 5;
   decoder_kept_tensor input{}, output{};
   input.data = &id;
