@@ -116,6 +116,7 @@ done
 
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
 stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
+stage states "$python" tests/models/run_states.py --metac "$metac"
 stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"

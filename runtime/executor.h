@@ -16,11 +16,13 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// An input as the caller has it: contiguous, row-major.
+// An input as the caller has it: contiguous, row-major. A state that grows in its place: along that axis its storage is so
+// long.
 struct InputView {
   const void* data;
   const int64_t* dims;
   int32_t rank;
+  int64_t capacity = 0;
 };
 // Where an output goes: the caller's memory of `bytes`, or null for memory of the context, valid until its next run. On a
 // GPU the data of inputs and outputs may be the host's memory, which is copied, or the device's.

@@ -135,6 +135,14 @@ bool ExecutorOn<Device>::bind_inputs(const InputView* inputs, int32_t count) {
                           static_cast<long long>(symbols_[source.symbol]));
     }
   }
+  for (int32_t k = 0; k < p.state_count; ++k) {
+    const StateInfo& state = p.states[k];
+    if (state.capacity < 0) continue;
+    const InputView& view = inputs[state.input];
+    const int64_t length = view.dims[state.axis], capacity = view.capacity > length ? view.capacity : length;
+    if (bound_[state.capacity] && symbols_[state.capacity] != capacity) return internal("the storage of states");
+    if (!bind_symbol(state.capacity, capacity, {"the storage of a state"})) return false;
+  }
   return check_dims(inputs);
 }
 
@@ -212,7 +220,10 @@ bool ExecutorOn<Device>::plan_arena() {
   }
   const int64_t base = align_up(p.arena_bytes);
   planned_bytes_ = base + plan_memory(placements_.data(), count, order_.data(), order_.data() + p.buffer_count);
-  if (!arena_.reserve(planned_bytes_ + alignment)) return no_memory(planned_bytes_, "working memory");
+  // Where a state grows, so may every run's working memory: not a little each time.
+  const bool growing = p.state_count > 0 && arena_.capacity() < planned_bytes_ + alignment;
+  if (!arena_.reserve(planned_bytes_ + alignment + (growing ? planned_bytes_ / 2 : 0)))
+    return no_memory(planned_bytes_, "working memory");
   char* arena = static_cast<char*>(arena_.data());
   count = 0;
   for (int32_t i = 0; i < p.buffer_count; ++i) {

@@ -156,6 +156,20 @@ struct Load {
   int64_t offset;
 };
 
+// A value that one run hands to the next: what output `output` was is what input `input` is (runtime/states.h).
+enum class StateMemory : int32_t {
+  two_places,    // a run reads one and writes all of the other
+  written_over,  // a run may be given the input's memory for the output, and cannot fail half-way
+  grows,         // a run writes the new part behind the old one; the output is the input's memory
+  stays,         // no run writes it; the output is the input's memory
+};
+struct StateInfo {
+  int32_t input, output;
+  int32_t axis;      // along which it grows; -1: it has the same shape in all runs
+  int32_t capacity;  // grows: the symbol that is how long its storage is along the axis; else -1
+  StateMemory kept;
+};
+
 struct Program {
   const Buffer* buffers;
   int32_t buffer_count;
@@ -195,6 +209,8 @@ struct Program {
   int32_t load_count;    // ordered by `step`; none: the device holds all weights
   int64_t window_bytes;  // of the device for weights, where there are loads
   const StepWork* work;  // one per step; null: not known
+  const StateInfo* states;
+  int32_t state_count;  // the last inputs and the last outputs, in this order
 };
 
 // What profiles and messages call a step: its kernel or routine, else its kind.

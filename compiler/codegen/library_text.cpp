@@ -21,7 +21,7 @@ size_t programs_of_a_cpu(const std::vector<LibraryProgram>& programs) {
 std::string conditions_text(const LibraryProgram& program, const CompiledProgram& open, int* rows) {
   std::string text;
   for (const auto& [name, value] : program.dims)
-    for (size_t input = 0; input < open.inputs.size(); ++input)
+    for (size_t input = 0; input < open.given_inputs().size(); ++input)
       for (size_t axis = 0; axis < open.inputs[input].dims.size(); ++axis)
         if (open.inputs[input].dims[axis] == name) text += concat("    {", input, ", ", axis, ", ", value, "},\n"), ++*rows;
   return text;
@@ -111,10 +111,12 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
     }
     ++general;
     const CompiledProgram& run = p.model->run;
-    ports += ports_text(port_rows(run, run.inputs), port_table(p, "input_ports"), name) + "\n" +
-             ports_text(port_rows(run, run.outputs), port_table(p, "output_ports"), name) + "\n";
-    functions += concat("    {\"", p.function, "\", ", port_table(p, "input_ports"), ", ", run.inputs.size(), ", ",
-                        port_table(p, "output_ports"), ", ", run.outputs.size(), "},\n");
+    const std::vector<CompiledPort> inputs = run.given_inputs(), outputs = run.given_outputs();
+    ports += ports_text(port_rows(run, inputs), port_table(p, "input_ports"), name) + "\n" +
+             ports_text(port_rows(run, outputs), port_table(p, "output_ports"), name) + "\n";
+    if (!run.states.empty()) ports += ports_text(port_rows(run, run.state_ports()), "state_ports", name) + "\n";
+    functions += concat("    {\"", p.function, "\", ", port_table(p, "input_ports"), ", ", inputs.size(), ", ",
+                        port_table(p, "output_ports"), ", ", outputs.size(), "},\n");
   }
   if (choices.empty()) choices = "    {0, 0, 0, 0},  // none\n", conditions = "    {0, 0, 0},  // none\n";
   METAC_ASSERT(count > 0 && programs.size() % count == 0 && is_run(programs[0]), "the programs of a library");

@@ -20,6 +20,21 @@ Json ports(const std::vector<CompiledPort>& ports) {
   return list;
 }
 
+Json states_of(const CompiledProgram& program) {
+  static const char* const kept[] = {"two places", "written over", "grows in its place", "stays as it is"};
+  Json list = Json::array();
+  for (const rt::StateInfo& s : program.states) {
+    const CompiledPort& input = program.inputs[static_cast<size_t>(s.input)];
+    list.push_back({{"input", input.name},
+                    {"output", program.outputs[static_cast<size_t>(s.output)].name},
+                    {"dtype", name_of(input.dtype)},
+                    {"dims", input.dims},
+                    {"kept", kept[static_cast<size_t>(s.kept)]}});
+    if (s.axis >= 0) list.back()["axis"] = s.axis;
+  }
+  return list;
+}
+
 Json node(const ProjectOptions& options, int index) {
   Json row = {{"index", index}};
   if (index >= 0 && static_cast<size_t>(index) < options.nodes.size()) {
@@ -56,8 +71,8 @@ Json about(const LibraryProgram& program, const ProjectOptions& options, const s
     kernels.push_back(kernel(model.run.kernels[k], works[k], options, kernel_files[k]));
   const bool planned = is_planned_ahead(model.run);
   const auto if_planned = [&](int64_t bytes) { return planned ? Json(bytes) : Json(nullptr); };
-  return {{"inputs", ports(model.run.inputs)},
-          {"outputs", ports(model.run.outputs)},
+  return {{"inputs", ports(model.run.given_inputs())},
+          {"outputs", ports(model.run.given_outputs())},
           {"memory",
            {{"arena_bytes", if_planned(model.run.arena_bytes)},
             {"live_set_bytes", if_planned(model.run.live_set_bytes)},
@@ -118,6 +133,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
       {"parameters", parameters},
       {"report", first["report"]},
   };
+  if (!run.states.empty()) manifest["states"] = states_of(run);
   if (programs.size() > 1) {
     Json others = Json::array();
     for (size_t p = 1; p < programs.size(); ++p) {

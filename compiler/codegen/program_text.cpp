@@ -31,6 +31,11 @@ const char* name_of(rt::StepKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+const char* name_of(rt::StateMemory kept) {
+  static const char* const names[] = {"two_places", "written_over", "grows", "stays"};
+  return names[static_cast<size_t>(kept)];
+}
+
 std::string extent_row(const rt::Extent& e) { return concat("{", e.value, ", ", e.length, "}"); }
 
 // INT64_MIN has no literal.
@@ -99,6 +104,15 @@ class Tables {
     table(
         "Load", "loads", p_.loads.size(),
         [&](size_t i) { return concat("{", p_.loads[i].step, ", ", p_.loads[i].buffer, ", ", p_.loads[i].offset, "}"); }, 6);
+    if (!p_.states.empty()) comment("input, output, axis that grows, symbol of its storage");
+    table(
+        "StateInfo", "states", p_.states.size(),
+        [&](size_t i) {
+          const rt::StateInfo& s = p_.states[i];
+          return concat("{", s.input, ", ", s.output, ", ", s.axis, ", ", s.capacity, ", StateMemory::", name_of(s.kept),
+                        "}");
+        },
+        1);
     comment("operations of sums of products, bytes read and written; -1: not known");
     table(
         "StepWork", "work", p_.work_extents.size(),
@@ -198,7 +212,8 @@ class Tables {
                     ",  // bytes of weights\n") +
              pair("exchanges", p_.exchanges.size()) + pair("loads", p_.loads.size());
     text_ += concat("    ", p_.window_bytes, ",  // bytes of weights on the device, where not all are\n    ",
-                    p_.work_extents.empty() ? "nullptr" : table_name("work"), ",\n};\n");
+                    p_.work_extents.empty() ? "nullptr" : table_name("work"), ",\n") +
+             pair("states", p_.states.size()) + "};\n";
   }
 
   const CompiledProgram& p_;

@@ -283,9 +283,11 @@ class Writer {
 
   std::string port_comment() const {
     std::string text;
-    for (const auto& [what, ports] : {std::pair{"input", &run_.inputs}, std::pair{"output", &run_.outputs}}) {
-      for (size_t i = 0; i < ports->size(); ++i) {
-        const CompiledPort& port = (*ports)[i];
+    const std::pair<const char*, std::vector<CompiledPort>> lists[] = {
+        {"input", run_.given_inputs()}, {"output", run_.given_outputs()}, {"state", run_.state_ports()}};
+    for (const auto& [what, ports] : lists) {
+      for (size_t i = 0; i < ports.size(); ++i) {
+        const CompiledPort& port = ports[i];
         std::string dims;
         for (const std::string& d : port.dims) dims += (dims.empty() ? "" : " x ") + comment_name(d, "?");
         text += concat(" * ", what, " ", i, ": ", comment_name(port.name, "(see its name)"), ", ",
@@ -365,16 +367,20 @@ class Writer {
     for (const char* value : {"exchange_declarations", "exchange_functions"}) values_[value] = count == 0 ? "" : part(value);
   }
 
+  // "VALUE=FILE of templates/project", or nothing of them.
+  void fill_pieces(bool filled, const std::vector<std::string>& pieces) {
+    for (const std::string& piece : pieces) {
+      const size_t equals = piece.find('=');
+      const std::string file = "templates/project/" + piece.substr(equals + 1);
+      values_[piece.substr(0, equals)] = filled ? fill_template(file, values_) : "";
+    }
+  }
+
   // What --jit adds to the interface.
   void fill_jit() {
-    for (const auto& [value, file] : std::map<std::string, std::string>{{"jit_option", "api_jit_option.h"},
-                                                                        {"jit_declarations", "api_jit.h"},
-                                                                        {"jit_check", "api_jit_check.cpp"},
-                                                                        {"jit_begin", "api_jit_begin.cpp"},
-                                                                        {"jit_functions", "api_jit.cpp"},
-                                                                        {"jit_members", "api_jit.hpp"},
-                                                                        {"jit_methods", "python_jit.py"}})
-      values_[value] = o_.carried ? fill_template("templates/project/" + file, values_) : "";
+    fill_pieces(o_.carried, {"jit_option=api_jit_option.h", "jit_declarations=api_jit.h", "jit_check=api_jit_check.cpp",
+                             "jit_begin=api_jit_begin.cpp", "jit_functions=api_jit.cpp", "jit_members=api_jit.hpp",
+                             "jit_methods=python_jit.py"});
     values_["python_jit_field"] = o_.carried ? ", (\"metac\", ctypes.c_char_p), (\"most_specialisations\", ctypes.c_int32)" : "";
     values_["python_jit_argument"] = o_.carried ? ", metac=None" : "";
     values_["python_jit_setting"] = o_.carried ? "        options.metac = os.fsencode(metac) if metac is not None else None\n" : "";
@@ -409,8 +415,8 @@ class Writer {
     values_["namespace"] = namespace_;
     values_["version"] = METAC_VERSION;
     values_["model_hash"] = o_.model_hash;
-    values_["input_count"] = std::to_string(run_.inputs.size());
-    values_["output_count"] = std::to_string(run_.outputs.size());
+    values_["input_count"] = std::to_string(run_.given_inputs().size());
+    values_["output_count"] = std::to_string(run_.given_outputs().size());
     values_["parameter_count"] = std::to_string(weights_.parameters.size());
     values_["constant_count"] = std::to_string(weights_.constants.size());
     values_["max_rank"] = std::to_string(most_rank);
@@ -440,6 +446,11 @@ class Writer {
     fill_derivatives(per_cpu);
     fill_exchange();
     fill_jit();
+    values_["state_count"] = std::to_string(run_.states.size());
+    values_["state_ports"] = run_.states.empty() ? "" : "extern const " + name_ + "_port state_ports[];\n";
+    fill_pieces(!run_.states.empty(), {"state_declarations=api_states.h", "state_functions=api_states.cpp",
+                                       "state_members=api_states.hpp", "state_run=run_states.cpp",
+                                       "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] :

@@ -33,9 +33,15 @@ int check_command(const CheckArguments& o) {
       rows.push_back(row);
     }
     nlohmann::ordered_json report = {{"model", o.model}, {"nodes", model.graph.nodes.size()}, {"findings", rows}};
+    report["states"] = nlohmann::ordered_json::array();
+    for (const StateNames& s : known_states(model)) report["states"].push_back({{"input", s.input}, {"output", s.output}});
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else if (findings.empty()) {
     std::printf("%s: %zu nodes, all can be compiled\n", o.model.c_str(), model.graph.nodes.size());
+    const std::vector<StateNames> states = known_states(model);
+    if (!states.empty())
+      std::printf("%zu state%s, which --state auto keeps in the context:\n", states.size(), states.size() == 1 ? "" : "s");
+    for (const StateNames& s : states) std::printf("  --state %s=%s\n", shown(s.input).c_str(), shown(s.output).c_str());
   } else {
     for (Finding f : findings) {
       if (f.file.empty()) f.file = o.model;

@@ -29,7 +29,7 @@ namespace {
 struct CompileArguments : ModelOptions {
   std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
                                                              train, tune_from, memory_budget;
-  std::vector<std::string> derivatives;
+  std::vector<std::string> derivatives, states;
   bool embed_weights = false, jit = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -64,6 +64,7 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   if (o.tf32 != "off") rows["tf32"] = o.tf32;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
+  if (!o.states.empty()) rows["state"] = joined(o.states);
   return rows;
 }
 
@@ -254,6 +255,34 @@ void check_jit(const CompileArguments& o) {
   if (o.jit && other) throw UsageError(std::string("--jit is not for ") + other + ": libmetac makes programs without it");
 }
 
+// What --state says: IN=OUT, or auto for the pairs that are known by their names.
+std::vector<StateNames> states_of(const CompileArguments& o, const Model& model) {
+  if (o.states.empty()) return {};
+  const char* other = !o.train.empty()                ? "--train"
+                      : !o.grad.empty()               ? "--grad"
+                      : o.jit                         ? "--jit"
+                      : o.tune                        ? "--tune"
+                      : &target_of(o) != targets()[0] ? "--target"
+                                                      : nullptr;
+  if (other) throw UsageError(std::string("--state is not for ") + other + " yet");
+  std::vector<StateNames> states;
+  for (const std::string& text : o.states) {
+    std::vector<StateNames> said;
+    if (text == "auto") {
+      said = known_states(model);
+      if (said.empty())
+        fail("--state auto: no input and output of the model are known as a state by their names; give IN=OUT");
+    } else {
+      const size_t equals = text.find('=');
+      if (equals == std::string::npos) throw UsageError("--state " + text + ": expected IN=OUT, or auto");
+      said.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    }
+    for (StateNames& names : said)
+      if (std::find(states.begin(), states.end(), names) == states.end()) states.push_back(std::move(names));
+  }
+  return states;
+}
+
 int compile_command(const CompileArguments& o) {
   check_jit(o);
   const bool stages_only = o.emit != "project";
@@ -274,6 +303,7 @@ int compile_command(const CompileArguments& o) {
   if (!o.train.empty()) recipe = read_recipe(o.train);
   // An algorithm of the model's own says by name what it updates.
   if ((!o.train.empty() || !o.grad.empty()) && !recipe.algorithm) model = with_body_parameters(model);
+  library.lower.states = states_of(o, model);
   library.compile.emit = stages_only ? o.emit : "";
   library.compile.print_after = o.print_after;
   library.compile.time_passes = o.times;
@@ -360,6 +390,13 @@ void add_compile_command(CLI::App& app, int* status) {
           "on: products, of vendor libraries and generated kernels, may round float32 operands to 10 bits of mantissa")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
+  command
+      ->add_option("--state", o->states,
+                   "the value of output OUT of one run is that of input IN in the next, and the context keeps it; auto: all "
+                   "pairs that are known by their names (metac check lists them; docs/states.md)")
+      ->type_name("IN=OUT")
+      ->expected(1)
+      ->take_all();
   command
       ->add_option("--train", o->train,
                    "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")

@@ -110,6 +110,9 @@ int inspect_command(const InspectArguments& o) {
       for (size_t i = 0; i < port.dims.size(); ++i) std::printf("%s%s", i ? ", " : "", port.dims[i].c_str());
       std::printf("]\n");
     }
+  for (const StateNames& s : known_states(model))
+    std::printf("  state, with --state auto: %s is the next run's %s\n", metac::quoted(s.output).c_str(),
+                metac::quoted(s.input).c_str());
   std::printf("memory: arena %s (%s%lld results take the place of an operand), scratch %s a worker, weights %s\n",
               arena_text(compiled.run, compiled.assumed).c_str(),
               planned ? concat("live-set bound ", show_bytes(compiled.run.live_set_bytes), "; ").c_str()

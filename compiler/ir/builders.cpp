@@ -213,8 +213,20 @@ Var* pad(Graph& g, Var* x, const std::vector<Expr>& before, const std::vector<Ex
   return g.reindex({x}, shape, indices, conditions, fill);
 }
 
+void note_extended(Graph& g, const Var* var, int the_axis) {
+  const Expr extent = var->shape()[static_cast<size_t>(the_axis)];
+  if (extent->kind != ExprKind::symbol) return;
+  while (!var->is_input && var->producer && !var->producer->inputs.empty() &&
+         (var->producer->kind == OpKind::reindex ||
+          (var->producer->kind == OpKind::elementwise && var->producer->inputs.size() == 1)))
+    var = var->producer->inputs[0];
+  if (var->is_input && std::count(var->shape().begin(), var->shape().end(), extent) > 0)
+    g.symbols[static_cast<size_t>(extent->id)].may_be_none = true;
+}
+
 Var* concat(Graph& g, const std::vector<Var*>& parts, int the_axis) {
   if (parts.size() == 1) return parts[0];
+  for (size_t p = 0; p + 1 < parts.size(); ++p) note_extended(g, parts[p], the_axis);
   Shape shape = parts[0]->shape();
   Expr total = 0;
   std::vector<Expr> starts;

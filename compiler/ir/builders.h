@@ -18,7 +18,10 @@ Var* squeeze(Graph& g, Var* x, std::vector<int> axes);
 Var* slice(Graph& g, Var* x, const std::vector<int>& axes, const std::vector<Expr>& starts, const std::vector<Expr>& extents,
            const std::vector<Expr>& steps);  // out[i] = x[start + i*step]
 Var* pad(Graph& g, Var* x, const std::vector<Expr>& before, const std::vector<Expr>& after, Expr fill);
+// An input behind which something is put, as it is or moved, may be of length 0 along the axis (Symbol::may_be_none).
 Var* concat(Graph& g, const std::vector<Var*>& parts, int axis);
+// Something is put behind `var` along an axis.
+void note_extended(Graph& g, const Var* var, int axis);
 Var* gather(Graph& g, Var* x, Var* indices, int axis);  // negative indices count from the end
 Var* fill(Graph& g, const Shape& shape, Expr value);    // every element `value` (may use axes)
 // ---- reindex-reduce ----

@@ -43,6 +43,7 @@ struct Symbol {
   int64_t divisor = 1;      // the value is a multiple of this
   int64_t hint = 0;         // a typical value, 0: unknown
   bool from_input = false;  // fixed by the shapes of the model's inputs (else: bound while running)
+  bool may_be_none = false;  // something is put behind what is as long, as new keys behind a cache: it may be of length 0
   Expr most;  // of one bound while running: by the inputs' dims it never is more; what is as long has its place before the
               // run
   int64_t raised_from = -1;  // min, before requirements raised it: a run with less hears from these what is wrong
@@ -66,6 +67,7 @@ struct Var {
   Op* producer = nullptr;  // null for inputs and constants
   int output_index = 0;
   bool is_input = false;      // a graph input
+  bool is_state = false;      // an input that is a value of the run before (State)
   bool is_parameter = false;  // a constant that may be refitted (initialiser of the model)
   bool stop_grad = false, stop_fuse = false;
   int exchanged =
@@ -145,6 +147,15 @@ struct Requirement {
   std::string message;
 };
 
+// A value that one run hands to the next: output `output` is the next run's input `input`. States are the last inputs and
+// the last outputs, in the same order.
+struct State {
+  size_t input = 0, output = 0;
+  int axis = -1;      // along which it grows from run to run; -1: it has the same shape
+  int capacity = -1;  // symbol: how long its storage is along that axis, where the old part stays in its place and the new
+                      // one is put behind it; -1: every value is written whole
+};
+
 class Graph {
  public:
   Graph() = default;
@@ -185,6 +196,7 @@ class Graph {
   std::vector<std::string> output_names;
   std::vector<Symbol> symbols;
   std::vector<Requirement> requirements;
+  std::vector<State> states;
   const std::deque<std::unique_ptr<Var>>& vars() const { return vars_; }
 
   // For passes: raw creation without checks or folding.

@@ -26,6 +26,8 @@ class Inference {
   Inference(const Graph& graph, KnownDims before) : graph_(graph), known_(std::move(before)) {}
 
   KnownDims run() {
+    for (size_t k = 0; k < graph_.symbols.size(); ++k)
+      if (graph_.symbols[k].may_be_none) known_.may_be_none.insert(static_cast<int>(k));
     for (const Requirement& r : graph_.requirements) {
       bool told = false;
       std::vector<Expr> conditions;

@@ -3,6 +3,7 @@
 // halved and doubled from the other, need not allow for one of them being 1.
 #pragma once
 #include <map>
+#include <set>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -11,9 +12,10 @@ namespace metac {
 
 struct KnownDims {
   std::map<int, int64_t> least;           // of symbols of the inputs: no smaller value meets the requirements
+  std::set<int> may_be_none;              // of them: Symbol::may_be_none
   std::vector<Requirement> requirements;  // that say so
 
-  bool operator==(const KnownDims& other) const { return least == other.least; }
+  bool operator==(const KnownDims& other) const { return least == other.least && may_be_none == other.may_be_none; }
 };
 
 // Of a lowered graph, `before` included, which it was lowered with.

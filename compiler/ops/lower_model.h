@@ -5,6 +5,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ops/model.h"
+#include "compiler/ops/states.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
@@ -18,6 +19,7 @@ struct LowerOptions {
   int64_t typical_batch = 1;                    // what schedules are made for where the inputs' first axis is open
   int64_t max_tensor_bytes = int64_t{1} << 36;  // larger constants and outputs are refused
   bool allow_code = false;                      // the operator `code`: C++ of the model is compiled and run
+  std::vector<StateNames> states;               // what is handed from run to run (compiler/ops/states.h)
   int64_t max_nodes = 1'000'000;                // after inlining functions and subgraphs
 };
 

@@ -110,13 +110,13 @@ class DimSolver {
     return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : sequence_length;
   }
 
-  // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1: who needs 0 says so with
-  // --dim name=0..N.
+  // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1, but where an input is
+  // there for something to be put behind it, as a decoder's cache; who needs 0 elsewhere says so with --dim name=0..N.
   Dim open_dim(const std::string& name, const std::string& display, int64_t hint) {
     if (!name.empty())
       if (Dim d = known(name)) return d;
     Symbol s;
-    s.min = 1;
+    s.min = known_.may_be_none.count(static_cast<int>(graph_.symbols.size())) ? 0 : 1;
     // Exporters write "to the end" of a slice as 1e9 or 2^31 - 1: with this bound such ends are the dim itself.
     s.max = 1'000'000'000;
     if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
@@ -221,6 +221,8 @@ void ModelLowering::lower_inputs(Scope& scope) {
     Var* var = scope.vars[input.name] =
         graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
     check_size(concat("input ", quoted(input.name)), var);
+    var->is_state = std::any_of(options_.states.begin(), options_.states.end(),
+                                [&](const StateNames& s) { return s.input == input.name; });
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }
@@ -241,6 +243,7 @@ void ModelLowering::lower_outputs(const Scope& scope) {
     graph_.outputs.push_back(var);
     graph_.output_names.push_back(output.name);
   }
+  take_states(graph_, options_.states);
 }
 
 }  // namespace metac

@@ -13,6 +13,7 @@
 #include "compiler/program/place_exchanges.h"
 #include "compiler/program/plan_memory.h"
 #include "compiler/program/reuse_in_place.h"
+#include "compiler/program/state_rows.h"
 #include "compiler/program/verify_program.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"
@@ -60,6 +61,7 @@ class ProgramBuilder {
       program_.work_extents.push_back(
           {extents_.if_known(work.operations, program_.code), extents_.if_known(work.bytes, program_.code)});
     place_exchanges(program_, exchanged_);
+    if (r_.with_requirements) program_.states = state_rows(graph_, program_);
     verify_program(program_);
     plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;
@@ -162,11 +164,13 @@ class ProgramBuilder {
   void add_outputs() {
     for (size_t k = 0; k < r_.outputs.size(); ++k) {
       Var* var = r_.outputs[k].var;
+      const State* state = state_in_place(graph_, var);
       bool direct = !var->is_input && !var->constant && !views_.count(var->id) && !buffers_.count(var->id) &&
                     !r_.weight_offsets.count(var->id);
       const int own = !direct && buffers_.count(var->id) ? buffers_.at(var->id) : -1;
-      const int buffer = add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
-      if (!direct) {
+      const int buffer = state ? add_buffer(var, rt::BufferKind::view, program_.inputs[state->input].buffer)
+                               : add_buffer(var, rt::BufferKind::output, static_cast<int>(k));
+      if (!direct && !state) {
         if (own >= 0)
           buffers_[var->id] = own;
         else
@@ -259,7 +263,7 @@ class ProgramBuilder {
       } else if (auto alike = gathered.members.find(k); alike != gathered.members.end() && alike->second > 1) {
         launch(r_.target->lower_together(region.items, k, alike->second, context_));
         k += static_cast<size_t>(alike->second) - 1;
-      } else {
+      } else if (!lies_there(graph_, item.group)) {
         emit_kernel(item.group, reads, k);
       }
       if (repeat < region.repeats.size() && region.repeats[repeat].end == k + 1)
@@ -280,6 +284,7 @@ class ProgramBuilder {
     for (auto [output, input] : r_.next_values)
       if (overwrite_input(kernel, r_.outputs[output].var, r_.inputs[input].var, reads, item, graph_.symbols))
         program_.outputs[output].overwrites = static_cast<int>(input);
+    share_with_states(graph_, kernel);
     for (const KernelArgument& a : kernel.arguments) {
       if (!a.written || !a.layout.has_halo()) continue;
       launch({zero_halo(a.var, a.layout), Group(), {}});

@@ -72,13 +72,14 @@ class Compilation {
     if (options_.emit == "meta") trace(to_string(graph_));
   }
   void order_updates() {
-    metac::order_updates(graph_, options_.next_values);
+    metac::order_updates(graph_, next_values());
     metac::verify(graph_);
   }
   void recompute() {
     if (options_.memory_budget > 0) keep_within_budget();
   }
   void fuse() {
+    place_states();
     fuse_all();
     fused_ = true;
   }
@@ -106,6 +107,25 @@ class Compilation {
     verify_region(region, graph_, pass.name);
   }
   void build_program() { build(); }
+
+  // Outputs whose memory may be that of an input: what the caller says, and states.
+  std::vector<std::pair<size_t, size_t>> next_values() const {
+    std::vector<std::pair<size_t, size_t>> pairs = options_.next_values;
+    for (const State& s : graph_.states)
+      if (s.capacity < 0) pairs.push_back({s.output, s.input});
+    return pairs;
+  }
+
+  // States that grow in their place lie so before any pass looks at how values lie.
+  void place_states() {
+    for (const State& s : graph_.states) {
+      if (s.capacity < 0) continue;
+      Layout grown;
+      grown.grown_axis = s.axis;
+      grown.capacity = symbol(s.capacity);
+      layouts_[graph_.inputs[s.input]->id] = layouts_[graph_.outputs[s.output]->id] = grown;
+    }
+  }
 
   // What the last pass left: the graph, the groups, or the steps.
   std::string state_text() const {
@@ -239,7 +259,8 @@ class Compilation {
     for (auto& [unused, region] : regions_)
       model_.fusion_cost_bytes = add_costs(model_.fusion_cost_bytes, fusion_cost(region, graph_.symbols, var));
     for (size_t k = 0; k < graph_.symbols.size(); ++k) {
-      if (graph_.symbols[k].from_input)
+      const auto is_room = [k](const State& s) { return s.capacity == static_cast<int>(k); };
+      if (graph_.symbols[k].from_input && std::none_of(graph_.states.begin(), graph_.states.end(), is_room))
         model_.assumed += concat(model_.assumed.empty() ? "" : ", ", shown(graph_.symbols[k].name), " = ",
                                  hinted_value(symbol(static_cast<int>(k)), graph_.symbols));
     }
@@ -376,7 +397,7 @@ class Compilation {
     run.layouts = &layouts_;
     run.options = &options_;
     run.target = options_.target;
-    run.next_values = options_.next_values;
+    run.next_values = next_values();
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = metac::build_program(run);
 

@@ -69,11 +69,21 @@ struct CompiledProgram {
   std::vector<std::vector<RoutineCallAttribute>> attributes;
   std::vector<std::string> messages;
   std::vector<rt::Exchange> exchanges;
+  std::vector<rt::StateInfo> states;
   std::vector<rt::Load> loads;  // compiler/program/plan_swaps.h
   int64_t window_bytes = 0;
   int64_t arena_bytes = 0, weight_bytes = 0;
   int64_t live_set_bytes = 0;    // the lower bound that the arena is reported against
   int64_t results_in_place = 0;  // results that took the memory of an operand
+
+  // What a caller gives and gets: states are the context's.
+  std::vector<CompiledPort> given_inputs() const {
+    return {inputs.begin(), inputs.end() - static_cast<long>(states.size())};
+  }
+  std::vector<CompiledPort> given_outputs() const {
+    return {outputs.begin(), outputs.end() - static_cast<long>(states.size())};
+  }
+  std::vector<CompiledPort> state_ports() const { return {inputs.end() - static_cast<long>(states.size()), inputs.end()}; }
 };
 
 // Is the arena planned ahead? Where an input's dims or the data decide the size of a value, a run plans.

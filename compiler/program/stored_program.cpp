@@ -50,6 +50,12 @@ void fields(Archive& archive, Exchange& exchange) {
 }
 
 template <class Archive>
+void fields(Archive& archive, StateInfo& state) {
+  auto& [input, output, axis, capacity, kept] = state;
+  archive(input, output, axis, capacity, kept);
+}
+
+template <class Archive>
 void fields(Archive& archive, Load& load) {
   auto& [step, buffer, offset] = load;
   archive(step, buffer, offset);
@@ -86,11 +92,11 @@ void fields(Archive& archive, KernelSource& kernel) {
 template <class Archive>
 void fields(Archive& archive, CompiledProgram& program) {
   auto& [buffers, extents, code, operands, steps, step_comments, top_level_steps, symbols, sources, symbol_ids, inputs,
-         outputs, kernels, work, uneven, work_extents, routines, attributes, messages, exchanges, loads, window_bytes,
-         arena_bytes, weight_bytes, live_set_bytes, results_in_place] = program;
+         outputs, kernels, work, uneven, work_extents, routines, attributes, messages, exchanges, states, loads,
+         window_bytes, arena_bytes, weight_bytes, live_set_bytes, results_in_place] = program;
   archive(buffers, extents, code, operands, steps, step_comments, top_level_steps, symbols, sources, symbol_ids, inputs,
-          outputs, kernels, work_extents, routines, attributes, messages, exchanges, loads, window_bytes, arena_bytes,
-          weight_bytes, live_set_bytes, results_in_place);
+          outputs, kernels, work_extents, routines, attributes, messages, exchanges, states, loads, window_bytes,
+          arena_bytes, weight_bytes, live_set_bytes, results_in_place);
 }
 
 template <class Archive>

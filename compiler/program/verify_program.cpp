@@ -12,6 +12,8 @@ class ProgramVerifier {
   explicit ProgramVerifier(const CompiledProgram& program)
       : p_(program), bound_(program.symbols.size()), written_(program.buffers.size()) {
     for (const rt::SymbolSource& source : p_.sources) bound_[static_cast<size_t>(source.symbol)] = true;
+    for (const rt::StateInfo& state : p_.states)
+      if (state.capacity >= 0) bound_[static_cast<size_t>(state.capacity)] = true;
     at_start_ = bound_;
     for (size_t b = 0; b < p_.buffers.size(); ++b) {
       const rt::Buffer& buffer = p_.buffers[b];

@@ -12,14 +12,19 @@
 namespace metac {
 
 void fields(ByteWriter& archive, Symbol& symbol) {
-  auto& [name, min, max, divisor, hint, from_input, most, raised_from] = symbol;
-  METAC_ASSERT(!most && raised_from < 0, "a symbol of options is one of a lowered graph");
+  auto& [name, min, max, divisor, hint, from_input, may_be_none, most, raised_from] = symbol;
+  METAC_ASSERT(!most && !may_be_none && raised_from < 0, "a symbol of options is one of a lowered graph");
   archive(name, min, max, divisor, hint, from_input);
 }
 
+void fields(ByteWriter& archive, StateNames& names) {
+  auto& [input, output] = names;
+  archive(input, output);
+}
+
 void fields(ByteWriter& archive, LowerOptions& options) {
-  auto& [input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, max_nodes] = options;
-  archive(input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, max_nodes);
+  auto& [input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, max_nodes] = options;
+  archive(input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, max_nodes);
 }
 
 void fields(ByteWriter& archive, CpuTarget& cpu) {

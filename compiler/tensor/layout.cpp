@@ -28,6 +28,7 @@ Shape storage_shape(const Shape& shape, const Layout& layout) {
   for (size_t k = 0; k < shape.size(); ++k) {
     size_t a = axis_at(layout, k);
     Expr extent = shape[a];
+    if (layout.grown_axis == static_cast<int>(a)) extent = layout.capacity;
     if (layout.has_halo()) extent = extent + Expr(layout.before[a] + layout.after[a]);
     out.push_back(extent);
   }

@@ -3,6 +3,8 @@
 // point, where bytes are stored), so that padded convolutions read without conditions, and may leave a gap after each row of
 // the innermost axis, so that rows whose stride is a multiple of a page do not fall into the same cache sets. What lies in
 // gaps is never read.
+//
+// A state that grows in its place (State::capacity) has storage that is longer along one axis than the data.
 #pragma once
 #include <vector>
 
@@ -15,10 +17,12 @@ struct Layout {
   std::vector<int64_t> before, after;  // halo per axis; empty: none
   int64_t gap = 0;                     // elements after each row of the innermost axis
   int64_t fill = 0;                    // value of the halo
+  int grown_axis = -1;                 // along which the storage has room for `capacity`; -1: as much as there is data
+  Expr capacity;
 
   bool has_halo() const;
   bool holds_halo_of(const Layout& other) const;  // the same values around the data, as far out at least
-  bool is_plain() const { return order.empty() && !has_halo() && gap == 0; }
+  bool is_plain() const { return order.empty() && !has_halo() && gap == 0 && grown_axis < 0; }
   bool operator==(const Layout& other) const = default;
 };
 

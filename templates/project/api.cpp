@@ -111,7 +111,7 @@ bool check_bytes(Failure& failure, const @name@_port& port, const @name@_tensor&
 
 // Views of the caller's inputs; false: what no tensor is, or not this one.
 bool take_inputs(@name@_context& context, int32_t function, Callable& callable, const @name@_tensor* inputs, int32_t count) {
-  const int32_t expected = callable.executor.program()->input_count;
+  const int32_t expected = callable.executor.program()->input_count - callable.executor.program()->state_count;
   if (count != expected || (inputs == nullptr && count > 0))
     return context.failure.set(Status::invalid_argument, "%d inputs given, the model has %d", inputs == nullptr ? 0 : count, expected);
   InputView* const views = callable.inputs.data();
@@ -127,7 +127,7 @@ bool take_inputs(@name@_context& context, int32_t function, Callable& callable, 
 
 void describe_outputs(const ExecutorOn<Target::Device>& executor, int32_t function, @name@_tensor* outputs) {
   const Program& program = *executor.program();
-  for (int32_t i = 0; i < program.output_count; ++i) {
+  for (int32_t i = 0; i < program.output_count - program.state_count; ++i) {
     outputs[i].rank = program.buffers[program.outputs[i].buffer].rank;
     for (int32_t axis = 0; axis < outputs[i].rank; ++axis) outputs[i].dims[axis] = executor.output_dim(i, axis);
     outputs[i].bytes = executor.output_bytes(i);
@@ -141,7 +141,8 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   context.target.use_stream(stream);
   Callable& callable = context.programs[program];
   if (!make(context, program) || !take_inputs(context, function, callable, inputs, input_count)) return false;
-  const int32_t expected = callable.executor.program()->output_count;
+  const Program& tables = *callable.executor.program();
+  const int32_t expected = tables.output_count - tables.state_count;
   if (output_count != expected || (outputs == nullptr && output_count > 0))
     return context.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
   OutputView* const views = callable.outputs.data();
@@ -149,13 +150,21 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
     if (outputs[i].data != nullptr && !check_type(context.failure, "output", function_ports[function].outputs[i], outputs[i])) return false;
     views[i] = {outputs[i].data, outputs[i].bytes};
   }
-  const Status status = callable.executor.run(callable.inputs.data(), input_count, views, output_count, detached);
+  const bool keeps = tables.state_count > 0;
+  if (keeps && !context.states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
+    context.states.abandon();
+    return false;
+  }
+  const Status status = callable.executor.run(callable.inputs.data(), tables.input_count, views, tables.output_count, detached);
   callable.arena_bytes.store(callable.executor.arena_bytes(), std::memory_order_relaxed);
   callable.held_bytes.store(callable.executor.held_bytes(), std::memory_order_relaxed);
   if (status != Status::ok) {
     context.failure = callable.executor.failure();
+    if (keeps) context.states.abandon();
     return false;
   }
+  if (keeps && !context.states.end(callable.executor, views, context.failure)) return false;
+  if (keeps) context.state_bytes.store(context.states.held_bytes(), std::memory_order_relaxed);
   describe_outputs(callable.executor, function, outputs);
   for (int32_t i = 0; i < output_count; ++i) outputs[i].data = callable.executor.output_data(i);
   return true;
@@ -288,7 +297,9 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   }
   if (!context->weights.ready(0, shared_weights_bytes, context->pool, failure)) return answer_of_call(*context);
   context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), failure);
-  const bool made = failure.ok() && make(*context, run_function);
+  bool made = failure.ok() && make(*context, run_function);
+  if (made && !context->states.create(*context->variant->programs[run_function].run))
+    made = failure.set(Status::out_of_memory, "no memory for the states");
   const @name@_status status = answer_of_call(*context);
   context->usable = made && status == @NAME@_OK;
 @jit_begin@  return status;
@@ -306,7 +317,7 @@ void @name@_destroy(@name@_context* context) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+@state_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   return use(context, [&](@name@_context& held) {
     if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");
@@ -338,7 +349,13 @@ void @name@_destroy(@name@_context* context) {
     const int32_t program = choose_program(run_function, inputs, input_count);
     Callable& run = held.programs[program];
     if (!make(held, program) || !take_inputs(held, run_function, run, inputs, input_count)) return false;
-    if (run.executor.bind_shapes(run.inputs.data(), input_count) != Status::ok) {
+    const Program& tables = *run.executor.program();
+    const bool keeps = tables.state_count > 0;
+    const bool ready = !keeps || held.states.begin(run.executor, run.inputs.data(), run.outputs.data(), held.failure);
+    const bool bound = ready && run.executor.bind_shapes(run.inputs.data(), tables.input_count) == Status::ok;
+    if (keeps) held.states.abandon();
+    if (!ready) return false;
+    if (!bound) {
       held.failure = run.executor.failure();
       return false;
     }
@@ -400,7 +417,7 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
   return bytes;
 }
 int64_t @name@_held_bytes(const @name@_context* context) {
-  int64_t bytes = 0;
+  int64_t bytes = context == nullptr ? 0 : context->state_bytes.load(std::memory_order_relaxed);
   if (context != nullptr)
     for (const Callable& callable : context->programs) bytes += callable.held_bytes.load(std::memory_order_relaxed);
   return bytes;

@@ -87,7 +87,7 @@ class Model {
   void write_weights(const std::vector<const void*>& parameters, const std::string& path) {
     check(@name@_write_weights(context_, parameters.data(), static_cast<int32_t>(parameters.size()), path.c_str()));
   }
-@derivative_members@@device_members@@jit_members@  @name@_context* get() const { return context_; }
+@state_members@@derivative_members@@device_members@@jit_members@  @name@_context* get() const { return context_; }
 
  private:
   void check(@name@_status status) {

@@ -6,6 +6,7 @@
 #include "program.h"
 #include "runtime/guarded_call.h"
 #include "runtime/specialise/@specialised@.h"
+#include "runtime/states.h"
 #include "runtime/@target_header@"
 #include "runtime/thread_messages.h"
 #include "runtime/weights.h"
@@ -31,6 +32,8 @@ struct @name@_context {
   const Variant* variant = nullptr;
   Weights weights;
   Specialised specialised;
+  StateSet states;                // what @name@_run hands to its next call
+  std::atomic<int64_t> state_bytes{0};
   const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable

@@ -66,7 +66,7 @@ extern const FunctionPorts function_ports[];
 extern const Specialisation specialisations[];  // program_count - function_count
 extern const DimCondition dim_conditions[];
 extern const @name@_port parameter_ports[];       // of parameters, then of constants
-extern const Constant constants[];
+@state_ports@extern const Constant constants[];
 extern const char weights_layout[];    // 64 hexadecimal digits: which programs a weights block belongs to
 extern const RoutineEntry routines[];
 extern const int32_t routine_count;

@@ -97,7 +97,7 @@ def _load(path):
         "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
         "cpu_of": (ctypes.c_char_p, [context]),
     }
-@device_signatures@    for function in @derivative_names@:
+@state_signatures@@device_signatures@    for function in @derivative_names@:
         signatures[function] = signatures["run"]
         signatures[function + "_input"] = signatures[function + "_output"] = signatures["input"]
     for name, (result, arguments) in signatures.items():
@@ -301,4 +301,4 @@ class Model:
         status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())
-@jit_methods@@derivative_methods@@device_class@
+@state_methods@@jit_methods@@derivative_methods@@device_class@

@@ -33,7 +33,7 @@ void give(int32_t input, const LibraryTensor& tensor) {
 }
 
 bool run() {
-  for (@name@_tensor& output : outputs) output = @name@_tensor();
+@state_run@  for (@name@_tensor& output : outputs) output = @name@_tensor();
   return @name@_run(context, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS) == @NAME@_OK;
 }
 

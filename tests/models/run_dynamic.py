@@ -145,8 +145,7 @@ def checks(network, draw, count, seed):
     libraries = {}
 
     def at_shapes():
-        zero = ["--dim", "past=0..4096"] if name == "decoder" else []
-        libraries["open"] = network.library(f"{name}_net", *zero)
+        libraries["open"] = network.library(f"{name}_net")
         random_shapes(network, libraries["open"], draw, count, seed)
     yield f"{name} at {count} shapes", at_shapes
     if name == "decoder":
@@ -155,7 +154,7 @@ def checks(network, draw, count, seed):
         opened = ["--shape", "image=?x3x?x?"]
         yield "convolutions that the file fixes, opened", lambda: random_shapes(
             network, network.library("convolutions_opened", *opened, file=network.fixed(height=64, width=96)), draw, count, seed + 2)
-    own = {"decoder": ["--dim", "steps=1,4", "--dim", "past=0..4096"], "detector": ["--dim", "batch=1,2"], "convolutions": ["--dim", "batch=1,9"]}
+    own = {"decoder": ["--dim", "steps=1,4"], "detector": ["--dim", "batch=1,2"], "convolutions": ["--dim", "batch=1,9"]}
     if name in own:
         yield f"{name} with {' '.join(own[name][:2])}", lambda: random_shapes(network, network.library(f"{name}_dims", *own[name]), draw, count, seed + 1)
 

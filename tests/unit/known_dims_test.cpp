@@ -73,5 +73,28 @@ TEST(KnownDims, WhatMayBroadcastDoes) {
   EXPECT_EQ(evaluate(*g, {ramp({1, 4, 4, 2}, 5)})[0].shape[2], 4);
 }
 
+// Where something is put behind an input it may have no elements; a range that somebody gives stays.
+TEST(KnownDims, ACacheMayBeEmpty) {
+  const auto lowered = [](const LowerOptions& options) {
+    return lower_model(read_json_model(R"json({"metac_ir": 1, "opset": 17,
+      "inputs": [{"name": "cache", "dtype": "float32", "shape": ["batch", "past", 3]},
+                 {"name": "x", "dtype": "float32", "shape": ["batch", "steps", 3]}],
+      "nodes": [{"op": "Concat", "inputs": ["cache", "x"], "outputs": ["y"], "attributes": {"axis": 1}}],
+      "outputs": ["y"]})json",
+                                       "cache.json"),
+                       options);
+  };
+  const auto g = lowered({});
+  EXPECT_EQ(named(*g, "past").min, 0);
+  EXPECT_EQ(named(*g, "steps").min, 1);
+  EXPECT_EQ(named(*g, "batch").min, 1);
+  const Tensor x = ramp({2, 1, 3}, 5);
+  const std::vector<Tensor> inputs = {ramp({2, 0, 3}, 5), x};
+  EXPECT_EQ(evaluate(*g, inputs)[0].shape, x.shape);
+  LowerOptions ranged;
+  ranged.dims["past"] = {.name = "past", .min = 2, .max = 9};
+  EXPECT_EQ(named(*lowered(ranged), "past").min, 2);
+}
+
 }  // namespace
 }  // namespace metac::known_dims_test

@@ -235,11 +235,16 @@ void lower_multi_head_attention(Lowering& n) {
     require_rank(past_k, 4, "past_key");
     require_rank(past_v, 4, "past_value");
     h.past = past_k->shape()[2];
-    h.k = concat(g, {widen(g, past_k), h.k}, 2);
-    h.v = concat(g, {widen(g, past_v), h.v}, 2);
+    // As the next step reads them: half types are rounded before attention, not only on their way to it.
+    Var *keys = concat(g, {past_k, cast(g, h.k, dtype)}, 2), *values = concat(g, {past_v, cast(g, h.v, dtype)}, 2);
+    if (n.wants_output(1)) n.set_output(1, keys);
+    if (n.wants_output(2)) n.set_output(2, values);
+    h.k = widen(g, keys);
+    h.v = widen(g, values);
+  } else {
+    if (n.wants_output(1)) n.set_output(1, cast(g, h.k, dtype));
+    if (n.wants_output(2)) n.set_output(2, cast(g, h.v, dtype));
   }
-  if (n.wants_output(1)) n.set_output(1, cast(g, h.k, dtype));
-  if (n.wants_output(2)) n.set_output(2, cast(g, h.v, dtype));
   Var* scores = nullptr;
   n.set_output(0, cast(g, attend(n, h, &scores), dtype));
   if (n.wants_output(3)) n.set_output(3, cast(g, scores, dtype));

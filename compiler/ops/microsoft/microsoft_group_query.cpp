@@ -74,6 +74,16 @@ METAC_OPERATOR("RotaryEmbedding", microsoft_domain)
       n.set_output(0, three_axes ? merge_heads(g, y) : y);
     });
 
+// A past that the context keeps: every element of the batch has as many keys, and the inputs say so.
+void require_whole_past(Graph& g, Var* lengths, Dim total, Dim keys) {
+  g.require(equal(total, keys),
+            concat("total_sequence_length is ", to_string(total), ", the state and the new keys have ", to_string(keys)));
+  Var* wide = cast(g, lengths, DType::i64);
+  for (Reduce which : {Reduce::min, Reduce::max})
+    g.require(equal(g.element(reduce(g, wide, {0}, which, false), 0, "seqlens_k") + Expr(1), keys),
+              "seqlens_k: with its past as a state, every sequence of a batch is as long as the state and the new keys");
+}
+
 void lower_group_query_attention(Lowering& n) {
   Graph& g = n.graph();
   Var *q = n.input(0), *k = n.optional_input(1), *v = n.optional_input(2), *past_k = n.optional_input(3),
@@ -122,7 +132,10 @@ void lower_group_query_attention(Lowering& n) {
   Expr before = cast(load(0, lengths->dtype(), {axis(0)}), DType::i64) + Expr(1) - queries;
   Var* begins = g.elementwise({lengths}, {batch}, select(equal(total, queries), Expr(0), max(before, 0)));
   begins->stop_fuse = true;
-  auto begin = [](int operand) { return load(operand, DType::i64, {axis(0)}); };
+  // Where the past is a state, all that it holds is in use, and what is new is put behind it.
+  const bool kept = past_k && past_k->is_state && past_v->is_state;
+  if (kept) require_whole_past(g, lengths, total, past_k->shape()[2] + queries);
+  auto begin = [&](int operand) { return kept ? past_k->shape()[2] : load(operand, DType::i64, {axis(0)}); };
 
   if (n.integer("do_rotary", 0) != 0) {
     if (!n.optional_input(7) || !n.optional_input(8)) fail("do_rotary needs cos_cache and sin_cache");
@@ -144,15 +157,25 @@ void lower_group_query_attention(Lowering& n) {
     Var* added = g.reindex({fresh, begins}, shape, {axis(0), axis(1), max(min(at, queries - Expr(1)), 0), axis(3)},
                            {Expr(0) <= at, at < queries});
     if (!past) return added;
+    note_extended(g, past, 2);
     Expr own = min(axis(2), past->shape()[2] - Expr(1));
     Var* kept = g.reindex({widen(g, past), begins}, shape, {axis(0), axis(1), max(own, 0), axis(3)},
                           {axis(2) < begin(1), axis(2) < past->shape()[2]});
     return map(g, Fn::add, kept, added);
   };
-  k = grown(past_k, k);
-  v = grown(past_v, v);
-  if (n.wants_output(1)) n.set_output(1, cast(g, k, dtype));
-  if (n.wants_output(2)) n.set_output(2, cast(g, v, dtype));
+  if (kept) {
+    k = concat(g, {past_k, cast(g, k, dtype)}, 2);
+    v = concat(g, {past_v, cast(g, v, dtype)}, 2);
+    if (n.wants_output(1)) n.set_output(1, k);
+    if (n.wants_output(2)) n.set_output(2, v);
+    k = widen(g, k);
+    v = widen(g, v);
+  } else {
+    k = grown(past_k, k);
+    v = grown(past_v, v);
+    if (n.wants_output(1)) n.set_output(1, cast(g, k, dtype));
+    if (n.wants_output(2)) n.set_output(2, cast(g, v, dtype));
+  }
 
   std::optional<double> scale;
   if (double stated = n.real("scale", 0); stated != 0) scale = stated;
