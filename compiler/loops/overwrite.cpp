@@ -84,7 +84,10 @@ bool may_overwrite(const Kernel& kernel, int result, int operand, const std::vec
   const KernelArgument &r = kernel.arguments[static_cast<size_t>(result)],
                        &o = kernel.arguments[static_cast<size_t>(operand)];
   if (result == operand || !r.written || o.written || r.var->dtype() != o.var->dtype()) return false;
-  if (r.var->shape() != o.var->shape() || !(r.layout == o.layout)) return false;
+  if (r.var->shape() != o.var->shape() || r.layout.behind > o.layout.behind) return false;
+  Layout of_result = r.layout;
+  of_result.behind = o.layout.behind;
+  if (!(of_result == o.layout)) return false;
   return OverwriteCheck(kernel, result, operand, symbols).good();
 }
 

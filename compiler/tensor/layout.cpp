@@ -36,7 +36,9 @@ Shape storage_shape(const Shape& shape, const Layout& layout) {
   return out;
 }
 
-Expr storage_elements(const Shape& shape, const Layout& layout) { return element_count(storage_shape(shape, layout)); }
+Expr storage_elements(const Shape& shape, const Layout& layout) {
+  return element_count(storage_shape(shape, layout)) + Expr(layout.behind);
+}
 
 Expr storage_address(const Shape& shape, const Layout& layout, const std::vector<Expr>& indices) {
   METAC_ASSERT(indices.size() == shape.size());

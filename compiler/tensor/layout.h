@@ -19,6 +19,7 @@ struct Layout {
   int64_t fill = 0;                    // value of the halo
   int grown_axis = -1;                 // along which the storage has room for `capacity`; -1: as much as there is data
   Expr capacity;
+  int64_t behind = 0;                  // elements after the last one: tiles that reach beyond a row read them, for nothing
 
   bool has_halo() const;
   bool holds_halo_of(const Layout& other) const;  // the same values around the data, as far out at least

@@ -323,6 +323,7 @@ class LayoutChooser : private LayoutPass {
       else
         return;
     }
+    if (!narrow) go_on_behind(d, w, plan->tile);
     d.body = w.c.body();
     simplify(d, graph_.symbols);
     item.group.strategy = std::make_shared<ContractionPlan>(*plan);
@@ -355,6 +356,14 @@ class LayoutChooser : private LayoutPass {
     d.body = w.c.a.load * compact.value;
     simplify(d, graph_.symbols);
     item.group.strategy = std::make_shared<ContractionPlan>(plan);
+  }
+
+  // Tiles of an open axis end where its rows do not: the data's memory goes on for as long as the last one reaches.
+  void go_on_behind(const Definition& d, const Work& w, int points) {
+    const Var* source = var(w.c.a.load->id);
+    if (must_be_plain(source) || is_constant_(source)) return;
+    const int64_t behind = elements_behind(d, w.c, address_of(w.c.a.load), points, graph_.symbols);
+    if (behind > 0) layouts_[source->id].behind = std::max(layouts_[source->id].behind, behind);
   }
 
   // Data with channels last that is read through a flatten: copied plain, it is read in order. Not where it has a halo,

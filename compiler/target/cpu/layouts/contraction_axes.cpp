@@ -275,4 +275,17 @@ bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axi
   });
 }
 
+int64_t elements_behind(const Definition& d, const Contraction& c, Expr data_address, int points,
+                        const std::vector<Symbol>& symbols) {
+  constexpr int64_t most = 1 << 16;
+  const Expr address = simplify(data_address, Bounds(symbols, d.domain));
+  int64_t behind = 0;
+  for (int k = 0; k < d.kept(); ++k) {
+    if (d.domain[static_cast<size_t>(k)].if_int() || uses_axis(c.b.load, k)) continue;
+    if (const Expr step = stride_of(address, k); bool(step) && step.if_int())
+      behind = std::max(behind, saturating_mul(step.as_int(), points - 1));
+  }
+  return behind <= most ? behind : 0;
+}
+
 }  // namespace metac

@@ -29,4 +29,8 @@ SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Ex
 bool linear_in_the_tile(const Definition& d, const Contraction& c, int lanes_axis, Expr data_address,
                         const std::vector<Symbol>& symbols);
 
+// How far a tile of so many points of an open axis may reach beyond the data's last element. 0: not at all, or too far.
+int64_t elements_behind(const Definition& d, const Contraction& c, Expr data_address, int points,
+                        const std::vector<Symbol>& symbols);
+
 }  // namespace metac

@@ -114,8 +114,21 @@ class ContractionLowering {
     tile_axis_ = candidates.empty() ? -1 : candidates[choose_tiled_axis(extents)];
   }
 
+  // May tiles read the data beyond its last point? Its memory goes on for that long.
+  bool reaches_beyond() const {
+    bool reaches = tile_axis_ >= 0;
+    visit(body_->args[0], [&](Expr n) {
+      if (n->kind != ExprKind::load || n->args.empty()) return;
+      const Expr step = stride_of(n->args[0], tile_axis_);
+      reaches = reaches && n->id < first_local && bool(step) && step.if_int() && step.as_int() >= 0 &&
+                step.as_int() * (plan_.tile - 1) <= kernel_.arguments[static_cast<size_t>(n->id)].layout.behind;
+    });
+    return reaches;
+  }
+
   void build() {
     TiledSum sum;
+    sum.reaches = plan_.run_axes == 0 && reaches_beyond();
     sum.kept = kept_;
     sum.reduced = reduced_;
     sum.body = body_;

@@ -11,9 +11,11 @@
 namespace metac {
 
 int64_t TileBody::tiles_inside() const {
+  constexpr int64_t most = 1 << 20;
   int64_t tiles = 1;
-  for (const Loop& l : points_loops_) tiles = saturating_mul(tiles, l.extent.if_int() ? l.extent.as_int() : 0);
-  return tiles;
+  const Bounds b(symbols_);
+  for (const Loop& l : points_loops_) tiles = saturating_mul(tiles, b.interval(l.extent).high.clamped());
+  return tiles <= most ? tiles : 0;
 }
 
 Expr TileBody::waiting_place(Expr in_tile) const {
@@ -153,7 +155,7 @@ LoopNode TileBody::store_one_by_one(const Variant& v, int vectors, int accumulat
   point.loops.push_back(store.loops[1]);
   store.loops = {store.loops[2], store.loops[0]};
   point.loops[0].kind = store.loops[0].kind = LoopKind::serial;
-  if (s_.stored_points) store.guard = tile_index(v, axis(point.loops[0].axis)) < s_.stored_points;
+  if (const Expr end = end_of(v)) store.guard = tile_index(v, axis(point.loops[0].axis)) < end;
   point.children.push_back(std::move(store));
   both.children = {std::move(put), std::move(point)};
   return both;
@@ -162,14 +164,15 @@ LoopNode TileBody::store_one_by_one(const Variant& v, int vectors, int accumulat
 LoopNode TileBody::store_tile(const Variant& v, int vectors, int accumulator) {
   if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, accumulator);
   LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
-  if (!s_.stored_points) return store;
+  const Expr end = end_of(v);
+  if (!end) return store;
   Loop point = store.loops[1];
   store.loops.erase(store.loops.begin() + 1);
   LoopNode all;
   for (int p = 0; p < v.points; ++p) {
     LoopNode one = store;
     substitute_axis(one, point.axis, p);
-    one.guard = tile_index(v, Expr(p)) < s_.stored_points;
+    one.guard = tile_index(v, Expr(p)) < end;
     all.children.push_back(std::move(one));
   }
   return all;

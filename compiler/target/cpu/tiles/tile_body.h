@@ -16,13 +16,14 @@ class TileBody {
 
  protected:
   struct Variant {
-    int points;    // of the tiled axis
-    Expr first;    // point of the tile
-    bool partial;  // the last vectors along the lanes
+    int points;            // of the tiled axis
+    Expr first;            // point of the tile
+    bool partial;          // the last vectors along the lanes
+    bool reaches = false;  // points from the end of the axis on are not stored
   };
 
   LoopNode tile_body(const Variant& v);
-  int64_t tiles_inside() const;  // of a panel; 0: not known
+  int64_t tiles_inside() const;  // of a panel, at most; 0: not known
   Bounds bounds() const;
 
   Kernel& kernel_;
@@ -46,6 +47,8 @@ class TileBody {
   // Cuts a loop of a sum: what stands in it is repeated for `steps` of its iterations.
   LoopNode take_steps(Loop& loop, LoopNode inner, int steps);
   Expr tile_index(const Variant& v, Expr point) const { return tile_block_index_ * Expr(points_) + v.first + point; }
+  // Points from here on are not stored; empty: all are.
+  Expr end_of(const Variant& v) const { return v.reaches ? tile_extent_ : s_.stored_points; }
   // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
   // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
   LoopNode store_one_by_one(const Variant& v, int vectors, int accumulator);

@@ -19,10 +19,9 @@ std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Lo
   if (steps.empty() || saturating_mul(elements, 4) > sum.prefetch_bytes) return std::nullopt;
   Expr tile = 0, step = 0;
   int64_t tile_count = 1, step_count = 1;
-  for (const Loop& l : tiles) {
-    if (!l.extent.if_int()) return std::nullopt;
+  for (const Loop& l : tiles) {  // of a block of an open dim there may be fewer
     tile = tile * l.extent + axis(l.axis);
-    tile_count = saturating_mul(tile_count, l.extent.as_int());
+    tile_count = saturating_mul(tile_count, bounds.interval(l.extent).high.clamped());
   }
   for (const Loop& l : steps) {
     if (!l.extent.if_int()) return std::nullopt;

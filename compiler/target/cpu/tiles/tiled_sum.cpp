@@ -65,27 +65,61 @@ class TileNest : private TileBody {
     kernel_.schedule.push_back(
         concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
 
-    bool lanes_whole = floor_mod(lane_extent_, block).is_int(0), tiles_whole = floor_mod(tile_extent, points_).is_int(0);
-    Expr last_lanes = lane_block_index_ * Expr(block) + Expr(block) <= lane_extent_;
-    Expr full_tile = tile_block_index_ * Expr(points_) + Expr(points_) <= tile_extent;
+    const bool reaches = s_.reaches && !tile_extent.if_int() && points_ > 1;
+    if (reaches) kernel_.schedule.push_back("tiles reach beyond the last point");
     for (bool partial : {false, true}) {
-      if (partial && lanes_whole) continue;
-      if (!partial && lane_extent_.if_int() && lane_extent_.as_int() < block) continue;
-      for (bool rest : {false, true}) {
-        if (rest && tiles_whole) continue;
-        LoopNode node = rest ? rest_of_tiles(floor_mod(tile_extent, points_), partial) : tile_body({points_, 0, partial});
-        Expr guard = bool_constant(true);
-        if (!lanes_whole && !(partial && lane_extent_.if_int() && lane_extent_.as_int() < block))
-          guard = partial ? logical_not(last_lanes) : last_lanes;
-        if (!tiles_whole) guard = logical_and(guard, rest ? logical_not(full_tile) : full_tile);
+      if (partial ? floor_mod(lane_extent_, block).is_int(0) : lane_extent_.if_int() && lane_extent_.as_int() < block)
+        continue;
+      for (Body& body : reaches ? reaching_tiles(partial) : exact_tiles(partial)) {
+        Expr guard = logical_and(where_lanes(partial, block), body.where);
         if (in_block_) guard = logical_and(guard, in_block_);
-        if (!guard.is_int(1)) node.guard = guard;
-        node.comment = concat(rest ? "the rest of the tiled axis" : "a full tile", partial ? ", last lanes" : "");
-        holder.children.push_back(std::move(node));
+        if (!guard.is_int(1)) body.node.guard = guard;
+        body.node.comment = concat(body.comment, partial ? ", last lanes" : "");
+        holder.children.push_back(std::move(body.node));
       }
     }
     if (s_.widened) nest.children.push_back(std::move(tiles));
     return {points_, chunk_ || s_.widened ? static_cast<double>(std::max<int64_t>(1, tiles_inside())) : 1};
+  }
+
+  struct Body {
+    LoopNode node;
+    Expr where;
+    std::string comment;
+  };
+
+  // Where a panel has all its lanes, or where it has not.
+  Expr where_lanes(bool partial, int64_t block) const {
+    if (floor_mod(lane_extent_, block).is_int(0) || (lane_extent_.if_int() && lane_extent_.as_int() < block))
+      return bool_constant(true);
+    const Expr whole = lane_block_index_ * Expr(block) + Expr(block) <= lane_extent_;
+    return partial ? logical_not(whole) : whole;
+  }
+
+  // Tiles with as many points as are left, or more: what lies beyond the last point is computed from whatever follows in
+  // memory, and not stored. Of all points, of half as many and of a quarter, so that what is left is one pass over a panel.
+  std::vector<Body> reaching_tiles(bool partial) {
+    const Expr left = tile_extent_ - tile_block_index_ * Expr(points_);
+    std::vector<Body> bodies;
+    for (int k = 0, points = points_; k < 3 && points > 0; ++k) {
+      const int smaller = k < 2 && points > 1 ? (points + 1) / 2 : 0;
+      Expr where = smaller > 0 ? left > Expr(smaller) : bool_constant(true);
+      if (k > 0) where = logical_and(where, left <= Expr(points));
+      bodies.push_back({tile_body({points, 0, partial, true}), where, concat("a tile of at most ", points, " points")});
+      points = smaller;
+    }
+    return bodies;
+  }
+
+  std::vector<Body> exact_tiles(bool partial) {
+    const bool whole = floor_mod(tile_extent_, points_).is_int(0);
+    const Expr full = whole ? bool_constant(true) : tile_block_index_ * Expr(points_) + Expr(points_) <= tile_extent_;
+    std::vector<Body> bodies;
+    bodies.push_back({tile_body({points_, 0, partial}), full, "a full tile"});
+    if (whole) return bodies;
+    LoopNode rest = rest_of_tiles(floor_mod(tile_extent_, points_), partial);
+    bodies.push_back({std::move(rest), logical_not(full), "the rest of the tiled axis"});
+    return bodies;
   }
 
   // The points behind the last full tile: a tile of their number, or, where that is known to a run alone, tiles of half as
@@ -291,10 +325,12 @@ class TileNest : private TileBody {
     if (cut.inner == 1) return cut.loop + 1;
     kernel_.schedule.push_back(
         concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
-    Loop outer{kernel_.next_axis++, ceil_div(loop.extent, cut.inner), kind, {}},
-        inner{kernel_.next_axis++, Expr(cut.inner), kind, {}};
-    Expr whole = axis(outer.axis) * Expr(cut.inner) + axis(inner.axis);
-    if (!floor_mod(loop.extent, cut.inner).is_int(0)) in_block_ = whole < loop.extent;
+    // Of an open dim so many blocks of one length: a run whose dim is short has no block that is mostly empty.
+    const Expr blocks = ceil_div(loop.extent, cut.inner), even = ceil_div(loop.extent, max(blocks, Expr(1)));
+    const Expr length = loop.extent.if_int() ? Expr(cut.inner) : min(even, Expr(cut.inner));
+    Loop outer{kernel_.next_axis++, blocks, kind, {}}, inner{kernel_.next_axis++, length, kind, {}};
+    Expr whole = axis(outer.axis) * length + axis(inner.axis);
+    if (!floor_mod(loop.extent, length).is_int(0)) in_block_ = whole < loop.extent;
     if (loop.axis == tile_block_) {
       tile_block_index_ = whole;
     } else {

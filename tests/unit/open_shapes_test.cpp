@@ -1,0 +1,123 @@
+// What a run whose dims are not as its kernels were made for costs and answers: blocks of points that are mostly empty,
+// tiles that reach beyond a row.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/builders.h"
+#include "compiler/ir/hints.h"
+#include "compiler/jit/jit_program.h"
+#include "compiler/machine/cpu_target.h"
+#include "compiler/oracle/evaluate_graph.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/cpu/tiles/tiled_sum.h"
+#include "compiler/tensor/definition.h"
+
+namespace metac::open_shapes_test {
+namespace {
+
+Tensor numbers(std::vector<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t d : shape) count *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * 7 % 23) / 16 - 0.5f);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
+std::string schedules_of(const CompiledModel& model) {
+  std::string all;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) all += line + "\n";
+  return all;
+}
+
+// A compiled graph against the oracle's answers for the same graph, made a second time.
+void expect_right(const std::function<void(Graph&)>& make, CompiledModel model, const CompileOptions& options,
+                  const std::vector<std::vector<std::vector<int64_t>>>& runs) {
+  Graph reference;
+  make(reference);
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  for (const std::vector<std::vector<int64_t>>& shapes : runs) {
+    std::vector<Tensor> inputs;
+    std::string at;
+    for (const std::vector<int64_t>& shape : shapes) {
+      inputs.push_back(numbers(shape));
+      for (int64_t d : shape) at += std::to_string(d) + " ";
+    }
+    const std::vector<Tensor> expected = evaluate(reference, inputs), found = program.run(inputs);
+    ASSERT_EQ(found[0].shape, expected[0].shape) << at;
+    double largest = 0, worst = 0;
+    for (int64_t k = 0; k < expected[0].element_count(); ++k) {
+      largest = std::max(largest, std::abs(number_at(expected[0], k)));
+      worst = std::max(worst, std::abs(number_at(expected[0], k) - number_at(found[0], k)));
+    }
+    EXPECT_LE(worst, 2e-5 * largest) << at;
+  }
+}
+
+// Blocks are cut for the typical size. A run of 20 points has three tiles for each of two panels, not a block's.
+TEST(OpenShapes, NoBlockIsMostlyEmpty) {
+  const std::vector<Symbol> symbols = {{.name = "n", .min = 1, .hint = 4096, .from_input = true}};
+  TiledSum sum;
+  sum.kept = {{0, symbol(0), LoopKind::serial, {}}, {1, Expr(64), LoopKind::serial, {}}};
+  sum.reduced = {{2, Expr(256), LoopKind::serial, {}}};
+  sum.body = load(0, DType::f32, {axis(0) * Expr(256) + axis(2)}) * load(1, DType::f32, {axis(2) * Expr(64) + axis(1)});
+  sum.epilogue = load(reduced_value, DType::f32, {});
+  sum.offset = axis(0) * Expr(64) + axis(1);
+  sum.target = 2;
+  sum.lane_axis = 1;
+  sum.tile_axis = 0;
+  sum.vectors = 2;
+  sum.points = 8;
+  sum.cache_bytes = 1 << 18;
+  Kernel kernel;
+  kernel.next_axis = 3;
+  add_tiles(kernel, kernel.root, LoopKind::parallel, sum, symbols);
+  EXPECT_THAT(kernel.schedule, testing::Contains(testing::HasSubstr("points in blocks")));
+  const auto iterations = [&](int64_t points) {
+    return hinted_value(parallel_extent(kernel), {{.name = "n", .min = 1, .hint = points, .from_input = true}});
+  };
+  EXPECT_EQ(iterations(20), 3 * 2);
+  EXPECT_EQ(iterations(1), 1 * 2);
+  EXPECT_LE(iterations(5000), 625 * 2 * 1.1);
+}
+
+// Three convolutions, the first with stride 2; 24 filters leave a vector half empty.
+void convolutions(Graph& g) {
+  const int h = g.add_symbol({.name = "h", .min = 1, .hint = 28, .from_input = true});
+  const int w = g.add_symbol({.name = "w", .min = 1, .hint = 28, .from_input = true});
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {2, 16, symbol(h), symbol(w)}});
+  for (auto [filters, stride] : {std::pair<int64_t, int64_t>{24, 2}, {40, 1}, {24, 1}}) {
+    Var* padded = pad(g, x, {0, 0, 1, 1}, {0, 0, 1, 1}, float_constant(0, DType::f32));
+    const auto points = [&](size_t k) { return floor_div(x->shape()[k] - Expr(1), stride) + Expr(1); };
+    const Expr channels = x->shape()[1];
+    const Shape all = {2, filters, points(2), points(3), channels, 3, 3};
+    Var* data =
+        g.reindex({padded}, all, {axis(0), axis(4), axis(2) * Expr(stride) + axis(5), axis(3) * Expr(stride) + axis(6)});
+    Var* weights =
+        g.reindex({g.add_constant(numbers({filters, channels.as_int(), 3, 3}))}, all, {axis(1), axis(4), axis(5), axis(6)});
+    Var* sum = reduce(g, map(g, Fn::mul, data, weights), {4, 5, 6}, Reduce::add, false);
+    x = map(g, Fn::max, sum, scalar(g, DType::f32, 0));
+  }
+  g.outputs = {map(g, Fn::add, x, x)};
+}
+
+// The last tile of a row has as many points as are left, or some more that are not stored: neither the row behind it nor
+// what lies behind the last one may change.
+TEST(OpenShapes, TilesReachBeyondTheLastPoint) {
+  for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
+    Graph g;
+    convolutions(g);
+    CompileOptions options;
+    options.cpu = cpu_target(cpu);
+    options.winograd = 0;
+    CompiledModel model = compile_graph(g, options);
+    EXPECT_THAT(schedules_of(model), testing::HasSubstr("tiles reach beyond the last point"));
+    std::vector<std::vector<std::vector<int64_t>>> runs;
+    for (int64_t w = 1; w <= 33; ++w) runs.push_back({{2, 16, 1 + w % 5, w}});
+    expect_right(convolutions, std::move(model), options, runs);
+  }
+}
+
+}  // namespace
+}  // namespace metac::open_shapes_test
