@@ -1,5 +1,5 @@
 // What a run whose dims are not as its kernels were made for costs and answers: blocks of points that are mostly empty,
-// tiles that reach beyond a row.
+// operands that may be broadcast, tiles that reach beyond a row.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,6 +80,38 @@ TEST(OpenShapes, NoBlockIsMostlyEmpty) {
   EXPECT_EQ(iterations(20), 3 * 2);
   EXPECT_EQ(iterations(1), 1 * 2);
   EXPECT_LE(iterations(5000), 625 * 2 * 1.1);
+}
+
+// Two inputs whose dims are equal or 1: x lies row by row, y with the channels last, as the convolution before it stores it.
+void add_of_two(Graph& g) {
+  std::vector<Expr> dims;
+  for (const char* name : {"h", "w", "p", "q"})
+    dims.push_back(symbol(g.add_symbol({.name = name, .min = 1, .hint = 28, .from_input = true})));
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 32, dims[0], dims[1]}});
+  Var* y = g.add_input("y", Type{TypeKind::tensor, DType::f32, {1, 16, dims[2], dims[3]}});
+  Var* w = g.add_constant(numbers({32, 16}));
+  const auto product = [&](Var* of, Var* by) {
+    const Shape all = {1, by->shape()[0], of->shape()[2], of->shape()[3], by->shape()[1]};
+    return reduce(g,
+                  map(g, Fn::mul, g.reindex({of}, all, {axis(0), axis(4), axis(2), axis(3)}),
+                      g.reindex({by}, all, {axis(1), axis(4)})),
+                  {4}, Reduce::add, false);
+  };
+  Var* sum = map(g, Fn::add, map(g, Fn::abs, x), map(g, Fn::abs, product(y, w)));
+  g.outputs = {product(sum, g.add_constant(numbers({16, 32})))};
+}
+
+TEST(OpenShapes, WhatMayBeBroadcastIsTransposedWhereItIsNot) {
+  Graph g;
+  add_of_two(g);
+  CompileOptions options;
+  CompiledModel model = compile_graph(g, options);
+  EXPECT_THAT(schedules_of(model), testing::HasSubstr("where nothing is broadcast"));
+  std::vector<std::vector<std::vector<int64_t>>> runs;
+  for (auto [h, w, p, q] : std::vector<std::array<int64_t, 4>>{
+           {28, 28, 28, 28}, {19, 33, 19, 33}, {1, 1, 9, 20}, {9, 1, 9, 20}, {1, 20, 9, 20}, {9, 20, 1, 1}, {1, 1, 1, 1}})
+    runs.push_back({{1, 32, h, w}, {1, 16, p, q}});
+  expect_right(add_of_two, std::move(model), options, runs);
 }
 
 // Three convolutions, the first with stride 2; 24 filters leave a vector half empty.

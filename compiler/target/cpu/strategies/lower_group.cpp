@@ -19,6 +19,7 @@
 #include "compiler/target/cpu/strategies/parallel_loops.h"
 #include "compiler/target/cpu/strategies/sum_by_points.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
+#include "compiler/target/cpu/strategies/without_broadcast.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
@@ -376,6 +377,21 @@ class GroupLowering : private StageLowering {
       nest.outer.pop_back();
       nest.outer.erase(nest.outer.begin() + static_cast<int64_t>(k));
       if (auto blocks = transposed_nest(kernel_, nest, stage_bounds(s))) return blocks;
+      const WithoutBroadcast plain = without_broadcast(s.body, s.kept);
+      if (!plain.condition) continue;
+      nest.value = plain.value;
+      auto blocks = transposed_nest(kernel_, nest, stage_bounds(s));
+      if (!blocks) continue;
+      kernel_.schedule.push_back("where nothing is broadcast along an open dim:");
+      LoopNode both, one_by_one;
+      one_by_one.guard = logical_not(plain.condition);
+      one_by_one.loops = {nest.across, nest.lane};
+      one_by_one.assigns = {{s.target, s.offset, s.body, {}}};
+      both.loops = nest.outer;
+      blocks->guard = plain.condition;
+      blocks->loops.erase(blocks->loops.begin(), blocks->loops.begin() + static_cast<int64_t>(nest.outer.size()));
+      both.children = {std::move(*blocks), std::move(one_by_one)};
+      return both;
     }
     return std::nullopt;
   }
