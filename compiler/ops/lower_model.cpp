@@ -292,6 +292,7 @@ void ModelLowering::lower() {
   graph_.set_origin({});
   lower_outputs(scope);
   choose_typical_lengths(graph_, guessed_lengths_);
+  choose_matching_lengths(graph_, guessed_);
 }
 
 // The same graph where nothing more is known; else one that is made with what the requirements of the one before say.

@@ -93,7 +93,8 @@ class DimSolver {
     return shape;
   }
 
-  // Symbols whose typical value is a guess at the length of a sequence.
+  // Symbols whose typical value is a guess, and those of them that are the length of a sequence.
+  const std::vector<int>& guessed() const { return guessed_; }
   const std::vector<int>& guessed_lengths() const { return guessed_lengths_; }
 
   // What the model's symbol stands for; empty where no input has it.
@@ -129,6 +130,7 @@ class DimSolver {
     const bool guessed = s.hint == 0;
     if (guessed) s.hint = std::clamp(hint / s.divisor * s.divisor, s.min, s.max);
     const int id = graph_.add_symbol(s);
+    if (guessed) guessed_.push_back(id);
     if (guessed && hint == sequence_length) guessed_lengths_.push_back(id);
     Dim d = symbol(id);
     if (!name.empty()) symbols_[name] = d;
@@ -141,7 +143,7 @@ class DimSolver {
   std::map<std::string, Fixed> fixed_;
   std::map<std::string, Dim> symbols_;
   std::map<std::string, int> names_;
-  std::vector<int> guessed_lengths_;
+  std::vector<int> guessed_, guessed_lengths_;
 };
 
 // An output must be a tensor of its own: callers give inputs and outputs different memory, and parameters live in the
@@ -226,6 +228,7 @@ void ModelLowering::lower_inputs(Scope& scope) {
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
   }
+  guessed_ = dims.guessed();
   guessed_lengths_ = dims.guessed_lengths();
 }
 

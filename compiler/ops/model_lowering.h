@@ -88,7 +88,8 @@ class ModelLowering {
   const Model& model_;
   const LowerOptions& options_;
   Graph& graph_;
-  std::vector<int> guessed_lengths_;  // symbols whose typical value nobody gave
+  std::vector<int> guessed_;          // symbols whose typical value nobody gave
+  std::vector<int> guessed_lengths_;  // those of them that are lengths of sequences
   std::vector<bool> choices_;
   const KnownDims known_;
   size_t choices_made_ = 0;

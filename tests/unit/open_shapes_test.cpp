@@ -7,6 +7,7 @@
 #include "compiler/ir/hints.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/machine/cpu_target.h"
+#include "compiler/ops/typical_lengths.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
@@ -149,6 +150,28 @@ TEST(OpenShapes, TilesReachBeyondTheLastPoint) {
     for (int64_t w = 1; w <= 33; ++w) runs.push_back({{2, 16, 1 + w % 5, w}});
     expect_right(convolutions, std::move(model), options, runs);
   }
+}
+
+// Levels of a pyramid, each an input with dims of its own: what is halved and added typically fits.
+TEST(OpenShapes, DimsThatMustFitTypicallyDo) {
+  Graph g;
+  std::vector<int> sides;
+  for (const char* name : {"a", "b", "c", "d"})
+    sides.push_back(g.add_symbol({.name = name, .min = 1, .max = 1'000'000'000, .hint = 224, .from_input = true}));
+  const auto hint = [&](size_t k) { return g.symbols[static_cast<size_t>(sides[k])].hint; };
+  const auto side = [&](size_t k) { return symbol(sides[k]); };
+  g.require(logical_or(equal(side(0), side(1) * Expr(2)), equal(side(0), Expr(1))), "a and 2 b must broadcast");
+  g.require(logical_or(equal(side(1), side(2) * Expr(2)), equal(side(1), Expr(1))), "b and 2 c must broadcast");
+  g.require(equal(side(3) + side(2), Expr(300)), "of two symbols nothing is known");
+  choose_matching_lengths(g, sides);
+  EXPECT_EQ(hint(0), 224);
+  EXPECT_EQ(hint(1), 112);
+  EXPECT_EQ(hint(2), 56);
+  EXPECT_EQ(hint(3), 224);
+  g.symbols[static_cast<size_t>(sides[1])].hint = 224;
+  choose_matching_lengths(g, {sides[2]});  // somebody has said how large the others are
+  EXPECT_EQ(hint(1), 224);
+  EXPECT_EQ(hint(0), 224);
 }
 
 }  // namespace
