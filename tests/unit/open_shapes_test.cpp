@@ -1,5 +1,5 @@
 // What a run whose dims are not as its kernels were made for costs and answers: blocks of points that are mostly empty,
-// operands that may be broadcast, tiles that reach beyond a row.
+// operands that may be broadcast, tiles that reach beyond a row, filters that fit one length alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,6 +150,28 @@ TEST(OpenShapes, TilesReachBeyondTheLastPoint) {
     for (int64_t w = 1; w <= 33; ++w) runs.push_back({{2, 16, 1 + w % 5, w}});
     expect_right(convolutions, std::move(model), options, runs);
   }
+}
+
+// Sides of 14 fill tiles of two outputs and no tiles of four, sides of 16 both: where a side is open, neither is the rule.
+TEST(OpenShapes, FiltersAreForMoreLengthsThanTheTypicalOne) {
+  const auto filters = [](bool open) {
+    Graph g;
+    const auto side = [&](const char* name) {
+      return open ? symbol(g.add_symbol({.name = name, .min = 1, .hint = 14, .from_input = true})) : Expr(14);
+    };
+    const Expr h = side("h"), w = side("w");
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 256, h, w}});
+    Var* padded = pad(g, x, {0, 0, 1, 1}, {0, 0, 1, 1}, float_constant(0, DType::f32));
+    const Shape all = {1, 256, h, w, 256, 3, 3};
+    Var* data = g.reindex({padded}, all, {axis(0), axis(4), axis(2) + axis(5), axis(3) + axis(6)});
+    Var* weights = g.reindex({g.add_constant(numbers({256, 256, 3, 3}))}, all, {axis(1), axis(4), axis(5), axis(6)});
+    g.outputs = {reduce(g, map(g, Fn::mul, data, weights), {4, 5, 6}, Reduce::add, false)};
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v4");
+    return schedules_of(compile_graph(g, options));
+  };
+  EXPECT_THAT(filters(false), testing::HasSubstr("F(2x2, 3x3)"));
+  EXPECT_THAT(filters(true), testing::HasSubstr("F(4x4, 3x3)"));
 }
 
 // Levels of a pyramid, each an input with dims of its own: what is halved and added typically fits.

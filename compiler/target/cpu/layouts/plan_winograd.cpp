@@ -82,11 +82,16 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
 // Core cycles, summed reach the cores that share the work.
 class Estimate {
  public:
-  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu, const std::vector<Symbol>& symbols)
+  // `larger`: open sides are so many times as long as they typically are.
+  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu, const std::vector<Symbol>& symbols,
+           double larger = 1)
       : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(cpu.vector_registers) {
     auto extent = [&](int k) { return static_cast<double>(hinted_value(d.domain[static_cast<size_t>(k)], symbols)); };
-    height_ = extent(w.y);
-    width_ = extent(w.x);
+    auto side = [&](int k) {
+      return d.domain[static_cast<size_t>(k)].if_int() ? extent(k) : std::round(extent(k) * larger);
+    };
+    height_ = side(w.y);
+    width_ = side(w.x);
     channels_ = extent(w.channel);
     for (int k : w.taps) channels_ *= extent(k);
     filters_ = extent(w.lanes_axis);
@@ -231,13 +236,20 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   plan.taps = windows->taps;
   plan.image = windows->image;
   plan.lanes_axis = lanes_axis;
-  Estimate estimate(d, plan, cpu, symbols);
+  // Sides of 14 fill tiles of two and no tiles of four; where they are open, other lengths count as well.
+  std::vector<Estimate> estimates = {{d, plan, cpu, symbols}};
+  for (int k : {plan.y, plan.x})
+    if (!d.domain[static_cast<size_t>(k)].if_int() && estimates.size() == 1)
+      estimates.push_back({d, plan, cpu, symbols, 1.4});
   WinogradPlan best;
-  double least = 0.9 * estimate.direct();
+  double least = 0.9 * static_cast<double>(estimates.size());
   bool found = false;
   for (int m = 2; m <= largest; m += 2) {
     plan.outputs = m;
-    double cycles = estimate.filtered(m, plan, wish.rows) + (prepared ? 0 : estimate.transforming(m));
+    double cycles = 0;                           // of those of the direct sum
+    for (size_t k = estimates.size(); k-- > 0;)  // the plan is for the typical length
+      cycles += (estimates[k].filtered(m, plan, wish.rows) + (prepared ? 0 : estimates[k].transforming(m))) /
+                estimates[k].direct();
     if (wish.outputs != 0 ? m != wish.outputs : cycles >= least) continue;
     least = cycles;
     best = plan;
