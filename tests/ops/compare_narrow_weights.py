@@ -37,7 +37,7 @@ class Sample:
     def __init__(self, rng):
         self.rng = rng
         self.nodes, self.parameters = [], {}
-        self.depth = int(rng.choice([16, 32, 48, 64, 96, 100, 128, 160, 256, 320, 512, 24, 7]))
+        self.depth = int(rng.choice([16, 32, 48, 64, 96, 100, 128, 160, 256, 320, 512, 24, 7, 4096]))
         self.columns = int(rng.choice([1, 3, 16, 17, 31, 32, 48, 50, 64, 96, 130, 200]))
         self.matrices = ()
 
@@ -139,7 +139,7 @@ def build(rng, kind):
                               ir_version=10)
     stored = weights.T if any(n.op_type == "Gemm" for n in s.nodes) else weights
     sets = []
-    for m in ([1, 3, 8, 9, 40] if rows == "rows" else [rows]):
+    for m in ([1, 3, 8, 9, 40, 300] if rows == "rows" else [rows]):
         shape = [{"batch": 1 + m % 2}.get(d, d) for d in leading] + [m, s.depth]
         x = rng.standard_normal(shape).astype(np.float32)
         feeds, answers = {"x": x}, [(x.astype(np.float64) @ weights).astype(np.float32)]

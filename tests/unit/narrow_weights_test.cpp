@@ -80,6 +80,31 @@ TEST(NarrowWeights, ManyRowsShareAWidenedPanelAndFewDoNot) {
   EXPECT_THAT(both, HasSubstr("up to 8 rows"));
 }
 
+// A sum so long that its panel passes the cache in chunks, whose sums wait in a worker's memory: it goes through them itself.
+TEST(NarrowWeights, ChunksOfALongSumStayWithOneWorker) {
+  constexpr int64_t long_depth = 5632, rows = 512, many_columns = 512;
+  Graph g;
+  const Expr n = symbol(g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true}));
+  Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {n, long_depth}});
+  const Tensor stored = bytes({long_depth, many_columns});
+  const Expr value = cast(load(0, DType::u8, {axis(0), axis(1)}), DType::f32) - float_constant(128, DType::f32);
+  g.outputs = {matmul(g, x, g.elementwise({g.add_constant(stored)}, {long_depth, many_columns}, value))};
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v3");
+  CompiledModel model = compile_graph(g, options);
+  EXPECT_THAT(schedules_of(model), HasSubstr("chunks"));
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 4);
+  const Tensor input = ramp({rows, long_depth}, 7), found = program.run({input})[0];
+  for (int64_t row = 0; row < rows; row += 7)
+    for (int64_t column = 0; column < many_columns; column += 51) {
+      double sum = 0;
+      for (int64_t k = 0; k < long_depth; ++k)
+        sum += number_at(input, row * long_depth + k) * (number_at(stored, k * many_columns + column) - 128);
+      ASSERT_NEAR(number_at(found, row * many_columns + column), sum, 0.5) << row << ", " << column;
+    }
+}
+
 // Somebody else reads the widened weights: they are made for both, or for that one alone.
 TEST(NarrowWeights, AnotherReaderIsServed) {
   Product product(4);

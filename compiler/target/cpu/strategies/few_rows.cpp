@@ -30,15 +30,18 @@ void join(Kernel& kernel, Kernel& second) {
   for (std::string& line : second.schedule) kernel.schedule.push_back("  " + line);
 }
 
-// The parallel loops of a body as one number; returns how many iterations they have.
+// The parallel loops of a body as one number; returns how many iterations they have. Loops in these stay: a worker goes
+// through the chunks of a sum one after the other.
 Expr number_iterations(LoopNode& root, Expr number) {
+  const auto first_inside =
+      std::find_if(root.loops.begin(), root.loops.end(), [](const Loop& l) { return l.kind != LoopKind::parallel; });
+  std::vector<Loop> shared_out(root.loops.begin(), first_inside);
+  root.loops.erase(root.loops.begin(), first_inside);
   Expr all = 1;
-  for (size_t k = root.loops.size(); k-- > 0;) {
-    const Loop loop = root.loops[k];
-    root.loops.erase(root.loops.begin() + static_cast<int64_t>(k));
+  for (size_t k = shared_out.size(); k-- > 0;) {
     const Expr rest = floor_div(number, all);
-    substitute_axis(root, loop.axis, k > 0 ? floor_mod(rest, loop.extent) : rest);
-    all = all * loop.extent;
+    substitute_axis(root, shared_out[k].axis, k > 0 ? floor_mod(rest, shared_out[k].extent) : rest);
+    all = all * shared_out[k].extent;
   }
   return all;
 }
@@ -57,6 +60,8 @@ Kernel either_body(Kernel few, Kernel many, Expr condition) {
   const int number = few.next_axis++;
   const Expr of_few = number_iterations(few.root, axis(number)), of_many = number_iterations(many.root, axis(number));
   LoopNode many_body = body_where(logical_not(condition), many.root), few_body = body_where(condition, few.root);
+  many_body.loops = std::exchange(many.root.loops, {});
+  few_body.loops = std::move(few.root.loops);
   few_body.comment = concat("up to ", cpu_costs.few_rows, " rows");
   many.root.loops = {{number, select(condition, of_few, of_many), LoopKind::parallel, {}}};
   many.root.children = {std::move(few_body), std::move(many_body)};
