@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machine code of ten kinds of kernels against what it was: a guard of their speed that does not time anything.
+"""The machine code of twelve kinds of kernels against what it was: a guard of their speed that does not time anything.
 
     python3 kernel_instructions.py --metac build/ci/bin/metac [--write] [--only WORD]
     needs: pip install numpy onnx; objdump
@@ -55,6 +55,10 @@ def models():
                              {"q": (f32, [12, 128, 64]), "k": (f32, [12, 64, 128]), "v": (f32, [12, 128, 64])})
     yield "integers", model([("MatMulInteger", ["x", "w"], ["m"], {}), ("Cast", ["m"], ["y"], {"to": f32})], {"x": (TensorProto.UINT8, [64, 512])},
                             w=np.random.default_rng(2).integers(-100, 100, (512, 512)).astype("i1"))
+    weights = {"w": np.random.default_rng(3).integers(0, 255, (512, 512)).astype("u1"), "s": (512,)}
+    few_bits = [("DequantizeLinear", ["w", "s"], ["d"], {"axis": 1}), ("MatMul", ["x", "d"], ["y"], {})]
+    yield "few_bits", model(few_bits, {"x": (f32, [1, 512])}, **weights)
+    yield "few_bits_open_rows", model(few_bits, {"x": (f32, ["n", 512])}, **weights)
 
 
 def counts_of(library):
