@@ -11,16 +11,10 @@
 #include "compiler/region/split_residues.h"
 #include "compiler/support/diagnostic.h"
 #include "tests/unit/ramp.h"
+#include "tests/unit/schedules_of.h"
 
 namespace metac::few_rows_test {
 namespace {
-
-std::string schedules_of(const CompiledModel& model) {
-  std::string all;
-  for (const KernelSource& kernel : model.run.kernels)
-    for (const std::string& line : kernel.schedule) all += line + "\n";
-  return all;
-}
 
 void expect_near(const Tensor& found, const Tensor& expected, const std::string& what) {
   ASSERT_EQ(found.shape, expected.shape) << what;

@@ -8,6 +8,7 @@
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/program/compile.h"
 #include "tests/unit/ramp.h"
+#include "tests/unit/schedules_of.h"
 
 namespace metac::narrow_weights_test {
 namespace {
@@ -37,19 +38,12 @@ struct Product {
     const Expr byte = cast(load(0, DType::u8, {column, floor_div(k, 2)}), DType::i32);
     const Expr shift = cast(floor_mod(k, 2) * Expr(4), DType::i32);
     const Expr number = call(Fn::bit_and, {call(Fn::shift_right, {byte, shift}), int_constant(15, DType::i32)});
-    const Expr value = (cast(number, DType::f32) - float_constant(8, DType::f32)) *
-                       load(1, DType::f32, {column, floor_div(k, block)});
+    const Expr value =
+        (cast(number, DType::f32) - float_constant(8, DType::f32)) * load(1, DType::f32, {column, floor_div(k, block)});
     weights = g.elementwise({bits, scales}, {depth, columns}, value);
     g.outputs = {matmul(g, x, weights)};
   }
 };
-
-std::string schedules_of(const CompiledModel& model) {
-  std::string all;
-  for (const KernelSource& kernel : model.run.kernels)
-    for (const std::string& line : kernel.schedule) all += line + "\n";
-  return all;
-}
 
 int64_t weight_bytes(const CompiledModel& model) {
   int64_t bytes = 0;
@@ -80,7 +74,8 @@ TEST(NarrowWeights, ManyRowsShareAWidenedPanelAndFewDoNot) {
   EXPECT_THAT(both, HasSubstr("up to 8 rows"));
 }
 
-// A sum so long that its panel passes the cache in chunks, whose sums wait in a worker's memory: it goes through them itself.
+// A sum so long that its panel passes the cache in chunks, whose sums wait in a worker's memory: it goes through them
+// itself.
 TEST(NarrowWeights, ChunksOfALongSumStayWithOneWorker) {
   constexpr int64_t long_depth = 5632, rows = 512, many_columns = 512;
   Graph g;

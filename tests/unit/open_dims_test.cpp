@@ -9,22 +9,15 @@
 #include "compiler/ir/builders.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/machine/cpu_target.h"
-#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/ops/typical_lengths.h"
+#include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
 #include "compiler/program/run_memory.h"
 #include "compiler/region/fusion/fusion_facts.h"
+#include "tests/unit/ramp.h"
 
 namespace metac::open_dims_test {
 namespace {
-
-Tensor numbers(std::vector<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t d : shape) count *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * 7 % 23) / 16 - 0.5f);
-  return make_tensor<float>(DType::f32, std::move(shape), values);
-}
 
 // 3 by 3 with padding 1, of [images, channels, height, width], all three open.
 Var* convolution(Graph& g, Var* x, int64_t filters, int64_t stride) {

@@ -12,24 +12,11 @@
 #include "compiler/program/compile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
 #include "compiler/tensor/definition.h"
+#include "tests/unit/ramp.h"
+#include "tests/unit/schedules_of.h"
 
 namespace metac::open_shapes_test {
 namespace {
-
-Tensor numbers(std::vector<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t d : shape) count *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * 7 % 23) / 16 - 0.5f);
-  return make_tensor<float>(DType::f32, std::move(shape), values);
-}
-
-std::string schedules_of(const CompiledModel& model) {
-  std::string all;
-  for (const KernelSource& kernel : model.run.kernels)
-    for (const std::string& line : kernel.schedule) all += line + "\n";
-  return all;
-}
 
 // A compiled graph against the oracle's answers for the same graph, made a second time.
 void expect_right(const std::function<void(Graph&)>& make, CompiledModel model, const CompileOptions& options,

@@ -17,4 +17,13 @@ inline Tensor ramp(std::vector<int64_t> shape, int step) {
   return make_tensor<float>(DType::f32, std::move(shape), values);
 }
 
+// Of the same pattern, from -0.5 to less than 0.9: sums of many stay small.
+inline Tensor numbers(std::vector<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t d : shape) count *= d;
+  std::vector<float> values;
+  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(k * 7 % 23) / 16 - 0.5f);
+  return make_tensor<float>(DType::f32, std::move(shape), values);
+}
+
 }  // namespace metac

@@ -182,6 +182,18 @@ class RowBlockFuser {
     return is_known_ || !columns.if_int() || columns.as_int() * static_cast<int64_t>(sizeof(float)) <= most_row_bytes;
   }
 
+  // Does the definition, of item `at` alone, read the result of a contraction that rows could start from?
+  bool works_on_scores(const Definition& d, size_t at, const Group& rows) const {
+    bool found = false;
+    visit_loads(d, [&](Expr n) {
+      const std::vector<size_t>& makers = uses_.makers(n->id);
+      if (makers.empty() || only_reader(n->id) != static_cast<int>(at)) return;
+      const Group& group = region_.items[makers.back()].group;
+      found |= group.stages.size() == 1 && is_producer(group.stages[0], rows) && loads_rows(d, n->id, rows.shared);
+    });
+    return found;
+  }
+
   // The item that works on the first contraction's result element by element, for the row kernel alone, at the same row:
   // what shows a score or hides it by its position (a causal mask) is no epilogue of a product. It becomes the first of
   // `rows`.
@@ -201,7 +213,7 @@ class RowBlockFuser {
         for (int k = 0; k < shared && same; ++k)
           same = d.domain[static_cast<size_t>(k)] == rows.stages[0].domain[static_cast<size_t>(k)];
         for (const Definition& s : rows.stages) same = same && loads_rows(s, d.out->id, shared);
-        if (same) found = makers.back();
+        if (same && works_on_scores(d, makers.back(), rows)) found = makers.back();
       });
     if (!found) return {};
     const Definition& d = region_.items[*found].group.stages[0];

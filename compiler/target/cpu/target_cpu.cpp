@@ -28,24 +28,27 @@ std::vector<Var*> run_slice_batches(RegionState& s) {
   return {};
 }
 
-// The Vars that depend on parameters alone: these, and what `prepare` will make of them.
-std::set<int> made_of_parameters(const RegionState& s) {
-  std::set<int> made;
-  const auto is_made = [&](int id) {
-    return made.count(id) > 0 || s.is_constant(s.graph.vars()[static_cast<size_t>(id)].get());
-  };
-  for (const auto& [view, source] : s.region.views)
-    if (is_made(source->id)) made.insert(view);
-  for (const Item& item : s.region.items)
-    for (const Definition& d : item.group.stages) {
-      bool all = true, any = false;
-      visit_loads(d, [&](Expr n) { any = true, all = all && is_made(n->id); });
-      if (any && all) made.insert(d.out->id);
-    }
-  for (const auto& var : s.graph.vars())
-    if (s.is_constant(var.get())) made.insert(var->id);
-  return made;
-}
+// Does a Var depend on parameters alone: is it one, what `prepare` will make of some, or such a one in another shape?
+class MadeOfParameters {
+ public:
+  explicit MadeOfParameters(const RegionState& s) : s_(s) {
+    for (const Item& item : s.region.items)
+      for (const Definition& d : item.group.stages) {
+        bool all = true, any = false;
+        visit_loads(d, [&](Expr n) { any = true, all = all && (*this)(n->id); });
+        if (any && all) made_.insert(d.out->id);
+      }
+  }
+  bool operator()(int id) const {
+    if (made_.count(id) > 0 || s_.is_constant(s_.graph.vars()[static_cast<size_t>(id)].get())) return true;
+    const auto view = s_.region.views.find(id);
+    return view != s_.region.views.end() && (*this)(view->second->id);
+  }
+
+ private:
+  const RegionState& s_;
+  std::set<int> made_;
+};
 
 // Kernels run on the host's processors, one loop tree on all threads.
 class TargetCpu final : public Target {
@@ -57,9 +60,7 @@ class TargetCpu final : public Target {
   bool widens_freely() const override { return false; }
   void fuse_further(RegionState& s, const std::vector<Op*>&) const override {
     if (s.options.fusion != Fusion::best) return;
-    const std::set<int> prepared = made_of_parameters(s);
-    const auto is_parameter = [&](int id) { return prepared.count(id) > 0; };
-    fuse_row_blocks(s.region, s.needed.in_memory, is_parameter, s.options.cpu.vector_bytes / 4, s.graph.symbols,
+    fuse_row_blocks(s.region, s.needed.in_memory, MadeOfParameters(s), s.options.cpu.vector_bytes / 4, s.graph.symbols,
                     std::make_shared<RowBlocks>());
     for (Item& item : s.region.items)
       for (Definition& d : item.group.stages)

@@ -58,16 +58,15 @@ Expr with_float_differences(Expr value) {
 
 // The axes after the last one is split: runs of `run` steps, words of `steps`.
 struct SplitAxis {
-  Shape extents;            // without those of extent 1
-  Expr place;               // of a step, in them
-  int inside = 0, run = 0;  // how many of the axes lie within a run; the first of these
+  Shape extents;   // without those of extent 1
+  Expr place;      // of a step, in them
+  int inside = 0;  // how many of the axes lie within a run
 };
 SplitAxis split_axis(int axis_id, int64_t extent, int64_t run, int64_t steps) {
   SplitAxis split;
   split.place = 0;
   int64_t factors[] = {extent / run, run / steps, steps};
   for (int k = 0; k < 3; ++k) {
-    if (k == 1) split.run = axis_id + static_cast<int>(split.extents.size());
     split.place = split.place * Expr(factors[k]);
     if (factors[k] == 1) continue;
     split.place = split.place + axis(axis_id + static_cast<int>(split.extents.size()));
@@ -123,7 +122,6 @@ int split_into_runs(Definition& d, Contraction& c, CompactForm& form, const std:
   for (Expr* e : {&c.a.load, &c.b.load, &form.value}) *e = simplify(with_axis(*e, last, split.place), bounds);
   for (Expr& e : c.a.conditions) e = simplify(with_axis(e, last, split.place), bounds);
   d.body = c.body();
-  form.number = changing_number(form.value, static_cast<int>(d.domain.size()) - 1);
   return split.inside;
 }
 
@@ -135,14 +133,15 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
     return p.load;
   };
   const int last = static_cast<int>(d.domain.size()) - 1, steps = form.steps_in_word();
+  const Expr stored = changing_number(form.value, last);
   Expr number;
   if (steps == 1) {
-    number = packed(form.number);
+    number = packed(stored);
   } else {
     const Bounds bounds(graph.symbols, d.domain);
     Expr word = int_constant(0, DType::i32);
     for (int k = 0; k < steps; ++k) {
-      const Expr one = simplify(with_axis(form.number, last, Expr(k)), bounds);
+      const Expr one = simplify(with_axis(stored, last, Expr(k)), bounds);
       word = call(Fn::bit_or, {word, call(Fn::shift_left, {one, int_constant(k * form.bits, DType::i32)})});
     }
     const Expr shift = cast(axis(last) * Expr(form.bits), DType::i32);

@@ -14,8 +14,7 @@ namespace metac {
 
 struct CompactForm {
   Expr value;       // of an element, float32, in the contraction's axes
-  Expr number;      // the part of it that changes with every step: int32, an element of 8 bits, or of a half type
-  int bits = 0;     // of a number: 2, 4, 8 or 16
+  int bits = 0;     // of the number that changes with every step: 2, 4, 8 or 16
   int64_t run = 1;  // so many steps have the same of everything else
   int steps_in_word() const { return bits < 8 ? 32 / bits : 1; }
 };
