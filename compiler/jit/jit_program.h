@@ -9,6 +9,7 @@
 #include "compiler/jit/prepared_weights.h"
 #include "compiler/program/program.h"
 #include "runtime/executor.h"
+#include "runtime/states.h"
 
 namespace metac {
 
@@ -30,6 +31,8 @@ class JitCode {
   ~JitCode();
 
   const CompiledProgram& compiled() const { return *compiled_; }
+  // The tables, which stay while this is held; kernels and weights do not.
+  std::shared_ptr<const rt::Program> tables() const;
   bool runs_on_threads() const;  // of this process; else on a device
   int64_t code_bytes() const;  // of machine code; what programs share is counted with each. 0 on a device.
   // Kernels that are new, and how many came from where. On a device they are not counted.
@@ -62,8 +65,10 @@ class JitProgram {
              const JitOptions& options = {});
   ~JitProgram();
 
-  // Inputs in the program's order, of its dtypes. The outputs have memory of their own. Throws CompileError with the executor's message.
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  // Inputs in the program's order, of its dtypes. The outputs have memory of their own. Throws CompileError with the executor's
+  // message. A program with states is run on `states`, which are for its tables: inputs and outputs are the others, and a run
+  // that throws leaves the states as they were.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, rt::StateSet* states = nullptr);
   // Runs and throws the answers away: for timing.
   void run_only(const std::vector<Tensor>& inputs);
   // Outputs with memory are written there.
@@ -80,6 +85,7 @@ class JitProgram {
   const std::shared_ptr<const JitCode>& code() const { return code_; }
 
  private:
+  void run_views(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs);
   void trace_steps(int64_t begin_ns, int64_t end_ns) const;
   std::vector<int64_t> output_shape(int32_t output) const;
 

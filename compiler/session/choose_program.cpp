@@ -8,6 +8,13 @@
 
 namespace metac {
 
+// Dims that grow with a state stay open at every level: each run has another length.
+Reliance SessionState::reliance(const NamedTensors& inputs, const RelianceLevel& level) const {
+  Reliance reliance = reliance_on(*named_, inputs, level);
+  if (!states_.growing_dims().empty()) open_dims(*named_, states_.growing_dims(), reliance);
+  return reliance;
+}
+
 SessionState::ProgramPtr SessionState::choose(const NamedTensors& inputs) {
   bool eager = options_.specialise == Specialise::eager;
   Reliance wanted;
@@ -31,7 +38,7 @@ SessionState::ProgramPtr SessionState::choose(const NamedTensors& inputs) {
 
 // Null: there is none yet; `wanted` is what one would rely on.
 SessionState::ProgramPtr SessionState::ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const {
-  *wanted = reliance_on(*named_, inputs, special_level_);
+  *wanted = reliance(inputs, special_level_);
   if (ProgramPtr own = ready(*wanted, false)) return own;
   *wanted = changing_.without_changing(std::move(*wanted));
   return ready(*wanted, false);
@@ -41,7 +48,7 @@ SessionState::ProgramPtr SessionState::specialised_or_noted(const NamedTensors& 
   changing_.observe(inputs);
   Reliance wanted;
   if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
-  if (options_.specialise != Specialise::never) consider(wanted, reliance_on(*named_, inputs, open_level_).key());
+  if (options_.specialise != Specialise::never) consider(wanted, reliance(inputs, open_level_).key());
   return nullptr;
 }
 
@@ -49,7 +56,7 @@ SessionState::ProgramPtr SessionState::specialised_or_noted(const NamedTensors& 
 SessionState::ProgramPtr SessionState::open_program(const NamedTensors& inputs) {
   {
     const std::lock_guard lock(mutex_);
-    if (ProgramPtr known = ready_open(reliance_on(*named_, inputs, open_level_))) return known;
+    if (ProgramPtr known = ready_open(reliance(inputs, open_level_))) return known;
   }
   try {
     return make_for(inputs, true, "no program has these dims open yet");
@@ -71,7 +78,7 @@ SessionState::ProgramPtr SessionState::make_for(const NamedTensors& inputs, bool
     level = open ? open_level_ : special_level_;
   }
   try {
-    return get(reliance_on(*named_, inputs, level), open, reason);
+    return get(reliance(inputs, level), open, reason);
   } catch (const CompileError& error) {
     if (is_for_want_of_memory(error)) throw;
     for (const Known more : {Known::lengths, Known::small_integers, Known::small_inputs}) {
@@ -84,7 +91,7 @@ SessionState::ProgramPtr SessionState::make_for(const NamedTensors& inputs, bool
       if (std::none_of(inputs.begin(), inputs.end(), helps)) continue;
       try {
         if (options_.specialise != Specialise::eager) narrow(inputs, open, wider);
-        ProgramPtr made = get(reliance_on(*named_, inputs, wider), open, reason);
+        ProgramPtr made = get(reliance(inputs, wider), open, reason);
         const std::lock_guard lock(mutex_);
         (open ? open_level_ : special_level_) = wider;
         return made;
@@ -106,12 +113,12 @@ void SessionState::narrow(const NamedTensors& inputs, bool open, RelianceLevel& 
     model = model_;
   }
   const std::set<std::string> all = level.values;
-  if (all.size() < 2 || !maker_.can_make(*model, reliance_on(*named_, inputs, level))) return;
+  if (all.size() < 2 || !maker_.can_make(*model, reliance(inputs, level))) return;
   for (const std::string& name : all) {
     if (level.values.size() < 2) break;
     RelianceLevel less = level;
     less.values.erase(name);
-    if (maker_.can_make(*model, reliance_on(*named_, inputs, less))) level = std::move(less);
+    if (maker_.can_make(*model, reliance(inputs, less))) level = std::move(less);
   }
 }
 

@@ -78,6 +78,16 @@ Reliance reliance_on(const Model& model, const NamedTensors& inputs, const Relia
   return reliance;
 }
 
+void open_dims(const Model& model, const std::set<std::string>& names, Reliance& reliance) {
+  for (const Value& input : model.graph.inputs) {
+    const auto row = std::find_if(reliance.inputs.begin(), reliance.inputs.end(),
+                                  [&](const Reliance::Input& one) { return one.name == input.name; });
+    if (row == reliance.inputs.end() || row->value || !input.type.shape) continue;
+    for (size_t k = 0; k < row->dims.size(); ++k)
+      if (names.count((*input.type.shape)[k].symbol)) row->dims[k] = row->dims[k] == 0 ? Reliance::open_or_none : Reliance::open;
+  }
+}
+
 LowerOptions relying_on(LowerOptions base, const Model& model, const Reliance& reliance) {
   for (const Value& input : model.graph.inputs) {
     const auto row = std::find_if(reliance.inputs.begin(), reliance.inputs.end(),

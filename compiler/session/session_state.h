@@ -15,6 +15,7 @@
 #include "compiler/session/compile_behind.h"
 #include "compiler/session/contexts.h"
 #include "compiler/session/session.h"
+#include "compiler/session/stream_states.h"
 
 namespace metac {
 
@@ -25,7 +26,10 @@ class SessionState {
 
   SessionState(Model model, SessionOptions options);
 
-  Outputs run(const NamedTensors& inputs);
+  // `stream`: whose states; null: nobody's.
+  Outputs run(const NamedTensors& inputs, StreamStates* stream = nullptr);
+  std::unique_ptr<StreamStates> open_stream();
+  void close_stream(std::unique_ptr<StreamStates> stream);
   std::optional<Outputs> try_run(const NamedTensors& inputs);
   void set_weights(const NamedTensors& weights);
   void wait() const;
@@ -57,6 +61,7 @@ class SessionState {
   void tell_of_shapes_that_do_not_repeat() const;
 
   // Which of them answers (choose_program.cpp).
+  Reliance reliance(const NamedTensors& inputs, const RelianceLevel& level) const;
   ProgramPtr choose(const NamedTensors& inputs);
   ProgramPtr specialised_or_noted(const NamedTensors& inputs);  // under the lock, as the next one
   ProgramPtr ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const;
@@ -66,16 +71,18 @@ class SessionState {
   void consider(const Reliance& wanted, const std::string& open_key);  // under the lock
   void specialise_behind(const Reliance& wanted);
 
-  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs);
+  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs, StreamStates* stream);
   // Nothing: no context is free, and `wait` is false.
   std::optional<Outputs> run_code(const ProgramPtr& program, const std::shared_ptr<const JitCode>& code,
-                                  const NamedTensors& inputs, bool wait);
+                                  const NamedTensors& inputs, StreamStates* stream, bool wait);
   bool count_run(SessionProgram& program);
   std::shared_ptr<const JitCode> code_of(SessionProgram& program);  // for a run; under the lock
   std::vector<Tensor> ordered(const CompiledProgram& program, const NamedTensors& inputs) const;
 
   Model declared_;                            // as it was read
   const std::shared_ptr<const Model> named_;  // the same with names for all open dims
+  const DeclaredStates states_;
+  const AcceptedInputs accepted_;
   SessionOptions options_;
   WeightStore weights_;
   ProgramMaker maker_;
@@ -92,6 +99,7 @@ class SessionState {
   int64_t clock_ = 0, runs_wanted_ = 2;  // of a shape before it is specialised behind
   std::atomic<int64_t> runs_{0}, open_runs_{0};
   int fruitless_ = 0;                    // runs that failed although more was relied on
+  std::atomic<int64_t> streams_{0}, state_bytes_{0};
   std::atomic<int64_t> repeated_{0};     // runs by a specialisation that had run before
   SpecialisationTimes times_;
   SessionReport report_;  // the part that is counted
