@@ -15,13 +15,52 @@ Reliance SessionState::reliance(const NamedTensors& inputs, const RelianceLevel&
   return reliance;
 }
 
+namespace {
+
+// Equal for inputs of the same names and shapes.
+std::string shapes_of(const NamedTensors& inputs) {
+  std::string shapes;
+  shapes.reserve(64 * inputs.size());
+  for (const auto& [name, tensor] : inputs) {
+    shapes += name;
+    shapes.append(1, '\0').append(1, static_cast<char>(tensor.shape.size()));
+    shapes.append(reinterpret_cast<const char*>(tensor.shape.data()), tensor.shape.size() * sizeof(int64_t));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+void SessionState::forget_answers() {
+  answers_.clear();
+  ++forgotten_;
+}
+
 SessionState::ProgramPtr SessionState::choose(const NamedTensors& inputs) {
-  bool eager = options_.specialise == Specialise::eager;
-  Reliance wanted;
+  const std::string shapes = shapes_of(inputs);
+  int64_t forgotten = 0;
   {
     const std::lock_guard lock(mutex_);
+    if (const auto found = answers_.find(shapes); found != answers_.end()) return found->second;
     changing_.observe(inputs);
+    forgotten = forgotten_;
   }
+  bool settled = true;
+  ProgramPtr program = find_or_make(inputs, &settled);
+  const std::lock_guard lock(mutex_);
+  // Where values are relied on, shapes do not tell.
+  if (settled && forgotten == forgotten_ && std::max(special_level_.known, open_level_.known) < Known::small_integers) {
+    constexpr size_t most_answers = 1024;
+    if (answers_.size() >= most_answers) answers_.clear();
+    answers_.emplace(shapes, program);
+  }
+  return program;
+}
+
+// `settled`: the next inputs of these shapes have the same answer, unless programs come or go.
+SessionState::ProgramPtr SessionState::find_or_make(const NamedTensors& inputs, bool* settled) {
+  bool eager = options_.specialise == Specialise::eager;
+  Reliance wanted;
   if (!eager) {
     const std::lock_guard lock(mutex_);
     if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
@@ -31,7 +70,7 @@ SessionState::ProgramPtr SessionState::choose(const NamedTensors& inputs) {
   if (!open) return make_for(inputs, false, "the first run of this shape");
   if (options_.specialise == Specialise::background) {
     const std::lock_guard lock(mutex_);
-    consider(wanted, open->reliance.key());
+    *settled = consider(wanted, open->reliance);
   }
   return open;
 }
@@ -48,7 +87,7 @@ SessionState::ProgramPtr SessionState::specialised_or_noted(const NamedTensors& 
   changing_.observe(inputs);
   Reliance wanted;
   if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
-  if (options_.specialise != Specialise::never) consider(wanted, reliance(inputs, open_level_).key());
+  if (options_.specialise != Specialise::never) consider(wanted, reliance(inputs, open_level_));
   return nullptr;
 }
 
@@ -94,6 +133,7 @@ SessionState::ProgramPtr SessionState::make_for(const NamedTensors& inputs, bool
         ProgramPtr made = get(reliance(inputs, wider), open, reason);
         const std::lock_guard lock(mutex_);
         (open ? open_level_ : special_level_) = wider;
+        forget_answers();
         return made;
       } catch (const CompileError&) {
       }
@@ -122,16 +162,17 @@ void SessionState::narrow(const NamedTensors& inputs, bool open, RelianceLevel& 
   }
 }
 
-// Notes a run of a shape that has no program of its own; one that comes again gets one.
-void SessionState::consider(const Reliance& wanted, const std::string& open_key) {
+// Notes a run of a shape that has no program of its own; one that comes again gets one. True: it never will, as things are.
+bool SessionState::consider(const Reliance& wanted, const Reliance& open) {
+  if (covers(open, wanted)) return true;  // it is as special as can be
   const std::string key = wanted.key();
-  if (key == open_key) return;  // it is as special as can be
   constexpr size_t most_seen = 4096;
   if (seen_.size() >= most_seen) std::erase_if(seen_, [](const auto& entry) { return !entry.second.queued; });
   Seen& seen = seen_[key];
   ++seen.runs;
-  if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return;
+  if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return seen.impossible;
   seen.queued = behind_.add([this, wanted] { specialise_behind(wanted); });
+  return false;
 }
 
 void SessionState::specialise_behind(const Reliance& wanted) {

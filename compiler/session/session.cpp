@@ -146,6 +146,7 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs, StreamStates
       if (special.known >= Known::small_integers || options_.most_known < Known::small_integers ||
           fruitless_ >= most_fruitless || std::none_of(inputs.begin(), inputs.end(), helps))
         throw;
+      forget_answers();
       special_level_ = {Known::small_integers, false, {}};
       open_level_ = {Known::small_integers, true, {}};
       if (options_.specialise != Specialise::eager)
@@ -160,6 +161,7 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs, StreamStates
     } catch (const CompileError&) {
       const std::lock_guard lock(mutex_);
       special_level_ = special, open_level_ = open;
+      forget_answers();
       ++fruitless_;
     }
     throw;  // the first reason
@@ -205,6 +207,7 @@ void SessionState::set_weights(const NamedTensors& weights) {
         if (!slot->making && !fresh.count(slot->program)) missing.push_back(slot->program);
       if (missing.empty()) {
         model_ = changed;
+        forget_answers();
         for (const auto& [program, code] : fresh) {
           contexts_.drop(program->code.get());
           if (code) program->code = code;

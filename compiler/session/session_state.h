@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -63,12 +64,14 @@ class SessionState {
   // Which of them answers (choose_program.cpp).
   Reliance reliance(const NamedTensors& inputs, const RelianceLevel& level) const;
   ProgramPtr choose(const NamedTensors& inputs);
+  ProgramPtr find_or_make(const NamedTensors& inputs, bool* settled);
   ProgramPtr specialised_or_noted(const NamedTensors& inputs);  // under the lock, as the next one
   ProgramPtr ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const;
   ProgramPtr make_for(const NamedTensors& inputs, bool open, const std::string& reason);
   ProgramPtr open_program(const NamedTensors& inputs);
   void narrow(const NamedTensors& inputs, bool open, RelianceLevel& level);
-  void consider(const Reliance& wanted, const std::string& open_key);  // under the lock
+  bool consider(const Reliance& wanted, const Reliance& open);  // under the lock, as the next one
+  void forget_answers();
   void specialise_behind(const Reliance& wanted);
 
   Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs, StreamStates* stream);
@@ -95,6 +98,9 @@ class SessionState {
   bool open_impossible_ = false;
   std::map<std::string, std::shared_ptr<Slot>> slots_;
   std::map<std::string, Seen> seen_;
+  // Who answers inputs of which shapes, until a program comes or goes or more is relied on.
+  std::unordered_map<std::string, ProgramPtr> answers_;
+  int64_t forgotten_ = 0;  // how often they were
   ChangingDims changing_;
   int64_t clock_ = 0, runs_wanted_ = 2;  // of a shape before it is specialised behind
   std::atomic<int64_t> runs_{0}, open_runs_{0};

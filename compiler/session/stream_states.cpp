@@ -122,14 +122,12 @@ void StreamStates::set(const NamedTensors& states) {
   for (const auto& [name, tensor] : states) {
     const size_t k = named(name);
     const ValueType& type = declared_.inputs()[k]->type;
-    bool fits = tensor.dtype == *type.dtype && tensor.shape.size() == type.shape->size();
-    for (size_t axis = 0; fits && axis < tensor.shape.size(); ++axis) {
-      const int64_t wanted = (*type.shape)[axis].value;
-      fits = wanted < 0 || wanted == tensor.shape[axis];
-    }
-    if (!fits)
+    if (tensor.dtype != *type.dtype || tensor.shape.size() != type.shape->size())
       refuse("state ", quoted(name), ": the model wants ", describe_type(type), ", given is ", name_of(tensor.dtype), " ",
              to_string(tensor.shape));
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis)
+      if (const int64_t wanted = (*type.shape)[axis].value; wanted >= 0 && wanted != tensor.shape[axis])
+        refuse("state ", quoted(name), ": dim ", axis, " is ", tensor.shape[axis], ", expected ", wanted);
     given.emplace(k, copy_of(tensor));
   }
   const std::lock_guard lock(mutex_);
