@@ -22,8 +22,8 @@ class StateSet {
   }
   int32_t count() const { return count_; }
 
-  // From now on for another program of the same model, made for other shapes: what is kept otherwise there is moved. Nothing has
-  // changed where it returns false. The old program is not needed any more.
+  // From now on for another program of the same model, made for other shapes: what is kept otherwise there is moved. Nothing
+  // has changed where it returns false. The old program is not needed any more.
   bool move_to(const Program& program, Failure& failure) {
     const Program& before = *program_;
     const auto moves = [&](int32_t k) { return places_[k].set && has_room(before, k) != has_room(program, k); };

@@ -122,23 +122,24 @@ void JitCode::place() {
   place_->weights = place_->held.get();
 }
 
-std::shared_ptr<const rt::Program> JitCode::tables() const {
-  return {place_->tables, &place_->tables->tables.program()};
-}
+std::shared_ptr<const rt::Program> JitCode::tables() const { return {place_->tables, &place_->tables->tables.program()}; }
 bool JitCode::runs_on_threads() const { return kernels_ != nullptr; }
 int64_t JitCode::code_bytes() const { return kernels_ ? kernels_->code_bytes() : 0; }
 KernelOrigins JitCode::origins() const { return kernels_ ? kernels_->origins() : KernelOrigins(); }
 
 namespace {
 
-// Threads that several contexts may have in turn.
+// What several contexts may have in turn.
 struct HeldThreads {
   std::shared_ptr<rt::ThreadPool> pool;
+  std::shared_ptr<HostMemory> memory;
 };
 class ContextOnThreads final : HeldThreads, public ProgramContextOn<rt::ThreadPool> {
  public:
-  explicit ContextOnThreads(std::shared_ptr<rt::ThreadPool> threads)
-      : HeldThreads{std::move(threads)}, ProgramContextOn(*pool) {}
+  ContextOnThreads(std::shared_ptr<rt::ThreadPool> threads, std::shared_ptr<HostMemory> shared)
+      : HeldThreads{std::move(threads), std::move(shared)}, ProgramContextOn(*pool) {
+    if (memory) executor_.work_in(memory.get());
+  }
 };
 
 }  // namespace
@@ -149,10 +150,11 @@ std::shared_ptr<rt::ThreadPool> started_threads(int threads) {
   return pool;
 }
 
-JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads)
+JitProgram::JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads,
+                       std::shared_ptr<HostMemory> memory)
     : code_(std::move(code)) {
   if (code_->runs_on_threads())
-    context_ = std::make_unique<ContextOnThreads>(std::move(threads));
+    context_ = std::make_unique<ContextOnThreads>(std::move(threads), std::move(memory));
   else
     context_ = code_->device_kernels_->context();
   check(context_->create(*code_->tables(), code_->place_->weights), context_->failure());

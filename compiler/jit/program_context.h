@@ -61,9 +61,11 @@ class ProgramContextOn : public ProgramContext {
   int64_t held_bytes() const override { return executor_.held_bytes(); }
   const char* step_name(int32_t step) const override { return rt::step_name(*executor_.program(), step); }
 
+ protected:
+  rt::ExecutorOn<Device> executor_;
+
  private:
   Device& device_;
-  rt::ExecutorOn<Device> executor_;
 };
 
 }  // namespace metac

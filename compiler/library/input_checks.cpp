@@ -80,7 +80,8 @@ void InputChecks::check(const std::map<std::string, Tensor>& given) const {
       if (known.value != length)
         refuse("input ", quoted(name), ": dim ", quoted(dim.name), " is ", length, "; of input ", quoted(*known.by),
                " it is ", known.value);
-      if (const std::optional<Symbol>& s = dim.declared; s && (length < s->min || length > s->max || length % s->divisor != 0))
+      if (const std::optional<Symbol>& s = dim.declared;
+          s && (length < s->min || length > s->max || length % s->divisor != 0))
         refuse("input ", quoted(name), ": dim ", quoted(dim.name), " is ", length, "; declared is ", s->min, " to ", s->max,
                s->divisor > 1 ? concat(", a multiple of ", s->divisor) : "");
     }

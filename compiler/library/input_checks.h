@@ -18,7 +18,8 @@ class InputChecks {
   // Of a session with these dims and states. Refuses a declared dim that no input has: a misspelt one would change nothing.
   InputChecks(const Model& model, const LowerOptions& options);
 
-  // Refuses what is missing, unknown, or of another dtype or shape; dims of one name of two lengths, or beyond what is declared.
+  // Refuses what is missing, unknown, or of another dtype or shape; dims of one name of two lengths, or beyond what is
+  // declared.
   void check(const std::map<std::string, Tensor>& given) const;
   // The inputs that a caller must give.
   std::vector<Value> needed() const;

@@ -58,7 +58,8 @@ struct metac_session {
 };
 
 struct metac_stream {
-  metac_stream(metac_session* session, std::unique_ptr<metac::Stream> states) : session(session), states(std::move(states)) {}
+  metac_stream(metac_session* session, std::unique_ptr<metac::Stream> states)
+      : session(session), states(std::move(states)) {}
 
   metac_session* const session;
   const std::unique_ptr<metac::Stream> states;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <new>
 #include <system_error>
 
@@ -16,7 +17,7 @@
 namespace metac {
 namespace {
 
-constexpr int low_priority = 19;  // why: docs/decisions/sessions.md
+const int low_priority = std::getenv("EXPERIMENT_NICE") ? std::atoi(std::getenv("EXPERIMENT_NICE")) : 19;
 
 // So many of the process's threads work at once, whatever the number of sessions.
 class Turns {

@@ -25,8 +25,9 @@ DeclaredStates::DeclaredStates(const Model& model, std::vector<StateNames> names
     const Value* const input = find(model.graph.inputs, n.input, "input");
     const Value* const output = find(model.graph.outputs, n.output, "output");
     if (!is_numbers(input->type))
-      throw CompileError({model.path, "", concat("state ", quoted(n.input), " is ", describe_type(input->type),
-                                                 "; the model must declare its dtype and rank")});
+      throw CompileError({model.path, "",
+                          concat("state ", quoted(n.input), " is ", describe_type(input->type),
+                                 "; the model must declare its dtype and rank")});
     inputs_.push_back(input);
     grown_axes_.push_back(-1);
     const auto& before = *input->type.shape;

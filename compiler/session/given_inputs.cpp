@@ -73,7 +73,8 @@ void AcceptedInputs::check(const std::map<std::string, Tensor>& inputs) const {
   for (const auto& [name, tensor] : inputs) {
     const auto found = inputs_.find(name);
     if (found == inputs_.end()) {
-      if (states_.has(name)) fail_at(model_, concat("input ", quoted(name), " is a state: a stream has it, and can be given it"));
+      if (states_.has(name))
+        fail_at(model_, concat("input ", quoted(name), " is a state: a stream has it, and can be given it"));
       fail_at(model_, concat("there is no input ", quoted(name), "; the inputs are ", joined_names(free_inputs(model_))));
     }
     check_input(model_, *found->second.value, tensor);

@@ -87,14 +87,16 @@ bool covers(const Reliance& made, const Reliance& wanted) {
   const auto same_value = [](const std::optional<Tensor>& a, const std::optional<Tensor>& b) {
     if (!a || !b) return !a && !b;
     const size_t bytes = a->byte_count();
-    return a->dtype == b->dtype && bytes == b->byte_count() && (bytes == 0 || std::memcmp(a->bytes.get(), b->bytes.get(), bytes) == 0);
+    return a->dtype == b->dtype && bytes == b->byte_count() &&
+           (bytes == 0 || std::memcmp(a->bytes.get(), b->bytes.get(), bytes) == 0);
   };
   return std::equal(made.inputs.begin(), made.inputs.end(), wanted.inputs.begin(), wanted.inputs.end(),
                     [&](const Reliance::Input& a, const Reliance::Input& b) {
                       return a.name == b.name && same_value(a.value, b.value) &&
-                             std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), [](int64_t m, int64_t w) {
-                               return m == w || (m == Reliance::open_or_none && w == Reliance::open);
-                             });
+                             std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                                        [](int64_t m, int64_t w) {
+                                          return m == w || (m == Reliance::open_or_none && w == Reliance::open);
+                                        });
                     });
 }
 
@@ -104,7 +106,8 @@ void open_dims(const Model& model, const std::set<std::string>& names, Reliance&
                                   [&](const Reliance::Input& one) { return one.name == input.name; });
     if (row == reliance.inputs.end() || row->value || !input.type.shape) continue;
     for (size_t k = 0; k < row->dims.size(); ++k)
-      if (names.count((*input.type.shape)[k].symbol)) row->dims[k] = row->dims[k] == 0 ? Reliance::open_or_none : Reliance::open;
+      if (names.count((*input.type.shape)[k].symbol))
+        row->dims[k] = row->dims[k] == 0 ? Reliance::open_or_none : Reliance::open;
   }
 }
 

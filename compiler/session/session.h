@@ -53,8 +53,8 @@ struct SessionReport {
   int64_t working_bytes = 0;          // of all contexts
   int64_t specialised_bytes = 0;      // what max_memory bounds
   int64_t streams = 0, state_bytes = 0;
-  std::string open_problem;           // why there is no open program; empty: there is, or none was needed yet
-  std::string changing_dims;          // "batch, tokens": dims that stay open, for they had too many values
+  std::string open_problem;   // why there is no open program; empty: there is, or none was needed yet
+  std::string changing_dims;  // "batch, tokens": dims that stay open, for they had too many values
 };
 
 class SessionState;
@@ -68,8 +68,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Inputs by name, states are none; ones with a default (an initialiser of the same name) may be absent. Outputs in the model's order.
-  // Throws CompileError naming what is missing, unknown or of another dtype or rank.
+  // Inputs by name, states are none; ones with a default (an initialiser of the same name) may be absent. Outputs in the
+  // model's order. Throws CompileError naming what is missing, unknown or of another dtype or rank.
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
 
   // The same where a specialisation for these shapes is ready and a context is free; else nothing, at once: the shapes are

@@ -24,8 +24,9 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
   }
   const std::shared_ptr<Slot> slot = slots_[key] = std::make_shared<Slot>();
   try {
-    const trace::Span span("session", open ? "make the open program" : "specialise",
-                           trace::on() ? trace::Arguments{{"for", reliance.text()}, {"reason", reason}} : trace::Arguments());
+    const trace::Span span(
+        "session", open ? "make the open program" : "specialise",
+        trace::on() ? trace::Arguments{{"for", reliance.text()}, {"reason", reason}} : trace::Arguments());
     std::shared_ptr<const Model> model;
     do {  // weights that are set meanwhile make what came of the old ones worthless
       model = model_;
@@ -102,7 +103,8 @@ void SessionState::tell_of_shapes_that_do_not_repeat() const {
 void SessionState::drop_beyond_limits(const SessionProgram* keep) {
   for (;;) {
     std::vector<ProgramPtr> made = specialisations();
-    const bool too_many = options_.max_specialisations > 0 && made.size() > static_cast<size_t>(options_.max_specialisations);
+    const bool too_many =
+        options_.max_specialisations > 0 && made.size() > static_cast<size_t>(options_.max_specialisations);
     if (!too_many && (options_.max_memory <= 0 || specialised_bytes() <= options_.max_memory)) return;
     std::erase_if(made, [&](const ProgramPtr& one) { return one.get() == keep || one->for_caller; });
     if (made.empty()) return;

@@ -104,9 +104,9 @@ class SessionState {
   ChangingDims changing_;
   int64_t clock_ = 0, runs_wanted_ = 2;  // of a shape before it is specialised behind
   std::atomic<int64_t> runs_{0}, open_runs_{0};
-  int fruitless_ = 0;                    // runs that failed although more was relied on
+  int fruitless_ = 0;  // runs that failed although more was relied on
   std::atomic<int64_t> streams_{0}, state_bytes_{0};
-  std::atomic<int64_t> repeated_{0};     // runs by a specialisation that had run before
+  std::atomic<int64_t> repeated_{0};  // runs by a specialisation that had run before
   SpecialisationTimes times_;
   SessionReport report_;  // the part that is counted
 

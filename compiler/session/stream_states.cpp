@@ -151,14 +151,15 @@ void StreamStates::truncate(int64_t length) {
     any = true;
     const auto state = static_cast<int32_t>(k);
     const auto given = given_.find(k);
-    const int64_t now = given != given_.end()                      ? given->second.shape[static_cast<size_t>(axis)]
+    const int64_t now = given != given_.end()                  ? given->second.shape[static_cast<size_t>(axis)]
                         : states_ && states_->has_value(state) ? states_->dims(state)[axis]
                                                                : 0;
     if (length < 0 || length > now)
       refuse("state ", quoted(declared_.names()[k].input), " has ", now, " steps, of which ", length, " are to stay");
     if (given != given_.end()) shorter.emplace(k, cut(given->second, axis, length));
   }
-  if (!any) refuse(tables_ ? "no state of this model grows" : "the model does not say which states grow before its first run");
+  if (!any)
+    refuse(tables_ ? "no state of this model grows" : "the model does not say which states grow before its first run");
   if (states_) states_->shorten(length);
   shorter.merge(given_);
   given_.swap(shorter);

@@ -1,5 +1,5 @@
-// The states of one caller of a session (compiler/ops/states.h): they go from run to run, whichever of the session's programs
-// answers, and belong to nobody else.
+// The states of one caller of a session (compiler/ops/states.h): they go from run to run, whichever of the session's
+// programs answers, and belong to nobody else.
 #pragma once
 #include <atomic>
 #include <map>
@@ -26,8 +26,8 @@ class StreamStates {
   // JitProgram::run on these states.
   std::vector<Tensor> run(JitProgram& context, const std::vector<Tensor>& inputs);
   void reset();
-  // The elements now, copied; dims of 0 where there is no value since the last reset. Throws CompileError where there is no such
-  // state, as the others do for what they are not given rightly.
+  // The elements now, copied; dims of 0 where there is no value since the last reset. Throws CompileError where there is no
+  // such state, as the others do for what they are not given rightly.
   Tensor get(const std::string& name) const;
   // All or none; copied.
   void set(const NamedTensors& states);

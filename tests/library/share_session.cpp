@@ -1,7 +1,7 @@
 // 8 threads with two sessions, one that compiles behind and one that keeps fewer programs than there are shapes: runs of
 // many shapes, beside new weights, reports and other sessions that come and go; and with a third one, whose streams each
-// thread has one of and two threads share one. Every answer must be right, and all of it made with the same weights. Over metac.h alone: linked with libmetac in a user's project, and with the layers themselves
-// under sanitizers.
+// thread has one of and two threads share one. Every answer must be right, and all of it made with the same weights. Over
+// metac.h alone: linked with libmetac in a user's project, and with the layers themselves under sanitizers.
 //
 //   share_session [RUNS]      of each thread, 300 if it is not said; the last line is 'N passed, N failed'
 #include <metac/metac.h>

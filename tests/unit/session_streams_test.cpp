@@ -15,16 +15,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A cache [b, past, 3] with x [b, steps, 3] put behind it, and a count h of all that was summed up; `more`: what is between the
-// Concat and the cache's next value, so that it is kept otherwise.
+// A cache [b, past, 3] with x [b, steps, 3] put behind it, and a count h of all that was summed up; `more`: what is between
+// the Concat and the cache's next value, so that it is kept otherwise.
 Model cache_model(const std::string& more = "") {
   const std::string whole = more.empty() ? "present" : "whole";
   return read_json_model(concat(R"json({"metac_ir": 1, "opset": 17,
     "inputs": [{"name": "past", "dtype": "float32", "shape": ["b", "kept", 3]},
                {"name": "x", "dtype": "float32", "shape": ["b", "steps", 3]},
                {"name": "h", "dtype": "float32", "shape": ["b"]}],
-    "nodes": [{"op": "Concat", "inputs": ["past", "x"], "outputs": [")json", whole, R"json("], "attributes": {"axis": 1}}, )json",
-                                more, R"json(
+    "nodes": [{"op": "Concat", "inputs": ["past", "x"], "outputs": [")json",
+                                whole, R"json("], "attributes": {"axis": 1}}, )json", more, R"json(
               {"op": "ReduceSum", "inputs": ["present", "axes"], "outputs": ["y"], "attributes": {"keepdims": 0}},
               {"op": "Add", "inputs": ["h", "y"], "outputs": ["hn"]}],
     "parameters": [{"name": "axes", "dtype": "int64", "shape": [2], "data": [1, 2]}],
@@ -43,7 +43,8 @@ SessionOptions options(Specialise specialise) {
 }
 
 Tensor rows(int64_t batch, int64_t steps, float value) {
-  return make_tensor<float>(DType::f32, {batch, steps, 3}, std::vector<float>(static_cast<size_t>(batch * steps * 3), value));
+  return make_tensor<float>(DType::f32, {batch, steps, 3},
+                            std::vector<float>(static_cast<size_t>(batch * steps * 3), value));
 }
 
 // What a caller expects: the sums so far.
@@ -95,7 +96,8 @@ TEST_P(StreamsOf, GoOnWhereTheyStoppedWhateverProgramAnswers) {
   step(one, 3, 2, 1, of_one);  // another batch
   step(two, 2, 1, 2, of_two);
 }
-INSTANTIATE_TEST_SUITE_P(Session, StreamsOf, ::testing::Values(Specialise::background, Specialise::eager, Specialise::never));
+INSTANTIATE_TEST_SUITE_P(Session, StreamsOf,
+                         ::testing::Values(Specialise::background, Specialise::eager, Specialise::never));
 
 TEST(SessionStreams, AreCutForkedAndSet) {
   Session session(cache_model(), options(Specialise::background));
@@ -142,9 +144,13 @@ TEST(SessionStreams, WhatIsNoStateOfThemIsRefused) {
   Session session(cache_model(), options(Specialise::never));
   Stream stream(session);
   EXPECT_THAT(why_not([&] { stream.get("x"); }), HasSubstr("there is no state \"x\""));
-  EXPECT_THAT(why_not([&] { stream.set({{"past", make_tensor<float>(DType::f32, {3}, std::vector<float>(3))}}); }),
+  EXPECT_THAT(why_not([&] {
+                stream.set({{"past", make_tensor<float>(DType::f32, {3}, std::vector<float>(3))}});
+              }),
               HasSubstr("float32"));
-  EXPECT_THAT(why_not([&] { stream.set({{"past", make_tensor<float>(DType::f32, {1, 1, 4}, std::vector<float>(4))}}); }),
+  EXPECT_THAT(why_not([&] {
+                stream.set({{"past", make_tensor<float>(DType::f32, {1, 1, 4}, std::vector<float>(4))}});
+              }),
               HasSubstr("dim 2 is 4, expected 3"));
   EXPECT_THAT(why_not([&] { stream.run({{"x", rows(1, 1, 1)}, {"past", rows(1, 1, 1)}}); }), HasSubstr("is a state"));
   EXPECT_THAT(why_not([&] { stream.truncate(1); }), HasSubstr("before its first run"));
