@@ -195,7 +195,7 @@ bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
   return true;
 }
 
-// Offsets for what the compiler could not place. Planned again only when an input symbol has changed.
+// Offsets for what the compiler could not place. An earlier run's do where no value is larger than it was then.
 template <class Device>
 bool ExecutorOn<Device>::plan_arena() {
   const Program& p = *program_;
@@ -203,24 +203,37 @@ bool ExecutorOn<Device>::plan_arena() {
   for (int32_t k = 0; same && k < p.source_count; ++k)
     same = planned_for_[p.sources[k].symbol] == symbols_[p.sources[k].symbol];
   if (same) return place_in_arena();
+  const bool again = planned_;
   planned_ = false;
-  placed_in_ = nullptr;
-  int32_t count = 0;
-  for (int32_t i = 0; i < p.buffer_count; ++i) {
-    const Buffer& b = p.buffers[i];
-    if (b.kind != BufferKind::arena || b.late || b.offset >= 0) continue;
-    Placement& item = placements_[count++];
-    if (!value_of(b.bytes, &item.bytes)) return false;
-    if (item.bytes < 0 || item.bytes > most_bytes)
+  const auto is_placed_here = [](const Buffer& b) { return b.kind == BufferKind::arena && !b.late && b.offset < 0; };
+  const auto bytes_of_value = [&](const Buffer& b, int64_t* bytes) {
+    if (!value_of(b.bytes, bytes)) return false;
+    if (*bytes < 0 || *bytes > most_bytes)
       return failure_.set(Status::invalid_argument, "the input shapes ask for a value of %lld bytes",
-                          static_cast<long long>(item.bytes));
-    if (item.bytes > 0) item.bytes += alignment;
-    item.first_step = b.first_step;
-    item.last_step = b.last_step;
-    item.offset = 0;
+                          static_cast<long long>(*bytes));
+    if (*bytes > 0) *bytes += alignment;
+    return true;
+  };
+  bool fits = again;
+  int64_t bytes = 0;
+  for (int32_t i = 0, k = 0; fits && i < p.buffer_count; ++i) {
+    if (!is_placed_here(p.buffers[i])) continue;
+    if (!bytes_of_value(p.buffers[i], &bytes)) return false;
+    fits = bytes <= placements_[k++].bytes;
   }
-  planned_bytes_ =
-      align_up(p.arena_bytes) + plan_memory(placements_.data(), count, order_.data(), order_.data() + p.buffer_count);
+  if (!fits) {
+    placed_in_ = nullptr;
+    int32_t count = 0;
+    for (int32_t i = 0; i < p.buffer_count; ++i) {
+      const Buffer& b = p.buffers[i];
+      if (!is_placed_here(b)) continue;
+      if (!bytes_of_value(b, &bytes)) return false;
+      // Where sizes grow from run to run, a little more than they are spares the next runs a plan.
+      placements_[count++] = {bytes + (again ? bytes / 16 : 0), b.first_step, b.last_step, 0};
+    }
+    planned_bytes_ =
+        align_up(p.arena_bytes) + plan_memory(placements_.data(), count, order_.data(), order_.data() + p.buffer_count);
+  }
   for (int32_t k = 0; k < p.source_count; ++k) planned_for_[p.sources[k].symbol] = symbols_[p.sources[k].symbol];
   planned_ = true;
   return place_in_arena();
