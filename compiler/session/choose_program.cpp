@@ -70,7 +70,7 @@ SessionState::ProgramPtr SessionState::find_or_make(const NamedTensors& inputs, 
   if (!open) return make_for(inputs, false, "the first run of this shape");
   if (options_.specialise == Specialise::background) {
     const std::lock_guard lock(mutex_);
-    *settled = consider(wanted, open->reliance);
+    *settled = consider(wanted, open->reliance, open.get());
   }
   return open;
 }
@@ -87,7 +87,7 @@ SessionState::ProgramPtr SessionState::specialised_or_noted(const NamedTensors& 
   changing_.observe(inputs);
   Reliance wanted;
   if (ProgramPtr own = ready_specialisation(inputs, &wanted)) return own;
-  if (options_.specialise != Specialise::never) consider(wanted, reliance(inputs, open_level_));
+  if (options_.specialise != Specialise::never) consider(wanted, reliance(inputs, open_level_), nullptr);
   return nullptr;
 }
 
@@ -163,16 +163,27 @@ void SessionState::narrow(const NamedTensors& inputs, bool open, RelianceLevel& 
 }
 
 // Notes a run of a shape that has no program of its own; one that comes again gets one. True: it never will, as things are.
-bool SessionState::consider(const Reliance& wanted, const Reliance& open) {
+bool SessionState::consider(const Reliance& wanted, const Reliance& open, const SessionProgram* by) {
   if (covers(open, wanted)) return true;  // it is as special as can be
   const std::string key = wanted.key();
   constexpr size_t most_seen = 4096;
   if (seen_.size() >= most_seen) std::erase_if(seen_, [](const auto& entry) { return !entry.second.queued; });
   Seen& seen = seen_[key];
   ++seen.runs;
-  if (seen.queued || seen.impossible || seen.runs < runs_wanted_) return seen.impossible;
+  if (seen.queued || seen.impossible || !is_worth_a_program(seen, by)) return seen.impossible;
   seen.queued = behind_.add([this, wanted] { specialise_behind(wanted); });
   return false;
+}
+
+// The first programs are for whatever comes again; further ones for shapes whose runs took a part of what a program takes to
+// be made, so that a small model with many shapes is not compiled for all of them.
+bool SessionState::is_worth_a_program(const Seen& seen, const SessionProgram* by) const {
+  if (seen.runs < runs_wanted_) return false;
+  constexpr int64_t first_programs = 16;
+  constexpr double part = 1.0 / 8;
+  if (report_.compiled < first_programs || !by || by->runs == 0) return true;
+  const double ns_of_a_run = static_cast<double>(by->run_ns) / static_cast<double>(by->runs);
+  return static_cast<double>(seen.runs) * ns_of_a_run >= part * 1e9 * times_.all();
 }
 
 void SessionState::specialise_behind(const Reliance& wanted) {

@@ -8,9 +8,12 @@
 
 namespace metac {
 
-Contexts::Contexts(int most, int threads)
-    : most_(most > 0 ? most : metac_runtime::usable_cpus()),
-      threads_(threads > 0 ? threads : metac_runtime::usable_cpus()) {}
+Contexts::Contexts(int most, int threads) : most_(most), threads_(threads) {
+  if (most > 0 && threads > 0) return;
+  const int cpus = metac_runtime::usable_cpus();  // which reads files
+  if (most <= 0) most_ = cpus;
+  if (threads <= 0) threads_ = cpus;
+}
 
 Contexts::Hold::Hold(Hold&& other) noexcept
     : of_(std::exchange(other.of_, nullptr)), place_(other.place_), context_(other.context_) {}

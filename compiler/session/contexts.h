@@ -64,7 +64,7 @@ class Contexts {
   Hold enter(size_t place, const std::shared_ptr<const JitCode>& code, std::unique_lock<std::mutex> lock);
   void give_back(size_t place, JitProgram* context);
 
-  const int most_, threads_;
+  int most_, threads_;  // never changed
   mutable std::mutex mutex_;
   std::condition_variable free_;
   std::vector<std::unique_ptr<Place>> places_;

@@ -111,7 +111,9 @@ std::optional<SessionState::Outputs> SessionState::run_code(const ProgramPtr& pr
       check_limits = count_run(*program);
       const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
       const std::vector<Tensor> given = ordered(code->compiled(), inputs);
+      const int64_t begin = rt::now_ns();
       tensors = stream ? stream->run(hold->context(), given) : hold->context().run(given);
+      if (program->open) program->run_ns += rt::now_ns() - begin;
       return true;
     });
     if (!ran) return std::nullopt;

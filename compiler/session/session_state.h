@@ -70,7 +70,9 @@ class SessionState {
   ProgramPtr make_for(const NamedTensors& inputs, bool open, const std::string& reason);
   ProgramPtr open_program(const NamedTensors& inputs);
   void narrow(const NamedTensors& inputs, bool open, RelianceLevel& level);
-  bool consider(const Reliance& wanted, const Reliance& open);  // under the lock, as the next one
+  // `by`: the open program, where it answers. Under the lock, as the next ones.
+  bool consider(const Reliance& wanted, const Reliance& open, const SessionProgram* by);
+  bool is_worth_a_program(const Seen& seen, const SessionProgram* by) const;
   void forget_answers();
   void specialise_behind(const Reliance& wanted);
 
