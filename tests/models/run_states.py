@@ -283,7 +283,7 @@ def main():
     parser.add_argument("--metac", required=True)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    sessions = module_of_sessions(pathlib.Path(arguments.metac).resolve().parents[1] / "python")
+    sessions = module_of_sessions(pathlib.Path(arguments.metac).absolute().parents[1] / "python")
     if not sessions:
         print("streams of sessions are left out: there is no Python module beside bin/")
     passed = failed = 0
