@@ -3,11 +3,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "compiler/jit/device.h"
 #include "compiler/library/options.h"
 #include "compiler/library/session_handle.h"
 #include "compiler/library/status.h"
 #include "compiler/library/tensors.h"
-#include "compiler/target/target.h"
 #include "frontends/read_model.h"
 
 using namespace metac;
@@ -21,7 +21,7 @@ void check_pointer(const void* pointer, const char* name) {
 
 metac_session* opened(Model model, SessionOptions checked, const metac_session_options* given) {
   checked.lower.states = states_of(given, model);
-  if (!checked.lower.states.empty() && checked.compile.target->name() != "cpu")
+  if (!checked.lower.states.empty() && device_of(*checked.compile.target))
     throw CallError(METAC_UNSUPPORTED, "options: states are kept on the CPU alone");
   return new metac_session(with_weights(std::move(model), given), std::move(checked));
 }

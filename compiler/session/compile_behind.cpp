@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <new>
 #include <system_error>
 
@@ -17,7 +16,7 @@
 namespace metac {
 namespace {
 
-const int low_priority = std::getenv("EXPERIMENT_NICE") ? std::atoi(std::getenv("EXPERIMENT_NICE")) : 19;
+constexpr int low_priority = 19;  // why: docs/decisions/sessions.md
 
 // So many of the process's threads work at once, whatever the number of sessions.
 class Turns {

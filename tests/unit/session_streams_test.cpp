@@ -28,7 +28,7 @@ Model cache_model(const std::string& more = "") {
               {"op": "ReduceSum", "inputs": ["present", "axes"], "outputs": ["y"], "attributes": {"keepdims": 0}},
               {"op": "Add", "inputs": ["h", "y"], "outputs": ["hn"]}],
     "parameters": [{"name": "axes", "dtype": "int64", "shape": [2], "data": [1, 2]}],
-    "outputs": ["present", "hn", "y"]})json"),
+    "outputs": [{"name": "present", "dtype": "float32", "shape": ["b", "all", 3]}, "hn", "y"]})json"),
                          "cache.json");
 }
 const std::vector<StateNames> both = {{"past", "present"}, {"h", "hn"}};
@@ -153,7 +153,7 @@ TEST(SessionStreams, WhatIsNoStateOfThemIsRefused) {
               }),
               HasSubstr("dim 2 is 4, expected 3"));
   EXPECT_THAT(why_not([&] { stream.run({{"x", rows(1, 1, 1)}, {"past", rows(1, 1, 1)}}); }), HasSubstr("is a state"));
-  EXPECT_THAT(why_not([&] { stream.truncate(1); }), HasSubstr("before its first run"));
+  EXPECT_THAT(why_not([&] { stream.truncate(1); }), HasSubstr("has 0 steps"));
   SessionOptions wrong = options(Specialise::never);
   wrong.lower.states = {{"past", "nowhere"}};
   EXPECT_THAT(why_not([&] { Session other(cache_model(), wrong); }), HasSubstr("no output \"nowhere\""));
@@ -180,7 +180,7 @@ TEST(SessionStreams, AreMovedBetweenProgramsThatKeepThemOtherwise) {
   const auto grows = code_of(""), anew = code_of(R"({"op": "Relu", "inputs": ["whole"], "outputs": ["present"]},)");
   ASSERT_EQ(grows->compiled().states[0].kept, rt::StateMemory::grows);
   ASSERT_EQ(anew->compiled().states[0].kept, rt::StateMemory::two_places);
-  JitProgram programs[] = {{grows, 1}, {anew, 1}};
+  JitProgram programs[] = {JitProgram(grows, 1), JitProgram(anew, 1)};
   rt::StateSet states;
   ASSERT_TRUE(states.create(*grows->tables()));
   rt::Failure failure;
