@@ -11,4 +11,8 @@ namespace metac {
 // The arrays by the names they were saved under. `path` serves messages. Throws CompileError.
 std::map<std::string, Tensor> read_npz(std::string_view bytes, const std::string& path);
 
+// The same arrays as a file, stored one after the other; the same arrays give the same bytes. Throws CompileError where one
+// takes 4 GiB or more.
+std::string npz_bytes(const std::map<std::string, Tensor>& arrays);
+
 }  // namespace metac

@@ -6,11 +6,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "compiler/api/bench/bench_baseline.h"
 #include "compiler/api/bench/bench_folder.h"
 #include "compiler/api/bench/machine_costs.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_inputs.h"
 #include "compiler/driver/model_options.h"
+#include "compiler/support/file_system.h"
 #include "frontends/read_model.h"
 
 namespace metac {
@@ -18,8 +20,9 @@ namespace {
 
 struct BenchArguments : ModelOptions {
   std::vector<std::string> inputs;
+  std::string baseline;
   bool json = false, profile = false, peak = false;
-  double seconds = 3;
+  double seconds = 3, threshold = 5;
 };
 
 double now_ms() {
@@ -91,7 +94,27 @@ BenchResult bench_compiled(const BenchArguments& o) {
   return bench_folder(o.model, o.seconds, arguments);
 }
 
+// Adds how the report compares to the earlier one. True: it is worse than is allowed.
+bool against_baseline(const BenchArguments& o, nlohmann::ordered_json& report, std::string* text) {
+  const FileBytes before = read_file(o.baseline, 64 << 20);
+  const BaselineComparison c = compare_with_baseline(report, std::string(before.view()), o.baseline, o.threshold / 100);
+  report["baseline"] = {
+      {"median_change", c.median_change}, {"min_change", c.least_change}, {"arena_change", c.memory_change},
+      {"threshold", o.threshold / 100},   {"slower", c.slower},           {"larger", c.larger}};
+  char line[300];
+  std::snprintf(line, sizeof line,
+                "against %.100s: median %+.1f %%, min %+.1f %%, working memory %+.1f %%: %s (allowed: %.1f %%)\n",
+                o.baseline.c_str(), 100 * c.median_change, 100 * c.least_change, 100 * c.memory_change,
+                c.slower   ? "slower"
+                : c.larger ? "larger"
+                           : "no worse",
+                o.threshold);
+  *text += line;
+  return c.slower || c.larger;
+}
+
 int bench_command(const BenchArguments& o) {
+  if (o.model.empty() && !o.baseline.empty()) throw UsageError("--baseline wants a model or a compiled folder");
   if (o.model.empty() && !o.peak) throw UsageError("bench wants a model, a compiled folder, or --peak");
   std::optional<MachinePeak> peak;
   // Machines change their speed: the better of what is seen before and after the runs.
@@ -106,6 +129,7 @@ int bench_command(const BenchArguments& o) {
   measure_peak();
   nlohmann::ordered_json report = nlohmann::ordered_json::object();
   std::string text;
+  bool worse = false;
   if (o.model.empty()) {
     report["peak"] = {{"threads", peak->threads}, {"gflops", peak->gflops}, {"gbytes_per_second", peak->gbytes_per_second}};
     char line[200];
@@ -124,9 +148,10 @@ int bench_command(const BenchArguments& o) {
     measure_peak();
     report = bench_report(result, peak ? &*peak : nullptr);
     text = bench_text(report);
+    if (!o.baseline.empty()) worse = against_baseline(o, report, &text);
   }
   std::cout << (o.json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text);
-  return exit_good;
+  return worse ? exit_difference : exit_good;
 }
 
 }  // namespace
@@ -148,6 +173,13 @@ void add_bench_command(CLI::App& app, int* status) {
                     "against them; without a model also what of the table of costs can be measured");
   add_compile_options(*command, *o);
   command->add_flag("--json", o->json, "the figures as JSON");
+  command
+      ->add_option("--baseline", o->baseline,
+                   "an earlier report of bench --json: status 3 where this one is slower or larger")
+      ->type_name("FILE.json");
+  command->add_option("--threshold", o->threshold, "with --baseline: how many percent are allowed")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->callback([=] { *status = bench_command(*o); });
 }
 

@@ -12,6 +12,7 @@ import filecmp
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,37 @@ class Checks:
         build_project(HERE, self.work / "consumer", self.prefix, f"-DDIGITS={DIGITS / 'digits.onnx'}")
         all_digits_right(self.work / "consumer/read_digits", "{0} {0}")
 
+    def package_out_of_the_build_folder(self):
+        """-DCMAKE_PREFIX_PATH=build/release, with nothing installed."""
+        source = self._project("out of the build folder", "add_custom_target(told ALL COMMAND metac::program --version)")
+        build_project(source, self.work / "from the build", self.build)
+
+    def what_cmake_says_of_mistakes(self):
+        """A model that is not there and a name that is taken are told when configuring, in our words; files that a model needs make it anew."""
+        model = f"metac_add_model(digits MODEL {DIGITS}/digits.onnx)"
+        for name, body, expected in (
+                ("missing", "metac_add_model(digits MODEL no/such.onnx)", "there is no model .*no/such.onnx"),
+                ("taken", f"{model}\n{model}", "there is a model of this name already, of .*digits.onnx"),
+                ("unknown", f"metac_add_model(digits MODEL {DIGITS}/digits.onnx SHAPES x=1)", "unknown arguments: SHAPES")):
+            done = subprocess.run(["cmake", "-G", "Ninja", "-S", self._project(name, body), "-B", self.work / f"{name} build", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if not done.returncode or not re.search(expected, " ".join(done.stdout.split())):
+                raise RuntimeError(f"{name}: status {done.returncode}, {done.stdout[-800:]}")
+        source = self._project("needs", f"metac_add_model(digits MODEL {self.work}/big.onnx DEPENDS other.txt OPTIONS --tune-from tuned.json)")
+        for file in (self.work / "big.onnx", self.work / "big.onnx.data", source / "other.txt", source / "tuned.json"):
+            file.write_text("")
+        command("cmake", "-G", "Ninja", "-S", source, "-B", self.work / "needs build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        rules = (self.work / "needs build/build.ninja").read_text()
+        for file in ("big.onnx.data", "other.txt", "tuned.json"):
+            if not re.search(rf"^build libdigits[.]metac[.]a.*{file}", rules.replace("$ ", " "), re.MULTILINE):
+                raise RuntimeError(f"the library does not depend on {file}")
+
+    def _project(self, name, body):
+        source = self.work / name
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES CXX)\nfind_package(metac REQUIRED)\n{body}\n")
+        return source
+
     def package_of_a_moved_library(self):
         command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "library", "--name", "digits")
         (self.work / "library").rename(self.library)
@@ -66,9 +98,42 @@ class Checks:
         all_digits_right(self.work / "library user/read_digits", "{}")
         all_digits_right(self.work / "library user/read_digits_static", "{}")
 
+    def examples_build_and_run(self):
+        """Every program of examples/, by the commands of its page or by its CMake project."""
+        examples = HERE.parents[1] / "examples"
+        page = (examples / "README.md").read_text()
+        blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        python = "/".join(("PYTHONPATH=build", "release/python"))
+        folder = self.work / "examples"
+        script = "set -e\n" + "\n".join(blocks).replace("/tmp/", f"{folder}/").replace('"$PWD/build/release"', f"'{self.build}'").replace(
+            python, f"PYTHONPATH='{self.build}/python'").replace("python examples", f"'{sys.executable}' examples")
+        folder.mkdir()
+        printed = command("bash", "-c", script, cwd=HERE.parents[1], env={**os.environ, "PATH": f"{self.build}/bin:{os.environ['PATH']}"})
+        lines = [line for line in printed.splitlines() if re.fullmatch(r"\d|image: 1 1 8 8|probabilities: 1 10", line)]
+        if lines != ["3", "3", "7", "image: 1 1 8 8", "probabilities: 1 10", "3", "3", "3"]:
+            raise RuntimeError(f"the examples print {lines}:\n{printed[-1500:]}")
+        named = {str(p.relative_to(examples)) for p in examples.rglob("*") if p.is_file() and p.name not in ("README.md", "CMakeLists.txt")}
+        missing = [name for name in named if f"examples/{name}" not in page]
+        if missing:
+            raise RuntimeError(f"no command of the page runs {missing}")
+
+    def pkg_config(self):
+        """A C program by pkg-config alone, with a compiled folder and with libmetac."""
+        for folder, package in ((self.library, "digits"), (self.prefix, "metac")):
+            paths = [str(p.parent) for p in folder.glob("lib*/**/pkgconfig/*.pc")]
+            flags = command("pkg-config", "--cflags", "--libs", package, env={**os.environ, "PKG_CONFIG_PATH": ":".join(paths)})
+            source = self.work / f"{package}.c"
+            call = "digits_version()" if package == "digits" else "metac_version()"
+            header = "digits.h" if package == "digits" else "metac/metac.h"
+            source.write_text(f"#include <{header}>\n#include <stdio.h>\nint main(void) {{ return puts({call}) < 0; }}\n")
+            libraries = [str(p.parent) for p in folder.glob("lib*/**/*.so*")]
+            command("cc", "-Wall", "-Wextra", "-Werror", source, *shlex.split(flags), f"-Wl,-rpath,{libraries[0]}", "-o", self.work / package)
+            command(self.work / package)
+
     def exports_its_prefix_alone(self):
         names = command("nm", "-D", "--defined-only", "--format=posix", self.library / "lib/libdigits.so").splitlines()
-        strangers = [n.split()[0] for n in names if not n.startswith("digits_")]
+        # Beside them what a program finds any model's library by, and the version that all are symbols of.
+        strangers = [n.split()[0] for n in names if not n.startswith(("digits_", "metac_model_v1@@METAC_MODEL_1 ", "METAC_MODEL_1 "))]
         if strangers or not names:
             raise RuntimeError(f"libdigits.so exports {strangers[:5] or 'nothing'}")
 
