@@ -1,4 +1,5 @@
 // NumPy's .npz files: zip archives of .npy arrays, stored or deflated. Source: PKWARE's APPNOTE 6.3 and numpy.savez.
+// zlib inflates; the archive around it is read here, as files are not trusted and few of the format's ways are needed.
 #pragma once
 #include <map>
 #include <string>

@@ -1,4 +1,5 @@
-// A JSON document in memory in which every value knows where it stands.
+// A JSON document in memory in which every value knows where it stands: messages have line and column, which nlohmann/json
+// does not keep.
 #pragma once
 #include <cstdint>
 #include <string>
