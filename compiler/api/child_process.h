@@ -1,5 +1,5 @@
-// Other programs, run without a shell: an argument vector, a time limit, output into a string. By posix_spawn: Boost.Process
-// would be a dependency larger than this file, and does not kill what the child started.
+// Other programs, run without a shell: an argument vector, a time limit, output into a string. Written
+// here: Boost.Process would be a dependency larger than this file, and does not kill what the child started.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,5 +1,4 @@
-// A JSON document in memory in which every value knows where it stands: messages have line and column, which nlohmann/json
-// does not keep.
+// A JSON document in memory in which every value knows where it stands.
 #pragma once
 #include <cstdint>
 #include <string>
