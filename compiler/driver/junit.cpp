@@ -8,7 +8,7 @@ namespace metac {
 namespace {
 
 // XML 1.0 has no control characters, and bytes that are no UTF-8 end its reader: '?' stands for all that is not plain.
-std::string escaped(const std::string& text) {
+std::string xml_text(const std::string& text) {
   std::string result;
   for (const char c : text) {
     const unsigned char byte = static_cast<unsigned char>(c);
@@ -40,12 +40,12 @@ std::string junit_text(const std::vector<CaseResult>& results) {
                             ">\n  <testsuite name=\"metac verify\" ", sums, ">\n");
   for (const CaseResult& r : results) {
     const std::string head =
-        concat("    <testcase classname=\"", escaped(r.op.empty() ? "model" : r.op), "\" name=\"", escaped(r.path), '"');
+        concat("    <testcase classname=\"", xml_text(r.op.empty() ? "model" : r.op), "\" name=\"", xml_text(r.path), '"');
     if (r.status == CaseStatus::passed)
       text += head + "/>\n";
     else
       text += concat(head, ">\n      <", r.status == CaseStatus::failed ? "failure" : "skipped", " message=\"",
-                     escaped(r.detail), "\"/>\n    </testcase>\n");
+                     xml_text(r.detail), "\"/>\n    </testcase>\n");
   }
   return text + "  </testsuite>\n</testsuites>\n";
 }

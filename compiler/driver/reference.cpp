@@ -8,15 +8,15 @@
 namespace metac {
 namespace {
 
-constexpr size_t columns = 125;
+constexpr size_t page_columns = 125;
 
-// Lines of at most `columns`, broken at spaces, the later ones indented.
+// Lines of at most `page_columns`, broken at spaces, the later ones indented.
 std::string wrapped(const std::string& text, const std::string& indent) {
   std::string result, line;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = text.substr(at, end - at);
-    if (!line.empty() && line.size() + 1 + word.size() > columns) {
+    if (!line.empty() && line.size() + 1 + word.size() > page_columns) {
       result += line + "\n";
       line = indent + word;
     } else {
@@ -36,7 +36,7 @@ std::string usage_of(const ListedCommand& command) {
   return text + " [options]";
 }
 
-std::string joined(const std::vector<std::string>& names, const char* between) {
+std::string names_of(const std::vector<std::string>& names, const char* between) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : between) + name;
   return text;
@@ -50,7 +50,7 @@ std::string said_of(const ListedOption& option) {
   return text;
 }
 
-void print_markdown(const std::vector<ListedCommand>& commands) {
+void print_page(const std::vector<ListedCommand>& commands) {
   std::printf(
       "# The command line\n\nWhat `metac reference` writes out of the definitions of the options; `metac COMMAND --help` "
       "has\n"
@@ -70,7 +70,7 @@ void print_markdown(const std::vector<ListedCommand>& commands) {
       for (const ListedOption& option : *list) {
         const std::string name = option.names.empty()
                                      ? option.value
-                                     : joined(option.names, "`, `") + (option.value.empty() ? "" : " " + option.value);
+                                     : names_of(option.names, "`, `") + (option.value.empty() ? "" : " " + option.value);
         std::printf("%s", wrapped(concat("* `", name, "`: ", said_of(option)), "  ").c_str());
       }
   }
@@ -102,7 +102,7 @@ void print_man(const std::vector<ListedCommand>& commands) {
     for (const auto* list : {&command.arguments, &command.options})
       for (const ListedOption& option : *list)
         std::printf(".TP\n\\fB%s\\fR%s\n%s\n",
-                    roff(option.names.empty() ? option.value : joined(option.names, ", ")).c_str(),
+                    roff(option.names.empty() ? option.value : names_of(option.names, ", ")).c_str(),
                     option.names.empty() || option.value.empty() ? "" : (" \\fI" + roff(option.value) + "\\fR").c_str(),
                     roff(said_of(option)).c_str());
   }
@@ -122,7 +122,7 @@ void add_reference_command(CLI::App& app, int* status) {
     if (*man)
       print_man(list_commands(app));
     else
-      print_markdown(list_commands(app));
+      print_page(list_commands(app));
     *status = exit_good;
   });
 }

@@ -56,6 +56,20 @@ class Checks:
         (self.work / "prefix").rename(self.prefix)
         command(self.metac, "--version")
 
+    def debian_package(self):
+        """cpack's package, unpacked: the program compiles a model, and the man page and completion are there."""
+        command("cpack", "-G", "DEB", "-B", self.work / "deb", cwd=self.build)
+        package, = (self.work / "deb").glob("metac_*.deb")
+        fields = command("dpkg-deb", "--field", package)
+        if not re.search(r"^Depends: .*libc6", fields, re.MULTILINE):
+            raise RuntimeError(f"the package depends on nothing:\n{fields}")
+        root = self.work / "deb root"
+        command("dpkg-deb", "-x", package, root)
+        for file in ("man/man1/metac.1", "bash-completion/completions/metac"):
+            if "metac" not in (root / "usr/share" / file).read_text():
+                raise RuntimeError(f"{file} is empty")
+        command(root / "usr/bin/metac", "compile", DIGITS / "digits.onnx", "-o", self.work / "by package")
+
     def models_compiled_in_a_users_build(self):
         build_project(HERE, self.work / "consumer", self.prefix, f"-DDIGITS={DIGITS / 'digits.onnx'}")
         all_digits_right(self.work / "consumer/read_digits", "{0} {0}")
@@ -99,23 +113,35 @@ class Checks:
         all_digits_right(self.work / "library user/read_digits_static", "{}")
 
     def examples_build_and_run(self):
-        """Every program of examples/, by the commands of its page or by its CMake project."""
+        """Every program of examples/, by the commands of its page."""
         examples = HERE.parents[1] / "examples"
-        page = (examples / "README.md").read_text()
-        blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-        python = "/".join(("PYTHONPATH=build", "release/python"))
-        folder = self.work / "examples"
-        script = "set -e\n" + "\n".join(blocks).replace("/tmp/", f"{folder}/").replace('"$PWD/build/release"', f"'{self.build}'").replace(
-            python, f"PYTHONPATH='{self.build}/python'").replace("python examples", f"'{sys.executable}' examples")
-        folder.mkdir()
-        printed = command("bash", "-c", script, cwd=HERE.parents[1], env={**os.environ, "PATH": f"{self.build}/bin:{os.environ['PATH']}"})
+        printed = self._pasted("examples/README.md")
         lines = [line for line in printed.splitlines() if re.fullmatch(r"\d|image: 1 1 8 8|probabilities: 1 10", line)]
         if lines != ["3", "3", "7", "image: 1 1 8 8", "probabilities: 1 10", "3", "3", "3"]:
             raise RuntimeError(f"the examples print {lines}:\n{printed[-1500:]}")
+        page = (examples / "README.md").read_text()
         named = {str(p.relative_to(examples)) for p in examples.rglob("*") if p.is_file() and p.name not in ("README.md", "CMakeLists.txt")}
         missing = [name for name in named if f"examples/{name}" not in page]
         if missing:
             raise RuntimeError(f"no command of the page runs {missing}")
+
+    def commands_of_the_embedding_page(self):
+        printed = self._pasted("docs/embedding.md")
+        for said in ("1 inputs and 1 outputs", "1 passed", "no worse", "! option fusion: best -> greedy"):
+            if said not in printed:
+                raise RuntimeError(f"'{said}' is not printed:\n{printed[-1500:]}")
+
+    def _pasted(self, page):
+        """What the sh blocks of a page print, with its folders below ours and this build's programs."""
+        text = (HERE.parents[1] / page).read_text()
+        folder = self.work / "pasted"
+        folder.mkdir(exist_ok=True)
+        script = "set -e\n" + "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+        # What else the machine does is no difference here.
+        places = {"/tmp/": f"{folder}/", "~/": f"{folder}/", '"$PWD/build/release"': str(self.build), "build/release": str(self.build),
+                  "python examples": f"{sys.executable} examples", "--threshold 10": "--threshold 10000"}
+        script = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], script)
+        return command("bash", "-c", script, cwd=HERE.parents[1], env={**os.environ, "PATH": f"{self.build}/bin:{os.environ['PATH']}"})
 
     def pkg_config(self):
         """A C program by pkg-config alone, with a compiled folder and with libmetac."""
