@@ -29,6 +29,11 @@ ListedOption listed(const CLI::Option& option) {
   if (open != std::string::npos && close != std::string::npos) {
     row.value = type.substr(open, close - open + 1);
     row.choices = split(type.substr(open + 1, close - open - 1), ',');
+    if (row.value.size() > 60) {  // too long for a line
+      row.value = "NAME";
+      row.text += ": one of";
+      for (const std::string& choice : row.choices) row.text += (choice == row.choices[0] ? " " : ", ") + choice;
+    }
   } else if (row.value == "INT" || row.value == "UINT" || row.value == "FLOAT") {
     row.value = "NUMBER";
   }

@@ -1,8 +1,8 @@
 #include "compiler/api/bench/bench_pair.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 
 #include "compiler/api/compiled_folder.h"
@@ -14,8 +14,10 @@ namespace {
 
 constexpr double sample_ms = 0.2;
 
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double now_ms(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
 
 double median(std::vector<double> values) {
@@ -26,7 +28,8 @@ double median(std::vector<double> values) {
 // A library of a folder, opened, with a context and its inputs.
 class OpenedLibrary {
  public:
-  OpenedLibrary(const std::string& folder, const std::map<std::string, Tensor>& inputs, int threads) : folder_(folder) {
+  OpenedLibrary(const std::string& folder, const std::map<std::string, Tensor>& inputs, int threads)
+      : folder_(folder), clock_(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC) {
     const std::string path = concat(std::filesystem::absolute(folder).string(), "/lib/lib", name_in_manifest(folder), ".so.",
                                     METAC_MODEL_INTERFACE);
     if (!std::filesystem::exists(path))
@@ -48,13 +51,13 @@ class OpenedLibrary {
   // ms of one of `runs` runs.
   double run(int64_t runs) {
     std::vector<metac_model_tensor> outputs(static_cast<size_t>(model_->outputs) + 1);
-    const double begin = now_ms();
+    const double begin = now_ms(clock_);
     for (int64_t k = 0; k < runs; ++k) {
       for (metac_model_tensor& output : outputs) output.data = nullptr;
       if (METAC_MODEL_HAS(model_, state_reset)) check(model_->state_reset(context_));
       check(model_->run(context_, inputs_.data(), model_->inputs, outputs.data(), model_->outputs));
     }
-    return (now_ms() - begin) / static_cast<double>(runs);
+    return (now_ms(clock_) - begin) / static_cast<double>(runs);
   }
 
  private:
@@ -75,6 +78,7 @@ class OpenedLibrary {
   }
 
   std::string folder_;
+  clockid_t clock_;
   const metac_model* model_ = nullptr;
   metac_model_context* context_ = nullptr;
   std::vector<metac_model_tensor> inputs_;
@@ -104,13 +108,13 @@ PairComparison compare_speed(const std::string& folder, const std::string& again
   OpenedLibrary first(folder, inputs, threads), second(against, inputs, threads);
   const int64_t runs = std::max<int64_t>(1, static_cast<int64_t>(sample_ms / std::max(1e-6, second.run(5))));
   std::vector<double> of_first, of_second;
-  const double end = now_ms() + 1e3 * seconds;
+  const double end = now_ms(CLOCK_MONOTONIC) + 1e3 * seconds;
   do {
     of_first.push_back(first.run(runs));
     of_second.push_back(second.run(runs));
     of_second.push_back(second.run(runs));
     of_first.push_back(first.run(runs));
-  } while ((now_ms() < end || of_first.size() < 20) && of_first.size() < 1'000'000);
+  } while ((now_ms(CLOCK_MONOTONIC) < end || of_first.size() < 20) && of_first.size() < 1'000'000);
   return compare_times(of_first, of_second);
 }
 

@@ -15,10 +15,10 @@ struct PairComparison {
   double low = 0, high = 0;            // within which it lies with 99 %
 };
 
-// Runs `folder` and `against` in the order A B B A for so many seconds, with the same inputs and threads. A sample is as
-// many runs as take 0.2 ms. Source of the interval: order statistics of the pairs' ratios (the sign test), which asks
-// nothing of how times are distributed. Throws CompileError where the folders are not ours, were not built, or have other
-// inputs.
+// Runs `folder` and `against` in the order A B B A for so many seconds, with the same inputs and threads. With one thread the
+// time is the processor's, which others on the machine hardly touch. A sample is as many runs as take 0.2 ms. Source of the
+// interval: order statistics of the pairs' ratios (the sign test), which asks nothing of how times are distributed. Throws
+// CompileError where the folders are not ours, were not built, or have other inputs.
 PairComparison compare_speed(const std::string& folder, const std::string& against,
                              const std::map<std::string, Tensor>& inputs, int threads, double seconds);
 
