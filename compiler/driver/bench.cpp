@@ -103,11 +103,13 @@ int bench_pair(const BenchArguments& o) {
   const PairComparison c = compare_speed(o.model, o.against, inputs, o.threads, o.seconds);
   const double threshold = o.threshold < 0 ? 1.5 : o.threshold;
   const bool slower = c.low > threshold / 100, faster = c.high < -threshold / 100;
+  const bool undecided = !slower && c.high > threshold / 100;
   if (o.json)
     std::cout << nlohmann::ordered_json{{"pairs", c.pairs},   {"median_ms", {c.first_ms, c.second_ms}},
                                         {"change", c.change}, {"low", c.low},
                                         {"high", c.high},     {"threshold", threshold / 100},
-                                        {"slower", slower},   {"faster", faster}}
+                                        {"slower", slower},   {"undecided", undecided},
+                                        {"faster", faster}}
                      .dump(2)
               << "\n";
   else
@@ -115,9 +117,10 @@ int bench_pair(const BenchArguments& o) {
         "%.4g ms a run, %.4g ms of %s: %+.2f %%, with 99 %% from %+.2f to %+.2f %% (%lld pairs): %s (allowed: %.1f %%)\n",
         c.first_ms, c.second_ms, o.against.c_str(), 100 * c.change, 100 * c.low, 100 * c.high,
         static_cast<long long>(c.pairs),
-        slower   ? "slower"
-        : faster ? "faster"
-                 : "no slower",
+        slower      ? "slower"
+        : faster    ? "faster"
+        : undecided ? "undecided, measure longer (--seconds)"
+                    : "no slower",
         threshold);
   return slower ? exit_difference : exit_good;
 }
