@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/ir/hints.h"
 #include "compiler/machine/cpu_costs.h"
@@ -90,6 +91,7 @@ class Estimate {
     auto side = [&](int k) {
       return d.domain[static_cast<size_t>(k)].if_int() ? extent(k) : std::round(extent(k) * larger);
     };
+    open_ = !d.domain[static_cast<size_t>(w.y)].if_int() || !d.domain[static_cast<size_t>(w.x)].if_int();
     height_ = side(w.y);
     width_ = side(w.x);
     channels_ = extent(w.channel);
@@ -113,37 +115,89 @@ class Estimate {
 
   // wanted: rows of a block, where there can be so many; 0: the best.
   double filtered(int m, WinogradPlan& plan, int64_t wanted = 0) const {
-    double size = (m + 2) * (m + 2), tiles_y = tiles(height_, m), tiles_x = tiles(width_, m), rows = images_ * tiles_y;
-    double weight_bytes = size * channels_ * rounded(filters_) * 4, l2 = static_cast<double>(cpu_.l2_bytes);
-    double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
+    if (open_) {
+      const Blocks best = best_blocks(m, all_tiles(m));
+      plan.lane_groups = best.lane_groups;
+      return repeats_ * best.cycles;
+    }
+    const double tiles_x = tiles(width_, m), rows = images_ * tiles(height_, m);
     double best = -1;
     for (int64_t r = 1; static_cast<double>(r) < rows + 1; ++r) {
       double block_tiles = static_cast<double>(r) * tiles_x, blocks = std::ceil(rows / static_cast<double>(r));
-      if (block_tiles > 128 && r > 1) break;
-      // What streams beside the products: the weights, from memory and for further blocks from a cache, and the part of a
-      // block's data and products that does not stay in the second level, for each block of lanes.
-      double data_bytes = size * block_tiles * channels_ * 4, product_bytes = size * block_tiles * 2 * lanes_ * 4;
-      double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
-      double stream =
-          memory_cycles(weight_bytes) +
-          (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? cpu_costs.stream_far : cpu_costs.stream_near) +
-          blocks * lane_blocks * beyond * data_bytes / cpu_costs.data_beyond;
-      double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
-      // The rest of a last block is computed too.
-      double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
-      double back = blocks * block_tiles * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
-      int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
-      double cycles = both(products, stream) + into * static_cast<double>(groups) + back;
-      cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
-      if (best >= 0 && r != wanted && (plan.rows == wanted || cycles >= best)) continue;
-      best = cycles;
+      if (block_tiles > most_tiles && r > 1) break;
+      const Blocks these = blocks_of(m, block_tiles, blocks);
+      if (best >= 0 && r != wanted && (plan.rows == wanted || these.cycles >= best)) continue;
+      best = these.cycles;
       plan.rows = r;
-      plan.lane_groups = groups;
+      plan.lane_groups = these.lane_groups;
     }
     return repeats_ * best;
   }
 
+  // Of open sides: blocks for runs of ever more tiles, each half as many as the next.
+  std::vector<FilterBlocks> blocks_by_size(int m) const {
+    constexpr int most_sizes = 8;
+    std::vector<FilterBlocks> sizes;
+    double all = all_tiles(m);
+    for (int k = 0; k < most_sizes && all >= 1; ++k, all = std::floor(all / 2)) {
+      const Blocks best = best_blocks(m, all);
+      // What serves a size serves those around it, up to the middle between two.
+      const auto up_to = k == 0 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(all * 1.41);
+      const FilterBlocks these{up_to, static_cast<int64_t>(best.tiles), best.lane_groups};
+      if (!sizes.empty() && sizes.back().tiles == these.tiles && sizes.back().lane_groups == these.lane_groups) continue;
+      sizes.push_back(these);
+    }
+    std::reverse(sizes.begin(), sizes.end());
+    return sizes;
+  }
+
  private:
+  static constexpr double most_tiles = 128;  // of a block
+
+  struct Blocks {
+    double tiles = 0, cycles = -1;
+    int64_t lane_groups = 1;
+  };
+
+  double all_tiles(int m) const { return images_ * tiles(height_, m) * tiles(width_, m); }
+
+  // Blocks of any number of tiles, as even as can be.
+  Blocks best_blocks(int m, double all) const {
+    Blocks best;
+    for (double count = std::ceil(all / most_tiles), tried = 0;; count = std::ceil(count * (count < 8 ? 1.01 : 1.19))) {
+      const double block = std::ceil(all / count);
+      if (tried > 0 && block < 4) break;
+      if (block == tried) continue;
+      tried = block;
+      const Blocks these = blocks_of(m, block, std::ceil(all / block));
+      if (best.cycles < 0 || these.cycles < best.cycles) best = these;
+      if (block <= 1) break;
+    }
+    return best;
+  }
+
+  // So many blocks of so many tiles.
+  Blocks blocks_of(int m, double block_tiles, double blocks) const {
+    const double size = (m + 2) * (m + 2);
+    const double weight_bytes = size * channels_ * rounded(filters_) * 4, l2 = static_cast<double>(cpu_.l2_bytes);
+    const double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
+    // What streams beside the products: the weights, from memory and for further blocks from a cache, and the part of a
+    // block's data and products that does not stay in the second level, for each block of lanes.
+    double data_bytes = size * block_tiles * channels_ * 4, product_bytes = size * block_tiles * 2 * lanes_ * 4;
+    double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
+    double stream = memory_cycles(weight_bytes) +
+                    (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? cpu_costs.stream_far : cpu_costs.stream_near) +
+                    blocks * lane_blocks * beyond * data_bytes / cpu_costs.data_beyond;
+    double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
+    // The rest of a last block is computed too.
+    double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
+    double back = blocks * block_tiles * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
+    int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
+    double cycles = both(products, stream) + into * static_cast<double>(groups) + back;
+    cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
+    return {block_tiles, cycles, groups};
+  }
+
   // Products and what streams beside them: the longer of the two hides the other, unless they are of one length.
   static double both(double products, double stream) {
     return std::cbrt(products * products * products + stream * stream * stream);
@@ -186,6 +240,7 @@ class Estimate {
   const CpuTarget& cpu_;
   double lanes_;
   int registers_;
+  bool open_ = false;  // a side is
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 
@@ -195,10 +250,9 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   int lanes = cpu.vector_bytes / 4;
   int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
   for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
-  const Expr width = d.domain[static_cast<size_t>(plan.x)], height = d.domain[static_cast<size_t>(plan.y)];
-  int64_t tiles_x = (hinted_value(width, symbols) + plan.outputs - 1) / plan.outputs;
+  int64_t tiles_x = (hinted_value(d.domain[static_cast<size_t>(plan.x)], symbols) + plan.outputs - 1) / plan.outputs;
   SumShape sum;
-  sum.points = plan.rows * tiles_x;
+  sum.points = plan.by_size.empty() ? plan.rows * tiles_x : plan.by_size.back().tiles;
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
@@ -215,7 +269,19 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   int64_t lane_blocks =
       (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + plan.vectors * lanes - 1) / (plan.vectors * lanes);
   while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
-  if (!width.if_int() || !height.if_int()) plan.tiles = sum.points;
+  for (FilterBlocks& blocks : plan.by_size)
+    while (lane_blocks % blocks.lane_groups != 0) --blocks.lane_groups;
+}
+
+// Sets the blocks of open sides, of a plan whose filter is chosen.
+void choose_open_blocks(const Definition& d, WinogradPlan& plan, const Estimate& estimate) {
+  for (int k : {plan.y, plan.x})
+    if (!d.domain[static_cast<size_t>(k)].if_int()) {
+      plan.rows = 1;
+      plan.by_size = estimate.blocks_by_size(plan.outputs);
+      plan.lane_groups = plan.by_size.back().lane_groups;
+      return;
+    }
 }
 
 }  // namespace
@@ -256,12 +322,15 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     found = true;
   }
   if (!found) return std::nullopt;
+  choose_open_blocks(d, best, estimates[0]);
   choose_register_tile(d, best, cpu, symbols, wish.vectors, wish.tile);
   return best;
 }
 
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols) {
-  Estimate(d, plan, cpu, symbols).filtered(plan.outputs, plan);
+  const Estimate estimate(d, plan, cpu, symbols);
+  estimate.filtered(plan.outputs, plan);
+  choose_open_blocks(d, plan, estimate);
   choose_register_tile(d, plan, cpu, symbols, plan.vectors);  // the weights are packed: their blocks stay
 }
 
