@@ -134,25 +134,30 @@ class Estimate {
     return repeats_ * best;
   }
 
-  // Of open sides: blocks for runs of ever more tiles, each half as many as the next.
+  // Of open sides: blocks for runs of ever more tiles, where those for more would take longer.
   std::vector<FilterBlocks> blocks_by_size(int m) const {
     constexpr int most_sizes = 8;
+    constexpr double worth = 0.95;
     std::vector<FilterBlocks> sizes;
     double all = all_tiles(m);
     for (int k = 0; k < most_sizes && all >= 1; ++k, all = std::floor(all / 2)) {
       const Blocks best = best_blocks(m, all);
+      if (!sizes.empty()) {
+        const double count = std::ceil(all / static_cast<double>(sizes.back().tiles));
+        const Blocks kept = blocks_of(m, std::ceil(all / count), count);
+        if (kept.lane_groups == sizes.back().lane_groups && best.cycles > worth * kept.cycles) continue;
+      }
       // What serves a size serves those around it, up to the middle between two.
       const auto up_to = k == 0 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(all * 1.41);
-      const FilterBlocks these{up_to, static_cast<int64_t>(best.tiles), best.lane_groups};
-      if (!sizes.empty() && sizes.back().tiles == these.tiles && sizes.back().lane_groups == these.lane_groups) continue;
-      sizes.push_back(these);
+      sizes.push_back({up_to, static_cast<int64_t>(best.tiles), best.lane_groups});
     }
     std::reverse(sizes.begin(), sizes.end());
     return sizes;
   }
 
  private:
-  static constexpr double most_tiles = 128;  // of a block
+  static constexpr double most_tiles = 128;    // of a block
+  static constexpr int64_t many_points = 840;  // which tiles of any size divide
 
   struct Blocks {
     double tiles = 0, cycles = -1;
@@ -188,7 +193,8 @@ class Estimate {
     double stream = memory_cycles(weight_bytes) +
                     (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? cpu_costs.stream_far : cpu_costs.stream_near) +
                     blocks * lane_blocks * beyond * data_bytes / cpu_costs.data_beyond;
-    double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
+    double products = size * blocks * block_tiles * channels_ * rounded(filters_) /
+                      (open_ ? products_in_any_block(block_tiles) : products_a_cycle(block_tiles));
     // The rest of a last block is computed too.
     double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
     double back = blocks * block_tiles * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
@@ -205,16 +211,38 @@ class Estimate {
 
   // In a register tile of so many points, as the filters (narrow groups) and the points allow.
   double products_a_cycle(double points) const {
-    auto cost = [&](int64_t tile_points, int64_t filters) {
-      SumShape sum;
-      sum.points = tile_points;
-      sum.lanes = filters;
-      double vectors = std::ceil(static_cast<double>(filters) / lanes_);
-      return choose_tile(sum, static_cast<int>(lanes_), registers_).cycles / (static_cast<double>(tile_points) * vectors);
+    return products_at(cost_of_point(static_cast<int64_t>(points), static_cast<int64_t>(filters_)));
+  }
+  double products_at(double cost) const {
+    return 2 * lanes_ * 0.92 / std::max(1.0, cost / cost_of_point(many_points, static_cast<int64_t>(12 * lanes_)));
+  }
+  // Of a reduction step, for each vector of filters.
+  double cost_of_point(int64_t tile_points, int64_t filters) const {
+    double vectors = std::ceil(static_cast<double>(filters) / lanes_);
+    return tile_of(tile_points, filters).cycles / (static_cast<double>(tile_points) * vectors);
+  }
+  Tile tile_of(int64_t points, int64_t filters) const {
+    SumShape sum;
+    sum.points = points;
+    sum.lanes = filters;
+    return choose_tile(sum, static_cast<int>(lanes_), registers_);
+  }
+
+  // In blocks whose length a run decides: in the tile for many points, and what is left by tiles of half as many, a quarter
+  // and so on (tiled_sum.h).
+  double products_in_any_block(double points) const {
+    const Tile tile = tile_of(many_points, static_cast<int64_t>(filters_));
+    const auto cycles = [&](int tile_points) {
+      return tile_cycles({}, tile_points, tile.vectors, static_cast<int>(lanes_));
     };
-    double narrowness = std::max(1.0, cost(static_cast<int64_t>(points), static_cast<int64_t>(filters_)) /
-                                          cost(840, static_cast<int64_t>(12 * lanes_)));
-    return 2 * lanes_ * 0.92 / narrowness;
+    const int all = static_cast<int>(points);
+    double sum = all / tile.points * cycles(tile.points);
+    for (int left = all % tile.points, most = tile.points; left > 0;) {
+      const int taken = most / 2;
+      if (left >= taken) sum += cycles(taken), left -= taken;
+      most -= taken;
+    }
+    return products_at(sum / (points * tile.vectors));
   }
   static double tiles(double extent, int m) { return std::ceil(extent / m); }
   double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
@@ -252,7 +280,8 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
   int64_t tiles_x = (hinted_value(d.domain[static_cast<size_t>(plan.x)], symbols) + plan.outputs - 1) / plan.outputs;
   SumShape sum;
-  sum.points = plan.by_size.empty() ? plan.rows * tiles_x : plan.by_size.back().tiles;
+  constexpr int64_t many = 840;  // tiles of any size divide it
+  sum.points = plan.by_size.empty() ? plan.rows * tiles_x : many;
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
