@@ -53,7 +53,7 @@ struct WinogradPlan : Strategy {
   int64_t lane_groups = 1;    // a block's lanes are shared among this many iterations; divides the lane blocks
   std::vector<FilterBlocks> by_size;  // where rows are as long as a run has them, blocks are of tiles, by how many there
                                       // are: up_to ascends, the last has no end. Empty: blocks are of rows
-  std::string about;          // the subject of decisions about it
+  std::string about;                  // the subject of decisions about it
 
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;

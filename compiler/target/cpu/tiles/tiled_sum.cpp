@@ -80,7 +80,7 @@ class TileNest : private TileBody {
       }
     }
     if (s_.widened) nest.children.push_back(std::move(tiles));
-    return {points_, chunk_ || s_.widened ? static_cast<double>(std::max<int64_t>(1, tiles_inside())) : static_cast<double>(row)};
+    return {points_, static_cast<double>(chunk_ || s_.widened ? std::max<int64_t>(1, tiles_inside()) : row)};
   }
 
   // Where extents are open, finding a tile's addresses takes as long as a window of few steps: a worker takes the tiles of a
