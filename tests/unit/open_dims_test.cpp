@@ -69,10 +69,12 @@ std::string expect_right_at(Graph& g, const Graph& reference, const char* cpu,
   return schedules;
 }
 
+Var* three_convolutions(Graph& g, Var* x) { return convolution(g, convolution(g, convolution(g, x, 32, 2), 32, 1), 24, 1); }
+
 TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
-  const auto nodes = [](Graph& g, Var* x) { return convolution(g, convolution(g, convolution(g, x, 32, 2), 32, 1), 24, 1); };
   for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
-    Network network(16, 56, nodes), reference(16, 56, nodes);  // what is compiled is no longer the model's graph
+    // What is compiled is no longer the model's graph.
+    Network network(16, 56, three_convolutions), reference(16, 56, three_convolutions);
     const std::string schedules =
         expect_right_at(network.g, reference.g, cpu,
                         {{1, 16, 56, 56}, {1, 16, 1, 1}, {3, 16, 2, 29}, {1, 16, 31, 7}, {2, 16, 47, 1}, {9, 16, 5, 6}});
@@ -258,7 +260,7 @@ TEST(OpenDims, RangesTakeNoMemory) {
 
 // A dim of the third level is a quotient of quotients: nobody works it out for each element.
 TEST(OpenDims, NoDivisionsWhereElementsAreRead) {
-  Network network(224);
+  Network network(16, 224, three_convolutions);
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v4");
   int reads = 0;
