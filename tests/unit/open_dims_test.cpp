@@ -108,15 +108,16 @@ TEST(OpenDims, CheapTilesGoRowByRow) {
   EXPECT_THAT(schedules, testing::HasSubstr("one after the other"));
 }
 
-// A panel of 3072 rows is added chunk by chunk, and what is left of a block of tiles is several tiles: the sums of each
+// A panel of 4096 rows is added chunk by chunk, and what is left of a block of tiles is several tiles: the sums of each
 // wait between chunks in a place of their own.
 TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
-  constexpr int64_t steps = 3072, filters = 768;
+  constexpr int64_t steps = 4096, filters = 768;
   Graph g;
   const int n = g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true});
   Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), steps}});
   g.outputs = {matmul(g, x, g.add_constant(numbers({steps, filters})))};
   CompileOptions options;
+  options.cpu = cpu_target("x86-64-v3");
   CompiledModel model = compile_graph(g, options);
   std::string schedules;
   for (const KernelSource& kernel : model.run.kernels)
