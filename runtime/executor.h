@@ -68,6 +68,14 @@ struct Exchanger {
   bool (*average)(void* user, const ExchangedValue* values, int32_t count, void* stream);
 };
 
+// What runs work in, whatever was there before: values, scratch of launches, slices of a batch. Several executors may have
+// it in turn.
+template <class Memory>
+struct WorkingMemory {
+  Memory arena, scratch, slices;
+  int64_t capacity() const { return arena.capacity() + scratch.capacity() + slices.capacity(); }
+};
+
 // `Device` is what kernels run on: a ThreadPool, or a GPU (runtime/cuda). On a GPU what the caller has on the host is copied
 // to and fro, and so is what an external routine reads and writes.
 template <class Graph>
@@ -84,6 +92,9 @@ class ExecutorOn {
   // external steps name. All must outlive the executor. The weights are where the device reads them.
   Status create(const Program& program, const void* weights, Device* device, const RoutineEntry* routines,
                 int32_t routine_count);
+  // Memory that other executors have, too: no two of them run at once, and what a run leaves in it is gone with the next
+  // one's. It must outlive the executor.
+  void work_in(WorkingMemory<typename Place<Device>::Memory>* shared) { working_ = shared; }
   void set_weights(const void* weights) {
     weights_ = weights;
     window_filled_ = false;
@@ -104,11 +115,11 @@ class ExecutorOn {
   const Failure& failure() const { return failure_; }
   const Program* program() const { return program_; }
   // The arena as it was planned for the last shapes, and what workers have beside it for slices.
-  int64_t arena_bytes() const { return planned_bytes_ + slices_.capacity(); }
-  // All memory that it holds for values: the arena, scratch, values whose size the data decide, and outputs that the caller
-  // gave none for.
+  int64_t arena_bytes() const { return planned_bytes_ + working_->slices.capacity(); }
+  // All memory that it holds for values: what it works in unless that is shared, values whose size the data decide, and
+  // outputs that the caller gave none for.
   int64_t held_bytes() const {
-    return arena_.capacity() + slices_.capacity() + scratch_.capacity() + staging_.capacity() + window_.capacity() +
+    return (working_ == &own_ ? own_.capacity() : 0) + staging_.capacity() + window_.capacity() +
            routine_memory_.capacity() + owned_bytes_;
   }
   const int64_t* symbols() const { return symbols_.data(); }
@@ -159,6 +170,7 @@ class ExecutorOn {
   bool check_dims(const InputView* inputs);
   bool place_buffers();
   bool plan_arena();
+  bool place_in_arena();
   bool place_outputs(const OutputView* outputs);
   bool reserve(int32_t buffer, int64_t bytes, int64_t keep);
   int32_t times_of(int32_t begin, int32_t end) const;
@@ -235,13 +247,14 @@ class ExecutorOn {
     int32_t end, end_time;  // its `repeat`: which step, and when (Buffer::first_step)
   };
   Array<Chain> chains_;  // per step: the chain that begins here whose slices workers may take; none: zeros
-  Memory slices_;        // of the workers, for such chains
-  Memory arena_, scratch_, staging_, window_;  // window_: of weights that the device does not all hold
-  bool window_filled_ = false;                 // with those that stay
+  WorkingMemory<Memory> own_, *working_ = &own_;
+  Memory staging_, window_;     // window_: of weights that the device does not all hold
+  bool window_filled_ = false;  // with those that stay
   int32_t next_load_ = 0, next_arrival_ = 0;
   Array<typename Here::HostMemory> host_results_;  // on a GPU, per output: where the caller gave no memory
   Array<Block> host_operands_;                     // on a GPU, per operand of the external step in progress
   int64_t planned_bytes_ = 0, draws_ = 0;
+  const void* placed_in_ = nullptr;  // the arena's memory when values were placed in it
   bool planned_ = false, detached_ = false, repeatable_ = false;
   static constexpr int32_t recording_count = Here::records ? 4 : 1;
   Recording<typename Here::Graph> recordings_[recording_count];

@@ -97,11 +97,11 @@ bool ExecutorOn<Device>::bind_symbol(int32_t symbol, int64_t value, Origin from)
   const SymbolInfo& info = program_->symbols[symbol];
   const long long v = value, low = info.min, high = info.max, divisor = info.divisor;
   if (value < info.min || value > info.max)
-    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", from.text().chars,
-                        info.name, v, low, high);
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected %lld to %lld", from.text().chars, info.name,
+                        v, low, high);
   if (info.divisor > 1 && value % info.divisor != 0)
-    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld",
-                        from.text().chars, info.name, v, divisor);
+    return failure_.set(Status::invalid_argument, "%s: \"%s\" is %lld, expected a multiple of %lld", from.text().chars,
+                        info.name, v, divisor);
   symbols_[symbol] = value;
   bound_[symbol] = 1;
   return true;
@@ -195,45 +195,70 @@ bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
   return true;
 }
 
-// Offsets for what the compiler could not place. Planned again only when an input symbol has changed.
+// Offsets for what the compiler could not place. An earlier run's do where no value is larger than it was then.
 template <class Device>
 bool ExecutorOn<Device>::plan_arena() {
   const Program& p = *program_;
   bool same = planned_;
   for (int32_t k = 0; same && k < p.source_count; ++k)
     same = planned_for_[p.sources[k].symbol] == symbols_[p.sources[k].symbol];
-  if (same) return true;
+  if (same) return place_in_arena();
+  const bool again = planned_;
   planned_ = false;
-  int32_t count = 0;
-  for (int32_t i = 0; i < p.buffer_count; ++i) {
-    const Buffer& b = p.buffers[i];
-    if (b.kind != BufferKind::arena || b.late || b.offset >= 0) continue;
-    Placement& item = placements_[count++];
-    if (!value_of(b.bytes, &item.bytes)) return false;
-    if (item.bytes < 0 || item.bytes > most_bytes)
+  const auto is_placed_here = [](const Buffer& b) { return b.kind == BufferKind::arena && !b.late && b.offset < 0; };
+  const auto bytes_of_value = [&](const Buffer& b, int64_t* bytes) {
+    if (!value_of(b.bytes, bytes)) return false;
+    if (*bytes < 0 || *bytes > most_bytes)
       return failure_.set(Status::invalid_argument, "the input shapes ask for a value of %lld bytes",
-                          static_cast<long long>(item.bytes));
-    if (item.bytes > 0) item.bytes += alignment;
-    item.first_step = b.first_step;
-    item.last_step = b.last_step;
-    item.offset = 0;
+                          static_cast<long long>(*bytes));
+    if (*bytes > 0) *bytes += alignment;
+    return true;
+  };
+  bool fits = again;
+  int64_t bytes = 0;
+  for (int32_t i = 0, k = 0; fits && i < p.buffer_count; ++i) {
+    if (!is_placed_here(p.buffers[i])) continue;
+    if (!bytes_of_value(p.buffers[i], &bytes)) return false;
+    fits = bytes <= placements_[k++].bytes;
   }
-  const int64_t base = align_up(p.arena_bytes);
-  planned_bytes_ = base + plan_memory(placements_.data(), count, order_.data(), order_.data() + p.buffer_count);
+  if (!fits) {
+    placed_in_ = nullptr;
+    int32_t count = 0;
+    for (int32_t i = 0; i < p.buffer_count; ++i) {
+      const Buffer& b = p.buffers[i];
+      if (!is_placed_here(b)) continue;
+      if (!bytes_of_value(b, &bytes)) return false;
+      // Where sizes grow from run to run, a little more than they are spares the next runs a plan.
+      placements_[count++] = {bytes + (again ? bytes / 16 : 0), b.first_step, b.last_step, 0};
+    }
+    planned_bytes_ =
+        align_up(p.arena_bytes) + plan_memory(placements_.data(), count, order_.data(), order_.data() + p.buffer_count);
+  }
+  for (int32_t k = 0; k < p.source_count; ++k) planned_for_[p.sources[k].symbol] = symbols_[p.sources[k].symbol];
+  planned_ = true;
+  return place_in_arena();
+}
+
+// The memory may be another since the last run: who shares it has made it larger.
+template <class Device>
+bool ExecutorOn<Device>::place_in_arena() {
+  const Program& p = *program_;
+  auto& memory = working_->arena;
   // Where a state grows, so may every run's working memory: not a little each time.
-  const bool growing = p.state_count > 0 && arena_.capacity() < planned_bytes_ + alignment;
-  if (!arena_.reserve(planned_bytes_ + alignment + (growing ? planned_bytes_ / 2 : 0)))
+  const bool growing = p.state_count > 0 && memory.capacity() < planned_bytes_ + alignment;
+  if (!memory.reserve(planned_bytes_ + alignment + (growing ? planned_bytes_ / 2 : 0)))
     return no_memory(planned_bytes_, "working memory");
-  char* arena = static_cast<char*>(arena_.data());
-  count = 0;
+  if (placed_in_ == memory.data()) return true;
+  char* arena = static_cast<char*>(memory.data());
+  const int64_t base = align_up(p.arena_bytes);
+  int32_t count = 0;
   for (int32_t i = 0; i < p.buffer_count; ++i) {
     const Buffer& b = p.buffers[i];
     if (b.kind != BufferKind::arena || b.late) continue;
     data_[i] = arena + (b.offset >= 0 ? b.offset : base + placements_[count++].offset);
     capacity_[i] = INT64_MAX;
   }
-  for (int32_t k = 0; k < p.source_count; ++k) planned_for_[p.sources[k].symbol] = symbols_[p.sources[k].symbol];
-  planned_ = true;
+  placed_in_ = memory.data();
   return true;
 }
 

@@ -72,7 +72,7 @@ bool ExecutorOn<Device>::take_lane(const Step& step, int64_t scratch_bytes) {
     const bool written = step.kind == StepKind::launch ? (step.element >> (place < 62 ? place : 62) & 1) != 0 : k == 1;
     spans_[count++] = {begin, begin + static_cast<uintptr_t>(bytes), written};
   }
-  const uintptr_t scratch = reinterpret_cast<uintptr_t>(scratch_.data());
+  const uintptr_t scratch = reinterpret_cast<uintptr_t>(working_->scratch.data());
   if (scratch_bytes > 0) spans_[count++] = {scratch, scratch + static_cast<uintptr_t>(scratch_bytes), true};
   return take_lane(count, -1);
 }
@@ -95,7 +95,8 @@ bool ExecutorOn<Device>::run_repeatable() {
   };
   const size_t bytes = static_cast<size_t>(p.buffer_count) * sizeof(void*);
   for (auto& r : recordings_) {
-    if (!r.used || r.scratch != scratch_.data() || std::memcmp(r.data.data(), data_.data(), bytes) != 0 || !same_symbols(r))
+    if (!r.used || r.scratch != working_->scratch.data() || std::memcmp(r.data.data(), data_.data(), bytes) != 0 ||
+        !same_symbols(r))
       continue;
     if (r.graph.made()) return Here::replay(*device_, r.graph, failure_);
     if (record(r.graph)) return Here::replay(*device_, r.graph, failure_);
@@ -110,7 +111,7 @@ bool ExecutorOn<Device>::run_repeatable() {
   if (r.data.size() == 0 && (!r.data.allocate(p.buffer_count) || !r.symbols.allocate(p.source_count))) return true;
   std::memcpy(r.data.data(), data_.data(), bytes);
   for (int32_t k = 0; k < p.source_count; ++k) r.symbols[k] = symbols_[p.sources[k].symbol];
-  r.scratch = scratch_.data();
+  r.scratch = working_->scratch.data();
   r.used = true;
   return true;
 }

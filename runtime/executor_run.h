@@ -189,7 +189,7 @@ bool ExecutorOn<Device>::launch(const Step& step) {
   const int64_t parts = Here::scratch_parts(*device_, iterations);
   int64_t all = 0;
   if (__builtin_mul_overflow(scratch_bytes, parts, &all)) return no_memory(scratch_bytes, "scratch memory");
-  if (all > scratch_.capacity() && !scratch_.reserve(program_->state_count > 0 ? all + all / 2 : all))
+  if (all > working_->scratch.capacity() && !working_->scratch.reserve(program_->state_count > 0 ? all + all / 2 : all))
     return no_memory(all, "scratch memory");
   if constexpr (Here::records)
     if (recording_ && !take_lane(step, all)) return false;
@@ -198,7 +198,7 @@ bool ExecutorOn<Device>::launch(const Step& step) {
                         symbols_.data(),
                         iterations,
                         step.cost,
-                        static_cast<char*>(scratch_.data()),
+                        static_cast<char*>(working_->scratch.data()),
                         scratch_bytes};
   return Here::launch(*device_, request, failure_);
 }

@@ -144,9 +144,9 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   chain.scratch_at = chain.times_at + align_up((end - begin) * int64_t{sizeof(int64_t)});
   chain.bytes_of_worker = chain.scratch_at + align_up(scratch_bytes);
   chain.bytes_of_values = align_up(high - low);
-  if (chain.bytes_of_values * (workers - 1) > arena_.capacity()) return false;
-  if (!slices_.reserve(chain.bytes(workers))) return no_memory(chain.bytes(workers), "slices of a batch");
-  chain.memory = static_cast<char*>(slices_.data());
+  if (chain.bytes_of_values * (workers - 1) > planned_bytes_ + alignment) return false;
+  if (!working_->slices.reserve(chain.bytes(workers))) return no_memory(chain.bytes(workers), "slices of a batch");
+  chain.memory = static_cast<char*>(working_->slices.data());
   for (int32_t w = 0; w < workers; ++w) {
     const SliceWorker worker = chain.worker(w);
     std::memcpy(worker.symbols, symbols_.data(), static_cast<size_t>(p.symbol_count) * sizeof(int64_t));

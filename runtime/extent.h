@@ -34,12 +34,80 @@ inline WideExtent floor_div_extent(WideExtent a, WideExtent b) {
 
 constexpr int deepest_extent = 256;  // values at once; the compiler makes no code that has more
 
-// False where the result does not fit or the code is malformed.
-inline bool evaluate(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
-  if (extent.length == 0) {
-    *result = extent.value;
-    return true;
+// In 64 bits, as nearly all of what runs ask for can be. False: not so, or not by this; evaluate_widely() decides.
+inline bool evaluate_narrowly(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
+  constexpr int deepest = 32;
+  int64_t stack[deepest];
+  int depth = 0;
+  const Instruction* const end = program.code + extent.value + extent.length;
+  for (const Instruction* at = program.code + extent.value; at != end; ++at) {
+    if (at->code == Code::constant || at->code == Code::symbol) {
+      if (depth == deepest) return false;
+      stack[depth++] = at->code == Code::constant ? at->value : symbols[at->value];
+      continue;
+    }
+    if (at->code == Code::select) {
+      if (depth < 3) return false;
+      depth -= 2;
+      stack[depth - 1] = stack[depth - 1] != 0 ? stack[depth] : stack[depth + 1];
+      continue;
+    }
+    if (depth < 2) return false;
+    const int64_t b = stack[--depth], a = stack[depth - 1];
+    int64_t& r = stack[depth - 1];
+    switch (at->code) {
+      case Code::add:
+        if (__builtin_add_overflow(a, b, &r)) return false;
+        break;
+      case Code::sub:
+        if (__builtin_sub_overflow(a, b, &r)) return false;
+        break;
+      case Code::mul:
+        if (__builtin_mul_overflow(a, b, &r)) return false;
+        break;
+      case Code::floor_div:
+        if (a < 0 || b <= 0) return false;
+        r = (a | b) >> 32 == 0 ? static_cast<uint32_t>(a) / static_cast<uint32_t>(b) : a / b;
+        break;
+      case Code::floor_mod:
+        if (a < 0 || b <= 0) return false;
+        r = (a | b) >> 32 == 0 ? static_cast<uint32_t>(a) % static_cast<uint32_t>(b) : a % b;
+        break;
+      case Code::min:
+        r = a < b ? a : b;
+        break;
+      case Code::max:
+        r = a < b ? b : a;
+        break;
+      case Code::lt:
+        r = a < b;
+        break;
+      case Code::le:
+        r = a <= b;
+        break;
+      case Code::eq:
+        r = a == b;
+        break;
+      case Code::ne:
+        r = a != b;
+        break;
+      case Code::logical_and:
+        r = a != 0 && b != 0;
+        break;
+      case Code::logical_or:
+        r = a != 0 || b != 0;
+        break;
+      default:
+        return false;
+    }
   }
+  if (depth != 1) return false;
+  *result = stack[0];
+  return true;
+}
+
+// False where the result does not fit or the code is malformed.
+inline bool evaluate_widely(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
   WideExtent stack[deepest_extent];
   int depth = 0, kept = 0;
   bool overflow = false;
@@ -125,6 +193,14 @@ inline bool evaluate(const Program& program, const Extent& extent, const int64_t
   if (depth != kept + 1 || overflow || !fits_64_bits(stack[kept])) return false;
   *result = static_cast<int64_t>(stack[kept]);
   return true;
+}
+
+inline bool evaluate(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
+  if (extent.length == 0) {
+    *result = extent.value;
+    return true;
+  }
+  return evaluate_narrowly(program, extent, symbols, result) || evaluate_widely(program, extent, symbols, result);
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

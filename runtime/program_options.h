@@ -1,5 +1,6 @@
 // The command line of the programs that libraries bring along: what is misspelt, misses its value or is no number is told,
-// with the nearest of what there is, and nothing runs.
+// with the nearest of what there is, and nothing runs. Written here and not taken from a library (the compiler has CLI11)
+// because generated projects need nothing but the standard library.
 #pragma once
 #include <cerrno>
 #include <cmath>

@@ -22,6 +22,38 @@ class StateSet {
   }
   int32_t count() const { return count_; }
 
+  // From now on for another program of the same model, made for other shapes: what is kept otherwise there is moved. Nothing
+  // has changed where it returns false. The old program is not needed any more.
+  bool move_to(const Program& program, Failure& failure) {
+    const Program& before = *program_;
+    const auto moves = [&](int32_t k) { return places_[k].set && has_room(before, k) != has_room(program, k); };
+    for (int32_t k = 0; k < count_; ++k) {
+      if (!moves(k)) continue;
+      Block& next = places_[k].next;
+      const Program& with_room = has_room(program, k) ? program : before;
+      const Rows rows = rows_of(with_room, k);
+      const int64_t room = has_room(program, k) ? room_for(dims(k)[with_room.states[k].axis]) : 0;
+      const int64_t size = room > 0 ? rows.count * rows.step * room : rows.count * rows.bytes;
+      if (size > most_bytes || !next.reserve(size + alignment)) return no_memory(size, failure);
+      std::memset(next.data(), 0, static_cast<size_t>(next.capacity()));
+      char* const to = static_cast<char*>(next.data());
+      for (int64_t row = 0; row < rows.count && rows.bytes > 0; ++row)
+        if (room > 0)
+          std::memcpy(to + row * rows.step * room, at(k) + row * rows.bytes, static_cast<size_t>(rows.bytes));
+        else
+          std::memcpy(to + row * rows.bytes, at(k) + row * rows.step * places_[k].room, static_cast<size_t>(rows.bytes));
+    }
+    for (int32_t k = 0; k < count_; ++k) {
+      if (!moves(k)) continue;
+      Block none;
+      places_[k].now.take(places_[k].next);
+      places_[k].next.take(none);
+      if (has_room(program, k)) places_[k].room = room_for(dims(k)[program.states[k].axis]);
+    }
+    program_ = &program;
+    return true;
+  }
+
   void reset() {
     for (int32_t k = 0; k < count_; ++k) places_[k].set = false;
   }
@@ -155,12 +187,17 @@ class StateSet {
                            static_cast<long long>(now), static_cast<long long>(length));
     }
     if (!any) return failure.set(Status::invalid_argument, "no state of this model grows");
+    shorten(length);
+    return true;
+  }
+  // The same of those that are longer; the others stay.
+  void shorten(int64_t length) {
+    const Program& p = *program_;
     for (int32_t k = 0; k < count_; ++k)
-      if (const int32_t axis = p.states[k].axis; axis >= 0 && places_[k].set) {
-        if (p.states[k].capacity < 0) squeeze(p, k, length);
+      if (const int32_t axis = p.states[k].axis; axis >= 0 && places_[k].set && dims(k)[axis] > length) {
+        if (!has_room(p, k)) squeeze(p, k, length);
         own_dims(k)[axis] = length;
       }
-    return true;
   }
 
   // The values of another context of the same library.
@@ -197,6 +234,7 @@ class StateSet {
     bool set, fresh;  // it has a value; only since the last begin()
   };
 
+  static bool has_room(const Program& p, int32_t k) { return p.states[k].capacity >= 0; }
   static bool is_in_place(const StateInfo& info) {
     return info.kept == StateMemory::grows || info.kept == StateMemory::stays;
   }

@@ -1,6 +1,7 @@
 // Tensors in files, for the command-line programs: .npy and .npz (NumPy; compressed ones where the program brings a decoder)
 // and .pb (ONNX's TensorProto). Every count and offset of a file is checked before it is used. Errors are messages, empty
-// where all went well.
+// where all went well. Written here and not taken from a library because generated projects need nothing but the standard
+// library.
 #pragma once
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Other programs, run without a shell: an argument vector, a time limit, output into a string.
+// Other programs, run without a shell: an argument vector, a time limit, output into a string. Written
+// here: Boost.Process would be a dependency larger than this file, and does not kill what the child started.
 #pragma once
 #include <string>
 #include <vector>

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/api/bench/bench_folder.h"
+#include "compiler/api/compiled_folder.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 
@@ -25,8 +25,8 @@ Texts texts_of(const std::string& folder) {
     const bool built = name == "bin" || name == "build" || name == "__pycache__";
     if (it->is_directory() && built) it.disable_recursion_pending();
     std::string extension = it->path().extension();
-    static const std::set<std::string> text = {".cpp",   ".cu", ".h",    ".hpp",  ".txt",
-                                               ".cmake", ".py", ".json", ".toml", ".pc"};
+    static const std::set<std::string> text = {".cpp", ".cu",   ".h",    ".hpp", ".txt", ".cmake",
+                                               ".py",  ".json", ".toml", ".pc",  ".map"};
     if (it->is_regular_file() && !it->is_symlink() && text.count(extension))
       files[fs::relative(it->path(), folder)] = std::string(read_file(it->path(), size_t{1} << 30).view());
   }
@@ -38,7 +38,7 @@ struct Folder {
     if (!fs::is_directory(folder)) throw CompileError({folder, "", "is not a folder"});
     name = name_in_manifest(folder);
     texts = texts_of(folder);
-    manifest = PlainJson::parse(texts[name + ".json"], nullptr, false);
+    manifest = read_manifest(folder, name);
   }
   std::string path, name;
   Texts texts;
@@ -285,8 +285,9 @@ FolderDifferences differences_of(const std::string& path_a, const std::string& p
   const Folder a(path_a), b(path_b);
   FolderDifferences found;
   try {
-    std::vector<std::string> keys = {"metac",   "name",    "model_sha256", "cpu",   "weights_embedded", "weights_sha256",
-                                     "inputs", "outputs", "symbols",      "routines", "steps",          "libraries"};
+    std::vector<std::string> keys = {"metac",          "name",     "model_sha256", "cpu",     "weights_embedded",
+                                     "weights_sha256", "inputs",   "outputs",      "symbols", "routines",
+                                     "steps",          "libraries"};
     std::set<std::string> of_devices;
     for (const Folder* folder : {&a, &b})
       for (const auto& [key, value] : folder->manifest.items())

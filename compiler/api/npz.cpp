@@ -127,4 +127,45 @@ std::map<std::string, Tensor> read_npz(std::string_view bytes, const std::string
   return Archive(bytes, path).read();
 }
 
+namespace {
+
+void put(std::string& to, uint64_t value, size_t bytes) {
+  for (size_t k = 0; k < bytes; ++k) to += static_cast<char>(value >> (8 * k) & 0xff);
+}
+
+// What the local header and the directory say alike: version 2.0, UTF-8 names, stored, 1 January 1980.
+std::string common_part(uint32_t crc, uint64_t size, const std::string& name) {
+  std::string text;
+  put(text, 20, 2), put(text, 0x800, 2), put(text, 0, 2), put(text, 0, 2), put(text, 0x21, 2);
+  put(text, crc, 4), put(text, size, 4), put(text, size, 4), put(text, name.size(), 2), put(text, 0, 2);
+  return text;
+}
+
+}  // namespace
+
+std::string npz_bytes(const std::map<std::string, Tensor>& arrays) {
+  std::string file, directory;
+  for (const auto& [array, tensor] : arrays) {
+    const std::string name = array + ".npy", content = to_npy_bytes(tensor);
+    if (content.size() > UINT32_MAX || file.size() > UINT32_MAX || name.size() > UINT16_MAX)
+      fail(quoted(array), " is too large for a .npz file without zip64: an array of less than 4 GiB is wanted");
+    const auto* bytes = reinterpret_cast<const Bytef*>(content.data());
+    const uint32_t crc = static_cast<uint32_t>(crc32_z(crc32_z(0, nullptr, 0), bytes, content.size()));
+    const std::string about = common_part(crc, content.size(), name);
+    put(directory, 0x02014b50, 4), put(directory, 20, 2);
+    directory += about;
+    put(directory, 0, 2), put(directory, 0, 2), put(directory, 0, 2), put(directory, 0, 4), put(directory, file.size(), 4);
+    directory += name;
+    put(file, 0x04034b50, 4);
+    file += about + name + content;
+  }
+  if (file.size() > UINT32_MAX || arrays.size() >= UINT16_MAX)
+    fail("the arrays are too large for a .npz file without zip64");
+  const size_t at = file.size();
+  file += directory;
+  put(file, 0x06054b50, 4), put(file, 0, 2), put(file, 0, 2), put(file, arrays.size(), 2), put(file, arrays.size(), 2);
+  put(file, directory.size(), 4), put(file, at, 4), put(file, 0, 2);
+  return file;
+}
+
 }  // namespace metac

@@ -1,7 +1,7 @@
 // The schedules of a compilation as a file: what `--tune` writes, `--emit schedules` prints and `--tune-from` takes.
 //
-//   {"metac": "0.9.0", "cpu": "x86-64-v4", ..., "choices": [{"subject": "1 64 56 56 / 64 3 3, ...", "schedule": "filter 4,
-//   tile 7x2"}]}
+//   {"metac": "0.9.0", "format": 1, "cpu": "x86-64-v4", ..., "choices": [{"subject": "1 64 56 56 / 64 3 3, ...", "schedule":
+//   "filter 4, tile 7x2"}]}
 #pragma once
 #include <string>
 

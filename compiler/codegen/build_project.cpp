@@ -203,7 +203,8 @@ class Builder {
 
   // ---- linking ----
   void link(std::vector<std::string> objects) {
-    const std::string shared = "lib/lib" + p_.name + ".so", archive = "lib/lib" + p_.name + ".a";
+    const std::string plain = "lib" + p_.name + ".so", soname = plain + ".1";  // the number of METAC_MODEL_INTERFACE
+    const std::string shared = "lib/" + soname, archive = "lib/lib" + p_.name + ".a";
     if (o_.archive_only) return make_archive(archive, objects);
     const std::vector<std::string> program(objects.end() - 2, objects.end());
     objects.resize(objects.size() - program.size());
@@ -211,7 +212,7 @@ class Builder {
                                      "-shared",
                                      "-o",
                                      shared,
-                                     "-Wl,-soname,lib" + p_.name + ".so",
+                                     "-Wl,-soname," + soname,
                                      "-Wl,--version-script=src/exports.map",
                                      "-Wl,--no-undefined",
                                      "-Wl,--as-needed",
@@ -226,6 +227,7 @@ class Builder {
     argv.insert(argv.end(), libraries.begin(), libraries.end());
     check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
     check_made(compiler_, shared, shared);
+    fs::create_symlink(soname, folder_ + "/lib/" + plain);
     make_archive(archive, objects);
     argv = {compiler_, "-o", "bin/" + p_.name + "_run"};
     argv.insert(argv.end(), program.begin(), program.end());
@@ -265,7 +267,7 @@ class Builder {
 
   const Project& p_;
   std::string target_, folder_, compiler_, archiver_, identity_;
-  int clang_version_ = 0;  // 0: another compiler
+  int clang_version_ = 0;                         // 0: another compiler
   std::shared_ptr<const DeviceToolkit> toolkit_;  // null: there is no device
   const std::string device_headers_ = "src/runtime/" + fs::path(p_.kernel_files.prelude).parent_path().string() + "/";
   const BuildTools& tools_;

@@ -8,21 +8,14 @@
 namespace metac {
 
 std::string dtype_constants(const std::string& prefix) {
-  constexpr size_t columns = 125;
-  std::string text, line = "  ";
+  std::string text;
   for (const DTypeInfo& row : dtypes()) {
     if (!is_numeric(row.dtype)) continue;
     std::string name;
     for (char c : row.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    const std::string constant = concat(prefix, "_", name, " = ", static_cast<int>(row.dtype));
-    if (line.size() > 2 && line.size() + constant.size() + 2 > columns) {
-      text += line.substr(0, line.size() - 1) + "\n";
-      line = "  ";
-    }
-    line += constant + ", ";
+    text += concat(text.empty() ? "" : "\n", "#define ", prefix, "_", name, " METAC_MODEL_", name);
   }
-  line.resize(line.size() - 2);
-  return text + line;
+  return text;
 }
 
 std::string numpy_dtypes() {

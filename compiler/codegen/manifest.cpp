@@ -116,6 +116,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
   Json first = about(programs[0], options, kernel_files[0], run.weight_bytes);
   Json manifest = {
       {"metac", METAC_VERSION},
+      {"format", manifest_format},
       {"name", options.name},
       {"model_sha256", options.model_hash},
       {"cpu", programs[0].cpu.name},

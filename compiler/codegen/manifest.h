@@ -7,6 +7,8 @@
 
 namespace metac {
 
+constexpr int manifest_format = 1;  // "format": what readers of earlier versions would misread gets another
+
 // `kernel_files[p][k]`: the source that holds kernel k of program p. `weights_hash`: SHA-256 of the weights block. The
 // manifest is about the first program (net_run on the CPU to be preferred); the others, where there are any, stand under
 // "programs".

@@ -9,6 +9,7 @@
 #include "compiler/codegen/dtype_text.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/interface_text.h"
 #include "compiler/codegen/library_text.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/manifest.h"
@@ -53,7 +54,7 @@ class Writer {
   }
 
   Project run() {
-    check_ports();
+    check_ports(run_);
     copy_runtime();
     std::vector<std::vector<std::string>> files;
     for (size_t p = 0; p < programs_.size(); ++p) {
@@ -66,6 +67,7 @@ class Writer {
     if (programs_.size() > 1) write_library();
     write_libraries();
     project_.sources.push_back("src/api.cpp");
+    project_.sources.push_back("src/model_table.cpp");
     project_.sources.push_back("src/guarded_call.cpp");
     weights_header();
     values_["sources"] = "";
@@ -77,13 +79,8 @@ class Writer {
   }
 
  private:
-  void check_ports() {
-    for (const auto& [what, ports] : {std::pair{"input ", &run_.inputs}, std::pair{"output ", &run_.outputs}})
-      for (const CompiledPort& port : *ports)
-        if (!is_numeric(port.dtype)) fail(what, quoted(port.name), " holds strings, which the C interface does not carry");
-  }
-
   void copy_runtime() {
+    project_.files["include/metac_model.h"] = embedded_files().at("runtime/metac_model.h");
     std::vector<std::string> others;
     for (const Target* target : targets())
       for (const std::string& file : target->project_parts({}).runtime) others.push_back(file);
@@ -217,11 +214,14 @@ class Writer {
   }
 
   void write_carried() {
-    project_.files["src/model.cpp"] =
-        "// " + name_ + ": where the model is that sessions of libmetac are opened on, in the weights block.\n"
-        "#define METAC_RUNTIME_NAMESPACE " + namespace_ + "\n#include \"runtime/specialise/carried_model.h\"\n\n"
-        "namespace " + namespace_ + " {\n\n" + carried_text(*o_.carried, carried_, programs_, weights_) +
-        "\n}  // namespace " + namespace_ + "\n";
+    project_.files["src/model.cpp"] = "// " + name_ +
+                                      ": where the model is that sessions of libmetac are opened on, in the weights block.\n"
+                                      "#define METAC_RUNTIME_NAMESPACE " +
+                                      namespace_ +
+                                      "\n#include \"runtime/specialise/carried_model.h\"\n\n"
+                                      "namespace " +
+                                      namespace_ + " {\n\n" + carried_text(*o_.carried, carried_, programs_, weights_) +
+                                      "\n}  // namespace " + namespace_ + "\n";
     project_.sources.push_back("src/model.cpp");
   }
 
@@ -281,23 +281,6 @@ class Writer {
     project_.weights_header.assign(reinterpret_cast<const char*>(&header), sizeof header);
   }
 
-  std::string port_comment() const {
-    std::string text;
-    const std::pair<const char*, std::vector<CompiledPort>> lists[] = {
-        {"input", run_.given_inputs()}, {"output", run_.given_outputs()}, {"state", run_.state_ports()}};
-    for (const auto& [what, ports] : lists) {
-      for (size_t i = 0; i < ports.size(); ++i) {
-        const CompiledPort& port = ports[i];
-        std::string dims;
-        for (const std::string& d : port.dims) dims += (dims.empty() ? "" : " x ") + comment_name(d, "?");
-        text += concat(" * ", what, " ", i, ": ", comment_name(port.name, "(see its name)"), ", ",
-                       metac::name_of(port.dtype), " ", dims.empty() ? "scalar" : dims, "\n");
-      }
-    }
-    if (!text.empty()) text.pop_back();
-    return text;
-  }
-
   // How cmake compiles kernels: those of each CPU for it.
   std::string kernel_options(size_t per_cpu) const {
     auto options = [](const std::string& files, const CpuTarget& cpu) {
@@ -330,6 +313,7 @@ class Writer {
     Kind kinds[] = {{"derivative_declarations", "api_grad.h", "derivative.h", ""},
                     {"derivative_members", "api_grad.hpp", "derivative.hpp", ""},
                     {"derivative_functions", "", "derivative.cpp", ""},
+                    {"derivative_rows", "model_table_grad.cpp", "model_table_derivative.cpp", ""},
                     {"derivative_methods", "python_grad.py", "", ""}};
     std::string names, table, functions;
     std::map<std::string, std::string> values = values_;
@@ -351,6 +335,7 @@ class Writer {
     values["value_kinds"] = o_.value_kinds;
     values_["derivative_names"] = values["derivative_names"] = "[" + names + "]";
     values["derivative_table"] = table;
+    values_["derivative_members_of_table"] = names.empty() ? "" : "  table.derivative = derivative;\n";
     for (Kind& kind : kinds) {
       values["derivatives"] = kind.pieces;
       values_[kind.value] = names.empty()  ? ""
@@ -378,19 +363,20 @@ class Writer {
 
   // What --jit adds to the interface.
   void fill_jit() {
-    fill_pieces(o_.carried, {"jit_option=api_jit_option.h", "jit_declarations=api_jit.h", "jit_check=api_jit_check.cpp",
-                             "jit_begin=api_jit_begin.cpp", "jit_functions=api_jit.cpp", "jit_members=api_jit.hpp",
-                             "jit_methods=python_jit.py"});
-    values_["python_jit_field"] = o_.carried ? ", (\"metac\", ctypes.c_char_p), (\"most_specialisations\", ctypes.c_int32)" : "";
-    values_["python_jit_argument"] = o_.carried ? ", metac=None" : "";
-    values_["python_jit_setting"] = o_.carried ? "        options.metac = os.fsencode(metac) if metac is not None else None\n" : "";
-    values_["specialised"] = o_.carried ? "specialised" : "none";
+    fill_pieces(o_.carried,
+                {"jit_declarations=api_jit.h", "jit_begin=api_jit_begin.cpp", "jit_functions=api_jit.cpp",
+                 "jit_members=api_jit.hpp", "jit_members_of_table=model_table_jit.cpp", "jit_methods=python_jit.py"});
+    values_["jit_check"] = o_.carried ? "" : fill_template("templates/project/api_no_jit.cpp", values_);
+    const auto with = [&](const char* text, const char* otherwise = "") { return o_.carried ? text : otherwise; };
+    values_["python_jit_argument"] = with(", metac=None");
+    values_["python_jit_setting"] = with("        options.metac = os.fsencode(metac) if metac is not None else None\n");
+    values_["specialised"] = with("specialised", "none");
   }
 
   // What a library for a GPU adds to the interface.
   void fill_device() {
-    for (const char* value :
-         {"device_declarations", "device_members", "device_functions", "device_class", "device_signatures"})
+    for (const char* value : {"device_declarations", "device_members", "device_functions", "device_members_of_table",
+                              "device_class", "device_signatures"})
       values_[value] = part(value);
   }
 
@@ -401,10 +387,6 @@ class Writer {
   }
 
   void fill_all() {
-    size_t most_rank = 8;
-    for (const LibraryProgram& program : programs_)
-      for (const CompiledProgram* part : {&program.model->run, &program.model->prepare})
-        for (const rt::Buffer& b : part->buffers) most_rank = std::max(most_rank, static_cast<size_t>(b.rank));
     auto of_first_cpu = [&](const LibraryProgram& p) { return p.cpu.name == programs_[0].cpu.name; };
     const size_t per_cpu = std::count_if(programs_.begin(), programs_.end(), of_first_cpu);
     const size_t functions = std::count_if(programs_.begin(), programs_.end(), [&](const LibraryProgram& p) {
@@ -419,11 +401,10 @@ class Writer {
     values_["output_count"] = std::to_string(run_.given_outputs().size());
     values_["parameter_count"] = std::to_string(weights_.parameters.size());
     values_["constant_count"] = std::to_string(weights_.constants.size());
-    values_["max_rank"] = std::to_string(most_rank);
     values_["dtype_constants"] = dtype_constants(upper(name_));
     values_["numpy_dtypes"] = numpy_dtypes();
     values_["bfloat_dtype"] = std::to_string(static_cast<int>(DType::bf16));
-    values_["port_comment"] = port_comment();
+    values_["port_comment"] = port_comment(run_);
     values_["function_count"] = std::to_string(functions);
     values_["program_count"] = std::to_string(per_cpu);
     values_["variant_count"] = std::to_string(programs_.size() / per_cpu);
@@ -449,7 +430,7 @@ class Writer {
     values_["state_count"] = std::to_string(run_.states.size());
     values_["state_ports"] = run_.states.empty() ? "" : "extern const " + name_ + "_port state_ports[];\n";
     fill_pieces(!run_.states.empty(), {"state_declarations=api_states.h", "state_functions=api_states.cpp",
-                                       "state_members=api_states.hpp", "state_run=run_states.cpp",
+                                       "state_members=api_states.hpp", "state_members_of_table=model_table_states.cpp",
                                        "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
@@ -460,11 +441,13 @@ class Writer {
                                             {"src/api.cpp", "api.cpp"},
                                             {"src/context.h", "context.h"},
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
+                                            {"src/model_table.cpp", "model_table.cpp"},
                                             {"src/program.h", "program_header.h"},
                                             {"src/run.cpp", "run.cpp"},
                                             {"src/run_program.cpp", "run_program.cpp"},
                                             {"src/exports.map", "exports.map"},
                                             {package + "-config.cmake", "config.cmake"},
+                                            {"lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc"},
                                             {package + "-config-version.cmake", "config_version.cmake"},
                                             {"python/" + name_ + "/__init__.py", "python_module.py"}})
       project_.files[path] = fill_template("templates/project/" + from, values_);

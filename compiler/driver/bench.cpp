@@ -6,11 +6,15 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "compiler/api/bench/bench_baseline.h"
 #include "compiler/api/bench/bench_folder.h"
+#include "compiler/api/bench/bench_pair.h"
 #include "compiler/api/bench/machine_costs.h"
+#include "compiler/api/compiled_folder.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_inputs.h"
 #include "compiler/driver/model_options.h"
+#include "compiler/support/file_system.h"
 #include "frontends/read_model.h"
 
 namespace metac {
@@ -18,8 +22,9 @@ namespace {
 
 struct BenchArguments : ModelOptions {
   std::vector<std::string> inputs;
+  std::string baseline, against;
   bool json = false, profile = false, peak = false;
-  double seconds = 3;
+  double seconds = 3, threshold = -1;  // in percent; below 0: the default
 };
 
 double now_ms() {
@@ -91,7 +96,61 @@ BenchResult bench_compiled(const BenchArguments& o) {
   return bench_folder(o.model, o.seconds, arguments);
 }
 
+// Two compiled folders by turns. Slower is what is slower by more than the threshold with 99 %.
+int bench_pair(const BenchArguments& o) {
+  const CompiledFolder folder(o.model);
+  const std::map<std::string, Tensor> inputs = gather_inputs(folder.ports(), o.inputs, o.shapes, o.dims, true);
+  const PairComparison c = compare_speed(o.model, o.against, inputs, o.threads, o.seconds);
+  const double threshold = o.threshold < 0 ? 1.5 : o.threshold;
+  const bool slower = c.low > threshold / 100, faster = c.high < -threshold / 100;
+  if (o.json)
+    std::cout << nlohmann::ordered_json{{"pairs", c.pairs},   {"median_ms", {c.first_ms, c.second_ms}},
+                                        {"change", c.change}, {"low", c.low},
+                                        {"high", c.high},     {"threshold", threshold / 100},
+                                        {"slower", slower},   {"faster", faster}}
+                     .dump(2)
+              << "\n";
+  else
+    std::printf(
+        "%.4g ms a run, %.4g ms of %s: %+.2f %%, with 99 %% from %+.2f to %+.2f %% (%lld pairs): %s (allowed: %.1f %%)\n",
+        c.first_ms, c.second_ms, o.against.c_str(), 100 * c.change, 100 * c.low, 100 * c.high,
+        static_cast<long long>(c.pairs),
+        slower   ? "slower"
+        : faster ? "faster"
+                 : "no slower",
+        threshold);
+  return slower ? exit_difference : exit_good;
+}
+
+// Adds how the report compares to the earlier one. True: it is worse than is allowed.
+bool against_baseline(const BenchArguments& o, nlohmann::ordered_json& report, std::string* text) {
+  const FileBytes before = read_file(o.baseline, 64 << 20);
+  const double threshold = o.threshold < 0 ? 5 : o.threshold;
+  const BaselineComparison c = compare_with_baseline(report, std::string(before.view()), o.baseline, threshold / 100);
+  report["baseline"] = {
+      {"median_change", c.median_change}, {"min_change", c.least_change}, {"arena_change", c.memory_change},
+      {"threshold", threshold / 100},     {"slower", c.slower},           {"larger", c.larger}};
+  char line[300];
+  std::snprintf(line, sizeof line,
+                "against %.100s: median %+.1f %%, min %+.1f %%, working memory %+.1f %%: %s (allowed: %.1f %%)\n",
+                o.baseline.c_str(), 100 * c.median_change, 100 * c.least_change, 100 * c.memory_change,
+                c.slower   ? "slower"
+                : c.larger ? "larger"
+                           : "no worse",
+                threshold);
+  *text += line;
+  return c.slower || c.larger;
+}
+
 int bench_command(const BenchArguments& o) {
+  if (!o.against.empty()) {
+    if (!std::filesystem::is_directory(o.model))
+      throw UsageError("--against compares compiled folders: give one to bench too");
+    if (!o.baseline.empty() || o.profile || o.peak)
+      throw UsageError("--against goes with inputs, --threads, --seconds, --threshold, --json");
+    return bench_pair(o);
+  }
+  if (o.model.empty() && !o.baseline.empty()) throw UsageError("--baseline wants a model or a compiled folder");
   if (o.model.empty() && !o.peak) throw UsageError("bench wants a model, a compiled folder, or --peak");
   std::optional<MachinePeak> peak;
   // Machines change their speed: the better of what is seen before and after the runs.
@@ -106,6 +165,7 @@ int bench_command(const BenchArguments& o) {
   measure_peak();
   nlohmann::ordered_json report = nlohmann::ordered_json::object();
   std::string text;
+  bool worse = false;
   if (o.model.empty()) {
     report["peak"] = {{"threads", peak->threads}, {"gflops", peak->gflops}, {"gbytes_per_second", peak->gbytes_per_second}};
     char line[200];
@@ -124,9 +184,10 @@ int bench_command(const BenchArguments& o) {
     measure_peak();
     report = bench_report(result, peak ? &*peak : nullptr);
     text = bench_text(report);
+    if (!o.baseline.empty()) worse = against_baseline(o, report, &text);
   }
   std::cout << (o.json ? report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text);
-  return exit_good;
+  return worse ? exit_difference : exit_good;
 }
 
 }  // namespace
@@ -148,6 +209,19 @@ void add_bench_command(CLI::App& app, int* status) {
                     "against them; without a model also what of the table of costs can be measured");
   add_compile_options(*command, *o);
   command->add_flag("--json", o->json, "the figures as JSON");
+  command
+      ->add_option("--baseline", o->baseline,
+                   "an earlier report of bench --json: status 3 where this one is slower or larger")
+      ->type_name("FILE.json");
+  command
+      ->add_option("--against", o->against,
+                   "another compiled folder, run by turns with this one: status 3 where this one is slower, with 99 %")
+      ->type_name("DIR");
+  command
+      ->add_option("--threshold", o->threshold,
+                   "how many percent slower (or larger) is allowed; default 5 with --baseline, 1.5 with --against")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("PERCENT");
   command->callback([=] { *status = bench_command(*o); });
 }
 

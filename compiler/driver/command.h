@@ -19,12 +19,16 @@ void add_compile_command(CLI::App& app, int* status);
 void add_run_command(CLI::App& app, int* status);
 void add_bench_command(CLI::App& app, int* status);
 void add_verify_command(CLI::App& app, int* status);
+void add_record_command(CLI::App& app, int* status);
 void add_check_command(CLI::App& app, int* status);
 void add_inspect_command(CLI::App& app, int* status);
 void add_diff_command(CLI::App& app, int* status);
 void add_convert_command(CLI::App& app, int* status);
 void add_operators_command(CLI::App& app, int* status);
+void add_targets_command(CLI::App& app, int* status);
 void add_cache_command(CLI::App& app, int* status);
+void add_completion_command(CLI::App& app, int* status);
+void add_reference_command(CLI::App& app, int* status);
 
 // Registers an option of the design that this build cannot do yet; giving it is wrong usage, with `why`. No help lists it.
 void add_unavailable_option(CLI::App& command, const std::string& name, const std::string& why);

@@ -43,12 +43,16 @@ int run_program(int argc, char** argv) {
   add_run_command(app, &status);
   add_bench_command(app, &status);
   add_verify_command(app, &status);
+  add_record_command(app, &status);
   add_check_command(app, &status);
   add_inspect_command(app, &status);
   add_diff_command(app, &status);
   add_convert_command(app, &status);
   add_operators_command(app, &status);
+  add_targets_command(app, &status);
   add_cache_command(app, &status);
+  add_completion_command(app, &status);
+  add_reference_command(app, &status);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
     std::fputs(app.help().c_str(), stderr);

@@ -109,6 +109,15 @@ void add_target_option(CLI::App& command, std::string& target, const std::string
   command.add_option("--target", target, help)->check(CLI::IsMember(names))->capture_default_str();
 }
 
+void add_input_option(CLI::App& command, std::vector<std::string>& inputs) {
+  command
+      .add_option(
+          "--input", inputs,
+          "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; random alone: all that are not given")
+      ->take_all()
+      ->type_name("NAME=FILE");
+}
+
 void add_threads_option(CLI::App& command, ModelOptions& options) {
   command.add_option("--threads", options.threads, "threads of a run; 0: one per CPU")
       ->check(CLI::Range(0, 256))

@@ -29,7 +29,8 @@ struct ModelOptions {
 
 void add_model_argument(CLI::App& command, ModelOptions& options, const char* help = "an ONNX file or a JSON IR document");
 void add_shape_options(CLI::App& command, ModelOptions& options);
-void add_compile_options(CLI::App& command, ModelOptions& options);  // cpu, fusion, budgets
+void add_compile_options(CLI::App& command, ModelOptions& options);          // cpu, fusion, budgets
+void add_input_option(CLI::App& command, std::vector<std::string>& inputs);  // for gather_inputs()
 void add_threads_option(CLI::App& command, ModelOptions& options);
 // --target, the name of one of targets(); the first is the default.
 void add_target_option(CLI::App& command, std::string& target, const std::string& help);

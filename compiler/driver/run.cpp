@@ -126,12 +126,7 @@ void add_run_command(CLI::App& app, int* status) {
   auto o = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "run a model now, in any shape: the in-process compiler makes its kernels");
   add_model_argument(*command, *o);
-  command
-      ->add_option(
-          "--input", o->inputs,
-          "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; random alone: all that are not given")
-      ->take_all()
-      ->type_name("NAME=FILE");
+  add_input_option(*command, o->inputs);
   command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
   add_target_option(*command, o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU");
   add_shape_options(*command, *o);

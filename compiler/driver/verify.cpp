@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "compiler/driver/command.h"
+#include "compiler/driver/junit.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/worker_pool.h"
 #include "compiler/jit/precompiled_prelude.h"
+#include "compiler/support/file_system.h"
 #include "compiler/target/target.h"
 #include "runtime/usable_cpus.h"
 
@@ -20,7 +22,7 @@ namespace metac {
 namespace {
 
 struct VerifyArguments : ModelOptions {
-  std::string against, target, compiler, known = "values";
+  std::string against, target, compiler, known = "values", junit;
   bool recursive = false, atol_given = false, json = false, aot = false, quiet = false, gradient = false;
   int order = 1;
   Tolerance tolerance;
@@ -119,6 +121,10 @@ int report_cases(const std::vector<CaseResult>& results, const VerifyArguments& 
     rows.push_back(row_of(r));
   }
   if (!o.json && o.recursive) print_table(results);
+  if (!o.junit.empty()) {
+    make_parents(o.junit);
+    write_file(o.junit, junit_text(results));
+  }
   if (o.json)
     std::cout << dump({{"cases", rows}, {"passed", count[0]}, {"failed", count[1]}, {"skipped", count[2]}}, 1) << "\n";
   std::fprintf(o.json ? stderr : stdout, "%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(count[0]),
@@ -252,6 +258,7 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_option("--timeout", o->timeout, "seconds for one case")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--quiet", o->quiet, "do not list what passed");
   command->add_flag("--json", o->json, "the results as JSON");
+  command->add_option("--junit", o->junit, "write the results as JUnit's XML too")->type_name("FILE.xml");
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
   command->add_flag("--grad", o->gradient,

@@ -82,11 +82,16 @@ std::vector<std::string> compile_arguments(const CpuTarget& cpu) {
 std::string compiler_version() { return "LLVM " LLVM_VERSION_STRING; }
 
 std::string compiler_identity(const CpuTarget& cpu) {
+  // The headers never change in a process, and hashing them takes longer than all else that looking a kernel up does.
+  static const std::string& headers = *new std::string([] {
+    std::string hashes;
+    for (const DeviceHeader& header : device_headers())
+      hashes += std::string(header.name) + " " + sha256_hex(std::string(header.text)) + "\n";
+    return hashes;
+  }());
   std::string identity = "metac " METAC_VERSION "\n" + clang::getClangFullVersion() + "\n";
   for (const std::string& argument : compile_arguments(cpu)) identity += argument + "\n";
-  for (const DeviceHeader& header : device_headers())
-    identity += std::string(header.name) + " " + sha256_hex(std::string(header.text)) + "\n";
-  return identity;
+  return identity + headers;
 }
 
 namespace {

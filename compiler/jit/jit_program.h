@@ -9,6 +9,7 @@
 #include "compiler/jit/prepared_weights.h"
 #include "compiler/program/program.h"
 #include "runtime/executor.h"
+#include "runtime/states.h"
 
 namespace metac {
 
@@ -30,8 +31,10 @@ class JitCode {
   ~JitCode();
 
   const CompiledProgram& compiled() const { return *compiled_; }
+  // The tables, which stay while this is held; kernels and weights do not.
+  std::shared_ptr<const rt::Program> tables() const;
   bool runs_on_threads() const;  // of this process; else on a device
-  int64_t code_bytes() const;  // of machine code; what programs share is counted with each. 0 on a device.
+  int64_t code_bytes() const;    // of machine code; what programs share is counted with each. 0 on a device.
   // Kernels that are new, and how many came from where. On a device they are not counted.
   KernelOrigins origins() const;
 
@@ -47,6 +50,8 @@ class JitCode {
   std::unique_ptr<Place> place_;
 };
 
+using HostMemory = rt::WorkingMemory<rt::Block>;
+
 // 0: one per usable CPU. Throws CompileError where there is no memory for them.
 std::shared_ptr<rt::ThreadPool> started_threads(int threads);
 
@@ -55,15 +60,19 @@ class JitProgram {
  public:
   // `threads`: workers of a run; 0: one per usable CPU. Throws CompileError.
   explicit JitProgram(std::shared_ptr<const JitCode> code, int threads = 0);
-  // On threads that several contexts have in turn: two of them must not run at once. A device has no use for them.
-  JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads);
+  // On threads, and in memory, that several contexts have in turn: two of them must not run at once. A device has no use for
+  // either. null: memory of its own.
+  JitProgram(std::shared_ptr<const JitCode> code, std::shared_ptr<rt::ThreadPool> threads,
+             std::shared_ptr<HostMemory> memory = nullptr);
   // With code of its own.
   JitProgram(std::shared_ptr<const CompiledProgram> compiled, WeightsBlock weights, const CpuTarget& cpu, int threads = 0,
              const JitOptions& options = {});
   ~JitProgram();
 
-  // Inputs in the program's order, of its dtypes. The outputs have memory of their own. Throws CompileError with the executor's message.
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  // Inputs in the program's order, of its dtypes. The outputs have memory of their own. Throws CompileError with the
+  // executor's message. A program with states is run on `states`, which are for its tables: inputs and outputs are the
+  // others, and a run that throws leaves the states as they were.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, rt::StateSet* states = nullptr);
   // Runs and throws the answers away: for timing.
   void run_only(const std::vector<Tensor>& inputs);
   // Outputs with memory are written there.
@@ -73,13 +82,14 @@ class JitProgram {
   void stop_profile();                       // what was measured is kept
   std::vector<StepProfile> profile() const;  // by step, in program order, since start_profile()
   // Working memory after a run: the arena as planned for its shapes, with what workers have for slices of a batch; all that
-  // is held for values.
+  // is held for values and not shared.
   int64_t arena_bytes() const;
   int64_t held_bytes() const;
   const CompiledProgram& compiled() const { return code_->compiled(); }
   const std::shared_ptr<const JitCode>& code() const { return code_; }
 
  private:
+  void run_views(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs);
   void trace_steps(int64_t begin_ns, int64_t end_ns) const;
   std::vector<int64_t> output_shape(int32_t output) const;
 

@@ -4,6 +4,7 @@
 
 #include "runtime/executor.h"
 #include "runtime/routines.h"
+#include "runtime/states.h"
 
 namespace metac {
 
@@ -16,6 +17,9 @@ class ProgramContext {
   virtual rt::Status create(const rt::Program& program, const void* weights) = 0;
   virtual rt::Status run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) = 0;
   virtual rt::Status bind_shapes(const std::vector<rt::InputView>& inputs) = 0;
+  // StateSet's begin and end: what is before and behind a run with states.
+  virtual bool begin_states(rt::StateSet& states, rt::InputView* inputs, rt::OutputView* outputs, rt::Failure& failure) = 0;
+  virtual bool end_states(rt::StateSet& states, const rt::OutputView* outputs, rt::Failure& failure) = 0;
   virtual const rt::Failure& failure() const = 0;
   virtual int64_t output_dim(int32_t output, int32_t axis) const = 0;
   virtual const void* output_data(int32_t output) const = 0;
@@ -43,6 +47,12 @@ class ProgramContextOn : public ProgramContext {
   rt::Status bind_shapes(const std::vector<rt::InputView>& inputs) override {
     return executor_.bind_shapes(inputs.data(), static_cast<int32_t>(inputs.size()));
   }
+  bool begin_states(rt::StateSet& states, rt::InputView* inputs, rt::OutputView* outputs, rt::Failure& failure) override {
+    return states.begin(executor_, inputs, outputs, failure);
+  }
+  bool end_states(rt::StateSet& states, const rt::OutputView* outputs, rt::Failure& failure) override {
+    return states.end(executor_, outputs, failure);
+  }
   const rt::Failure& failure() const override { return executor_.failure(); }
   int64_t output_dim(int32_t output, int32_t axis) const override { return executor_.output_dim(output, axis); }
   const void* output_data(int32_t output) const override { return executor_.output_data(output); }
@@ -51,9 +61,11 @@ class ProgramContextOn : public ProgramContext {
   int64_t held_bytes() const override { return executor_.held_bytes(); }
   const char* step_name(int32_t step) const override { return rt::step_name(*executor_.program(), step); }
 
+ protected:
+  rt::ExecutorOn<Device> executor_;
+
  private:
   Device& device_;
-  rt::ExecutorOn<Device> executor_;
 };
 
 }  // namespace metac

@@ -3,9 +3,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "compiler/jit/device.h"
 #include "compiler/library/options.h"
 #include "compiler/library/session_handle.h"
 #include "compiler/library/status.h"
+#include "compiler/library/tensors.h"
 #include "frontends/read_model.h"
 
 using namespace metac;
@@ -17,6 +19,13 @@ void check_pointer(const void* pointer, const char* name) {
   if (!pointer) refuse(name, " is NULL");
 }
 
+metac_session* opened(Model model, SessionOptions checked, const metac_session_options* given) {
+  checked.lower.states = states_of(given, model);
+  if (!checked.lower.states.empty() && device_of(*checked.compile.target))
+    throw CallError(METAC_UNSUPPORTED, "options: states are kept on the CPU alone");
+  return new metac_session(with_weights(std::move(model), given), std::move(checked));
+}
+
 }  // namespace
 
 metac_status metac_session_open(const char* path, const metac_session_options* options, metac_session** session) {
@@ -24,7 +33,7 @@ metac_status metac_session_open(const char* path, const metac_session_options* o
     check_pointer(path, "path");
     check_pointer(session, "session");
     SessionOptions checked = session_options(options);
-    *session = new metac_session(with_weights(read_model(path), options), std::move(checked));
+    *session = opened(read_model(path), std::move(checked), options);
   });
 }
 
@@ -35,8 +44,7 @@ metac_status metac_session_open_memory(const void* model, size_t bytes, const me
     check_pointer(session, "session");
     if (bytes == 0) refuse("bytes is 0: there is no model");
     SessionOptions checked = session_options(options);
-    Model read = read_model_bytes({static_cast<const char*>(model), bytes});
-    *session = new metac_session(with_weights(std::move(read), options), std::move(checked));
+    *session = opened(read_model_bytes({static_cast<const char*>(model), bytes}), std::move(checked), options);
   });
 }
 
@@ -50,6 +58,10 @@ const metac_port* metac_session_input(const metac_session* session, int32_t inde
 
 const metac_port* metac_session_output(const metac_session* session, int32_t index) {
   return session ? session->outputs.at(index) : nullptr;
+}
+
+const metac_port* metac_session_state(const metac_session* session, int32_t index) {
+  return session ? session->states.at(index) : nullptr;
 }
 
 metac_status metac_session_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
@@ -89,6 +101,66 @@ metac_status metac_session_set_weights(metac_session* session, const metac_tenso
   });
 }
 
+metac_status metac_stream_open(metac_session* session, metac_stream** stream) {
+  return answered([&] {
+    check_pointer(session, "session");
+    check_pointer(stream, "stream");
+    *stream = new metac_stream(session, std::make_unique<Stream>(session->session));
+  });
+}
+
+void metac_stream_close(metac_stream* stream) {
+  answered([&] { delete stream; });
+}
+
+metac_status metac_stream_run(metac_stream* stream, const metac_tensor* inputs, int32_t input_count, metac_result** result) {
+  return answered([&] {
+    check_pointer(stream, "stream");
+    check_pointer(result, "result");
+    *result = stream->session->run(*stream->states, inputs, input_count);
+  });
+}
+
+metac_status metac_stream_reset(metac_stream* stream) {
+  return answered([&] {
+    check_pointer(stream, "stream");
+    stream->states->reset();
+  });
+}
+
+metac_status metac_stream_get(metac_stream* stream, const char* state, metac_result** result) {
+  return answered([&] {
+    check_pointer(stream, "stream");
+    check_pointer(state, "state");
+    check_pointer(result, "result");
+    std::vector<std::pair<std::string, Tensor>> value;
+    value.emplace_back(state, stream->states->get(state));
+    *result = new metac_result(std::move(value));
+  });
+}
+
+metac_status metac_stream_set(metac_stream* stream, const metac_tensor* states, int32_t count) {
+  return answered([&] {
+    check_pointer(stream, "stream");
+    stream->states->set(views_of(states, count, "state"));
+  });
+}
+
+metac_status metac_stream_truncate(metac_stream* stream, int64_t length) {
+  return answered([&] {
+    check_pointer(stream, "stream");
+    stream->states->truncate(length);
+  });
+}
+
+metac_status metac_stream_fork(metac_stream* stream, metac_stream** forked) {
+  return answered([&] {
+    check_pointer(stream, "stream");
+    check_pointer(forked, "forked");
+    *forked = new metac_stream(stream->session, stream->states->fork());
+  });
+}
+
 metac_status metac_session_wait(metac_session* session) {
   return answered([&] {
     check_pointer(session, "session");
@@ -111,6 +183,8 @@ metac_status metac_session_get_report(const metac_session* session, metac_sessio
     told.specialisations = now.specialisations;
     told.contexts = now.contexts, told.threads = now.threads;
     told.weight_bytes = now.weight_bytes, told.working_bytes = now.working_bytes;
+    told.specialised_bytes = now.specialised_bytes;
+    told.streams = now.streams, told.state_bytes = now.state_bytes;
     // A newer header's further fields are 0.
     const size_t known = std::min(told.size, sizeof told);
     std::memset(reinterpret_cast<char*>(report) + known, 0, told.size - known);

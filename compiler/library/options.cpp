@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "compiler/jit/device.h"
 #include "compiler/library/status.h"
 #include "compiler/library/tensors.h"
+#include "compiler/session/given_inputs.h"
 #include "compiler/target/target.h"
 
 namespace metac::library {
@@ -119,6 +121,37 @@ SessionOptions session_options(const metac_session_options* options) {
   result.max_memory = given.max_memory;
   result.prepared = prepared_blocks(given);
   return result;
+}
+
+std::vector<StateNames> states_of(const metac_session_options* options, const Model& model) {
+  if (!options) return {};
+  const metac_session_options given = known_fields(*options);
+  const int count = in_range("state_count", given.state_count, most_declared);
+  if (count > 0 && !given.states) refuse("options: states is NULL, and state_count is ", count);
+  std::vector<StateNames> states;
+  for (int k = 0; k < count; ++k) {
+    if (!given.states[k].input || !given.states[k].output) refuse("options: states[", k, "] has no input or no output");
+    states.push_back({given.states[k].input, given.states[k].output});
+  }
+  if (in_range("known_states", given.known_states, 1) == 1) {
+    const std::vector<StateNames> known = known_states(model);
+    if (known.empty()) refuse("options: states: no input and output of the model are known as a state by their names");
+    for (const StateNames& names : known)
+      if (std::find(states.begin(), states.end(), names) == states.end()) states.push_back(names);
+  }
+  std::set<std::string> taken;
+  for (const StateNames& names : states) {
+    const auto is = [](const std::string& name) { return [&name](const Value& value) { return value.name == name; }; };
+    const std::vector<Value> inputs = free_inputs(model);
+    const std::vector<Value>& outputs = model.graph.outputs;
+    if (std::none_of(inputs.begin(), inputs.end(), is(names.input)))
+      refuse("options: states: the model has no input ", quoted(names.input));
+    if (std::none_of(outputs.begin(), outputs.end(), is(names.output)))
+      refuse("options: states: the model has no output ", quoted(names.output));
+    if (!taken.insert("input " + names.input).second || !taken.insert("output " + names.output).second)
+      refuse("options: states: ", quoted(names.input), " and ", quoted(names.output), ": a value is in one state alone");
+  }
+  return states;
 }
 
 Model with_weights(Model model, const metac_session_options* options) {

@@ -8,6 +8,9 @@ namespace metac::library {
 // null: all defaults.
 SessionOptions session_options(const metac_session_options* given);
 
+// The states that the options name, of this model. null: none.
+std::vector<StateNames> states_of(const metac_session_options* given, const Model& model);
+
 // The model with the initialisers that the options give, whose elements are the caller's.
 Model with_weights(Model model, const metac_session_options* given);
 

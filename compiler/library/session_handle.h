@@ -2,9 +2,11 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "compiler/library/input_checks.h"
 #include "compiler/session/session.h"
 #include "metac/metac.h"
 
@@ -39,20 +41,28 @@ struct metac_session {
   metac_session(metac::Model model, metac::SessionOptions options);
 
   metac_result* run(const metac_tensor* inputs, int32_t count);
+  metac_result* run(metac::Stream& stream, const metac_tensor* inputs, int32_t count);
   metac_result* try_run(const metac_tensor* inputs, int32_t count);  // null: not ready
   void set_weights(const metac_tensor* weights, int32_t count);
 
  private:
-  void check_inputs(const std::map<std::string, metac::Tensor>& given) const;
+  // The tensors, which must be the model's inputs.
+  std::map<std::string, metac::Tensor> checked(const metac_tensor* inputs, int32_t count) const;
 
-  std::vector<metac::Value> wanted_;             // inputs that a caller gives
-  std::vector<metac::Value> accepted_;           // with those that have a default
-  std::map<std::string, metac::Symbol> dims_;    // declared ones
+  const metac::library::InputChecks checks_;
   std::map<std::string, metac::Value> weights_;  // initialisers, by name
 
  public:
-  const metac::library::Ports inputs, outputs;
+  const metac::library::Ports inputs, outputs, states;
   metac::Session session;
+};
+
+struct metac_stream {
+  metac_stream(metac_session* session, std::unique_ptr<metac::Stream> states)
+      : session(session), states(std::move(states)) {}
+
+  metac_session* const session;
+  const std::unique_ptr<metac::Stream> states;
 };
 
 // Outputs of a run with their memory.

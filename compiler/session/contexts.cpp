@@ -8,8 +8,12 @@
 
 namespace metac {
 
-Contexts::Contexts(int most, int threads)
-    : most_(most > 0 ? most : metac_runtime::usable_cpus()), threads_(threads > 0 ? threads : metac_runtime::usable_cpus()) {}
+Contexts::Contexts(int most, int threads) : most_(most), threads_(threads) {
+  if (most > 0 && threads > 0) return;
+  const int cpus = metac_runtime::usable_cpus();  // which reads files
+  if (most <= 0) most_ = cpus;
+  if (threads <= 0) threads_ = cpus;
+}
 
 Contexts::Hold::Hold(Hold&& other) noexcept
     : of_(std::exchange(other.of_, nullptr)), place_(other.place_), context_(other.context_) {}
@@ -56,7 +60,7 @@ Contexts::Hold Contexts::enter(size_t chosen, const std::shared_ptr<const JitCod
   std::shared_ptr<metac_runtime::ThreadPool> threads = place.threads;
   try {
     if (!threads && code->runs_on_threads()) threads = started_threads(threads_);
-    context = std::make_unique<JitProgram>(code, threads);
+    context = std::make_unique<JitProgram>(code, threads, place.memory);
   } catch (...) {
     lock.lock();
     place.kept.erase(code.get());
@@ -82,6 +86,7 @@ void Contexts::give_back(size_t place, JitProgram* context) {
       if (one->second.dropped) dropped.insert(kept.extract(one));
       one = next;
     }
+    places_[place]->memory_bytes = places_[place]->memory->capacity();
     places_[place]->taken = false;
   }
   free_.notify_one();
@@ -105,6 +110,7 @@ Contexts::Held Contexts::held() const {
   Held held;
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Place>& place : places_) {
+    held.bytes += place->memory_bytes;
     if (place->threads) held.threads += place->threads->workers() - 1;
     for (const auto& [code, kept] : place->kept) {
       ++held.contexts;

@@ -1,5 +1,5 @@
-// The contexts in which a session's programs run. So many runs may be under way at once; each has threads of its own, which
-// all programs that run in its place share, and keeps the contexts of programs that ran there.
+// The contexts in which a session's programs run. So many runs may be under way at once; each has threads and working memory
+// of its own, which all programs that run in its place share, and keeps the contexts of programs that ran there.
 #pragma once
 #include <condition_variable>
 #include <map>
@@ -42,7 +42,7 @@ class Contexts {
 
   struct Held {
     int64_t contexts = 0, threads = 0;  // threads: beside the callers'
-    int64_t bytes = 0;                  // working memory, as of each context's last run
+    int64_t bytes = 0;                  // working memory, as of each context's last run, with what places share
     std::map<const JitCode*, int64_t> bytes_of;
   };
   Held held() const;
@@ -56,13 +56,15 @@ class Contexts {
   struct Place {
     bool taken = false;
     std::shared_ptr<rt::ThreadPool> threads;
+    std::shared_ptr<HostMemory> memory = std::make_shared<HostMemory>();
+    int64_t memory_bytes = 0;  // as of the last run
     std::map<const JitCode*, Kept> kept;
   };
   size_t choose_place(const JitCode* code);
   Hold enter(size_t place, const std::shared_ptr<const JitCode>& code, std::unique_lock<std::mutex> lock);
   void give_back(size_t place, JitProgram* context);
 
-  const int most_, threads_;
+  int most_, threads_;  // never changed
   mutable std::mutex mutex_;
   std::condition_variable free_;
   std::vector<std::unique_ptr<Place>> places_;

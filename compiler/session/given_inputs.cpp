@@ -27,6 +27,8 @@ std::string joined_names(const std::vector<Value>& values) {
   return text.empty() ? "none" : text;
 }
 
+[[noreturn]] void fail_at(const Model& model, std::string what) { throw CompileError({model.path, "", std::move(what)}); }
+
 }  // namespace
 
 const Initializer* initializer_of(const Model& model, const std::string& name) {
@@ -56,23 +58,33 @@ std::string describe_type(const ValueType& type) {
   return text;
 }
 
-void check_inputs(const Model& model, const std::map<std::string, Tensor>& inputs) {
-  std::set<std::string> initialised;
+AcceptedInputs::AcceptedInputs(const Model& model, const DeclaredStates& states) : model_(model), states_(states) {
+  std::set<std::string_view> initialised;
   for (const Initializer& initializer : model.graph.initializers) initialised.insert(initializer.name);
   for (const Value& input : model.graph.inputs) {
-    const auto found = inputs.find(input.name);
-    if (found != inputs.end())
-      check_input(model, input, found->second);
-    else if (!initialised.count(input.name))
-      throw CompileError(
-          {model.path, "", concat("input ", quoted(input.name), " (", describe_type(input.type), ") is missing")});
+    if (states.has(input.name)) continue;
+    const bool has_default = initialised.count(input.name) > 0;
+    if (inputs_.emplace(input.name, Input{&input, has_default}).second && !has_default) ++needed_;
   }
-  for (const auto& [name, unused] : inputs) {
-    auto same = [&, &name = name](const Value& input) { return input.name == name; };
-    if (std::none_of(model.graph.inputs.begin(), model.graph.inputs.end(), same))
-      throw CompileError({model.path, "", concat("there is no input ", quoted(name), "; the inputs are ",
-                                                 joined_names(free_inputs(model)))});
+}
+
+void AcceptedInputs::check(const std::map<std::string, Tensor>& inputs) const {
+  size_t needed = 0;
+  for (const auto& [name, tensor] : inputs) {
+    const auto found = inputs_.find(name);
+    if (found == inputs_.end()) {
+      if (states_.has(name))
+        fail_at(model_, concat("input ", quoted(name), " is a state: a stream has it, and can be given it"));
+      fail_at(model_, concat("there is no input ", quoted(name), "; the inputs are ", joined_names(free_inputs(model_))));
+    }
+    check_input(model_, *found->second.value, tensor);
+    needed += found->second.has_default ? 0 : 1;
   }
+  if (needed == needed_) return;
+  for (const Value& input : model_.graph.inputs)
+    if (const auto found = inputs_.find(input.name);
+        found != inputs_.end() && !found->second.has_default && !inputs.count(input.name))
+      fail_at(model_, concat("input ", quoted(input.name), " (", describe_type(input.type), ") is missing"));
 }
 
 }  // namespace metac

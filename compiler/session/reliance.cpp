@@ -1,6 +1,7 @@
 #include "compiler/session/reliance.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "compiler/support/diagnostic.h"
 
@@ -15,7 +16,11 @@ void append(std::string& key, int64_t number) { key.append(reinterpret_cast<cons
 }  // namespace
 
 std::string Reliance::key() const {
+  size_t bytes = 0;
+  for (const Input& input : inputs)
+    bytes += input.name.size() + (input.dims.size() + 3) * sizeof(int64_t) + (input.value ? input.value->byte_count() : 0);
   std::string key;
+  key.reserve(bytes);
   for (const Input& input : inputs) {
     append(key, static_cast<int64_t>(input.name.size()));
     key += input.name;
@@ -76,6 +81,34 @@ Reliance reliance_on(const Model& model, const NamedTensors& inputs, const Relia
     reliance.inputs.push_back(std::move(row));
   }
   return reliance;
+}
+
+bool covers(const Reliance& made, const Reliance& wanted) {
+  const auto same_value = [](const std::optional<Tensor>& a, const std::optional<Tensor>& b) {
+    if (!a || !b) return !a && !b;
+    const size_t bytes = a->byte_count();
+    return a->dtype == b->dtype && bytes == b->byte_count() &&
+           (bytes == 0 || std::memcmp(a->bytes.get(), b->bytes.get(), bytes) == 0);
+  };
+  return std::equal(made.inputs.begin(), made.inputs.end(), wanted.inputs.begin(), wanted.inputs.end(),
+                    [&](const Reliance::Input& a, const Reliance::Input& b) {
+                      return a.name == b.name && same_value(a.value, b.value) &&
+                             std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                                        [](int64_t m, int64_t w) {
+                                          return m == w || (m == Reliance::open_or_none && w == Reliance::open);
+                                        });
+                    });
+}
+
+void open_dims(const Model& model, const std::set<std::string>& names, Reliance& reliance) {
+  for (const Value& input : model.graph.inputs) {
+    const auto row = std::find_if(reliance.inputs.begin(), reliance.inputs.end(),
+                                  [&](const Reliance::Input& one) { return one.name == input.name; });
+    if (row == reliance.inputs.end() || row->value || !input.type.shape) continue;
+    for (size_t k = 0; k < row->dims.size(); ++k)
+      if (names.count((*input.type.shape)[k].symbol))
+        row->dims[k] = row->dims[k] == 0 ? Reliance::open_or_none : Reliance::open;
+  }
 }
 
 LowerOptions relying_on(LowerOptions base, const Model& model, const Reliance& reliance) {

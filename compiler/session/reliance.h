@@ -56,6 +56,12 @@ bool has_known_shape(const std::string& name, const Tensor& tensor, const Relian
 // The reliance on `inputs` at that level. The model's open dims must have names (name_open_dims).
 Reliance reliance_on(const Model& model, const NamedTensors& inputs, const RelianceLevel& level);
 
+// Does a program with the reliance `made` answer what `wanted` is for? One whose dims may be 0 answers others too.
+bool covers(const Reliance& made, const Reliance& wanted);
+
+// Opens the dims of these names, but where an input's values are relied on.
+void open_dims(const Model& model, const std::set<std::string>& names, Reliance& reliance);
+
 // `base` for a program that relies on this.
 LowerOptions relying_on(LowerOptions base, const Model& model, const Reliance& reliance);
 

@@ -41,6 +41,8 @@ std::optional<Specialise> specialise_named(const std::string& name) {
 SessionState::SessionState(Model model, SessionOptions options)
     : declared_(checked_model(std::move(model), options.least_known)),
       named_(with_named_dims(declared_)),
+      states_(declared_, options.lower.states),
+      accepted_(declared_, states_),
       options_(std::move(options)),
       maker_{&options_.lower, &options_.compile, {.device = device_of(*options_.compile.target)}, &weights_},
       contexts_(options_.max_contexts, options_.threads),
@@ -49,12 +51,16 @@ SessionState::SessionState(Model model, SessionOptions options)
       open_level_{Known::ranks, true, {}},
       changing_(*named_, most_values(options_)) {
   weights_.lend(options_.prepared);
+  METAC_ASSERT(!maker_.jit.device || states_.names().empty(), "states are in the host's memory");
   if (maker_.jit.device) maker_.weights = nullptr;  // a device's weights are copied as one block
 }
 
 std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const NamedTensors& inputs) const {
   std::vector<Tensor> tensors;
-  for (const CompiledPort& port : program.inputs) {
+  const size_t count = program.inputs.size() - program.states.size();
+  tensors.reserve(count);
+  for (size_t k = 0; k < count; ++k) {
+    const CompiledPort& port = program.inputs[k];
     const auto found = inputs.find(port.name);
     const Initializer* otherwise = found == inputs.end() ? initializer_of(declared_, port.name) : nullptr;
     METAC_ASSERT(found != inputs.end() || otherwise, "the compiled program wants ", quoted(port.name));
@@ -79,16 +85,16 @@ std::shared_ptr<const JitCode> SessionState::code_of(SessionProgram& program) {
   return program.code;
 }
 
-SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs) {
+SessionState::Outputs SessionState::run_in(const ProgramPtr& program, const NamedTensors& inputs, StreamStates* stream) {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<const JitCode> code = code_of(*program);
   lock.unlock();
-  return *run_code(program, code, inputs, true);
+  return *run_code(program, code, inputs, stream, true);
 }
 
 std::optional<SessionState::Outputs> SessionState::run_code(const ProgramPtr& program,
                                                             const std::shared_ptr<const JitCode>& code,
-                                                            const NamedTensors& inputs, bool wait) {
+                                                            const NamedTensors& inputs, StreamStates* stream, bool wait) {
   bool check_limits = false;
   const auto after = [&] {
     const auto lock = wait ? std::unique_lock(mutex_) : lock_soon(mutex_);
@@ -104,7 +110,10 @@ std::optional<SessionState::Outputs> SessionState::run_code(const ProgramPtr& pr
       if (!hold) return false;
       check_limits = count_run(*program);
       const trace::Span span("session", program->open ? "run the open program" : "run a specialisation");
-      tensors = hold->context().run(ordered(code->compiled(), inputs));
+      const std::vector<Tensor> given = ordered(code->compiled(), inputs);
+      const int64_t begin = rt::now_ns();
+      tensors = stream ? stream->run(hold->context(), given) : hold->context().run(given);
+      if (program->open) program->run_ns += rt::now_ns() - begin;
       return true;
     });
     if (!ran) return std::nullopt;
@@ -118,11 +127,14 @@ std::optional<SessionState::Outputs> SessionState::run_code(const ProgramPtr& pr
   return outputs;
 }
 
-SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
-  check_inputs(declared_, inputs);
+SessionState::Outputs SessionState::run(const NamedTensors& inputs, StreamStates* stream) {
+  accepted_.check(inputs);
+  std::unique_ptr<StreamStates> for_this_run;
+  if (!stream && !states_.names().empty())
+    stream = (for_this_run = std::make_unique<StreamStates>(states_, state_bytes_)).get();
   const ProgramPtr program = choose(inputs);
   try {
-    return run_in(program, inputs);
+    return run_in(program, inputs, stream);
   } catch (const CompileError& error) {
     if (is_for_want_of_memory(error)) throw;
     // A shape input's -1 or 0 has a meaning that only a program which knows the value can give it.
@@ -136,6 +148,7 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
       if (special.known >= Known::small_integers || options_.most_known < Known::small_integers ||
           fruitless_ >= most_fruitless || std::none_of(inputs.begin(), inputs.end(), helps))
         throw;
+      forget_answers();
       special_level_ = {Known::small_integers, false, {}};
       open_level_ = {Known::small_integers, true, {}};
       if (options_.specialise != Specialise::eager)
@@ -145,11 +158,12 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
     }
     Outputs outputs;
     try {
-      outputs = run_in(choose(inputs), inputs);
+      outputs = run_in(choose(inputs), inputs, stream);
       return outputs;
     } catch (const CompileError&) {
       const std::lock_guard lock(mutex_);
       special_level_ = special, open_level_ = open;
+      forget_answers();
       ++fruitless_;
     }
     throw;  // the first reason
@@ -157,14 +171,15 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs) {
 }
 
 std::optional<SessionState::Outputs> SessionState::try_run(const NamedTensors& inputs) {
-  check_inputs(declared_, inputs);
+  accepted_.check(inputs);
+  METAC_ASSERT(states_.names().empty(), "runs that may not wait have no states");
   auto lock = lock_soon(mutex_);
   if (!lock) return std::nullopt;
   const ProgramPtr program = specialised_or_noted(inputs);
   if (!program) return std::nullopt;
   const std::shared_ptr<const JitCode> code = code_of(*program);
   lock.unlock();
-  return run_code(program, code, inputs, false);
+  return run_code(program, code, inputs, nullptr, false);
 }
 
 void SessionState::set_weights(const NamedTensors& weights) {
@@ -194,6 +209,7 @@ void SessionState::set_weights(const NamedTensors& weights) {
         if (!slot->making && !fresh.count(slot->program)) missing.push_back(slot->program);
       if (missing.empty()) {
         model_ = changed;
+        forget_answers();
         for (const auto& [program, code] : fresh) {
           contexts_.drop(program->code.get());
           if (code) program->code = code;
@@ -208,10 +224,21 @@ void SessionState::set_weights(const NamedTensors& weights) {
   }
 }
 
+std::unique_ptr<StreamStates> SessionState::open_stream() {
+  auto stream = std::make_unique<StreamStates>(states_, state_bytes_);
+  ++streams_;
+  return stream;
+}
+void SessionState::close_stream(std::unique_ptr<StreamStates> stream) {
+  stream.reset();
+  --streams_;
+}
+
 void SessionState::wait() const { behind_.wait(); }
 
 JitProgram& SessionState::program_for(const NamedTensors& inputs, std::vector<Tensor>* ordered_inputs) {
-  check_inputs(declared_, inputs);
+  accepted_.check(inputs);
+  METAC_ASSERT(states_.names().empty(), "states are a stream's");
   const ProgramPtr program = make_for(inputs, false, "asked for");
   const std::lock_guard lock(mutex_);
   if (!program->for_caller || program->for_caller->code() != program->code)
@@ -236,6 +263,8 @@ SessionReport SessionState::report() const {
   report.threads = held.threads + (behind_.has_thread() ? 1 : 0);
   report.weight_bytes = weights_.bytes();
   report.working_bytes = held.bytes;
+  report.specialised_bytes = specialised_bytes();
+  report.streams = streams_, report.state_bytes = state_bytes_;
   report.changing_dims = changing_.names();
   return report;
 }
@@ -257,6 +286,22 @@ JitProgram& Session::program_for(const std::map<std::string, Tensor>& inputs, st
 const Model& Session::model() const { return state_->model(); }
 SpecialisationTimes Session::times() const { return state_->times(); }
 SessionReport Session::report() const { return state_->report(); }
+
+Stream::Stream(Session& session) : Stream(session.state_.get()) {}
+Stream::Stream(SessionState* session) : session_(session), states_(session->open_stream()) {}
+Stream::~Stream() { session_->close_stream(std::move(states_)); }
+std::vector<std::pair<std::string, Tensor>> Stream::run(const std::map<std::string, Tensor>& inputs) {
+  return session_->run(inputs, states_.get());
+}
+void Stream::reset() { states_->reset(); }
+Tensor Stream::get(const std::string& state) const { return states_->get(state); }
+void Stream::set(const std::map<std::string, Tensor>& states) { states_->set(states); }
+void Stream::truncate(int64_t length) { states_->truncate(length); }
+std::unique_ptr<Stream> Stream::fork() const {
+  std::unique_ptr<Stream> forked(new Stream(session_));
+  forked->states_->copy(*states_);
+  return forked;
+}
 
 bool draws(const CompiledProgram& program) {
   return std::count(program.routines.begin(), program.routines.end(), "draw_number") > 0;

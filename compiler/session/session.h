@@ -38,6 +38,7 @@ struct SessionOptions {
   int64_t max_memory = 0;
   // Prepared weights that the caller has, aligned to 64 bytes: what programs prepare alike is read there. They must stay.
   std::vector<std::string_view> prepared;
+  // lower.states: values that one run of a stream hands to the next; a run without a stream has them at their beginning.
   int max_contexts = 0;  // runs side by side; further calls wait. 0: as many as there are usable CPUs
 };
 
@@ -50,8 +51,10 @@ struct SessionReport {
   int64_t contexts = 0, threads = 0;  // held now; threads beside the callers'
   int64_t weight_bytes = 0;           // prepared weights, each counted once
   int64_t working_bytes = 0;          // of all contexts
-  std::string open_problem;           // why there is no open program; empty: there is, or none was needed yet
-  std::string changing_dims;          // "batch, tokens": dims that stay open, for they had too many values
+  int64_t specialised_bytes = 0;      // what max_memory bounds
+  int64_t streams = 0, state_bytes = 0;
+  std::string open_problem;   // why there is no open program; empty: there is, or none was needed yet
+  std::string changing_dims;  // "batch, tokens": dims that stay open, for they had too many values
 };
 
 class SessionState;
@@ -65,8 +68,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Inputs by name; ones with a default (an initialiser of the same name) may be absent. Outputs in the model's order.
-  // Throws CompileError naming what is missing, unknown or of another dtype or rank.
+  // Inputs by name, states are none; ones with a default (an initialiser of the same name) may be absent. Outputs in the
+  // model's order. Throws CompileError naming what is missing, unknown or of another dtype or rank.
   std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
 
   // The same where a specialisation for these shapes is ready and a context is free; else nothing, at once: the shapes are
@@ -90,7 +93,29 @@ class Session {
   SessionReport report() const;
 
  private:
+  friend class Stream;
   std::unique_ptr<SessionState> state_;
+};
+
+// A caller of a session with states of its own (compiler/session/stream_states.h). Programs and weights are the session's;
+// streams run side by side, the calls of one follow one another. The session must outlive it.
+class Stream {
+ public:
+  explicit Stream(Session& session);
+  ~Stream();
+
+  // Session::run from these states. One that throws leaves them as they were.
+  std::vector<std::pair<std::string, Tensor>> run(const std::map<std::string, Tensor>& inputs);
+  void reset();  // zeros, and empty along the axis that grows
+  Tensor get(const std::string& state) const;
+  void set(const std::map<std::string, Tensor>& states);
+  void truncate(int64_t length);
+  std::unique_ptr<Stream> fork() const;  // another stream with the same values
+
+ private:
+  explicit Stream(SessionState* session);
+  SessionState* const session_;
+  std::unique_ptr<class StreamStates> states_;
 };
 
 // Does the program draw random numbers?

@@ -15,6 +15,7 @@ namespace metac {
 // How long the parts of making one program took, in seconds; a program found on disk is not lowered.
 struct SpecialisationTimes {
   double lower = 0, compile = 0, kernels = 0, prepare = 0;
+  double all() const { return lower + compile + kernels + prepare; }
 };
 
 struct SessionProgram {
@@ -27,7 +28,7 @@ struct SessionProgram {
   std::shared_ptr<const JitCode> code;  // another one with the same kernels when weights are set; under the session's lock
   int64_t last_use = 0;                 // under the session's lock
   bool dropped = false;                 // under the session's lock
-  std::atomic<int64_t> runs{0};
+  std::atomic<int64_t> runs{0}, run_ns{0};  // run_ns: what those of an open program took
   std::unique_ptr<JitProgram> for_caller;  // Session::program_for
 };
 

@@ -10,19 +10,6 @@ namespace {
 
 std::string key_of(const Reliance& reliance, bool open) { return (open ? "open " : "own ") + reliance.key(); }
 
-// Does a program with that reliance answer what `wanted` is for? One whose dims may be 0 answers others too.
-bool covers(const Reliance& made, const Reliance& wanted) {
-  if (made.inputs.size() != wanted.inputs.size()) return false;
-  Reliance same = wanted;
-  for (size_t i = 0; i < made.inputs.size(); ++i) {
-    std::vector<int64_t>& dims = same.inputs[i].dims;
-    if (made.inputs[i].dims.size() != dims.size()) return false;
-    for (size_t k = 0; k < dims.size(); ++k)
-      if (made.inputs[i].dims[k] == Reliance::open_or_none && dims[k] == Reliance::open) dims[k] = Reliance::open_or_none;
-  }
-  return same.key() == made.key();
-}
-
 }  // namespace
 
 // Whoever asks for a program that another thread is making waits for it.
@@ -37,8 +24,9 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
   }
   const std::shared_ptr<Slot> slot = slots_[key] = std::make_shared<Slot>();
   try {
-    const trace::Span span("session", open ? "make the open program" : "specialise",
-                           trace::on() ? trace::Arguments{{"for", reliance.text()}, {"reason", reason}} : trace::Arguments());
+    const trace::Span span(
+        "session", open ? "make the open program" : "specialise",
+        trace::on() ? trace::Arguments{{"for", reliance.text()}, {"reason", reason}} : trace::Arguments());
     std::shared_ptr<const Model> model;
     do {  // weights that are set meanwhile make what came of the old ones worthless
       model = model_;
@@ -53,6 +41,7 @@ SessionState::ProgramPtr SessionState::get(const Reliance& reliance, bool open, 
     } while (model != model_);
     slot->making = false;
     slot->program->last_use = ++clock_;
+    forget_answers();
     if (!open) ++report_.compiled, tell_of_shapes_that_do_not_repeat();
     drop_beyond_limits(slot->program.get());
     lock.unlock();
@@ -114,7 +103,8 @@ void SessionState::tell_of_shapes_that_do_not_repeat() const {
 void SessionState::drop_beyond_limits(const SessionProgram* keep) {
   for (;;) {
     std::vector<ProgramPtr> made = specialisations();
-    const bool too_many = options_.max_specialisations > 0 && made.size() > static_cast<size_t>(options_.max_specialisations);
+    const bool too_many =
+        options_.max_specialisations > 0 && made.size() > static_cast<size_t>(options_.max_specialisations);
     if (!too_many && (options_.max_memory <= 0 || specialised_bytes() <= options_.max_memory)) return;
     std::erase_if(made, [&](const ProgramPtr& one) { return one.get() == keep || one->for_caller; });
     if (made.empty()) return;
@@ -129,6 +119,7 @@ void SessionState::drop_beyond_limits(const SessionProgram* keep) {
     oldest->dropped = true;
     contexts_.drop(oldest->code.get());
     slots_.erase(key);
+    forget_answers();
     ++report_.dropped;
   }
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "compiler/session/compile_behind.h"
 #include "compiler/session/contexts.h"
 #include "compiler/session/session.h"
+#include "compiler/session/stream_states.h"
 
 namespace metac {
 
@@ -25,7 +27,10 @@ class SessionState {
 
   SessionState(Model model, SessionOptions options);
 
-  Outputs run(const NamedTensors& inputs);
+  // `stream`: whose states; null: nobody's.
+  Outputs run(const NamedTensors& inputs, StreamStates* stream = nullptr);
+  std::unique_ptr<StreamStates> open_stream();
+  void close_stream(std::unique_ptr<StreamStates> stream);
   std::optional<Outputs> try_run(const NamedTensors& inputs);
   void set_weights(const NamedTensors& weights);
   void wait() const;
@@ -57,25 +62,32 @@ class SessionState {
   void tell_of_shapes_that_do_not_repeat() const;
 
   // Which of them answers (choose_program.cpp).
+  Reliance reliance(const NamedTensors& inputs, const RelianceLevel& level) const;
   ProgramPtr choose(const NamedTensors& inputs);
+  ProgramPtr find_or_make(const NamedTensors& inputs, bool* settled);
   ProgramPtr specialised_or_noted(const NamedTensors& inputs);  // under the lock, as the next one
   ProgramPtr ready_specialisation(const NamedTensors& inputs, Reliance* wanted) const;
   ProgramPtr make_for(const NamedTensors& inputs, bool open, const std::string& reason);
   ProgramPtr open_program(const NamedTensors& inputs);
   void narrow(const NamedTensors& inputs, bool open, RelianceLevel& level);
-  void consider(const Reliance& wanted, const std::string& open_key);  // under the lock
+  // `by`: the open program, where it answers. Under the lock, as the next ones.
+  bool consider(const Reliance& wanted, const Reliance& open, const SessionProgram* by);
+  bool is_worth_a_program(const Seen& seen, const SessionProgram* by) const;
+  void forget_answers();
   void specialise_behind(const Reliance& wanted);
 
-  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs);
+  Outputs run_in(const ProgramPtr& program, const NamedTensors& inputs, StreamStates* stream);
   // Nothing: no context is free, and `wait` is false.
   std::optional<Outputs> run_code(const ProgramPtr& program, const std::shared_ptr<const JitCode>& code,
-                                  const NamedTensors& inputs, bool wait);
+                                  const NamedTensors& inputs, StreamStates* stream, bool wait);
   bool count_run(SessionProgram& program);
   std::shared_ptr<const JitCode> code_of(SessionProgram& program);  // for a run; under the lock
   std::vector<Tensor> ordered(const CompiledProgram& program, const NamedTensors& inputs) const;
 
   Model declared_;                            // as it was read
   const std::shared_ptr<const Model> named_;  // the same with names for all open dims
+  const DeclaredStates states_;
+  const AcceptedInputs accepted_;
   SessionOptions options_;
   WeightStore weights_;
   ProgramMaker maker_;
@@ -88,11 +100,15 @@ class SessionState {
   bool open_impossible_ = false;
   std::map<std::string, std::shared_ptr<Slot>> slots_;
   std::map<std::string, Seen> seen_;
+  // Who answers inputs of which shapes, until a program comes or goes or more is relied on.
+  std::unordered_map<std::string, ProgramPtr> answers_;
+  int64_t forgotten_ = 0;  // how often they were
   ChangingDims changing_;
   int64_t clock_ = 0, runs_wanted_ = 2;  // of a shape before it is specialised behind
   std::atomic<int64_t> runs_{0}, open_runs_{0};
-  int fruitless_ = 0;                    // runs that failed although more was relied on
-  std::atomic<int64_t> repeated_{0};     // runs by a specialisation that had run before
+  int fruitless_ = 0;  // runs that failed although more was relied on
+  std::atomic<int64_t> streams_{0}, state_bytes_{0};
+  std::atomic<int64_t> repeated_{0};  // runs by a specialisation that had run before
   SpecialisationTimes times_;
   SessionReport report_;  // the part that is counted
 

@@ -6,6 +6,7 @@
 #include "python/extension/process.h"
 #include "python/extension/result_array.h"
 #include "python/extension/session.h"
+#include "python/extension/stream.h"
 
 PYBIND11_MODULE(_metac, module) {
   using namespace metac_python;
@@ -13,5 +14,6 @@ PYBIND11_MODULE(_metac, module) {
   register_failures();
   module.def("version", &metac_version);
   define_result_array(module);
+  define_stream(module);
   define_session(module);
 }

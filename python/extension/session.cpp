@@ -11,25 +11,6 @@
 namespace metac_python {
 namespace {
 
-// Names need not be UTF-8; as for file names, what is not comes back as it was.
-py::object text_of(const char* text) {
-  PyObject* decoded =
-      PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::char_traits<char>::length(text)), "surrogateescape");
-  if (!decoded) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(decoded);
-}
-
-std::string bytes_of(py::handle name, const char* what) {
-  if (!PyUnicode_Check(name.ptr()))
-    raise_dtype_error("the name of an " + std::string(what) + " is " + std::string(py::repr(name)) + "; it must be a str");
-  auto encoded = py::reinterpret_steal<py::bytes>(PyUnicode_AsEncodedString(name.ptr(), "utf-8", "surrogateescape"));
-  if (!encoded) throw py::error_already_set();
-  std::string bytes = encoded;
-  if (bytes.find('\0') != std::string::npos)
-    throw Failure{METAC_INVALID_ARGUMENT, "there is no " + std::string(what) + " " + std::string(py::repr(name))};
-  return bytes;
-}
-
 int32_t in_int32(const char* name, int64_t value) {
   if (value < 0 || value > INT32_MAX)
     throw Failure{METAC_INVALID_ARGUMENT, std::string(name) + " is " + std::to_string(value) + "; it must be 0 or more"};
@@ -56,17 +37,6 @@ py::list described(const metac_session* session, const metac_port* (*at)(const m
   return ports;
 }
 
-// The tensors of arrays, gathered: valid while the arrays are. Needs no lock of the interpreter.
-std::vector<metac_tensor> gathered(const std::vector<std::unique_ptr<GivenArray>>& arrays) {
-  std::vector<metac_tensor> tensors;
-  tensors.reserve(arrays.size());
-  for (const auto& array : arrays) {
-    array->gather();
-    tensors.push_back(array->tensor());
-  }
-  return tensors;
-}
-
 // By the last one to hold a session: close() or a call beside it. Closing waits for threads.
 void close_unlocked(metac_session* session) {
   std::optional<py::gil_scoped_release> unlocked;
@@ -78,7 +48,7 @@ void close_unlocked(metac_session* session) {
 
 Session::Session(py::object path, py::object contents, const std::string& specialise, int64_t threads, int64_t max_contexts,
                  int64_t max_specialisations, int64_t max_memory, const py::list& dims, const std::string& cpu,
-                 const std::string& target)
+                 const std::string& target, py::handle states)
     : generation_(process_generation()) {
   std::vector<std::string> names;
   std::vector<metac_dim> declared;
@@ -100,6 +70,17 @@ Session::Session(py::object path, py::object contents, const std::string& specia
   options.dims = declared.data();
   options.cpu = cpu.c_str();
   options.target = target.c_str();
+  std::vector<std::pair<std::string, std::string>> state_names;
+  std::vector<metac_state> declared_states;
+  options.known_states = py::isinstance<py::str>(states) ? 1 : 0;
+  if (!options.known_states)
+    for (const py::handle state : states) {
+      const auto fields = state.cast<py::tuple>();
+      state_names.emplace_back(bytes_of(fields[0], "state"), bytes_of(fields[1], "state"));
+    }
+  for (const auto& [input, output] : state_names) declared_states.push_back({input.c_str(), output.c_str()});
+  options.states = declared_states.data();
+  options.state_count = in_int32("states", static_cast<int64_t>(declared_states.size()));
   metac_session* opened = nullptr;
   if (path.is_none()) {
     const py::buffer_info model = contents.cast<py::buffer>().request();
@@ -115,9 +96,10 @@ Session::Session(py::object path, py::object contents, const std::string& specia
   session_ = Shared(opened, [generation = generation_](metac_session* closed) {
     if (generation == process_generation()) close_unlocked(closed);
   });
-  for (int32_t i = 0; const metac_port* port = metac_session_input(opened, i); ++i) input_dtypes_[port->name] = port->dtype;
+  for (const auto at : {metac_session_input, metac_session_state})
+    for (int32_t i = 0; const metac_port* port = at(opened, i); ++i) ports_.dtypes[port->name] = port->dtype;
   for (int32_t i = 0; const metac_port* port = metac_session_output(opened, i); ++i)
-    output_names_.push_back(text_of(port->name));
+    ports_.output_names.push_back(text_of(port->name));
 }
 
 Session::Shared Session::usable() const {
@@ -131,43 +113,30 @@ Session::Shared Session::usable() const {
 
 py::list Session::inputs() const { return described(usable().get(), metac_session_input); }
 py::list Session::outputs() const { return described(usable().get(), metac_session_output); }
-
-std::vector<std::unique_ptr<GivenArray>> Session::arrays_of(py::handle given, const char* what) const {
-  if (!PyMapping_Check(given.ptr()) || !py::hasattr(given, "items"))
-    raise_dtype_error(std::string(what) + "s are {name: array}, given is " + Py_TYPE(given.ptr())->tp_name);
-  const auto items = py::reinterpret_steal<py::list>(PyMapping_Items(given.ptr()));
-  if (!items) throw py::error_already_set();
-  std::vector<std::unique_ptr<GivenArray>> arrays;
-  arrays.reserve(items.size());
-  for (const py::handle item : items) {
-    std::string name = bytes_of(item.cast<py::tuple>()[0], what);
-    int32_t dtype = -1;
-    if (what == std::string_view("input"))
-      if (const auto found = input_dtypes_.find(name); found != input_dtypes_.end()) dtype = found->second;
-    arrays.push_back(std::make_unique<GivenArray>(what, std::move(name), item.cast<py::tuple>()[1], dtype));
-  }
-  return arrays;
-}
+py::list Session::states() const { return described(usable().get(), metac_session_state); }
 
 py::list Session::run(py::handle inputs) {
   const Shared session = usable();
-  const auto arrays = arrays_of(inputs, "input");
+  const GivenArrays arrays = arrays_of(inputs, "input", &ports_);
   metac_result* answered = nullptr;
   {
     const py::gil_scoped_release unlocked;
     const std::vector<metac_tensor> tensors = gathered(arrays);
     check(metac_session_run(session.get(), tensors.data(), static_cast<int32_t>(tensors.size()), &answered));
   }
-  const Result result = owned(answered);
-  py::list outputs;
-  for (int32_t i = 0; const metac_tensor* output = metac_result_output(answered, i); ++i)
-    outputs.append(py::make_tuple(output_names_.at(static_cast<size_t>(i)), ResultArray(result, output)));
-  return outputs;
+  return outputs_of(answered, ports_);
+}
+
+Stream Session::stream() const {
+  const Shared session = usable();
+  metac_stream* opened = nullptr;
+  check(metac_stream_open(session.get(), &opened));
+  return Stream(session, opened, ports_);
 }
 
 void Session::set_weights(py::handle weights) {
   const Shared session = usable();
-  const auto arrays = arrays_of(weights, "weight");
+  const GivenArrays arrays = arrays_of(weights, "weight", nullptr);
   const py::gil_scoped_release unlocked;
   const std::vector<metac_tensor> tensors = gathered(arrays);
   check(metac_session_set_weights(session.get(), tensors.data(), static_cast<int32_t>(tensors.size())));
@@ -196,6 +165,9 @@ py::dict Session::report() const {
   METAC_TELL(threads);
   METAC_TELL(weight_bytes);
   METAC_TELL(working_bytes);
+  METAC_TELL(specialised_bytes);
+  METAC_TELL(streams);
+  METAC_TELL(state_bytes);
 #undef METAC_TELL
   return told;
 }
@@ -205,10 +177,12 @@ void Session::close() { std::exchange(session_, nullptr).reset(); }
 void define_session(py::module_& module) {
   py::class_<Session>(module, "Session")
       .def(py::init<py::object, py::object, const std::string&, int64_t, int64_t, int64_t, int64_t, const py::list&,
-                    const std::string&, const std::string&>())
+                    const std::string&, const std::string&, py::handle>())
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
+      .def("states", &Session::states)
       .def("run", &Session::run)
+      .def("stream", &Session::stream)
       .def("set_weights", &Session::set_weights)
       .def("wait", &Session::wait)
       .def("report", &Session::report)

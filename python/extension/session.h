@@ -2,13 +2,12 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "metac/metac.h"
-#include "python/extension/given_array.h"
+#include "python/extension/call.h"
+#include "python/extension/stream.h"
 
 namespace metac_python {
 
@@ -16,15 +15,18 @@ namespace py = pybind11;
 
 class Session {
  public:
-  // path and contents: bytes and a buffer, one of them None. dims: a list of (name, min, max, divisor).
+  // path and contents: bytes and a buffer, one of them None. dims: a list of (name, min, max, divisor). states: "auto", or a
+  // list of (input, output).
   Session(py::object path, py::object contents, const std::string& specialise, int64_t threads, int64_t max_contexts,
           int64_t max_specialisations, int64_t max_memory, const py::list& dims, const std::string& cpu,
-          const std::string& target);
+          const std::string& target, py::handle states);
   ~Session() { close(); }
 
   // (name, dtype or None, dims or None) of each.
   py::list inputs() const;
   py::list outputs() const;
+  py::list states() const;
+  Stream stream() const;
   // A list of (name, ResultArray).
   py::list run(py::handle inputs);
   void set_weights(py::handle weights);
@@ -36,11 +38,9 @@ class Session {
  private:
   using Shared = std::shared_ptr<metac_session>;
   Shared usable() const;  // a call's own hold: close() beside it does not take the session away
-  std::vector<std::unique_ptr<GivenArray>> arrays_of(py::handle given, const char* what) const;
 
   Shared session_;
-  std::map<std::string, int32_t> input_dtypes_;
-  std::vector<py::object> output_names_;
+  Ports ports_;
   unsigned generation_ = 0;
 };
 

@@ -18,7 +18,7 @@ from ._metac import Array
 from .errors import ArgumentError, DTypeError, Error, InternalError, ModelError, OutOfMemoryError, UnsupportedError
 
 __version__ = _metac.version()
-__all__ = ["Session", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
+__all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
            "UnsupportedError", "InternalError"]
 
 
@@ -46,6 +46,8 @@ class Session:
     dims: {name: 8} fixes an open dim, {name: (1, 64)} says its range and (1, 64, 8) also what divides it; None for the
     upper end is no limit.
     cpu: "native", "x86-64-v3", ...; target: "cpu" or "cuda".
+    states: inputs and outputs that are one value, which goes from each run of a stream to the next: {input: output}, or "auto"
+    for those that are known by their names. They are no inputs and outputs of runs then.
 
     Any number of threads may call one session; runs do not hold the interpreter's lock. A session belongs to the process
     that opened it: in a child that fork made, its calls raise UnsupportedError.
@@ -55,7 +57,7 @@ class Session:
 
     def __init__(self, model: Any, *, specialise: str = "background", threads: int = 0, max_contexts: int = 0,
                  max_specialisations: int = 0, max_memory: int = 0, dims: Optional[Mapping[str, Any]] = None,
-                 cpu: str = "native", target: str = "cpu"):
+                 cpu: str = "native", target: str = "cpu", states: Union[None, str, Mapping[str, str]] = None):
         if isinstance(model, (str, os.PathLike)):
             os.stat(model)  # what is not there is FileNotFoundError, as of open()
             model = os.fspath(model)
@@ -63,9 +65,12 @@ class Session:
         else:
             path, contents = None, _bytes_of(model)
         self._session = _metac.Session(path, contents, specialise, threads, max_contexts, max_specialisations, max_memory,
-                                       [_dim(name, limits) for name, limits in (dims or {}).items()], cpu, target)
+                                       [_dim(name, limits) for name, limits in (dims or {}).items()], cpu, target,
+                                       _states(states))
         self._inputs = tuple(Port(*port) for port in self._session.inputs())
         self._outputs = tuple(Port(*port) for port in self._session.outputs())
+        self._states = tuple(Port(*port) for port in self._session.states())
+        self._streams: "weakref.WeakSet[Stream]" = weakref.WeakSet()
         _open_sessions.add(self)
 
     @property
@@ -78,8 +83,17 @@ class Session:
         """What a run answers, in the model's order."""
         return self._outputs
 
+    @property
+    def states(self) -> Tuple[Port, ...]:
+        """What a stream hands from run to run, by the names of the inputs."""
+        return self._states
+
+    def stream(self) -> "Stream":
+        """A caller with states of its own: a conversation, a song. Any number of them run side by side."""
+        return Stream(self, self._session.stream())
+
     def run(self, inputs: Mapping[str, Any], *, as_numpy: bool = True) -> Dict[str, Any]:
-        """One run: {name: array} of all outputs, in the model's order.
+        """One run: {name: array} of all outputs, in the model's order. States are those of a new stream, and gone afterwards.
 
         inputs: {name: array} in any order. An array is anything with the buffer protocol (NumPy, array.array, memoryview)
         or with __dlpack__ on the CPU (PyTorch, JAX). It is read in place if it is row-major, contiguous and aligned, and
@@ -92,9 +106,7 @@ class Session:
 
         Raises DTypeError (a TypeError), ArgumentError (a ValueError: names, rank, shape), ModelError, OutOfMemoryError.
         """
-        outputs = self._session.run(inputs)
-        asarray = _asarray() if as_numpy else None
-        return {name: asarray(array) for name, array in outputs} if asarray else dict(outputs)
+        return _answer(self._session.run(inputs), as_numpy)
 
     def set_weights(self, weights: Mapping[str, Any]) -> None:
         """Takes {name: array} for the model's initialisers of these names, from the next run on: all of them or, if one is
@@ -107,12 +119,15 @@ class Session:
 
     def report(self) -> Dict[str, int]:
         """What the session has done and holds: runs, open_runs, compiled, dropped, waiting, specialisations, contexts,
-        threads, weight_bytes, working_bytes (metac_session_report in metac.h says what each is)."""
+        threads, weight_bytes, working_bytes, specialised_bytes, streams, state_bytes (metac_session_report in metac.h says what
+        each is)."""
         return self._session.report()
 
     def close(self) -> None:
-        """Ends the session; later calls raise ArgumentError. What other threads are running ends first, then its memory is
-        given back; close() does not wait for them. Closing twice is allowed."""
+        """Ends the session and its streams; later calls raise ArgumentError. What other threads are running ends first, then
+        its memory is given back; close() does not wait for them. Closing twice is allowed."""
+        for stream in list(self._streams):
+            stream.close()
         self._session.close()
         _open_sessions.discard(self)
 
@@ -127,6 +142,55 @@ class Session:
             return ", ".join(port.name for port in ports)
         closed = ", closed" if self._session.closed() else ""
         return f"<metac.Session: {names(self._inputs)} -> {names(self._outputs)}{closed}>"
+
+
+class Stream:
+    """A caller of a session with states of its own (Session.stream). Calls of one stream follow one another, those of several go
+    side by side; programs, weights and threads are the session's. It holds the session, and goes with it."""
+
+    def __init__(self, session: Session, stream: Any):
+        self._of, self._stream = session, stream
+        session._streams.add(self)
+
+    def run(self, inputs: Mapping[str, Any], *, as_numpy: bool = True) -> Dict[str, Any]:
+        """One run from these states, as Session.run; one that raises leaves them as they were."""
+        return _answer(self._stream.run(inputs), as_numpy)
+
+    def reset(self) -> None:
+        """Zeros, and empty along the axis that grows; the next run's inputs say how long other open dims are."""
+        self._stream.reset()
+
+    def get(self, state: str, *, as_numpy: bool = True) -> Any:
+        """A copy of a state, by its input's name; its dims are 0 where it had no value since the last reset."""
+        array, asarray = self._stream.get(state), _asarray() if as_numpy else None
+        return asarray(array) if asarray else array
+
+    def set(self, states: Mapping[str, Any]) -> None:
+        """Other values for states, {name: array}, all or none; they are copied. A run that they do not fit says so."""
+        self._stream.set(states)
+
+    def truncate(self, length: int) -> None:
+        """States that grow keep their first steps."""
+        self._stream.truncate(operator.index(length))
+
+    def fork(self) -> "Stream":
+        """Another stream of the same session, whose states have the same values."""
+        return Stream(self._of, self._stream.fork())
+
+    def close(self) -> None:
+        """Gives the states' memory back; later calls raise ArgumentError. Closing twice is allowed."""
+        self._stream.close()
+        self._of._streams.discard(self)
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(port.name for port in self._of.states)
+        return f"<metac.Stream: {names}{', closed' if self._stream.closed() else ''}>"
 
 
 # The library's threads must have ended before its static objects are destroyed, which is after Python's exit functions.
@@ -152,6 +216,22 @@ def _asarray():
             asarray = False
         _numpy_asarray = asarray
     return _numpy_asarray
+
+
+def _answer(outputs, as_numpy):
+    asarray = _asarray() if as_numpy else None
+    return {name: asarray(array) for name, array in outputs} if asarray else dict(outputs)
+
+
+def _states(states):
+    """"auto", or a list of (input, output)."""
+    if isinstance(states, str):
+        if states != "auto":
+            raise ArgumentError(f"states: {states!r}; it must be \"auto\" or {{input: output}}")
+        return states
+    if states is not None and not isinstance(states, Mapping):
+        raise DTypeError(f"states: {states!r}; it must be \"auto\" or {{input: output}}")
+    return list((states or {}).items())
 
 
 def _bytes_of(model):

@@ -28,16 +28,16 @@ inline int find_input(const std::string& argument, std::string* value) {
   const size_t equals = argument.rfind('=');
   if (equals == std::string::npos) return -1;
   *value = argument.substr(equals + 1);
-  for (int i = 0; library.input(i) != nullptr; ++i)
-    if (argument.compare(0, equals, library.input(i)->name) == 0) return i;
+  for (int i = 0; library->input(i) != nullptr; ++i)
+    if (argument.compare(0, equals, library->input(i)->name) == 0) return i;
   return -1;
 }
 
 inline std::string no_such_input(const std::string& argument) {
   std::vector<std::string> names;
   std::string list;
-  for (int i = 0; library.input(i) != nullptr; ++i) {
-    names.push_back(shown(library.input(i)->name));
+  for (int i = 0; library->input(i) != nullptr; ++i) {
+    names.push_back(shown(library->input(i)->name));
     list += (i > 0 ? ", \"" : "\"") + names.back() + "\"";
   }
   const std::string name = argument.substr(0, argument.rfind('='));
@@ -64,7 +64,7 @@ inline bool parse_dims(const std::string& text, std::vector<int64_t>* dims) {
 
 // Which file each input comes from: "random" where numbers are to be made, "" where it was not given.
 inline std::string files_of_inputs(const Arguments& arguments, std::vector<std::string>* files) {
-  files->assign(static_cast<size_t>(library.inputs), "");
+  files->assign(static_cast<size_t>(library->inputs), "");
   size_t next = 0;
   bool rest = arguments.timed();  // is random
   for (const std::string& argument : arguments.inputs) {
@@ -84,7 +84,8 @@ inline std::string files_of_inputs(const Arguments& arguments, std::vector<std::
       value = argument;
     }
     std::string& file = (*files)[static_cast<size_t>(index)];
-    if (!file.empty()) return "--input " + argument + ": input \"" + shown(library.input(index)->name) + "\" is given twice";
+    if (!file.empty())
+      return "--input " + argument + ": input \"" + shown(library->input(index)->name) + "\" is given twice";
     file = value;
   }
   for (std::string& file : *files)
@@ -101,10 +102,10 @@ struct NamedDim {
 
 inline std::string named_dims(const Arguments& arguments, std::vector<NamedDim>* dims) {
   std::vector<std::string> open;
-  for (int i = 0; i < library.inputs; ++i)
-    for (int32_t d = 0; d < library.input(i)->rank; ++d)
-      if (library.input(i)->dims[d] < 0) {
-        const char* name = library.input(i)->dim_names[d];
+  for (int i = 0; i < library->inputs; ++i)
+    for (int32_t d = 0; d < library->input(i)->rank; ++d)
+      if (library->input(i)->dims[d] < 0) {
+        const char* name = library->input(i)->dim_names[d];
         if (std::find(open.begin(), open.end(), name) == open.end()) open.push_back(name);
       }
   for (const std::string& argument : arguments.dims) {
@@ -125,10 +126,10 @@ inline std::string named_dims(const Arguments& arguments, std::vector<NamedDim>*
 }
 
 inline std::string make_inputs(const Arguments& arguments, std::vector<FileTensor>* tensors) {
-  tensors->assign(static_cast<size_t>(library.inputs), FileTensor());
+  tensors->assign(static_cast<size_t>(library->inputs), FileTensor());
   std::vector<std::string> files;
-  std::vector<std::vector<int64_t>> shapes(static_cast<size_t>(library.inputs));
-  std::vector<bool> shaped(static_cast<size_t>(library.inputs));
+  std::vector<std::vector<int64_t>> shapes(static_cast<size_t>(library->inputs));
+  std::vector<bool> shaped(static_cast<size_t>(library->inputs));
   const std::string wrong = files_of_inputs(arguments, &files);
   if (!wrong.empty()) return wrong;
   std::vector<NamedDim> named;
@@ -145,8 +146,8 @@ inline std::string make_inputs(const Arguments& arguments, std::vector<FileTenso
       return "--shape " + argument + ": the input comes from a file, which has its own shape";
     shaped[static_cast<size_t>(index)] = true;
   }
-  for (int i = 0; i < library.inputs; ++i) {
-    const LibraryPort* port = library.input(i);
+  for (int i = 0; i < library->inputs; ++i) {
+    const LibraryPort* port = library->input(i);
     FileTensor& tensor = (*tensors)[static_cast<size_t>(i)];
     const std::string& file = files[static_cast<size_t>(i)];
     if (file.empty()) {

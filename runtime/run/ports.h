@@ -12,7 +12,7 @@ namespace METAC_RUNTIME_NAMESPACE {
 inline Library library;  // whose program it is; set before anything else
 
 inline int fault(const std::string& message, int status = 1) {
-  std::fprintf(stderr, "%s_run: %s\n", library.name, message.c_str());
+  std::fprintf(stderr, "%s_run: %s\n", library->name, message.c_str());
   return status;
 }
 

@@ -35,9 +35,9 @@ inline const char usage[] =
 
 inline void print_outputs_json(const std::vector<std::string>& files) {
   std::printf("{\"outputs\": [");
-  for (int i = 0; i < library.outputs; ++i) {
-    const LibraryPort* port = library.output(i);
-    const LibraryTensor tensor = library.result(i);
+  for (int i = 0; i < library->outputs; ++i) {
+    const LibraryPort* port = library->output(i);
+    const metac_model_tensor& tensor = library.result(i);
     const Summary s = summary_of(type_of(port), tensor.data, tensor.dims, tensor.rank);
     std::printf("%s{\"name\": %s, \"dtype\": \"%s\", \"shape\": [", i > 0 ? ", " : "", json_string(port->name).c_str(),
                 dtype_name(type_of(port)));
@@ -56,7 +56,7 @@ inline void print_outputs_json(const std::vector<std::string>& files) {
   std::printf("]}\n");
 }
 
-inline void summarise(const LibraryPort* port, const LibraryTensor& tensor) {
+inline void summarise(const LibraryPort* port, const metac_model_tensor& tensor) {
   const Summary s = summary_of(type_of(port), tensor.data, tensor.dims, tensor.rank);
   std::printf("%s  %s %s", shown(port->name).c_str(), dtype_name(type_of(port)),
               dims_text(tensor.dims, tensor.rank).c_str());
@@ -72,17 +72,17 @@ inline void summarise(const LibraryPort* port, const LibraryTensor& tensor) {
 }
 
 inline void print_info() {
-  std::printf("%s, model %s\n", library.version(), library.model_hash());
-  for (int i = 0; const LibraryPort* port = library.input(i); ++i)
+  std::printf("%s, model %s\n", library->version(), library->model_hash());
+  for (int i = 0; const LibraryPort* port = library->input(i); ++i)
     std::printf("input  %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port).c_str());
-  for (int i = 0; const LibraryPort* port = library.output(i); ++i)
+  for (int i = 0; const LibraryPort* port = library->output(i); ++i)
     std::printf("output %s  %s %s\n", shown(port->name).c_str(), dtype_name(type_of(port)), dims_text(port).c_str());
   std::printf("code for");
-  for (int i = 0; const char* cpu = library.cpu(i); ++i) std::printf("%s %s", i > 0 ? "," : "", cpu);
+  for (int i = 0; const char* cpu = library->cpu(i); ++i) std::printf("%s %s", i > 0 ? "," : "", cpu);
   bool open = false;
-  for (int i = 0; const LibraryPort* port = library.input(i); ++i)
+  for (int i = 0; const LibraryPort* port = library->input(i); ++i)
     for (int32_t d = 0; d < port->rank; ++d) open = open || port->dims[d] < 0;
-  std::printf("\nworking memory planned ahead: %lld bytes%s\n", static_cast<long long>(library.static_arena_bytes()),
+  std::printf("\nworking memory planned ahead: %lld bytes%s\n", static_cast<long long>(library->static_arena_bytes()),
               open ? ", and what the shapes of a run ask for" : "");
 }
 
@@ -151,11 +151,10 @@ inline int run(const Arguments& arguments) {
   static char nothing[64];
   for (size_t i = 0; i < tensors.size(); ++i) {
     FileTensor& tensor = tensors[i];
-    if (tensor.dims.size() > static_cast<size_t>(library.most_rank))
-      return fault("input " + std::to_string(i) + " has more dims than the model");
+    if (tensor.dims.size() > METAC_MODEL_MAX_RANK)
+      return fault("input " + std::to_string(i) + " has more dims than a library takes");
     void* const data = tensor.bytes.empty() ? nothing : static_cast<void*>(tensor.bytes.data());
-    library.give(static_cast<int32_t>(i), {data, static_cast<int64_t>(tensor.bytes.size()),
-                                           static_cast<int32_t>(tensor.dims.size()), tensor.dims.data()});
+    library.give(static_cast<int32_t>(i), data, static_cast<int64_t>(tensor.bytes.size()), tensor.dims);
   }
   const int64_t start = now_ns();
   if (!library.run()) return fault(library.last_error());
@@ -164,10 +163,10 @@ inline int run(const Arguments& arguments) {
   std::error_code made;
   if (!arguments.output_dir.empty()) std::filesystem::create_directories(arguments.output_dir, made);
   if (made) return fault("cannot make the folder " + arguments.output_dir + ": " + made.message());
-  std::vector<std::string> files(static_cast<size_t>(library.outputs));
-  for (int i = 0; i < library.outputs; ++i) {
-    const LibraryTensor tensor = library.result(i);
-    const LibraryPort* port = library.output(i);
+  std::vector<std::string> files(static_cast<size_t>(library->outputs));
+  for (int i = 0; i < library->outputs; ++i) {
+    const metac_model_tensor& tensor = library.result(i);
+    const LibraryPort* port = library->output(i);
     std::string& file = files[static_cast<size_t>(i)];
     if (arguments.output_dir.empty()) {
       if (!arguments.timed() && !arguments.json) summarise(port, tensor);
@@ -192,14 +191,14 @@ inline int run(const Arguments& arguments) {
 }
 
 // Not inline: one source includes this.
-int run_main(const Library& functions, int count, char** values) {
-  library = functions;
+int run_main(const metac_model& model, int count, char** values) {
+  library = Library(&model);
   Arguments arguments;
   const std::string error = parse(count, values, &arguments);
-  if (!error.empty()) return fault(error + "\n" + library.name + "_run --help lists the options", 2);
-  if (arguments.help) return std::printf(usage, library.name), 0;
+  if (!error.empty()) return fault(error + "\n" + library->name + "_run --help lists the options", 2);
+  if (arguments.help) return std::printf(usage, library->name), 0;
   if (arguments.version)
-    return std::printf("%s_run, %s, model %s\n", library.name, library.version(), library.model_hash()), 0;
+    return std::printf("%s_run, %s, model %s\n", library->name, library->version(), library->model_hash()), 0;
   if (arguments.info) return print_info(), 0;
   const int status = run(arguments);
   library.destroy();

@@ -1,5 +1,6 @@
 // CSV (RFC 4180): fields in quotes may hold commas, line breaks and doubled quotes. A first line in which some field is no
-// number is the header. Columns are named by the header or by number (the first is 0).
+// number is the header. Columns are named by the header or by number (the first is 0). Written here because the training
+// program needs nothing but the standard library.
 #pragma once
 #include <algorithm>
 #include <cmath>

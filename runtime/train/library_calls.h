@@ -43,6 +43,7 @@ int32_t average_exchanged(const Exchanger& exchanger, const Value* values, int32
   namespace name##_calls {                                                                                                  \
     inline int32_t create(int32_t threads, void** context) {                                                                \
       name##_options options = name##_options();                                                                            \
+      options.size = sizeof options;                                                                                        \
       options.threads = threads;                                                                                            \
       name##_context* made = nullptr;                                                                                       \
       const int32_t status = static_cast<int32_t>(name##_create(&options, &made));                                          \

@@ -273,16 +273,8 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   @name@_context* context = new (memory) @name@_context;
   *result = context;
   @name@_options given{};
-  if (options != nullptr) given = *options;
   Failure& failure = context->failure;
-  if (given.threads < 0) {
-    failure.set(Status::invalid_argument, "threads is %d; expected 0 (one per CPU) or more", given.threads);
-    return answer(*context, failure);
-  }
-  if ((given.weights_flags & ~(@NAME@_WEIGHTS_COPY | @NAME@_WEIGHTS_UNCHECKED)) != 0) {
-    failure.set(Status::invalid_argument, "weights_flags is %d, of which not all is known", given.weights_flags);
-    return answer(*context, failure);
-  }
+  if (options != nullptr && !take_options(*options, given, failure)) return answer(*context, failure);
 @jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
   const bool foreign = given.parallel != nullptr;

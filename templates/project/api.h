@@ -17,8 +17,11 @@
  */
 #ifndef @NAME@_H
 #define @NAME@_H
-#include <stddef.h>
-#include <stdint.h>
+#include "metac_model.h"
+
+#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 1
+#error "metac_model.h is older than @name@.h: take the one that stands beside it"
+#endif
 
 #if defined(__GNUC__)
 #define @NAME@_API __attribute__((visibility("default")))
@@ -33,70 +36,36 @@ extern "C" {
 #define @NAME@_INPUTS @input_count@
 #define @NAME@_OUTPUTS @output_count@
 #define @NAME@_PARAMETERS @parameter_count@
-#define @NAME@_MAX_RANK @max_rank@
+#define @NAME@_MAX_RANK METAC_MODEL_MAX_RANK
 
 typedef struct @name@_context @name@_context;
 
-typedef enum @name@_status {
-  @NAME@_OK = 0,
-  @NAME@_INVALID_ARGUMENT = 1, /* a shape, count or pointer that the caller gave */
-  @NAME@_REQUIREMENT = 2,      /* a condition on the data that the model states */
-  @NAME@_OUT_OF_MEMORY = 3,
-  @NAME@_UNSUPPORTED = 4,      /* this machine's CPU lacks the instructions, or this build a routine */
-  @NAME@_IO = 5,               /* the weights are missing or damaged */
-  @NAME@_BUSY = 6,             /* the context is running in another thread */
-  @NAME@_INTERNAL = 7,
-  @NAME@_CALLBACK = 8          /* a function that the caller gave threw an exception; the call's work was done all the same */
-} @name@_status;
+/* The types of all models' libraries (metac_model.h) under this one's name. Options begin with their size:
+ *   @name@_options options = {0};
+ *   options.size = sizeof options; */
+typedef metac_model_status @name@_status;
+typedef metac_model_dtype @name@_dtype;
+typedef metac_model_port @name@_port;
+typedef metac_model_tensor @name@_tensor;
+typedef metac_model_parallel @name@_parallel;
+typedef metac_model_options @name@_options;
 
-typedef enum @name@_dtype {
+#define @NAME@_OK METAC_MODEL_OK
+#define @NAME@_INVALID_ARGUMENT METAC_MODEL_INVALID_ARGUMENT
+#define @NAME@_REQUIREMENT METAC_MODEL_REQUIREMENT
+#define @NAME@_OUT_OF_MEMORY METAC_MODEL_OUT_OF_MEMORY
+#define @NAME@_UNSUPPORTED METAC_MODEL_UNSUPPORTED
+#define @NAME@_IO METAC_MODEL_IO
+#define @NAME@_BUSY METAC_MODEL_BUSY
+#define @NAME@_INTERNAL METAC_MODEL_INTERNAL
+#define @NAME@_CALLBACK METAC_MODEL_CALLBACK
 @dtype_constants@
-} @name@_dtype;
+#define @NAME@_TYPE(dtype) METAC_MODEL_TYPE(dtype)
+#define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
+#define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
 
-/* What an input, output or parameter is. Elements are contiguous and row-major; strides count elements. */
-typedef struct @name@_port {
-  const char* name;             /* the model's, UTF-8 as far as the model's is */
-  @name@_dtype dtype;
-  int32_t rank;
-  const int64_t* dims;          /* -1: open, see dim_names */
-  const int64_t* strides;       /* -1: depends on an open dim */
-  const char* const* dim_names; /* "1", "batch", "batch*2": for people */
-} @name@_port;
-
-/* Elements to read or to write. Inputs: data and dims; they are not changed. Outputs: data of `bytes` bytes, or NULL for
- * memory of the context that is valid until its next run; the run sets data, bytes, rank, dims and type.
- * Two fields let a call find mistakes: `bytes` of an input, if not 0, must be what its dims need; `type`, if not 0, must be
- * @NAME@_TYPE(dtype of the port). */
-typedef struct @name@_tensor {
-  void* data;
-  int64_t bytes;
-  int32_t rank;
-  int64_t dims[@NAME@_MAX_RANK];
-  int32_t type;
-} @name@_tensor;
-#define @NAME@_TYPE(dtype) ((int32_t)(dtype) + 1)
-
-/* A thread pool of the caller's: calls task(state, 0) ... task(state, count - 1), each once, and returns when all are done. What it leaves
- * out is done by the calling thread; a task that comes twice, or late, finds nothing to do, but none may come after @name@_destroy().
- * An exception makes the call end with CALLBACK. The pool must not call this library with the same context. */
-typedef void (*@name@_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
-
-typedef struct @name@_options {
-  const char* weights;     /* path of the weights file; NULL: beside the library (or inside it) */
-  int32_t threads;         /* 0: one per CPU that this process may use */
-  int32_t pin;             /* not 0: threads stay on their CPU */
-  int32_t fixed_split;     /* not 0: threads never take over each other's part */
-  @name@_parallel parallel; /* the caller's pool; NULL: own threads */
-  void* pool;              /* its first argument */
-  const char* cpu;         /* which of @name@_cpu(0), @name@_cpu(1), ... to run; NULL: the first that this machine can */
-  int32_t weights_flags;   /* @NAME@_WEIGHTS_..., any of them together */
-@jit_option@} @name@_options;
-
-/* Weights are mapped: processes share the pages. While a context uses the file it may be replaced (by a rename, as @name@_write_weights does it)
- * or removed, but a program that writes into it changes answers, and one that cuts it ends the process. COPY reads it into memory of the
- * context instead, and the file is free. Damage is found when a context is made, UNCHECKED does not look for it. */
-#define @NAME@_WEIGHTS_COPY 1
-#define @NAME@_WEIGHTS_UNCHECKED 2
+/* The same functions as a table, for code that serves several models. A program that loads this library with metac_model_open() gets it. */
+@NAME@_API const metac_model* @name@_model(void);
 
 /* "metac 0.1.0" and the model's SHA-256. */
 @NAME@_API const char* @name@_version(void);

@@ -49,12 +49,12 @@ Tensor tensor_of(const T* data, const std::vector<int64_t>& dims) {
 
 class Model {
  public:
-  explicit Model(const @name@_options& options = {}) { check(@name@_create(&options, &context_), context_); }
-  explicit Model(int threads) {
-    @name@_options options{};
-    options.threads = threads;
+  // The size of the options is set here.
+  explicit Model(@name@_options options = {}) {
+    options.size = sizeof options;
     check(@name@_create(&options, &context_), context_);
   }
+  explicit Model(int threads) : Model(with_threads(threads)) {}
   ~Model() { @name@_destroy(context_); }
   Model(Model&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
   Model& operator=(Model&& other) noexcept {
@@ -90,6 +90,11 @@ class Model {
 @state_members@@derivative_members@@device_members@@jit_members@  @name@_context* get() const { return context_; }
 
  private:
+  static @name@_options with_threads(int threads) {
+    @name@_options options{};
+    options.threads = threads;
+    return options;
+  }
   void check(@name@_status status) {
     if (status != @NAME@_OK) throw Error(status, @name@_last_error(context_));
   }

@@ -1,10 +1,5 @@
-/* What has become of the shapes of @name@_run. */
-typedef struct @name@_specialisation {
-  int64_t runs;            /* of this context */
-  int64_t specialised_runs; /* of these, by a program for just their shapes */
-  int64_t programs;        /* such programs that this process holds, for all contexts of these weights */
-  int64_t waiting;         /* shapes whose program is being made, or is next */
-} @name@_specialisation;
+/* What has become of the shapes of @name@_run: result->size = sizeof *result, the rest is set. */
+typedef metac_model_specialisation @name@_specialisation;
 
 /* Needs no hold on the context: any thread may ask at any time. *problem, if problem is not NULL, says why shapes are not specialised: no
  * libmetac, one of another version, ...; "": nothing is in the way. It is valid until the context is destroyed. */

@@ -4,8 +4,8 @@ find_package(Threads REQUIRED)@find_packages@
 if(NOT TARGET @name@::@name@)
   add_library(@name@::@name@ SHARED IMPORTED)
   set_target_properties(@name@::@name@ PROPERTIES
-    IMPORTED_LOCATION "${_@name@_root}/lib/lib@name@.so"
-    IMPORTED_SONAME "lib@name@.so"
+    IMPORTED_LOCATION "${_@name@_root}/lib/lib@name@.so.1"
+    IMPORTED_SONAME "lib@name@.so.1"
     INTERFACE_INCLUDE_DIRECTORIES "${_@name@_root}/include")
 endif()
 if(NOT TARGET @name@::@name@_static)

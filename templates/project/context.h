@@ -7,6 +7,7 @@
 #include "runtime/guarded_call.h"
 #include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
+#include "runtime/struct_size.h"
 #include "runtime/@target_header@"
 #include "runtime/thread_messages.h"
 #include "runtime/weights.h"

@@ -21,7 +21,7 @@ import numpy as np
 __version__ = "@version@"
 __all__ = ["Model", "Error"]
 
-_MAX_RANK = @max_rank@
+_MAX_RANK = 32  # METAC_MODEL_MAX_RANK
 # bfloat16 has no NumPy dtype: its bits are uint16.
 _DTYPES = [@numpy_dtypes@]
 _BFLOAT16 = @bfloat_dtype@
@@ -47,9 +47,10 @@ class _Tensor(ctypes.Structure):
 
 
 class _Options(ctypes.Structure):
-    _fields_ = [("weights", ctypes.c_char_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
-                ("fixed_split", ctypes.c_int32), ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p), ("cpu", ctypes.c_char_p),
-                ("weights_flags", ctypes.c_int32)@python_jit_field@]
+    _fields_ = [("size", ctypes.c_size_t), ("weights", ctypes.c_char_p), ("cpu", ctypes.c_char_p), ("metac", ctypes.c_char_p),
+                ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
+                ("fixed_split", ctypes.c_int32), ("weights_flags", ctypes.c_int32), ("most_specialisations", ctypes.c_int32),
+                ("reserved", ctypes.c_int32)]
 
 
 class Port:
@@ -143,6 +144,7 @@ class Model:
         self._known_ports = {}
         self.inputs, self.outputs = self._ports("run", "input"), self._ports("run", "output")
         options = _Options()
+        options.size = ctypes.sizeof(options)
         options.weights = os.fsencode(weights) if weights else None
         options.threads, options.pin = threads, int(pin)
         options.cpu = cpu.encode() if cpu else None

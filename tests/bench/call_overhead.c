@@ -23,6 +23,7 @@ int main(void) {
   memset(inputs, 0, sizeof inputs);
   memset(outputs, 0, sizeof outputs);
   memset(&options, 0, sizeof options);
+  options.size = sizeof options;
   options.threads = 1;
   if (net_create(&options, &context) != NET_OK) return fprintf(stderr, "%s\n", net_last_error(context)), 1;
   for (i = 0; i < NET_INPUTS; ++i) {

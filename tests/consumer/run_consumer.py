@@ -12,6 +12,7 @@ import filecmp
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -55,9 +56,54 @@ class Checks:
         (self.work / "prefix").rename(self.prefix)
         command(self.metac, "--version")
 
+    def debian_package(self):
+        """cpack's package, unpacked: the program compiles a model, and the man page and completion are there."""
+        command("cpack", "-G", "DEB", "-B", self.work / "deb", cwd=self.build)
+        package, = (self.work / "deb").glob("metac_*.deb")
+        fields = command("dpkg-deb", "--field", package)
+        if not re.search(r"^Depends: .*libc6", fields, re.MULTILINE):
+            raise RuntimeError(f"the package depends on nothing:\n{fields}")
+        root = self.work / "deb root"
+        command("dpkg-deb", "-x", package, root)
+        for file in ("man/man1/metac.1", "bash-completion/completions/metac"):
+            if "metac" not in (root / "usr/share" / file).read_text():
+                raise RuntimeError(f"{file} is empty")
+        command(root / "usr/bin/metac", "compile", DIGITS / "digits.onnx", "-o", self.work / "by package")
+
     def models_compiled_in_a_users_build(self):
         build_project(HERE, self.work / "consumer", self.prefix, f"-DDIGITS={DIGITS / 'digits.onnx'}")
         all_digits_right(self.work / "consumer/read_digits", "{0} {0}")
+
+    def package_out_of_the_build_folder(self):
+        """-DCMAKE_PREFIX_PATH=build/release, with nothing installed."""
+        source = self._project("out of the build folder", "add_custom_target(told ALL COMMAND metac::program --version)")
+        build_project(source, self.work / "from the build", self.build)
+
+    def what_cmake_says_of_mistakes(self):
+        """A model that is not there and a name that is taken are told when configuring, in our words; files that a model needs make it anew."""
+        model = f"metac_add_model(digits MODEL {DIGITS}/digits.onnx)"
+        for name, body, expected in (
+                ("missing", "metac_add_model(digits MODEL no/such.onnx)", "there is no model .*no/such.onnx"),
+                ("taken", f"{model}\n{model}", "there is a model of this name already, of .*digits.onnx"),
+                ("unknown", f"metac_add_model(digits MODEL {DIGITS}/digits.onnx SHAPES x=1)", "unknown arguments: SHAPES")):
+            done = subprocess.run(["cmake", "-G", "Ninja", "-S", self._project(name, body), "-B", self.work / f"{name} build", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if not done.returncode or not re.search(expected, " ".join(done.stdout.split())):
+                raise RuntimeError(f"{name}: status {done.returncode}, {done.stdout[-800:]}")
+        source = self._project("needs", f"metac_add_model(digits MODEL {self.work}/big.onnx DEPENDS other.txt OPTIONS --tune-from tuned.json)")
+        for file in (self.work / "big.onnx", self.work / "big.onnx.data", source / "other.txt", source / "tuned.json"):
+            file.write_text("")
+        command("cmake", "-G", "Ninja", "-S", source, "-B", self.work / "needs build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        rules = (self.work / "needs build/build.ninja").read_text()
+        for file in ("big.onnx.data", "other.txt", "tuned.json"):
+            if not re.search(rf"^build libdigits[.]metac[.]a.*{file}", rules.replace("$ ", " "), re.MULTILINE):
+                raise RuntimeError(f"the library does not depend on {file}")
+
+    def _project(self, name, body):
+        source = self.work / name
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES CXX)\nfind_package(metac REQUIRED)\n{body}\n")
+        return source
 
     def package_of_a_moved_library(self):
         command(self.metac, "compile", DIGITS / "digits.onnx", "-o", self.work / "library", "--name", "digits")
@@ -66,9 +112,54 @@ class Checks:
         all_digits_right(self.work / "library user/read_digits", "{}")
         all_digits_right(self.work / "library user/read_digits_static", "{}")
 
+    def examples_build_and_run(self):
+        """Every program of examples/, by the commands of its page."""
+        examples = HERE.parents[1] / "examples"
+        printed = self._pasted("examples/README.md")
+        lines = [line for line in printed.splitlines() if re.fullmatch(r"\d|image: 1 1 8 8|probabilities: 1 10", line)]
+        if lines != ["3", "3", "7", "image: 1 1 8 8", "probabilities: 1 10", "3", "3", "3"]:
+            raise RuntimeError(f"the examples print {lines}:\n{printed[-1500:]}")
+        page = (examples / "README.md").read_text()
+        named = {str(p.relative_to(examples)) for p in examples.rglob("*") if p.is_file() and p.name not in ("README.md", "CMakeLists.txt")}
+        missing = [name for name in named if f"examples/{name}" not in page]
+        if missing:
+            raise RuntimeError(f"no command of the page runs {missing}")
+
+    def commands_of_the_embedding_page(self):
+        printed = self._pasted("docs/embedding.md")
+        for said in ("1 inputs and 1 outputs", "1 passed", "no worse", "! option fusion: best -> greedy"):
+            if said not in printed:
+                raise RuntimeError(f"'{said}' is not printed:\n{printed[-1500:]}")
+
+    def _pasted(self, page):
+        """What the sh blocks of a page print, with its folders below ours and this build's programs."""
+        text = (HERE.parents[1] / page).read_text()
+        folder = self.work / "pasted"
+        folder.mkdir(exist_ok=True)
+        script = "set -e\n" + "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+        # What else the machine does is no difference here.
+        places = {"/tmp/": f"{folder}/", "~/": f"{folder}/", '"$PWD/build/release"': str(self.build), "build/release": str(self.build),
+                  "python examples": f"{sys.executable} examples", "--threshold 10": "--threshold 10000"}
+        script = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], script)
+        return command("bash", "-c", script, cwd=HERE.parents[1], env={**os.environ, "PATH": f"{self.build}/bin:{os.environ['PATH']}"})
+
+    def pkg_config(self):
+        """A C program by pkg-config alone, with a compiled folder and with libmetac."""
+        for folder, package in ((self.library, "digits"), (self.prefix, "metac")):
+            paths = [str(p.parent) for p in folder.glob("lib*/**/pkgconfig/*.pc")]
+            flags = command("pkg-config", "--cflags", "--libs", package, env={**os.environ, "PKG_CONFIG_PATH": ":".join(paths)})
+            source = self.work / f"{package}.c"
+            call = "digits_version()" if package == "digits" else "metac_version()"
+            header = "digits.h" if package == "digits" else "metac/metac.h"
+            source.write_text(f"#include <{header}>\n#include <stdio.h>\nint main(void) {{ return puts({call}) < 0; }}\n")
+            libraries = [str(p.parent) for p in folder.glob("lib*/**/*.so*")]
+            command("cc", "-Wall", "-Wextra", "-Werror", source, *shlex.split(flags), f"-Wl,-rpath,{libraries[0]}", "-o", self.work / package)
+            command(self.work / package)
+
     def exports_its_prefix_alone(self):
         names = command("nm", "-D", "--defined-only", "--format=posix", self.library / "lib/libdigits.so").splitlines()
-        strangers = [n.split()[0] for n in names if not n.startswith("digits_")]
+        # Beside them what a program finds any model's library by, and the version that all are symbols of.
+        strangers = [n.split()[0] for n in names if not n.startswith(("digits_", "metac_model_v1@@METAC_MODEL_1 ", "METAC_MODEL_1 "))]
         if strangers or not names:
             raise RuntimeError(f"libdigits.so exports {strangers[:5] or 'nothing'}")
 

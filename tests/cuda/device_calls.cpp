@@ -56,6 +56,7 @@ int main(int count, char** arguments) {
   if (file == nullptr || std::fread(image.data(), sizeof(float), image.size(), file) != image.size()) return 2;
   std::fclose(file);
   digits_options options{};
+  options.size = sizeof options;
   options.weights = arguments[2];
   digits::Model model(options);
   const digits_port& port = *digits_input(0);

@@ -486,7 +486,7 @@ with digits.Model() as m:
         # Three lanes of 2, 4, 16 and 32 MiB, none of which is given back, and little else.
         expect(any(line.startswith("graph of") for line in lines) and 160 <= max(held) <= 166, f"workspaces: {held}")
         exported = command("nm", "-D", "--defined-only", folder / "lib/libdigits.so")
-        expect(all(" digits_" in line for line in exported.splitlines()), "other symbols are exported:\n" + exported)
+        expect(all(line.split()[-1].startswith(("digits_", "metac_model_v1@", "METAC_MODEL_1")) for line in exported.splitlines()), "other symbols are exported:\n" + exported)
 
     def data_decides_sizes(self):
         for name in ("nonzero_gather", "loop", "attention"):

@@ -23,6 +23,7 @@ int main(void) {
   static float data[NET_INPUTS][1 << 16];
   net_tensor inputs[NET_INPUTS] = {0}, outputs[NET_OUTPUTS];
   net_options options = {0};
+  options.size = sizeof options;
   net_context* context = NULL;
   options.threads = 2;
   for (int i = 0; i < NET_INPUTS; ++i) {

@@ -1,7 +1,7 @@
 // 8 threads with two sessions, one that compiles behind and one that keeps fewer programs than there are shapes: runs of
-// many shapes, beside new weights, reports and other sessions that come and go. Every answer must be right, and all of it
-// made with the same weights. Over metac.h alone: linked with libmetac in a user's project, and with the layers themselves
-// under sanitizers.
+// many shapes, beside new weights, reports and other sessions that come and go; and with a third one, whose streams each
+// thread has one of and two threads share one. Every answer must be right, and all of it made with the same weights. Over
+// metac.h alone: linked with libmetac in a user's project, and with the layers themselves under sanitizers.
 //
 //   share_session [RUNS]      of each thread, 300 if it is not said; the last line is 'N passed, N failed'
 #include <metac/metac.h>
@@ -61,6 +61,58 @@ void give_weights(metac_session* session, float value) {
   if (metac_session_set_weights(session, &weight, 1) != METAC_OK) fault("set_weights");
 }
 
+metac_session* open_keeping() {
+  metac_session_options options{};
+  options.size = sizeof options;
+  options.threads = 2;
+  options.max_contexts = 3;
+  options.max_specialisations = 2;
+  options.known_states = 1;
+  metac_session* session = nullptr;
+  if (metac_session_open_memory(keeping_model, sizeof keeping_model - 1, &options, &session) != METAC_OK) fault("open");
+  return session;
+}
+
+// Ones are put behind what the stream has: the sum of all, -1 where it failed.
+float put_behind(metac_stream* stream, int64_t steps) {
+  const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  const int64_t dims[] = {1, steps, 2};
+  const metac_tensor x{"x", ones, 0, dims, 3, METAC_FLOAT32};
+  metac_result* result = nullptr;
+  if (metac_stream_run(stream, &x, 1, &result) != METAC_OK) return fault("run of a stream"), -1.f;
+  const float sum = *static_cast<const float*>(metac_result_output(result, 0)->data);
+  metac_result_free(result);
+  return sum;
+}
+
+// A thread's own stream, cut and forked now and then.
+class Keeper {
+ public:
+  explicit Keeper(metac_session* session) {
+    if (metac_stream_open(session, &stream_) != METAC_OK) fault("open a stream");
+  }
+  ~Keeper() { metac_stream_close(stream_); }
+  void step(int run) {
+    const int64_t steps = 1 + run % 4;
+    length_ += steps;
+    if (put_behind(stream_, steps) != static_cast<float>(2 * length_)) fault("a wrong answer of a stream");
+    if (run % 16 == 9) {
+      length_ /= 2;
+      if (metac_stream_truncate(stream_, length_) != METAC_OK) fault("truncate");
+    }
+    if (run % 32 == 3) {
+      metac_stream* forked = nullptr;
+      if (metac_stream_fork(stream_, &forked) != METAC_OK) return fault("fork");
+      metac_stream_close(stream_);
+      stream_ = forked;
+    }
+  }
+
+ private:
+  metac_stream* stream_ = nullptr;
+  int64_t length_ = 0;
+};
+
 metac_session_report sized() {
   metac_session_report report{};
   report.size = sizeof report;
@@ -73,13 +125,19 @@ int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::atoi(argv[1]) : 300;
   metac_session* session = open_small("background", 4, 64);
   metac_session* few = open_small("eager", 2, 3);
-  if (!session || !few) return 1;
+  metac_session* keeping = open_keeping();
+  if (!session || !few || !keeping) return 1;
+  metac_stream* shared = nullptr;
+  if (metac_stream_open(keeping, &shared) != METAC_OK) return 1;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([=] {
       std::minstd_rand random(t + 1);
+      Keeper keeper(keeping);
       for (int run = 0; run < runs; ++run) {
         run_once(session, 1 + static_cast<int64_t>(random() % 12));
+        keeper.step(run);
+        if (t < 2 && put_behind(shared, 1) < 2) fault("a wrong answer of a shared stream");
         if (run % 10 == 0) run_once(few, 1 + static_cast<int64_t>(random() % 6));
         if (t == 0 && run % 20 == 0) give_weights(few, static_cast<float>(1 + run / 20));
         if (t == 0 && run % 20 == 0) give_weights(session, static_cast<float>(1 + run / 20));
@@ -100,7 +158,7 @@ int main(int argc, char** argv) {
   std::atomic<bool> done{false};
   std::thread watcher([&] {
     for (metac_session_report seen = sized(); !done; std::this_thread::sleep_for(std::chrono::microseconds(200)))
-      for (const metac_session* watched : {session, few})
+      for (const metac_session* watched : {session, few, keeping})
         if (metac_session_get_report(watched, &seen) != METAC_OK || seen.runs < seen.open_runs) fault("report");
   });
   for (std::thread& thread : threads) thread.join();
@@ -112,7 +170,13 @@ int main(int argc, char** argv) {
   if (report.runs != 8 * runs) fault("the number of runs");
   if (runs >= 100 && report.specialisations == 0) fault("nothing was compiled behind");
   if (of_few.specialisations > 3 || of_few.dropped == 0) fault("more specialisations than allowed");
-  metac_session_close(session), metac_session_close(few);
+  if (put_behind(shared, 1) != static_cast<float>(2 * (2 * runs + 1))) fault("a shared stream");
+  metac_stream_close(shared);
+  metac_session_report of_keeping = sized();
+  metac_session_get_report(keeping, &of_keeping);
+  if (of_keeping.streams != 0 || of_keeping.state_bytes != 0) fault("streams that are left");
+  if (of_keeping.specialisations > 2) fault("more specialisations than allowed");
+  metac_session_close(session), metac_session_close(few), metac_session_close(keeping);
   const auto told = [](int64_t number) { return static_cast<long long>(number); };
   std::printf("%lld runs, %lld of them open, %lld compiled behind; %lld compiled first, %lld dropped\n", told(report.runs),
               told(report.open_runs), told(report.compiled), told(of_few.compiled), told(of_few.dropped));

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""States: networks of models/states, step by step, against ONNX Runtime and against the same library without states.
+"""States: networks of models/states, step by step, against ONNX Runtime and against the same library without states; the states
+of a library, and those of a session's stream, whose programs change behind the runs.
 
     python3 run_states.py --metac build/release/bin/metac [--only REGEX]
-    needs: pip install numpy onnx onnxruntime
+    needs: pip install numpy onnx onnxruntime; metac's Python module beside bin/, else streams are left out, and said so
 
 Every network is compiled with --state auto and without. The library with states is called with the other inputs alone; to ONNX Runtime and
 to the library without states each call's present is given as the next one's past. Answers agree with ONNX Runtime's within 1e-4 of an
@@ -68,8 +69,49 @@ class Network:
         sys.path.insert(0, str(out / "python"))
         return importlib.import_module(name)
 
+    def pairs(self):
+        """Input and output of each state, as metac check lists them."""
+        listed = subprocess.run([self.metac, "check", str(self.file)], capture_output=True, text=True, check=True).stdout
+        return dict(re.findall(r"--state (\S+)=(\S+)", listed))
+
     def reference(self, feeds):
         return dict(zip(self.names, self.session.run(None, feeds)))
+
+
+# ---- a session's stream, by the names that a library's module has ----
+class InSession:
+    """Like the module of a library: Model() is a stream. Programs for shapes that came again are waited for now and then, so that
+    they take over between two runs."""
+    def __init__(self, network, metac, policy):
+        self.session = metac.Session(str(network.file), specialise=policy, states="auto", threads=2)
+
+    def Model(self, threads=2):  # noqa: N802, as in a library's module
+        return self.Stream(self.session)
+
+    class Stream:
+        def __init__(self, session):
+            self.session, self.stream, self.runs, self.states = session, session.stream(), 0, session.states
+
+        def run(self, inputs):
+            self.runs += 1
+            if self.runs in (4, 9, 30, 73):
+                self.session.wait()
+            return self.stream.run(inputs)
+
+        def state_reset(self):
+            self.stream.reset()
+
+        def state_get(self, name):
+            return self.stream.get(name)
+
+        def state_set(self, name, array):
+            self.stream.set({name: array})
+
+        def state_truncate(self, length):
+            self.stream.truncate(length)
+
+        def state_fork(self, other):
+            self.stream = other.stream.fork()
 
 
 # ---- each network: its steps, and its states at the beginning ----
@@ -125,9 +167,7 @@ def cases(rng):
 
 
 def pairs_of(network, model):
-    """Input and output of each state, as metac check lists them."""
-    listed = subprocess.run([network.metac, "check", str(network.file)], capture_output=True, text=True, check=True).stdout
-    pairs = dict(re.findall(r"--state (\S+)=(\S+)", listed))
+    pairs = network.pairs()
     if sorted(pairs) != sorted(port.name for port in model.states):
         raise Failure(f"metac check lists {sorted(pairs)}, the library has {[port.name for port in model.states]}")
     return pairs
@@ -217,11 +257,35 @@ def nothing_is_copied(network):
             raise Failure(f"{command[0]} ended with {done.returncode}: {(done.stdout + done.stderr).strip()[-300:]}")
 
 
+def module_of_sessions(folder):
+    if not list(folder.glob("metac/_metac*")):
+        return None
+    sys.path.insert(0, str(folder))
+    return importlib.import_module("metac")
+
+
+def looks_at_streams(network, sessions, plain, steps, begin, given):
+    """What is looked at of a library with states, of streams."""
+    looks = []
+    for policy in ("background", "eager") if network.name in ("decoder", "recurrent", "stack") else ("background",):
+        module = InSession(network, sessions, policy)
+        title = f"{network.name} in a stream, {policy}"
+        looks.append((title, lambda module=module: step_by_step(network, module.Model(), plain, steps, begin, given)))
+        if network.name in ("decoder", "grouped"):
+            looks.append((f"{title}, cut, forked and set", lambda module=module: truncated_and_forked(network, module, steps)))
+        if network.name == "stack":
+            looks.append((f"{title}, cut", lambda module=module: cut_without_room(network, module, steps)))
+    return looks
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metac", required=True)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
+    sessions = module_of_sessions(pathlib.Path(arguments.metac).absolute().parents[1] / "python")
+    if not sessions:
+        print("streams of sessions are left out: there is no Python module beside bin/")
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-states-") as temporary:
         made = {}
@@ -245,6 +309,8 @@ def main():
                     looks.append(("stack is cut", lambda: cut_without_room(network, made[name][1], steps)))
                 if name == "decoder":
                     looks.append(("decoder copies no cache", lambda: nothing_is_copied(network)))
+                if sessions:
+                    looks += looks_at_streams(network, sessions, made[name][3], steps, begin, given)
             network, _, kept, plain = made[name]
             looks.insert(0, (f"{name} in {len(steps)} steps", lambda: step_by_step(network, kept, plain, steps, begin, given)))
             for title, look in looks:

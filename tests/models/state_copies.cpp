@@ -71,6 +71,7 @@ int main(int, char** values) {
   std::vector<char*> found;
   blocks = &found;
   decoder_kept_options options{};
+  options.size = sizeof options;
   options.threads = 2;
   options.weights = values[1];
   if (!hands_on(options)) return std::printf("the states of a model are not what they were\n"), 1;
@@ -87,7 +88,8 @@ int main(int, char** values) {
     if (decoder_kept_state_set(context, k, &state) != DECODER_KEPT_OK) return fail("state_set", context);
   decoder_kept_tensor endless = state;  // of no bytes, as there is no sequence
   endless.dims[0] = 0, endless.dims[2] = INT64_MAX;
-  if (decoder_kept_state_set(context, 0, &endless) != DECODER_KEPT_INVALID_ARGUMENT) return fail("an endless state", context);
+  if (decoder_kept_state_set(context, 0, &endless) != DECODER_KEPT_INVALID_ARGUMENT)
+    return fail("an endless state", context);
   int64_t id = 5;
   decoder_kept_tensor input{}, output{};
   input.data = &id;

@@ -63,6 +63,7 @@ using Answers = std::vector<std::vector<float>>;
 
 void use(int k, const Answers& expected, const Answers& with_other_weights, const Weights& weights) {
   first_options pooled{};
+  pooled.size = sizeof pooled;
   pooled.threads = 3;
   pooled.parallel = in_threads;
   pooled.pool = &shared_calls;

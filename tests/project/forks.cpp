@@ -34,6 +34,7 @@ bool answers_right(first_context* context) {
 }
 first_context* made(int threads, bool pin = false) {
   first_options options = {};
+  options.size = sizeof options;
   options.threads = threads;
   options.pin = pin;
   first_context* context = nullptr;

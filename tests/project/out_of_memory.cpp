@@ -23,6 +23,7 @@ static first_status attempt(bool* explained) {
   input.rank = 4;
   input.dims[0] = input.dims[1] = 1, input.dims[2] = input.dims[3] = 8;
   first_options options = {};
+  options.size = sizeof options;
   options.threads = 2;
   first_context* context = nullptr;
   first_status status = first_create(&options, &context);

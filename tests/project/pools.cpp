@@ -99,6 +99,7 @@ void run_switched(void* user, int32_t count, Task task, void* state) {
 bool try_pool(const Pool& pool) {
   Switched state = {&pool, false};
   first_options options = {};
+  options.size = sizeof options;
   options.threads = 3;
   options.parallel = run_switched;
   options.pool = &state;
@@ -130,6 +131,7 @@ bool try_pool(const Pool& pool) {
 int main() {
   for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i * 7 % 17);
   first_options options = {};
+  options.size = sizeof options;
   options.threads = 1;
   first_context* alone = nullptr;
   if (first_create(&options, &alone) != FIRST_OK) return 1;

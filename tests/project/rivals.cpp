@@ -204,6 +204,7 @@ std::map<std::string, Use> all_uses() {
 int main() {
   const std::map<std::string, Use> uses = all_uses();
   rival_options options = {};
+  options.size = sizeof options;
   options.threads = 2;
   rival_context* context = nullptr;
   if (rival_create(&options, &context) != RIVAL_OK) return std::puts(rival_last_error(context)), 1;

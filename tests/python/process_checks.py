@@ -166,8 +166,7 @@ for turn in range(10):
 
     def the_page_does_what_it_shows(self):
         page = (ROOT / "docs/sessions.md").read_text()
-        section = page[page.index("\n## Python\n"):]
-        section = section[:section.find("\n## ", 4)] if "\n## " in section[4:] else section
+        section = page[page.index("\n## Python\n"):page.index("\n## Options\n")]  # streams are shown in Python too
         programs = re.findall(r"```python\n(.*?)```\n(?:```text\n(.*?)```)?", section, re.S)
         expect(len(programs) > 2, "the section shows no programs")
         torch = importlib.util.find_spec("torch")

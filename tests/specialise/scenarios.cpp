@@ -33,7 +33,8 @@ using Answer = std::vector<float>;
 
 class Context {
  public:
-  explicit Context(const digits_options& options = {}) {
+  explicit Context(digits_options options = {}) {
+    options.size = sizeof options;
     const digits_status status = digits_create(&options, &context_);
     want_ok(status, context_, "create");
   }
@@ -60,11 +61,13 @@ class Context {
   }
   digits_specialisation now() const {
     digits_specialisation result{};
+    result.size = sizeof result;
     want(digits_specialised(context_, &result, nullptr) == DIGITS_OK, "digits_specialised");
     return result;
   }
   std::string problem() const {
     digits_specialisation unused{};
+    unused.size = sizeof unused;
     const char* text = nullptr;
     want(digits_specialised(context_, &unused, &text) == DIGITS_OK, "digits_specialised");
     return text;
@@ -156,6 +159,7 @@ void threads_share() {
   std::vector<Answer> before;
   {
     digits_options none{};
+    none.size = sizeof none;
     none.metac = "off";
     Context context(none);
     for (int64_t batch = 0; batch < 7; ++batch) before.push_back(batch > 0 ? context.run(batch) : Answer());
@@ -252,6 +256,7 @@ void exit_while_opening() {
 // Mistakes are told in the library's words, and outputs go where they are wanted.
 void errors_and_memory() {
   digits_options wrong{};
+  wrong.size = sizeof wrong;
   wrong.most_specialisations = -1;
   digits_context* refused = nullptr;
   want(digits_create(&wrong, &refused) == DIGITS_INVALID_ARGUMENT, "most_specialisations of -1 is taken");
@@ -278,6 +283,7 @@ void errors_and_memory() {
   want(digits_run(context.get(), &image, 1, &answer, 1) == DIGITS_INVALID_ARGUMENT, "bytes that do not fit are taken");
   const std::string bytes = digits_last_error(context.get());
   digits_options none{};
+  none.size = sizeof none;
   none.metac = "off";
   Context own(none);
   image.bytes = 0, answer.data = room.data(), answer.bytes = 79;

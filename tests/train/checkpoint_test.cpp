@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <iomanip>
 
 #include "fake_model.h"
 
@@ -55,6 +56,19 @@ class CheckpointFile : public testing::Test {
   std::string path_, bytes_;
   Position position_;
 };
+
+// Of every version that wrote another format (docs/versioning.md).
+TEST_F(CheckpointFile, FixturesAreRead) {
+  std::ifstream file(METAC_SOURCE_DIR "/tests/fixtures/0.1/checkpoint.hex");
+  std::string bytes;
+  for (char digits[3] = ""; file >> std::setw(3) >> digits;) bytes += static_cast<char>(std::stoi(digits, nullptr, 16));
+  model_.write("fixture.safetensors", bytes);
+  StateSet states(model_.tables);
+  Position position;
+  read_checkpoint(model_.folder + "/fixture.safetensors", model_.tables, &states, &position);
+  EXPECT_EQ(position.epoch, 3);
+  EXPECT_EQ(position.best, 0.1);
+}
 
 TEST_F(CheckpointFile, RoundTrip) {
   StateSet back(model_.tables);

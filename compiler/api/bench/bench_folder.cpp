@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/api/child_process.h"
+#include "compiler/api/compiled_folder.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 
@@ -50,18 +51,6 @@ BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest)
 
 }  // namespace
 
-std::string name_in_manifest(const std::string& folder) {
-  RealFiles files;
-  std::vector<std::string> found;
-  for (const std::string& name : files.list(folder))
-    if (name.ends_with(".json") && !name.ends_with(".tune.json")) found.push_back(name);
-  for (const std::string& name : found) {
-    nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/" + name, 256 << 20).view(), nullptr, false);
-    if (manifest.is_object() && manifest.contains("metac")) return name.substr(0, name.size() - 5);
-  }
-  throw CompileError({folder, "", "is no folder that `metac compile` wrote: it has no manifest"});
-}
-
 BenchResult bench_folder(const std::string& folder, double seconds, const std::vector<std::string>& arguments) {
   std::string name = name_in_manifest(folder), program = folder + "/bin/" + name + "_run";
   if (find_program(program).empty())
@@ -72,7 +61,7 @@ BenchResult bench_folder(const std::string& folder, double seconds, const std::v
   if (!result.good()) throw CompileError({program, "", concat("failed: ", result.output)});
   try {
     const nlohmann::json run = nlohmann::json::parse(result.output);
-    const nlohmann::json manifest = nlohmann::json::parse(read_file(folder + "/" + name + ".json", 256 << 20).view());
+    const nlohmann::json manifest = read_manifest(folder, name);
     return result_of(run, program_of(manifest, run.value("cpu", "")));
   } catch (const nlohmann::json::exception& error) {
     throw CompileError(

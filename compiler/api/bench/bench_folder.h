@@ -11,7 +11,4 @@ namespace metac {
 // are those that it counts in a run. Throws CompileError where the folder is none of ours, was not built, or fails.
 BenchResult bench_folder(const std::string& folder, double seconds, const std::vector<std::string>& arguments);
 
-// The name under which a folder was compiled, from its manifest. Throws CompileError.
-std::string name_in_manifest(const std::string& folder);
-
 }  // namespace metac

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "compiler/api/bench/bench_folder.h"
+#include "compiler/api/compiled_folder.h"
 #include "compiler/api/npz.h"
 #include "compiler/api/run_library.h"
 #include "compiler/api/verify/verify.h"
@@ -49,30 +48,15 @@ GivenAnswers answers_of_model(const std::string& path, const NamedTensors& array
   return answers;
 }
 
-GivenAnswers answers_of_folder(const std::string& folder, const NamedTensors& arrays, const VerifyOptions& options) {
+GivenAnswers answers_of_folder(const std::string& path, const NamedTensors& arrays, const VerifyOptions& options) {
   GivenAnswers answers;
   answers.tolerance = options.tolerance;
-  const std::string name = name_in_manifest(folder);
-  const std::string path = folder + "/" + name + ".json";
-  std::vector<std::string> outputs;
-  std::vector<DType> dtypes;
-  try {
-    const nlohmann::json manifest = nlohmann::json::parse(read_file(path, 256 << 20).view());
-    for (const auto& port : manifest.at("inputs")) answers.inputs.push_back(port.at("name"));
-    for (const auto& port : manifest.at("outputs")) {
-      outputs.push_back(port.at("name"));
-      dtypes.push_back(dtype_from_name(port.at("dtype").get<std::string>()).value_or(DType::f32));
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw CompileError({path, "", concat("is no manifest that this metac knows: ", error.what())});
-  }
+  const CompiledFolder folder(path);
+  for (const Value& input : folder.ports().graph.inputs) answers.inputs.push_back(input.name);
   const NamedTensors inputs = given(arrays, answers.inputs);
   for (const std::string& input : answers.inputs)
     if (!inputs.count(input)) fail("the model's input ", quoted(input), " is not in the file of known answers");
-  std::vector<Tensor> ordered;
-  for (const std::string& input : answers.inputs) ordered.push_back(inputs.at(input));
-  std::vector<Tensor> results = run_built_program(folder, name, ordered, dtypes);
-  for (size_t i = 0; i < outputs.size(); ++i) answers.outputs.emplace_back(outputs[i], std::move(results[i]));
+  answers.outputs = folder.run(inputs);
   return answers;
 }
 
@@ -88,24 +72,27 @@ CaseResult verify_against(const std::string& model, const std::string& npz, cons
   std::vector<std::string> known = answers.inputs;
   for (const auto& [name, tensor] : answers.outputs) {
     known.push_back(name);
-    auto expected = arrays.find(name);
-    if (expected == arrays.end()) {
+    auto stored = arrays.find(name);
+    if (stored == arrays.end()) {
       result.notes.push_back(concat("output ", quoted(name), " is not in the file and was not compared"));
       continue;
     }
+    Tensor expected = stored->second;
+    if (tensor.dtype == DType::bf16 && expected.dtype == DType::u16)
+      expected.dtype = DType::bf16;  // .npy has no name for it
     OutputResult row;
     row.name = name;
     row.type = concat(name_of(tensor.dtype), " ", to_string(tensor.shape));
     row.tolerance = answers.tolerance;
     if (answers.draws) {
-      row.comparison = compare_distributions(tensor, expected->second);
+      row.comparison = compare_distributions(tensor, expected);
     } else {
-      row.comparison = compare(tensor, expected->second, row.tolerance);
+      row.comparison = compare(tensor, expected, row.tolerance);
       const double scaled = part_of_largest(tensor.dtype) * row.comparison.largest;
       if (options.scale_atol && scaled > row.tolerance.atol) {
         row.part = part_of_largest(tensor.dtype);
         row.tolerance.atol = scaled;
-        row.comparison = compare(tensor, expected->second, row.tolerance);
+        row.comparison = compare(tensor, expected, row.tolerance);
       }
     }
     result.max_ulp = std::max(result.max_ulp, row.comparison.max_ulp);

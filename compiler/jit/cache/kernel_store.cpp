@@ -204,6 +204,7 @@ std::vector<StoredKernel> KernelStore::get(const std::vector<KernelSource>& kern
   std::vector<size_t> order;
   for (size_t g = 0; g < groups.size(); ++g)
     if (work[g] > 0) order.push_back(g);
+  if (order.empty()) return results;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return work[a] > work[b]; });
   in_parallel(threads > 0 ? threads : metac_runtime::usable_cpus(), order.size(),
               [&](size_t i) { make(groups[order[i]], cpu); });

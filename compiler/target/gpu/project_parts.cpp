@@ -42,15 +42,16 @@ ProjectParts cuda_project_parts(const std::string& architectures) {
                      {"device_declarations", "api_cuda.h"},
                      {"device_members", "api_cuda.hpp"},
                      {"device_functions", "api_cuda.cpp"},
+                     {"device_members_of_table", "model_table_cuda.cpp"},
                      {"device_class", "python_cuda.py"},
                      {"device_signatures", "python_cuda_signatures.py"}};
   parts.find_packages = "\nfind_package(CUDAToolkit REQUIRED)";
   parts.static_libraries = ";CUDA::cudart_static";
   // CMake knows no target of cuDNN: the project's files look for it.
-  parts.vendors = {{"cublasLt", of_cmake("cublasLt")},
-                   {"cudnn",
-                    {";${CUDNN_LIBRARY}", " ${cudnn}",
-                     "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)"}}};
+  parts.vendors = {
+      {"cublasLt", of_cmake("cublasLt")},
+      {"cudnn",
+       {";${CUDNN_LIBRARY}", " ${cudnn}", "\nfind_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} REQUIRED)"}}};
   parts.several_cpus = false;
   parts.carries_model = false;
   parts.architectures = numbers_of(architectures.empty() ? "80,90" : architectures);

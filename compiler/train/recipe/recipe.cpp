@@ -137,6 +137,9 @@ Recipe read_document(const JsonDocument& document) {
   RecipeFields fields(document, document.root(), "the recipe");
   Recipe recipe;
   recipe.path = document.path();
+  if (const int64_t format = fields.count("metac_recipe", 1, 1); format > 1)
+    document.refuse(fields.required("metac_recipe").offset,
+                    concat("a recipe of the format ", format, ", of a later metac; this one reads format 1"));
   recipe.batch = fields.count("batch", 32, 1, 1 << 20);
   recipe.epochs = fields.count("epochs", 10, 1);
   recipe.seed = fields.count("seed", 0, 0, INT64_MAX);

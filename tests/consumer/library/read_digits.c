@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   if (argc != 2 || read_pgm(argv[1], image, 64)) return 2;
 
   digits_options options = {0};
+  options.size = sizeof options;
   options.weights = WEIGHTS;
   digits_context* context = NULL;
   if (digits_create(&options, &context) != DIGITS_OK) {

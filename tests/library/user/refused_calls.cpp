@@ -141,7 +141,7 @@ void sizes_may_grow() {
   expect(metac_session_get_report(session, &report.known) == METAC_OK && report.further == 0 &&
              report.known.size == sizeof report,
          "a report with a tail");
-  report.known.size = sizeof report.known - 8;
+  report.known.size = offsetof(metac_session_report, working_bytes);  // the last field of the first version
   refused("a report too small", metac_session_get_report(session, &report.known), METAC_INVALID_ARGUMENT,
           {"metac_session_report", "size is"});
   metac_session_close(session);
@@ -351,6 +351,64 @@ void the_rest_is_checked() {
   metac_session_close(session);
 }
 
+void streams_are_checked() {
+  const metac_status wrong = METAC_INVALID_ARGUMENT;
+  const metac_state half{"past", nullptr}, no_input{"passed", "present"}, no_output{"past", "presents"}, pair{"past", "present"};
+  const metac_state twice[] = {pair, pair};
+  const auto open = [&](const metac_state* states, int32_t count, int32_t known, metac_session** session) {
+    metac_session_options options{};
+    options.size = sizeof options;
+    options.states = states, options.state_count = count, options.known_states = known;
+    return metac_session_open_memory(keeping_model, sizeof keeping_model - 1, &options, session);
+  };
+  metac_session* session = nullptr;
+  refused("states: half", open(&half, 1, 0, &session), wrong, {"states[0]", "no output"});
+  refused("states: no input", open(&no_input, 1, 0, &session), wrong, {"no input \"passed\""});
+  refused("states: no output", open(&no_output, 1, 0, &session), wrong, {"no output \"presents\""});
+  refused("states: twice", open(twice, 2, 0, &session), wrong, {"one state alone"});
+  refused("states: NULL", open(nullptr, 1, 0, &session), wrong, {"states is NULL"});
+  refused("states: known", open(nullptr, 0, 2, &session), wrong, {"known_states is 2"});
+  metac_session_options options{};
+  options.size = sizeof options, options.known_states = 1;
+  refused("states: none known", open_small(&options, &session), wrong, {"known as a state"});
+  expect(open(&pair, 1, 0, &session) == METAC_OK, "a session with states", metac_last_error());
+  expect(metac_session_input(session, 1) == nullptr && metac_session_output(session, 1) == nullptr, "states are no ports");
+  expect(metac_session_state(session, 0) && !metac_session_state(session, 1), "the port of a state");
+
+  metac_stream* stream = nullptr;
+  metac_result* result = nullptr;
+  refused("stream: session NULL", metac_stream_open(nullptr, &stream), wrong, {"session is NULL"});
+  refused("stream: NULL", metac_stream_open(session, nullptr), wrong, {"stream is NULL"});
+  expect(metac_stream_open(session, &stream) == METAC_OK, "a stream");
+  const float values[8] = {};
+  const int64_t dims[] = {1, 2, 2}, odd[] = {1, 2, 4}, flat[] = {8};
+  const metac_tensor x{"x", values, 0, dims, 3, METAC_FLOAT32}, past{"past", values, 0, dims, 3, METAC_FLOAT32};
+  const metac_tensor wide{"past", values, 0, odd, 3, METAC_FLOAT32}, rank{"past", values, 0, flat, 1, METAC_FLOAT32};
+  const metac_tensor both[] = {x, past};
+  refused("stream run: NULL", metac_stream_run(nullptr, &x, 1, &result), wrong, {"stream is NULL"});
+  refused("stream run: result NULL", metac_stream_run(stream, &x, 1, nullptr), wrong, {"result is NULL"});
+  refused("stream run: a state", metac_stream_run(stream, both, 2, &result), wrong, {"\"past\" is a state"});
+  refused("session run: a state", metac_session_run(session, both, 2, &result), wrong, {"\"past\" is a state"});
+  refused("get: NULL", metac_stream_get(stream, nullptr, &result), wrong, {"state is NULL"});
+  refused("get: no state", metac_stream_get(stream, "x", &result), wrong, {"no state \"x\"", "\"past\""});
+  refused("set: NULL", metac_stream_set(stream, nullptr, 1), wrong, {"states are NULL"});
+  refused("set: no state", metac_stream_set(stream, &x, 1), wrong, {"no state \"x\""});
+  refused("set: a dim", metac_stream_set(stream, &wide, 1), wrong, {"dim 2 is 4, expected 2"});
+  refused("set: rank", metac_stream_set(stream, &rank, 1), wrong, {"float32 8"});
+  refused("truncate: too long", metac_stream_truncate(stream, 1), wrong, {"has 0 steps"});
+  refused("truncate: below 0", metac_stream_truncate(stream, -1), wrong, {"-1"});
+  refused("fork: NULL", metac_stream_fork(nullptr, &stream), wrong, {"stream is NULL"});
+  refused("fork: forked NULL", metac_stream_fork(stream, nullptr), wrong, {"forked is NULL"});
+  refused("reset: NULL", metac_stream_reset(nullptr), wrong, {"stream is NULL"});
+  expect(metac_stream_set(stream, &past, 1) == METAC_OK && metac_stream_run(stream, &x, 1, &result) == METAC_OK,
+         "a run behind calls that were refused", metac_last_error());
+  metac_result_free(result);
+  expect(metac_stream_get(stream, "past", &result) == METAC_OK && metac_result_output(result, 0)->dims[1] == 4, "a state");
+  metac_result_free(result);
+  metac_stream_close(stream), metac_stream_close(nullptr);
+  metac_session_close(session);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -361,6 +419,7 @@ int main(int argc, char** argv) {
   inputs_are_checked();
   data_are_checked();
   the_rest_is_checked();
+  streams_are_checked();
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed ? 1 : 0;
 }

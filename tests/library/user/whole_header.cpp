@@ -30,6 +30,35 @@ metac::Error error_of(Call&& call) {
   return {METAC_OK, ""};
 }
 
+void use_streams() {
+  metac::Options options;
+  options.known_states = true;
+  options.threads = 1;
+  metac::Session session(keeping_model, sizeof keeping_model - 1, options);
+  EXPECT(session.inputs().size() == 1 && session.outputs().size() == 1 && session.states().size() == 1);
+  EXPECT(session.states()[0].name == "past" && session.states()[0].dim_names[1] == "kept");
+  const std::vector<float> ones(20, 1.f);
+  const auto sum = [&](metac::Stream& stream, int64_t steps) {
+    return stream.run({{"x", ones.data(), {1, steps, 2}}})["y"].data<float>()[0];
+  };
+  metac::Stream one = session.stream(), two = session.stream();
+  for (int k = 1; k <= 6; ++k) EXPECT(sum(one, 2) == 4 * static_cast<float>(k));
+  session.wait();
+  EXPECT(sum(one, 2) == 28 && sum(two, 1) == 2 && session.report().specialisations > 0);
+  one.truncate(3);
+  metac::Stream three = one.fork();
+  EXPECT(sum(three, 5) == 16 && sum(one, 1) == 8 && one.get("past")[0].dims()[1] == 4);
+  one.set({{"past", ones.data(), {1, 10, 2}}});
+  EXPECT(sum(one, 1) == 22 && session.report().streams == 3 && session.report().state_bytes > 0);
+  one.reset();
+  three = std::move(one);
+  metac::Stream four = std::move(three);
+  EXPECT(sum(four, 1) == 2 && four.get());
+  EXPECT(error_of([&] { four.truncate(9); }).status == METAC_INVALID_ARGUMENT);
+  EXPECT(error_of([&] { four.get("passed"); }).status == METAC_INVALID_ARGUMENT);
+  EXPECT(session.run({{"x", ones.data(), {1, 3, 2}}})["y"].data<float>()[0] == 6);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,6 +102,7 @@ int main(int argc, char** argv) {
   EXPECT(error_of([&] { metac::Session(argv[1], options); }).status == METAC_INVALID_ARGUMENT);
   static_assert(metac::dtype_of<int64_t>() == METAC_INT64 && metac::dtype_of<unsigned char>() == METAC_UINT8);
   static_assert(metac::dtype_of<bool>() == METAC_BOOL && metac::dtype_of<double>() == METAC_FLOAT64);
+  use_streams();
   std::puts("good");
   return 0;
 }

@@ -60,6 +60,7 @@ typedef enum metac_dtype {
 } metac_dtype;
 
 typedef struct metac_session metac_session;
+typedef struct metac_stream metac_stream;
 typedef struct metac_result metac_result;
 
 /* Contiguous elements, row-major, aligned to an element. Of inputs, `bytes` may be 0; if it is not, it must be what dims and
@@ -94,6 +95,12 @@ typedef struct metac_block {
   int64_t bytes;
 } metac_block;
 
+/* A state: an input of the model whose value is that of `output` in the run before. */
+typedef struct metac_state {
+  const char* input;
+  const char* output;
+} metac_state;
+
 typedef struct metac_session_options {
   size_t size; /* sizeof(metac_session_options) */
   /* When a program for a shape is compiled: "background" (behind runs of the open program, for shapes that come again;
@@ -115,6 +122,10 @@ typedef struct metac_session_options {
   const metac_block* prepared; /* weights that the caller has prepared, as they lie in the file of a library that metac compiled:
                                 * what is prepared alike is read there. They must stay too, each aligned to 64 bytes with 64
                                 * more that can be read behind it */
+  /* Inputs and outputs that are states, which streams have (docs/states.md). On the CPU alone. */
+  const metac_state* states;
+  int32_t state_count;
+  int32_t known_states; /* 1: beside `states` all pairs that are known by their names, which metac check lists */
 } metac_session_options;
 
 /* "0.1.0". */
@@ -130,13 +141,14 @@ METAC_API metac_status metac_session_open_memory(const void* model, size_t bytes
 /* NULL is allowed. A compilation in the background is broken off. */
 METAC_API void metac_session_close(metac_session* session);
 
-/* Inputs that a caller gives (initialisers are not among them), and outputs, by position; NULL beyond the last. They live
- * as long as the session. */
+/* Inputs that a caller gives (initialisers and states are not among them), outputs that it gets, and states, by position; NULL
+ * beyond the last. They live as long as the session. A state has its input's name. */
 METAC_API const metac_port* metac_session_input(const metac_session* session, int32_t index);
 METAC_API const metac_port* metac_session_output(const metac_session* session, int32_t index);
+METAC_API const metac_port* metac_session_state(const metac_session* session, int32_t index);
 
 /* One run. Inputs by name, in any order; they are read in place and not changed, and are the caller's again afterwards.
- * *result is set on success only. */
+ * *result is set on success only. States are as in a new stream, and gone afterwards. */
 METAC_API metac_status metac_session_run(metac_session* session, const metac_tensor* inputs, int32_t input_count,
                                          metac_result** result);
 /* The same where a program for just these shapes is ready and a context for it is free. Else METAC_NOT_READY, at once, and the
@@ -148,6 +160,25 @@ METAC_API metac_status metac_session_try_run(metac_session* session, const metac
  * the session. */
 METAC_API const metac_tensor* metac_result_output(const metac_result* result, int32_t index);
 METAC_API void metac_result_free(metac_result* result);
+
+/* A caller of a session with states of its own, which go from each of its runs to the next: a conversation, a song. Programs,
+ * weights and threads are the session's. Streams run side by side, also with the session's own runs; calls of one stream
+ * follow one another. It is closed before its session (NULL is allowed), when nobody is in a call of it. */
+METAC_API metac_status metac_stream_open(metac_session* session, metac_stream** stream);
+METAC_API void metac_stream_close(metac_stream* stream);
+/* One run, as of metac_session_run; one that fails leaves the states as they were. */
+METAC_API metac_status metac_stream_run(metac_stream* stream, const metac_tensor* inputs, int32_t input_count,
+                                        metac_result** result);
+/* As in a new stream: zeros, and empty along the axis that grows. Open dims are then what the next run's inputs say. */
+METAC_API metac_status metac_stream_reset(metac_stream* stream);
+/* A copy of a state, the result's only output; its dims are 0 where it had no value since the last reset. */
+METAC_API metac_status metac_stream_get(metac_stream* stream, const char* state, metac_result** result);
+/* Other values, by the states' names, all or none. They are copied. A run that they do not fit says so. */
+METAC_API metac_status metac_stream_set(metac_stream* stream, const metac_tensor* states, int32_t count);
+/* States that grow keep their first `length` steps. */
+METAC_API metac_status metac_stream_truncate(metac_stream* stream, int64_t length);
+/* Another stream of the same session, whose states have the same values. */
+METAC_API metac_status metac_stream_fork(metac_stream* stream, metac_stream** forked);
 
 /* Takes these for the model's initialisers of the same names from the next run on. All or none. They are copied. Nothing is
  * compiled again, but for what is more than weights: integers, and floats whose values decided what was compiled (the scales
@@ -167,6 +198,8 @@ typedef struct metac_session_report {
   int64_t contexts, threads;    /* held now; threads beside the callers' */
   int64_t weight_bytes;         /* prepared weights, each counted once */
   int64_t working_bytes;        /* of all contexts */
+  int64_t specialised_bytes;    /* of specialisations: what max_memory bounds */
+  int64_t streams, state_bytes; /* open now; the memory of their states */
 } metac_session_report;
 METAC_API metac_status metac_session_get_report(const metac_session* session, metac_session_report* report);
 

@@ -140,6 +140,65 @@ struct Options {
   int32_t threads = 0, max_contexts = 0, max_specialisations = 0;
   int64_t max_memory = 0;
   std::vector<Dim> dims;
+  std::vector<std::pair<std::string, std::string>> states;  // input and output of each
+  bool known_states = false;                                // all that are known by their names
+};
+
+// The calls of the C interface that Session and Stream share.
+namespace calls {
+
+inline void check(metac_status status) {
+  if (status != METAC_OK) throw Error(status, metac_last_error());
+}
+inline std::vector<metac_tensor> c_tensors(const std::vector<Tensor>& tensors) {
+  std::vector<metac_tensor> result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.c_tensor());
+  return result;
+}
+
+}  // namespace calls
+
+// A caller of a session with states of its own; made by Session::stream(), and gone before the session. Calls of one stream
+// follow one another, those of several go side by side.
+class Stream {
+ public:
+  explicit Stream(metac_stream* stream) : stream_(stream) {}
+  ~Stream() { metac_stream_close(stream_); }
+  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  Result run(const std::vector<Tensor>& inputs) {
+    const std::vector<metac_tensor> given = calls::c_tensors(inputs);
+    metac_result* result = nullptr;
+    calls::check(metac_stream_run(stream_, given.data(), static_cast<int32_t>(given.size()), &result));
+    return Result(result);
+  }
+  void reset() { calls::check(metac_stream_reset(stream_)); }
+  // A copy; dims of 0 where there was no value since the last reset.
+  Result get(const std::string& state) const {
+    metac_result* result = nullptr;
+    calls::check(metac_stream_get(stream_, state.c_str(), &result));
+    return Result(result);
+  }
+  void set(const std::vector<Tensor>& states) {
+    const std::vector<metac_tensor> given = calls::c_tensors(states);
+    calls::check(metac_stream_set(stream_, given.data(), static_cast<int32_t>(given.size())));
+  }
+  void truncate(int64_t length) { calls::check(metac_stream_truncate(stream_, length)); }
+  Stream fork() const {
+    metac_stream* forked = nullptr;
+    calls::check(metac_stream_fork(stream_, &forked));
+    return Stream(forked);
+  }
+  metac_stream* get() const { return stream_; }
+
+ private:
+  metac_stream* stream_;
 };
 
 // Any number of threads may run one session.
@@ -147,11 +206,11 @@ class Session {
  public:
   explicit Session(const std::string& path, const Options& options = {}) {
     const CallOptions call(options);
-    check(metac_session_open(path.c_str(), &call.options, &session_));
+    calls::check(metac_session_open(path.c_str(), &call.options, &session_));
   }
   Session(const void* model, size_t bytes, const Options& options = {}) {
     const CallOptions call(options);
-    check(metac_session_open_memory(model, bytes, &call.options, &session_));
+    calls::check(metac_session_open_memory(model, bytes, &call.options, &session_));
   }
   ~Session() { metac_session_close(session_); }
   Session(Session&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
@@ -164,22 +223,29 @@ class Session {
 
   std::vector<Port> inputs() const { return ports(metac_session_input); }
   std::vector<Port> outputs() const { return ports(metac_session_output); }
+  std::vector<Port> states() const { return ports(metac_session_state); }
+
+  Stream stream() {
+    metac_stream* stream = nullptr;
+    calls::check(metac_stream_open(session_, &stream));
+    return Stream(stream);
+  }
 
   Result run(const std::vector<Tensor>& inputs) {
-    const std::vector<metac_tensor> given = c_tensors(inputs);
+    const std::vector<metac_tensor> given = calls::c_tensors(inputs);
     metac_result* result = nullptr;
-    check(metac_session_run(session_, given.data(), static_cast<int32_t>(given.size()), &result));
+    calls::check(metac_session_run(session_, given.data(), static_cast<int32_t>(given.size()), &result));
     return Result(result);
   }
   void set_weights(const std::vector<Tensor>& weights) {
-    const std::vector<metac_tensor> given = c_tensors(weights);
-    check(metac_session_set_weights(session_, given.data(), static_cast<int32_t>(given.size())));
+    const std::vector<metac_tensor> given = calls::c_tensors(weights);
+    calls::check(metac_session_set_weights(session_, given.data(), static_cast<int32_t>(given.size())));
   }
-  void wait() { check(metac_session_wait(session_)); }
+  void wait() { calls::check(metac_session_wait(session_)); }
   metac_session_report report() const {
     metac_session_report report{};
     report.size = sizeof report;
-    check(metac_session_get_report(session_, &report));
+    calls::check(metac_session_get_report(session_, &report));
     return report;
   }
   metac_session* get() const { return session_; }
@@ -199,18 +265,18 @@ class Session {
       options.max_memory = given.max_memory;
       options.dim_count = static_cast<int32_t>(dims.size());
       options.dims = dims.data();
+      for (const auto& [input, output] : given.states) states.push_back({input.c_str(), output.c_str()});
+      options.states = states.data();
+      options.state_count = static_cast<int32_t>(states.size());
+      options.known_states = given.known_states ? 1 : 0;
     }
     CallOptions(const CallOptions&) = delete;
     CallOptions& operator=(const CallOptions&) = delete;
     std::vector<metac_dim> dims;
+    std::vector<metac_state> states;
     metac_session_options options{};
   };
 
-  static std::vector<metac_tensor> c_tensors(const std::vector<Tensor>& tensors) {
-    std::vector<metac_tensor> result;
-    for (const Tensor& tensor : tensors) result.push_back(tensor.c_tensor());
-    return result;
-  }
   std::vector<Port> ports(const metac_port* (*at)(const metac_session*, int32_t)) const {
     std::vector<Port> result;
     for (int32_t i = 0; const metac_port* port = at(session_, i); ++i) {
@@ -222,9 +288,6 @@ class Session {
       result.push_back(std::move(told));
     }
     return result;
-  }
-  static void check(metac_status status) {
-    if (status != METAC_OK) throw Error(status, metac_last_error());
   }
   metac_session* session_ = nullptr;
 };

@@ -1,0 +1,15 @@
+// What a library's header says of its model.
+#pragma once
+#include <string>
+
+#include "compiler/program/program.h"
+
+namespace metac {
+
+// Throws CompileError where an input or output is none that the C interface carries: strings, more dims than a tensor has.
+void check_ports(const CompiledProgram& run);
+
+// A comment line for each input, output and state: name, dtype, dims.
+std::string port_comment(const CompiledProgram& run);
+
+}  // namespace metac

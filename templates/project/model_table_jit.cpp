@@ -1,0 +1,1 @@
+  table.specialised = Tabled<@name@_specialised>::call;
