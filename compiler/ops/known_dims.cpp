@@ -32,7 +32,7 @@ class Inference {
       bool told = false;
       std::vector<Expr> conditions;
       conjuncts(r.condition, conditions);
-      for (Expr condition : conditions) told |= raise_least(condition);
+      for (Expr condition : conditions) told |= find_only(condition) || raise_least(condition);
       const auto same = [&](const Requirement& other) { return other.condition == r.condition; };
       if (told && std::none_of(known_.requirements.begin(), known_.requirements.end(), same))
         known_.requirements.push_back(r);
@@ -41,6 +41,21 @@ class Inference {
   }
 
  private:
+  // The one value that meets an equation.
+  bool find_only(Expr condition) {
+    const int symbol = only_symbol_of(graph_, condition);
+    if (symbol < 0 || condition->kind != ExprKind::call || condition->fn != Fn::eq) return false;
+    const Linear form = linear_form(condition->args[0] - condition->args[1]);
+    if (form.terms.size() != 1 || form.terms[0].first->kind != ExprKind::symbol) return false;
+    const int64_t factor = form.terms[0].second;
+    const Symbol& s = graph_.symbols[static_cast<size_t>(symbol)];
+    if (form.constant % factor != 0) return false;
+    const int64_t value = -(form.constant / factor);
+    if (value < s.min || value > s.max || s.min == s.max) return false;
+    known_.only[symbol] = value;
+    return true;
+  }
+
   // The first value that meets the condition, of those from the symbol's least one on.
   bool raise_least(Expr condition) {
     constexpr int64_t most_tried = 256;

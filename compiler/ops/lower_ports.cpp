@@ -127,6 +127,8 @@ class DimSolver {
       s.raised_from = s.min;
       s.min = least->second;
     }
+    if (auto only = known_.only.find(static_cast<int>(graph_.symbols.size())); only != known_.only.end())
+      s.hint = only->second;
     const bool guessed = s.hint == 0;
     if (guessed) s.hint = std::clamp(hint / s.divisor * s.divisor, s.min, s.max);
     const int id = graph_.add_symbol(s);
@@ -184,6 +186,15 @@ void check_declared_output(const Value& declared, const Var* var, bool shapes_ar
   }
 }
 
+// The input as nodes see it: a run of any other length ends before the first of them.
+Var* with_known_dims(Graph& graph, Var* input, const KnownDims& known) {
+  Shape shape = input->shape();
+  for (Dim& d : shape)
+    if (auto only = d->kind == ExprKind::symbol ? known.only.find(d->id) : known.only.end(); only != known.only.end())
+      d = only->second;
+  return shape == input->shape() ? input : graph.reindex({input}, shape, identity_indices(input->rank()));
+}
+
 // The input's elements become constants of this lowering; that they are the same when it runs is a requirement.
 void rely_on_values(Graph& graph, Var* input, const Tensor& values) {
   if (!is_numeric(values.dtype) || values.dtype != input->dtype() || values.element_count() > 64 ||
@@ -220,13 +231,13 @@ void ModelLowering::lower_inputs(Scope& scope) {
   dims.check_names();
   for (const Value& input : model_.graph.inputs) {
     if (!open.count(input.name)) continue;
-    Var* var = scope.vars[input.name] =
-        graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
+    Var* var = graph_.add_input(input.name, Type{TypeKind::tensor, *input.type.dtype, dims.shape_of(input)});
     check_size(concat("input ", quoted(input.name)), var);
     var->is_state = std::any_of(options_.states.begin(), options_.states.end(),
                                 [&](const StateNames& s) { return s.input == input.name; });
     auto known = options_.input_values.find(input.name);
     if (known != options_.input_values.end()) rely_on_values(graph_, var, known->second);
+    scope.vars[input.name] = var->is_state ? var : with_known_dims(graph_, var, known_);
   }
   guessed_ = dims.guessed();
   guessed_lengths_ = dims.guessed_lengths();

@@ -73,6 +73,25 @@ TEST(KnownDims, WhatMayBroadcastDoes) {
   EXPECT_EQ(evaluate(*g, {ramp({1, 4, 4, 2}, 5)})[0].shape[2], 4);
 }
 
+// An exporter wrote its batch of 1 into a Reshape, and what comes of it stands beside what has the batch: that is 1 for all
+// kernels, and a run with another one hears what is wrong.
+TEST(KnownDims, ABatchThatCanOnlyBeOneIsOne) {
+  const auto g = lower_model(read_json_model(R"json({"metac_ir": 1, "opset": 17,
+      "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 8, "w"]}],
+      "parameters": [{"name": "shape", "dtype": "int64", "shape": [3], "data": [1, 8, -1]}],
+      "nodes": [{"op": "Reshape", "inputs": ["x", "shape"], "outputs": ["r"]},
+                {"op": "Concat", "inputs": ["r", "x"], "outputs": ["y"], "attributes": {"axis": 1}}],
+      "outputs": ["y"]})json",
+                                             "written_batch.json"),
+                             {});
+  EXPECT_TRUE(g->outputs[0]->shape() == (Shape{1, 16, g->inputs[0]->shape()[2]})) << to_string(g->outputs[0]->shape());
+  EXPECT_EQ(g->inputs[0]->shape()[0]->kind, ExprKind::symbol);
+  const Tensor x = ramp({1, 8, 5}, 5), y = evaluate(*g, {x})[0];
+  ASSERT_EQ(y.shape, (std::vector<int64_t>{1, 16, 5}));
+  for (int64_t k = 0; k < 80; ++k) EXPECT_EQ(number_at(y, k), number_at(x, k % 40));
+  EXPECT_THROW(evaluate(*g, {ramp({2, 8, 5}, 5)}), CompileError);
+}
+
 // Where something is put behind an input it may have no elements; a range that somebody gives stays.
 TEST(KnownDims, ACacheMayBeEmpty) {
   const auto lowered = [](const LowerOptions& options) {

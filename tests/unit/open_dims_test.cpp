@@ -32,54 +32,92 @@ Var* convolution(Graph& g, Var* x, int64_t filters, int64_t stride) {
   return reduce(g, map(g, Fn::mul, data, weights), {4, 5, 6}, Reduce::add, false);
 }
 
+// A model whose input x is [images, channels, height, width], all but the channels open.
 struct Network {
   Graph g;
-  explicit Network(int64_t side) {
+  Network(int64_t channels, int64_t side, const std::function<Var*(Graph&, Var*)>& nodes) {
     const int n = g.add_symbol({.name = "n", .min = 1, .hint = 1, .from_input = true});
     const int h = g.add_symbol({.name = "h", .min = 1, .hint = side, .from_input = true});
     const int w = g.add_symbol({.name = "w", .min = 1, .hint = side, .from_input = true});
-    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), 16, symbol(h), symbol(w)}});
-    g.outputs = {convolution(g, convolution(g, convolution(g, x, 32, 2), 32, 1), 24, 1)};
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), channels, symbol(h), symbol(w)}});
+    g.outputs = {nodes(g, x)};
   }
 };
 
+// Compares the program of one graph, the model of which `reference` is too, with the evaluator at these shapes; returns the
+// schedules of its kernels.
+std::string expect_right_at(Graph& g, const Graph& reference, const char* cpu,
+                            const std::vector<std::vector<int64_t>>& shapes) {
+  CompileOptions options;
+  options.cpu = cpu_target(cpu);
+  CompiledModel model = compile_graph(g, options);
+  std::string schedules;
+  for (const KernelSource& kernel : model.run.kernels)
+    for (const std::string& line : kernel.schedule) schedules += line + "\n";
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  for (const std::vector<int64_t>& shape : shapes) {
+    const std::vector<Tensor> inputs = {numbers(shape)}, expected = evaluate(reference, inputs), found = program.run(inputs);
+    EXPECT_EQ(found[0].shape, expected[0].shape);
+    double largest = 0, worst = 0;
+    for (int64_t k = 0; k < expected[0].element_count(); ++k) {
+      largest = std::max(largest, std::abs(number_at(expected[0], k)));
+      worst = std::max(worst, std::abs(number_at(expected[0], k) - number_at(found[0], k)));
+    }
+    EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << shape[0] << "x" << shape[2] << "x" << shape[3];
+  }
+  return schedules;
+}
+
+Var* three_convolutions(Graph& g, Var* x) { return convolution(g, convolution(g, convolution(g, x, 32, 2), 32, 1), 24, 1); }
+
 TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
   for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
-    Network network(56), reference(56);  // what is compiled is no longer the model's graph
-    CompileOptions options;
-    options.cpu = cpu_target(cpu);
-    CompiledModel model = compile_graph(network.g, options);
-    std::string schedules;
-    for (const KernelSource& kernel : model.run.kernels)
-      for (const std::string& line : kernel.schedule) schedules += line + "\n";
+    // What is compiled is no longer the model's graph.
+    Network network(16, 56, three_convolutions), reference(16, 56, three_convolutions);
+    const std::string schedules =
+        expect_right_at(network.g, reference.g, cpu,
+                        {{1, 16, 56, 56}, {1, 16, 1, 1}, {3, 16, 2, 29}, {1, 16, 31, 7}, {2, 16, 47, 1}, {9, 16, 5, 6}});
     EXPECT_THAT(schedules, testing::HasSubstr("minimal filtering")) << cpu;
     EXPECT_THAT(schedules, testing::HasSubstr("lanes in registers")) << cpu;
-    const WeightsBlock weights = run_prepare(model, options.cpu);
-    JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
-    for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
-             {1, 16, 56, 56}, {1, 16, 1, 1}, {3, 16, 2, 29}, {1, 16, 31, 7}, {2, 16, 47, 1}, {9, 16, 5, 6}}) {
-      const std::vector<Tensor> inputs = {numbers(shape)}, expected = evaluate(reference.g, inputs),
-                                found = program.run(inputs);
-      ASSERT_EQ(found[0].shape, expected[0].shape);
-      double largest = 0, worst = 0;
-      for (int64_t k = 0; k < expected[0].element_count(); ++k) {
-        largest = std::max(largest, std::abs(number_at(expected[0], k)));
-        worst = std::max(worst, std::abs(number_at(expected[0], k) - number_at(found[0], k)));
-      }
-      EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << shape[0] << "x" << shape[2] << "x" << shape[3];
-    }
   }
 }
 
-// A panel of 3072 rows is added chunk by chunk, and what is left of a block of tiles is several tiles: the sums of each
+// Runs of few tiles have blocks of their own, shared out by groups of filters.
+TEST(OpenDims, FewTilesAreRight) {
+  const auto nodes = [](Graph& g, Var* x) { return convolution(g, x, 64, 1); };
+  Network network(64, 224, nodes), reference(64, 224, nodes);
+  const std::string schedules =
+      expect_right_at(network.g, reference.g, "x86-64-v3",
+                      {{1, 64, 1, 1}, {1, 64, 5, 4}, {2, 64, 3, 9}, {1, 64, 12, 11}, {5, 64, 8, 1}, {1, 64, 21, 24}});
+  EXPECT_THAT(schedules, testing::HasSubstr("minimal filtering"));
+}
+
+// A window of nine steps: whoever works on a row takes its tiles one after the other, and asks once whether a tile is whole.
+TEST(OpenDims, CheapTilesGoRowByRow) {
+  const auto depthwise = [](Graph& g, Var* x) {
+    Var* padded = pad(g, x, {0, 0, 1, 1}, {0, 0, 1, 1}, float_constant(0, DType::f32));
+    const Shape all = {x->shape()[0], x->shape()[1], x->shape()[2], x->shape()[3], 3, 3};
+    Var* w = g.add_constant(numbers({x->shape()[1].as_int(), 3, 3}));
+    Var* data = g.reindex({padded}, all, {axis(0), axis(1), axis(2) + axis(4), axis(3) + axis(5)});
+    return reduce(g, map(g, Fn::mul, data, g.reindex({w}, all, {axis(1), axis(4), axis(5)})), {4, 5}, Reduce::add, false);
+  };
+  Network network(24, 56, depthwise), reference(24, 56, depthwise);
+  const std::string schedules = expect_right_at(
+      network.g, reference.g, "x86-64-v3", {{1, 24, 56, 56}, {1, 24, 1, 1}, {3, 24, 2, 5}, {2, 24, 7, 6}, {1, 24, 9, 13}});
+  EXPECT_THAT(schedules, testing::HasSubstr("one after the other"));
+}
+
+// A panel of 4096 rows is added chunk by chunk, and what is left of a block of tiles is several tiles: the sums of each
 // wait between chunks in a place of their own.
 TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
-  constexpr int64_t steps = 3072, filters = 768;
+  constexpr int64_t steps = 4096, filters = 768;
   Graph g;
   const int n = g.add_symbol({.name = "n", .min = 1, .hint = 128, .from_input = true});
   Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), steps}});
   g.outputs = {matmul(g, x, g.add_constant(numbers({steps, filters})))};
   CompileOptions options;
+  options.cpu = cpu_target("x86-64-v3");
   CompiledModel model = compile_graph(g, options);
   std::string schedules;
   for (const KernelSource& kernel : model.run.kernels)
@@ -223,7 +261,7 @@ TEST(OpenDims, RangesTakeNoMemory) {
 
 // A dim of the third level is a quotient of quotients: nobody works it out for each element.
 TEST(OpenDims, NoDivisionsWhereElementsAreRead) {
-  Network network(224);
+  Network network(16, 224, three_convolutions);
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v4");
   int reads = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "compiler/autodiff/gradient.h"
@@ -167,6 +168,26 @@ TEST(MinimalFiltering, RegisterTileForPackedWeights) {
   EXPECT_EQ(plan.vectors, 2);
   EXPECT_GE(plan.tile, 4);  // 2 where the tile was that of four vectors
   EXPECT_LE((plan.tile + 1) * plan.vectors + 1, 16);
+}
+
+// Of open sides, runs of few tiles are shared out by groups of filters, and the more tiles there are the fewer.
+TEST(MinimalFiltering, BlocksForRunsOfFewTiles) {
+  std::vector<Symbol> symbols(2);
+  for (Symbol& s : symbols) s.min = 1, s.hint = 224, s.from_input = true;
+  Definition d;
+  d.domain = {1, 256, symbol(0), symbol(1), 256, 3, 3};
+  d.reduced = 3;
+  WinogradPlan plan;
+  plan.image = 0, plan.lanes_axis = 1, plan.y = 2, plan.x = 3, plan.channel = 4, plan.window_y = 5, plan.window_x = 6;
+  plan.vectors = 2;
+  choose_tile_blocks(d, plan, cpu_target("x86-64-v3"), symbols);
+  ASSERT_GE(plan.by_size.size(), 2U);
+  EXPECT_EQ(plan.by_size.back().up_to, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(plan.by_size.back().lane_groups, 1);
+  for (size_t k = 1; k < plan.by_size.size(); ++k) EXPECT_LT(plan.by_size[k - 1].up_to, plan.by_size[k].up_to);
+  const FilterBlocks& few = plan.by_size[0];  // a map of 24 points a side has 36 tiles
+  EXPECT_GE(few.up_to, 36);
+  EXPECT_GE((36 + few.tiles - 1) / few.tiles * few.lane_groups, 4);
 }
 
 // Rounding errors against the plain sum in float64, as a share of the result (roots of mean squares). Products added one

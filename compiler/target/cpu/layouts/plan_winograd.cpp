@@ -1,11 +1,10 @@
 #include "compiler/target/cpu/layouts/plan_winograd.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "compiler/ir/hints.h"
-#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
+#include "compiler/target/cpu/layouts/filter_estimate.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 
@@ -79,126 +78,15 @@ std::optional<Windows> match_windows(const Definition& d, const Contraction& c, 
   return w;
 }
 
-// Core cycles, summed reach the cores that share the work.
-class Estimate {
- public:
-  // `larger`: open sides are so many times as long as they typically are.
-  Estimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu, const std::vector<Symbol>& symbols,
-           double larger = 1)
-      : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(cpu.vector_registers) {
-    auto extent = [&](int k) { return static_cast<double>(hinted_value(d.domain[static_cast<size_t>(k)], symbols)); };
-    auto side = [&](int k) {
-      return d.domain[static_cast<size_t>(k)].if_int() ? extent(k) : std::round(extent(k) * larger);
-    };
-    height_ = side(w.y);
-    width_ = side(w.x);
-    channels_ = extent(w.channel);
-    for (int k : w.taps) channels_ *= extent(k);
-    filters_ = extent(w.lanes_axis);
-    images_ = w.image < 0 ? 1 : extent(w.image);
-    for (int k = 0; k < d.kept(); ++k)
-      if (k != w.y && k != w.x && k != w.image && k != w.lanes_axis) repeats_ *= extent(k);
-  }
-
-  double direct() const {
-    double products = 9 * images_ * height_ * width_ * channels_ * rounded(filters_) / products_a_cycle(width_);
-    return repeats_ * both(products, memory_cycles(9 * channels_ * filters_ * 4));
-  }
-
-  // Transforming the weights: nine products for each position, and what is packed and written to be read again.
-  double transforming(int m) const {
-    const double pairs = channels_ * rounded(filters_), size = (m + 2) * (m + 2);
-    return repeats_ * (size * 9 * pairs / lanes_ + memory_cycles((9 + size) * pairs * 4));
-  }
-
-  // wanted: rows of a block, where there can be so many; 0: the best.
-  double filtered(int m, WinogradPlan& plan, int64_t wanted = 0) const {
-    double size = (m + 2) * (m + 2), tiles_y = tiles(height_, m), tiles_x = tiles(width_, m), rows = images_ * tiles_y;
-    double weight_bytes = size * channels_ * rounded(filters_) * 4, l2 = static_cast<double>(cpu_.l2_bytes);
-    double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
-    double best = -1;
-    for (int64_t r = 1; static_cast<double>(r) < rows + 1; ++r) {
-      double block_tiles = static_cast<double>(r) * tiles_x, blocks = std::ceil(rows / static_cast<double>(r));
-      if (block_tiles > 128 && r > 1) break;
-      // What streams beside the products: the weights, from memory and for further blocks from a cache, and the part of a
-      // block's data and products that does not stay in the second level, for each block of lanes.
-      double data_bytes = size * block_tiles * channels_ * 4, product_bytes = size * block_tiles * 2 * lanes_ * 4;
-      double beyond = std::clamp((data_bytes + product_bytes) / l2 - 0.6, 0.0, 1.0);
-      double stream =
-          memory_cycles(weight_bytes) +
-          (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? cpu_costs.stream_far : cpu_costs.stream_near) +
-          blocks * lane_blocks * beyond * data_bytes / cpu_costs.data_beyond;
-      double products = size * blocks * block_tiles * channels_ * rounded(filters_) / products_a_cycle(block_tiles);
-      // The rest of a last block is computed too.
-      double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
-      double back = blocks * block_tiles * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);
-      int64_t groups = lane_groups(blocks * repeats_, static_cast<int64_t>(lane_blocks), products / into);
-      double cycles = both(products, stream) + into * static_cast<double>(groups) + back;
-      cycles *= imbalance(blocks * repeats_ * static_cast<double>(groups));
-      if (best >= 0 && r != wanted && (plan.rows == wanted || cycles >= best)) continue;
-      best = cycles;
-      plan.rows = r;
-      plan.lane_groups = groups;
-    }
-    return repeats_ * best;
-  }
-
- private:
-  // Products and what streams beside them: the longer of the two hides the other, unless they are of one length.
-  static double both(double products, double stream) {
-    return std::cbrt(products * products * products + stream * stream * stream);
-  }
-
-  // In a register tile of so many points, as the filters (narrow groups) and the points allow.
-  double products_a_cycle(double points) const {
-    auto cost = [&](int64_t tile_points, int64_t filters) {
-      SumShape sum;
-      sum.points = tile_points;
-      sum.lanes = filters;
-      double vectors = std::ceil(static_cast<double>(filters) / lanes_);
-      return choose_tile(sum, static_cast<int>(lanes_), registers_).cycles / (static_cast<double>(tile_points) * vectors);
-    };
-    double narrowness = std::max(1.0, cost(static_cast<int64_t>(points), static_cast<int64_t>(filters_)) /
-                                          cost(840, static_cast<int64_t>(12 * lanes_)));
-    return 2 * lanes_ * 0.92 / narrowness;
-  }
-  static double tiles(double extent, int m) { return std::ceil(extent / m); }
-  double rounded(double filters) const { return std::ceil(filters / lanes_) * lanes_; }
-  static double memory_cycles(double bytes) { return bytes / cpu_costs.memory_bytes; }
-
-  // How much longer the busiest of two or of four threads works than were everything shared out evenly.
-  static double imbalance(double iterations) {
-    auto busiest = [&](double threads) { return std::ceil(iterations / threads) * threads / iterations; };
-    return 0.75 * busiest(2) + 0.25 * busiest(4);
-  }
-
-  // Few blocks are shared out by lanes; each share transforms the data again.
-  static int64_t lane_groups(double blocks, int64_t lane_blocks, double products_per_transform) {
-    constexpr double wanted = 8;
-    int64_t groups = 1;
-    for (int64_t g = 2; g <= lane_blocks; ++g)
-      if (lane_blocks % g == 0 && blocks * static_cast<double>(g) <= wanted &&
-          static_cast<double>(g - 1) <= 0.12 * products_per_transform)
-        groups = g;
-    return groups;
-  }
-
-  const CpuTarget& cpu_;
-  double lanes_;
-  int registers_;
-  double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
-};
-
 // vectors 0: of any number; tile 0: the best.
 void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols,
                           int vectors = 0, int points = 0) {
   int lanes = cpu.vector_bytes / 4;
   int64_t channels = d.domain[static_cast<size_t>(plan.channel)].as_int();
   for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
-  const Expr width = d.domain[static_cast<size_t>(plan.x)], height = d.domain[static_cast<size_t>(plan.y)];
-  int64_t tiles_x = (hinted_value(width, symbols) + plan.outputs - 1) / plan.outputs;
+  int64_t tiles_x = (hinted_value(d.domain[static_cast<size_t>(plan.x)], symbols) + plan.outputs - 1) / plan.outputs;
   SumShape sum;
-  sum.points = plan.rows * tiles_x;
+  sum.points = plan.by_size.empty() ? plan.rows * tiles_x : many_points;
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
@@ -215,7 +103,19 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   int64_t lane_blocks =
       (d.domain[static_cast<size_t>(plan.lanes_axis)].as_int() + plan.vectors * lanes - 1) / (plan.vectors * lanes);
   while (lane_blocks % plan.lane_groups != 0) --plan.lane_groups;
-  if (!width.if_int() || !height.if_int()) plan.tiles = sum.points;
+  for (FilterBlocks& blocks : plan.by_size)
+    while (lane_blocks % blocks.lane_groups != 0) --blocks.lane_groups;
+}
+
+// Sets the blocks of open sides, of a plan whose filter is chosen.
+void choose_open_blocks(const Definition& d, WinogradPlan& plan, const FilterEstimate& estimate) {
+  for (int k : {plan.y, plan.x})
+    if (!d.domain[static_cast<size_t>(k)].if_int()) {
+      plan.rows = 1;
+      plan.by_size = estimate.blocks_by_size(plan.outputs);
+      plan.lane_groups = plan.by_size.back().lane_groups;
+      return;
+    }
 }
 
 }  // namespace
@@ -237,7 +137,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   plan.image = windows->image;
   plan.lanes_axis = lanes_axis;
   // Sides of 14 fill tiles of two and no tiles of four; where they are open, other lengths count as well.
-  std::vector<Estimate> estimates = {{d, plan, cpu, symbols}};
+  std::vector<FilterEstimate> estimates = {{d, plan, cpu, symbols}};
   for (int k : {plan.y, plan.x})
     if (!d.domain[static_cast<size_t>(k)].if_int() && estimates.size() == 1)
       estimates.push_back({d, plan, cpu, symbols, 1.4});
@@ -256,12 +156,15 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     found = true;
   }
   if (!found) return std::nullopt;
+  choose_open_blocks(d, best, estimates[0]);
   choose_register_tile(d, best, cpu, symbols, wish.vectors, wish.tile);
   return best;
 }
 
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols) {
-  Estimate(d, plan, cpu, symbols).filtered(plan.outputs, plan);
+  const FilterEstimate estimate(d, plan, cpu, symbols);
+  estimate.filtered(plan.outputs, plan);
+  choose_open_blocks(d, plan, estimate);
   choose_register_tile(d, plan, cpu, symbols, plan.vectors);  // the weights are packed: their blocks stay
 }
 

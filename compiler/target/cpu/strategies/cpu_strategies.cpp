@@ -60,7 +60,12 @@ std::string ContractionPlan::to_string() const {
                 unrolled == 0 ? "" : concat(", ", unrolled, " reduced axes printed out"));
 }
 std::string WinogradPlan::to_string() const {
-  const std::string block = tiles > 0 ? concat("at most ", tiles, " tiles") : concat(rows, " rows");
+  std::string block;
+  for (const FilterBlocks& b : by_size)
+    block += concat(block.empty() ? "" : ", ", "at most ", b.tiles, " tiles",
+                    b.lane_groups > 1 ? concat(" for ", b.lane_groups, " groups of lanes") : "",
+                    &b == &by_size.back() ? "" : concat(" (of ", b.up_to, ")"));
+  if (block.empty()) block = concat(rows, " rows");
   return concat("minimal filtering: F(", outputs, " x ", outputs, ", 3 x 3) along i", y, " and i", x, ", lanes along i",
                 lanes_axis, ", weights v", transformed, ", tiles of ", tile, " x ", vectors, " vectors, blocks of ", block);
 }
@@ -72,7 +77,7 @@ Schedule ContractionPlan::schedule() const {
 }
 Schedule WinogradPlan::schedule() const {
   Schedule schedule = {{"filter", std::to_string(outputs)}, tile_transform(tile, vectors)};
-  if (tiles == 0) schedule.push_back({"rows", std::to_string(rows)});
+  if (by_size.empty()) schedule.push_back({"rows", std::to_string(rows)});
   return schedule;
 }
 

@@ -30,6 +30,13 @@ struct ContractionPlan : Strategy {
   std::string misfit(const Group& group) const override;
 };
 
+// How minimal filtering of a run is shared out, where the number of its tiles is at most `up_to`.
+struct FilterBlocks {
+  int64_t up_to = 0;        // tiles of all images
+  int64_t tiles = 0;        // in a block, at most
+  int64_t lane_groups = 1;  // as WinogradPlan::lane_groups
+};
+
 // A convolution by minimal filtering (lower_winograd.h). Axes are the Definition's. Its body is data * U, the data read at
 // (y + window_y, x + window_x), U at position 0.
 struct WinogradPlan : Strategy {
@@ -43,9 +50,10 @@ struct WinogradPlan : Strategy {
   int transformed = -1;       // Var id of U: [outer axes..., lane blocks, positions, taps..., channels, lanes of a block]
   int vectors = 1, tile = 1;  // register tile of the products
   int64_t rows = 1;           // rows of tiles in a block
-  int64_t tiles = 0;          // tiles in a block at most, where rows are as long as a run has them; 0: blocks are of rows
   int64_t lane_groups = 1;    // a block's lanes are shared among this many iterations; divides the lane blocks
-  std::string about;          // the subject of decisions about it
+  std::vector<FilterBlocks> by_size;  // where rows are as long as a run has them, blocks are of tiles, by how many there
+                                      // are: up_to ascends, the last has no end. Empty: blocks are of rows
+  std::string about;                  // the subject of decisions about it
 
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;

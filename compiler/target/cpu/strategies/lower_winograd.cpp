@@ -68,17 +68,18 @@ class WinogradLowering {
       tiles_ = static_cast<int>(plan_.rows * tiles_x_.as_int());
     } else {
       all_ = images * tiles_y_ * tiles_x_;
-      of_block_ = ceil_div(all_, ceil_div(all_, plan_.tiles));  // blocks of one size, no larger than planned
-      tiles_ = static_cast<int>(plan_.tiles);
+      for (const FilterBlocks& b : plan_.by_size) tiles_ = std::max(tiles_, static_cast<int>(b.tiles));
+      of_block_ = even_blocks();
     }
-    const Expr blocks = ceil_div(all_, by_rows() ? plan_.rows : plan_.tiles);
+    const Expr blocks = ceil_div(all_, max(of_block_, Expr(1)));
+    const Expr shares = by_rows() ? Expr(plan_.lane_groups) : of_size(&FilterBlocks::lane_groups);
     outer_.resize(d_.domain.size());
     for (int k = 0; k < d_.kept(); ++k) {
       if (k == plan_.y || k == plan_.x || k == plan_.image || k == plan_.lanes_axis) continue;
       kernel_.root.loops.push_back(loop(d_.domain[static_cast<size_t>(k)], LoopKind::parallel));
       outer_[static_cast<size_t>(k)] = axis(kernel_.root.loops.back().axis);
     }
-    Loop block = loop(blocks, LoopKind::parallel), groups = loop(plan_.lane_groups, LoopKind::parallel);
+    Loop block = loop(blocks, LoopKind::parallel), groups = loop(shares, LoopKind::parallel);
     kernel_.root.loops.push_back(block);
     kernel_.root.loops.push_back(groups);
     first_of_block_ = axis(block.axis) * of_block_;
@@ -89,8 +90,29 @@ class WinogradLowering {
     int64_t lane_blocks = u[positions_axis_ - 1].as_int();
     for (int k : plan_.taps) taps_ *= extent(k);
     METAC_ASSERT(lane_blocks % plan_.lane_groups == 0 && block_ == plan_.vectors * lanes_);
-    lane_block_ = loop(lane_blocks / plan_.lane_groups);
-    lane_block_index_ = axis(groups.axis) * Expr(lane_blocks / plan_.lane_groups) + axis(lane_block_.axis);
+    lanes_of_group_ = lane_blocks / plan_.lane_groups;
+    const Expr of_group = floor_div(Expr(lane_blocks), shares);
+    lane_block_ = loop(of_group);
+    lane_block_index_ = axis(groups.axis) * of_group + axis(lane_block_.axis);
+  }
+
+  // What the plan has for as many tiles as a run has.
+  Expr of_size(int64_t FilterBlocks::*what) const {
+    Expr value = plan_.by_size.back().*what;
+    for (size_t k = plan_.by_size.size() - 1; k-- > 0;) {
+      const FilterBlocks& b = plan_.by_size[k];
+      if (!value.is_int(b.*what)) value = select(all_ <= Expr(b.up_to), Expr(b.*what), value);
+    }
+    return value;
+  }
+
+  // Tiles of a block: blocks are of one size, no larger than planned, and where they are few, threads can halve them.
+  Expr even_blocks() const {
+    constexpr int64_t few = 8;
+    const Expr blocks = ceil_div(all_, of_size(&FilterBlocks::tiles));
+    const Expr odd = floor_mod(blocks * of_size(&FilterBlocks::lane_groups), 2);
+    const Expr even = select(logical_and(Expr(1) < blocks, blocks < Expr(few)), blocks + odd, max(blocks, Expr(1)));
+    return min(ceil_div(all_, even), Expr(tiles_));
   }
 
   void make_scratch() {
@@ -113,7 +135,7 @@ class WinogradLowering {
   }
 
   // Blocks are of whole rows of tiles where these are known to be of one length, else of tiles one after the other.
-  bool by_rows() const { return plan_.tiles == 0; }
+  bool by_rows() const { return plan_.by_size.empty(); }
 
   // Loops over the tiles of a block, and which of them they stand at.
   std::vector<Loop> tile_loops() {
@@ -411,7 +433,7 @@ class WinogradLowering {
 
   void estimate() {
     double products = static_cast<double>(size_ * size_) * tiles_ * static_cast<double>(taps_ * channels_) *
-                      static_cast<double>(lane_block_.extent.as_int() * block_);
+                      static_cast<double>(lanes_of_group_ * block_);
     kernel_.cost = std::max(1.0, products / (2 * lanes_) / 2.5);
   }
 
@@ -425,7 +447,8 @@ class WinogradLowering {
   Expr data_, weights_;
   std::vector<Expr> outer_;  // the definition's axes that are loops of the root
   int64_t block_ = 0, channels_ = 0, taps_ = 1, tap_pitch_ = 0, pitch_ = 0;
-  size_t positions_axis_ = 0;  // of U
+  int64_t lanes_of_group_ = 1;  // blocks of them, typically
+  size_t positions_axis_ = 0;   // of U
   int tiles_ = 0, v_ = 0, products_ = 0;
   Expr tiles_y_, tiles_x_;
   Expr all_, of_block_, first_of_block_;  // rows of tiles, or tiles

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/ir/hints.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
@@ -19,12 +20,15 @@ int64_t work_inside(const LoopNode& node, const std::function<int64_t(Expr)>& ty
   return work;
 }
 
-// An extent, or what is likely where it is open.
+// An extent, or what is likely where it is open: as long as it typically is, and some length where nobody knows or where
+// that is short, as a batch is.
 std::function<int64_t(Expr)> typical_extents(const Kernel& kernel, const std::vector<Symbol>& symbols) {
-  return [bounds = bounds_of(kernel, symbols)](Expr extent) -> int64_t {
+  return [bounds = bounds_of(kernel, symbols), &symbols](Expr extent) -> int64_t {
+    constexpr int64_t some = 256;
     if (extent.if_int()) return extent.as_int();
     const Interval range = bounds.interval(extent);
-    return std::clamp<int64_t>(256, std::max<int64_t>(range.low.clamped(), 1), std::max<int64_t>(range.high.clamped(), 1));
+    return std::clamp<int64_t>(std::max(some, hinted_value(extent, symbols)), std::max<int64_t>(range.low.clamped(), 1),
+                               std::max<int64_t>(range.high.clamped(), 1));
   };
 }
 

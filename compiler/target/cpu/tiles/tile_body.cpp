@@ -166,15 +166,22 @@ LoopNode TileBody::store_tile(const Variant& v, int vectors, int accumulator) {
   LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
   const Expr end = end_of(v);
   if (!end) return store;
+  // Most tiles have all their points, which is asked once for them: a window of few steps takes as long as asking for each.
+  const bool mostly_whole = v.reaches && v.points == points_ && v.points > 1;
+  const Expr last_exists = tile_index(v, Expr(v.points - 1)) < end;
+  LoopNode all, some, whole = store;
   Loop point = store.loops[1];
   store.loops.erase(store.loops.begin() + 1);
-  LoopNode all;
-  for (int p = 0; p < v.points; ++p) {
+  for (int p = 0; p < v.points - (mostly_whole ? 1 : 0); ++p) {
     LoopNode one = store;
     substitute_axis(one, point.axis, p);
     one.guard = tile_index(v, Expr(p)) < end;
-    all.children.push_back(std::move(one));
+    some.children.push_back(std::move(one));
   }
+  if (!mostly_whole) return some;
+  whole.guard = last_exists;
+  some.guard = logical_not(last_exists);
+  all.children = {std::move(whole), std::move(some)};
   return all;
 }
 

@@ -55,6 +55,7 @@ class TileNest : private TileBody {
     tile_block_index_ = axis(tile_block_);
     lane_block_index_ = axis(lane_block_);
     if (!take_long_sum(nest, kind, block)) take_panels(nest, kind, block);
+    const int64_t row = take_rows_of_cheap_tiles(nest);
     LoopNode tiles;
     LoopNode& holder = s_.widened ? tiles : nest;
     if (s_.widened) {
@@ -79,7 +80,24 @@ class TileNest : private TileBody {
       }
     }
     if (s_.widened) nest.children.push_back(std::move(tiles));
-    return {points_, chunk_ || s_.widened ? static_cast<double>(std::max<int64_t>(1, tiles_inside())) : 1};
+    return {points_, static_cast<double>(chunk_ || s_.widened ? std::max<int64_t>(1, tiles_inside()) : row)};
+  }
+
+  // Where extents are open, finding a tile's addresses takes as long as a window of few steps: a worker takes the tiles of a
+  // row one after the other. Returns how many these typically are.
+  int64_t take_rows_of_cheap_tiles(LoopNode& nest) {
+    constexpr double cheap = 256;             // vector operations of a tile
+    constexpr int64_t least_iterations = 64;  // to be shared out
+    if (tile_extent_.if_int() || nest.loops.back().kind != LoopKind::parallel || chunk_) return 1;
+    double steps = 1;
+    int64_t iterations = 1;
+    for (const Loop& l : s_.reduced) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : cheap;
+    for (size_t k = 0; k + 1 < nest.loops.size(); ++k)
+      iterations = saturating_mul(iterations, std::max<int64_t>(1, hinted_value(nest.loops[k].extent, symbols_)));
+    if (steps * points_ * s_.vectors > cheap || iterations < least_iterations) return 1;
+    nest.loops.back().kind = LoopKind::serial;
+    kernel_.schedule.push_back("tiles of a row one after the other");
+    return std::max<int64_t>(1, hinted_value(nest.loops.back().extent, symbols_));
   }
 
   struct Body {
