@@ -158,7 +158,7 @@ class BatchSlicer {
       const bool fits = moved <= cache_;
       for (const Traffic::Moved& m : traffic_[k].moved) {
         const bool inside = begin <= m.first && m.last < end;
-        cost += m.bytes * (inside ? (fits ? cached : 0.9) : m.bytes > cache_ ? 1 : shared);
+        cost += m.bytes * (inside ? (fits ? cached : cpu_costs.slice_too_long) : m.bytes > cache_ ? 1 : shared);
       }
     }
     return cost + weights + static_cast<double>(count - 1) * weights * (weights + slice <= cache_ ? cached : 1);
@@ -180,7 +180,7 @@ class BatchSlicer {
       offer(begin + 1, 1, alone(begin));
       for (size_t end = begin + 1; end <= n && end <= begin + longest && !axes_.of_item(end - 1).empty(); ++end) {
         if (end - begin < 2) continue;
-        for (int64_t count : counts_) offer(end, count, 1.05 * chained(begin, end, count));
+        for (int64_t count : counts_) offer(end, count, cpu_costs.slice_worth * chained(begin, end, count));
       }
     }
     std::vector<Chain> chains;
