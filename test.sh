@@ -77,8 +77,8 @@ pytorch=$python  # compares with PyTorch where that is installed
 stage build build ci
 stage prepare prepare
 [ $all = no ] || stage pytorch prepare_pytorch
+stage build-asan build asan metac metac_read_files metac_differentiate metac_share_session  # beside what the first build ends with
 await build && await prepare || finish
-stage build-asan build asan metac metac_read_files metac_differentiate metac_share_session
 [ $all = no ] || stage build-release build release  # what people install: every source by itself, which builds above join
 [ $all = no ] || stage build-tsan build tsan metac_share_session metac_unit_tests
 stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
@@ -124,7 +124,6 @@ stage weights "$python" tests/fuzz/new_weights.py --build build/ci --count $([ $
 [ $all = no ] || await pytorch || pytorch=$python
 if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --python "$pytorch" --count 300 --seed "$seed"; fi
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
-alone call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 stage kernels "$python" tests/bench/kernel_instructions.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
@@ -148,9 +147,9 @@ stage shared-cache "$python" tests/faults/share_cache.py --metac "$metac" --seed
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)
 await build-asan || finish
 stage errors "$python" tests/errors/run_errors.py --metac "$PWD/build/asan/bin/metac" --seconds 90 --memory 3
+stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage operators-asan "$python" tests/derivatives/run_operators.py --build build/asan --seed "$seed" --sample $([ $all = yes ] && echo 300 || echo 25)
 stage library-asan build/asan/bin/metac_share_session
-stage fuzz "$python" tests/fuzz/run_fuzz.py --build build/asan --cases "$cases" --count $([ $all = yes ] && echo 20000 || echo 1500) --seed "$seed"
 stage errors-release "$python" tests/errors/run_errors.py --metac "$metac" --seconds 2
 
 if [ $all = yes ]; then
@@ -162,4 +161,6 @@ if [ $all = yes ]; then
   fi
   stage models "$python" tests/models/run_models.py --metac "$metac" --cache .cache/models
 fi
+# Last: before it, every other stage has to end.
+alone call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
 finish

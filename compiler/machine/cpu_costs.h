@@ -68,6 +68,14 @@ struct CpuCosts {
   double slice_cached = 0.2, slice_shared = 0.6;  // of a byte that this worker wrote, that another did
                                                   // [cache_blocks; peak: 0.04 to 0.06, 0.04 to 0.4]
   double slice_launch = 20e3;                     // a start of all threads [peak: 16e3 to 17e3, undisturbed]
+  double slice_too_long = 0.9;  // of a byte that this worker wrote, in a slice larger than the cache [guess]
+  double slice_worth = 1.05;    // times less must be moved [guess]
+
+  // ---- statistics over the points of images, channel beside channel, are added up in parts ----
+  int64_t points_of_statistics = 64;  // from so many for each channel on [guess]
+
+  // ---- what a training step keeps or computes again, in seconds of a core: only their ratio matters [guess] ----
+  double seconds_of_operation = 1e-11, seconds_of_byte = 1e-10, seconds_of_kernel = 2e-6;
 };
 
 inline constexpr CpuCosts cpu_costs{};

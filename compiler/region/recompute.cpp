@@ -8,13 +8,11 @@
 
 #include "compiler/ir/hints.h"
 #include "compiler/ir/reads.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/tensor/work.h"
 
 namespace metac {
 namespace {
-
-// What an operation and a byte cost, in seconds of a core: only their ratio matters.
-constexpr double seconds_per_operation = 1e-11, seconds_per_byte = 1e-10, seconds_per_kernel = 2e-6;
 
 bool is_meta(const Op& op) {
   return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
@@ -122,8 +120,8 @@ class Reader {
       });
     const Work work = kernel_work(stages, group.internal, [this](int id) { return var(id); });
     auto typical = [&](Expr e) { return e ? static_cast<double>(hinted_value(e, graph_.symbols)) : 0.0; };
-    value.cost =
-        typical(work.operations) * seconds_per_operation + typical(work.bytes) * seconds_per_byte + seconds_per_kernel;
+    value.cost = typical(work.operations) * cpu_costs.seconds_of_operation +
+                 typical(work.bytes) * cpu_costs.seconds_of_byte + cpu_costs.seconds_of_kernel;
     if (group.stages.size() > 1 || d.scatter) return;
     auto note_place = [&](Expr e) {
       if (!e) return;

@@ -48,8 +48,10 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         (self.toolkit / "lib64").mkdir(exist_ok=True)
         for library in ("cudart_static", "cublasLt", "cudnn"):
             command("ar", "rcs", self.toolkit / f"lib64/lib{library}.a")
+        header = self.toolkit / "include/cuda_runtime.h"
+        command(self.toolkit / "bin/nvcc", "-std=c++17", "-O3", "-c", "-x", "c++-header", header, "-o", f"{header}.gch")
         # Compiled files are found again by ccache, in another folder too.
-        self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "METAC_ALGORITHMS": "off", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
+        self.stand_in = {**os.environ, "CCACHE_BASEDIR": str(work), "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros", "METAC_ALGORITHMS": "off", "PATH": f"{self.toolkit / 'bin'}:{os.environ['PATH']}"}
         self.skipped, self.building, self.build = 0, threading.Lock(), pathlib.Path(build).resolve()
 
     def _built(self, name, model):
@@ -61,7 +63,7 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
 
     def _run_on_shim(self, *options, all_pass=False, **environment):
         """The numbers of passed, failed and skipped cases; what failed is an exception."""
-        status, said = command(self.shim, *options, status=None, env={**os.environ, "METAC_SHIM_BUILDS": str(self.work / "builds"), "METAC_ALGORITHMS": "off", **environment})
+        status, said = command(self.shim, *options, status=None, env={**os.environ, "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc"), "METAC_SHIM_BUILDS": str(self.work / "builds"), "METAC_ALGORITHMS": "off", **environment})
         counts = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", said, re.MULTILINE)
         expect(counts and status == 0 and int(counts[2]) == 0, "\n".join(said.splitlines()[-15:]))
         passed, skipped = int(counts[1]), int(counts[3])

@@ -1,13 +1,14 @@
 // run_on_shim [--external] [--open | --open-images | --grad ORDER] [--sample N --seed S] [--keep DIR] DIR...
 // Runs ONNX-style case folders through the CUDA target on the stand-in toolkit of tests/cuda/toolkit: kernels are lowered
 // and printed for a GPU, compiled as C++, and a program's steps are walked by the executor of CUDA libraries. Every case
-// runs three times with threads and blocks in different orders; the bits must agree (races), and the numbers must be the
+// runs with threads, blocks and recorded steps in three orders; the bits must agree (races), and the numbers must be the
 // expected ones: those of the case, the reference evaluator's where it has none, or (--grad) the evaluator's for the
 // derivatives of the sum of the outputs, each weighted, by all inputs and parameters. --open leaves every dim open,
 // --open-images all but the second one of inputs that have it, as models of images are declared.
 // --external asks the vendor's libraries first, --tf32 with float32 rounded. --keep leaves the sources in DIR and names what
-// is skipped. METAC_SHIM_BUILDS=DIR: what is compiled is kept there, and not compiled again. Ends with 'N passed, N failed,
-// N skipped'; skipped is what the compiler refuses. Exit status 3 on a failure.
+// is skipped. METAC_SHIM_BUILDS=DIR: what is compiled is kept there, and not compiled again. METAC_SHIM_NVCC: another copy
+// of the stand-in's compiler. Ends with 'N passed, N failed, N skipped'; skipped is what the compiler refuses. Exit status
+// 3 on a failure.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ struct ShimRun {  // of shim_entry.h
   const RoutineEntry* routines;
   int32_t routine_count;
   const InputView* inputs;
+  int32_t passes;
   void (*take)(void* user, int32_t output, const void* data, int32_t rank, const int64_t* dims);
   void* user;
   Status status;
@@ -229,9 +231,11 @@ std::string entry_source(const Options& options) {
 
 bool nvcc(const std::string& options) {
   const std::string root = METAC_SOURCE_DIR;
-  return std::system(concat("'", root, "/tests/cuda/toolkit/bin/nvcc' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' ",
-                            options, " 2>&1")
-                         .c_str()) == 0;
+  const char* const given = std::getenv("METAC_SHIM_NVCC");
+  const std::string compiler = given != nullptr ? given : root + "/tests/cuda/toolkit/bin/nvcc";
+  return std::system(
+             concat("'", compiler, "' -std=c++17 -O3 -I'", root, "' -I'", root, "/runtime' ", options, " 2>&1").c_str()) ==
+         0;
 }
 
 // The object file or library (`kind`) of a source, made unless it is there. Others may make it at the same time. Empty: it
@@ -296,6 +300,9 @@ std::string run(const Case& c, void* library, size_t index, const Options& optio
     setenv("METAC_SHIM_ORDER", order, 1);
     Collected collected{&c.compiled.run, {}};
     r.user = &collected;
+    // The second run finds the memory of the first, which has nothing to do with orders, and its steps are a recorded graph,
+    // whose order is one of several only if there are several.
+    r.passes = first.empty() || options.external || c.compiled.run.kernels.size() > 1 ? 2 : 1;
     if (!entry(&r)) {
       bool refused =
           r.status == rt::Status::requirement || r.status == rt::Status::invalid_argument;  // by the values of its inputs

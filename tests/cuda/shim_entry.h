@@ -10,6 +10,7 @@ struct ShimRun {
   const RoutineEntry* routines;
   int32_t routine_count;
   const InputView* inputs;
+  int32_t passes;  // runs behind each other
   // Called for each output.
   void (*take)(void* user, int32_t output, const void* data, int32_t rank, const int64_t* dims);
   void* user;
@@ -31,8 +32,7 @@ extern "C" __attribute__((visibility("default"))) inline bool shim_run(METAC_RUN
   bool good = pool.start(1) && target.open(failure);
   const void* weights = good ? target.hold(r->weights, p.weight_bytes, p.load_count > 0, failure) : nullptr;
   good = good && failure.ok();
-  // Twice: the second run finds the memory of the first.
-  for (int pass = 0; good && pass < 2; ++pass) {
+  for (int32_t pass = 0; good && pass < r->passes; ++pass) {
     if (pass == 0) good = executor.create(p, weights, target.device(pool), r->routines, r->routine_count) == Status::ok;
     good = good && executor.run(r->inputs, p.input_count, outputs.data(), p.output_count) == Status::ok;
     if (!good) failure = executor.failure();

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/hints.h"
 #include "compiler/ir/walks.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/region/fusion/fuse_rows.h"
 #include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/checked.h"
@@ -74,7 +75,6 @@ class GroupStatistics {
 
   // Many points of few channels: else lanes run along the channels of one group, or there is nothing to win.
   std::optional<ChannelGroup> group_of(const Definition& d) const {
-    constexpr int64_t fewest_points = 64;
     if (*d.reduce != Reduce::add || d.accumulator != DType::f32 || bool(d.products) || is_contraction(d))
       return std::nullopt;
     int64_t points = 1;
@@ -83,7 +83,8 @@ class GroupStatistics {
     std::optional<ChannelGroup> found;
     visit_loads(d, [&](Expr n) {
       for (Expr index : n->args)
-        if (auto group = channel_of(d, index); group && !found && points / group->size >= fewest_points) found = group;
+        if (auto group = channel_of(d, index); group && !found && points / group->size >= cpu_costs.points_of_statistics)
+          found = group;
     });
     if (!found || !stands_alone(d, found->of)) return std::nullopt;
     return found;

@@ -16,8 +16,14 @@ namespace {
 
 // What one item moves.
 struct Traffic {
+  struct Moved {
+    double bytes = 0;
+    size_t first = 0, last = 0;  // items that touch it
+  };
+
   std::vector<int> reads, writes;  // Vars that follow the batch
   double weights = 0;              // bytes of the others
+  std::vector<Moved> moved;        // of the reads, then of the writes: chains are many, and ask nothing else
 };
 
 // Bytes of all inputs and results, by what an expression for a number of elements comes to.
@@ -121,6 +127,9 @@ class BatchSlicer {
     for (const Var* v : needed_.in_memory) everywhere(v);
     for (const Var* v : graph_.inputs) everywhere(v);
     for (auto& [view, source] : region_.views) everywhere(source), everywhere(var(view));
+    for (Traffic& t : traffic_)
+      for (const auto* ids : {&t.reads, &t.writes})
+        for (int id : *ids) t.moved.push_back({bytes(id), uses_.at(id).first, uses_.at(id).second});
   }
 
   bool stays_inside(int id, size_t begin, size_t end) const {
@@ -135,8 +144,7 @@ class BatchSlicer {
 
   double alone(size_t k) const {
     double moved = 0;
-    for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
-      for (int id : *ids) moved += bytes(id);
+    for (const Traffic::Moved& m : traffic_[k].moved) moved += m.bytes;
     return (moved > cache_ ? moved : shared * moved) + traffic_[k].weights + launch;
   }
 
@@ -144,14 +152,14 @@ class BatchSlicer {
     double cost = launch * static_cast<double>(count) * static_cast<double>(end - begin), weights = 0, slice = 0;
     for (size_t k = begin; k < end; ++k) {
       double moved = 0;
-      for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
-        for (int id : *ids) moved += bytes(id) / static_cast<double>(count);
+      for (const Traffic::Moved& m : traffic_[k].moved) moved += m.bytes / static_cast<double>(count);
       slice = std::max(slice, moved);
       weights += traffic_[k].weights;
       const bool fits = moved <= cache_;
-      for (const auto* ids : {&traffic_[k].reads, &traffic_[k].writes})
-        for (int id : *ids)
-          cost += bytes(id) * (stays_inside(id, begin, end) ? (fits ? cached : 0.9) : bytes(id) > cache_ ? 1 : shared);
+      for (const Traffic::Moved& m : traffic_[k].moved) {
+        const bool inside = begin <= m.first && m.last < end;
+        cost += m.bytes * (inside ? (fits ? cached : cpu_costs.slice_too_long) : m.bytes > cache_ ? 1 : shared);
+      }
     }
     return cost + weights + static_cast<double>(count - 1) * weights * (weights + slice <= cache_ ? cached : 1);
   }
@@ -172,7 +180,7 @@ class BatchSlicer {
       offer(begin + 1, 1, alone(begin));
       for (size_t end = begin + 1; end <= n && end <= begin + longest && !axes_.of_item(end - 1).empty(); ++end) {
         if (end - begin < 2) continue;
-        for (int64_t count : counts_) offer(end, count, 1.05 * chained(begin, end, count));
+        for (int64_t count : counts_) offer(end, count, cpu_costs.slice_worth * chained(begin, end, count));
       }
     }
     std::vector<Chain> chains;

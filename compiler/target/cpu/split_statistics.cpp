@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/tensor/axes.h"
@@ -61,7 +62,7 @@ class StatisticsSplitter {
 
   // Is this a sum over the points of images, whose channels lie side by side? Then how to cut it.
   std::optional<Cut> cut_of(const Definition& d) const {
-    constexpr int64_t fewest_points = 64, fewest_in_part = 4;
+    constexpr int64_t fewest_in_part = 4;
     if (!d.reduce || *d.reduce != Reduce::add || d.accumulator != DType::f32 || !is_large(d)) return std::nullopt;
     Cut cut{-1, {}};
     for (int k = 0; k < d.kept(); ++k) {
@@ -71,7 +72,7 @@ class StatisticsSplitter {
     }
     if (cut.channel < 0) return std::nullopt;
     const int64_t channels = d.domain[static_cast<size_t>(cut.channel)].as_int();
-    if (element_count(d.domain).as_int() < channels * fewest_points) return std::nullopt;
+    if (element_count(d.domain).as_int() < channels * cpu_costs.points_of_statistics) return std::nullopt;
     const Bounds bounds(graph_.symbols, d.domain);
     Expr first;
     bool good = true;

@@ -6,7 +6,8 @@
 //                                  blocks. The bits of a result must not depend on it.
 //   barriers not reached by all    the program ends with a message
 //   copies into shared memory      NaN until the thread that began them has waited; the program ends where none does
-//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full of 0xff
+//   unset memory                   device memory (up to 8 MiB at once) and, at the start of a block, shared memory are full
+//   of 0xff
 //                                  (NaN)
 //   out of bounds                  behind every allocation lies a page that cannot be touched
 //   host code on device memory     it can be touched only while a kernel or a copy runs
@@ -128,6 +129,8 @@ inline Scheduler scheduler;
   if (__builtin_setjmp(s.running->place) != 0) return;
   if (s.at == s.turn.size()) go_to(s.home);
   s.running = s.active[s.turn[s.at++]];
+  if (s.at < s.turn.size())
+    __builtin_prefetch(s.active[s.turn[s.at]]->place[2]);  // of the one behind it: where its stack ends
   threadIdx = {s.running->thread, 0, 0};
   go_to(s.running->place);
 }
@@ -209,58 +212,62 @@ T exchange(T value, unsigned bits, const char* file, int line) {
 }
 
 // What a warp's tensor cores do: 16 by 8 sums, 8 words of each operand along the sum, from the registers of all its threads.
-inline float tensor_number(const char* type, uint32_t word, unsigned part) {  // f16, bf16 or tf32
-  float value = 0;
-  uint32_t bits = word;
-  if (type[0] != 't') bits = word >> (16 * part) & 0xffffu;
-  if (type[0] == 'f') {
-    _Float16 number;
-    const uint16_t narrow = static_cast<uint16_t>(bits);
-    std::memcpy(&number, &narrow, 2);
-    return static_cast<float>(number);
+// Numbers are taken out of the words first: whatever is done per product is done a thousand times as often.
+inline void tensor_numbers(const char* type, uint32_t word, float* to) {  // f16, bf16 or tf32
+  if (type[0] == 't') {
+    std::memcpy(to, &word, 4);
+  } else if (type[0] == 'b') {
+    const uint32_t bits[] = {word << 16, word & 0xffff0000u};
+    std::memcpy(to, bits, 8);
+  } else {
+    _Float16 numbers[2];
+    std::memcpy(numbers, &word, 4);
+    for (unsigned part = 0; part < 2; ++part) to[part] = static_cast<float>(numbers[part]);
   }
-  if (type[0] == 'b') bits <<= 16;
-  std::memcpy(&value, &bits, 4);
-  return value;
 }
-inline int tensor_integer(const char* type, uint32_t word, unsigned part) {
-  const uint8_t byte = static_cast<uint8_t>(word >> (8 * part));
-  return type[0] == 's' ? static_cast<int8_t>(byte) : byte;
+inline void tensor_numbers(const char* type, uint32_t word, int* to) {
+  for (unsigned part = 0; part < 4; ++part) {
+    const uint8_t byte = static_cast<uint8_t>(word >> (8 * part));
+    to[part] = type[0] == 's' ? static_cast<int8_t>(byte) : byte;
+  }
 }
 // sums[k] += of the eight words along the sum, each of the threads of a warp giving four of the left side and two of the
-// right.
-template <class Sum, class Word, class Multiply>
-void tensor_multiply_words(Sum* d, const Word* a, const Word* b, const char* file, int line, const Multiply& multiply) {
-  struct Words {
-    Word of[6];
-  };
-  static Given<Words> all;
+// right, of `parts` numbers each.
+template <unsigned parts, class Number>
+struct TensorWords {
+  Number left[4][parts], right[2][parts];
+};
+template <unsigned parts, class Number>
+void tensor_multiply_words(Number* d, const TensorWords<parts, Number>& words, const char* file, int line) {
+  static Given<TensorWords<parts, Number>> all;
   const unsigned thread = threadIdx.x, lane = thread % 32, first = thread - lane;
-  const Words* const given = all.give({{a[0], a[1], a[2], a[3], b[0], b[1]}}, file, line);
+  const TensorWords<parts, Number>* const given = all.give(words, file, line);
   for (unsigned k = 0; k < 4; ++k) {
     const unsigned row = lane / 4 + 8 * (k / 2), column = lane % 4 * 2 + k % 2;
-    for (unsigned word = 0; word < 8; ++word)
-      multiply(d[k], given[first + row % 8 * 4 + word % 4].of[row / 8 + word / 4 * 2],
-               given[first + column * 4 + word % 4].of[4 + word / 4]);
+    Number sum = d[k];
+    for (unsigned word = 0; word < 8; ++word) {
+      const Number* const x = given[first + row % 8 * 4 + word % 4].left[row / 8 + word / 4 * 2];
+      const Number* const y = given[first + column * 4 + word % 4].right[word / 4];
+      for (unsigned part = 0; part < parts; ++part) sum += x[part] * y[part];
+    }
+    d[k] = sum;
   }
 }
 
-#define shim_tensor_multiply(left, right, d, a, b) shim::tensor_multiply_at(left, right, d, a, b, __FILE__, __LINE__)
-template <class Sum>
+#define shim_tensor_multiply(left, right, d, a, b)                \
+  shim::tensor_multiply_at<left[0] == 't'                     ? 1 \
+                           : left[0] == 's' || left[0] == 'u' ? 4 \
+                                                              : 2>(left, right, d, a, b, __FILE__, __LINE__)
+template <unsigned parts, class Sum>
 void tensor_multiply_at(const char* left, const char* right, Sum* d, const uint32_t* a, const uint32_t* b, const char* file,
                         int line) {
-  const unsigned parts = std::is_same_v<Sum, int> ? 4 : std::strcmp(left, "tf32") == 0 ? 1 : 2;
-  tensor_multiply_words(d, a, b, file, line, [&](Sum& sum, uint32_t x, uint32_t y) {
-    for (unsigned part = 0; part < parts; ++part) {
-      if constexpr (std::is_same_v<Sum, float>)
-        sum += tensor_number(left, x, part) * tensor_number(right, y, part);
-      else
-        sum += tensor_integer(left, x, part) * tensor_integer(right, y, part);
-    }
-  });
+  TensorWords<parts, Sum> words;
+  for (unsigned k = 0; k < 4; ++k) tensor_numbers(left, a[k], words.left[k]);
+  for (unsigned k = 0; k < 2; ++k) tensor_numbers(right, b[k], words.right[k]);
+  tensor_multiply_words(d, words, file, line);
 }
 #define shim_tensor_multiply_double(d, a, b) \
-  shim::tensor_multiply_words(d, a, b, __FILE__, __LINE__, [](double& sum, double x, double y) { sum += x * y; })
+  shim::tensor_multiply_words<1, double>(d, {{{a[0]}, {a[1]}, {a[2]}, {a[3]}}, {{b[0]}, {b[1]}}}, __FILE__, __LINE__)
 
 // ldmatrix: lane k names row k % 8 of block k / 8.
 #define shim_tensor_load(to, blocks, transposed, row) shim::tensor_load_at(to, blocks, transposed, row, __FILE__, __LINE__)
