@@ -13,7 +13,7 @@ struct metac_var {
 
 struct metac_operator : metac::lazy::Operation {};
 
-struct metac_model {
+struct metac_traced {
   metac::Model model;
 };
 

@@ -15,9 +15,9 @@ namespace {
 namespace py = pybind11;
 
 struct Freed {
-  void operator()(metac_model* model) const { metac_model_free(model); }
+  void operator()(metac_traced* model) const { metac_traced_free(model); }
 };
-using TracedModel = std::unique_ptr<metac_model, Freed>;
+using TracedModel = std::unique_ptr<metac_traced, Freed>;
 
 py::object placeholder(const std::vector<int64_t>& shape, int32_t dtype) {
   metac_tensor type{};
@@ -46,17 +46,17 @@ using Pairs = std::vector<std::pair<std::string, py::object>>;
 
 TracedModel trace_model(const Pairs& inputs, const Pairs& outputs, const Pairs& weights) {
   const Named in(inputs), out(outputs), own(weights);
-  metac_model* model = nullptr;
-  check(metac_model_trace(in.vars.data(), in.names.data(), in.count(), out.vars.data(), out.names.data(), out.count(),
+  metac_traced* model = nullptr;
+  check(metac_traced_make(in.vars.data(), in.names.data(), in.count(), out.vars.data(), out.names.data(), out.count(),
                           own.vars.data(), own.names.data(), own.count(), &model));
   return TracedModel(model);
 }
 
-void compile(const metac_model& model, const std::string& folder, const std::vector<std::string>& arguments) {
+void compile(const metac_traced& model, const std::string& folder, const std::vector<std::string>& arguments) {
   std::vector<const char*> words;
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
   const py::gil_scoped_release unlocked;
-  check(metac_model_compile(&model, folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
+  check(metac_traced_compile(&model, folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
 }
 
 // Behind a class of its own: pybind11 wants complete types.
@@ -73,7 +73,7 @@ void define_traced_model(py::module_& module) {
         return std::make_unique<HeldModel>(HeldModel{trace_model(inputs, outputs, weights)});
       }))
       .def("save",
-           [](const HeldModel& self, const std::string& path) { check(metac_model_save(self.model.get(), path.c_str())); })
+           [](const HeldModel& self, const std::string& path) { check(metac_traced_save(self.model.get(), path.c_str())); })
       .def("compile", [](const HeldModel& self, const std::string& folder, const std::vector<std::string>& arguments) {
         compile(*self.model, folder, arguments);
       });

@@ -17,7 +17,7 @@ typedef struct metac_var metac_var;
 /* An operator with its attributes. There is one object for each; it stays for the life of the process. */
 typedef struct metac_operator metac_operator;
 /* A model that was traced. */
-typedef struct metac_model metac_model;
+typedef struct metac_traced metac_traced;
 
 /* Where in the caller's program something is written, for messages. `file` must stay for the life of the process. */
 typedef struct metac_site {
@@ -151,19 +151,19 @@ METAC_API metac_status metac_optimiser_steps(metac_optimiser* optimiser, int64_t
 METAC_API metac_status metac_var_placeholder(const metac_tensor* type, metac_var** var, const metac_site* site);
 /* The model that gives `outputs` from `inputs`, which are placeholders. Vars with values that it reads become initialisers;
  * those of `weights` get their names. Names may be NULL: they are made then. */
-METAC_API metac_status metac_model_trace(metac_var* const* inputs, const char* const* input_names, int32_t input_count,
+METAC_API metac_status metac_traced_make(metac_var* const* inputs, const char* const* input_names, int32_t input_count,
                                          metac_var* const* outputs, const char* const* output_names, int32_t output_count,
                                          metac_var* const* weights, const char* const* weight_names, int32_t weight_count,
-                                         metac_model** model);
-METAC_API void metac_model_free(metac_model* model);
+                                         metac_traced** model);
+METAC_API void metac_traced_free(metac_traced* model);
 /* To a path that ends in ".onnx" or ".json". */
-METAC_API metac_status metac_model_save(const metac_model* model, const char* path);
+METAC_API metac_status metac_traced_save(const metac_traced* model, const char* path);
 /* Runs `metac compile` with these further arguments; the program stands beside the library, or METAC_PROGRAM says where.
  * What it printed is the message where it fails. */
-METAC_API metac_status metac_model_compile(const metac_model* model, const char* folder, const char* const* arguments,
+METAC_API metac_status metac_traced_compile(const metac_traced* model, const char* folder, const char* const* arguments,
                                            int32_t argument_count);
 /* A session of the model, as metac_session_open_memory() opens it. */
-METAC_API metac_status metac_model_session(const metac_model* model, const metac_session_options* options,
+METAC_API metac_status metac_traced_session(const metac_traced* model, const metac_session_options* options,
                                            metac_session** session);
 
 #ifdef __cplusplus

@@ -222,19 +222,19 @@ class NoGrad {
 // A traced function.
 class Model {
  public:
-  explicit Model(metac_model* model) : model_(model, metac_model_free) {}
+  explicit Model(metac_traced* model) : model_(model, metac_traced_free) {}
   // To a path that ends in ".onnx" or ".json".
-  void save(const std::string& path) const { detail::check(metac_model_save(model_.get(), path.c_str())); }
+  void save(const std::string& path) const { detail::check(metac_traced_save(model_.get(), path.c_str())); }
   // `metac compile` with these arguments: compile("out", {"--name", "net", "--cpu", "native"}).
   void compile(const std::string& folder, const std::vector<std::string>& arguments = {}) const {
     std::vector<const char*> words;
     for (const std::string& argument : arguments) words.push_back(argument.c_str());
     detail::check(
-        metac_model_compile(model_.get(), folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
+        metac_traced_compile(model_.get(), folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
   }
 
  private:
-  std::unique_ptr<metac_model, void (*)(metac_model*)> model_;
+  std::unique_ptr<metac_traced, void (*)(metac_traced*)> model_;
 };
 
 // The model that `function`, of a vector of Vars to a Var or a vector of Vars, is for arguments like `inputs`. Names may be
@@ -271,8 +271,8 @@ Model trace(Function&& function, const std::vector<Var>& inputs, const std::vect
   std::vector<const char*> names;
   for (const auto& [name, var] : weights) owned.push_back(var.handle()), names.push_back(name.c_str());
   const auto in = handles(arguments), out = handles(results);
-  metac_model* model = nullptr;
-  detail::check(metac_model_trace(in.data(), texts(input_names, in.size()).data(), static_cast<int32_t>(in.size()),
+  metac_traced* model = nullptr;
+  detail::check(metac_traced_make(in.data(), texts(input_names, in.size()).data(), static_cast<int32_t>(in.size()),
                                   out.data(), texts(output_names, out.size()).data(), static_cast<int32_t>(out.size()),
                                   owned.data(), names.data(), static_cast<int32_t>(owned.size()), &model));
   return Model(model);

@@ -102,7 +102,7 @@ void write_model(const Model& model, const std::string& path) {
 std::string program() {
   if (const char* named = std::getenv("METAC_PROGRAM"); named && *named) return named;
   Dl_info own{};
-  if (dladdr(reinterpret_cast<const void*>(&metac_model_compile), &own) && own.dli_fname) {
+  if (dladdr(reinterpret_cast<const void*>(&metac_traced_compile), &own) && own.dli_fname) {
     std::error_code error;
     const std::filesystem::path library = std::filesystem::canonical(own.dli_fname, error);
     for (std::filesystem::path folder = library.parent_path(); !error && folder.has_relative_path();
@@ -174,10 +174,10 @@ metac_status metac_var_placeholder(const metac_tensor* type, metac_var** var, co
   });
 }
 
-metac_status metac_model_trace(metac_var* const* inputs, const char* const* input_names, int32_t input_count,
+metac_status metac_traced_make(metac_var* const* inputs, const char* const* input_names, int32_t input_count,
                                metac_var* const* outputs, const char* const* output_names, int32_t output_count,
                                metac_var* const* weights, const char* const* weight_names, int32_t weight_count,
-                               metac_model** model) {
+                               metac_traced** model) {
   return answered([&] {
     need(model, "model");
     if (input_count < 0 || output_count < 1 || weight_count < 0) refuse("a count is negative, or there is no output");
@@ -206,24 +206,24 @@ metac_status metac_model_trace(metac_var* const* inputs, const char* const* inpu
       need(outputs[k], "an output");
       results.push_back(outputs[k]->value);
     }
-    auto made = std::make_unique<metac_model>();
+    auto made = std::make_unique<metac_traced>();
     made->model = traced(arguments, results, std::move(names));
     add_output_names(made->model, output_names, output_count);
     *model = made.release();
   });
 }
 
-void metac_model_free(metac_model* model) { delete model; }
+void metac_traced_free(metac_traced* model) { delete model; }
 
-metac_status metac_model_save(const metac_model* model, const char* path) {
+metac_status metac_traced_save(const metac_traced* model, const char* path) {
   return answered([&] {
     need(model, "model"), need(path, "path");
     write_model(model->model, path);
   });
 }
 
-metac_status metac_model_compile(const metac_model* model, const char* folder, const char* const* arguments,
-                                 int32_t argument_count) {
+metac_status metac_traced_compile(const metac_traced* model, const char* folder, const char* const* arguments,
+                                  int32_t argument_count) {
   return answered([&] {
     need(model, "model"), need(folder, "folder");
     if (argument_count < 0) refuse("argument_count is ", argument_count);
@@ -243,7 +243,7 @@ metac_status metac_model_compile(const metac_model* model, const char* folder, c
   });
 }
 
-metac_status metac_model_session(const metac_model* model, const metac_session_options* options, metac_session** session) {
+metac_status metac_traced_session(const metac_traced* model, const metac_session_options* options, metac_session** session) {
   return answered([&] {
     need(model, "model"), need(session, "session");
     *session = new metac_session(with_weights(model->model, options), session_options(options));
