@@ -132,6 +132,7 @@ stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage library "$python" tests/library/run_library.py --build build/ci --every $([ $all = yes ] && echo 5 || echo 100)
 stage specialise "$python" tests/specialise/run_specialise.py --build build/ci
 stage python "$pytorch" tests/python/run_python.py --build build/ci
+stage lazy "$pytorch" tests/lazy/run_lazy.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 0 || echo 40)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage walk "$python" tests/project/run_walk.py --metac "$metac"
 stage figures "$python" tests/figures/run_figures.py --build build/ci

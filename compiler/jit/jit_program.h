@@ -78,6 +78,9 @@ class JitProgram {
   // Outputs with memory are written there.
   void run_into(const std::vector<Tensor>& inputs, const std::vector<rt::OutputView>& outputs);
 
+  // Inputs where they are, of the program's dtypes.
+  void run_views(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs);
+
   void start_profile();                      // from zero
   void stop_profile();                       // what was measured is kept
   std::vector<StepProfile> profile() const;  // by step, in program order, since start_profile()
@@ -89,7 +92,6 @@ class JitProgram {
   const std::shared_ptr<const JitCode>& code() const { return code_; }
 
  private:
-  void run_views(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs);
   void trace_steps(int64_t begin_ns, int64_t end_ns) const;
   std::vector<int64_t> output_shape(int32_t output) const;
 

@@ -20,6 +20,16 @@ void raise_dtype_error(const std::string& message) {
   throw py::error_already_set();
 }
 
+void set_error(int status, const std::string& message) noexcept {
+  try {
+    raise_object(py::module_::import("metac.errors").attr("of_status")(status, text_of(message)));
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (...) {
+    PyErr_NoMemory();
+  }
+}
+
 void register_failures() {
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {

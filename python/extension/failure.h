@@ -21,6 +21,9 @@ inline void check(metac_status status) {
   if (status != METAC_OK) throw Failure{status, metac_last_error()};
 }
 
+// Sets Python's exception of that status, where no C++ exception may pass.
+void set_error(int status, const std::string& message) noexcept;
+
 [[noreturn]] void raise_dtype_error(const std::string& message);
 void register_failures();
 

@@ -3,10 +3,12 @@
 
 #include "metac/metac.h"
 #include "python/extension/failure.h"
+#include "python/extension/operators.h"
 #include "python/extension/process.h"
 #include "python/extension/result_array.h"
 #include "python/extension/session.h"
 #include "python/extension/stream.h"
+#include "python/extension/var_type.h"
 
 PYBIND11_MODULE(_metac, module) {
   using namespace metac_python;
@@ -16,4 +18,8 @@ PYBIND11_MODULE(_metac, module) {
   define_result_array(module);
   define_stream(module);
   define_session(module);
+  define_var(module);
+  define_operators(module);
+  define_traced_model(module);
+  define_optimiser(module);
 }

@@ -4,6 +4,9 @@
     with metac.Session("net.onnx") as session:
         outputs = session.run({"x": array})      # {name: array}
 
+Models are written as code with metac.array, metac.op and metac.grad; nothing of that runs until a value is looked at
+(docs/lazy.md).
+
 Arrays go in and out without copies, by the buffer protocol and DLPack; NumPy is used where it is installed and is not
 needed. docs/sessions.md tells the whole.
 """
@@ -16,10 +19,15 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 from . import _metac
 from ._metac import Array
 from .errors import ArgumentError, DTypeError, Error, InternalError, ModelError, OutOfMemoryError, UnsupportedError
+from . import op, optim
+from .tracing import Model, trace
+from .var import Var, array, evaluate, grad, jvp, no_grad, vjp
+from . import nn
 
 __version__ = _metac.version()
 __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
-           "UnsupportedError", "InternalError"]
+           "UnsupportedError", "InternalError", "Model", "Var", "array", "evaluate", "grad", "jvp", "nn", "no_grad", "op",
+           "optim", "trace", "vjp"]
 
 
 class Port(NamedTuple):

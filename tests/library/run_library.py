@@ -57,7 +57,7 @@ class Checks:
         command("cmake", "--install", self.build, "--prefix", self.work / "prefix")
         (self.work / "prefix").rename(self.prefix)
         self.library = next(p for p in self.prefix.rglob("libmetac.so*") if not p.is_symlink())
-        for header in ("metac.h", "metac.hpp"):
+        for header in ("metac.h", "metac.hpp", "var.h", "var.hpp", "op.hpp"):
             if not (self.prefix / "include/metac" / header).is_file():
                 raise RuntimeError(f"{header} is not installed")
 
@@ -82,7 +82,7 @@ class Checks:
     def exports_the_interface_alone(self):
         listed = command("nm", "-D", "--defined-only", "--format=posix", self.library).splitlines()
         names = {line.split()[0] for line in listed}
-        header = (ROOT / "compiler/api/include/metac/metac.h").read_text()
+        header = "".join((ROOT / f"compiler/api/include/metac/{name}.h").read_text() for name in ("metac", "var"))
         declared = set(re.findall(r"METAC_API [^;(]*?(metac_\w+)\(", header))
         if names != declared:
             raise RuntimeError(f"exported and not declared: {sorted(names - declared)[:9]}; "

@@ -1,0 +1,37 @@
+// Lazy nodes as a Model, which is what the compiler reads.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/lazy/node.h"
+#include "compiler/ops/model.h"
+
+namespace metac::lazy {
+
+// A part of the lazy graph that is compiled as one: its nodes in order, the values that it reads and those that it gives.
+struct Cut {
+  std::vector<Node*> nodes;
+  std::vector<Value*> inputs, outputs;
+};
+
+// One node, its operands as inputs; literals are constants.
+Model model_of_node(const Operation& operation, Value* const* inputs, uint32_t input_count, uint32_t output_count);
+
+// Inputs and outputs have types. Names: of inputs, outputs and initialisers that the caller names; all others are made.
+// Inputs that exist and are in `weights` become initialisers.
+struct ModelNames {
+  std::map<const Value*, std::string> of_values;
+  bool weights = false;  // data among the inputs become initialisers
+};
+Model model_of(const Cut& cut, const ModelNames& names = {});
+
+// The same structure has the same hash, whatever was appended before.
+struct StructureHash structure_of(const Cut& cut);
+
+// A text for messages: "float32[2, 3]".
+std::string text_of(const TensorType& type);
+// The elements, which must exist.
+Tensor tensor_of(const Value& value);
+
+}  // namespace metac::lazy

@@ -1,0 +1,84 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "python/extension/call_site.h"
+#include "python/extension/failure.h"
+#include "python/extension/operators.h"
+#include "python/extension/var_type.h"
+
+namespace metac_python {
+namespace {
+
+py::object held_var(metac_var* var) {
+  PyObject* const object = python_var(var);
+  if (!object) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(object);
+}
+
+std::vector<metac_var*> handles_of(const py::list& vars) {
+  std::vector<metac_var*> handles;
+  for (const py::handle var : vars) {
+    handles.push_back(var_of(var.ptr()));
+    if (!handles.back()) raise_dtype_error(std::string(Py_TYPE(var.ptr())->tp_name) + " is no metac.Var");
+  }
+  return handles;
+}
+
+class Optimiser {
+ public:
+  Optimiser(const std::string& text, const py::list& parameters) {
+    const std::vector<metac_var*> handles = handles_of(parameters);
+    metac_optimiser* made = nullptr;
+    check(metac_optimiser_make(text.c_str(), handles.data(), static_cast<int32_t>(handles.size()), &made));
+    optimiser_.reset(made);
+  }
+  void step(const py::list& gradients, double rate) {
+    const std::vector<metac_var*> handles = handles_of(gradients);
+    const metac_site site = call_site();
+    check(metac_optimiser_step(optimiser_.get(), handles.data(), static_cast<int32_t>(handles.size()), rate, &site));
+  }
+  py::list slots(int32_t parameter) const {
+    py::list all;
+    metac_var* var = nullptr;
+    const char* name = nullptr;
+    for (int32_t k = 0; metac_optimiser_slot(optimiser_.get(), parameter, k, &var, &name) == METAC_OK; ++k)
+      all.append(py::make_tuple(name, held_var(var)));
+    return all;
+  }
+  int64_t steps() const {
+    int64_t steps = 0;
+    check(metac_optimiser_steps(optimiser_.get(), &steps, 0));
+    return steps;
+  }
+  void set_steps(int64_t steps) { check(metac_optimiser_steps(optimiser_.get(), &steps, 1)); }
+
+ private:
+  struct Freed {
+    void operator()(metac_optimiser* optimiser) const { metac_optimiser_free(optimiser); }
+  };
+  std::unique_ptr<metac_optimiser, Freed> optimiser_;
+};
+
+py::object loss(const std::string& text, py::handle output, py::handle target) {
+  py::list both;
+  both.append(output), both.append(target);
+  const std::vector<metac_var*> handles = handles_of(both);
+  const metac_site site = call_site();
+  metac_var* made = nullptr;
+  check(metac_var_loss(text.c_str(), handles[0], handles[1], &made, &site));
+  return held_var(made);
+}
+
+}  // namespace
+
+void define_optimiser(py::module_& module) {
+  module.def("loss", &loss);
+  py::class_<Optimiser>(module, "Optimiser")
+      .def(py::init<const std::string&, const py::list&>())
+      .def("step", &Optimiser::step)
+      .def("slots", &Optimiser::slots)
+      .def_property("steps", &Optimiser::steps, &Optimiser::set_steps);
+}
+
+}  // namespace metac_python
