@@ -4,10 +4,12 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/ops/defined/operator_definition.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_kind.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "frontends/given_operators.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
 
@@ -28,7 +30,7 @@ ModelFormat format_of_content(std::string_view text) {
 
 }  // namespace
 
-Model read_model(const std::string& path) {
+static Model read_unchanged(const std::string& path) {
   const std::optional<ModelFormat> named = format_of_ending(path);
   if (named == ModelFormat::onnx) return read_onnx(path);
   FileBytes bytes = read_file(path);
@@ -37,6 +39,12 @@ Model read_model(const std::string& path) {
     if (const std::string kind = known_file_kind(bytes.view()); !kind.empty())
       throw CompileError({path, "", "not a JSON IR document: it is " + kind});
   return format == ModelFormat::json ? read_json_model(bytes.view(), path) : read_onnx(bytes.view(), path);
+}
+
+Model read_model(const std::string& path) {
+  Model model = read_unchanged(path);
+  add_called(model, given_operators());
+  return model;
 }
 
 Model read_hashed_model(const std::string& path) {
@@ -54,7 +62,9 @@ Model read_hashed_model(const std::string& path) {
 }
 
 Model read_model_bytes(std::string_view bytes) {
-  return format_of_content(bytes) == ModelFormat::json ? read_json_model(bytes, "") : read_onnx(bytes, "");
+  Model model = format_of_content(bytes) == ModelFormat::json ? read_json_model(bytes, "") : read_onnx(bytes, "");
+  add_called(model, given_operators());
+  return model;
 }
 
 ModelFormat format_of_path(const std::string& path) {

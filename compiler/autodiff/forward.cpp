@@ -6,6 +6,7 @@
 #include "compiler/autodiff/clone_region.h"
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
+#include "compiler/autodiff/given_rules.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/reverse.h"
 #include "compiler/autodiff/scalar_rules.h"
@@ -75,6 +76,17 @@ class Forward {
   }
 
   void elementwise(Op& op) {
+    if (const std::optional<GivenGradient> given = given_gradient_of(op)) {
+      std::vector<Var*> operands = op.inputs;
+      const Expr body = given_tangent(op, *given, [&](size_t k) -> Expr {
+        Var* t = tangent(op.inputs[k]);
+        if (!t) return {};
+        operands.push_back(t);
+        return load(static_cast<int>(operands.size()) - 1, t->dtype(), identity_indices(t->rank()));
+      });
+      if (body) put(op.outputs[0], trimmed_elementwise(graph_, operands, op.outputs[0]->shape(), body));
+      return;
+    }
     for (size_t b = 0; b < op.bodies.size(); ++b) {
       std::vector<Var*> operands = op.inputs;
       Expr body = tangent_of(op.bodies[b], [&](Expr place) -> Expr {

@@ -6,6 +6,7 @@
 #include "compiler/autodiff/code_rules.h"
 #include "compiler/autodiff/external_rules.h"
 #include "compiler/autodiff/factored_sum.h"
+#include "compiler/autodiff/given_rules.h"
 #include "compiler/autodiff/gradient.h"
 #include "compiler/autodiff/scalar_rules.h"
 #include "compiler/ir/bounds.h"
@@ -252,7 +253,8 @@ void Reverse::elementwise(Op& op) {
     results[op.bodies[b]] = identity_load(static_cast<int>(operands.size()), op.outputs[b]);
     operands.push_back(op.outputs[b]);
   }
-  for (auto& [place, value] : adjoints_of_loads(op.bodies, seeds)) {
+  const std::optional<GivenGradient> given = given_gradient_of(op);
+  for (auto& [place, value] : given ? given_adjoints(op, *given, seeds[0]) : adjoints_of_loads(op.bodies, seeds)) {
     Var* operand = op.inputs[place->id];
     if (!is_active(operand)) continue;
     Expr body = rewrite(value, [&](Expr n) -> Expr {

@@ -204,6 +204,7 @@ void add_bench_command(CLI::App& app, int* status) {
       ->take_all()
       ->type_name("NAME=FILE");
   add_shape_options(*command, *o);
+  add_ops_option(*command, *o);
   add_threads_option(*command, *o);
   command->add_option("--seconds", o->seconds, "how long to measure")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_flag("--profile", o->profile, "time per kernel, against the machine's peak");

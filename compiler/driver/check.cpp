@@ -66,6 +66,7 @@ void add_check_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("check", "name every node that cannot be compiled, and why, before any work");
   add_model_argument(*command, *o);
   add_shape_options(*command, *o);
+  add_ops_option(*command, *o);
   command->add_option("--max-tensor-bytes", o->max_tensor_bytes, "refuse models with a larger tensor (default 64G)")
       ->type_name("BYTES");
   command->add_flag("--json", o->json, "the findings as JSON");

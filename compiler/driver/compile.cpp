@@ -64,6 +64,7 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   if (o.tf32 != "off") rows["tf32"] = o.tf32;
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
+  if (!o.ops.empty()) rows["ops"] = joined(o.ops);
   if (!o.states.empty()) rows["state"] = joined(o.states);
   return rows;
 }
@@ -360,6 +361,7 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_option("--name", o->name,
                       "of the library and the prefix of its functions; default: from the model's file name");
   add_shape_options(*command, *o);
+  add_ops_option(*command, *o);
   add_compile_options(*command, *o);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");

@@ -5,18 +5,20 @@
 #include <memory>
 
 #include "compiler/driver/command.h"
+#include "compiler/driver/model_options.h"
 #include "compiler/support/file_system.h"
 
 namespace metac {
 
 void add_convert_command(CLI::App& app, int* status) {
-  struct Options {
+  struct Options : ModelOptions {
     std::string from, to;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("convert", "the same model in another format: ONNX (.onnx) or JSON IR (.json)");
   command->add_option("from", o->from, "the model to read")->required()->type_name("A");
   command->add_option("to", o->to, "the file to write; its ending names the format")->required()->type_name("B");
+  add_ops_option(*command, *o);  // the model then holds them
   command->callback([=] {
     make_parents(o->to);
     convert_model(o->from, o->to);

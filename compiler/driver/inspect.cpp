@@ -136,6 +136,7 @@ void add_inspect_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("inspect", "what the compiler makes of a model: kernels, fusion, memory, cost");
   add_model_argument(*command, *o);
   add_shape_options(*command, *o);
+  add_ops_option(*command, *o);
   add_compile_options(*command, *o);
   command->add_option("--html", o->html, "write the report as a page too: memory over time, every kernel with its text")
       ->type_name("FILE");

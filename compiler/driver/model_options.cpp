@@ -7,6 +7,8 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"
+#include "frontends/cpp/cpp_operators.h"
+#include "frontends/given_operators.h"
 
 namespace metac {
 
@@ -116,6 +118,15 @@ void add_input_option(CLI::App& command, std::vector<std::string>& inputs) {
           "an input: NAME=file.npy, NAME=file.pb, NAME=file.npz or NAME=random; random alone: all that are not given")
       ->take_all()
       ->type_name("NAME=FILE");
+}
+
+void add_ops_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--ops", options.ops, "C++ functions that are operators of the model (docs/defining_operators.md)")
+      ->each([](const std::string& file) { give_operators(read_cpp_operators(file)); })
+      ->expected(1)
+      ->take_all()
+      ->type_name("FILE.cpp");
 }
 
 void add_threads_option(CLI::App& command, ModelOptions& options) {

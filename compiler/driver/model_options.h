@@ -11,7 +11,7 @@ namespace metac {
 
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> shapes, dims;
+  std::vector<std::string> shapes, dims, ops;
   std::string cpu = "native", fusion = "best", max_tensor_bytes;
   int winograd = 4;
   int threads = 0;
@@ -31,6 +31,8 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 void add_shape_options(CLI::App& command, ModelOptions& options);
 void add_compile_options(CLI::App& command, ModelOptions& options);          // cpu, fusion, budgets
 void add_input_option(CLI::App& command, std::vector<std::string>& inputs);  // for gather_inputs()
+// --ops: operators for the models that the command reads. The files are read while arguments are: before any model.
+void add_ops_option(CLI::App& command, ModelOptions& options);
 void add_threads_option(CLI::App& command, ModelOptions& options);
 // --target, the name of one of targets(); the first is the default.
 void add_target_option(CLI::App& command, std::string& target, const std::string& help);

@@ -56,6 +56,7 @@ void add_record_command(CLI::App& app, int* status) {
       ->type_name("FILE.npz");
   add_input_option(*command, o->inputs);
   add_shape_options(*command, *o);
+  add_ops_option(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
   command->callback([=] { *status = record_command(*o); });

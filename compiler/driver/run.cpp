@@ -130,6 +130,7 @@ void add_run_command(CLI::App& app, int* status) {
   command->add_option("--output-dir", o->output_dir, "write each output to DIR/<name>.npy")->type_name("DIR");
   add_target_option(*command, o->target, "cpu, or cuda: kernels by NVIDIA's run-time compiler, on the first GPU");
   add_shape_options(*command, *o);
+  add_ops_option(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
   command->add_flag("--time-passes", o->times, "say how long compiling took");

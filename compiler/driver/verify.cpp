@@ -259,6 +259,7 @@ void add_verify_command(CLI::App& app, int* status) {
   command->add_flag("--quiet", o->quiet, "do not list what passed");
   command->add_flag("--json", o->json, "the results as JSON");
   command->add_option("--junit", o->junit, "write the results as JUnit's XML too")->type_name("FILE.xml");
+  add_ops_option(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
   command->add_flag("--grad", o->gradient,

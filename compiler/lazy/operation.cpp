@@ -135,6 +135,7 @@ std::string why_no_function(const OpSchema& schema) {
       return "it has subgraphs: write the loop or branch as code";
   if (schema.domain == "ai.onnx.preview.training" && schema.name == "Gradient") return "it names values: use grad";
   if (schema.domain == "metac" && schema.name == "code") return "it compiles text as code";
+  if (schema.domain == "metac" && schema.name == "expression") return "it is what definitions of operators become";
   return "";
 }
 

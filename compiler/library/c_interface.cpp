@@ -23,7 +23,7 @@ metac_session* opened(Model model, SessionOptions checked, const metac_session_o
   checked.lower.states = states_of(given, model);
   if (!checked.lower.states.empty() && device_of(*checked.compile.target))
     throw CallError(METAC_UNSUPPORTED, "options: states are kept on the CPU alone");
-  return new metac_session(with_weights(std::move(model), given), std::move(checked));
+  return new metac_session(with_operators(with_weights(std::move(model), given), given), std::move(checked));
 }
 
 }  // namespace

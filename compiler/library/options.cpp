@@ -7,8 +7,10 @@
 #include "compiler/jit/device.h"
 #include "compiler/library/status.h"
 #include "compiler/library/tensors.h"
+#include "compiler/ops/defined/operator_definition.h"
 #include "compiler/session/given_inputs.h"
 #include "compiler/target/target.h"
+#include "frontends/cpp/cpp_operators.h"
 
 namespace metac::library {
 namespace {
@@ -152,6 +154,18 @@ std::vector<StateNames> states_of(const metac_session_options* options, const Mo
       refuse("options: states: ", quoted(names.input), " and ", quoted(names.output), ": a value is in one state alone");
   }
   return states;
+}
+
+Model with_operators(Model model, const metac_session_options* options) {
+  if (!options) return model;
+  const metac_session_options given = known_fields(*options);
+  const int count = in_range("ops_count", given.ops_count, most_declared);
+  if (count > 0 && !given.ops) refuse("options: ops is NULL, and ops_count is ", count);
+  for (int k = 0; k < count; ++k) {
+    if (!given.ops[k] || !*given.ops[k]) refuse("options: ops[", k, "] names no file");
+    add_called(model, read_cpp_operators(given.ops[k]));
+  }
+  return model;
 }
 
 Model with_weights(Model model, const metac_session_options* options) {

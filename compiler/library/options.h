@@ -14,6 +14,9 @@ std::vector<StateNames> states_of(const metac_session_options* given, const Mode
 // The model with the initialisers that the options give, whose elements are the caller's.
 Model with_weights(Model model, const metac_session_options* given);
 
+// The model with the operators of the C++ files that the options name.
+Model with_operators(Model model, const metac_session_options* given);
+
 // Refuses the size of a struct that callers give: one smaller than the struct was in the first version that had it
 // (`first`), and what cannot be one.
 void check_size(const char* name, size_t size, size_t first);

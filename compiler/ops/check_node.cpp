@@ -35,7 +35,7 @@ void check_attributes(const Node& node, const OpSchema& schema, int64_t opset) {
     const AttributeSpec* spec = nullptr;
     bool kind_fits = false, opset_fits = false;
     for (const AttributeSpec& s : schema.attributes) {
-      if (s.name != name) continue;
+      if (s.name != name && s.name != "*") continue;  // "*": any other, the operator says what it is
       bool now = opset >= s.since && opset < s.until;
       bool fits = s.kind == attribute.kind || attribute.kind == Attribute::Kind::reference;
       if (!spec || (now && !opset_fits) || (now && fits)) spec = &s;

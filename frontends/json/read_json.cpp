@@ -150,8 +150,13 @@ Node node_of_json(const JsonSource& source, const JsonValue& value) {
   bool states_domain = fields.find("domain") != nullptr;
   node.domain = fields.string("domain");
   if (node.domain == "ai.onnx") node.domain = "";
-  if (!states_domain && find_operator(meta_domain, node.op_type)) node.domain = meta_domain;
-  if (!states_domain && node.op_type == "grad") return gradient_of_json(fields, std::move(node));
+  const auto defined = source.defined.find(node.op_type);
+  if (!states_domain && defined != source.defined.end())
+    node.domain = defined->second;
+  else if (!states_domain && find_operator(meta_domain, node.op_type))
+    node.domain = meta_domain;
+  else if (!states_domain && node.op_type == "grad")
+    return gradient_of_json(fields, std::move(node));
   node.name = fields.string("name");
   node.overload = fields.string("overload");
   node.inputs = fields.strings("inputs");
@@ -165,10 +170,13 @@ Node node_of_json(const JsonSource& source, const JsonValue& value) {
     document.refuse(op.offset, concat("there is no meta-operator ", quoted(node.op_type)));
   auto add = [&](const std::string& name, const JsonValue& attribute) {
     const AttributeSpec* spec = attribute_spec(node, name);
-    if (is_meta && !spec) document.refuse(attribute.offset, concat(node.op_type, " has no field ", quoted(name)));
+    const bool takes_any = node.op_type == "expression";  // numbers by the names that its formula has for them
+    if (is_meta && !spec && !takes_any)
+      document.refuse(attribute.offset, concat(node.op_type, " has no field ", quoted(name)));
     if (!node.attributes.emplace(name, attribute_of_json(source, attribute, name, spec)).second)
       document.refuse(attribute.offset, concat("attribute ", quoted(name), " is given twice"));
-    bool is_expression = is_meta && (spec->kind == Attribute::Kind::strings || spec->kind == Attribute::Kind::string) &&
+    bool is_expression = is_meta && !takes_any &&
+                         (spec->kind == Attribute::Kind::strings || spec->kind == Attribute::Kind::string) &&
                          name != "reduce" && name != "dtype" && (node.op_type != "code" || name == "shape" || name == "let");
     if (!is_expression) return;
     auto check = [&](const JsonValue& value) {
@@ -209,7 +217,7 @@ ModelGraph graph_of_json(const JsonSource& source, JsonFields& fields) {
   for (const JsonValue& node : fields.array("nodes")) graph.nodes.push_back(node_of_json(source, node));
   DimNames names(document, graph.inputs, lets);
   for (Node& node : graph.nodes)
-    if (node.domain == meta_domain) names.complete(node);
+    if (node.domain == meta_domain && node.op_type != "expression") names.complete(node);
   return graph;
 }
 
@@ -232,11 +240,21 @@ Model read_json_model(std::string_view text, const std::string& path) {
   model.doc = fields.string("model_doc");
   model.metadata = strings_of_json(fields, "metadata");
   model.opset_imports = opsets_of_json(fields);
+  if (const JsonValue* definitions = fields.find("define")) {
+    expect(document, *definitions, Json::object, "\"define\"");
+    for (const auto& [signature, value] : definitions->members) {
+      model.functions.push_back(definition_of_json(document, signature, value));
+      const ModelFunction& made = model.functions.back();
+      if (!source.defined.emplace(made.name, made.domain).second)
+        document.refuse(value.offset, concat("operator ", quoted(made.name), " is defined twice"));
+    }
+  }
   for (const JsonValue& function : fields.array("functions")) model.functions.push_back(function_of_json(source, function));
   model.graph = graph_of_json(source, fields);
   fields.finish();
   for (const char* domain : {meta_domain, training_domain})
     if (uses_domain(model.graph.nodes, domain)) model.opset_imports.emplace(domain, 1);
+  if (model.opset_imports.empty()) model.opset_imports[meta_domain] = 1;  // nodes of operators that users define
   if (!model.opset_imports.count("")) {
     if (uses_domain(model.graph.nodes, ""))
       document.refuse(document.root().offset, "the document uses ONNX operators but states no \"opset\"");

@@ -1,5 +1,6 @@
 // Inside the JSON front end: the parts of a document, each read by one function.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace metac {
 struct JsonSource {
   const JsonDocument& document;
   std::string folder;  // where files that the document names are looked for
+  std::map<std::string, std::string> defined = {};  // operators that the document defines, and their domains
 };
 
 ValueType type_of_json(JsonFields& fields);  // takes dtype, shape, container, key_dtype
@@ -22,6 +24,9 @@ Node node_of_json(const JsonSource& source, const JsonValue& value);
 // `spec`: what the operator's schema says of the attribute, or null.
 Attribute attribute_of_json(const JsonSource& source, const JsonValue& value, const std::string& name,
                             const AttributeSpec* spec);
+
+// A member of "define": "huber(x, delta = 1)": a formula, or {"body": ..., "gradient": {"x": ...}, "fusible": false}.
+ModelFunction definition_of_json(const JsonDocument& document, const std::string& signature, const JsonValue& value);
 
 // What the operator's schema says of an attribute; null where it says nothing or different things for different opsets.
 const AttributeSpec* attribute_spec(const Node& node, const std::string& name);

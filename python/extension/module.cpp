@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include "metac/metac.h"
+#include "python/extension/definitions.h"
 #include "python/extension/failure.h"
 #include "python/extension/operators.h"
 #include "python/extension/process.h"
@@ -22,4 +23,5 @@ PYBIND11_MODULE(_metac, module) {
   define_operators(module);
   define_traced_model(module);
   define_optimiser(module);
+  define_definitions(module);
 }

@@ -1,5 +1,7 @@
 #include "python/extension/session.h"
 
+#include <pybind11/stl.h>
+
 #include <optional>
 #include <utility>
 
@@ -48,7 +50,7 @@ void close_unlocked(metac_session* session) {
 
 Session::Session(py::object path, py::object contents, const std::string& specialise, int64_t threads, int64_t max_contexts,
                  int64_t max_specialisations, int64_t max_memory, const py::list& dims, const std::string& cpu,
-                 const std::string& target, py::handle states)
+                 const std::string& target, py::handle states, const std::vector<std::string>& ops)
     : generation_(process_generation()) {
   std::vector<std::string> names;
   std::vector<metac_dim> declared;
@@ -81,6 +83,10 @@ Session::Session(py::object path, py::object contents, const std::string& specia
   for (const auto& [input, output] : state_names) declared_states.push_back({input.c_str(), output.c_str()});
   options.states = declared_states.data();
   options.state_count = in_int32("states", static_cast<int64_t>(declared_states.size()));
+  std::vector<const char*> files;
+  for (const std::string& file : ops) files.push_back(file.c_str());
+  options.ops = files.data();
+  options.ops_count = in_int32("ops", static_cast<int64_t>(files.size()));
   metac_session* opened = nullptr;
   if (path.is_none()) {
     const py::buffer_info model = contents.cast<py::buffer>().request();
@@ -177,7 +183,8 @@ void Session::close() { std::exchange(session_, nullptr).reset(); }
 void define_session(py::module_& module) {
   py::class_<Session>(module, "Session")
       .def(py::init<py::object, py::object, const std::string&, int64_t, int64_t, int64_t, int64_t, const py::list&,
-                    const std::string&, const std::string&, py::handle>())
+                    const std::string&, const std::string&, py::handle,
+                    const std::vector<std::string>&>())
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("states", &Session::states)

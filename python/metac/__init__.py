@@ -14,7 +14,7 @@ import atexit
 import operator
 import os
 import weakref
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
 from . import _metac
 from ._metac import Array
@@ -26,8 +26,24 @@ from . import nn
 
 __version__ = _metac.version()
 __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
-           "UnsupportedError", "InternalError", "Model", "Var", "array", "evaluate", "grad", "jvp", "nn", "no_grad", "op",
-           "optim", "trace", "vjp"]
+           "UnsupportedError", "InternalError", "Model", "Var", "array", "define", "define_file", "evaluate", "grad", "jvp",
+           "nn", "no_grad", "op", "optim", "trace", "vjp"]
+
+
+def define(name: str, formula: str, *, gradient: Optional[Mapping[str, str]] = None, fusible: bool = True) -> None:
+    """Defines an element-wise operator for the models that this process opens from now on (docs/defining_operators.md):
+
+        metac.define("mish", "x * tanh(log1p(exp(x)))")
+        metac.define("com.example::huber(x, delta = 1)", "abs(x) < delta ? x * x / 2 : delta * (abs(x) - delta / 2)")
+
+    gradient: {operand: formula}, of the parameters, the result y and its adjoint dy, where the one by the rules is bad.
+    fusible: False makes its result a kernel of its own. Raises ModelError, which points into the formula."""
+    _metac.define(name, formula, list((gradient or {}).items()), fusible)
+
+
+def define_file(path: Any) -> None:
+    """Defines the functions of a C++ file in the same way. The file is read and not compiled."""
+    _metac.define_file(os.fspath(path))
 
 
 class Port(NamedTuple):
@@ -56,6 +72,7 @@ class Session:
     cpu: "native", "x86-64-v3", ...; target: "cpu" or "cuda".
     states: inputs and outputs that are one value, which goes from each run of a stream to the next: {input: output}, or "auto"
     for those that are known by their names. They are no inputs and outputs of runs then.
+    ops: C++ files whose functions are operators of this model (docs/defining_operators.md).
 
     Any number of threads may call one session; runs do not hold the interpreter's lock. A session belongs to the process
     that opened it: in a child that fork made, its calls raise UnsupportedError.
@@ -65,7 +82,8 @@ class Session:
 
     def __init__(self, model: Any, *, specialise: str = "background", threads: int = 0, max_contexts: int = 0,
                  max_specialisations: int = 0, max_memory: int = 0, dims: Optional[Mapping[str, Any]] = None,
-                 cpu: str = "native", target: str = "cpu", states: Union[None, str, Mapping[str, str]] = None):
+                 cpu: str = "native", target: str = "cpu", states: Union[None, str, Mapping[str, str]] = None,
+                 ops: Iterable[Any] = ()):
         if isinstance(model, (str, os.PathLike)):
             os.stat(model)  # what is not there is FileNotFoundError, as of open()
             model = os.fspath(model)
@@ -74,7 +92,7 @@ class Session:
             path, contents = None, _bytes_of(model)
         self._session = _metac.Session(path, contents, specialise, threads, max_contexts, max_specialisations, max_memory,
                                        [_dim(name, limits) for name, limits in (dims or {}).items()], cpu, target,
-                                       _states(states))
+                                       _states(states), [os.fspath(file) for file in ops])
         self._inputs = tuple(Port(*port) for port in self._session.inputs())
         self._outputs = tuple(Port(*port) for port in self._session.outputs())
         self._states = tuple(Port(*port) for port in self._session.states())

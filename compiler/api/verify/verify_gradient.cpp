@@ -8,6 +8,7 @@
 #include "compiler/autodiff/gradient.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/walks.h"
+#include "compiler/ops/defined/given_gradient.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/support/diagnostic.h"
 
@@ -37,6 +38,7 @@ void widen_ops(const std::vector<Op*>& ops) {
     for (auto* list : {&op->bodies, &op->indices, &op->conditions})
       for (Expr& e : *list) e = widened(e);
     op->fill = widened(op->fill);
+    if (const auto given = given_gradient_of(*op)) set_given_gradient(*op, with_wide_floats(*given));
     if (is_float(op->accumulator)) op->accumulator = DType::f64;
     for (Region& region : op->regions) widen_ops(region.ops);
   }

@@ -47,7 +47,7 @@ Field field_of(const AttributeSpec& spec) {
 
 bool has_function(const OpSchema& schema) {
   if (schema.takes_sequences || schema.name.rfind("Sequence", 0) == 0 || schema.name == "SplitToSequence") return false;
-  if (schema.name == "Gradient" || schema.name == "code") return false;
+  if (schema.name == "Gradient" || schema.name == "code" || schema.name == "expression") return false;
   for (const AttributeSpec& spec : schema.attributes)
     if ((spec.kind == Kind::graph || spec.kind == Kind::graphs) && spec.required) return false;
   return true;

@@ -55,6 +55,7 @@ class CodeText {
     std::string name;
     while (at_ < source_.size() && (std::isalnum(static_cast<unsigned char>(source_[at_])) || source_[at_] == '_'))
       name += source_[at_++];
+    if (name == "shape") return dims();
     auto found = std::find(tensors_.names.begin(), tensors_.names.end(), name);
     if (found == tensors_.names.end()) {
       at_ = start;
@@ -77,6 +78,22 @@ class CodeText {
     for (int k = 1; k < rank; ++k)
       linear = concat("(", linear, " * ", name, "_shape", k, " + (", indices[static_cast<size_t>(k)], "))");
     return name + "[" + linear + "]";
+  }
+
+  // @shape(in0): the dims of a tensor, one after the other; of one without axes a 0, so that it is a list in any case.
+  std::string dims() {
+    const size_t end = source_.find(')', at_);
+    const std::string name = at_ < source_.size() && source_[at_] == '(' && end != std::string::npos
+                                 ? source_.substr(at_ + 1, end - at_ - 1)
+                                 : "";
+    const auto found = std::find(tensors_.names.begin(), tensors_.names.end(), name);
+    if (found == tensors_.names.end())
+      complain(concat("@shape wants a tensor, as in @shape(in0); there are ", tensors_.listed()));
+    at_ = end + 1;
+    const int rank = tensors_.ranks[static_cast<size_t>(found - tensors_.names.begin())];
+    std::string text = rank == 0 ? "0" : "";
+    for (int k = 0; k < rank; ++k) text += concat(k ? ", " : "", name, "_shape", k);
+    return text;
   }
 
   // What stands between the parentheses, split at its own commas; elements inside are written out as well.

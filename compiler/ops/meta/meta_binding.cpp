@@ -12,96 +12,14 @@ namespace {
 
 using TermKind = MetaExpression::Kind;
 
-// Index arithmetic stays far inside 64 bits: a coefficient or constant beyond this is refused.
-constexpr int64_t magnitude_limit = int64_t{1} << 40;
-
-int64_t magnitude(Expr e) {
-  if (e->dtype != DType::i64) return 1;
-  Linear form = linear_form(e);
-  int64_t most = std::abs(std::max(form.constant, -INT64_MAX));
-  for (const auto& [atom, coefficient] : form.terms) most = std::max(most, std::abs(std::max(coefficient, -INT64_MAX)));
-  return std::max<int64_t>(most, 1);
-}
-
-bool needs_float(Fn fn) {
-  switch (fn) {
-    case Fn::neg:
-    case Fn::abs:
-    case Fn::sign:
-    case Fn::logical_not:
-    case Fn::bit_not:
-      return false;
-    default:
-      return arity(fn) == 1 || fn == Fn::atan2;
-  }
-}
-
-bool needs_bool(Fn fn) {
-  return fn == Fn::logical_not || fn == Fn::logical_and || fn == Fn::logical_or || fn == Fn::logical_xor;
-}
-
-bool needs_integer(Fn fn) {
-  return fn == Fn::bit_not || fn == Fn::bit_and || fn == Fn::bit_or || fn == Fn::bit_xor || fn == Fn::shift_left ||
-         fn == Fn::shift_right;
-}
-
 }  // namespace
 
-struct MetaScope::Typed {
-  Expr e;
-  bool literal = false;  // has no dtype of its own yet
-};
-
-struct MetaScope::Context {
-  std::string_view source;
+struct MetaScope::Context : MetaTyping {
+  Context(std::string_view source, const Shape& domain, Bounds bounds, bool is_body, std::vector<Expr>* conditions)
+      : MetaTyping(source, is_body), domain(domain), bounds(std::move(bounds)), conditions(conditions) {}
   const Shape& domain;
   Bounds bounds;
-  bool is_body = false;
-  std::vector<Expr>* conditions = nullptr;
-
-  [[noreturn]] void refuse(const MetaExpression& at, const std::string& message) const {
-    throw MetaExpressionError(source, at.column, message);
-  }
-
-  // The literal as that dtype.
-  Expr adapt(const Typed& value, DType dtype, const MetaExpression& at) const {
-    if (!value.literal || value.e->dtype == dtype) return value.e;
-    if (value.e->kind == ExprKind::call)  // "c ? 0 : 1" is a literal as its branches are
-      return select(value.e->args[0], adapt({value.e->args[1], true}, dtype, at),
-                    adapt({value.e->args[2], true}, dtype, at));
-    bool is_real = value.e->kind == ExprKind::float_constant;
-    if (is_float(dtype)) return constant_of(dtype, is_real ? value.e->float_value : static_cast<double>(value.e.as_int()));
-    if (is_real) refuse(at, concat("a real number meets ", name_of(dtype), "; convert one of them"));
-    if (!is_integer(dtype)) refuse(at, concat("a number meets ", name_of(dtype)));
-    if (value.e.as_int() < min_value(dtype) || value.e.as_int() > max_value(dtype))
-      refuse(at, concat(value.e.as_int(), " is no ", name_of(dtype)));
-    return int_constant(value.e.as_int(), dtype);
-  }
-
-  // Makes both one dtype; true if both are literals still.
-  bool unify(Typed& a, Typed& b, const MetaExpression& at) const {
-    if (a.literal && b.literal) {
-      DType dtype = is_float(a.e->dtype) || is_float(b.e->dtype) ? DType::f64 : DType::i64;
-      a.e = adapt(a, dtype, at);
-      b.e = adapt(b, dtype, at);
-      return true;
-    }
-    if (a.literal) a.e = adapt(a, b.e->dtype, at);
-    if (b.literal) b.e = adapt(b, a.e->dtype, at);
-    if (a.e->dtype != b.e->dtype)
-      refuse(at, concat(name_of(a.e->dtype), " meets ", name_of(b.e->dtype), "; convert one, as in ", name_of(a.e->dtype),
-                        "(x)"));
-    return false;
-  }
-
-  // Index arithmetic that could wrap around is refused before it is folded.
-  void check_magnitude(Fn fn, Expr a, Expr b, const MetaExpression& at) const {
-    if (a->dtype != DType::i64) return;
-    std::optional<int64_t> most =
-        fn == Fn::mul ? checked_mul(magnitude(a), magnitude(b)) : checked_add(magnitude(a), magnitude(b));
-    if (!most) refuse(at, "constants overflow an int64");
-    if (!is_body && *most > magnitude_limit) refuse(at, "a constant of index arithmetic exceeds 2^40");
-  }
+  std::vector<Expr>* conditions;
 };
 
 MetaScope::MetaScope(Graph& graph, std::vector<Var*> operands, std::vector<std::string> names)
@@ -161,7 +79,7 @@ Expr MetaScope::condition(const std::string& source, const Shape& domain, std::v
 Expr MetaScope::body(const std::string& source, const Shape& domain, std::optional<DType> dtype) {
   MetaExpression e = parse_meta_expression(source);
   Context context{source, domain, Bounds(graph_.symbols, domain), true, nullptr};
-  Typed value = bind(e, context);
+  MetaValue value = bind(e, context);
   if (value.literal) return context.adapt(value, dtype ? *dtype : is_float(value.e->dtype) ? DType::f32 : DType::i64, e);
   return dtype && *dtype != value.e->dtype ? cast(value.e, *dtype) : value.e;
 }
@@ -198,7 +116,7 @@ int MetaScope::find_operand(std::string_view text, bool with_letters) const {
 }
 
 Var* MetaScope::operand_of(const MetaExpression& e, const Context& context) const {
-  int k = find_operand(e.text, context.is_body);
+  int k = find_operand(e.text, context.is_body());
   if (k < 0) context.refuse(e, concat(quoted(e.text), " is neither an operand of this node nor a function"));
   if (!operands_[k]) context.refuse(e, concat("operand ", quoted(e.text), " is absent"));
   return operands_[k];
@@ -210,39 +128,20 @@ Expr MetaScope::bind_index(const MetaExpression& e, Context& context) {
   return value;
 }
 
-MetaScope::Typed MetaScope::bind(const MetaExpression& e, Context& context) {
-  switch (e.kind) {
-    case TermKind::integer:
-      if (!context.is_body && e.integer > magnitude_limit) context.refuse(e, "a constant of index arithmetic exceeds 2^40");
-      return {int_constant(e.integer), context.is_body};
-    case TermKind::real:
-      if (!context.is_body) context.refuse(e, "a real number in index arithmetic");
-      return {float_constant(e.real, DType::f64), true};
-    case TermKind::name:
-      return bind_name(e, context);
-    case TermKind::shape:
-      context.refuse(e, concat("a whole shape is no number; write ", e.text, ".shape[0]"));
-    case TermKind::dim: {
-      const Shape& shape = operand_of(e, context)->shape();
-      int64_t rank = static_cast<int64_t>(shape.size()), axis = e.integer < 0 ? e.integer + rank : e.integer;
-      if (axis < 0 || axis >= rank) context.refuse(e, concat("axis ", e.integer, " of a shape of rank ", rank));
-      return {shape[axis]};
-    }
-    case TermKind::call:
-      return bind_call(e, context);
-    case TermKind::unary:
-      return bind_unary(e, context);
-    case TermKind::binary:
-      return bind_binary(e, context);
-    case TermKind::conditional:
-      return apply(Fn::select, {bind(e.arguments[0], context), bind(e.arguments[1], context), bind(e.arguments[2], context)},
-                   e, context);
-  }
-  METAC_ASSERT(false);
-  return {};
+MetaValue MetaScope::bind(const MetaExpression& e, Context& context) {
+  return bind_expression(e, context, [&](const MetaExpression& leaf) -> MetaValue {
+    if (leaf.kind == TermKind::name) return bind_name(leaf, context);
+    if (leaf.kind == TermKind::call) return bind_load(leaf, context);
+    if (leaf.kind == TermKind::shape)
+      context.refuse(leaf, concat("a whole shape is no number; write ", leaf.text, ".shape[0]"));
+    const Shape& shape = operand_of(leaf, context)->shape();
+    int64_t rank = static_cast<int64_t>(shape.size()), axis = leaf.integer < 0 ? leaf.integer + rank : leaf.integer;
+    if (axis < 0 || axis >= rank) context.refuse(leaf, concat("axis ", leaf.integer, " of a shape of rank ", rank));
+    return {shape[axis]};
+  });
 }
 
-MetaScope::Typed MetaScope::bind_name(const MetaExpression& e, Context& context) {
+MetaValue MetaScope::bind_name(const MetaExpression& e, Context& context) {
   if (int k = axis_of_name(e.text); k >= 0) {
     if (k >= static_cast<int>(context.domain.size()))
       context.refuse(e, concat("there is no axis ", e.text, "; the shape has rank ", context.domain.size()));
@@ -250,20 +149,20 @@ MetaScope::Typed MetaScope::bind_name(const MetaExpression& e, Context& context)
   }
   if (auto found = definitions_.find(e.text); found != definitions_.end()) return {found->second};
   if (e.text == "true" || e.text == "false") return {bool_constant(e.text == "true")};
-  if (int k = find_operand(e.text, context.is_body); k >= 0 && context.is_body) {
+  if (int k = find_operand(e.text, context.is_body()); k >= 0 && context.is_body()) {
     Var* whole = broadcast_to(graph_, operand_of(e, context), context.domain);
     return {load(slot_of(whole), whole->dtype(), identity_indices(whole->rank()))};
   } else if (k >= 0) {
     context.refuse(e, concat("operand ", quoted(e.text), " needs indices here, as in ", e.text, "(i0)"));
   }
-  if (context.is_body && e.text == "inf") return {float_constant(INFINITY, DType::f64), true};
-  if (context.is_body && e.text == "nan") return {float_constant(NAN, DType::f64), true};
+  if (context.is_body() && e.text == "inf") return {float_constant(INFINITY, DType::f64), true};
+  if (context.is_body() && e.text == "nan") return {float_constant(NAN, DType::f64), true};
   for (size_t s = 0; s < graph_.symbols.size(); ++s)
     if (graph_.symbols[s].name == e.text && graph_.symbols[s].from_input) return {symbol(static_cast<int>(s))};
   context.refuse(e, concat(quoted(e.text), " is no axis, dim or operand of this node"));
 }
 
-MetaScope::Typed MetaScope::bind_load(const MetaExpression& e, Context& context) {
+MetaValue MetaScope::bind_load(const MetaExpression& e, Context& context) {
   Var* var = operand_of(e, context);
   if (static_cast<int>(e.arguments.size()) != var->rank())
     context.refuse(e, concat(e.text, " has rank ", var->rank(), " (", to_string(var->shape()), ") but is given ",
@@ -284,79 +183,10 @@ MetaScope::Typed MetaScope::bind_load(const MetaExpression& e, Context& context)
     indices.push_back(i);
   }
   Expr value = load(slot_of(var), var->dtype(), std::move(indices));
-  if (context.is_body || is_bool(var->dtype())) return {value};
+  if (context.is_body() || is_bool(var->dtype())) return {value};
   if (!is_integer(var->dtype()))
     context.refuse(e, concat("index operand ", e.text, " is ", name_of(var->dtype()), ", not an integer"));
   return {cast(value, DType::i64)};
-}
-
-MetaScope::Typed MetaScope::bind_call(const MetaExpression& e, Context& context) {
-  std::optional<DType> dtype = dtype_from_name(e.text);
-  std::optional<Fn> fn = scalar_function(e.text);
-  bool is_ceil_div = e.text == "ceil_div";
-  if (!dtype && !fn && !is_ceil_div) return bind_load(e, context);  // an operand called "exp" is reached as @1(...)
-  size_t expected = dtype ? 1 : is_ceil_div ? 2 : static_cast<size_t>(arity(*fn));
-  if (e.arguments.size() != expected)
-    context.refuse(e, concat(e.text, " takes ", expected, expected == 1 ? " argument, " : " arguments, ", e.arguments.size(),
-                             " are given"));
-  std::vector<Typed> values;
-  for (const MetaExpression& argument : e.arguments) values.push_back(bind(argument, context));
-  if (fn) return apply(*fn, std::move(values), e, context);
-  if (dtype) {
-    if (!is_numeric(*dtype)) context.refuse(e, "cannot convert to string");
-    if (!context.is_body && *dtype != DType::i64) context.refuse(e, "index arithmetic is in int64 throughout");
-    return {values[0].literal && !is_bool(*dtype) ? context.adapt(values[0], *dtype, e) : cast(values[0].e, *dtype)};
-  }
-  if (context.is_body) context.refuse(e, "ceil_div is for index arithmetic");
-  if (values[1].e.is_int(0)) context.refuse(e, "division by zero");
-  return {ceil_div(values[0].e, values[1].e)};
-}
-
-// fn(values...), all of one dtype that fn takes. `e` is where it stands: its text names fn in messages.
-MetaScope::Typed MetaScope::apply(Fn fn, std::vector<Typed> values, const MetaExpression& e, Context& context) {
-  if (fn == Fn::select) {
-    if (!is_bool(values[0].e->dtype))
-      context.refuse(e, "the first argument of select, or what stands before '?', must be bool");
-    bool literal = context.unify(values[1], values[2], e);
-    return {select(values[0].e, values[1].e, values[2].e), literal};
-  }
-  bool literal = values.size() == 2 ? context.unify(values[0], values[1], e) : values[0].literal;
-  if (literal && needs_float(fn)) {
-    for (Typed& value : values) value.e = context.adapt(value, DType::f32, e);
-    literal = false;
-  }
-  DType of = values[0].e->dtype;
-  if (needs_float(fn) && !is_float(of)) context.refuse(e, concat(e.text, " needs a float, this is ", name_of(of)));
-  if (needs_integer(fn) && !is_integer(of)) context.refuse(e, concat(e.text, " needs an integer, this is ", name_of(of)));
-  bool compares = fn == Fn::eq || fn == Fn::ne;
-  if (needs_bool(fn) && !is_bool(of)) context.refuse(e, concat(e.text, " needs bool, this is ", name_of(of)));
-  if (!needs_bool(fn) && !compares && is_bool(of)) context.refuse(e, concat(e.text, " cannot be applied to bool"));
-  bool divides = fn == Fn::div || fn == Fn::floor_div || fn == Fn::floor_mod || fn == Fn::trunc_mod;
-  if (!context.is_body && divides && values[1].e.is_int(0)) context.refuse(e, "division by zero");
-  if (fn == Fn::add || fn == Fn::sub || fn == Fn::mul) context.check_magnitude(fn, values[0].e, values[1].e, e);
-  std::vector<Expr> arguments;
-  for (const Typed& value : values) arguments.push_back(value.e);
-  Expr result = call(fn, std::move(arguments));
-  return {result, literal && !yields_bool(fn) && result.is_constant()};
-}
-
-MetaScope::Typed MetaScope::bind_unary(const MetaExpression& e, Context& context) {
-  Typed value = bind(e.arguments[0], context);
-  if (e.text == "!") return apply(Fn::logical_not, {value}, e, context);
-  return e.text == "-" ? apply(Fn::neg, {value}, e, context) : value;
-}
-
-// The operators are functions with other spellings; in index arithmetic '/' rounds down like '//'.
-MetaScope::Typed MetaScope::bind_binary(const MetaExpression& e, Context& context) {
-  static const std::map<std::string, Fn> functions = {
-      {"+", Fn::add},       {"-", Fn::sub}, {"*", Fn::mul},          {"/", Fn::div},        {"//", Fn::floor_div},
-      {"%", Fn::floor_mod}, {"<", Fn::lt},  {"<=", Fn::le},          {">", Fn::lt},         {">=", Fn::le},
-      {"==", Fn::eq},       {"!=", Fn::ne}, {"&&", Fn::logical_and}, {"||", Fn::logical_or}};
-  Fn fn = functions.at(e.text);
-  if (fn == Fn::div && !context.is_body) fn = Fn::floor_div;
-  std::vector<Typed> values = {bind(e.arguments[0], context), bind(e.arguments[1], context)};
-  if (e.text[0] == '>') std::swap(values[0], values[1]);
-  return apply(fn, std::move(values), e, context);
 }
 
 }  // namespace metac

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/ops/meta/meta_expression.h"
+#include "compiler/ops/meta/meta_typing.h"
 
 namespace metac {
 
@@ -36,18 +36,13 @@ class MetaScope {
   const std::vector<Var*>& used() const { return used_; }
 
  private:
-  struct Typed;
   struct Context;
   int find_operand(std::string_view text, bool with_letters) const;  // -1: none of that name
   Var* operand_of(const MetaExpression& e, const Context& context) const;
   Expr bind_index(const MetaExpression& e, Context& context);
-  Typed bind(const MetaExpression& e, Context& context);
-  Typed bind_name(const MetaExpression& e, Context& context);
-  Typed bind_call(const MetaExpression& e, Context& context);
-  Typed bind_load(const MetaExpression& e, Context& context);
-  Typed apply(Fn fn, std::vector<Typed> values, const MetaExpression& e, Context& context);
-  Typed bind_unary(const MetaExpression& e, Context& context);
-  Typed bind_binary(const MetaExpression& e, Context& context);
+  MetaValue bind(const MetaExpression& e, Context& context);
+  MetaValue bind_name(const MetaExpression& e, Context& context);
+  MetaValue bind_load(const MetaExpression& e, Context& context);
 
   Graph& graph_;
   std::vector<Var*> operands_;

@@ -126,12 +126,33 @@ typedef struct metac_session_options {
   const metac_state* states;
   int32_t state_count;
   int32_t known_states; /* 1: beside `states` all pairs that are known by their names, which metac check lists */
+  const char* const* ops; /* C++ files whose functions are operators of this model (metac_define_file) */
+  int32_t ops_count;
 } metac_session_options;
 
 /* "0.1.0". */
 METAC_API const char* metac_version(void);
 /* The message of the calling thread's last call that failed; "" where none did. Valid until the thread's next call. */
 METAC_API const char* metac_last_error(void);
+
+/* An element-wise operator by its formula (docs/defining_operators.md):
+ *   const metac_definition mish = {.size = sizeof mish, .signature = "mish(x)", .body = "x * tanh(log1p(exp(x)))"};
+ *   metac_define(&mish);
+ * Gradients are given only where those by the rules are bad: gradients[k] is the adjoint of the operand operands[k], of the
+ * parameters, the result `y` and its adjoint `dy`. */
+typedef struct metac_definition {
+  size_t size;                 /* sizeof(metac_definition) */
+  const char* signature;       /* "mish", "huber(x, delta = 1)", "com.example::huber(x, delta = 1)"; the domain is else "user" */
+  const char* body;
+  const char* const* operands;
+  const char* const* gradients;
+  int32_t gradient_count;
+  int32_t is_stored;           /* not 0: its result is a kernel's, which is fused with nothing */
+} metac_definition;
+/* Defines it for the models that this process opens from now on, in place of an earlier one of that name and domain. */
+METAC_API metac_status metac_define(const metac_definition* definition);
+/* The same with the functions of a C++ file, which is read and not compiled. */
+METAC_API metac_status metac_define_file(const char* path);
 
 /* Reads an ONNX file or a JSON IR document. *session is set on success only. options may be NULL. */
 METAC_API metac_status metac_session_open(const char* path, const metac_session_options* options, metac_session** session);

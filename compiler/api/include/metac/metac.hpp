@@ -142,6 +142,7 @@ struct Options {
   std::vector<Dim> dims;
   std::vector<std::pair<std::string, std::string>> states;  // input and output of each
   bool known_states = false;                                // all that are known by their names
+  std::vector<std::string> ops;  // C++ files
 };
 
 // The calls of the C interface that Session and Stream share.
@@ -200,6 +201,26 @@ class Stream {
  private:
   metac_stream* stream_;
 };
+
+// metac_define() and metac_define_file(). `gradient`: {operand, formula} pairs.
+inline void define(const std::string& signature, const std::string& formula,
+                   const std::vector<std::pair<std::string, std::string>>& gradient = {}, bool fusible = true) {
+  std::vector<const char*> operands, formulas;
+  for (const auto& [operand, by] : gradient) operands.push_back(operand.c_str()), formulas.push_back(by.c_str());
+  metac_definition definition{};
+  definition.size = sizeof definition;
+  definition.signature = signature.c_str();
+  definition.body = formula.c_str();
+  definition.operands = operands.data();
+  definition.gradients = formulas.data();
+  definition.gradient_count = static_cast<int32_t>(operands.size());
+  definition.is_stored = fusible ? 0 : 1;
+  if (const metac_status status = metac_define(&definition); status != METAC_OK) throw Error(status, metac_last_error());
+}
+inline void define_file(const std::string& path) {
+  if (const metac_status status = metac_define_file(path.c_str()); status != METAC_OK)
+    throw Error(status, metac_last_error());
+}
 
 // Any number of threads may run one session.
 class Session {
@@ -269,11 +290,15 @@ class Session {
       options.states = states.data();
       options.state_count = static_cast<int32_t>(states.size());
       options.known_states = given.known_states ? 1 : 0;
+      for (const std::string& file : given.ops) ops.push_back(file.c_str());
+      options.ops = ops.data();
+      options.ops_count = static_cast<int32_t>(ops.size());
     }
     CallOptions(const CallOptions&) = delete;
     CallOptions& operator=(const CallOptions&) = delete;
     std::vector<metac_dim> dims;
     std::vector<metac_state> states;
+    std::vector<const char*> ops;
     metac_session_options options{};
   };
 
