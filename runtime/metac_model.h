@@ -27,8 +27,12 @@
 #define METAC_MODEL_REVISION 1
 #define METAC_MODEL_MAX_RANK 32
 
+/* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
 #ifdef __cplusplus
+#define METAC_MODEL_SIZE_OF(type) = sizeof(type)
 extern "C" {
+#else
+#define METAC_MODEL_SIZE_OF(type)
 #endif
 
 typedef struct metac_model_context metac_model_context;
@@ -91,10 +95,10 @@ typedef struct metac_model_tensor {
  * same context. */
 typedef void (*metac_model_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
-/* Zero is every member's default but that of the first: options.size = sizeof options. A library that is older than the
- * program refuses members that it does not have, if they are not zero. */
+/* Zero is every member's default but that of the first: options.size = sizeof options (C++ does that itself). A library that
+ * is older than the program refuses members that it does not have, if they are not zero. */
 typedef struct metac_model_options {
-  size_t size;
+  size_t size METAC_MODEL_SIZE_OF(metac_model_options);
   const char* weights; /* path of the weights file; NULL: beside the library (or inside it) */
   const char* cpu;     /* which of cpu(0), cpu(1), ... to run; NULL: the first that this machine can */
   const char*
@@ -119,7 +123,7 @@ typedef struct metac_model_options {
 
 /* What has become of the shapes of a library made with --jit. size = sizeof(metac_model_specialisation). */
 typedef struct metac_model_specialisation {
-  size_t size;
+  size_t size METAC_MODEL_SIZE_OF(metac_model_specialisation);
   int64_t runs;             /* of this context */
   int64_t specialised_runs; /* of these, by a program for just their shapes */
   int64_t programs;         /* such programs that this process holds, for all contexts of these weights */

@@ -40,7 +40,7 @@ extern "C" {
 
 typedef struct @name@_context @name@_context;
 
-/* The types of all models' libraries (metac_model.h) under this one's name. Options begin with their size:
+/* The types of all models' libraries (metac_model.h) under this one's name. Options begin with their size, which C programs set:
  *   @name@_options options = {0};
  *   options.size = sizeof options; */
 typedef metac_model_status @name@_status;

@@ -102,6 +102,7 @@ TEST(SharedHeader, PlacesAreThoseOfTheFirstVersion) {
 }
 
 TEST(SharedHeader, OptionsOfOtherSizes) {
+  EXPECT_EQ(metac_model_options().size, sizeof(metac_model_options));  // C++ sets it
   struct Larger {
     metac_model_options known;
     int64_t more;
