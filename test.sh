@@ -54,6 +54,16 @@ prepare() {
   fi
 }
 
+# The packages that tokenizers are compared with, in a folder of their own, without what they only want for downloads.
+tokenizers=.cache/tokenizers
+compare_tokenizers() {
+  if ! cmp -s tests/tools/tokenizers.txt "$tokenizers/requirements.txt"; then
+    rm -rf "$tokenizers" && "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$tokenizers" -r tests/tools/tokenizers.txt &&
+      cp tests/tools/tokenizers.txt "$tokenizers/requirements.txt" || return 1
+  fi
+  PYTHONPATH="$tokenizers" "$python" "$1" --library build/ci/lib/libmetac_tokenizer_calls.so --count $([ $all = yes ] && echo 3000 || echo 150) --seed "$seed"
+}
+
 # How densely the mathematical functions are walked: one float in so many.
 [ $all = yes ] && export METAC_FLOAT_STEP=61
 
@@ -117,6 +127,10 @@ done
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
 stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
 stage states "$python" tests/models/run_states.py --metac "$metac"
+stage sampler "$python" tests/generation/compare_sampler.py --count $([ $all = yes ] && echo 20000 || echo 2000) --seed "$seed"
+stage generation "$python" tests/generation/run_generation.py --metac "$metac"
+if [ $all = yes ]; then stage generation-20m "$python" tests/generation/run_generation.py --metac "$metac" --size 20m --weights f32,int4; fi
+stage tokenizers compare_tokenizers tests/generation/compare_tokenizers.py
 stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"

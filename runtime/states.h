@@ -146,6 +146,7 @@ class StateSet {
   // The elements, contiguous and row-major.
   void get(int32_t k, void* to) const { move(*program_, k, const_cast<char*>(at(k)), static_cast<char*>(to), false); }
 
+  // from: the elements; null: zeros.
   bool set(int32_t k, const int64_t* dims_given, const void* from, Failure& failure) {
     const Program& p = *program_;
     for (int32_t axis = 0; axis < rank_of(p, k); ++axis) {
@@ -169,7 +170,10 @@ class StateSet {
       places_[k].set = was_set;
       return false;
     }
-    move(p, k, static_cast<char*>(places_[k].now.data()), static_cast<char*>(const_cast<void*>(from)), true);
+    if (from != nullptr)
+      move(p, k, static_cast<char*>(places_[k].now.data()), static_cast<char*>(const_cast<void*>(from)), true);
+    else
+      std::memset(places_[k].now.data(), 0, static_cast<size_t>(places_[k].now.capacity()));
     return true;
   }
 
@@ -198,6 +202,49 @@ class StateSet {
         if (!has_room(p, k)) squeeze(p, k, length);
         own_dims(k)[axis] = length;
       }
+  }
+
+  // Steps of the states that grow; -1: none does.
+  int64_t length() const {
+    for (int32_t k = 0; k < count_; ++k)
+      if (program_->states[k].axis >= 0) return places_[k].set ? dims(k)[program_->states[k].axis] : 0;
+    return -1;
+  }
+  // Whether truncate() takes back all that a run changed.
+  bool may_go_back() const {
+    bool all = count_ > 0;
+    for (int32_t k = 0; k < count_; ++k)
+      all &= program_->states[k].axis >= 0 || program_->states[k].kept == StateMemory::stays;
+    return all;
+  }
+
+  // What states of so many steps need, and with the room that they have for more; other open dims are the least that they
+  // may be.
+  void bytes_of_length(int64_t length, int64_t* needed, int64_t* with_room) const {
+    *needed = *with_room = 0;
+    for (int32_t k = 0; k < count_; ++k) {
+      const StateInfo& info = program_->states[k];
+      int64_t size = size_of(dtype_of(*program_, k));
+      for (int32_t axis = 0; axis < rank_of(*program_, k); ++axis)
+        if (const Extent& extent = extent_of(*program_, k, axis); axis != info.axis && extent.length == 0)
+          size *= extent.value;
+      const int64_t places = info.kept == StateMemory::two_places ? 2 : 1, steps = info.axis >= 0 ? length : 1;
+      *needed += size * steps;
+      *with_room +=
+          info.capacity >= 0 ? size * room_for(steps) : places * (info.axis >= 0 && places == 2 ? 2 : 1) * size * steps;
+    }
+  }
+  // Zeros of so many steps, other open dims as above.
+  bool set_length(int64_t length, Failure& failure) {
+    for (int32_t k = 0; k < count_; ++k) {
+      int64_t dims_set[most_rank];
+      for (int32_t axis = 0; axis < rank_of(*program_, k); ++axis) {
+        const Extent& extent = extent_of(*program_, k, axis);
+        dims_set[axis] = axis == program_->states[k].axis ? length : extent.length == 0 ? extent.value : 1;
+      }
+      if (!set(k, dims_set, nullptr, failure)) return false;
+    }
+    return true;
   }
 
   // The values of another context of the same library.

@@ -248,6 +248,8 @@ class LibraryCompiler {
     project.parts = o_.compile.target->project_parts(o_.architectures);
     project.embed_weights = o_.embed_weights;
     if (o_.jit) project.carried = &carried_;
+    if (o_.decoder) project.decoder = &*o_.decoder;
+    project.tokenizer = o_.tokenizer;
     project.model_hash = model_.sha256;
     if (o_.gradient)
       project.value_kinds = *o_.gradient == Wrt::inputs       ? "inputs"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/autodiff/derivative_program.h"
+#include "compiler/ops/decoder_ports.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
 #include "compiler/program/compile.h"
@@ -25,9 +26,11 @@ struct LibraryOptions {
   // Dims by name: a program for each combination beside the one for all shapes, which leaves them open.
   std::map<std::string, std::vector<int64_t>> specialisations;
   std::string architectures;  // of the target's devices, as Target::project_parts has them
-  std::string name;  // of the library; empty: from the model's file name
+  std::string name;           // of the library; empty: from the model's file name
   bool embed_weights = false, build = true;
-  bool jit = false;  // the library carries its model and specialises itself where libmetac is
+  std::optional<DecoderPorts> decoder;  // --generate: the library continues texts
+  std::string tokenizer;                // its table (frontends/tokenizer); empty: tokens alone
+  bool jit = false;                     // the library carries its model and specialises itself where libmetac is
   std::string compiler;  // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
   int jobs = 0;          // compilers at once; 0: one per CPU
   double seconds = 600;  // that any one compiler may take
@@ -57,8 +60,8 @@ struct LibraryReport {
   std::vector<bool>
       overwrites;            // by output: in all programs it may have the memory of its input of CompileOptions::next_values
   int64_t copied_bytes = 0;  // under a memory budget, on a GPU: of weights, in every run of the first program
-  int64_t recomputed_values = 0;        // under a memory budget: made a second time
-  double recomputed_seconds = 0;        // what that costs by the model
+  int64_t recomputed_values = 0;  // under a memory budget: made a second time
+  double recomputed_seconds = 0;  // what that costs by the model
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

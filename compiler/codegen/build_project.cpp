@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* program_source = "src/run_program.cpp";  // of the command line, beside src/run.cpp
-
 // Is this the output of an earlier compilation? Then it may be replaced.
 bool is_our_output(const std::string& folder) {
   if (!fs::is_directory(folder)) return false;
@@ -101,6 +99,7 @@ class Builder {
     if (toolkit_)
       for (std::string& flag : toolkit_->host_flags(source)) argv.push_back(std::move(flag));
     if (source == "src/guarded_call.cpp") argv.push_back("-fexceptions");
+    if (source == "src/tokenizer.cpp") argv.push_back("-Wa,-I,.");  // where its table is
     if (source == "src/api.cpp" && p_.embed_weights) {
       std::string define = "-D";
       for (char c : p_.name) define += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -115,7 +114,8 @@ class Builder {
 
   std::vector<std::string> compile_all() {
     std::vector<std::string> sources = p_.sources, objects;
-    if (!o_.archive_only) sources.insert(sources.end(), {"src/run.cpp", program_source});
+    for (const ProjectProgram& program : p_.programs)
+      if (!o_.archive_only) sources.insert(sources.end(), program.sources.begin(), program.sources.end());
     for (size_t k = 0; k < sources.size(); ++k) objects.push_back(concat("objects/", k, ".o"));
     // The longest first: the last one to end is then a short one.
     std::vector<size_t> order(sources.size());
@@ -150,7 +150,7 @@ class Builder {
 
   size_t weight(const std::string& source) const {
     size_t size = p_.files.at(source).size();
-    return is_kernel_file(source) ? 10 * size : source == "src/api.cpp" || source == program_source ? 100000 : size;
+    return is_kernel_file(source) ? 10 * size : source == "src/api.cpp" || source.ends_with("_program.cpp") ? 100000 : size;
   }
 
   static bool is_header(const std::string& path) { return path.size() > 2 && path.compare(path.size() - 2, 2, ".h") == 0; }
@@ -186,7 +186,8 @@ class Builder {
     std::vector<std::string> argv = {is_device_file(source) ? toolkit_->compiler() : compiler_};
     for (std::string& f : flags(source)) argv.push_back(std::move(f));
     argv.insert(argv.end(), {"-c", source, "-o", object});
-    const bool cacheable = tools_.cached && tools_.keep && !(source == "src/api.cpp" && p_.embed_weights);
+    const bool cacheable =
+        tools_.cached && tools_.keep && !(source == "src/api.cpp" && p_.embed_weights) && source != "src/tokenizer.cpp";
     std::string key = cacheable ? key_of(source, flags(source)) : "";
     if (cacheable) {
       std::string found = tools_.cached(key);
@@ -206,8 +207,9 @@ class Builder {
     const std::string plain = "lib" + p_.name + ".so", soname = plain + ".1";  // the number of METAC_MODEL_INTERFACE
     const std::string shared = "lib/" + soname, archive = "lib/lib" + p_.name + ".a";
     if (o_.archive_only) return make_archive(archive, objects);
-    const std::vector<std::string> program(objects.end() - 2, objects.end());
-    objects.resize(objects.size() - program.size());
+    const std::vector<std::string> of_programs(objects.begin() + static_cast<std::ptrdiff_t>(p_.sources.size()),
+                                               objects.end());
+    objects.resize(p_.sources.size());
     std::vector<std::string> argv = {compiler_,
                                      "-shared",
                                      "-o",
@@ -229,11 +231,17 @@ class Builder {
     check_made(compiler_, shared, shared);
     fs::create_symlink(soname, folder_ + "/lib/" + plain);
     make_archive(archive, objects);
-    argv = {compiler_, "-o", "bin/" + p_.name + "_run"};
-    argv.insert(argv.end(), program.begin(), program.end());
-    argv.insert(argv.end(), {archive, "-Wl,--build-id=none"});
-    argv.insert(argv.end(), libraries.begin(), libraries.end());
-    check(tools_.run(argv, folder_, o_.seconds), "bin/" + p_.name + "_run", compiler_);
+    auto next = of_programs.begin();
+    for (const ProjectProgram& program : p_.programs) {
+      const std::string file = "bin/" + p_.name + "_" + program.name;
+      const auto end = next + static_cast<std::ptrdiff_t>(program.sources.size());
+      argv = {compiler_, "-o", file};
+      argv.insert(argv.end(), next, end);
+      argv.insert(argv.end(), {archive, "-Wl,--build-id=none"});
+      argv.insert(argv.end(), libraries.begin(), libraries.end());
+      check(tools_.run(argv, folder_, o_.seconds), file, compiler_);
+      next = end;
+    }
   }
 
   void make_archive(const std::string& archive, const std::vector<std::string>& objects) {

@@ -8,7 +8,7 @@
 
 namespace metac {
 
-std::string fill_template(const std::string& path, const std::map<std::string, std::string>& values) {
+std::string fill_template(const std::string& path, const TemplateValues& values) {
   auto found = embedded_files().find(path);
   METAC_ASSERT(found != embedded_files().end(), "no template ", path);
   const std::string& text = found->second;
@@ -38,6 +38,14 @@ std::string fill_template(const std::string& path, const std::map<std::string, s
     at = close + 1;
   }
   return result;
+}
+
+void fill_pieces(TemplateValues& values, bool filled, const std::vector<std::string>& pieces) {
+  for (const std::string& piece : pieces) {
+    const size_t equals = piece.find('=');
+    const std::string file = "templates/project/" + piece.substr(equals + 1);
+    values[piece.substr(0, equals)] = filled ? fill_template(file, values) : "";
+  }
 }
 
 std::string c_string(const std::string& text) {

@@ -9,6 +9,7 @@
 #include "compiler/codegen/dtype_text.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/generation_text.h"
 #include "compiler/codegen/interface_text.h"
 #include "compiler/codegen/library_text.h"
 #include "compiler/codegen/library_weights.h"
@@ -49,6 +50,7 @@ class Writer {
     project_.name = name_;
     project_.weights = weights_.block;
     project_.embed_weights = o_.embed_weights;
+    project_.programs.push_back({"run", {"src/run.cpp", "src/run_program.cpp"}});
     project_.find_toolkit = o_.parts.find_toolkit;
     project_.kernel_files = o_.parts.kernels;
   }
@@ -69,6 +71,7 @@ class Writer {
     project_.sources.push_back("src/api.cpp");
     project_.sources.push_back("src/model_table.cpp");
     project_.sources.push_back("src/guarded_call.cpp");
+    if (!o_.tokenizer.empty()) project_.sources.push_back("src/tokenizer.cpp");
     weights_header();
     values_["sources"] = "";
     for (const std::string& source : project_.sources) values_["sources"] += "  " + source + "\n";
@@ -90,6 +93,7 @@ class Writer {
       if (is_in(path, others) && !is_in(path, o_.parts.runtime)) continue;
       const bool specialises = path.rfind("runtime/specialise/", 0) == 0, alone = path == "runtime/specialise/none.h";
       if (specialises && alone == (o_.carried != nullptr)) continue;
+      if (path.rfind("runtime/generate/", 0) == 0 && !o_.decoder) continue;
       project_.files["src/" + path] = text;
     }
   }
@@ -316,7 +320,7 @@ class Writer {
                     {"derivative_rows", "model_table_grad.cpp", "model_table_derivative.cpp", ""},
                     {"derivative_methods", "python_grad.py", "", ""}};
     std::string names, table, functions;
-    std::map<std::string, std::string> values = values_;
+    TemplateValues values = values_;
     for (size_t p = 1; p < per_cpu && programs_[p].specialisation == 0; ++p) {
       const CompiledProgram& run = programs_[p].model->run;
       const std::string& function = programs_[p].function;
@@ -352,18 +356,9 @@ class Writer {
     for (const char* value : {"exchange_declarations", "exchange_functions"}) values_[value] = count == 0 ? "" : part(value);
   }
 
-  // "VALUE=FILE of templates/project", or nothing of them.
-  void fill_pieces(bool filled, const std::vector<std::string>& pieces) {
-    for (const std::string& piece : pieces) {
-      const size_t equals = piece.find('=');
-      const std::string file = "templates/project/" + piece.substr(equals + 1);
-      values_[piece.substr(0, equals)] = filled ? fill_template(file, values_) : "";
-    }
-  }
-
   // What --jit adds to the interface.
   void fill_jit() {
-    fill_pieces(o_.carried,
+    fill_pieces(values_, o_.carried,
                 {"jit_declarations=api_jit.h", "jit_begin=api_jit_begin.cpp", "jit_functions=api_jit.cpp",
                  "jit_members=api_jit.hpp", "jit_members_of_table=model_table_jit.cpp", "jit_methods=python_jit.py"});
     values_["jit_check"] = o_.carried ? "" : fill_template("templates/project/api_no_jit.cpp", values_);
@@ -427,11 +422,8 @@ class Writer {
     fill_derivatives(per_cpu);
     fill_exchange();
     fill_jit();
-    values_["state_count"] = std::to_string(run_.states.size());
-    values_["state_ports"] = run_.states.empty() ? "" : "extern const " + name_ + "_port state_ports[];\n";
-    fill_pieces(!run_.states.empty(), {"state_declarations=api_states.h", "state_functions=api_states.cpp",
-                                       "state_members=api_states.hpp", "state_members_of_table=model_table_states.cpp",
-                                       "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
+    fill_states(o_, run_, values_);
+    fill_generation(o_, run_, values_, project_);
     fill_device();
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] :
@@ -461,7 +453,7 @@ class Writer {
   CarriedPlaces carried_;
   std::vector<ProgramPlace> places_;
   Sha256 layout_;
-  std::map<std::string, std::string> values_;
+  TemplateValues values_;
   Project project_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/machine/cpu_target.h"
+#include "compiler/ops/decoder_ports.h"
 #include "compiler/program/program.h"
 #include "compiler/target/project_parts.h"
 
@@ -36,18 +37,27 @@ struct ProjectOptions {
   ProjectParts parts;  // of the target
   bool embed_weights = false;
   const CarriedModel* carried = nullptr;        // --jit: what the library opens sessions on; must outlive the Project
+  const DecoderPorts* decoder = nullptr;        // --generate: the library continues texts
+  std::string tokenizer;                        // its table (frontends/tokenizer); empty: tokens alone
   std::string model_hash;                       // SHA-256 of the model's file
   std::vector<NodeLabel> nodes;                 // by node index
   std::string value_kinds;                      // what derivatives are by, for people: "inputs and parameters"
   std::map<std::string, std::string> recorded;  // options for the manifest: "shape x" -> "1x3x224x224"
 };
 
+// A program beside the library: bin/<project>_<name>.
+struct ProjectProgram {
+  std::string name;                  // "run", "generate"
+  std::vector<std::string> sources;  // the last: the same text for all models
+};
+
 struct Project {
   std::string name;
-  std::map<std::string, std::string> files;      // relative path -> content; all text
-  std::string weights_header;                    // NAME.weights is this header and then the weights block,
-  std::vector<std::string_view> weights;         // whose pieces are the programs'
-  std::vector<std::string> sources;              // what the library is compiled from, kernels first
+  std::map<std::string, std::string> files;  // relative path -> content; all text
+  std::string weights_header;                // NAME.weights is this header and then the weights block,
+  std::vector<std::string_view> weights;     // whose pieces are the programs'
+  std::vector<std::string> sources;          // what the library is compiled from, kernels first
+  std::vector<ProjectProgram> programs;
   std::map<std::string, CpuTarget> kernel_cpus;  // of each kernel source: what it is compiled for
   FindToolkit find_toolkit;                      // of the device that kernels are for; empty: the host's processors
   KernelFiles kernel_files;                      // of the library's runs

@@ -2,13 +2,41 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
+#include "compiler/ops/decoder_ports.h"
+#include "compiler/support/diagnostic.h"
 #include "frontends/read_model.h"
 
 namespace metac {
 namespace {
+
+// The ports of a decoder, or why it is none: for models that have states.
+std::optional<DecoderPorts> decoder_of(const Model& model, const std::vector<StateNames>& states, std::string* why) {
+  if (states.empty()) return {};
+  try {
+    return decoder_ports(model, states);
+  } catch (const CompileError& error) {
+    *why = error.diagnostic.message;
+    return {};
+  }
+}
+
+void print_states(const Model& model) {
+  const std::vector<StateNames> states = known_states(model);
+  if (states.empty()) return;
+  std::printf("%zu state%s, which --state auto keeps in the context:\n", states.size(), states.size() == 1 ? "" : "s");
+  for (const StateNames& s : states) std::printf("  --state %s=%s\n", shown(s.input).c_str(), shown(s.output).c_str());
+  std::string why;
+  const std::optional<DecoderPorts> decoder = decoder_of(model, states, &why);
+  if (!decoder) return (void)std::printf("no texts can be continued (%s)\n", why.c_str());
+  std::printf("--generate makes a program that continues texts:\n");
+  for (const DecoderPort& port : decoder->inputs)
+    std::printf("  input %s: %s\n", shown(port.name).c_str(), metac_runtime::name_of(port.role));
+  std::printf("  output %s: logits\n", shown(decoder->logits).c_str());
+}
 
 struct CheckArguments : ModelOptions {
   bool json = false;
@@ -35,13 +63,16 @@ int check_command(const CheckArguments& o) {
     nlohmann::ordered_json report = {{"model", o.model}, {"nodes", model.graph.nodes.size()}, {"findings", rows}};
     report["states"] = nlohmann::ordered_json::array();
     for (const StateNames& s : known_states(model)) report["states"].push_back({{"input", s.input}, {"output", s.output}});
+    std::string why;
+    if (const std::optional<DecoderPorts> decoder = decoder_of(model, known_states(model), &why)) {
+      report["decoder"] = {{"logits", decoder->logits}};
+      for (const DecoderPort& port : decoder->inputs)
+        report["decoder"]["inputs"].push_back({{"name", port.name}, {"is", metac_runtime::name_of(port.role)}});
+    }
     std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else if (findings.empty()) {
     std::printf("%s: %zu nodes, all can be compiled\n", o.model.c_str(), model.graph.nodes.size());
-    const std::vector<StateNames> states = known_states(model);
-    if (!states.empty())
-      std::printf("%zu state%s, which --state auto keeps in the context:\n", states.size(), states.size() == 1 ? "" : "s");
-    for (const StateNames& s : states) std::printf("  --state %s=%s\n", shown(s.input).c_str(), shown(s.output).c_str());
+    print_states(model);
   } else {
     for (Finding f : findings) {
       if (f.file.empty()) f.file = o.model;

@@ -22,6 +22,7 @@
 #include "compiler/target/target.h"
 #include "compiler/train/forms/inference_form.h"
 #include "frontends/read_model.h"
+#include "frontends/tokenizer/tokenizer.h"
 
 namespace metac {
 namespace {
@@ -30,6 +31,7 @@ struct CompileArguments : ModelOptions {
   std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
                                                              train, tune_from, memory_budget;
   std::vector<std::string> derivatives, states;
+  std::optional<std::string> generate;  // the tokenizer; empty: none
   bool embed_weights = false, jit = false, tune = false, no_build = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
@@ -66,6 +68,7 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
   if (!o.ops.empty()) rows["ops"] = joined(o.ops);
   if (!o.states.empty()) rows["state"] = joined(o.states);
+  if (o.generate) rows["generate"] = "on";
   return rows;
 }
 
@@ -183,6 +186,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
     for (const std::string& note : training->notes) std::printf("training: %s\n", note.c_str());
     if (!o.no_build) std::printf("training program: %s/bin/%s_train\n", o.output.c_str(), r.name.c_str());
   }
+  if (o.generate && !o.no_build) std::printf("generation program: %s/bin/%s_generate\n", o.output.c_str(), r.name.c_str());
   std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
               show_seconds(r.lower_seconds + r.compile_seconds + r.prepare_seconds + r.build_seconds).c_str());
   if (o.times)
@@ -258,16 +262,16 @@ void check_jit(const CompileArguments& o) {
 
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
 std::vector<StateNames> states_of(const CompileArguments& o, const Model& model) {
-  if (o.states.empty()) return {};
+  if (o.states.empty() && !o.generate) return {};
   const char* other = !o.train.empty()                ? "--train"
                       : !o.grad.empty()               ? "--grad"
                       : o.jit                         ? "--jit"
                       : o.tune                        ? "--tune"
                       : &target_of(o) != targets()[0] ? "--target"
                                                       : nullptr;
-  if (other) throw UsageError(std::string("--state is not for ") + other + " yet");
+  if (other) throw UsageError(std::string(o.generate ? "--generate" : "--state") + " is not for " + other + " yet");
   std::vector<StateNames> states;
-  for (const std::string& text : o.states) {
+  for (const std::string& text : o.states.empty() ? std::vector<std::string>{"auto"} : o.states) {
     std::vector<StateNames> said;
     if (text == "auto") {
       said = known_states(model);
@@ -305,6 +309,8 @@ int compile_command(const CompileArguments& o) {
   // An algorithm of the model's own says by name what it updates.
   if ((!o.train.empty() || !o.grad.empty()) && !recipe.algorithm) model = with_body_parameters(model);
   library.lower.states = states_of(o, model);
+  if (o.generate) library.decoder = decoder_ports(model, library.lower.states);
+  if (o.generate && !o.generate->empty()) library.tokenizer = read_tokenizer(*o.generate);
   library.compile.emit = stages_only ? o.emit : "";
   library.compile.print_after = o.print_after;
   library.compile.time_passes = o.times;
@@ -378,8 +384,9 @@ void add_compile_command(CLI::App& app, int* status) {
       ->capture_default_str();
   add_target_option(*command, o->target, "what the library runs on: cpu, or cuda (an NVIDIA GPU; building needs nvcc)");
   command
-      ->add_option("--arch,--cuda-arch", o->architectures,
-                   "architectures of the target's devices to make machine code for; cuda: with PTX of the last, 80,90 by default")
+      ->add_option(
+          "--arch,--cuda-arch", o->architectures,
+          "architectures of the target's devices to make machine code for; cuda: with PTX of the last, 80,90 by default")
       ->type_name("80,90,...");
   command
       ->add_option("--external", o->external,
@@ -399,6 +406,14 @@ void add_compile_command(CLI::App& app, int* status) {
       ->type_name("IN=OUT")
       ->expected(1)
       ->take_all();
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--generate", [o](const std::vector<std::string>& given) { o->generate = given.empty() ? "" : given[0]; },
+          "also make a program that continues a prompt, DIR/bin/NAME_generate, and calls for it (docs/generation.md); "
+          "states "
+          "are kept as by --state auto unless --state says which")
+      ->type_name("[TOKENIZER]")
+      ->expected(0, 1);
   command
       ->add_option("--train", o->train,
                    "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")

@@ -1,7 +1,7 @@
 """Llama-like decoders as ONNX Runtime GenAI exports them, with random weights.
 
-    python models/decoders/build.py OUT.onnx [--size 20m|170m|1b] [--weights f32|f16|int8|int4|int2] [--block 32]
-                                             [--zero-points] [--accuracy-level 0] [--seed 0]
+    python models/decoders/build.py OUT.onnx [--size tiny|20m|170m|1b] [--weights f32|f16|int8|int4|int2] [--block 32]
+                                             [--zero-points] [--accuracy-level 0] [--seed 0] [--context N]
 
 Inputs: input_ids int64 [batch_size, sequence_length], attention_mask int64 [batch_size, total_sequence_length] and a cache
 past_key_values.N.key and .value [batch_size, key/value heads, past_sequence_length, head size] for each layer. Outputs:
@@ -141,8 +141,11 @@ def main():
     parser.add_argument("--zero-points", action="store_true")
     parser.add_argument("--accuracy-level", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--context", type=int, help="rows of the rotary tables")
     a = parser.parse_args()
-    model = Builder(SIZES[a.size], a.weights, a.block, a.zero_points, a.accuracy_level, a.seed).build()
+    size = SIZES[a.size]
+    size = dataclasses.replace(size, context=a.context or size.context)
+    model = Builder(size, a.weights, a.block, a.zero_points, a.accuracy_level, a.seed).build()
     data = os.path.basename(a.out) + ".data"
     if os.path.exists(a.out + ".data"):
         os.remove(a.out + ".data")

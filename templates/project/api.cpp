@@ -309,7 +309,7 @@ void @name@_destroy(@name@_context* context) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
 }
 
-@state_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+@state_functions@@generate_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   return use(context, [&](@name@_context& held) {
     if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");

@@ -85,7 +85,7 @@ typedef metac_model_options @name@_options;
 @NAME@_API @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                      int32_t output_count);
 
-@state_declarations@@derivative_declarations@@exchange_declarations@@device_declarations@@jit_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
+@state_declarations@@generate_declarations@@derivative_declarations@@exchange_declarations@@device_declarations@@jit_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
  * which made the first NaN and the first infinity, "" where none did; the names are those of @name@_profile_row. Infinities may be
  * meant, as masks are. On a GPU it reports nothing. */
 @NAME@_API @name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count,

@@ -1,7 +1,7 @@
 // @name@ for C++17: the C interface of @name@.h with ownership. Errors are exceptions here, and only here.
 #pragma once
 #include <cstring>
-#include <stdexcept>
+@generate_include@#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -87,7 +87,7 @@ class Model {
   void write_weights(const std::vector<const void*>& parameters, const std::string& path) {
     check(@name@_write_weights(context_, parameters.data(), static_cast<int32_t>(parameters.size()), path.c_str()));
   }
-@state_members@@derivative_members@@device_members@@jit_members@  @name@_context* get() const { return context_; }
+@state_members@@generate_members@@derivative_members@@device_members@@jit_members@  @name@_context* get() const { return context_; }
 
  private:
   static @name@_options with_threads(int threads) {

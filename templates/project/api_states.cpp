@@ -12,7 +12,7 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
 @name@_status @name@_state_reset(@name@_context* context) {
   return use(context, [&](@name@_context& held) {
     held.states.reset();
-    return true;
+@generation_reset@    return true;
   });
 }
 
@@ -47,7 +47,10 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
 }
 
 @name@_status @name@_state_truncate(@name@_context* context, int64_t length) {
-  return use(context, [&](@name@_context& held) { return held.states.truncate(length, held.failure); });
+  return use(context, [&](@name@_context& held) {
+    if (!held.states.truncate(length, held.failure)) return false;
+@generation_truncate@    return true;
+  });
 }
 
 @name@_status @name@_state_fork(@name@_context* context, @name@_context* from) {
@@ -56,7 +59,8 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
     if (from == &held) return true;
     const Hold hold(*from);
     if (!hold) return held.failure.set(Status::busy, "the other context is running in another thread");
-    return held.states.copy(from->states, held.failure);
+    if (!held.states.copy(from->states, held.failure)) return false;
+@generation_fork@    return true;
   });
 }
 

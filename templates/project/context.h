@@ -5,7 +5,7 @@
 
 #include "program.h"
 #include "runtime/guarded_call.h"
-#include "runtime/specialise/@specialised@.h"
+@generation_include@#include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
 #include "runtime/struct_size.h"
 #include "runtime/@target_header@"
@@ -35,7 +35,7 @@ struct @name@_context {
   Specialised specialised;
   StateSet states;                // what @name@_run hands to its next call
   std::atomic<int64_t> state_bytes{0};
-  const void* block = nullptr;    // the weights where kernels read them
+@generation_member@  const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable
   mutable ThreadMessages messages;

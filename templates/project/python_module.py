@@ -98,7 +98,7 @@ def _load(path):
         "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
         "cpu_of": (ctypes.c_char_p, [context]),
     }
-@state_signatures@@device_signatures@    for function in @derivative_names@:
+@state_signatures@@generate_signatures@@device_signatures@    for function in @derivative_names@:
         signatures[function] = signatures["run"]
         signatures[function + "_input"] = signatures[function + "_output"] = signatures["input"]
     for name, (result, arguments) in signatures.items():
@@ -134,7 +134,7 @@ def _differ(converted, given):
     return ~inside | (np.where(inside, back, 0).astype(np.uint64 if given.dtype.kind == "u" else np.int64) != given)
 
 
-class Model:
+@generate_structures@class Model:
     """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own, so that the
     file may change meanwhile; check_weights=False does not look for damage in it."""
 
@@ -303,4 +303,4 @@ class Model:
         status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())
-@state_methods@@jit_methods@@derivative_methods@@device_class@
+@state_methods@@generate_methods@@jit_methods@@derivative_methods@@device_class@

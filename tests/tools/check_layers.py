@@ -42,7 +42,8 @@ DIRECT = {
     "frontends/onnx": ["compiler/ops"],
     "frontends/json": ["compiler/ops"],
     "frontends/cpp": ["compiler/ops"],
-    "frontends": ["frontends/onnx", "frontends/json", "frontends/cpp"],
+    "frontends/tokenizer": ["compiler/support", "runtime"],
+    "frontends": ["frontends/onnx", "frontends/json", "frontends/cpp", "frontends/tokenizer"],
     "runtime": [],
     "python/extension": ["runtime"],
 }

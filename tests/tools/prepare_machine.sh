@@ -4,7 +4,7 @@ debian_packages="
   cmake ninja-build g++ ccache pkg-config
   protobuf-compiler libprotobuf-dev libonnx-dev
   libclang-19-dev libclang-cpp19-dev llvm-19-dev
-  libcli11-dev nlohmann-json3-dev libssl-dev libsqlite3-dev zlib1g-dev libzstd-dev libstb-dev
+  libcli11-dev nlohmann-json3-dev libssl-dev libsqlite3-dev zlib1g-dev libzstd-dev libstb-dev libutf8proc-dev
   libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin
   python3 python3-venv python3-dev pybind11-dev"
 

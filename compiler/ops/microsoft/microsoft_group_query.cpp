@@ -140,6 +140,8 @@ void lower_group_query_attention(Lowering& n) {
   if (n.integer("do_rotary", 0) != 0) {
     if (!n.optional_input(7) || !n.optional_input(8)) fail("do_rotary needs cos_cache and sin_cache");
     require_rank(n.input(7), 2, "cos_cache");
+    g.require(total <= n.input(7)->shape()[0], concat("cos_cache has ", to_string(n.input(7)->shape()[0]),
+                                                      " rows, total_sequence_length is ", to_string(total)));
     Var* positions = n.optional_input(9);
     if (positions) require_positions(g, positions, batch, queries);
     Expr position = positions ? cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64) : begin(1) + axis(2);

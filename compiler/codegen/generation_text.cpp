@@ -1,0 +1,66 @@
+#include "compiler/codegen/generation_text.h"
+
+#include "compiler/support/diagnostic.h"
+
+namespace metac {
+
+void fill_states(const ProjectOptions& options, const CompiledProgram& run, TemplateValues& values) {
+  const bool any = !run.states.empty();
+  values["state_count"] = std::to_string(run.states.size());
+  values["state_ports"] = any ? "extern const " + options.name + "_port state_ports[];\n" : "";
+  // The text of a context goes with its states.
+  const auto if_generating = [&](const char* text) { return options.decoder ? text : ""; };
+  values["generation_reset"] = if_generating("    held.generation.sequence.truncate(0);\n");
+  values["generation_truncate"] = if_generating("    held.generation.sequence.truncate(length);\n");
+  values["generation_fork"] = if_generating(
+      "    if (!held.generation.sequence.copy(from->generation.sequence))\n"
+      "      return held.failure.set(Status::out_of_memory, \"no memory for the tokens\");\n");
+  fill_pieces(
+      values, any,
+      {"state_declarations=api_states.h", "state_functions=api_states.cpp", "state_members=api_states.hpp",
+       "state_members_of_table=model_table_states.cpp", "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
+}
+
+// What --generate adds to the interface.
+void fill_generation(const ProjectOptions& options, const CompiledProgram& run, TemplateValues& values, Project& project) {
+  const auto if_generating = [&](const std::string& text) { return options.decoder ? text : std::string(); };
+  if (options.decoder) {
+    for (const DecoderPort& port : options.decoder->inputs)
+      values["input_roles"] +=
+          concat(values["input_roles"].empty() ? "" : ", ", "InputRole(", static_cast<int>(port.role), ")");
+    const std::vector<CompiledPort> inputs = run.given_inputs(), outputs = run.given_outputs();
+    METAC_ASSERT(inputs.size() == options.decoder->inputs.size(), "the inputs of a decoder");
+    for (size_t k = 0; k < inputs.size(); ++k)
+      METAC_ASSERT(inputs[k].name == options.decoder->inputs[k].name, "their order");
+    for (size_t k = 0; k < outputs.size(); ++k)
+      if (outputs[k].name == options.decoder->logits) values["logits_output"] = std::to_string(k);
+  }
+  const bool speaks = !options.tokenizer.empty();
+  if (speaks) {
+    project.files[options.name + ".tokenizer"] = options.tokenizer;
+    project.files["src/tokenizer.cpp"] = fill_template("templates/project/tokenizer.cpp", values);
+  }
+  values["generate_include"] = if_generating("#include <functional>\n#include <string_view>\n");
+  values["generate_installed"] = if_generating(" " + options.name + "_generate");
+  values["generate_sources"] = if_generating(" src/generate.cpp src/generate_program.cpp");
+  fill_pieces(values, options.decoder,
+              {speaks ? "tokenizer_functions=api_tokenizer.cpp" : "tokenizer_functions=api_no_tokenizer.cpp"});
+  fill_pieces(values, speaks,
+              {"tokenizer_member=tokenizer_member.h", "tokenizer_include=tokenizer_include.h",
+               "tokenizer_options=tokenizer_options.txt"});
+  for (const char* header : {"decoder_inputs", "generator", "tokenizer/text_buffer"})
+    values["generation_include"] += if_generating(concat("#include \"runtime/generate/", header, ".h\"\n"));
+  values["generation_include"] += values["tokenizer_include"];
+  fill_pieces(values, options.decoder,
+              {"generation_member=generation_member.h", "generate_declarations=api_generate.h",
+               "generate_functions=api_generate.cpp", "generate_members=api_generate.hpp",
+               "generate_structures=python_generate_structures.py", "generate_methods=python_generate.py",
+               "generate_signatures=python_generate_signatures.py", "generate_target=generate_target.txt"});
+  values["speaks"] = speaks ? "true" : "false";
+  if (!options.decoder) return;
+  project.programs.push_back({"generate", {"src/generate.cpp", "src/generate_program.cpp"}});
+  for (const char* file : {"generate.cpp", "generate_program.cpp"})
+    project.files[concat("src/", file)] = fill_template(concat("templates/project/", file), values);
+}
+
+}  // namespace metac

@@ -1,0 +1,208 @@
+namespace {
+
+const InputRole input_roles[] = {@input_roles@};
+constexpr int32_t logits_output = @logits_output@;
+
+@tokenizer_functions@
+// What generator.h runs.
+class DecoderOfContext {
+ public:
+  DecoderOfContext(@name@_context& context, const @name@_generation& settings)
+      : context_(context), s_(settings), text_(settings.stop_texts, settings.stop_texts == nullptr ? 0 : settings.stop_text_count) {}
+
+  Failure& failure() { return context_.failure; }
+  int64_t vocabulary() const { return vocabulary_; }
+
+  const float* run(const int64_t* tokens, int64_t count, int64_t rows) {
+    const int64_t past = past_steps();
+    @name@_tensor inputs[@NAME@_INPUTS], outputs[@NAME@_OUTPUTS];
+    for (int32_t i = 0; i < @NAME@_INPUTS; ++i) {
+      const @name@_port& port = function_ports[run_function].inputs[i];
+      const DecoderInput input = {input_roles[i], static_cast<ScalarType>(port.dtype), port.rank, port.dims};
+      Block& memory = context_.generation.inputs[i];
+      inputs[i] = @name@_tensor();
+      inputs[i].rank = port.rank;
+      const int64_t bytes = dims_of(input, past, count, inputs[i].dims) * size_of(input.dtype);
+      if (memory.capacity() < bytes && !memory.reserve(2 * bytes)) return failure().set(Status::out_of_memory, "no memory for input \"%s\"", port.name), nullptr;
+      fill_input(input, past, tokens, count, rows, memory.data());
+      inputs[i].data = memory.data();
+    }
+    for (@name@_tensor& output : outputs) output = @name@_tensor();
+    const int32_t program = choose_program(run_function, inputs, @NAME@_INPUTS);
+    if (!run_with(context_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS)) return nullptr;
+    context_.generation.sequence.read += count;
+    return last_rows(outputs[logits_output], count, rows);
+  }
+
+  bool can_truncate() const { return context_.states.may_go_back() && !only_last_; }
+  bool truncate(int64_t steps) {
+    const int64_t length = context_.states.length() - steps;
+    context_.generation.sequence.read -= steps;
+    return context_.states.truncate(length, failure());
+  }
+
+  const unsigned char* allowed(const TextSoFar& text, bool* good) {
+    if (s_.mask == nullptr) return nullptr;
+    Block& memory = context_.generation.mask;
+    if (!memory.reserve(vocabulary_)) return *good = failure().set(Status::out_of_memory, "no memory for the mask"), nullptr;
+    unsigned char* const allowed = static_cast<unsigned char*>(memory.data());
+    std::memset(allowed, 1, static_cast<size_t>(vocabulary_));
+    int32_t ends = 0;
+    *good = guarded([&] { ends = s_.mask(s_.user, text.tokens, text.count, allowed, vocabulary_); });
+    if (!*good) failure().set(Status::callback, "the caller's mask threw an exception");
+    else if (ends != 0) *good = failure().set(Status::callback, "the caller's mask ended the generation");
+    return allowed;
+  }
+
+  bool token(int64_t token, GenerationResult* result) {
+    if (!text_.take(token)) return failure().set(Status::out_of_memory, "no memory for the text");
+    int32_t ends = 0;
+    if (s_.token != nullptr && !guarded([&] { ends = s_.token(s_.user, token, text_.text(), text_.bytes()); }))
+      return failure().set(Status::callback, "the caller's function for tokens threw an exception");
+    text_.told();
+    if (text_.stopped() >= 0) result->stopped_by = StoppedBy::stop_text, result->stop = text_.stopped();
+    else if (ends != 0) result->stopped_by = StoppedBy::caller;
+    return ends == 0 && text_.stopped() < 0;
+  }
+
+  // What was held back is told at the end.
+  bool finish() {
+    if (text_.stopped() >= 0) return true;
+    if (!text_.take(-1)) return failure().set(Status::out_of_memory, "no memory for the text");
+    return text_.bytes() == 0 || s_.token == nullptr || guarded([&] { s_.token(s_.user, -1, text_.text(), text_.bytes()); }) ||
+           failure().set(Status::callback, "the caller's function for tokens threw an exception");
+  }
+
+ private:
+  int64_t past_steps() const {
+    const int64_t length = context_.states.length();
+    return length >= 0 ? length : context_.generation.sequence.read;
+  }
+
+  const float* last_rows(const @name@_tensor& logits, int64_t count, int64_t rows) {
+    vocabulary_ = logits.rank > 0 ? logits.dims[logits.rank - 1] : 0;
+    const ScalarType type = static_cast<ScalarType>(function_ports[run_function].outputs[logits_output].dtype);
+    const int64_t element = size_of(type), made = vocabulary_ > 0 ? logits.bytes / element / vocabulary_ : 0;
+    only_last_ = count > 1 && made < count;
+    if (made < rows) return failure().set(Status::internal, "the model made %lld rows of logits for %lld tokens", static_cast<long long>(made), static_cast<long long>(count)), nullptr;
+    const char* const from = static_cast<const char*>(logits.data) + (made - rows) * vocabulary_ * element;
+    if (type == ScalarType::f32) return reinterpret_cast<const float*>(from);
+    Block& memory = context_.generation.logits;
+    const int64_t elements = rows * vocabulary_;
+    if (!memory.reserve(elements * int64_t{sizeof(float)})) return failure().set(Status::out_of_memory, "no memory for the logits"), nullptr;
+    float* const to = static_cast<float*>(memory.data());
+    with_element(type, [&](auto zero) {
+      for (int64_t i = 0; i < elements; ++i) to[i] = static_cast<float>(value_of(element_at<decltype(zero)>(from, i)));
+      return 0;
+    });
+    return to;
+  }
+
+  @name@_context& context_;
+  const @name@_generation& s_;
+  int64_t vocabulary_ = 0;
+  ToldText text_;
+  bool only_last_ = false;  // the model gives the logits of the last token alone
+};
+
+GenerationSettings settings_of(const @name@_generation& s) {
+  static_assert(sizeof(@name@_token_bias) == sizeof(TokenBias), "the library's and the runtime's are one");
+  GenerationSettings settings = GenerationSettings();
+  settings.most_tokens = s.most_tokens;
+  settings.sampling.repetition_penalty = s.repetition_penalty;
+  settings.sampling.presence_penalty = s.presence_penalty;
+  settings.sampling.frequency_penalty = s.frequency_penalty;
+  settings.sampling.biases = reinterpret_cast<const TokenBias*>(s.biases);
+  settings.sampling.bias_count = s.biases == nullptr ? 0 : s.bias_count;
+  settings.sampling.temperature = s.temperature;
+  settings.sampling.top_k = s.top_k;
+  settings.sampling.top_p = s.top_p;
+  settings.sampling.min_p = s.min_p;
+  settings.sampling.seed = s.seed;
+  settings.stop_tokens = s.stop_tokens;
+  settings.stop_token_count = s.stop_tokens == nullptr ? 0 : s.stop_token_count;
+  settings.chunk = s.chunk;
+  settings.drafts = s.drafts;
+  return settings;
+}
+
+}  // namespace
+
+@name@_status @name@_generate(@name@_context* context, const int64_t* prompt, int64_t count, const @name@_generation* settings, @name@_generated* result) {
+  return use(context, [&](@name@_context& held) {
+    @name@_generation given{};
+    if (settings != nullptr && !check_size("settings", settings->size, sizeof given, held.failure)) return false;
+    if (result != nullptr && !check_size("result", result->size, sizeof *result, held.failure)) return false;
+    if (settings != nullptr) given = *settings;
+    if (!ToldText::may_stop(held, given.stop_text_count)) return false;
+    const @name@_port& logits = function_ports[run_function].outputs[logits_output];
+    const int64_t vocabulary = logits.rank > 0 ? logits.dims[logits.rank - 1] : -1;
+    for (int64_t i = 0; vocabulary >= 0 && prompt != nullptr && i < count; ++i)
+      if (prompt[i] >= vocabulary)
+        return held.failure.set(Status::invalid_argument, "token %lld of the prompt is %lld, and the vocabulary has %lld tokens", static_cast<long long>(i), static_cast<long long>(prompt[i]), static_cast<long long>(vocabulary));
+    const GenerationSettings used = settings_of(given);
+    DecoderOfContext decoder(held, given);
+    Generator<DecoderOfContext> generator(decoder, held.generation.sequence, held.generation.sampler, used);
+    GenerationResult made;
+    const bool good = generator.run(prompt, count, &made) && decoder.finish();
+    if (result != nullptr)
+      give_struct(@name@_generated{sizeof(@name@_generated), made.prompt_tokens, made.tokens, static_cast<@name@_stop>(made.stopped_by), made.stop, made.prompt_seconds, made.token_seconds, made.runs, made.drafted, made.accepted}, result);
+    return good;
+  });
+}
+
+@name@_status @name@_encode(@name@_context* context, const char* text, int64_t bytes, int32_t plain, int64_t* tokens, int64_t room, int64_t* count) {
+  return use(context, [&](@name@_context& held) {
+    TokenList list;
+    if (count == nullptr || bytes < 0 || (text == nullptr && bytes > 0)) return held.failure.set(Status::invalid_argument, "no text, or nowhere to write to");
+    if (!encode_text(held, text, bytes, plain != 0, list)) return false;
+    *count = list.size();
+    const int64_t copied = tokens == nullptr ? 0 : list.size() < room ? list.size() : room;
+    if (copied > 0) std::memcpy(tokens, list.data(), static_cast<size_t>(copied) * sizeof(int64_t));
+    return true;
+  });
+}
+
+@name@_status @name@_decode(@name@_context* context, const int64_t* tokens, int64_t count, char* text, int64_t room, int64_t* bytes) {
+  return use(context, [&](@name@_context& held) {
+    TextBuffer made;
+    if (bytes == nullptr || count < 0 || (tokens == nullptr && count > 0)) return held.failure.set(Status::invalid_argument, "no tokens, or nowhere to write to");
+    if (!decode_tokens(held, tokens, count, made)) return false;
+    *bytes = made.size();
+    const int64_t copied = text == nullptr ? 0 : made.size() < room ? made.size() : room;
+    if (copied > 0) std::memcpy(text, made.data(), static_cast<size_t>(copied));
+    return true;
+  });
+}
+
+int64_t @name@_generate_text(@name@_context* context, int64_t* tokens, int64_t room) {
+  int64_t count = 0;
+  use(context, [&](@name@_context& held) {
+    const TokenList& text = held.generation.sequence.tokens();
+    count = text.size();
+    const int64_t copied = count < room ? count : room;
+    if (tokens != nullptr && copied > 0) std::memcpy(tokens, text.data(), static_cast<size_t>(copied) * sizeof(int64_t));
+    return true;
+  });
+  return count;
+}
+
+@name@_status @name@_generate_memory(@name@_context* context, int64_t tokens, int64_t* states, int64_t* states_with_room, int64_t* working) {
+  return use(context, [&](@name@_context& held) {
+    if (tokens < 1 || states == nullptr || states_with_room == nullptr || working == nullptr)
+      return held.failure.set(Status::invalid_argument, "a text of %lld tokens, or nowhere to write to", static_cast<long long>(tokens));
+    held.states.bytes_of_length(tokens, states, states_with_room);
+    held.states.reset();
+    held.generation.sequence.truncate(0);
+    const @name@_generation none{};
+    const int64_t token = 0;
+    const bool good = (held.states.length() < 0 || held.states.set_length(tokens - 1, held.failure)) && DecoderOfContext(held, none).run(&token, 1, 1) != nullptr;
+    if (good) *working = held.programs[run_function].executor.held_bytes();
+    held.states.reset();
+    held.generation.sequence.truncate(0);
+    return good;
+  });
+}
+
+const char* @name@_generate_input(int32_t index) { return index >= 0 && index < @NAME@_INPUTS ? name_of(input_roles[index]) : nullptr; }
+

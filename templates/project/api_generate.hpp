@@ -1,0 +1,38 @@
+
+  // Generation (@name@_generate): what it made; `token` is told each token and the text that is certain with it, false ends it. Of
+  // settings, `token` and `user` are not looked at.
+  using Token = std::function<bool(int64_t token, std::string_view text)>;
+  @name@_generated generate(const std::vector<int64_t>& prompt, @name@_generation settings = {}, const Token& token = {}) {
+    @name@_generated made{};
+    made.size = sizeof made;
+    settings.size = sizeof settings;
+    if (token) {
+      settings.user = const_cast<Token*>(&token);
+      settings.token = [](void* user, int64_t made_token, const char* text, int64_t bytes) {
+        return (*static_cast<const Token*>(user))(made_token, {text, static_cast<size_t>(bytes)}) ? 0 : 1;
+      };
+    }
+    check(@name@_generate(context_, prompt.data(), static_cast<int64_t>(prompt.size()), &settings, &made));
+    return made;
+  }
+  // Tokens of a text, and the text of tokens, where there is a tokenizer.
+  std::vector<int64_t> encode(std::string_view text, bool plain = false) {
+    int64_t count = 0;
+    check(@name@_encode(context_, text.data(), static_cast<int64_t>(text.size()), plain, nullptr, 0, &count));
+    std::vector<int64_t> tokens(static_cast<size_t>(count));
+    check(@name@_encode(context_, text.data(), static_cast<int64_t>(text.size()), plain, tokens.data(), count, &count));
+    return tokens;
+  }
+  std::string decode(const std::vector<int64_t>& tokens) {
+    int64_t bytes = 0;
+    check(@name@_decode(context_, tokens.data(), static_cast<int64_t>(tokens.size()), nullptr, 0, &bytes));
+    std::string text(static_cast<size_t>(bytes), 0);
+    check(@name@_decode(context_, tokens.data(), static_cast<int64_t>(tokens.size()), text.data(), bytes, &bytes));
+    return text;
+  }
+  // The tokens of the text so far.
+  std::vector<int64_t> generate_text() {
+    std::vector<int64_t> tokens(static_cast<size_t>(@name@_generate_text(context_, nullptr, 0)));
+    @name@_generate_text(context_, tokens.data(), static_cast<int64_t>(tokens.size()));
+    return tokens;
+  }

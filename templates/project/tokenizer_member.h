@@ -1,0 +1,1 @@
+    Encoder encoder{*reinterpret_cast<const TokenizerTable*>(@name@_tokenizer_table)};
