@@ -3,7 +3,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "compiler/jit/device.h"
 #include "compiler/library/options.h"
 #include "compiler/library/session_handle.h"
 #include "compiler/library/status.h"
@@ -19,13 +18,6 @@ void check_pointer(const void* pointer, const char* name) {
   if (!pointer) refuse(name, " is NULL");
 }
 
-metac_session* opened(Model model, SessionOptions checked, const metac_session_options* given) {
-  checked.lower.states = states_of(given, model);
-  if (!checked.lower.states.empty() && device_of(*checked.compile.target))
-    throw CallError(METAC_UNSUPPORTED, "options: states are kept on the CPU alone");
-  return new metac_session(with_operators(with_weights(std::move(model), given), given), std::move(checked));
-}
-
 }  // namespace
 
 metac_status metac_session_open(const char* path, const metac_session_options* options, metac_session** session) {
@@ -33,7 +25,7 @@ metac_status metac_session_open(const char* path, const metac_session_options* o
     check_pointer(path, "path");
     check_pointer(session, "session");
     SessionOptions checked = session_options(options);
-    *session = opened(read_model(path), std::move(checked), options);
+    *session = opened_session(read_model(path), std::move(checked), options);
   });
 }
 
@@ -44,7 +36,7 @@ metac_status metac_session_open_memory(const void* model, size_t bytes, const me
     check_pointer(session, "session");
     if (bytes == 0) refuse("bytes is 0: there is no model");
     SessionOptions checked = session_options(options);
-    *session = opened(read_model_bytes({static_cast<const char*>(model), bytes}), std::move(checked), options);
+    *session = opened_session(read_model_bytes({static_cast<const char*>(model), bytes}), std::move(checked), options);
   });
 }
 

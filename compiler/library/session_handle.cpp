@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/jit/device.h"
+#include "compiler/library/options.h"
 #include "compiler/library/status.h"
 #include "compiler/library/tensors.h"
 
@@ -79,6 +81,13 @@ metac_session::metac_session(Model model, SessionOptions options)
       outputs(but_states(model.graph.outputs, options.lower.states), "output"),
       states(inputs_of(model, options.lower.states), "state"),
       session(std::move(model), std::move(options)) {}
+
+metac_session* library::opened_session(Model model, SessionOptions checked, const metac_session_options* given) {
+  checked.lower.states = states_of(given, model);
+  if (!checked.lower.states.empty() && device_of(*checked.compile.target))
+    throw CallError(METAC_UNSUPPORTED, "options: states are kept on the CPU alone");
+  return new metac_session(with_operators(with_weights(std::move(model), given), given), std::move(checked));
+}
 
 std::map<std::string, Tensor> metac_session::checked(const metac_tensor* given, int32_t count) const {
   std::map<std::string, Tensor> views = views_of(given, count, "input");

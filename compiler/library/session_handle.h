@@ -57,6 +57,14 @@ struct metac_session {
   metac::Session session;
 };
 
+namespace metac::library {
+
+// A session of the model with what `given` (null: nothing) adds to it: weights, operators, states. `checked`: its other
+// options, by session_options().
+metac_session* opened_session(Model model, SessionOptions checked, const metac_session_options* given);
+
+}  // namespace metac::library
+
 struct metac_stream {
   metac_stream(metac_session* session, std::unique_ptr<metac::Stream> states)
       : session(session), states(std::move(states)) {}

@@ -246,6 +246,6 @@ metac_status metac_traced_compile(const metac_traced* model, const char* folder,
 metac_status metac_traced_session(const metac_traced* model, const metac_session_options* options, metac_session** session) {
   return answered([&] {
     need(model, "model"), need(session, "session");
-    *session = new metac_session(with_weights(model->model, options), session_options(options));
+    *session = opened_session(model->model, session_options(options), options);
   });
 }
