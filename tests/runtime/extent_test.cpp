@@ -69,7 +69,9 @@ TEST(Extent, NarrowAnswersAreTheWideOnes) {
     }
     const Evaluated either = by(evaluate, code, symbols);
     ASSERT_EQ(either.good, wide.good) << k;
-    if (wide.good) ASSERT_EQ(either.value, wide.value) << k;
+    if (wide.good) {
+      ASSERT_EQ(either.value, wide.value) << k;
+    }
   }
   EXPECT_GT(narrow, 5000);
   EXPECT_GT(beyond, 100) << "nothing needed more than 64 bits on its way";
