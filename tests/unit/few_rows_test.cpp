@@ -47,6 +47,7 @@ TEST(FewRows, ColumnsStoredHeadByHeadHaveTheLanes) {
 TEST(FewRows, ProjectionsStoredHeadByHeadAreRight) {
   Projection network({}), reference({});
   CompileOptions options;
+  options.cpu = cpu_target("native");
   CompiledModel model = compile_graph(network.g, options);
   const WeightsBlock weights = run_prepare(model, options.cpu);
   JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);

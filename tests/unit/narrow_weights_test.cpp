@@ -105,6 +105,7 @@ TEST(NarrowWeights, AnotherReaderIsServed) {
   Product product(4);
   product.g.outputs.push_back(product.weights);
   CompileOptions options;
+  options.cpu = cpu_target("native");
   CompiledModel model = compile_graph(product.g, options);
   const WeightsBlock weights = run_prepare(model, options.cpu);
   JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 1);

@@ -93,6 +93,7 @@ TEST(OpenShapes, WhatMayBeBroadcastIsTransposedWhereItIsNot) {
   Graph g;
   add_of_two(g);
   CompileOptions options;
+  options.cpu = cpu_target("native");
   CompiledModel model = compile_graph(g, options);
   EXPECT_THAT(schedules_of(model), testing::HasSubstr("where nothing is broadcast"));
   std::vector<std::vector<std::vector<int64_t>>> runs;

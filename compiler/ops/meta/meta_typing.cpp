@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "compiler/ir/walks.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
@@ -62,18 +63,22 @@ void MetaTyping::refuse(const MetaExpression& at, const std::string& message) co
 
 Expr MetaTyping::adapt(const MetaValue& value, DType dtype, const MetaExpression& at) const {
   if (!value.literal || value.e->dtype == dtype) return value.e;
-  if (value.e->kind == ExprKind::call)  // "c ? 0 : 1" is a literal as its branches are
-    return select(value.e->args[0], adapt({value.e->args[1], true}, dtype, at), adapt({value.e->args[2], true}, dtype, at));
-  bool is_real = value.e->kind == ExprKind::float_constant;
-  if (is_float(dtype)) return constant_of(dtype, is_real ? value.e->float_value : static_cast<double>(value.e.as_int()));
-  if (is_real && is_integer(dtype) && std::trunc(value.e->float_value) == value.e->float_value &&
-      std::abs(value.e->float_value) <= 1e15)  // 2.0 is as good a 2 as any
-    return adapt({int_constant(static_cast<int64_t>(value.e->float_value)), true}, dtype, at);
-  if (is_real) refuse(at, concat("a real number meets ", name_of(dtype), "; convert one of them"));
-  if (!is_integer(dtype)) refuse(at, concat("a number meets ", name_of(dtype)));
-  if (value.e.as_int() < min_value(dtype) || value.e.as_int() > max_value(dtype))
-    refuse(at, concat(value.e.as_int(), " is no ", name_of(dtype)));
-  return int_constant(value.e.as_int(), dtype);
+  const auto integer = [&](int64_t number) {
+    if (is_float(dtype)) return constant_of(dtype, static_cast<double>(number));
+    if (!is_integer(dtype)) refuse(at, concat("a number meets ", name_of(dtype)));
+    if (number < min_value(dtype) || number > max_value(dtype)) refuse(at, concat(number, " is no ", name_of(dtype)));
+    return int_constant(number, dtype);
+  };
+  return answer_once<Expr>(value.e, [&](Expr e, const auto& of) -> Expr {
+    if (e->dtype == dtype) return e;
+    if (e->kind == ExprKind::call)  // "c ? 0 : 1" is a literal as its branches are
+      return select(e->args[0], of(e->args[1]), of(e->args[2]));
+    if (e->kind != ExprKind::float_constant) return integer(e.as_int());
+    if (is_float(dtype)) return constant_of(dtype, e->float_value);
+    if (is_integer(dtype) && std::trunc(e->float_value) == e->float_value && std::abs(e->float_value) <= 1e15)
+      return integer(static_cast<int64_t>(e->float_value));  // 2.0 is as good a 2 as any
+    refuse(at, concat("a real number meets ", name_of(dtype), "; convert one of them"));
+  });
 }
 
 bool MetaTyping::unify(MetaValue& a, MetaValue& b, const MetaExpression& at) const {
