@@ -82,9 +82,27 @@ METAC_INLINE bool all(bool mask) { return mask; }
     for (int i = 0; i < lane_count<V>; ++i) r[i] = name(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i])); \
     return r;                                                                                                    \
   }
+// The same for quotients and rests. What is known to be a comparison (1 / b is b == 1, b / b is b != 0) g++ 12 puts together
+// as a mask, whose lanes are -1 where 1 is meant: each lane is hidden from it.
+#if defined(__GNUC__) && !defined(__clang__)
+#define METAC_LANES_APART_2(name, condition)                                       \
+  template <class V, METAC_FOR(condition)>                                         \
+  METAC_INLINE V name(V a, V b) {                                                  \
+    V r{};                                                                         \
+    for (int i = 0; i < lane_count<V>; ++i) {                                      \
+      Lane<V> lane = name(static_cast<Lane<V>>(a[i]), static_cast<Lane<V>>(b[i])); \
+      __asm__("" : "+r"(lane));                                                    \
+      r[i] = lane;                                                                 \
+    }                                                                              \
+    return r;                                                                      \
+  }
+#else
+#define METAC_LANES_APART_2 METAC_LANES_2
+#endif
 #else
 #define METAC_LANES_1(name, condition)
 #define METAC_LANES_2(name, condition)
+#define METAC_LANES_APART_2(name, condition)
 #endif
 
 }  // namespace METAC_RUNTIME_NAMESPACE

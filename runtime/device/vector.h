@@ -253,10 +253,10 @@ METAC_INLINE Mask<V> is_inf(V a) {
 }
 
 // What no instruction does.
-METAC_LANES_2(div, is_integer_vector<V>)
-METAC_LANES_2(floor_div, is_integer_vector<V>)
-METAC_LANES_2(floor_mod, is_integer_vector<V>)
-METAC_LANES_2(trunc_mod, is_integer_vector<V>)
+METAC_LANES_APART_2(div, is_integer_vector<V>)
+METAC_LANES_APART_2(floor_div, is_integer_vector<V>)
+METAC_LANES_APART_2(floor_mod, is_integer_vector<V>)
+METAC_LANES_APART_2(trunc_mod, is_integer_vector<V>)
 METAC_LANES_2(shift_left, is_integer_vector<V>)
 METAC_LANES_2(shift_right, is_integer_vector<V>)
 METAC_LANES_2(pow, (is_integer_vector<V> || is_f64_vector<V>))
