@@ -101,7 +101,8 @@ for k in range(1000000):
     a, b = hot.run(inputs), own.run(inputs)
     for name in b:
         assert a[name].shape == b[name].shape and a[name].dtype == b[name].dtype, (name, a[name].shape, b[name].shape)
-        assert np.allclose(a[name], b[name], rtol=1e-5, atol=1e-5), (name, k)
+        apart = np.abs(a[name].astype(float) - b[name]).max(initial=0)  # sums of thousands of products, in another order
+        assert apart <= 1e-5 * max(1, np.abs(b[name]).max(initial=0)), (name, k, apart)
     report = hot.specialised()
     assert report["problem"] == "", report
     if report["specialised_runs"] >= 40:
