@@ -1,12 +1,12 @@
-"""What tests/gpu.sh measures on a GPU, beside PyTorch (eager, torch.compile with max-autotune) and ONNX Runtime where they are installed.
+"""What tests/gpu.sh measures on a GPU, beside PyTorch (eager, eager as a recorded CUDA graph with channels last, torch.compile with max-autotune) and ONNX Runtime where they are installed.
 
 kernels    bytes per second through one kernel against a copy within the card, the cost of starting a hundred kernels
 training   the digits: the CPU's losses; steps of networks against PyTorch's on a batch that is on the card, ours with reading and copying theirs
 networks   every network, dtype and batch against all peers in turns, TF32 on for all; bytes of the card that each takes
 
-torch.compile needs a minute or more of the host for a network and a batch. So several processes make rows ready side by side, and race one at a time while the
-others are stopped (racers.py). Rows go by batch, those that a product asks for first; torch.compile takes part as long as the rows behind it still have time; a row
-without it says so, and another run into the same folder takes it up again.
+torch.compile needs a minute or more of the host for a network and a batch. So all rows are raced without it first, and then, as long as there is time, once more with
+it: several processes make rows ready side by side, and race one at a time while the others are stopped (racers.py). Rows go by batch, those that a product asks for
+first; a row without torch.compile says so, and another run into the same folder takes it up again.
 """
 import ctypes
 import json
@@ -38,20 +38,20 @@ class Figures:
     def kernels(self):
         torch = self.torch("kernels")
         for name in self.list["speed"] if torch else ():
-            if any(row["name"] == name for row in self.report["kernels"]) or self.run.late(f"kernel {name}"):
+            if any(row["name"] == name for row in self.report["kernels"]) or self.run.late(f"kernel {name}", 3):
                 continue
             folder = self.root / "speed" / name
             model = load_model(folder, name, folder / f"{name}.weights")
             x = torch.randn(model.inputs[0].shape, device="cuda")
             y = torch.empty(model.outputs[0].shape, device="cuda")
             ours = lambda: model.run_async({"x": x}, {"y": y}, stream=LEGACY)   # noqa: E731
-            row = {"name": name, "milliseconds": milliseconds(torch, ours, self.run.turn)}
+            row = {"name": name, "milliseconds": milliseconds(torch, ours, self.run.turn, busy=True)}
             if name == "hundred_kernels":
                 row["microseconds_a_kernel"] = row["milliseconds"] * 10
                 row["host_microseconds_a_run"] = self.host_microseconds(torch, model, x, y)
             else:
                 copied = torch.empty_like(x)
-                copy = milliseconds(torch, lambda: copied.copy_(x), self.run.turn)
+                copy = milliseconds(torch, lambda: copied.copy_(x), self.run.turn, busy=True)
                 row["bytes_per_second"] = (x.nbytes + y.nbytes) / row["milliseconds"] * 1e3
                 row["copy_bytes_per_second"] = 2 * x.nbytes / copy * 1e3
                 row["of_copy"] = row["bytes_per_second"] / row["copy_bytes_per_second"]
@@ -90,7 +90,7 @@ class Figures:
             self.report["training"][:] = [r for r in self.report["training"] if r["name"] != name]
             folder, out = self.root / "training" / name, self.run.out / f"{name}-run"
             if row in raced:
-                make_weights(folder / f"{name}.weights", row["weights_bytes"])
+                make_weights(folder / f"{name}.weights", row)
                 random, count = np.random.default_rng(3), 4 * row["batch"]
                 np.savez(folder / "data.npz", **{a["name"]: random.integers(0, a["below"], (count, *a["dims"])).astype(a["dtype"]) for a in row["data"]})
             argv = [str(folder / f"bin/{name}_train"), "--data", str(folder), "--out", str(out), "--restart", "--updates", str(row["updates"]), "--quiet"]
@@ -148,18 +148,23 @@ class Figures:
         done = {(r["library"], r["batch"]): r for r in rows}
         plan = [(batch, network) for batch in sorted({b for n in self.list["networks"] for b in n["batches"]}, key=lambda b: (FIRST_BATCHES.index(b) if b in FIRST_BATCHES else len(FIRST_BATCHES), b))
                 for network in self.list["networks"] if batch in network["batches"]]
-        waiting = [p for p in plan if (p[1]["library"], p[0]) not in done] + [p for p in plan if done.get((p[1]["library"], p[0]), {}).get("missing")]
-
-        def late(batch, network, seconds):
-            return self.run.late(f"{network['library']}, batch {batch}", seconds)
 
         def take(row):
-            rows[:] = [r for r in rows if (r["library"], r["batch"]) != (row["library"], row["batch"])] + [row]
+            """It replaces one that fewer peers took part in."""
+            old = done.get((row["library"], row["batch"]))
+            if old is None or len(row["missing"]) <= len(old["missing"]):
+                rows[:] = [r for r in rows if r is not old] + [row]
+                done[row["library"], row["batch"]] = row
             print(json.dumps(row), flush=True)
 
-        if waiting:
-            most = torch.cuda.mem_get_info()[0] // BYTES_OF_A_RACER if measures_alone(torch) else 1   # what is measured while others compile is a figure no more
-            Racers(self.root, self.run.out, self.run.turn, self.run.part_end, max(1, min(self.run.jobs, most, len(waiting)))).run(waiting, late, take)
+        most = torch.cuda.mem_get_info()[0] // BYTES_OF_A_RACER if measures_alone(torch) else 1   # what is measured while others compile is a figure no more
+        for compiled in (False, True):   # first all of them without torch.compile, which may take all the time there is
+            def late(batch, network, seconds, compiled=compiled):
+                return self.run.late(f"{network['library']}, batch {batch}{', torch.compile' if compiled else ''}", seconds)
+
+            waiting = [p for p in plan if (p[1]["library"], p[0]) not in done] + [p for p in plan if done.get((p[1]["library"], p[0]), {}).get("missing") and compiled]
+            if waiting:
+                Racers(self.root, self.run.out, self.run.turn, self.run.part_end, max(1, min(self.run.jobs, most, len(waiting)))).run(waiting, late, take, compiled)
         if rows:
             self.report["summary"] = summary(rows)
             table(rows)
@@ -178,7 +183,7 @@ def summary(rows):
 
 
 def table(rows):
-    print(f"{'network':20} {'dtype':>8} {'batch':>5} {'metac':>9} {'eager':>9} {'compile':>9} {'onnxrt':>9} {'ratio':>6}   (ms; ratio: the fastest peer's time by metac's; *: a peer is missing)")
+    print(f"{'network':20} {'dtype':>8} {'batch':>5} {'metac':>9} {'eager':>9} {'recorded':>9} {'compile':>9} {'onnxrt':>9} {'ratio':>6}   (ms; ratio: the fastest peer's time by metac's; *: a peer is missing)")
     for r in rows:
         cells = [f"{r[k]:9.3f}" if k in r else " " * 9 for k in ("metac", *PEERS)]
         print(f"{r['name']:20} {r['dtype']:>8} {r['batch']:5} {' '.join(cells)} {r.get('times_the_fastest', float('nan')):6.2f}{'*' if r['missing'] else ''}")

@@ -195,6 +195,7 @@ def library_convolutions(folder):
     conv("library_conv_clip", values(2, 6, 9, 8), values(10, 6, 5, 3), after=[("Clip", "low", "high")], pads=[2, 0, 1, 2])
     conv("library_conv_depthwise", values(2, 12, 9, 8), values(12, 1, 3, 3), after=[("Relu",)], group=12, pads=[1] * 4)
     conv("library_conv_depthwise_strided", values(2, 12, 9, 8), values(24, 1, 3, 3), after=[("Relu",)], group=12, pads=[1] * 4, strides=[2, 2])
+    conv("library_conv_1x1_strided_residual", values(2, 12, 9, 8), values(24, 12, 1, 1), terms=("r",), after=[("Relu",)], strides=[2, 2])
     conv("library_conv_dilated_groups", values(1, 8, 15, 14), values(12, 4, 3, 3), after=[("Relu",)], group=2, dilations=[2, 3], strides=[2, 1], pads=[2, 3, 2, 3])
     conv("library_conv_1d", values(2, 5, 40), values(7, 5, 4), strides=[3], pads=[2, 1])
     conv("library_conv_3d", values(1, 4, 6, 7, 5), values(6, 4, 3, 2, 3), pads=[1, 0, 1, 1, 1, 1])

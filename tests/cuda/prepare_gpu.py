@@ -29,7 +29,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnx.numpy_helper
-from onnx import helper
+from onnx import TensorProto, helper
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,7 +40,7 @@ from make_models import make_models, values, write  # noqa: E402
 DIGITS = HERE.parents[1] / "models/digits"
 JITTOR_TABLE = "alexnet,vgg11,squeezenet1_1,resnet50,resnet152,wide_resnet50_2,wide_resnet101_2,resnext50_32x4d,resnext101_32x8d,res2net50"
 MOST_BYTES = 64 << 20
-WEIGHTS_HEAD = 4096
+WEIGHTS_HEAD, WEIGHTS_ALIGNMENT = 4096, 64
 
 
 def command(*argv):
@@ -117,11 +117,20 @@ class Bundle:
         shutil.copytree(folder / "python", into / "python")
         shutil.copy(folder / f"{name}.json", into)
 
-    def take_head(self, weights, into):
-        """The head of a weights file, whose numbers are made up where they are needed; how many bytes these are."""
-        with open(weights, "rb") as file:
-            (into / f"{weights.name}.head").write_bytes(file.read(WEIGHTS_HEAD))
-        return weights.stat().st_size - WEIGHTS_HEAD
+    def take_head(self, weights, parameters, into):
+        """The head of a weights file, whose floats are made up where they are needed; what a row says of it: how many bytes these are, and
+        the integers among them, [offset, bytes], which choose elements and may not be made up."""
+        block = weights.read_bytes()
+        (into / f"{weights.name}.head").write_bytes(block[:WEIGHTS_HEAD])
+        block, at, integers = block[WEIGHTS_HEAD:], 0, []
+        for p in parameters:
+            size = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, p["dtype"].upper() if p["dtype"] != "float32" else "FLOAT")).itemsize * int(np.prod(p["dims"], dtype=np.int64))
+            if "float" not in p["dtype"]:
+                if hashlib.sha256(block[at:at + size]).hexdigest() != p["sha256"]:
+                    raise RuntimeError(f"{weights}: parameter {p['name']} is not at {at}")
+                integers.append([at, block[at:at + size].hex()])
+            at += -(-size // WEIGHTS_ALIGNMENT) * WEIGHTS_ALIGNMENT
+        return {"weights_bytes": len(block), "integers": integers}
 
     def case(self, into, folder):
         name, rows = folder.name, []
@@ -153,10 +162,10 @@ class Bundle:
         model = self.work / f"{name}.onnx"
         built = backbones.build(network, self.o.size, self.o.width)
         onnx.save(built if dtype == "float32" else in_bfloat16(built), model)
-        folder, _ = self.compile(model, name, "--dim", "batch=" + self.o.batches, "--tf32", "on")
+        folder, manifest = self.compile(model, name, "--dim", "batch=" + self.o.batches, "--tf32", "on")
         model.unlink()
         self.take_library(folder, name, into)
-        row = {"name": network, "library": name, "dtype": dtype, "batches": [int(b) for b in self.o.batches.split(",")], "size": self.o.size, "width": self.o.width, "weights_bytes": self.take_head(folder / f"{name}.weights", into)}
+        row = {"name": network, "library": name, "dtype": dtype, "batches": [int(b) for b in self.o.batches.split(",")], "size": self.o.size, "width": self.o.width, **self.take_head(folder / f"{name}.weights", manifest["parameters"], into)}
         shutil.rmtree(folder)
         return [row]
 
@@ -171,7 +180,7 @@ class Bundle:
         if name == "digits":
             model, recipe = self.o.digits / "untrained.onnx", self.o.digits / "recipe.json"
             cpu = self.train_program(model, recipe, name, "cpu")
-            command(cpu / f"bin/{name}_train", "--data", self.o.digits, "--out", self.work / "digits run", "--updates", row["updates"], "--quiet")
+            command(cpu / f"bin/{name}_train", "--data", self.o.digits, "--out", self.work / "digits run", "--updates", row["updates"], "--quiet", "--restart")
             lines = [json.loads(line) for line in (self.work / "digits run/log.jsonl").read_text().splitlines()]
             row["losses"] = [line["loss"] for line in lines if line["event"] == "train"]
             for file in self.o.digits.glob("*.npz"):
@@ -204,7 +213,7 @@ class Bundle:
         if "losses" in row:
             shutil.copy(weights, into)
         else:
-            row["weights_bytes"] = self.take_head(weights, into)
+            row.update(self.take_head(weights, json.loads((folder / f"{name}.json").read_text())["parameters"], into))
         shutil.rmtree(folder)
         return [row]
 

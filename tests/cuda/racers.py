@@ -3,6 +3,7 @@
 torch.compile with max-autotune is minutes of the host's work for a row, and what it measures on the card is seconds. So each racer (racer.py) prepares a row while
 others do, under a lock for whatever it measures; when it is ready, the lock is taken, all the others are stopped, host's work and all, and it races alone.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import time
 from measured_alone import CardLock
 
 RACER = pathlib.Path(__file__).with_name("racer.py")
+GRACE_SECONDS = 15   # behind the end, for a racer that is in the midst of something
 SETTLE_SECONDS = 0.2   # in which what the stopped ones have started on the card ends
 
 
@@ -29,7 +31,7 @@ class Racer:
         try:
             self.process.stdin.write(json.dumps(what) + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
+        except (OSError, ValueError):   # it has ended, or was ended by another thread
             return None
         line = self.process.stdout.readline()
         return json.loads(line) if line else None
@@ -45,8 +47,9 @@ class Racer:
     def end(self):
         self.tell(signal.SIGKILL)
         self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):   # words that it has not read
+                pipe.close()
 
 
 def family(first):
@@ -68,14 +71,14 @@ class Racers:
     def __init__(self, root, out, turn, end, count):
         self.words, self.end, self.count = (root, turn, out / "card.lock"), end, count
         self.lock, self.turn, self.bookkeeping = CardLock(out / "card.lock"), threading.Lock(), threading.Lock()
-        self.racers, self.row_seconds, self.compile_seconds = {}, [6.0], [60.0]   # the first of what they took are guesses
+        self.racers, self.row_seconds, self.compile_seconds = {}, [6.0], [30.0]   # the first of what they took are guesses
         self.under_way = 0
 
-    def run(self, jobs, late, take):
-        """jobs: (batch, network). `late` says whether one is left out, `take` is given each row."""
-        waiting = list(jobs)
+    def run(self, jobs, late, take, compiled):
+        """jobs: (batch, network). `late` says whether one is left out, `take` is given each row; `compiled`: torch.compile takes part where time is."""
+        waiting, self.compiled = list(jobs), compiled
         threads = [threading.Thread(target=self.work, args=(k, waiting, late, take)) for k in range(self.count)]
-        overdue = threading.Timer(max(1.0, self.end - time.monotonic() + 60), lambda: [racer.end() for racer in list(self.racers.values())])   # one that hangs
+        overdue = threading.Timer(max(1.0, self.end - time.monotonic() + GRACE_SECONDS), lambda: [racer.end() for racer in list(self.racers.values())])   # one that hangs
         overdue.start()
         for thread in threads:
             thread.start()
@@ -104,7 +107,7 @@ class Racers:
         """What torch.compile may take for the next row; 0: nothing, or the rows behind it have no time to race."""
         expected = statistics.mean(self.compile_seconds)
         spare = self.end - time.monotonic() - (behind + self.under_way) * statistics.mean(self.row_seconds)
-        return 0 if spare < expected else max(60.0, 3 * expected)
+        return 0 if not self.compiled or spare < expected else min(spare, max(60.0, 3 * expected))
 
     def row(self, k, job):
         if k not in self.racers:

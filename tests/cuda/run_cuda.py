@@ -368,6 +368,10 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         expect("1 passed, 0 failed" in said, said)
         said = command(self.metac, "verify", self.models / "softmax_100", "--target", "cuda", status=None, env={**environment, "METAC_SHIM_DEVICES": "0"})[1]
         expect("no CUDA device" in said, said)
+        # Kernels for shapes that the data decide compute sizes on the host, with all functions that sizes are written with.
+        for case in ("col2im", "constant_pad", "maxunpool_export_with_output_shape") if self.cases else ():
+            said = command(self.metac, "verify", self.cases / f"node/test_{case}", "--target", "cuda", "--known", "shapes", env=environment)
+            expect("1 passed, 0 failed" in said, said)
         package = self.build / "python"
         sessions = command(sys.executable, HERE / "cuda_session.py", package, env=environment).splitlines() if list(package.glob("metac/_metac*")) else ["no sessions: the Python module is not built"]
         if not real_nvcc() or not list((pathlib.Path(real_nvcc()).parents[1]).glob("lib*/libnvrtc.so*")):

@@ -63,7 +63,7 @@ class Run:
         noted = [row["good"] for part in ("tests", "sanitizer", "training") for row in self.report[part] if "good" in row]
         return sum(noted), len(noted) - sum(noted), len(self.report["skipped"])
 
-    def late(self, what, reserve=20):
+    def late(self, what, reserve=10):
         if time.monotonic() + reserve < self.part_end:
             return False
         self.skip(f"{what}: no time left")
@@ -105,7 +105,7 @@ class Run:
 
     # ---- tests ----
     def tests(self):
-        self.each("tests", self.list["cases"], lambda case: {"name": case["name"], "external": case["external"]}, self.test, 20)
+        self.each("tests", self.list["cases"], lambda case: {"name": case["name"], "external": case["external"]}, self.test, 5)
 
     def test(self, case):
         row, first = {"name": case["name"], "external": case["external"]}, None
@@ -138,7 +138,7 @@ class Run:
         if not tool:
             return self.skip("compute-sanitizer is not installed")
         jobs = [(checker, case) for checker in ("memcheck", "racecheck", "synccheck") for case in self.list["cases"] if case["external"] == "none"]
-        self.each("sanitizer", jobs, lambda job: {"tool": job[0], "name": job[1]["name"]}, lambda job: self.checked(tool, *job), 60)
+        self.each("sanitizer", jobs, lambda job: {"tool": job[0], "name": job[1]["name"]}, lambda job: self.checked(tool, *job), 10)
 
     def checked(self, tool, checker, case):
         with tempfile.TemporaryDirectory() as out:

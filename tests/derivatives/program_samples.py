@@ -37,6 +37,19 @@ def elementwise(source, name):
     yield node(name, source.real(3), source.real(2, 3), domain="metac", body=["a*b", "a-b"], outputs=2, reference=lambda at, x, y: (x * y, x - y))
 
 
+@operator("expression", domain="metac")
+def expression(source, name):
+    """What definitions of operators become: formulas with steps and numbers, broadcast operands, gradients that are given."""
+    of = lambda formula, parameters, *arrays, reference, **more: node(name, *arrays, domain="metac", body=[formula], parameters=parameters.split(), reference=reference, **more)  # noqa: E731
+    for shape in SHAPES:
+        yield of("x / (1 + exp(-slope * x))", "x", source.real(*shape), slope=1.7, reference=lambda at, x: x * torch.sigmoid(1.7 * x))
+        yield of("d = x - centre; exp(-d*d) * gain", "x gain", source.real(*shape), source.real(*shape[-1:]), centre=0.25,
+                 reference=lambda at, x, gain: torch.exp(-(x - 0.25) ** 2) * gain)
+        yield of("x < 0 ? slope * x : x*x", "x slope", source.away(*shape, margin=0.2), source.real(), reference=lambda at, x, slope: torch.where(x < 0, slope * x, x * x))
+        yield of("log1p(exp(x)) * gain", "x gain", source.real(*shape), source.real(*shape), gradient=["dy * gain * sigmoid(x)", ""], reference=lambda at, x, gain: F.softplus(x) * gain)
+        yield of("sin(x) * y", "x y", source.real(*shape), source.real(*shape), fusible=0, reference=lambda at, x, y: torch.sin(x) * y)
+
+
 @operator("reindex", domain="metac")
 def reindex(source, name):
     for n, k in [(5, 2), (4, 3), (6, 1)]:

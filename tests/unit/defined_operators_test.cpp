@@ -44,6 +44,19 @@ std::vector<double> values(const Graph& graph, size_t output, std::vector<double
   return {elements, elements + answer.element_count()};
 }
 
+TEST(DefinedOperators, NoOperandHasTheNameOfTheResultInGradients) {
+  const Model model = read_json_model(R"({"metac_ir": 1,
+    "inputs": [{"name": "x", "dtype": "float64", "shape": [2]}],
+    "nodes": [{"op": "expression", "domain": "metac", "inputs": ["x", "x"], "outputs": ["z"], "body": ["x * y"],
+               "parameters": ["x", "y"], "gradient": ["dy * y", "dy * x"]}], "outputs": ["z"]})", "f.json");
+  try {
+    lower_model(model, {});
+    ADD_FAILURE() << "y is an operand and the result";
+  } catch (const CompileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("operand y: in gradients, which are given, y is the result"));
+  }
+}
+
 TEST(DefinedOperators, FormulaTextIsReadBackToTheSameExpression) {
   const ExprScope scope;
   const Expr x = load(0, DType::f32, {}), n = load(1, DType::i32, {}), big = load(2, DType::u64, {});

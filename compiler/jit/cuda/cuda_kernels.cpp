@@ -17,8 +17,7 @@ namespace {
 const std::string space = "metac_runtime";
 
 // The other end of DriverLaunch, and what a kernel of several members is told (runtime/cuda/members.h) (cuda_place.h).
-const char host_prelude[] = R"(typedef long int64_t;
-struct DeviceLaunch {
+const char host_prelude[] = R"(struct DeviceLaunch {
   void (*start)(DeviceLaunch*, const char*, int64_t, int, void**);
   void* scratch;
   int64_t scratch_bytes;
@@ -49,10 +48,11 @@ void add_flat(const std::string& path, std::set<std::string>& seen, std::string&
   }
 }
 
-std::string text_of_members() {
+// What the host's side of a kernel is written with: functions of sizes (floor_div and others), members.
+std::string text_of_host_headers() {
   std::set<std::string> seen;
-  std::string text;
-  add_flat("runtime/cuda/members.h", seen, text);
+  std::string text = "#define METAC_RUNTIME_NAMESPACE " + space + "\n";
+  for (const char* header : {"runtime/device/scalar.h", "runtime/cuda/members.h"}) add_flat(header, seen, text);
   return text + "using namespace " + space + ";\n";
 }
 
@@ -144,7 +144,7 @@ CudaKernels::CudaKernels(const std::vector<KernelSource>& kernels, const CpuTarg
     device_functions_[name.substr(space.size() + 2)] = function;
   }
 
-  const std::string host = host_prelude + text_of_members() + text.host;
+  const std::string host = text_of_host_headers() + host_prelude + text.host;
   code_ = std::make_unique<LinkedCode>(
       std::vector<std::string>{cache.get_or_make(compiler_identity(cpu) + host, [&] { return compile_object(host, cpu); })});
   std::vector<std::string> sides;

@@ -51,6 +51,9 @@ void lower_expression(Lowering& n) {
     fail(bodies.size(), " bodies for ", n.strings("types").size(), " types");
   if (!gradients.empty() && gradients.size() != bodies.size() * count)
     fail(gradients.size(), " gradients for ", bodies.size(), " bodies of ", count, " operands");
+  for (const std::string& name : given.parameters)
+    if (!gradients.empty() && (name == "y" || name == "dy"))
+      fail("operand ", name, ": in gradients, which are given, y is the result and dy its adjoint");
 
   std::vector<Var*> operands;
   std::vector<Shape> shapes;

@@ -24,6 +24,9 @@ class dtype:
     def __repr__(self):
         return f"torch.{self.name}"
 
+    def __deepcopy__(self, memo):
+        return self
+
 
 float32, bfloat16, int64 = dtype("float32", np.float32), dtype("bfloat16", np.uint16), dtype("int64", np.int64)
 
@@ -35,8 +38,8 @@ class Tensor:
     shape = property(lambda self: self.array.shape)
     nbytes = property(lambda self: self.array.nbytes)
 
-    def to(self, kind):
-        if kind is self.dtype:
+    def to(self, kind=None, memory_format=None):
+        if kind is None or kind is self.dtype:
             return self
         assert (self.dtype, kind) == (float32, bfloat16), f"{self.dtype} to {kind}"
         return Tensor((self.array.view(np.uint32) >> 16).astype(np.uint16), kind)
@@ -98,8 +101,8 @@ class Module:
 
     eval = train
 
-    def to(self, kind):
-        self.kind = kind
+    def to(self, kind=None, memory_format=None):
+        self.kind = kind or self.kind
         return self
 
     def parameters(self):
@@ -166,6 +169,18 @@ class _Event:
         return (end.time - self.time) * 1e3
 
 
+class _Stream:
+    cuda_stream = 0
+
+    def wait_stream(self, other):
+        pass
+
+
+class _Graph:
+    def replay(self):
+        pass
+
+
 class _SGD:
     def __init__(self, parameters, rate, momentum, weight_decay):
         assert not math.isnan(rate + momentum + weight_decay)
@@ -183,7 +198,9 @@ def _nothing():
 
 cuda = types.SimpleNamespace(
     is_available=lambda: True, synchronize=_nothing, empty_cache=_nothing, Event=_Event, mem_get_info=lambda: (1 << 36, 1 << 37), memory_reserved=lambda: 1 << 20,
-    reset_peak_memory_stats=_nothing, max_memory_allocated=lambda: 1 << 30, current_stream=lambda: types.SimpleNamespace(cuda_stream=0))
+    reset_peak_memory_stats=_nothing, max_memory_allocated=lambda: 1 << 30, current_stream=_Stream, Stream=_Stream,
+    stream=contextlib.nullcontext, graph=contextlib.nullcontext, CUDAGraph=_Graph, _sleep=lambda cycles: None)
+channels_last = object()
 backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()), cudnn=types.SimpleNamespace())
 nn = types.SimpleNamespace(functional=types.SimpleNamespace(cross_entropy=lambda x, label: x))
 optim = types.SimpleNamespace(SGD=_SGD)
