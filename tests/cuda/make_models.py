@@ -201,6 +201,8 @@ def library_convolutions(folder):
     conv("library_conv_3d", values(1, 4, 6, 7, 5), values(6, 4, 3, 2, 3), pads=[1, 0, 1, 1, 1, 1])
     conv("library_conv_float16", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Relu",)], dtype=TensorProto.FLOAT16)
     conv("library_conv_bfloat16", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Relu",)], dtype=TensorProto.BFLOAT16)
+    nodes = [helper.make_node("Conv", ["x", w, b], [c], pads=[1] * 4) for w, b, c in ("wbc", "vde")] + [helper.make_node("Add", ["c", "e"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    write(folder, "library_conv_of_two_sums", nodes, {"x": values(2, 6, 9, 8)}, constants={"w": values(10, 6, 3, 3), "b": values(10), "v": values(10, 6, 3, 3), "d": values(10)})
     conv("library_conv_not", values(2, 6, 9, 8), values(10, 6, 3, 3), after=[("Tanh",)])
 
 

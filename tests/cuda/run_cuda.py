@@ -190,6 +190,8 @@ class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
         kept = self.work / "sums_alone"
         _, calls = self._noted("--keep", kept, self.models / "library_conv_not")
         expect(any(line.startswith("convolution") for line in calls) and "_finish(rest" in "".join(f.read_text() for f in kept.glob("batch_*.cu")), "an epilogue that the library does not know is not finished")
+        _, calls = self._noted(self.models / "library_conv_of_two_sums")   # each with its bias, the second with the first's result
+        expect(sorted(line.split(" type 0 ")[1].split(" channels")[0] for line in set(calls) if line.startswith("convolution")) == ["bias", "residual bias relu"], "\n".join(calls))
         for how in ("none", "refuse"):   # then the one kernel does both
             _, calls = self._noted(self.models / "library_conv_not", METAC_SHIM_DNN=how)
             expect(not any(line.startswith("convolution") for line in calls), "a convolution that the library cannot")

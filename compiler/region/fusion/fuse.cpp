@@ -164,12 +164,12 @@ class Fuser {
     Definition& e = def(k);
     if (!e.is_plain() || is_free_widening(e.body)) return false;
     // An element-wise op with one element-wise reader goes into that reader first, unless the sum before it would be stored
-    // as float32 for that.
+    // as float32 for that, or the reader finishes another sum.
     std::vector<size_t> readers = readers_of(e.out->id);
     bool move = e.body->kind == ExprKind::load;
     if (readers.size() == 1 && candidates_[readers[0]].has_many_loads && is_move(e.body) && !is_needed(e.out)) return false;
     if (!move && readers.size() == 1 && !rounds_sum(e) && !is_needed(e.out) && def(readers[0]).is_plain() &&
-        same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id))
+        same_points(e, def(readers[0])) && reads_once(readers[0], e.out->id) && !is_another_sums_bias(e, def(readers[0])))
       return false;
     int best = -1;
     Expr the_load;
@@ -219,17 +219,44 @@ class Fuser {
     return false;  // what is now a reduction may still be read by others; nothing more to do for it
   }
 
+  // The candidate that makes what is loaded; null: none does.
+  const Candidate* maker_of(Expr element) const {
+    const auto made = producer_.find(element->id);
+    if (made == producer_.end()) return nullptr;
+    const Candidate& p = candidates_[static_cast<size_t>(made->second)];
+    return p.alive && p.d.out->id == element->id ? &p : nullptr;
+  }
+  bool is_sum(Expr element) const {
+    const Candidate* made = maker_of(element);
+    return made && made->d.reduce.has_value();
+  }
+  bool follows_sum(Expr element) const {
+    const Candidate* made = maker_of(element);
+    if (!made || made->d.reduce) return made != nullptr;
+    bool found = false;
+    if (made->d.is_plain()) visit_loads(made->d, [&](Expr n) { found |= is_sum(n); });
+    return found;
+  }
+
   // On a GPU: does it round what a reduction has summed up in float32 to a half type?
   bool rounds_sum(const Definition& e) const {
     if (!free_widening_ || size_of(e.out->dtype()) != 2 || !is_float(e.out->dtype())) return false;
     bool found = false;
-    visit_loads(e, [&](Expr n) {
-      const auto made = producer_.find(n->id);
-      if (n->dtype != DType::f32 || made == producer_.end()) return;
-      const Candidate& p = candidates_[static_cast<size_t>(made->second)];
-      found |= p.alive && p.d.out->id == n->id && p.d.reduce.has_value();
-    });
+    visit_loads(e, [&](Expr n) { found |= n->dtype == DType::f32 && is_sum(n); });
     return found;
+  }
+
+  // On a GPU, where a library adds one bias to a sum: does `e` add constants to one, and `reader` the result to another?
+  bool is_another_sums_bias(const Definition& e, const Definition& reader) const {
+    if (!free_widening_) return false;
+    int sums = 0;
+    bool constants = true, another = false;
+    visit_loads(e, [&](Expr n) {
+      sums += is_sum(n);
+      constants &= is_sum(n) || is_constant_(vars_.at(n->id));
+    });
+    visit_loads(reader, [&](Expr n) { another |= n->id != e.out->id && follows_sum(n); });
+    return sums == 1 && constants && another;
   }
 
   // A slice reads in order, too, but not everything: the reduction would store beyond its end.
