@@ -346,38 +346,7 @@ class Fuser {
     const Definition& r = def(reader);
     if (parts && nodes_of(d.body) + nodes_of(r.body) > 400) return false;
     return no_more_elements(r, d, symbols_) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
-                                       has_divided_sum(d, r) || divides_summed_axis(d, reader));
-  }
-
-  // Would r divide in a `forbidden` way where it reads d's operands, because d divides?
-  bool brings_division(const Definition& d, const Definition& r, const std::function<bool(Expr)>& forbidden) const {
-    const auto divides = [](Expr e) {
-      return e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod);
-    };
-    const Bounds bounds(symbols_, r.domain);
-    bool found = false;
-    visit_loads(r, [&](Expr read) {
-      if (read->id != d.out->id) return;
-      visit_loads(d, [&](Expr n) {
-        for (Expr index : n->args)
-          if (any_of(index, divides))
-            found |= any_of(simplify(substitute_axes(index, read->args), bounds),
-                            [&](Expr e) { return divides(e) && forbidden(e); });
-      });
-    });
-    return found;
-  }
-
-  // Would the reader read d's operand at floor((i + j)/2), as the windows of an enlarged image? No contraction can step
-  // along it either.
-  bool has_divided_sum(const Definition& d, const Definition& r) const {
-    return brings_division(d, r, [](Expr e) {
-      std::set<int64_t> axes;
-      visit(e->args[0], [&](Expr n) {
-        if (n->kind == ExprKind::axis) axes.insert(n->id);
-      });
-      return e->fn == Fn::floor_div && axes.size() > 1;
-    });
+                                       has_divided_sum(d, r, symbols_) || divides_summed_axis(d, reader));
   }
 
   // Would a sum of products read d's operand at floor(k/2) and k mod 2 of an axis k it sums over, as the channels that a
@@ -388,7 +357,7 @@ class Fuser {
     if (!first || depends_on_constants_only(d)) return false;
     if (d.body->kind == ExprKind::load && is_reshape(vars_.at(d.body->id)->shape(), d.domain, d.body->args, symbols_))
       return false;
-    return brings_division(d, candidates_[reader].d, [&](Expr e) {
+    return brings_division(d, candidates_[reader].d, symbols_, [&](Expr e) {
       return any_of(e->args[0], [&](Expr n) { return n->kind == ExprKind::axis && n->id >= *first; });
     });
   }

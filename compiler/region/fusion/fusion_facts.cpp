@@ -1,6 +1,7 @@
 #include "compiler/region/fusion/fusion_facts.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/ir/bounds.h"
 #include "compiler/ir/walks.h"
@@ -78,6 +79,35 @@ bool picks_by_position(Expr e) {
   return any_of(e, [&](Expr n) {
     return n->kind == ExprKind::call && n->fn == Fn::select && reads_position(n->args[0]) &&
            (is_operand(n->args[1]) || is_operand(n->args[2]));
+  });
+}
+
+bool brings_division(const Definition& d, const Definition& reader, const std::vector<Symbol>& symbols,
+                     const std::function<bool(Expr)>& forbidden) {
+  const auto divides = [](Expr e) {
+    return e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod);
+  };
+  const Bounds bounds(symbols, reader.domain);
+  bool found = false;
+  visit_loads(reader, [&](Expr read) {
+    if (read->id != d.out->id) return;
+    visit_loads(d, [&](Expr n) {
+      for (Expr index : n->args)
+        if (any_of(index, divides))
+          found |= any_of(simplify(substitute_axes(index, read->args), bounds),
+                          [&](Expr e) { return divides(e) && forbidden(e); });
+    });
+  });
+  return found;
+}
+
+bool has_divided_sum(const Definition& d, const Definition& reader, const std::vector<Symbol>& symbols) {
+  return brings_division(d, reader, symbols, [](Expr e) {
+    std::set<int64_t> axes;
+    visit(e->args[0], [&](Expr n) {
+      if (n->kind == ExprKind::axis) axes.insert(n->id);
+    });
+    return e->fn == Fn::floor_div && axes.size() > 1;
   });
 }
 

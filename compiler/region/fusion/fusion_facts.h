@@ -1,5 +1,7 @@
 // What fusion asks of a definition by itself: how much is read and computed, and where.
 #pragma once
+#include <functional>
+
 #include "compiler/tensor/definition.h"
 
 namespace metac {
@@ -20,6 +22,11 @@ bool is_contraction(const Definition& d);
 // products does not; standing alone it is stored part by part. A mask by position, as of attention, lets the sum itself be
 // or gives one constant.
 bool picks_by_position(Expr e);
+// Would `reader` divide in a `forbidden` way where it reads what `d` reads, because `d` divides?
+bool brings_division(const Definition& d, const Definition& reader, const std::vector<Symbol>& symbols,
+                     const std::function<bool(Expr)>& forbidden);
+// Would it read that at floor((i + j)/2), as the windows of an enlarged image? No contraction can step along such an index.
+bool has_divided_sum(const Definition& d, const Definition& reader, const std::vector<Symbol>& symbols);
 // Few operations, none of which takes long.
 bool is_simple(Expr body);
 
