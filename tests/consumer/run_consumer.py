@@ -111,6 +111,18 @@ class Checks:
         build_project(HERE / "library", self.work / "library user", self.library)
         all_digits_right(self.work / "library user/read_digits", "{}")
         all_digits_right(self.work / "library user/read_digits_static", "{}")
+        self._versions((self.library / "lib/cmake/digits/digits-config-version.cmake").read_text())
+
+    def _versions(self, file):
+        """Which versions a compiled library says it serves: those that docs/versioning.md promises."""
+        mine = re.search('PACKAGE_VERSION "(.*)"', file)[1]
+        for version, wanted, served in ((mine, "", True), (mine, mine, True), ("0.1.4", "0.1", True), ("0.1.4", "0.1.5", False), ("0.2.0", "0.1", False), ("0.10.0", "0.1", False), ("1.0.0", "0.1", False),
+                                        ("1.3.0", "1", True), ("1.3.0", "1.2.7", True), ("1.3.0", "1.4", False), ("2.0.0", "1.3", False), ("10.0.0", "1", False)):
+            script = self.work / "version.cmake"
+            script.write_text(f'set(PACKAGE_FIND_VERSION "{wanted}")\n' + file.replace(f'PACKAGE_VERSION "{mine}"', f'PACKAGE_VERSION "{version}"') + '\nmessage(STATUS "${PACKAGE_VERSION_COMPATIBLE}")\n')
+            said = command("cmake", "-P", script)
+            if str(served).upper() not in said:
+                raise RuntimeError(f"version {version}, {wanted or 'any'} wanted: {said}")
 
     def examples_build_and_run(self):
         """Every program of examples/, by the commands of its page."""
