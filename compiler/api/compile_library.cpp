@@ -5,6 +5,7 @@
 
 #include "compiler/api/carry_model.h"
 #include "compiler/api/child_process.h"
+#include "compiler/api/library_lock.h"
 #include "compiler/api/schedule_file.h"
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/library_weights.h"
@@ -25,6 +26,8 @@
 
 namespace metac {
 namespace {
+
+constexpr size_t most_lock_bytes = 16 << 20;
 
 // A project's objects share the kernel cache with the JIT's, under names of their own.
 std::string cache_key(const std::string& key) { return "project object\n" + key; }
@@ -111,6 +114,8 @@ class LibraryCompiler {
     for (const auto& made : made_) programs.push_back(made->program);
     Project project = write_project(programs, project_options());
     if (!o_.tuning.empty()) project.files[report_.name + ".tune.json"] = o_.tuning;
+    report_.lock = lock_of(project);
+    if (!o_.locked.empty()) check_lock(o_.locked, std::string(read_file(o_.locked, most_lock_bytes).view()), report_.lock);
     BuildOptions build;
     build.build = o_.build;
     build.compiler = o_.compiler;

@@ -30,6 +30,7 @@ namespace {
 struct CompileArguments : ModelOptions {
   std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
                                                              train, tune_from, memory_budget;
+  std::string lock, locked;
   std::vector<std::string> derivatives, states;
   std::optional<std::string> generate;  // the tokenizer; empty: none
   bool embed_weights = false, jit = false, tune = false, no_build = false, times = false, json = false;
@@ -331,6 +332,8 @@ int compile_command(const CompileArguments& o) {
     throw UsageError("--tune measures, --tune-from takes what was measured: give one of them");
   if (o.tune) library.tuning = tuned(o, model);
   if (!o.tune_from.empty()) library.tuning = schedules_of(o);
+  if (!o.train.empty() && !(o.lock + o.locked).empty()) throw UsageError("--lock and --locked are not for --train yet");
+  library.locked = o.locked;
   library.name = o.name;
   library.embed_weights = o.embed_weights;
   library.jit = o.jit;
@@ -350,7 +353,9 @@ int compile_command(const CompileArguments& o) {
     const TrainingReport training = compile_training(model, recipe, o.output, library);
     report(o, training.inference, &training);
   } else {
-    report(o, compile_library(model, o.output, library), nullptr);
+    const LibraryReport made = compile_library(model, o.output, library);
+    if (!o.lock.empty()) write_file(o.lock, made.lock);
+    report(o, made, nullptr);
   }
   return exit_good;
 }
@@ -452,7 +457,12 @@ void add_compile_command(CLI::App& app, int* status) {
   command->add_flag("--jit", o->jit,
                     "the library carries its model and, where libmetac is at run time, makes programs for shapes that come "
                     "again in the background (docs/sessions.md)");
-  add_unavailable_flag(*command, "--locked", "this build compiles inference ahead of time");
+  command
+      ->add_option("--lock", o->lock,
+                   "write what the library is made from (model, options, versions) and the hashes of all its files")
+      ->type_name("FILE.json");
+  command->add_option("--locked", o->locked, "refuse to make another library than this file of --lock says")
+      ->type_name("FILE.json");
   command
       ->add_option(
           "--memory-budget", o->memory_budget,

@@ -1,5 +1,6 @@
 """What the commands for CI and for people leave behind: stored answers, JUnit, baselines, the reference, completion."""
 import json
+import os
 import pathlib
 import xml.etree.ElementTree
 
@@ -32,6 +33,50 @@ class CommandChecks:
         command(self.metac, "record", self.first, "-o", drawn, "--input", "random", "--dim", "batch=2")
         with np.load(drawn) as stored:
             expect(stored["image"].shape == (2, 1, 8, 8), f"{stored['image'].shape}")
+
+    def locked_compilations(self):
+        """--lock notes what a library is, whatever builds it; --locked refuses another one, with what differs, and writes nothing."""
+        lock, again, folder = (self.work / f"locked/{name}" for name in ("net.lock.json", "again.json", "library"))
+        compiled, cpu = ("compile", DIGITS / "digits.onnx", "--name", "digits", "--no-build"), ("--cpu", "x86-64-v3")
+        command(self.metac, *compiled, *cpu, "-o", folder, "--lock", lock)
+        command(self.metac, *compiled, *cpu, "-o", self.work / "locked/elsewhere", "--locked", lock, "--lock", again)
+        expect(lock.read_bytes() == again.read_bytes() and len(json.loads(lock.read_text())["files"]) > 20, "another lock of the same library")
+        for changed, word in (((*cpu, "--fusion", "greedy"), "options.fusion was best and is greedy"), (("--cpu", "x86-64"), "cpu was x86-64-v3 and is x86-64"), ((*cpu, "--embed-weights"), "digits.json was")):
+            said = command(self.metac, *compiled, "-o", self.work / "locked/refused", "--locked", lock, *changed, status=1)
+            expect(word in said, said)
+        document = json.loads(lock.read_text())
+        for key, value, word in (("metac", "9.9.9", "metac was 9.9.9 and is"), ("weights_sha256", 64 * "0", "weights_sha256 was 000000000000..."), ("metac_lock", 2, "2 is not known"), ("files", {}, "is new")):
+            lock.write_text(json.dumps({**document, key: value}))
+            said = command(self.metac, *compiled, *cpu, "-o", self.work / "locked/refused", "--locked", lock, status=1)
+            expect(word in said, said)
+        for text in ("", "[]", '{"x": 1}'):
+            lock.write_text(text)
+            expect("a lock is what --lock writes" in command(self.metac, *compiled, *cpu, "-o", self.work / "locked/refused", "--locked", lock, status=1), text)
+        expect(not (self.work / "locked/refused").exists(), "something was written")
+
+    def workflows_for_ci(self):
+        """examples/ci: the script of all workflows accepts the model that it knows, and refuses a drifted one and other answers; the workflows call it."""
+        import numpy as np
+        script, model, out = ROOT / "examples/ci/check_model.sh", self.work / "ci model/net.onnx", self.work / "ci"
+        model.parent.mkdir()
+        model.write_bytes((DIGITS / "digits.onnx").read_bytes())
+        environment = {**os.environ, "METAC": str(self.metac), "METAC_BENCH": "--shape image=1x1x8x8 --seconds 0.1"}
+        command(self.metac, "record", model, "-o", model.with_suffix(".answers.npz"), "--input", f"image={DIGITS}/digit_3.npy")
+        said = command(script, model, out, status=1, env=environment)
+        expect("net.lock.json is missing" in said and "--lock" in said, said)
+        command(self.metac, "compile", model, "-o", out / "first", "--no-build", "--lock", model.with_suffix(".lock.json"))
+        said = command(script, model, out, env=environment)
+        expect("1 passed" in said and (out / "junit.xml").exists() and json.loads((out / "bench.json").read_text())["median_ms"] > 0, said)
+        model.with_suffix(".bench.json").write_text((out / "bench.json").read_text().replace('"median_ms": ', '"median_ms": 1000'))
+        expect("no worse" in command(script, model, out, env=environment), "the baseline is not looked at")
+        answers = dict(np.load(model.with_suffix(".answers.npz")))
+        np.savez(model.with_suffix(".answers.npz"), **{**answers, "probabilities": 1 - answers["probabilities"]})
+        command(script, model, out, status=3, env=environment)
+        model.write_bytes((DIGITS / "untrained.onnx").read_bytes())
+        expect("model_sha256 was" in command(script, model, out, status=1, env=environment), "a drifted model passed")
+        for name in ("github.yml", "gitlab-ci.yml", "Jenkinsfile"):
+            text = (script.parent / name).read_text()
+            expect("check_model.sh" in text and "junit.xml" in text, f"{name} does not call the script")
 
     def results_for_ci(self):
         """verify --junit, and bench against an earlier report."""
