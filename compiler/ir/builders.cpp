@@ -276,6 +276,15 @@ Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {
       if (bool(e) && e.if_int() && extent.if_int() && (e.as_int() < -extent.as_int() || e.as_int() >= extent.as_int()))
         fail("index ", e.as_int(), " is out of range for axis ", the_axis, " of ", to_string(x->shape()));
   }
+  // One index that is known, as of query, key and value in a tensor of all three, makes a slice.
+  if (const auto& known = indices->known_elements(); known && indices->rank() == 0 && extent.if_int()) {
+    const Expr one = known->front();
+    if (bool(one) && one.if_int()) {
+      for (int k = 0; k < x->rank(); ++k)
+        from.push_back(k < the_axis ? axis(k) : k > the_axis ? axis(k - 1) : one.as_int() < 0 ? one + extent : one);
+      return g.reindex({x}, shape, from);
+    }
+  }
   // Out-of-range run-time indices are clamped: no read outside the tensor, whatever the data says.
   index = select(index < Expr(0), index + extent, index);
   if (!indices->constant || (g.in_region() && !extent.if_int())) index = max(min(index, extent - Expr(1)), Expr(0));

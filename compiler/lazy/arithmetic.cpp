@@ -4,17 +4,11 @@
 #include <array>
 #include <cstring>
 
+#include "compiler/ops/attributes.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac::lazy {
 namespace {
-
-Attribute integer(int64_t value) {
-  Attribute attribute;
-  attribute.kind = Attribute::Kind::integer;
-  attribute.integer = value;
-  return attribute;
-}
 
 // A handle that is given back at the end of its scope.
 class Held {
@@ -120,7 +114,8 @@ Value* cast(LazyGraph& graph, Value* value, DType dtype, Site site, bool no_grad
     graph.hold(value);
     return value;
   }
-  return Appender{graph, site, no_grad}(operation("", "Cast", {{"to", integer(info(dtype).onnx_number)}}), {value});
+  const Attribute to = integer_attribute(info(dtype).onnx_number);
+  return Appender{graph, site, no_grad}(operation("", "Cast", {{"to", to}}), {value});
 }
 
 Value* arithmetic(LazyGraph& graph, Arithmetic what, Value* a, Value* b, Site site, bool no_grad) {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "compiler/lazy/structure_hash.h"
+#include "compiler/ops/attributes.h"
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/diagnostic.h"
 
@@ -17,20 +18,6 @@ metac::Value declared(const std::string& name, const TensorType& type) {
   value.type.shape.emplace();
   for (const int64_t dim : type.shape) value.type.shape->push_back({dim, ""});
   return value;
-}
-
-Attribute strings(std::vector<std::string> values) {
-  Attribute attribute;
-  attribute.kind = Attribute::Kind::strings;
-  attribute.strings = std::move(values);
-  return attribute;
-}
-
-Attribute string(std::string value) {
-  Attribute attribute;
-  attribute.kind = Attribute::Kind::string;
-  attribute.string = std::move(value);
-  return attribute;
 }
 
 class ModelWriter {
@@ -69,10 +56,7 @@ class ModelWriter {
     metac::Node node;
     node.op_type = "Constant";
     node.outputs = {own};
-    Attribute attribute;
-    attribute.kind = Attribute::Kind::tensor;
-    attribute.tensors.push_back(tensor_of(*value));
-    node.attributes["value"] = std::move(attribute);
+    node.attributes["value"] = tensor_attribute(tensor_of(*value));
     import("");
     model_.graph.nodes.push_back(std::move(node));
     return constants_[value->content] = own;
@@ -88,9 +72,9 @@ class ModelWriter {
     while (operands > 0 && !made.inputs()[operands - 1]) --operands;
     for (uint32_t k = 0; k < operands; ++k) node.inputs.push_back(operand(made.inputs()[k]));
     if (operation.is_gradient()) {
-      node.attributes["y"] = string(node.inputs.back());
+      node.attributes["y"] = string_attribute(node.inputs.back());
       node.inputs.pop_back();
-      node.attributes["xs"] = strings(node.inputs);
+      node.attributes["xs"] = strings_attribute(node.inputs);
     }
     std::vector<std::string> raw;  // behind which no derivative passes
     for (uint32_t k = 0; k < made.output_count; ++k) {

@@ -14,37 +14,6 @@ constexpr const char* meta_domain = "metac";
 
 }  // namespace
 
-Attribute integer_attribute(int64_t value) {
-  Attribute a;
-  a.kind = Attribute::Kind::integer;
-  a.integer = value;
-  return a;
-}
-Attribute integers_attribute(std::vector<int64_t> values) {
-  Attribute a;
-  a.kind = Attribute::Kind::integers;
-  a.integers = std::move(values);
-  return a;
-}
-Attribute string_attribute(std::string value) {
-  Attribute a;
-  a.kind = Attribute::Kind::string;
-  a.string = std::move(value);
-  return a;
-}
-Attribute strings_attribute(std::vector<std::string> values) {
-  Attribute a;
-  a.kind = Attribute::Kind::strings;
-  a.strings = std::move(values);
-  return a;
-}
-Attribute tensor_attribute(Tensor value) {
-  Attribute a;
-  a.kind = Attribute::Kind::tensor;
-  a.tensors.push_back(std::move(value));
-  return a;
-}
-
 std::string literal(double value) {
   METAC_ASSERT(std::isfinite(value), "a literal of ", value);
   char text[64];

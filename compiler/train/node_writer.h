@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ops/model.h"
+#include "compiler/ops/attributes.h"
 
 namespace metac {
 
@@ -57,11 +57,5 @@ class NodeWriter {
 
 // A double so that the expression language reads back the same: "0.1", "1e-08".
 std::string literal(double value);
-
-Attribute integer_attribute(int64_t value);
-Attribute integers_attribute(std::vector<int64_t> values);
-Attribute string_attribute(std::string value);
-Attribute strings_attribute(std::vector<std::string> values);
-Attribute tensor_attribute(Tensor value);
 
 }  // namespace metac

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "compiler/ir/dtype.h"
+#include "compiler/ops/attributes.h"
 #include "compiler/ops/defined/operator_definition.h"
+#include "frontends/cpp/scalar_types.h"
 
 namespace metac {
 namespace {
@@ -17,37 +19,6 @@ struct Pointer {
   std::string name;
   bool has_shape = false;
 };
-
-std::optional<DType> dtype_of_element(clang::QualType type) {
-  const auto* builtin = type.getCanonicalType().getUnqualifiedType()->getAs<clang::BuiltinType>();
-  if (!builtin) return std::nullopt;
-  switch (builtin->getKind()) {
-    case clang::BuiltinType::Bool:
-      return DType::boolean;
-    case clang::BuiltinType::SChar:
-      return DType::i8;
-    case clang::BuiltinType::UChar:
-      return DType::u8;
-    case clang::BuiltinType::Short:
-      return DType::i16;
-    case clang::BuiltinType::UShort:
-      return DType::u16;
-    case clang::BuiltinType::Int:
-      return DType::i32;
-    case clang::BuiltinType::UInt:
-      return DType::u32;
-    case clang::BuiltinType::Long:
-      return DType::i64;
-    case clang::BuiltinType::ULong:
-      return DType::u64;
-    case clang::BuiltinType::Float:
-      return DType::f32;
-    case clang::BuiltinType::Double:
-      return DType::f64;
-    default:
-      return std::nullopt;
-  }
-}
 
 // The tensors among the parameters, the result last.
 std::vector<Pointer> tensors_of(const clang::FunctionDecl& function, const clang::SourceManager& sources) {
@@ -113,26 +84,14 @@ ModelFunction function_of_code(const clang::FunctionDecl& function, const std::s
   }
   Node node;
   node.line = static_cast<int>(sources.getPresumedLineNumber(sources.getFileLoc(function.getLocation())));
-  const auto text = [](const std::string& value) {
-    Attribute out;
-    out.kind = Attribute::Kind::string;
-    out.string = value;
-    return out;
-  };
-  const auto texts = [](std::vector<std::string> values) {
-    Attribute out;
-    out.kind = Attribute::Kind::strings;
-    out.strings = std::move(values);
-    return out;
-  };
   std::vector<std::string> forward = names;
   forward.push_back("out");
   const clang::ParmVarDecl* result = nullptr;
   for (const clang::ParmVarDecl* p : function.parameters())
     if (p->getNameAsString() == tensors.back().name) result = p;
-  node.attributes["cpu"] = text(text_of(function, tensors, forward, sources, language));
-  node.attributes["shape"] = texts({"@0.shape"});
-  node.attributes["dtype"] = text(std::string(name_of(*dtype_of_element(result->getType()->getPointeeType()))));
+  node.attributes["cpu"] = string_attribute(text_of(function, tensors, forward, sources, language));
+  node.attributes["shape"] = strings_attribute({"@0.shape"});
+  node.attributes["dtype"] = string_attribute(std::string(name_of(*dtype_of_element(result->getType()->getPointeeType()))));
   if (!gradients.empty()) {
     std::vector<std::string> each(count), backward = names;
     backward.insert(backward.end(), {"pout", "dout", "out"});
@@ -147,7 +106,7 @@ ModelFunction function_of_code(const clang::FunctionDecl& function, const std::s
                   taken.size());
       each[static_cast<size_t>(at - parameters.begin())] = text_of(*gradient.function, taken, backward, sources, language);
     }
-    node.attributes["grad"] = texts(std::move(each));
+    node.attributes["grad"] = strings_attribute(std::move(each));
   }
   return function_of_node(domain, function.getNameAsString(), parameters, "code", std::move(node));
 }

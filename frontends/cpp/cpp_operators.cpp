@@ -197,6 +197,7 @@ class OperatorReader {
   }
 
   // ---- formulas ----
+  // A function, or a gradient, whose last two parameters are called y and dy in formulas.
   std::string formula_of(const Variant& variant, const std::vector<DefinedParameter>& parameters, DType half) {
     std::vector<Expr> arguments;
     std::vector<std::string> names;
@@ -209,7 +210,7 @@ class OperatorReader {
       const bool truth = number && is_bool(dtype);  // an attribute is a number
       const Expr given = load(id, narrow ? half : truth ? DType::i64 : dtype, {});
       arguments.push_back(narrow || truth ? cast(given, dtype) : given);
-      names.push_back(variant.function->getParamDecl(static_cast<unsigned>(k))->getNameAsString());
+      names.push_back(k < parameters.size() ? parameters[k].name : k == parameters.size() ? "y" : "dy");
       numbers.push_back(number);
     }
     Expr result = evaluator_.call(*variant.function, arguments, variant.function->getLocation());
@@ -236,8 +237,9 @@ class OperatorReader {
     if (written.functions.size() == 1 && written.templates.empty() && is_code_function(*written.functions[0]))
       return code_of(written);
     const std::vector<Variant> variants = variants_of(written);
-    const std::vector<DefinedParameter> parameters = parameters_of(written, variants);
+    std::vector<DefinedParameter> parameters = parameters_of(written, variants);
     const auto gradients = gradients_of(written, parameters);
+    if (!gradients.empty()) keep_names_of_the_result(written, parameters);
     Node node;
     Attribute &body = node.attributes["body"], &types = node.attributes["types"], gradient;
     body.kind = types.kind = gradient.kind = Attribute::Kind::strings;
@@ -306,29 +308,22 @@ class OperatorReader {
       for (const Variant& variant : gradient.variants) {
         std::vector<DType> wanted = forward.parameters;
         wanted.insert(wanted.end(), 2, forward.result);
-        if (variant.parameters == wanted) return gradient_formula(variant, parameters, half);
+        if (variant.parameters == wanted) return formula_of(variant, parameters, half);
       }
     }
     return "";
   }
 
-  // The last two parameters are called y and dy in formulas.
-  std::string gradient_formula(const Variant& variant, const std::vector<DefinedParameter>& parameters, DType half) {
-    std::vector<Expr> arguments;
-    std::vector<std::string> names;
-    std::vector<bool> numbers;
-    for (size_t k = 0; k < variant.parameters.size(); ++k) {
-      const bool number = k < parameters.size() && parameters[k].is_attribute;
-      const DType dtype = variant.parameters[k];
-      const bool narrow = half != DType::f32 && variant.is_generic[k] && !number;
-      const Expr given = load(static_cast<int>(k), narrow ? half : dtype, {});
-      arguments.push_back(narrow ? cast(given, dtype) : given);
-      names.push_back(k < parameters.size() ? parameters[k].name : k == parameters.size() ? "y" : "dy");
-      numbers.push_back(number);
+  // In formulas of gradients y is the result and dy its adjoint. Operands go by their place, and may have other names there.
+  void keep_names_of_the_result(const Written& written, std::vector<DefinedParameter>& parameters) {
+    for (DefinedParameter& p : parameters) {
+      if (p.name != "y" && p.name != "dy") continue;
+      if (p.is_attribute)
+        refuse(written.location, "attribute ", quoted(p.name), ": in gradients, which are given, y is the result");
+      const auto taken = [&](const DefinedParameter& other) { return &other != &p && other.name == p.name; };
+      do p.name += "_operand";
+      while (std::any_of(parameters.begin(), parameters.end(), taken));
     }
-    Expr result = evaluator_.call(*variant.function, arguments, variant.function->getLocation());
-    if (half != DType::f32 && variant.result_is_generic) result = cast(result, half);
-    return formula_text(result, names, numbers);
   }
 
   clang::ASTContext& context_;

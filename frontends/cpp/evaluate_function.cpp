@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "frontends/cpp/scalar_types.h"
+
 namespace metac {
 namespace {
 
@@ -28,37 +30,7 @@ std::string FunctionEvaluator::type_text(clang::QualType type) const { return "'
 DType FunctionEvaluator::dtype_of(clang::QualType type, clang::SourceLocation at, const std::string& what) const {
   if (type->isReferenceType() && !type.getNonReferenceType().isConstQualified())
     refuse(at, what, " is of type ", type_text(type), ": through a reference an operator could change what is not its own");
-  const auto* builtin = type.getNonReferenceType().getCanonicalType().getUnqualifiedType()->getAs<clang::BuiltinType>();
-  if (builtin && !type.isVolatileQualified()) switch (builtin->getKind()) {
-      case clang::BuiltinType::Bool:
-        return DType::boolean;
-      case clang::BuiltinType::Char_S:
-      case clang::BuiltinType::SChar:
-        return DType::i8;
-      case clang::BuiltinType::Char_U:
-      case clang::BuiltinType::UChar:
-        return DType::u8;
-      case clang::BuiltinType::Short:
-        return DType::i16;
-      case clang::BuiltinType::UShort:
-        return DType::u16;
-      case clang::BuiltinType::Int:
-        return DType::i32;
-      case clang::BuiltinType::UInt:
-        return DType::u32;
-      case clang::BuiltinType::Long:
-      case clang::BuiltinType::LongLong:
-        return DType::i64;
-      case clang::BuiltinType::ULong:
-      case clang::BuiltinType::ULongLong:
-        return DType::u64;
-      case clang::BuiltinType::Float:
-        return DType::f32;
-      case clang::BuiltinType::Double:
-        return DType::f64;
-      default:
-        break;
-    }
+  if (const std::optional<DType> dtype = dtype_of_scalar(type); dtype && !type.isVolatileQualified()) return *dtype;
   refuse(at, what, " is of type ", type_text(type), ": operators have bool, integers, float and double, by value");
 }
 

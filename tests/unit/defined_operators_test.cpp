@@ -102,6 +102,34 @@ TEST(DefinedOperators, AGivenGradientIsTakenInBothModesAndHasDerivatives) {
   }
 }
 
+// y is the result in gradients of definitions; in C++ the operands have what names they like.
+TEST(DefinedOperators, AnOperandOfCppMayBeCalledAsTheResultIs) {
+  const std::vector<ModelFunction> written = read_cpp_operators(
+      "double f(double x, double y, double dy) { return x * y + dy; }\n"
+      "double f_gradient_x(double x, double y, double dy, double result, double adjoint) { return adjoint * y; }\n"
+      "double f_gradient_y(double x, double y, double dy, double result, double adjoint) {\n"
+      "  return adjoint * (result - dy) / y;\n}\n",
+      "f.cpp");
+  Model model = read_json_model(R"({"metac_ir": 1,
+    "inputs": [{"name": "a", "dtype": "float64", "shape": [2]}, {"name": "b", "dtype": "float64", "shape": [2]}],
+    "nodes": [{"op": "f", "domain": "user", "inputs": ["a", "b", "a"], "outputs": ["c"]}], "outputs": ["c"]})", "f.json");
+  add_called(model, written);
+  const auto graph = lower_model(model, {});
+  Var* one = fill(*graph, graph->inputs[0]->shape(), float_constant(1, DType::f64));
+  graph->outputs = gradient(*graph, graph->outputs, {one}, graph->inputs);
+  const std::vector<Tensor> operands = {make_tensor<double>(DType::f64, {2}, {3, -2}),
+                                        make_tensor<double>(DType::f64, {2}, {5, 4})};
+  const std::vector<Tensor> found = evaluate(*graph, operands);
+  const auto elements = [&](size_t k) { return std::vector<double>(found[k].data<double>(), found[k].data<double>() + 2); };
+  EXPECT_THAT(elements(0), ElementsAre(6, 5));   // y + 1
+  EXPECT_THAT(elements(1), ElementsAre(3, -2));  // x
+  const std::string attribute =
+      "double g(double x, double y = 2) { return x * y; }\n"
+      "double g_gradient_x(double x, double y, double result, double adjoint) { return adjoint * y; }";
+  EXPECT_THAT([&] { read_cpp_operators(attribute, "g.cpp"); },
+              ::testing::ThrowsMessage<CompileError>(HasSubstr("attribute \"y\"")));
+}
+
 TEST(DefinedOperators, WhatIsWrittenToAFileIsReadBack) {
   Model model = read_json_model(document(), "f.json");
   add_called(model, {function_of_definition({"f(x, c = 3)", "x * c", {{"x", "dy * c"}}, true})});

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/ir/expr_table.h"
+#include "compiler/ops/attributes.h"
 #include "compiler/ops/defined/formula.h"
 #include "compiler/ops/defined/given_gradient.h"
 #include "compiler/ops/registry.h"
@@ -129,13 +130,6 @@ void try_formulas(const std::vector<DefinedParameter>& parameters, const Operato
   std::rethrow_exception(first);
 }
 
-Attribute strings_of(std::vector<std::string> texts) {
-  Attribute out;
-  out.kind = Kind::strings;
-  out.strings = std::move(texts);
-  return out;
-}
-
 }  // namespace
 
 ModelFunction function_of_node(const std::string& domain, const std::string& name,
@@ -166,7 +160,7 @@ ModelFunction function_of_node(const std::string& domain, const std::string& nam
     }
   }
   if (out.inputs.empty()) fail("operator ", quoted(name), " has no operands: there is no shape that it could have");
-  if (op_type == "expression") node.attributes["parameters"] = strings_of(out.inputs);
+  if (op_type == "expression") node.attributes["parameters"] = strings_attribute(out.inputs);
   node.inputs = out.inputs;
   out.nodes = {std::move(node)};
   return out;
@@ -192,12 +186,12 @@ ModelFunction function_of_definition(const OperatorDefinition& definition) {
              ": a parameter cannot be called so");
   try_formulas(signature.parameters, definition);
   Node node;
-  node.attributes["body"] = strings_of({definition.body});
+  node.attributes["body"] = strings_attribute({definition.body});
   if (!definition.gradient.empty()) {
     std::vector<std::string> texts;
     for (const DefinedParameter& p : signature.parameters)
       if (!p.is_attribute) texts.push_back(definition.gradient.count(p.name) ? definition.gradient.at(p.name) : "");
-    node.attributes["gradient"] = strings_of(std::move(texts));
+    node.attributes["gradient"] = strings_attribute(std::move(texts));
   }
   if (!definition.fusible) node.attributes["fusible"].integer = 0;
   return function_of_node(signature.domain, signature.name, signature.parameters, "expression", std::move(node));

@@ -228,12 +228,7 @@ class TrainingRewriter {
     if (count < 2)
       refuse(concat("has one value a channel in a batch of ", recipe_.batch,
                     ": that has no variance. \"batch_norm\": {\"statistics\": \"running\"} leaves it as in inference"));
-    if (recipe_.batch_momentum) {
-      Attribute momentum;
-      momentum.kind = Attribute::Kind::real;
-      momentum.real = *recipe_.batch_momentum;
-      node.attributes["momentum"] = momentum;
-    }
+    if (recipe_.batch_momentum) node.attributes["momentum"] = real_attribute(*recipe_.batch_momentum);
     auto opset = model_.opset_imports.find("");
     const bool has_mode = opset != model_.opset_imports.end() && opset->second >= 14;
     if (has_mode) node.attributes["training_mode"] = integer_attribute(1);
