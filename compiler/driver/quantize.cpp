@@ -24,7 +24,7 @@ struct QuantizeArguments : ModelOptions {
   std::string output, calibration = "minmax", activations = "uint8", weights, to, report;
   std::vector<std::string> data, keep;
   double percentile = 99.99, least_snr = 0;
-  bool per_tensor = false, bias_correction = false, no_compensation = false;
+  bool per_tensor = false, reduce_range = false, bias_correction = false, nearest = false;
   int64_t block = 32, batch = 32, samples = 0;
 };
 
@@ -37,8 +37,9 @@ QuantizeOptions options_of(const QuantizeArguments& a) {
   o.percentile = a.percentile;
   o.activations = a.activations == "int8" ? DType::i8 : DType::u8;
   o.per_tensor = a.per_tensor, o.bias_correction = a.bias_correction;
+  o.reduce_range = a.reduce_range;
   o.least_decibels = a.least_snr;
-  o.block = a.block, o.compensate = !a.no_compensation;
+  o.block = a.block, o.compensate = !a.nearest;
   if (!a.weights.empty() && !a.to.empty()) throw UsageError("--weights and --to exclude each other");
   if (!a.weights.empty()) o.form = QuantizeOptions::Form::weights, o.bits = a.weights == "int8" ? 8 : 4;
   if (!a.to.empty()) o.form = QuantizeOptions::Form::half, o.half = a.to == "float16" ? DType::f16 : DType::bf16;
@@ -147,6 +148,8 @@ void add_quantize_command(CLI::App& app, int* status) {
       ->capture_default_str()
       ->check(CLI::IsMember({"uint8", "int8"}));
   command->add_flag("--per-tensor", o->per_tensor, "one scale for all channels of a weight");
+  command->add_flag("--reduce-range", o->reduce_range,
+                    "weights of 7 bits, for engines whose products of bytes saturate on processors without VNNI");
   command->add_flag("--bias-correction", o->bias_correction, "take out of the biases what rounding adds to them in the mean");
   command
       ->add_option("--least-snr", o->least_snr,
@@ -160,7 +163,7 @@ void add_quantize_command(CLI::App& app, int* status) {
   command->add_option("--block", o->block, "elements that share a scale, with --weights")
       ->capture_default_str()
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));
-  command->add_flag("--nearest", o->no_compensation, "with --weights and --data: round each weight to the nearest, do not "
+  command->add_flag("--nearest", o->nearest, "with --weights and --data: round each weight to the nearest, do not "
                                                      "let others make up for it");
   command->add_option("--to", o->to, "weights and values in a half type; inputs and outputs stay float32")
       ->check(CLI::IsMember({"float16", "bfloat16"}));

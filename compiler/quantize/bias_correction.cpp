@@ -4,8 +4,8 @@ namespace metac {
 namespace {
 
 // Rounded to int8 and back.
-Tensor rounded(const Tensor& weights, int axis) {
-  const SymmetricWeights small = symmetric_weights(weights, axis, {});
+Tensor rounded(const Tensor& weights, int axis, int most) {
+  const SymmetricWeights small = symmetric_weights(weights, axis, most, {});
   int64_t inner = 1;
   for (size_t k = static_cast<size_t>(axis) + 1; axis >= 0 && k < weights.shape.size(); ++k) inner *= weights.shape[k];
   const int64_t slices = small.scales.element_count();
@@ -36,8 +36,8 @@ void add_difference(const Tensor& a, const Tensor& b, int axis, std::vector<doub
 
 }  // namespace
 
-std::map<int, std::vector<double>> bias_shifts(const Model& model, const QuantizationPlan& plan, const CalibrationData& data,
-                                               const SessionOptions& options) {
+std::map<int, std::vector<double>> bias_shifts(const Model& model, const QuantizationPlan& plan, const QdqOptions& qdq,
+                                               const CalibrationData& data, const SessionOptions& options) {
   Model probing = model;
   FreshNames fresh(model);
   const GraphUses uses(model.graph);
@@ -50,7 +50,7 @@ std::map<int, std::vector<double>> bias_shifts(const Model& model, const Quantiz
     Node copy = node;
     copy.name.clear();
     std::string& operand = copy.inputs[1];
-    const Tensor small = rounded(*uses.constant(operand), weight.axis);
+    const Tensor small = rounded(*uses.constant(operand), weight.axis, qdq.most_weight);
     operand = fresh(operand + "_rounded");
     probing.graph.initializers.push_back({operand, small});
     copy.outputs = {fresh(node.outputs[0] + "_rounded")};

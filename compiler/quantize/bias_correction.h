@@ -6,7 +6,7 @@
 namespace metac {
 
 // To be added to the biases, by node: the float results less those of the rounded weights, both from the same operands.
-std::map<int, std::vector<double>> bias_shifts(const Model& model, const QuantizationPlan& plan, const CalibrationData& data,
-                                               const SessionOptions& options);
+std::map<int, std::vector<double>> bias_shifts(const Model& model, const QuantizationPlan& plan, const QdqOptions& qdq,
+                                               const CalibrationData& data, const SessionOptions& options);
 
 }  // namespace metac

@@ -89,6 +89,15 @@ Tensor CalibrationData::checked(const std::string& path, const Value& input, con
 }
 
 NamedTensors CalibrationData::read(const std::string& path) const {
+  try {
+    return read_inputs(path);
+  } catch (const CompileError& error) {
+    if (!error.diagnostic.file.empty()) throw;
+    throw CompileError({path, error.diagnostic.node, error.diagnostic.message});
+  }
+}
+
+NamedTensors CalibrationData::read_inputs(const std::string& path) const {
   NamedTensors given;
   if (path.ends_with(".npz")) {
     const NamedTensors arrays = read_npz(read_file(path).view(), path);

@@ -29,7 +29,8 @@ class CalibrationData {
   int64_t for_each(const std::function<void(const NamedTensors&)>& f) const;
 
  private:
-  NamedTensors read(const std::string& path) const;
+  NamedTensors read(const std::string& path) const;  // errors name the file
+  NamedTensors read_inputs(const std::string& path) const;
   Tensor checked(const std::string& path, const Value& input, const Tensor& array) const;
 
   std::string model_;

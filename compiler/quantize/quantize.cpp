@@ -76,14 +76,14 @@ class Quantizer {
     if (const int folded = fold_batch_norm(model_))
       note(folded, folded == 1 ? " BatchNormalization was" : " BatchNormalizations were", " taken into convolutions");
     types_ = value_types(model_, options_.session.lower);
-    raise_opset(model_, types_);
+    raise_opset(model_, types_, opset_of_axis_scales);
     QuantizationPlan plan = plan_quantization(model_.graph, types_, options_.per_tensor, keep_);
     require_work(plan.contractions, "Conv, ConvTranspose, Gemm or MatMul of float32 values");
     ObservedModel exact(model_, plan.values, options_.session);
     QdqData found;
     found.ranges = observe_ranges(exact, plan);
-    if (options_.bias_correction) found.bias_shifts = bias_shifts(model_, plan, *data_, options_.session);
-    const QdqOptions qdq{options_.activations, options_.per_tensor};
+    const QdqOptions qdq{options_.activations, options_.per_tensor, options_.reduce_range ? 63 : 127};
+    if (options_.bias_correction) found.bias_shifts = bias_shifts(model_, plan, qdq, *data_, options_.session);
     if (options_.least_decibels > 0) {
       const std::set<int> kept =
           least_kept({model_, types_, found, qdq, keep_, outputs_, *data_, options_.session}, exact, options_.least_decibels);
@@ -150,7 +150,7 @@ class Quantizer {
     report_.form = std::string(name_of(options_.half));
     refuse_quantized(model_);
     types_ = value_types(model_, options_.session.lower);
-    if (options_.half == DType::bf16) raise_opset(model_, types_);
+    if (options_.half == DType::bf16) raise_opset(model_, types_, opset_of_bfloat16);
     HalfModel half = half_model(model_, types_, options_.half, keep_);
     require_work(half.converted, "node with float32 operands");
     report_.quantized = half.converted;

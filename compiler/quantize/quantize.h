@@ -22,6 +22,7 @@ struct QuantizeOptions {
   double percentile = 99.99;
   DType activations = DType::u8;
   bool per_tensor = false, bias_correction = false;
+  bool reduce_range = false;  // weights of 7 bits, for engines whose products of bytes saturate in 16 bits
   double least_decibels = 0;  // > 0: layers stay in float until the outputs are as close as that
 
   int bits = 4;

@@ -135,7 +135,7 @@ class QdqWriter {
     Tensor scales;
   };
   Stored store(const std::string& name, const Tensor& tensor, int axis, const std::vector<double>& least) {
-    SymmetricWeights integers = symmetric_weights(tensor, axis, least);
+    SymmetricWeights integers = symmetric_weights(tensor, axis, options_.most_weight, least);
     Stored made{"", integers.scales};
     const std::string q = constant(name + "_quantized", std::move(integers.integers)),
                       s = constant(name + "_scale", std::move(integers.scales)),
@@ -198,7 +198,7 @@ class QdqWriter {
 
 }  // namespace
 
-SymmetricWeights symmetric_weights(const Tensor& weights, int axis, const std::vector<double>& least_scales) {
+SymmetricWeights symmetric_weights(const Tensor& weights, int axis, int most, const std::vector<double>& least_scales) {
   const int64_t slices = axis < 0 ? 1 : weights.shape[static_cast<size_t>(axis)], count = weights.element_count();
   int64_t inner = 1;
   for (size_t k = static_cast<size_t>(axis) + 1; axis >= 0 && k < weights.shape.size(); ++k) inner *= weights.shape[k];
@@ -211,16 +211,17 @@ SymmetricWeights symmetric_weights(const Tensor& weights, int axis, const std::v
   }
   std::vector<float> scales;
   // A channel of zeros has the others' step, for the sake of its bias.
-  const double most = *std::max_element(largest.begin(), largest.end());
+  const double overall = *std::max_element(largest.begin(), largest.end());
   for (size_t k = 0; k < largest.size(); ++k) {
-    double scale = (largest[k] > 0 ? largest[k] : most) / 127;
+    double scale = (largest[k] > 0 ? largest[k] : overall) / most;
     if (k < least_scales.size()) scale = std::max(scale, least_scales[k]);
     scales.push_back(static_cast<float>(scale > 1e-30 ? scale : 1));
   }
   std::vector<int8_t> integers;
   integers.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i)
-    integers.push_back(static_cast<int8_t>(std::clamp(std::nearbyint(values[i] / scales[slice_of(i)]), -127.0f, 127.0f)));
+    integers.push_back(static_cast<int8_t>(
+        std::clamp<float>(std::nearbyint(values[i] / scales[slice_of(i)]), static_cast<float>(-most), static_cast<float>(most))));
   const std::vector<int64_t> shape = axis < 0 ? std::vector<int64_t>{} : std::vector<int64_t>{slices};
   return {make_tensor<int8_t>(DType::i8, weights.shape, integers), make_tensor<float>(DType::f32, shape, scales),
           filled_tensor(DType::i8, shape, 0)};

@@ -8,6 +8,7 @@ namespace metac {
 struct QdqOptions {
   DType activations = DType::u8;
   bool per_tensor = false;
+  int most_weight = 127;  // magnitude of a weight's integers
 };
 
 struct QdqModel {
@@ -25,10 +26,11 @@ struct QdqData {
 // Throws CompileError where a weight is no number.
 QdqModel write_qdq(const Model& model, const QuantizationPlan& plan, const QdqData& data, const QdqOptions& options);
 
-// Int8 by the largest magnitude of each slice along the axis (-1: of all), at the least scales given (empty: any).
+// Int8 from -`most` to `most` by the largest magnitude of each slice along the axis (-1: of all), at the least scales given
+// (empty: any).
 struct SymmetricWeights {
   Tensor integers, scales, zero_points;
 };
-SymmetricWeights symmetric_weights(const Tensor& weights, int axis, const std::vector<double>& least_scales);
+SymmetricWeights symmetric_weights(const Tensor& weights, int axis, int most, const std::vector<double>& least_scales);
 
 }  // namespace metac
