@@ -24,6 +24,7 @@ void add_check_command(CLI::App& app, int* status);
 void add_inspect_command(CLI::App& app, int* status);
 void add_diff_command(CLI::App& app, int* status);
 void add_convert_command(CLI::App& app, int* status);
+void add_quantize_command(CLI::App& app, int* status);
 void add_operators_command(CLI::App& app, int* status);
 void add_targets_command(CLI::App& app, int* status);
 void add_cache_command(CLI::App& app, int* status);

@@ -48,6 +48,7 @@ int run_program(int argc, char** argv) {
   add_inspect_command(app, &status);
   add_diff_command(app, &status);
   add_convert_command(app, &status);
+  add_quantize_command(app, &status);
   add_operators_command(app, &status);
   add_targets_command(app, &status);
   add_cache_command(app, &status);
