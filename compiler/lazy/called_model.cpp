@@ -1,5 +1,6 @@
 #include "compiler/lazy/called_model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -42,7 +43,13 @@ CalledModel::CalledModel(const Model& model) {
   };
   for (const metac::Node& node : model.graph.nodes) {
     if (node.op_type == "Constant" && node.domain.empty() && node.attributes.count("value")) continue;
-    Step step{operation(node.domain, node.op_type, node.attributes), {}, static_cast<uint32_t>(node.outputs.size())};
+    const auto function = std::find_if(model.functions.begin(), model.functions.end(), [&](const ModelFunction& f) {
+      return f.name == node.op_type && f.domain == node.domain;
+    });
+    const Operation* const applied = function == model.functions.end()
+                                         ? operation(node.domain, node.op_type, node.attributes)
+                                         : defined_operation(*function, node.attributes);
+    Step step{applied, {}, static_cast<uint32_t>(node.outputs.size())};
     for (const std::string& input : node.inputs) step.inputs.push_back(place(input));
     for (const std::string& output : node.outputs) places[output] = next++;
     steps_.push_back(std::move(step));

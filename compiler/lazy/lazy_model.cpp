@@ -1,5 +1,7 @@
 #include "compiler/lazy/lazy_model.h"
 
+#include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "compiler/lazy/structure_hash.h"
@@ -66,7 +68,7 @@ class ModelWriter {
     const Operation& operation = *made.operation;
     metac::Node node;
     node.domain = operation.domain;
-    node.op_type = operation.name;
+    node.op_type = operation.definition ? carried(*operation.definition) : operation.name;
     node.attributes = operation.attributes;
     uint32_t operands = made.input_count;
     while (operands > 0 && !made.inputs()[operands - 1]) --operands;
@@ -99,6 +101,19 @@ class ModelWriter {
     }
   }
 
+  // The name that the model has the user's operator by: its own, unless an earlier definition has that.
+  std::string carried(const ModelFunction& definition) {
+    std::string& known = carried_[&definition];
+    if (!known.empty()) return known;
+    known = definition.name;
+    const auto taken = [&](const ModelFunction& f) { return f.domain == definition.domain && f.name == known; };
+    for (int k = 2; std::any_of(model_.functions.begin(), model_.functions.end(), taken); ++k)
+      known = concat(definition.name, "_", k);
+    model_.functions.push_back(definition);
+    model_.functions.back().name = known;
+    return known;
+  }
+
   void output(const Value* value) { model_.graph.outputs.push_back(declared(operand(value), *value->type)); }
 
   Model& model() { return model_; }
@@ -108,6 +123,7 @@ class ModelWriter {
   Model model_;
   std::unordered_map<const Value*, std::string> value_names_;
   std::unordered_map<uint64_t, std::string> constants_;
+  std::map<const ModelFunction*, std::string> carried_;
   size_t made_ = 0;
 };
 

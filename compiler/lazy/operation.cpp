@@ -1,12 +1,14 @@
 #include "compiler/lazy/operation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <unordered_map>
 
 #include "compiler/lazy/structure_hash.h"
+#include "compiler/ops/attributes.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
 
@@ -167,6 +169,40 @@ const Operation* operation(const std::string& domain, const std::string& name, s
   const bool stops = domain == "metac" && name == "stop_gradient";
   auto made = std::make_unique<const Operation>(
       Operation{domain, name, std::move(attributes), schema, table().size() + 1, draws, stops});
+  return table().emplace(hash, std::move(made)).first->second.get();
+}
+
+const Operation* defined_operation(const ModelFunction& definition, std::map<std::string, Attribute> attributes) {
+  const std::string shown_name = display_name(definition.domain, definition.name);
+  if (definition.nodes.size() != 1 || definition.nodes[0].op_type != "expression" || definition.nodes[0].domain != "metac")
+    fail("operator ", shown_name, " has no function: it is not defined by a formula");
+  for (auto& [name, value] : attributes) {
+    const auto found = definition.attribute_defaults.find(name);
+    if (found == definition.attribute_defaults.end()) {
+      std::string all;
+      for (const auto& [known, unused] : definition.attribute_defaults) all += (all.empty() ? "it has " : ", ") + known;
+      fail(shown_name, ": there is no attribute ", quoted(name), "; ", all.empty() ? "it has none" : all);
+    }
+    const bool whole = value.kind == Kind::real && value.real == std::trunc(value.real) && std::abs(value.real) < 1e15;
+    if (found->second.kind == Kind::real && value.kind == Kind::integer)
+      value = real_attribute(static_cast<double>(value.integer));
+    else if (found->second.kind == Kind::integer && whole)
+      value = integer_attribute(static_cast<int64_t>(value.real));
+    if (value.kind != found->second.kind)
+      fail(shown_name, ": attribute ", name, " is ", kind_text(value.kind), "; it must be ", kind_text(found->second.kind));
+  }
+  StructureHash hash;
+  for (const std::string& text : {definition.domain, definition.name}) hash.mix_bytes(text);
+  const auto mix_all = [&](const auto& list) {
+    hash.mix(list.size());
+    for (const auto& [key, value] : list) hash.mix_bytes(key), mix(hash, value);
+  };
+  mix_all(definition.attribute_defaults), mix_all(definition.nodes[0].attributes), mix_all(attributes);
+  const auto found = table().find(hash);
+  if (found != table().end()) return found->second.get();
+  auto made = std::make_unique<Operation>(
+      Operation{definition.domain, definition.name, std::move(attributes), nullptr, table().size() + 1});
+  made->definition = std::make_shared<const ModelFunction>(definition);
   return table().emplace(hash, std::move(made)).first->second.get();
 }
 

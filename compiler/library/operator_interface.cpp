@@ -6,6 +6,7 @@
 #include "compiler/library/options.h"
 #include "compiler/library/status.h"
 #include "compiler/library/vars.h"
+#include "frontends/given_operators.h"
 
 using namespace metac;
 using namespace metac::library;
@@ -93,6 +94,14 @@ Attribute attribute_of(const metac_attribute& given) {
   return attribute;
 }
 
+// Of metac_define() and metac_define_file(); null: there is none.
+const lazy::Operation* find_operator_of_user(const std::string& domain, const std::string& name,
+                                             const std::map<std::string, Attribute>& attributes) {
+  for (const ModelFunction& function : given_operators())
+    if (function.name == name && function.domain == domain) return lazy::defined_operation(function, attributes);
+  return nullptr;
+}
+
 }  // namespace
 
 metac_status metac_operator_schema(int32_t index, metac_schema* schema) {
@@ -130,6 +139,7 @@ metac_status metac_operator_find(const char* domain, const char* name, const met
         refuse("attribute ", quoted(std::string(attributes[k].name)), " is given twice");
     }
     const std::lock_guard lock(lazy::LazyGraph::of_process().mutex);
-    *found = static_cast<const metac_operator*>(lazy::operation(domain, name, std::move(given)));
+    *found = static_cast<const metac_operator*>(find_operator_of_user(domain, name, given));
+    if (!*found) *found = static_cast<const metac_operator*>(lazy::operation(domain, name, std::move(given)));
   });
 }

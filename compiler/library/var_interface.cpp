@@ -119,9 +119,9 @@ metac_status metac_var_apply(const metac_operator* applied, metac_var* const* in
   return answered([&] {
     need(applied, "applied"), need(outputs, "outputs");
     Values operands(inputs, input_count, "inputs", true);
-    const int32_t most = applied->schema->max_outputs < 0 ? 1024 : applied->schema->max_outputs;
+    const int32_t most = applied->most_outputs() < 0 ? 1024 : applied->most_outputs();
     if (output_count < 1 || output_count > most)
-      refuse(applied->name, " has ", applied->schema->min_outputs, " to ", most, " outputs, not ", output_count);
+      refuse(applied->name, " has ", applied->least_outputs(), " to ", most, " outputs, not ", output_count);
     lazy::Value* few[8];
     std::vector<lazy::Value*> many(output_count > 8 ? static_cast<size_t>(output_count) : 0);
     lazy::Value** const made = many.empty() ? few : many.data();

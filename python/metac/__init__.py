@@ -14,7 +14,7 @@ import atexit
 import operator
 import os
 import weakref
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
 from . import _metac
 from ._metac import Array
@@ -30,19 +30,23 @@ __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTyp
            "nn", "no_grad", "op", "optim", "trace", "vjp"]
 
 
-def define(name: str, formula: str, *, gradient: Optional[Mapping[str, str]] = None, fusible: bool = True) -> None:
-    """Defines an element-wise operator for the models that this process opens from now on (docs/defining_operators.md):
+def define(name: str, formula: str, *, gradient: Optional[Mapping[str, str]] = None, fusible: bool = True) -> Callable:
+    """Defines an element-wise operator for the models that this process opens from now on (docs/defining_operators.md), and
+    returns it as a function of Vars:
 
-        metac.define("mish", "x * tanh(log1p(exp(x)))")
+        mish = metac.define("mish", "x * tanh(log1p(exp(x)))")
         metac.define("com.example::huber(x, delta = 1)", "abs(x) < delta ? x * x / 2 : delta * (abs(x) - delta / 2)")
 
     gradient: {operand: formula}, of the parameters, the result y and its adjoint dy, where the one by the rules is bad.
     fusible: False makes its result a kernel of its own. Raises ModelError, which points into the formula."""
     _metac.define(name, formula, list((gradient or {}).items()), fusible)
+    domain, _, own = name.partition("(")[0].strip().rpartition("::")
+    return op.defined(own, domain or "user")
 
 
 def define_file(path: Any) -> None:
-    """Defines the functions of a C++ file in the same way. The file is read and not compiled."""
+    """Defines the functions of a C++ file in the same way; metac.op.defined(name) has them as functions of Vars. The file is
+    read and not compiled."""
     _metac.define_file(os.fspath(path))
 
 

@@ -59,6 +59,13 @@ def _function(domain, name, min_inputs, max_inputs, min_outputs, max_outputs, at
     return function
 
 
+def defined(name, domain="user"):
+    """An operator that metac.define() or metac.define_file() made, as a function of Vars: operands by position, its numbers
+    by name. Raises ModelError where there is none."""
+    _metac.find_operator(domain, name, {})
+    return _function(domain, name, 1, -1, 1, 1, {})
+
+
 def _split_outputs(inputs, attributes):
     if "num_outputs" in attributes:
         return attributes["num_outputs"]

@@ -221,13 +221,67 @@ template <class T> T pick(bool which, T a, T b) { return which ? a : b; }
         said = command(sys.executable, "-c", program, env=environment)
         expect(said == "good\n", said)
 
+    def functions_of_vars(self):
+        """What is defined is a function of lazy Vars: values, first and second derivatives of all, numbers by name, another definition of
+        the same name, models traced from them."""
+        program = f"""if True:
+            import sys
+            sys.path[:0] = [{str(HERE)!r}]
+            import metac, numpy as np
+            from functions import FUNCTIONS, STRAIGHT, name_of
+            from run_defined import points, references
+            inputs = points(np.float64)
+            def derivatives(name, function, operands):
+                results = {{name: function(*operands.values())}}
+                for x, operand in operands.items():
+                    first, = metac.grad(metac.op.ReduceSum(results[name], keepdims=0), [operand])
+                    second, = metac.grad(metac.op.ReduceSum(first, keepdims=0), [operand])
+                    results[f"{{name}}/d{{x}}"], results[f"{{name}}/d{{x}}/d{{x}}"] = first, second
+                return results
+            found = {{}}
+            for signature, formula, reference in FUNCTIONS:
+                operands = {{x: metac.array(inputs[x]) for x in "abc"[:reference.__code__.co_argcount - 1]}}
+                found.update(derivatives(name_of(signature), metac.define(signature, formula), operands))
+            straight = metac.define("straight_round(x)", STRAIGHT[1], gradient=STRAIGHT[2])
+            found.update(derivatives("straight_round", straight, {{"a": metac.array(inputs["a"])}}))
+            for name, expected in references(inputs).items():
+                worst = np.max(np.abs(found[name].numpy() - expected) / (1 + np.abs(expected)))
+                assert worst <= (1e-12 if "/" not in name else 1e-5), (name, worst)
+            x = metac.array(np.array([-1, 0.25, 3]))
+            swish = metac.op.defined("swish")
+            assert np.allclose(swish(x, beta=0.5).numpy(), x.numpy() / (1 + np.exp(-0.5 * x.numpy())), atol=1e-12)
+            one, other = metac.define("twice_defined(x)", "x + 1"), None
+            first = one(x)
+            other = metac.define("twice_defined(x)", "x * 10")
+            assert (first + other(x)).numpy().tolist() == (x.numpy() * 11 + 1).tolist()
+            model = metac.trace(lambda x: swish(x, beta=2) * other(x), [x])
+            model.save({str(self.work / 'traced.onnx')!r})
+            metac.define_file({str(FILE)!r})
+            assert np.allclose(metac.op.defined("mish")(x).numpy(), metac.op.Mish(x).numpy(), atol=1e-12)
+            for wrong, word in ((lambda: swish(x, gamma=1), "no attribute"), (lambda: swish(x, beta="much"), "it must be a number"),
+                                (lambda: swish(x, x), "takes 1 input"), (lambda: metac.op.defined("nothing"), "no operator")):
+                try:
+                    wrong(), print("accepted", word)
+                except metac.ModelError as error:
+                    assert word in str(error), error
+            print("good")"""
+        environment = {**os.environ, "PYTHONPATH": str(self.build / "python")}
+        said = command(sys.executable, "-c", program, env=environment)
+        expect(said == "good\n", said)
+        x = np.array([-1, 0.25, 3])
+        np.save(self.work / "x.npy", x)
+        command(self.metac, "run", self.work / "traced.onnx", "--input", f"input={self.work}/x.npy", "--output-dir", self.work / "traced")
+        found, = (np.load(f) for f in (self.work / "traced").glob("*.npy"))
+        expect(np.allclose(found, x / (1 + np.exp(-2 * x)) * 10 * x, atol=1e-6), f"{found}")
+
     def the_page(self):
         """The commands and the program of docs/defining_operators.md."""
         page = (HERE.parents[1] / "docs/defining_operators.md").read_text()
         environment = {**os.environ, "PATH": f"{self.metac.parent}:{os.environ['PATH']}", "PYTHONPATH": str(self.build / "python")}
         blocks = re.findall(r"```(sh|python)\n(.*?)```", page, re.S)
-        expect([kind for kind, _ in blocks] == ["sh", "sh", "sh", "python"], "the page has lost its examples")
-        for kind, text in blocks:
+        expect([kind for kind, _ in blocks] == ["sh", "sh", "sh", "python", "python"], "the page has lost its examples")
+        programs = [text for kind, text in blocks if kind == "python"]   # one program, told in parts
+        for kind, text in [*blocks[:3], ("python", "".join(programs))]:
             command(*(("bash", "-e", "-c") if kind == "sh" else (sys.executable, "-c")), text.replace("/tmp/", f"{self.work}/"), env=environment)
 
     def wrong_formulas(self):

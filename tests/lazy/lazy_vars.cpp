@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <metac/metac.hpp>
 #include <metac/op.hpp>
 #include <random>
 #include <string>
@@ -56,6 +57,9 @@ void operators() {
   expect(metac::sum(op::Conv(image, kernel, {.pads = {1, 1, 1, 1}})).item<float>() == 100, 14, "options");
   const std::vector<Var> best = op::TopK(x, metac::constant<int64_t>({1}));
   expect(best.size() == 2 && best[1].to_vector<int64_t>()[0] == 2, 15, "several outputs");
+  metac::define("leaky(x, slope = 0.5)", "x < 0 ? slope * x : x", {{"x", "x < 0 ? slope * dy : dy"}});
+  expect(metac::defined("leaky", {3 - x}, {{"slope", 2}}).to_vector<float>()[5] == -6, 17, "an operator of the user's");
+  expect(metac::grad(metac::sum(metac::defined("leaky", {3 - x})), x).to_vector<float>()[4] == -0.5, 18, "its gradient");
   expect(op::Clip(x, Var(), metac::array<float>({2}, {})).to_vector<float>()[5] == 2, 16, "an operand that is left out");
 }
 

@@ -198,6 +198,15 @@ inline std::vector<Var> apply(const metac_operator* applied, std::span<const Var
 }
 
 }  // namespace detail
+
+// What metac::define() or metac::define_file() made, as a function: metac::defined("mish", {x}, {{"k", 2}}).
+inline Var defined(const char* name, const std::vector<Var>& operands,
+                   const std::vector<std::pair<const char*, double>>& numbers = {}, const char* domain = "user",
+                   Place where = Place::current()) {
+  detail::GivenAttributes given;
+  for (const auto& [key, number] : numbers) given.real(key, number);
+  return detail::apply_one(given.find(domain, name), operands, where);
+}
 )";
 
 constexpr const char* tail = R"(
