@@ -25,7 +25,7 @@ struct QuantizeArguments : ModelOptions {
   std::vector<std::string> data, keep;
   double percentile = 99.99, least_snr = 0;
   bool per_tensor = false, reduce_range = false, bias_correction = false, nearest = false;
-  int64_t block = 32, batch = 32, samples = 0;
+  int64_t block = 32, batch = 8, samples = 0;
 };
 
 QuantizeOptions options_of(const QuantizeArguments& a) {

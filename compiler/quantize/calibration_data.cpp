@@ -119,6 +119,14 @@ NamedTensors CalibrationData::read_inputs(const std::string& path) const {
   return given;
 }
 
+NamedTensors CalibrationData::first() const {
+  NamedTensors batch;
+  for_each([&](const NamedTensors& inputs) {
+    if (batch.empty()) batch = inputs;
+  });
+  return batch;
+}
+
 int64_t CalibrationData::for_each(const std::function<void(const NamedTensors&)>& f) const {
   int64_t done = 0;
   for (const std::string& path : files_) {

@@ -99,10 +99,13 @@ std::map<int, BlockWeights> compensated_weights(const Model& model, const std::v
                                                 int64_t block, const CalibrationData& data, const SessionOptions& options) {
   std::map<int, BlockWeights> result;
   std::map<std::string, std::vector<const BlockProduct*>> by_operand;
+  const auto values_of = [&](const BlockProduct& product) {
+    return at_node(model, product.node, [&] { return product.values(); });
+  };
   for (const BlockProduct& product : products) {
     const std::string& operand = model.graph.nodes[static_cast<size_t>(product.node)].inputs[0];
     if (product.depth > most_depth)
-      result[product.node] = round_to_blocks(product.values(), product.columns, product.depth, bits, block);
+      result[product.node] = round_to_blocks(values_of(product), product.columns, product.depth, bits, block);
     else
       by_operand[operand].push_back(&product);
   }
@@ -123,7 +126,7 @@ std::map<int, BlockWeights> compensated_weights(const Model& model, const std::v
     });
     for (auto part = first; part != next; ++part)
       for (const BlockProduct* product : part->second)
-        result[product->node] = compensate(product->values(), product->columns, moments.at(part->first), bits, block);
+        result[product->node] = compensate(values_of(*product), product->columns, moments.at(part->first), bits, block);
   }
   return result;
 }

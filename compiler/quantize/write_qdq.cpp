@@ -98,7 +98,7 @@ class QdqWriter {
       return;
     }
     for (const PlannedWeight& weight : plan_.weights)
-      if (weight.node == i) write_weight(weight, node);
+      if (weight.node == i) at_node(before_, i, [&] { write_weight(weight, node); });
     if (!plan_.kept.count(i))
       for (std::string& input : node.inputs)
         if (const auto found = result_.dequantized.find(input); found != result_.dequantized.end()) input = found->second;
