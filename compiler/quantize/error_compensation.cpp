@@ -35,7 +35,8 @@ std::vector<double> SecondMoments::inverse_factor() const {
   if (!(trace > 0) || !std::isfinite(trace)) return {};
   // One hundredth of the mean on the diagonal, as in the paper: what the data does not show is not to be relied on.
   for (int64_t i = 0; i < n; ++i) at(a, i, i) += 0.01 * trace / static_cast<double>(n);
-  // U^T U = (J (L L^T) J)^-1 with A = J L L^T J: factor A with rows and columns turned around, invert the triangle, turn back.
+  // U^T U = (J (L L^T) J)^-1 with A = J L L^T J: factor A with rows and columns turned around, invert the triangle, turn
+  // back.
   std::vector<double> l(a.size());
   for (int64_t i = 0; i < n; ++i)
     for (int64_t k = 0; k <= i; ++k) {
@@ -79,7 +80,8 @@ BlockWeights compensate(std::vector<float> values, int64_t columns, const Second
     for (int64_t k = 0; k < depth; ++k) {
       if (k % block == 0) {
         const int64_t count = std::min(block, depth - k);
-        for (int64_t j = 0; j < count; ++j) part[static_cast<size_t>(j)] = static_cast<float>(row[static_cast<size_t>(k + j)]);
+        for (int64_t j = 0; j < count; ++j)
+          part[static_cast<size_t>(j)] = static_cast<float>(row[static_cast<size_t>(k + j)]);
         scale = block_scale(part.data(), count, bits);
         w.scales.push_back(scale.scale);
         w.zeros.push_back(scale.zero);

@@ -16,8 +16,8 @@ std::set<std::string> names_of(const std::vector<Value>& values) {
 
 // What is no tensor cannot be an output.
 bool makes_sequences(const Node& node) {
-  return node.op_type == "SplitToSequence" || (node.op_type.starts_with("Sequence") && node.op_type != "SequenceAt" &&
-                                               node.op_type != "SequenceLength");
+  return node.op_type == "SplitToSequence" ||
+         (node.op_type.starts_with("Sequence") && node.op_type != "SequenceAt" && node.op_type != "SequenceLength");
 }
 
 }  // namespace

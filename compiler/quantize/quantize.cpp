@@ -27,8 +27,8 @@ int64_t weight_bytes(const ModelGraph& graph) {
 void refuse_quantized(const Model& model) {
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const std::string& op = model.graph.nodes[i].op_type;
-    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos || op.starts_with("QLinear") ||
-        op.ends_with("Integer"))
+    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos ||
+        op.starts_with("QLinear") || op.ends_with("Integer"))
       throw CompileError({model.path, describe(model.graph.nodes[i], static_cast<int>(i)),
                           "the model is quantised already: give the float32 one"});
   }
@@ -65,8 +65,7 @@ class Quantizer {
 
   void note_bodies() {
     int bodies = 0;
-    for (const Node& node : model_.graph.nodes)
-      for_each_subgraph(node, [&](const ModelGraph&) { ++bodies; });
+    for (const Node& node : model_.graph.nodes) for_each_subgraph(node, [&](const ModelGraph&) { ++bodies; });
     if (bodies > 0) note(bodies, bodies == 1 ? " body" : " bodies", " of If, Loop or Scan stay in float32");
     if (!model_.functions.empty()) note(model_.functions.size(), " local functions stay in float32");
   }
@@ -87,8 +86,8 @@ class Quantizer {
     const QdqOptions qdq{options_.activations, options_.per_tensor, options_.reduce_range ? 63 : 127};
     if (options_.bias_correction) found.bias_shifts = bias_shifts(model_, plan, qdq, *data_, options_.session);
     if (options_.least_decibels > 0) {
-      const std::set<int> kept =
-          least_kept({model_, types_, found, qdq, keep_, outputs_, *data_, options_.session}, exact, options_.least_decibels);
+      const std::set<int> kept = least_kept({model_, types_, found, qdq, keep_, outputs_, *data_, options_.session}, exact,
+                                            options_.least_decibels);
       plan = plan_quantization(model_.graph, types_, options_.per_tensor, keep_, kept);
     }
     for (int i : plan.kept) report_.kept.push_back(describe(model_.graph.nodes[static_cast<size_t>(i)], i));
@@ -104,7 +103,8 @@ class Quantizer {
   }
 
   void note_tables(const RowTables& tables) {
-    if (tables.count > 0) note("rows of ", tables.count, tables.count == 1 ? " table" : " tables", " are taken from integers");
+    if (tables.count > 0)
+      note("rows of ", tables.count, tables.count == 1 ? " table" : " tables", " are taken from integers");
   }
 
   // Of open shapes, or where the model cannot be lowered so, of those of the first samples.
@@ -129,7 +129,9 @@ class Quantizer {
       const NamedTensors found = exact.run(inputs);
       for (auto& [name, each] : statistics)
         if (!each.note_ends(found.at(name)))
-          throw CompileError({model_.path, "value " + quoted(name), "is NaN or infinite on the data and has no range: keep the nodes that read it in float32 with --keep"});
+          throw CompileError(
+              {model_.path, "value " + quoted(name),
+               "is NaN or infinite on the data and has no range: keep the nodes that read it in float32 with --keep"});
     });
     if (options_.calibration != Calibration::minmax)
       data_->for_each([&](const NamedTensors& inputs) {

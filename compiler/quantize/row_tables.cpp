@@ -93,12 +93,12 @@ class TableWriter {
                         constant(name + "_scale", make_tensor<float>(DType::f32, {w.columns, w.blocks()}, w.scales)),
                         constant(name + "_zero_point", zeros)};
     }
-    Node& gather = add("GatherBlockQuantized", {stored->second.integers, node.inputs[1], stored->second.scales,
-                                                stored->second.zeros},
-                       node.outputs[0]);
+    Node& gather =
+        add("GatherBlockQuantized", {stored->second.integers, node.inputs[1], stored->second.scales, stored->second.zeros},
+            node.outputs[0]);
     gather.domain = "com.microsoft";
-    for (auto [key, value] : {std::pair<const char*, int64_t>{"bits", bits_}, {"block_size", block_}, {"gather_axis", 0},
-                              {"quantize_axis", 1}})
+    for (auto [key, value] :
+         {std::pair<const char*, int64_t>{"bits", bits_}, {"block_size", block_}, {"gather_axis", 0}, {"quantize_axis", 1}})
       gather.attributes[key].integer = value;
     model_.opset_imports.try_emplace("com.microsoft", 1);
   }

@@ -10,8 +10,8 @@ struct RowTables {
   std::vector<std::string> values;
 };
 
-// Tables of float32 numbers that are large enough to matter, unless --keep names who reads them. 8 bits: int8 with a scale for
-// each row, in operators of ONNX. 4 bits: GatherBlockQuantized of domain com.microsoft, where blocks divide the rows.
+// Tables of float32 numbers that are large enough to matter, unless --keep names who reads them. 8 bits: int8 with a scale
+// for each row, in operators of ONNX. 4 bits: GatherBlockQuantized of domain com.microsoft, where blocks divide the rows.
 RowTables write_row_tables(Model& model, const NodePatterns& keep, int bits, int64_t block);
 
 }  // namespace metac
