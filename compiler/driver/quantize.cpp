@@ -25,7 +25,7 @@ struct QuantizeArguments : ModelOptions {
   std::vector<std::string> data, keep;
   double percentile = 99.99, least_snr = 0;
   bool per_tensor = false, reduce_range = false, bias_correction = false, nearest = false;
-  int64_t block = 32, batch = 32, samples = 0;
+  int64_t block = 32, batch = 8, samples = 0;
 };
 
 QuantizeOptions options_of(const QuantizeArguments& a) {
@@ -120,8 +120,8 @@ int quantize_command(const QuantizeArguments& a) {
 
 void add_quantize_command(CLI::App& app, int* status) {
   auto o = std::make_shared<QuantizeArguments>();
-  CLI::App* command =
-      app.add_subcommand("quantize", "a float32 model in int8, with weights of 4 or 8 bits, or in a half type, as plain ONNX");
+  CLI::App* command = app.add_subcommand(
+      "quantize", "a float32 model in int8, with weights of 4 or 8 bits, or in a half type, as plain ONNX");
   add_model_argument(*command, *o);
   command->add_option("-o,--output", o->output, "the ONNX file to write")->required()->type_name("FILE.onnx");
   command
@@ -141,7 +141,8 @@ void add_quantize_command(CLI::App& app, int* status) {
                    "square error")
       ->capture_default_str()
       ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}));
-  command->add_option("--percentile", o->percentile, "what part of the elements --calibration percentile covers, at each end")
+  command
+      ->add_option("--percentile", o->percentile, "what part of the elements --calibration percentile covers, at each end")
       ->capture_default_str()
       ->check(CLI::Range(50.0, 100.0));
   command->add_option("--activations", o->activations, "how int8 models store values")
@@ -150,7 +151,8 @@ void add_quantize_command(CLI::App& app, int* status) {
   command->add_flag("--per-tensor", o->per_tensor, "one scale for all channels of a weight");
   command->add_flag("--reduce-range", o->reduce_range,
                     "weights of 7 bits, for engines whose products of bytes saturate on processors without VNNI");
-  command->add_flag("--bias-correction", o->bias_correction, "take out of the biases what rounding adds to them in the mean");
+  command->add_flag("--bias-correction", o->bias_correction,
+                    "take out of the biases what rounding adds to them in the mean");
   command
       ->add_option("--least-snr", o->least_snr,
                    "keep the fewest layers in float32 with which all outputs reach this signal-to-noise ratio")
@@ -163,8 +165,9 @@ void add_quantize_command(CLI::App& app, int* status) {
   command->add_option("--block", o->block, "elements that share a scale, with --weights")
       ->capture_default_str()
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));
-  command->add_flag("--nearest", o->nearest, "with --weights and --data: round each weight to the nearest, do not "
-                                                     "let others make up for it");
+  command->add_flag("--nearest", o->nearest,
+                    "with --weights and --data: round each weight to the nearest, do not "
+                    "let others make up for it");
   command->add_option("--to", o->to, "weights and values in a half type; inputs and outputs stay float32")
       ->check(CLI::IsMember({"float16", "bfloat16"}));
   command->add_option("--report", o->report, "write the errors of all values as JSON")->type_name("FILE.json");

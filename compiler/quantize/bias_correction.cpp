@@ -50,7 +50,8 @@ std::map<int, std::vector<double>> bias_shifts(const Model& model, const Quantiz
     Node copy = node;
     copy.name.clear();
     std::string& operand = copy.inputs[1];
-    const Tensor small = rounded(*uses.constant(operand), weight.axis, qdq.most_weight);
+    const Tensor small =
+        at_node(model, weight.node, [&] { return rounded(*uses.constant(operand), weight.axis, qdq.most_weight); });
     operand = fresh(operand + "_rounded");
     probing.graph.initializers.push_back({operand, small});
     copy.outputs = {fresh(node.outputs[0] + "_rounded")};

@@ -157,12 +157,13 @@ Model write_block_weights(const Model& model, const std::map<int, BlockWeights>&
     product.name = node.name;
     product.op_type = "MatMulNBits";
     product.domain = microsoft;
-    product.inputs = {node.inputs[0], constant(node.inputs[1] + "_quantized", w.packed()),
-                      constant(node.inputs[1] + "_scale", make_tensor<float>(DType::f32, {w.columns * w.blocks()}, w.scales))};
+    product.inputs = {
+        node.inputs[0], constant(node.inputs[1] + "_quantized", w.packed()),
+        constant(node.inputs[1] + "_scale", make_tensor<float>(DType::f32, {w.columns * w.blocks()}, w.scales))};
     if (w.bits < 8) product.inputs.push_back(constant(node.inputs[1] + "_zero_point", w.packed_zeros()));
     product.outputs = {biased ? fresh(node.outputs[0] + "_product") : node.outputs[0]};
-    for (auto [name, value] : {std::pair<const char*, int64_t>{"K", w.depth}, {"N", w.columns}, {"bits", w.bits},
-                               {"block_size", w.block}})
+    for (auto [name, value] :
+         {std::pair<const char*, int64_t>{"K", w.depth}, {"N", w.columns}, {"bits", w.bits}, {"block_size", w.block}})
       product.attributes[name].integer = value;
     result.graph.nodes.push_back(product);
     if (!biased) continue;

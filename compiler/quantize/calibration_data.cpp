@@ -119,6 +119,14 @@ NamedTensors CalibrationData::read_inputs(const std::string& path) const {
   return given;
 }
 
+NamedTensors CalibrationData::first() const {
+  NamedTensors batch;
+  for_each([&](const NamedTensors& inputs) {
+    if (batch.empty()) batch = inputs;
+  });
+  return batch;
+}
+
 int64_t CalibrationData::for_each(const std::function<void(const NamedTensors&)>& f) const {
   int64_t done = 0;
   for (const std::string& path : files_) {
@@ -135,12 +143,12 @@ int64_t CalibrationData::for_each(const std::function<void(const NamedTensors&)>
       if (declared == found || (declared < 0 && files_.size() > 1)) continue;
       const int64_t rows_of = declared < 0 ? std::min(options_.batch, found) : declared;
       if (rows_of < 1 || found < 1 || (declared >= 0 && found < declared))
-        throw CompileError({path, "input " + quoted(input.name),
-                            concat("the model takes ", describe_type(input.type), ", the array has the shape ",
-                                   to_string(tensor.shape))});
+        throw CompileError(
+            {path, "input " + quoted(input.name),
+             concat("the model takes ", describe_type(input.type), ", the array has the shape ", to_string(tensor.shape))});
       if (!part.empty() && (total != found || each != rows_of))
-        throw CompileError({path, "input " + quoted(input.name),
-                            concat("has ", found, " samples where another input has ", total)});
+        throw CompileError(
+            {path, "input " + quoted(input.name), concat("has ", found, " samples where another input has ", total)});
       part[input.name] = rows_of, total = found, each = rows_of;
     }
     if (part.empty()) {
@@ -151,7 +159,8 @@ int64_t CalibrationData::for_each(const std::function<void(const NamedTensors&)>
       continue;
     }
     const bool open = (*std::find_if(inputs_.begin(), inputs_.end(), [&](const Value& v) { return part.count(v.name); }))
-                          .type.shape->at(0).value < 0;
+                          .type.shape->at(0)
+                          .value < 0;
     if (options_.samples > 0) total = std::min(total, std::max(open ? 1 : each, options_.samples - done));
     for (int64_t from = 0; from < total; from += each) {
       const int64_t count = std::min(each, total - from);

@@ -17,8 +17,8 @@ using NamedTensors = std::map<std::string, Tensor>;
 class CalibrationData {
  public:
   struct Options {
-    int64_t batch = 32;    // samples of one run, where the model leaves the dim open
-    int64_t samples = 0;   // at most so many in all; 0: all
+    int64_t batch = 8;    // samples of one run, where the model leaves the dim open
+    int64_t samples = 0;  // at most so many in all; 0: all
   };
   // Lists the files. Throws CompileError where there are none.
   CalibrationData(const Model& model, const std::vector<std::string>& paths, Options options);
@@ -27,6 +27,8 @@ class CalibrationData {
   // CompileError naming the file and the input: of another shape, of a dtype that is not the input's and cannot become it,
   // with NaN or infinities, missing.
   int64_t for_each(const std::function<void(const NamedTensors&)>& f) const;
+
+  NamedTensors first() const;  // the first batch
 
  private:
   NamedTensors read(const std::string& path) const;  // errors name the file

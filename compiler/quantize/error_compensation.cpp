@@ -35,7 +35,8 @@ std::vector<double> SecondMoments::inverse_factor() const {
   if (!(trace > 0) || !std::isfinite(trace)) return {};
   // One hundredth of the mean on the diagonal, as in the paper: what the data does not show is not to be relied on.
   for (int64_t i = 0; i < n; ++i) at(a, i, i) += 0.01 * trace / static_cast<double>(n);
-  // U^T U = (J (L L^T) J)^-1 with A = J L L^T J: factor A with rows and columns turned around, invert the triangle, turn back.
+  // U^T U = (J (L L^T) J)^-1 with A = J L L^T J: factor A with rows and columns turned around, invert the triangle, turn
+  // back.
   std::vector<double> l(a.size());
   for (int64_t i = 0; i < n; ++i)
     for (int64_t k = 0; k <= i; ++k) {
@@ -79,7 +80,8 @@ BlockWeights compensate(std::vector<float> values, int64_t columns, const Second
     for (int64_t k = 0; k < depth; ++k) {
       if (k % block == 0) {
         const int64_t count = std::min(block, depth - k);
-        for (int64_t j = 0; j < count; ++j) part[static_cast<size_t>(j)] = static_cast<float>(row[static_cast<size_t>(k + j)]);
+        for (int64_t j = 0; j < count; ++j)
+          part[static_cast<size_t>(j)] = static_cast<float>(row[static_cast<size_t>(k + j)]);
         scale = block_scale(part.data(), count, bits);
         w.scales.push_back(scale.scale);
         w.zeros.push_back(scale.zero);
@@ -99,10 +101,13 @@ std::map<int, BlockWeights> compensated_weights(const Model& model, const std::v
                                                 int64_t block, const CalibrationData& data, const SessionOptions& options) {
   std::map<int, BlockWeights> result;
   std::map<std::string, std::vector<const BlockProduct*>> by_operand;
+  const auto values_of = [&](const BlockProduct& product) {
+    return at_node(model, product.node, [&] { return product.values(); });
+  };
   for (const BlockProduct& product : products) {
     const std::string& operand = model.graph.nodes[static_cast<size_t>(product.node)].inputs[0];
     if (product.depth > most_depth)
-      result[product.node] = round_to_blocks(product.values(), product.columns, product.depth, bits, block);
+      result[product.node] = round_to_blocks(values_of(product), product.columns, product.depth, bits, block);
     else
       by_operand[operand].push_back(&product);
   }
@@ -123,7 +128,7 @@ std::map<int, BlockWeights> compensated_weights(const Model& model, const std::v
     });
     for (auto part = first; part != next; ++part)
       for (const BlockProduct* product : part->second)
-        result[product->node] = compensate(product->values(), product->columns, moments.at(part->first), bits, block);
+        result[product->node] = compensate(values_of(*product), product->columns, moments.at(part->first), bits, block);
   }
   return result;
 }

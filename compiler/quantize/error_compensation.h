@@ -1,5 +1,6 @@
 // Weights in blocks of few bits, rounded one after the other so that the rest makes up for what rounding did to the products
-// of the data (E. Frantar et al., "GPTQ: accurate post-training quantization for generative pre-trained transformers", 2022).
+// of the data (E. Frantar et al., "GPTQ: accurate post-training quantization for generative pre-trained transformers",
+// 2022).
 #pragma once
 #include "compiler/quantize/block_weights.h"
 

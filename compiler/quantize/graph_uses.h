@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ops/model.h"
+#include "compiler/support/diagnostic.h"
 
 namespace metac {
 
@@ -36,6 +37,17 @@ class FreshNames {
   void take(const ModelGraph& graph, int depth);
   std::set<std::string> taken_;
 };
+
+// f(), the model and the node added to its errors.
+template <class F>
+auto at_node(const Model& model, int i, F f) {
+  try {
+    return f();
+  } catch (const CompileError& error) {
+    if (!error.diagnostic.file.empty()) throw;
+    throw CompileError({model.path, describe(model.graph.nodes[static_cast<size_t>(i)], i), error.diagnostic.message});
+  }
+}
 
 // Tensors of Constant nodes become initialisers: weights are looked for there alone.
 void constants_to_initializers(ModelGraph& graph);

@@ -12,12 +12,34 @@ namespace metac {
 namespace {
 
 // Whose definition in ONNX has no half types, or which make values of a dtype that an attribute names.
-const std::set<std::string> float_alone = {
-    "NonMaxSuppression",  "Range",         "Multinomial",     "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike",  "EyeLike",       "Bernoulli",       "DFT",          "STFT",             "MelWeightMatrix",
-    "HannWindow",         "HammingWindow", "BlackmanWindow",  "DynamicQuantizeLinear",            "TfIdfVectorizer",
-    "SequenceConstruct",  "SequenceEmpty", "SequenceInsert",  "SequenceAt",   "SequenceErase",    "SplitToSequence",
-    "ConcatFromSequence", "Optional",      "OptionalGetElement", "CTCLoss",   "Gradient"};
+const std::set<std::string> float_alone = {"NonMaxSuppression",
+                                           "Range",
+                                           "Multinomial",
+                                           "RandomNormal",
+                                           "RandomNormalLike",
+                                           "RandomUniform",
+                                           "RandomUniformLike",
+                                           "EyeLike",
+                                           "Bernoulli",
+                                           "DFT",
+                                           "STFT",
+                                           "MelWeightMatrix",
+                                           "HannWindow",
+                                           "HammingWindow",
+                                           "BlackmanWindow",
+                                           "DynamicQuantizeLinear",
+                                           "TfIdfVectorizer",
+                                           "SequenceConstruct",
+                                           "SequenceEmpty",
+                                           "SequenceInsert",
+                                           "SequenceAt",
+                                           "SequenceErase",
+                                           "SplitToSequence",
+                                           "ConcatFromSequence",
+                                           "Optional",
+                                           "OptionalGetElement",
+                                           "CTCLoss",
+                                           "Gradient"};
 
 class HalfWriter {
  public:
@@ -158,7 +180,8 @@ class HalfWriter {
 
 }  // namespace
 
-HalfModel half_model(const Model& model, const std::map<std::string, KnownType>& types, DType half, const NodePatterns& keep) {
+HalfModel half_model(const Model& model, const std::map<std::string, KnownType>& types, DType half,
+                     const NodePatterns& keep) {
   return HalfWriter(model, types, half, keep).write();
 }
 

@@ -11,6 +11,7 @@ struct HalfModel {
   int64_t clipped = 0;                        // elements of weights beyond what the type holds
 };
 
-HalfModel half_model(const Model& model, const std::map<std::string, KnownType>& types, DType half, const NodePatterns& keep);
+HalfModel half_model(const Model& model, const std::map<std::string, KnownType>& types, DType half,
+                     const NodePatterns& keep);
 
 }  // namespace metac

@@ -14,6 +14,12 @@ std::set<std::string> names_of(const std::vector<Value>& values) {
   return names;
 }
 
+// What is no tensor cannot be an output.
+bool makes_sequences(const Node& node) {
+  return node.op_type == "SplitToSequence" ||
+         (node.op_type.starts_with("Sequence") && node.op_type != "SequenceAt" && node.op_type != "SequenceLength");
+}
+
 }  // namespace
 
 ObservedModel::ObservedModel(Model model, const std::vector<std::string>& values, const SessionOptions& options) {
@@ -40,7 +46,7 @@ std::map<std::string, KnownType> value_types(const Model& model, const LowerOpti
   const std::set<std::string> made = names_of(model.graph.outputs);
   for (const Node& node : model.graph.nodes)
     for (const std::string& name : node.outputs)
-      if (!name.empty() && !made.count(name)) observed.graph.outputs.push_back({name, {}});
+      if (!name.empty() && !makes_sequences(node) && !made.count(name)) observed.graph.outputs.push_back({name, {}});
   std::map<std::string, KnownType> types;
   const std::unique_ptr<Graph> graph = lower_model(observed, options);
   for (size_t i = 0; i < observed.graph.outputs.size() && i < graph->outputs.size(); ++i)

@@ -13,9 +13,9 @@ const std::set<std::string> movers = {"Reshape",  "Flatten", "Transpose", "Squee
                                       "Identity", "MaxPool", "Slice",     "Split"};
 // Worth integers where all they read is stored so already.
 const std::set<std::string> followers = {
-    "Add",       "Mul",         "Sub",       "Concat",     "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Relu", "Clip",
-    "LeakyRelu", "HardSigmoid", "HardSwish", "Sigmoid",    "Tanh",        "Resize",            "Upsample",      "Pad",
-    "MaxPool",   "ReduceMean",  "DepthToSpace", "SpaceToDepth"};
+    "Add",    "Mul",      "Sub",       "Concat",      "AveragePool", "GlobalAveragePool", "GlobalMaxPool",
+    "Relu",   "Clip",     "LeakyRelu", "HardSigmoid", "HardSwish",   "Sigmoid",           "Tanh",
+    "Resize", "Upsample", "Pad",       "MaxPool",     "ReduceMean",  "DepthToSpace",      "SpaceToDepth"};
 // What a contraction's epilogue computes before its result is stored: the value in between is not.
 const std::set<std::string> activations = {"Relu", "Clip"};
 
@@ -185,7 +185,8 @@ NodePatterns::NodePatterns(const std::vector<std::string>& patterns) {
 
 bool NodePatterns::match(const Node& node) const {
   return std::any_of(patterns_.begin(), patterns_.end(), [&](const auto& pattern) {
-    return std::regex_match(node.op_type, pattern.second) || (!node.name.empty() && std::regex_match(node.name, pattern.second));
+    return std::regex_match(node.op_type, pattern.second) ||
+           (!node.name.empty() && std::regex_match(node.name, pattern.second));
   });
 }
 

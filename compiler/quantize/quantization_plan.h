@@ -14,11 +14,11 @@ namespace metac {
 
 // The weights of a contraction and the bias that is added to its sums.
 struct PlannedWeight {
-  int node;             // its position
-  int operand;          // of the weights
-  int axis;             // of the scales; -1: one for the whole tensor
-  int bias_operand;     // -1: there is none, or it stays in float
-  std::string factor;   // the activations it is multiplied with, whose scale the bias shares
+  int node;            // its position
+  int operand;         // of the weights
+  int axis;            // of the scales; -1: one for the whole tensor
+  int bias_operand;    // -1: there is none, or it stays in float
+  std::string factor;  // the activations it is multiplied with, whose scale the bias shares
 };
 
 struct QuantizationPlan {
@@ -26,8 +26,8 @@ struct QuantizationPlan {
   std::map<std::string, std::string> moved;  // made by a node that moves integers: the value whose integers they are
   std::set<int> movers;                      // such nodes
   std::vector<PlannedWeight> weights;
-  std::set<int> kept;                        // nodes that --keep names
-  int contractions = 0;                      // how many work on integers
+  std::set<int> kept;    // nodes that --keep names
+  int contractions = 0;  // how many work on integers
 };
 
 // Patterns that name nodes by name or operator: whole words by regular expression.

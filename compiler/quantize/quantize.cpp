@@ -9,6 +9,7 @@
 #include "compiler/quantize/fold_batch_norm.h"
 #include "compiler/quantize/half_model.h"
 #include "compiler/quantize/raise_opset.h"
+#include "compiler/quantize/row_tables.h"
 #include "compiler/quantize/sensitivity.h"
 #include "compiler/quantize/value_errors.h"
 #include "compiler/support/diagnostic.h"
@@ -26,8 +27,8 @@ int64_t weight_bytes(const ModelGraph& graph) {
 void refuse_quantized(const Model& model) {
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
     const std::string& op = model.graph.nodes[i].op_type;
-    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos || op.starts_with("QLinear") ||
-        op.ends_with("Integer"))
+    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos ||
+        op.starts_with("QLinear") || op.ends_with("Integer"))
       throw CompileError({model.path, describe(model.graph.nodes[i], static_cast<int>(i)),
                           "the model is quantised already: give the float32 one"});
   }
@@ -39,6 +40,7 @@ class Quantizer {
       : model_(std::move(model)), options_(options), report_(report), keep_(options.keep) {}
 
   Model run() {
+    model_.ir_version = std::max<int64_t>(model_.ir_version, 4);  // initialisers that are no inputs
     constants_to_initializers(model_.graph);
     report_.weight_bytes_before = weight_bytes(model_.graph);
     for (const std::string& pattern : keep_.unused(model_.graph)) note("--keep ", quoted(pattern), " names no node");
@@ -63,8 +65,7 @@ class Quantizer {
 
   void note_bodies() {
     int bodies = 0;
-    for (const Node& node : model_.graph.nodes)
-      for_each_subgraph(node, [&](const ModelGraph&) { ++bodies; });
+    for (const Node& node : model_.graph.nodes) for_each_subgraph(node, [&](const ModelGraph&) { ++bodies; });
     if (bodies > 0) note(bodies, bodies == 1 ? " body" : " bodies", " of If, Loop or Scan stay in float32");
     if (!model_.functions.empty()) note(model_.functions.size(), " local functions stay in float32");
   }
@@ -75,7 +76,7 @@ class Quantizer {
     if (!data_) throw CompileError({model_.path, "", "int8 needs data to see the ranges of values on: give it with --data"});
     if (const int folded = fold_batch_norm(model_))
       note(folded, folded == 1 ? " BatchNormalization was" : " BatchNormalizations were", " taken into convolutions");
-    types_ = value_types(model_, options_.session.lower);
+    find_types();
     raise_opset(model_, types_, opset_of_axis_scales);
     QuantizationPlan plan = plan_quantization(model_.graph, types_, options_.per_tensor, keep_);
     require_work(plan.contractions, "Conv, ConvTranspose, Gemm or MatMul of float32 values");
@@ -85,19 +86,40 @@ class Quantizer {
     const QdqOptions qdq{options_.activations, options_.per_tensor, options_.reduce_range ? 63 : 127};
     if (options_.bias_correction) found.bias_shifts = bias_shifts(model_, plan, qdq, *data_, options_.session);
     if (options_.least_decibels > 0) {
-      const std::set<int> kept =
-          least_kept({model_, types_, found, qdq, keep_, outputs_, *data_, options_.session}, exact, options_.least_decibels);
+      const std::set<int> kept = least_kept({model_, types_, found, qdq, keep_, outputs_, *data_, options_.session}, exact,
+                                            options_.least_decibels);
       plan = plan_quantization(model_.graph, types_, options_.per_tensor, keep_, kept);
     }
     for (int i : plan.kept) report_.kept.push_back(describe(model_.graph.nodes[static_cast<size_t>(i)], i));
     report_.quantized = plan.contractions;
     QdqModel result = write_qdq(model_, plan, found, qdq);
+    note_tables(write_row_tables(result.model, keep_, 8, 0));
     measure(exact, result.model, result.dequantized);
     for (QuantizedValueRow& row : report_.values) {
       const auto moved = plan.moved.find(row.name);
       row.scale = result.scales.at(moved == plan.moved.end() ? row.name : moved->second);
     }
     return std::move(result.model);
+  }
+
+  void note_tables(const RowTables& tables) {
+    if (tables.count > 0)
+      note("rows of ", tables.count, tables.count == 1 ? " table" : " tables", " are taken from integers");
+  }
+
+  // Of open shapes, or where the model cannot be lowered so, of those of the first samples.
+  void find_types() {
+    try {
+      types_ = value_types(model_, options_.session.lower);
+    } catch (const CompileError&) {
+      if (!data_) throw;
+      LowerOptions lower = options_.session.lower;
+      for (const auto& [name, tensor] : CalibrationData(model_, options_.data, {1, 1}).first()) {
+        lower.input_shapes[name] = tensor.shape;
+        if (tensor.element_count() <= 64) lower.input_values[name] = tensor;
+      }
+      types_ = value_types(model_, lower);
+    }
   }
 
   std::map<std::string, ValueRange> observe_ranges(ObservedModel& exact, const QuantizationPlan& plan) {
@@ -107,7 +129,9 @@ class Quantizer {
       const NamedTensors found = exact.run(inputs);
       for (auto& [name, each] : statistics)
         if (!each.note_ends(found.at(name)))
-          throw CompileError({model_.path, "value " + quoted(name), "is NaN or infinite on the data: it has no range"});
+          throw CompileError(
+              {model_.path, "value " + quoted(name),
+               "is NaN or infinite on the data and has no range: keep the nodes that read it in float32 with --keep"});
     });
     if (options_.calibration != Calibration::minmax)
       data_->for_each([&](const NamedTensors& inputs) {
@@ -117,30 +141,35 @@ class Quantizer {
     std::map<std::string, ValueRange> ranges;
     for (const auto& [name, each] : statistics)
       ranges[name] = each.empty() ? ValueRange{} : each.range(options_.calibration, options_.percentile, 255);
+    for (const auto& [name, root] : plan.moved) ranges[name] = ranges.at(root);  // where --least-snr has it move floats
     return ranges;
   }
 
   Model to_block_weights() {
     report_.form = concat("weights int", options_.bits, " in blocks of ", options_.block);
-    types_ = value_types(model_, options_.session.lower);
+    find_types();
     const std::vector<BlockProduct> products = block_products(model_.graph, types_, keep_);
-    require_work(products.size(), "MatMul or Gemm with a constant float32 matrix");
     std::map<int, BlockWeights> weights;
     if (data_ && options_.compensate) {
       weights = compensated_weights(model_, products, options_.bits, options_.block, *data_, options_.session);
     } else {
       for (const BlockProduct& product : products)
-        weights[product.node] =
-            round_to_blocks(product.values(), product.columns, product.depth, options_.bits, options_.block);
+        weights[product.node] = at_node(model_, product.node, [&] {
+          return round_to_blocks(product.values(), product.columns, product.depth, options_.bits, options_.block);
+        });
     }
-    report_.quantized = static_cast<int64_t>(products.size());
     Model result = write_block_weights(model_, weights);
+    const RowTables tables = write_row_tables(result, keep_, options_.bits, options_.block);
+    note_tables(tables);
+    report_.quantized = static_cast<int64_t>(products.size()) + tables.count;
+    require_work(static_cast<size_t>(report_.quantized), "MatMul or Gemm with a constant float32 matrix");
     if (data_) {
       std::map<std::string, std::string> pairs;
       for (const BlockProduct& product : products) {
         const std::string& name = model_.graph.nodes[static_cast<size_t>(product.node)].outputs[0];
         pairs[name] = name;
       }
+      for (const std::string& name : tables.values) pairs[name] = name;
       measure_from_start(result, pairs);
     }
     return result;
@@ -149,7 +178,7 @@ class Quantizer {
   Model to_half() {
     report_.form = std::string(name_of(options_.half));
     refuse_quantized(model_);
-    types_ = value_types(model_, options_.session.lower);
+    find_types();
     if (options_.half == DType::bf16) raise_opset(model_, types_, opset_of_bfloat16);
     HalfModel half = half_model(model_, types_, options_.half, keep_);
     require_work(half.converted, "node with float32 operands");

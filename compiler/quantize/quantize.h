@@ -39,12 +39,12 @@ struct QuantizedValueRow {
 };
 
 struct QuantizeReport {
-  std::string form;                      // "int8", "weights int4", "float16"
-  int64_t samples = 0;                   // 0: nothing was measured
-  int64_t quantized = 0;                 // contractions, products or nodes
+  std::string form;       // "int8", "weights int4", "float16"
+  int64_t samples = 0;    // 0: nothing was measured
+  int64_t quantized = 0;  // contractions, products or nodes
   std::vector<QuantizedValueRow> values, outputs;
   int64_t weight_bytes_before = 0, weight_bytes_after = 0;
-  std::vector<std::string> kept;         // nodes that stay in float, as --keep or the search decided
+  std::vector<std::string> kept;  // nodes that stay in float, as --keep or the search decided
   std::vector<std::string> notes;
 };
 

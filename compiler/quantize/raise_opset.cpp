@@ -22,8 +22,8 @@ class Raiser {
 
   void raise() {
     if (opset_ < oldest)
-      refuse("", concat("this form needs opset ", wanted_, ", the model has ", opset_, ", and models are raised from ", oldest,
-                        " on"));
+      refuse("", concat("this form needs opset ", wanted_, ", the model has ", opset_, ", and models are raised from ",
+                        oldest, " on"));
     for (size_t i = 0; i < model_.graph.nodes.size(); ++i) {
       Node& node = model_.graph.nodes[i];
       const std::string place = describe(node, static_cast<int>(i));
@@ -38,8 +38,9 @@ class Raiser {
  private:
   [[noreturn]] void refuse(const std::string& node, const std::string& why) const {
     throw CompileError({model_.path, node,
-                        concat(why, "; export the model with opset ", wanted_, " or a newer one, or convert it with "
-                                    "onnx.version_converter")});
+                        concat(why, "; export the model with opset ", wanted_,
+                               " or a newer one, or convert it with "
+                               "onnx.version_converter")});
   }
 
   bool passes(int64_t opset) const { return opset_ < opset && wanted_ >= opset; }

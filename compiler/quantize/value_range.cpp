@@ -26,8 +26,7 @@ bool ValueStatistics::note_ends(const Tensor& tensor) {
     finite &= std::isfinite(data[i]);
     low = std::min(low, data[i]), high = std::max(high, data[i]);
   }
-  if (tensor.element_count() > 0 && finite)
-    low_ = std::min<double>(low_, low), high_ = std::max<double>(high_, high);
+  if (tensor.element_count() > 0 && finite) low_ = std::min<double>(low_, low), high_ = std::max<double>(high_, high);
   return finite;
 }
 
@@ -135,8 +134,7 @@ Affine affine_of(ValueRange range, DType type) {
   affine.scale = static_cast<float>((range.high - range.low) / (most - least));
   // Quotients by a denormal number are not the engines' strong side, and 0 has no quotient.
   if (!(affine.scale >= 1e-30f)) affine.scale = 1;
-  affine.zero_point =
-      static_cast<int64_t>(std::clamp(std::nearbyint(least - range.low / affine.scale), least, most));
+  affine.zero_point = static_cast<int64_t>(std::clamp(std::nearbyint(least - range.low / affine.scale), least, most));
   return affine;
 }
 

@@ -93,7 +93,7 @@ class QdqWriter {
       return;
     }
     for (const PlannedWeight& weight : plan_.weights)
-      if (weight.node == i) write_weight(weight, node);
+      if (weight.node == i) at_node(before_, i, [&] { write_weight(weight, node); });
     if (!plan_.kept.count(i))
       for (std::string& input : node.inputs)
         if (const auto found = result_.dequantized.find(input); found != result_.dequantized.end()) input = found->second;
@@ -167,15 +167,15 @@ class QdqWriter {
     std::vector<int32_t> integers;
     for (int64_t k = 0; k < count; ++k) {
       steps.push_back(static_cast<float>(factor * number_at(scales, weight.axis < 0 ? 0 : k)));
-      integers.push_back(static_cast<int32_t>(std::clamp(std::nearbyint(bias[static_cast<size_t>(k)] / steps.back()),
-                                                         -2147483648.0, 2147483647.0)));
+      integers.push_back(static_cast<int32_t>(
+          std::clamp(std::nearbyint(bias[static_cast<size_t>(k)] / steps.back()), -2147483648.0, 2147483647.0)));
     }
     const bool one = weight.axis < 0;
     if (one) steps.resize(1);
     const std::string q = constant(name + "_quantized", make_tensor<int32_t>(DType::i32, {count}, integers)),
-                      s = constant(name + "_scale", make_tensor<float>(DType::f32, one ? std::vector<int64_t>{}
-                                                                                       : std::vector<int64_t>{count},
-                                                                       steps));
+                      s = constant(
+                          name + "_scale",
+                          make_tensor<float>(DType::f32, one ? std::vector<int64_t>{} : std::vector<int64_t>{count}, steps));
     node.inputs[2] = add_node("DequantizeLinear", {q, s}, fresh_(name + "_dequantized"), one ? -1 : 0);
   }
 
@@ -215,8 +215,8 @@ SymmetricWeights symmetric_weights(const Tensor& weights, int axis, int most, co
   std::vector<int8_t> integers;
   integers.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i)
-    integers.push_back(static_cast<int8_t>(
-        std::clamp<float>(std::nearbyint(values[i] / scales[slice_of(i)]), static_cast<float>(-most), static_cast<float>(most))));
+    integers.push_back(static_cast<int8_t>(std::clamp<float>(std::nearbyint(values[i] / scales[slice_of(i)]),
+                                                             static_cast<float>(-most), static_cast<float>(most))));
   const std::vector<int64_t> shape = axis < 0 ? std::vector<int64_t>{} : std::vector<int64_t>{slices};
   return {make_tensor<int8_t>(DType::i8, weights.shape, integers), make_tensor<float>(DType::f32, shape, scales),
           filled_tensor(DType::i8, shape, 0)};

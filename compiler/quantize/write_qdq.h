@@ -19,8 +19,8 @@ struct QdqModel {
 
 // What was found out about a value with data.
 struct QdqData {
-  std::map<std::string, ValueRange> ranges;            // of the plan's values
-  std::map<int, std::vector<double>> bias_shifts;      // by node: added to its bias, channel by channel
+  std::map<std::string, ValueRange> ranges;        // of the plan's values
+  std::map<int, std::vector<double>> bias_shifts;  // by node: added to its bias, channel by channel
 };
 
 // Throws CompileError where a weight is no number.

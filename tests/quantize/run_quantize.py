@@ -243,6 +243,8 @@ class Checks:
         expect(reached >= plain + 4 and 0 < len(report["kept"]) < 7, f"{plain} -> {reached}, kept {report['kept']}")
         _, report = self._quantize(model, "--data", data, "--least-snr", str(plain - 1))
         expect(not report["kept"], report["kept"])
+        said = self._quantize(model, "--data", data, "--samples", "8", "--least-snr", "150", status=1)
+        expect("only with every layer in float32" in said, said)
 
     def weights_in_blocks(self):
         model, data = transformer_block(self.work / "transformer.onnx", 11), self._data((12, 64), count=256)
@@ -275,6 +277,50 @@ class Checks:
             expected = ((integers.astype(int) - zeros.astype(int)[:, k]) * scales[:, k]).T
             expect(np.allclose(found, expected, rtol=1e-5, atol=1e-6), f"{bits} bits, blocks of {block}")
             expect(np.all(np.abs(expected - weights) <= (0.6 if bits == 8 else 3) * np.abs(scales[:, k]).T), f"{bits} bits: not near")
+
+    def tables_of_rows(self):
+        n = Network(4)
+        table, ids = n.weight(n.rng.standard_normal((1100, 64))), n.input("x", ["batch", 6], TensorProto.INT64)
+        x = n("Add", n("Gather", table, ids), n("Gather", table, n.weight([1, 2, 3, 4, 5, 6], np.int64)))
+        model = n.save(self.work / "words.onnx", y=n.linear(x, 64, 16))
+        words = n.rng.integers(0, 1100, (40, 6))
+        np.savez(self.work / "words.npz", x=words.astype(np.int32))
+        exact = self._run(model, x=words)["y"]
+        for more, least in ((["--data", self.work / "words.npz"], 30), (["--weights", "int8"], 35), (["--weights", "int4"], 15)):
+            out, report = self._quantize(model, *more)
+            expect(report["weight_bytes"]["after"] < 0.3 * report["weight_bytes"]["before"], f"{more}: {report['weight_bytes']}")
+            found = self._run(out, x=words)["y"]
+            expect(decibels(exact, found) > least, f"{more}: {decibels(exact, found)} dB")
+            if onnxruntime and "int8" in more:
+                session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+                expect(decibels(found, session.run(None, {"x": words})[0]) > 40, more)
+        out, report = self._quantize(model, "--weights", "int8", "--keep", "Gather")
+        expect(report["weight_bytes"]["after"] > 0.9 * report["weight_bytes"]["before"], report["weight_bytes"])
+
+    def weights_that_are_inputs_and_functions(self):
+        """Files of IR version 3 list weights as inputs; what local functions compute stays as it is."""
+        old = onnx.load(perceptron(self.work / "perceptron.onnx", 18))
+        old.ir_version = 3
+        old.graph.input.extend(helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in old.graph.initializer)
+        onnx.save(old, str(self.work / "old.onnx"))
+        x = np.load(self._data((64,)))["x"]
+        for more in (["--data", self._data((64,))], ["--weights", "int8"], ["--to", "float16"]):
+            out, _ = self._quantize(self.work / "old.onnx", *more)
+            expect(decibels(self._run(self.work / "old.onnx", x=x)["y"], self._run(out, x=x)["y"]) > 25, more)
+        n = Network(5)
+        n.save(self.work / "called.onnx", y=n.gemm(n("Relu", n.gemm(n.input("x", ["batch", 8]), 8, 8)), 8, 4))
+        called = onnx.load(self.work / "called.onnx")
+        function = helper.make_function("local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 17)])
+        called.functions.append(function)
+        called.opset_import.append(helper.make_opsetid("local", 1))
+        relu = next(node for node in called.graph.node if node.op_type == "Relu")
+        relu.op_type, relu.domain = "Twice", "local"
+        onnx.save(called, str(self.work / "called.onnx"))
+        x = samples((8,), 20, 1)
+        for more in (["--data", self._data((8,))], ["--weights", "int8"], ["--to", "float16"]):
+            out, report = self._quantize(self.work / "called.onnx", *more)
+            expect(any("local functions stay in float32" in note for note in report["notes"]), report["notes"])
+            expect(decibels(self._run(self.work / "called.onnx", x=x)["y"], self._run(out, x=x)["y"]) > 25, more)
 
     def half_types(self):
         for name, (make, shape) in NETWORKS.items():
@@ -426,12 +472,6 @@ class Checks:
             found = right(out)
             print(f"      digits {' '.join(m if isinstance(m, str) else m.name for m in more)}: {found:.2f} % right, float32 {exact:.2f} %", flush=True)
             expect(found >= exact - loss, f"{more}: {found:.2f} % right, float32 {exact:.2f} %")
-
-    def compiled_to_a_library(self):
-        model = perceptron(self.work / "perceptron.onnx", 17)
-        out, _ = self._quantize(model, "--data", self._data((64,)))
-        said = command(self.metac, "check", out)
-        expect("can be compiled" in said or "no problem" in said or said, said)
 
     def the_page(self):
         """The commands of docs/quantization.md."""
