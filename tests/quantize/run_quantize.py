@@ -226,14 +226,18 @@ class Checks:
         expect(max(squares, key=squares.get) == "mse", squares)
 
     def corrected_biases(self):
-        model, data = residual_network(self.work / "residual.onnx", 9), self._data((3, 16, 16), count=256)
-        x = np.load(data)["x"]
-        exact = self._run(model, x=x)["y"]
-        off = []
-        for more in ((), ("--bias-correction",)):
-            out, _ = self._quantize(model, "--data", data, "--per-tensor", *more)
-            off.append(np.abs((self._run(out, x=x)["y"] - exact).mean(0)).sum())
-        expect(off[1] < off[0], f"means are off by {off[0]:.3g}, with correction by {off[1]:.3g}")
+        n = Network(9)  # whose operands have means
+        h = n("Relu", n.linear(n.input("x", ["batch", 64]), 64, 64))
+        products = n.save(self.work / "products.onnx", y=n.linear(h, 64, 16))
+        for model, shape in ((residual_network(self.work / "residual.onnx", 9), (3, 16, 16)), (products, (64,))):
+            data = self._data(shape, count=256)
+            x = np.load(data)["x"]
+            exact = self._run(model, x=x)["y"]
+            off = []
+            for more in ((), ("--bias-correction",)):
+                out, _ = self._quantize(model, "--data", data, "--per-tensor", *more)
+                off.append(np.abs((self._run(out, x=x)["y"] - exact).mean(0)).sum())
+            expect(off[1] < off[0], f"{model.name}: means are off by {off[0]:.3g}, with correction by {off[1]:.3g}")
 
     def layers_kept_for_a_ratio(self):
         model, data = residual_network(self.work / "residual.onnx", 10), self._data((3, 16, 16))
