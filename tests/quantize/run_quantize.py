@@ -435,6 +435,18 @@ class Checks:
         for more in (["--data", data], ["--weights", "int4"]):
             expect("must be finite" in self._quantize(model, *more, status=1), more)
 
+    def values_that_are_no_numbers(self):
+        n = Network(6)
+        model = n.save(self.work / "log.onnx", y=n.gemm(n("Log", n.input("x", ["batch", 8])), 8, 4))
+        said = self._quantize(model, "--data", self._data((8,)), status=1)
+        expect('log.onnx: value "v0"' in said and "has no range" in said, said)
+        n = Network(6)
+        rows = n("Gather", n.random(50, 8), n.input("x", ["batch"], TensorProto.INT32))
+        model = n.save(self.work / "rows.onnx", y=n.gemm(rows, 8, 4))
+        np.savez(self.work / "large.npz", x=np.array([3, 2**40]))
+        said = self._quantize(model, "--data", self.work / "large.npz", status=1)
+        expect(f"holds {2**40} at position 1, which no int32 is" in said, said)
+
     def bodies_stay_in_float(self):
         n = Network(3)
         x = n.input("x", ["batch", 8])
