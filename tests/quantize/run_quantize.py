@@ -198,6 +198,7 @@ class Checks:
             out, report = self._quantize(model, "--data", data, *more)
             gemm = next(node for node in onnx.load(out).graph.node if node.op_type == "Gemm")
             expect(not gemm.input[1].endswith("_dequantized") and report["kept"], report["kept"])
+        command(self.metac, "quantize", "--weights", "int8", "--keep", "Conv", model, "-o", self.work / "kept.onnx")
         _, report = self._quantize(model, "--data", data, "--keep", "Nobody")
         expect(any('"Nobody" names no node' in note for note in report["notes"]), report["notes"])
         expect("is not a regular expression" in self._quantize(model, "--data", data, "--keep", "(", status=1), "--keep (")
