@@ -159,7 +159,8 @@ void add_quantize_command(CLI::App& app, int* status) {
       ->type_name("DB")
       ->check(CLI::PositiveNumber);
   command->add_option("--keep", o->keep, "nodes that stay in float32: a regular expression for names or operators")
-      ->type_name("PATTERN");
+      ->type_name("PATTERN")
+      ->allow_extra_args(false);  // one each time, so that a model may follow
   command->add_option("--weights", o->weights, "only the weights of matrix products, in blocks (MatMulNBits)")
       ->check(CLI::IsMember({"int8", "int4"}));
   command->add_option("--block", o->block, "elements that share a scale, with --weights")

@@ -45,7 +45,8 @@ std::map<int, std::vector<double>> bias_shifts(const Model& model, const Quantiz
   std::vector<std::string> watched;
   for (const PlannedWeight& weight : plan.weights) {
     const Node& node = model.graph.nodes[static_cast<size_t>(weight.node)];
-    if (node.op_type == "MatMul" || weight.operand != 1) continue;  // without a bias
+    const bool product = node.op_type == "MatMul";
+    if (weight.operand != 1 || (product && weight.addition < 0)) continue;  // without a bias
     if (node.inputs.size() > 2 && !node.inputs[2].empty() && weight.bias_operand < 0) continue;
     Node copy = node;
     copy.name.clear();
@@ -55,7 +56,7 @@ std::map<int, std::vector<double>> bias_shifts(const Model& model, const Quantiz
     operand = fresh(operand + "_rounded");
     probing.graph.initializers.push_back({operand, small});
     copy.outputs = {fresh(node.outputs[0] + "_rounded")};
-    probes.push_back({weight.node, node.outputs[0], copy.outputs[0], node.op_type == "Gemm" ? -1 : 1});
+    probes.push_back({weight.node, node.outputs[0], copy.outputs[0], product || node.op_type == "Gemm" ? -1 : 1});
     watched.insert(watched.end(), {probes.back().exact, probes.back().rounded});
     probing.graph.nodes.push_back(std::move(copy));
   }

@@ -111,7 +111,18 @@ class Planner {
                         (weight.axis < 0 || bias->shape[0] == tensor.shape[static_cast<size_t>(weight.axis)]);
       if (fits) weight.bias_operand = 2;
     }
+    if (operand == 1 && n.op_type == "MatMul" && rank == 2) weight.addition = addition_behind(n, tensor.shape[1]);
     return weight;
+  }
+
+  int addition_behind(const Node& product, int64_t columns) const {
+    const int reader = only_reader(product.outputs[0]);
+    if (reader < 0 || !is_one_of({"Add"}, reader)) return -1;
+    for (const std::string& name : node(reader).inputs)
+      if (const Tensor* bias = uses_.float_constant(name);
+          bias && !bias->shape.empty() && bias->shape.back() == columns && bias->element_count() == columns)
+        return reader;
+    return -1;
   }
 
   bool reads_wanted(const std::string& name) const { return wanted_.count(name) > 0; }

@@ -19,6 +19,7 @@ struct PlannedWeight {
   int axis;            // of the scales; -1: one for the whole tensor
   int bias_operand;    // -1: there is none, or it stays in float
   std::string factor;  // the activations it is multiplied with, whose scale the bias shares
+  int addition = -1;   // of a MatMul: the node that alone reads it and adds a constant for each column
 };
 
 struct QuantizationPlan {

@@ -97,6 +97,8 @@ class QdqWriter {
     if (!plan_.kept.count(i))
       for (std::string& input : node.inputs)
         if (const auto found = result_.dequantized.find(input); found != result_.dequantized.end()) input = found->second;
+    for (const PlannedWeight& weight : plan_.weights)
+      if (weight.addition == i) correct_addition(weight, node);
     const std::vector<std::string> outputs = node.outputs;
     graph().nodes.push_back(std::move(node));
     for (const std::string& output : outputs) quantise(output);
@@ -147,10 +149,25 @@ class QdqWriter {
       for (int64_t k = 0; k < given.element_count(); ++k) bias.push_back(number_at(given, k));
     }
     const auto shift = data_.bias_shifts.find(weight.node);
-    if (shift == data_.bias_shifts.end()) return bias;
+    if (shift == data_.bias_shifts.end() || node.op_type == "MatMul") return bias;
     if (bias.empty() && node.inputs.size() == 2) bias.resize(shift->second.size());
     for (size_t k = 0; k < bias.size() && bias.size() == shift->second.size(); ++k) bias[k] += shift->second[k];
     return bias;
+  }
+
+  // The bias of a MatMul stands in the node behind it, and stays in float.
+  void correct_addition(const PlannedWeight& weight, Node& node) {
+    const auto shift = data_.bias_shifts.find(weight.node);
+    if (shift == data_.bias_shifts.end()) return;
+    for (std::string& input : node.inputs) {
+      const Tensor* bias = uses_.float_constant(input);
+      if (!bias || bias->element_count() != static_cast<int64_t>(shift->second.size())) continue;
+      std::vector<float> corrected;
+      for (size_t k = 0; k < shift->second.size(); ++k)
+        corrected.push_back(static_cast<float>(number_at(*bias, static_cast<int64_t>(k)) + shift->second[k]));
+      input = constant(input + "_corrected", make_tensor<float>(DType::f32, bias->shape, corrected));
+      return;
+    }
   }
 
   void write_bias(const PlannedWeight& weight, Node& node, const std::vector<double>& bias, double factor,

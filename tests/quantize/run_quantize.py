@@ -198,6 +198,7 @@ class Checks:
             out, report = self._quantize(model, "--data", data, *more)
             gemm = next(node for node in onnx.load(out).graph.node if node.op_type == "Gemm")
             expect(not gemm.input[1].endswith("_dequantized") and report["kept"], report["kept"])
+        command(self.metac, "quantize", "--weights", "int8", "--keep", "Conv", model, "-o", self.work / "kept.onnx")
         _, report = self._quantize(model, "--data", data, "--keep", "Nobody")
         expect(any('"Nobody" names no node' in note for note in report["notes"]), report["notes"])
         expect("is not a regular expression" in self._quantize(model, "--data", data, "--keep", "(", status=1), "--keep (")
@@ -226,14 +227,18 @@ class Checks:
         expect(max(squares, key=squares.get) == "mse", squares)
 
     def corrected_biases(self):
-        model, data = residual_network(self.work / "residual.onnx", 9), self._data((3, 16, 16), count=256)
-        x = np.load(data)["x"]
-        exact = self._run(model, x=x)["y"]
-        off = []
-        for more in ((), ("--bias-correction",)):
-            out, _ = self._quantize(model, "--data", data, "--per-tensor", *more)
-            off.append(np.abs((self._run(out, x=x)["y"] - exact).mean(0)).sum())
-        expect(off[1] < off[0], f"means are off by {off[0]:.3g}, with correction by {off[1]:.3g}")
+        n = Network(9)  # whose operands have means
+        h = n("Relu", n.linear(n.input("x", ["batch", 64]), 64, 64))
+        products = n.save(self.work / "products.onnx", y=n.linear(h, 64, 16))
+        for model, shape in ((residual_network(self.work / "residual.onnx", 9), (3, 16, 16)), (products, (64,))):
+            data = self._data(shape, count=256)
+            x = np.load(data)["x"]
+            exact = self._run(model, x=x)["y"]
+            off = []
+            for more in ((), ("--bias-correction",)):
+                out, _ = self._quantize(model, "--data", data, "--per-tensor", *more)
+                off.append(np.abs((self._run(out, x=x)["y"] - exact).mean(0)).sum())
+            expect(off[1] < off[0], f"{model.name}: means are off by {off[0]:.3g}, with correction by {off[1]:.3g}")
 
     def layers_kept_for_a_ratio(self):
         model, data = residual_network(self.work / "residual.onnx", 10), self._data((3, 16, 16))
@@ -430,6 +435,18 @@ class Checks:
         model = n.save(self.work / "nan.onnx", y=n("MatMul", n.input("x", ["batch", 8]), n.weight(np.full((8, 4), np.nan))))
         for more in (["--data", data], ["--weights", "int4"]):
             expect("must be finite" in self._quantize(model, *more, status=1), more)
+
+    def values_that_are_no_numbers(self):
+        n = Network(6)
+        model = n.save(self.work / "log.onnx", y=n.gemm(n("Log", n.input("x", ["batch", 8])), 8, 4))
+        said = self._quantize(model, "--data", self._data((8,)), status=1)
+        expect('log.onnx: value "v0"' in said and "has no range" in said, said)
+        n = Network(6)
+        rows = n("Gather", n.random(50, 8), n.input("x", ["batch"], TensorProto.INT32))
+        model = n.save(self.work / "rows.onnx", y=n.gemm(rows, 8, 4))
+        np.savez(self.work / "large.npz", x=np.array([3, 2**40]))
+        said = self._quantize(model, "--data", self.work / "large.npz", status=1)
+        expect(f"holds {2**40} at position 1, which no int32 is" in said, said)
 
     def bodies_stay_in_float(self):
         n = Network(3)
