@@ -114,7 +114,7 @@ class LibraryCompiler {
     for (const auto& made : made_) programs.push_back(made->program);
     Project project = write_project(programs, project_options());
     if (!o_.tuning.empty()) project.files[report_.name + ".tune.json"] = o_.tuning;
-    report_.lock = lock_of(project);
+    if (o_.lock || !o_.locked.empty()) report_.lock = lock_of(project);
     if (!o_.locked.empty()) check_lock(o_.locked, std::string(read_file(o_.locked, most_lock_bytes).view()), report_.lock);
     BuildOptions build;
     build.build = o_.build;

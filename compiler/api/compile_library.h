@@ -37,7 +37,8 @@ struct LibraryOptions {
   std::map<std::string, std::string> recorded;  // options, for the manifest
   std::function<void(int done, int all)> progress;
   bool archive_only = false;  // the static library alone
-  std::string locked;         // a lock file (library_lock.h) that this must be the library of; empty: none
+  bool lock = false;          // say in the report what the library is made from (library_lock.h)
+  std::string locked;         // a lock file that this must be the library of; empty: none
   // Adds what else belongs into the folder, before it appears; `parameters`: the library's, in order. Those that are no
   // initialisers of the model have no name.
   std::function<void(const std::string& folder, const std::vector<RawParameter>& parameters)> finish;
@@ -63,7 +64,7 @@ struct LibraryReport {
   int64_t copied_bytes = 0;  // under a memory budget, on a GPU: of weights, in every run of the first program
   int64_t recomputed_values = 0;  // under a memory budget: made a second time
   double recomputed_seconds = 0;  // what that costs by the model
-  std::string lock;               // of what was made (library_lock.h)
+  std::string lock;               // of what was made, where it was asked for
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

@@ -20,21 +20,22 @@ std::string word_of(const Json& value) {
   return text.size() > 24 ? text.substr(0, 12) + "..." : text;
 }
 
-// Each member that differs, those within objects by their path.
-void compare(const std::string& path, const Json& locked, const Json& now, std::vector<std::string>& found) {
-  const auto below = [&](const std::string& key) { return path.empty() ? key : path == "files" ? key : path + "." + key; };
-  if (!locked.is_object() || !now.is_object()) {
-    if (locked != now) found.push_back(concat(path, " was ", word_of(locked), " and is ", word_of(now)));
-    return;
-  }
-  for (const auto& [key, value] : locked.items()) {
-    if (!now.contains(key))
-      found.push_back(concat(below(key), path == "files" ? " is not made any more" : concat(" was ", word_of(value))));
+// Each member that differs, those within objects by their path, files by their own.
+std::vector<std::string> differences(const Json& locked, const Json& now) {
+  std::vector<std::string> found;
+  for (const Json& change : Json::diff(locked, now)) {
+    const Json::json_pointer at(change.at("path").get<std::string>());
+    const std::string within = at.parent_pointer().to_string(), what = change.at("op");
+    const bool is_file = within == "/files";
+    const std::string name = is_file || within.empty() ? at.back() : within.substr(1) + "." + at.back();
+    if (what == "remove")
+      found.push_back(name + (is_file ? " is not made any more" : " was " + word_of(locked[at])));
+    else if (what == "add")
+      found.push_back(name + (is_file ? " is new" : " is " + word_of(now[at])));
     else
-      compare(below(key), value, now[key], found);
+      found.push_back(concat(name, " was ", word_of(locked[at]), " and is ", word_of(now[at])));
   }
-  for (const auto& [key, value] : now.items())
-    if (!locked.contains(key)) found.push_back(concat(below(key), path == "files" ? " is new" : concat(" is ", word_of(value))));
+  return found;
 }
 
 }  // namespace
@@ -58,8 +59,7 @@ void check_lock(const std::string& path, const std::string& locked, const std::s
   if (!before.is_object() || !before.contains("metac_lock")) fail(path, ": has no \"metac_lock\": a lock is what --lock writes");
   if (before["metac_lock"] != lock_format)
     fail(path, ": \"metac_lock\" ", before["metac_lock"].dump(), " is not known; this metac reads ", lock_format);
-  std::vector<std::string> found;
-  compare("", before, Json::parse(now), found);
+  const std::vector<std::string> found = differences(before, Json::parse(now));
   if (found.empty()) return;
   std::string list;
   for (size_t k = 0; k < std::min(found.size(), most_named); ++k) list += "\n  " + found[k];

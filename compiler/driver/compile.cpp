@@ -333,6 +333,7 @@ int compile_command(const CompileArguments& o) {
   if (o.tune) library.tuning = tuned(o, model);
   if (!o.tune_from.empty()) library.tuning = schedules_of(o);
   if (!o.train.empty() && !(o.lock + o.locked).empty()) throw UsageError("--lock and --locked are not for --train yet");
+  library.lock = !o.lock.empty();
   library.locked = o.locked;
   library.name = o.name;
   library.embed_weights = o.embed_weights;
@@ -354,7 +355,10 @@ int compile_command(const CompileArguments& o) {
     report(o, training.inference, &training);
   } else {
     const LibraryReport made = compile_library(model, o.output, library);
-    if (!o.lock.empty()) write_file(o.lock, made.lock);
+    if (library.lock) {
+      make_parents(o.lock);
+      write_file(o.lock, made.lock);
+    }
     report(o, made, nullptr);
   }
   return exit_good;

@@ -139,7 +139,8 @@ metac_status metac_operator_find(const char* domain, const char* name, const met
         refuse("attribute ", quoted(std::string(attributes[k].name)), " is given twice");
     }
     const std::lock_guard lock(lazy::LazyGraph::of_process().mutex);
-    *found = static_cast<const metac_operator*>(find_operator_of_user(domain, name, given));
-    if (!*found) *found = static_cast<const metac_operator*>(lazy::operation(domain, name, std::move(given)));
+    const lazy::Operation* applied = find_operator(domain, name) ? nullptr : find_operator_of_user(domain, name, given);
+    if (!applied) applied = lazy::operation(domain, name, std::move(given));
+    *found = static_cast<const metac_operator*>(applied);
   });
 }

@@ -24,17 +24,13 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parents[0] / "tools")]
-from checks import command, expect  # noqa: E402
+from checks import Skip, command, expect, run_checks  # noqa: E402
 from networks import NETWORKS, Network, perceptron, residual_network, samples, transformer_block  # noqa: E402
 
 try:
     import onnxruntime
 except ImportError:
     onnxruntime = None
-
-
-class Skip(Exception):
-    """Why a check cannot run here."""
 
 
 def decibels(exact, found):
@@ -505,21 +501,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--only", default="", help="checks with this in their name")
     arguments = parser.parse_args()
-    passed = failed = skipped = 0
     with tempfile.TemporaryDirectory(prefix="metac-quantize-") as work:
-        checks = Checks(arguments.build.resolve(), pathlib.Path(work))
-        for name in [n for n in vars(Checks) if not n.startswith("_") and arguments.only in n]:
-            try:
-                getattr(checks, name)()
-                passed += 1
-            except Skip as reason:
-                skipped += 1
-                print(f"SKIP  {name.replace('_', ' ')}: {reason}", flush=True)
-            except Exception as error:  # a check that cannot run has failed
-                failed += 1
-                print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+        return run_checks(Checks(arguments.build.resolve(), pathlib.Path(work)), only=arguments.only)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@ def command(*argv, status=0, **more):
     return done.stdout
 
 
+class Skip(Exception):
+    """Why a check cannot run here."""
+
+
 def expect(condition, what):
     if not condition:
         raise RuntimeError(what)
@@ -18,16 +22,19 @@ def expect(condition, what):
 
 def run_checks(checks, other=(), only="", always=()):
     """Calls every public method of the checks' class but `other` (what they share), in order, then those of its bases; those
-    with `only` in their name and `always`. Prints what failed and, last, 'N passed, N failed'; the exit status."""
-    passed = failed = 0
+    with `only` in their name and `always`. Prints what failed and, last, 'N passed, N failed, N skipped'; the exit status."""
+    passed = failed = skipped = 0
     for name, member in {name: member for kind in type(checks).__mro__[:-1] for name, member in vars(kind).items()}.items():
         if not callable(member) or name.startswith("_") or name in other or (only not in name and name not in always):
             continue
         try:
             getattr(checks, name)()
             passed += 1
+        except Skip as reason:
+            skipped += 1
+            print(f"SKIP  {name.replace('_', ' ')}: {reason}", flush=True)
         except Exception as error:  # a check that cannot run has failed
             failed += 1
             print(f"FAIL  {name.replace('_', ' ')}: {error}", flush=True)
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

@@ -63,7 +63,7 @@ typedef struct metac_schema {
 
 /* Schemas by position, sorted by domain and name; METAC_INVALID_ARGUMENT beyond the last. What they point to stays. */
 METAC_API metac_status metac_operator_schema(int32_t index, metac_schema* schema);
-/* "" is ONNX's own domain. Unknown operators and attributes are METAC_MODEL. */
+/* "" is ONNX's own domain; what metac_define() made is found too ("user"). Unknown operators and attributes are METAC_MODEL. */
 METAC_API metac_status metac_operator_find(const char* domain, const char* name, const metac_attribute* attributes,
                                            int32_t count, const metac_operator** found);
 
