@@ -61,6 +61,23 @@ Var* ModelLowering::value_named(const std::string& name) const {
   return scope_ && look_up(*scope_, name, var) ? var : nullptr;
 }
 
+std::string ModelLowering::too_many_nodes() const {
+  return concat("the model has more than ", options_.max_nodes, " nodes after inlining functions and subgraphs");
+}
+
+int64_t ModelLowering::nodes_of(const ModelFunction& function, int depth) {
+  if (depth >= deepest_nesting) return 0;  // lower_call() refuses it
+  auto [found, is_new] = nodes_of_.emplace(&function, 0);  // 0: a function that calls itself, which lower_call() refuses too
+  if (!is_new) return found->second;
+  int64_t nodes = 0;
+  for (const Node& node : function.nodes) {
+    const ModelFunction* called = find_function(node);
+    nodes += 1 + (called ? nodes_of(*called, depth + 1) : 0);
+    if (nodes > options_.max_nodes) break;
+  }
+  return found->second = nodes;
+}
+
 const ModelFunction* ModelLowering::find_function(const Node& node) const {
   for (const ModelFunction& f : model_.functions)
     if (f.name == node.op_type && f.domain == node.domain && f.overload == node.overload) return &f;
@@ -81,9 +98,7 @@ void ModelLowering::lower_nodes(const std::vector<Node>& nodes, Scope& scope, co
   for (size_t k = 0; k < nodes.size(); ++k) {
     const Node& node = nodes[k];
     if (++lowered_nodes_ > options_.max_nodes)
-      throw CompileError(
-          {model_.path, describe(node, static_cast<int>(k)),
-           concat("the model has more than ", options_.max_nodes, " nodes after inlining functions and subgraphs")});
+      throw CompileError({model_.path, describe(node, static_cast<int>(k)), too_many_nodes()});
     if (top) {
       top_node_ = static_cast<int>(k);
       std::string name = !node.name.empty() ? node.name : node.outputs.empty() ? "" : node.outputs[0];
@@ -201,6 +216,7 @@ void ModelLowering::lower_call(const ModelFunction& function, const Node& node, 
     if (f->function == &function)
       fail("recursive function ", quoted(function.name), ": it calls itself, directly or through another one");
   if (depth_ >= deepest_nesting) fail("functions and subgraphs nest deeper than ", deepest_nesting);
+  if (lowered_nodes_ + nodes_of(function) > options_.max_nodes) fail(too_many_nodes());
   if (inputs.size() > function.inputs.size())
     fail("function ", quoted(function.name), " takes ", function.inputs.size(), " inputs, the call gives ", inputs.size());
   if (node.outputs.size() > function.outputs.size())

@@ -80,6 +80,10 @@ class ModelLowering {
   void check_size(const std::string& what, const Var* var) const;
   Node resolve_references(const Node& node) const;
   const ModelFunction* find_function(const Node& node) const;
+  // How many nodes a call lowers at least: its body's and those of the functions that it calls, whatever subgraphs add;
+  // counted before the first is lowered, since functions that call each other twice double with each of them.
+  int64_t nodes_of(const ModelFunction& function, int depth = 0);
+  std::string too_many_nodes() const;
   static bool look_up(const Scope& scope, const std::string& name, Var*& var);
   const std::map<std::string, int64_t>& opsets() const;
   void keep_finding(const Node& node, const Scope& scope, const Diagnostic& diagnostic);
@@ -98,6 +102,7 @@ class ModelLowering {
   const Frame* frame_ = nullptr;
   std::deque<std::pair<Var, Sequence>> sequences_;  // Vars of no graph, each with what it stands for
   int64_t lowered_nodes_ = 0;
+  std::map<const ModelFunction*, int64_t> nodes_of_;
   int depth_ = 0;      // of nested functions and subgraphs
   int top_node_ = -1;  // index of the model's node being lowered
 

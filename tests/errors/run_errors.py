@@ -32,6 +32,7 @@ import hostile_surroundings  # noqa: F401
 from case_list import Run
 
 GIB = 1 << 30
+TOOK = "took"  # the complaint about time
 SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 ASAN_WARNING = re.compile(r"^==\d+==WARNING: AddressSanitizer failed to allocate.*\n", re.MULTILINE)
 
@@ -96,7 +97,7 @@ def complaints_of(case, metac, root, limit, memory):
     if status != case.status:
         wrong.append(f"exit status {status}, not {case.status}: {lines[-1][:200] if lines else 'no message'}")
     if seconds > allowed:
-        wrong.append(f"took {seconds:.1f} s")
+        wrong.append(f"{TOOK} {seconds:.1f} s")
     if peak > memory + 4 * size:
         wrong.append(f"used {peak / GIB:.1f} GiB")
     if case.status:
@@ -147,6 +148,19 @@ def table():
     return TABLE_HEAD + "".join(rows)
 
 
+def answer_to(case, metac, arguments):
+    """complaints_of() in folders that are removed again, copied to --keep before."""
+    root = pathlib.Path(tempfile.mkdtemp(prefix="metac-errors-"))
+    try:
+        return complaints_of(case, metac, root, arguments.seconds, int(arguments.memory * GIB))
+    finally:
+        if arguments.keep:
+            kept = arguments.keep / f"{case.id}_{case.title}".replace(" ", "_")
+            shutil.copytree(root, kept, symlinks=True, dirs_exist_ok=True,
+                            ignore=lambda d, names: [n for n in names if "pipe" in n])
+        shutil.rmtree(root, ignore_errors=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metac", type=pathlib.Path)
@@ -170,13 +184,10 @@ def main():
         title = f"{case.id} {case.title}"
         if not re.search(arguments.only, title):
             continue
-        root = pathlib.Path(tempfile.mkdtemp(prefix="metac-errors-"))
-        try:
-            wrong = complaints_of(case, metac, root, arguments.seconds, int(arguments.memory * GIB))
-        finally:
-            if arguments.keep:
-                shutil.copytree(root, arguments.keep / title.replace(" ", "_"), symlinks=True, dirs_exist_ok=True, ignore=lambda d, names: [n for n in names if "pipe" in n])
-            shutil.rmtree(root, ignore_errors=True)
+        for attempt in range(3):  # a processor's time depends on what shares its core: only what is always slow is
+            wrong = answer_to(case, metac, arguments)
+            if not wrong or any(not text.startswith(TOOK) for text in wrong):
+                break
         passed, failed = passed + (not wrong), failed + bool(wrong)
         if wrong:
             print(f"FAIL  {title}: {'; '.join(wrong)}", flush=True)
