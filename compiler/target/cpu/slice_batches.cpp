@@ -59,6 +59,10 @@ class BatchSlicer {
     fits_whole_ = fits_whole();
     for (int64_t s = 2; s <= images_; ++s)
       if (images_ % s == 0) counts_.push_back(s);
+    // A run's images may be smaller than typical ones: where one of these is more than the cache holds, slices of a part
+    // of its size serve smaller ones, and cost little where images are larger than that.
+    constexpr int64_t smallest_part = 8;
+    for (int64_t parts = 2; !elements_.if_int() && parts <= smallest_part; parts *= 2) counts_.push_back(images_ * parts);
     for (size_t k = 0; k < region_.items.size(); ++k) measure(k);
     note_uses();
     for (const Chain& chain : best_chains()) slice(chain);
@@ -67,7 +71,7 @@ class BatchSlicer {
  private:
   struct Chain {
     size_t begin = 0, end = 0;
-    int64_t count = 1;  // slices; where dims are open, of a batch of `images_`
+    int64_t count = 1;  // slices; where dims are open, of a batch of `images_`, and of parts of images if they are more
   };
   // How a chain is cut.
   struct Slices {
@@ -196,7 +200,7 @@ class BatchSlicer {
 
   // ---- how chains are cut ----
   Slices slices_of(const Chain& chain) {
-    if (is_open()) return open_slices(images_ / chain.count);
+    if (is_open()) return open_slices(images_ * hinted_value(elements_, typical_) / chain.count);
     Slices s;
     s.repeat.symbol = add_symbol("slice", 0, chain.count - 1);
     s.repeat.count = chain.count;
@@ -222,19 +226,21 @@ class BatchSlicer {
     return axes_.batch() * elements_ <= Expr(static_cast<int64_t>(static_cast<double>(options_.cpu.l3_bytes) / each));
   }
 
-  // Chains whose slices have as many images share symbols, so that kernels that are alike stay so.
-  const Slices& open_slices(int64_t images) {
-    auto [known, fresh] = open_.try_emplace(images);
+  // `elements`: of the input, in a slice. Chains whose slices have as many share symbols, so that kernels that are alike
+  // stay so.
+  const Slices& open_slices(int64_t elements) {
+    auto [known, fresh] = open_.try_emplace(elements);
     Slices& s = known->second;
     if (!fresh) return s;
     const Expr batch = axes_.batch();
     const int64_t most = batch.if_int() ? batch.as_int() : graph_.symbols[static_cast<size_t>(batch->id)].max;
     const int64_t least = batch.if_int() ? 1 : std::min<int64_t>(graph_.symbols[static_cast<size_t>(batch->id)].min, 1);
-    // As many elements as `images` typical ones have, in slices that are equally long but for the last one.
-    const Expr fitting = max(floor_div(Expr(images * hinted_value(elements_, typical_)), elements_), Expr(1));
+    // Slices are equally long but for the last one.
+    const Expr fitting = max(floor_div(Expr(elements), elements_), Expr(1));
     const Expr whole = select(fits_whole_, batch, ceil_div(batch, ceil_div(batch, fitting)));
     // Kernels are made for as many images as without slices: a run may have one alone.
-    const int64_t hint = batch.if_int() ? images : graph_.symbols[static_cast<size_t>(batch->id)].hint;
+    const int64_t hint = batch.if_int() ? std::max<int64_t>(elements / hinted_value(elements_, typical_), 1)
+                                        : graph_.symbols[static_cast<size_t>(batch->id)].hint;
     const int length = add_symbol("images of a slice", least, most, hint), slice = add_symbol("slice", 0, most);
     const int first = add_symbol("first image", 0, most), count = add_symbol("images", least, most, hint);
     graph_.symbols[static_cast<size_t>(count)].most = graph_.symbols[static_cast<size_t>(length)].most = whole;
@@ -317,7 +323,7 @@ class BatchSlicer {
   int64_t images_ = 1;              // so many
   Expr elements_ = 1;               // of the input, for each image
   Expr fits_whole_;                 // a condition
-  std::map<int64_t, Slices> open_;  // by how many typical images a slice has
+  std::map<int64_t, Slices> open_;  // by how many of the input's elements a slice has
   double cache_;  // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
   std::vector<Traffic> traffic_;

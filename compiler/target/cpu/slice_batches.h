@@ -3,9 +3,9 @@
 // that follow the batch are as long as a slice, values that stay inside are as large as a slice, and others are addressed
 // from the slice's first row on.
 //
-// Where dims are open, a chain is decided for typical sizes (compiler/ir/hints.h), as how many images a slice has; a run
-// takes as many of its own size as have that many elements, in slices of which only the last may be shorter, and the whole
-// batch at once where all that it makes fits into the cache.
+// Where dims are open, a chain is decided for typical sizes (compiler/ir/hints.h), as how many of the input's elements a
+// slice has; a run takes as many images of its own size as have that many, in slices of which only the last may be shorter,
+// and the whole batch at once where all that it makes fits into the cache.
 #pragma once
 #include "compiler/target/target.h"
 
