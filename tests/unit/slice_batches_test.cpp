@@ -100,10 +100,11 @@ struct OpenCase {
   bool cut;  // more than one slice
 };
 
-bool expect_open(const std::function<Var*(Graph&, Var*)>& network, const std::vector<OpenCase>& cases) {
+bool expect_open(const std::function<Var*(Graph&, Var*)>& network, const std::vector<OpenCase>& cases,
+                 int64_t typical_height = rows) {
   Graph g;
   const int batch = g.add_symbol({.name = "n", .min = 0, .max = 1 << 20, .from_input = true}),
-            height = g.add_symbol({.name = "h", .min = 1, .max = 1 << 20, .hint = rows, .from_input = true});
+            height = g.add_symbol({.name = "h", .min = 1, .max = 1 << 20, .hint = typical_height, .from_input = true});
   Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(batch), symbol(height), rows, channels}});
   g.outputs = {network(g, x)};
   CompileOptions options;
@@ -161,6 +162,12 @@ const std::vector<OpenCase> open_cases = {{1, rows, false}, {7, rows, true},  {2
 
 TEST(SliceBatches, OpenBatchOfLayers) {
   EXPECT_TRUE(expect_open([](Graph& g, Var* x) { return layer(g, layer(g, layer(g, x, 64), 64), 8); }, open_cases));
+}
+
+// A typical image alone is more than the cache holds; smaller ones are cut none the less.
+TEST(SliceBatches, OpenBatchOfImagesSmallerThanTypicalOnes) {
+  EXPECT_TRUE(expect_open([](Graph& g, Var* x) { return layer(g, layer(g, layer(g, x, 64), 64), 8); },
+                          {{1, rows, false}, {7, rows, true}, {3, 16 * rows, true}}, 16 * rows));
 }
 
 TEST(SliceBatches, OpenBatchOfGates) {
