@@ -212,6 +212,7 @@ void add_bench_command(CLI::App& app, int* status) {
                     "measure this machine's FMA peak and memory bandwidth with generated kernels, and hold the model "
                     "against them; without a model also what of the table of costs can be measured");
   add_compile_options(*command, *o);
+  add_precision_options(*command, *o);
   command->add_flag("--json", o->json, "the figures as JSON");
   command
       ->add_option("--baseline", o->baseline,

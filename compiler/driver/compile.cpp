@@ -68,6 +68,8 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   if (!o.shapes.empty()) rows["shape"] = joined(o.shapes);
   if (!o.dims.empty()) rows["dim"] = joined(o.dims);
   if (!o.ops.empty()) rows["ops"] = joined(o.ops);
+  if (o.precision != "float32") rows["precision"] = o.precision;
+  if (!o.keep.empty()) rows["keep"] = joined(o.keep);
   if (!o.states.empty()) rows["state"] = joined(o.states);
   if (o.generate) rows["generate"] = "on";
   return rows;
@@ -148,6 +150,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
                                    {"folder", o.output},
                                    {"programs", r.programs},
                                    {"kernels", r.kernels},
+                                   {"bfloat16_kernels", r.bf16_kernels},
                                    {"steps", r.steps},
                                    {"arena_bytes", if_planned(r.arena_bytes)},
                                    {"live_set_bytes", if_planned(r.live_set_bytes)},
@@ -171,6 +174,9 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
   std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels,
               show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
+  if (o.precision != "float32")
+    std::printf("precision %s: %zu of %zu kernels multiply bfloat16%s\n", o.precision.c_str(), r.bf16_kernels, r.kernels,
+                r.bf16_kernels == 0 ? "; processors without such products compute in float32 (docs/quantization.md)" : "");
   if (!r.specialised.empty())
     std::printf("open dims: %s %s; schedules for all other sizes are made for %s\n", r.specialised.c_str(),
                 r.programs == 2 ? "has a program of its own" : "have programs of their own", r.assumed.c_str());
@@ -254,11 +260,22 @@ void check_jit(const CompileArguments& o) {
   const char* other = !o.train.empty()                 ? "--train"
                       : o.fusion != usual.fusion       ? "--fusion"
                       : o.winograd != usual.winograd   ? "--winograd"
+                      : o.precision != usual.precision ? "--precision"
                       : !o.max_tensor_bytes.empty()    ? "--max-tensor-bytes"
                       : o.tune || !o.tune_from.empty() ? "--tune"
                       : !o.memory_budget.empty()       ? "--memory-budget"
                                                        : nullptr;
   if (o.jit && other) throw UsageError(std::string("--jit is not for ") + other + ": libmetac makes programs without it");
+}
+
+void check_precision(const CompileArguments& o) {
+  if (o.precision == "float32") {
+    if (!o.keep.empty()) throw UsageError("--keep is for --precision");
+    return;
+  }
+  if (!o.train.empty()) throw UsageError("--precision is not for --train: recipes say \"storage\" (docs/training.md)");
+  if (&target_of(o) != targets()[0])
+    throw UsageError("--precision is for the CPU: " + o.target + " computes in half types what a model stores in them (metac quantize)");
 }
 
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
@@ -291,6 +308,7 @@ std::vector<StateNames> states_of(const CompileArguments& o, const Model& model)
 
 int compile_command(const CompileArguments& o) {
   check_jit(o);
+  check_precision(o);
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
@@ -378,6 +396,7 @@ void add_compile_command(CLI::App& app, int* status) {
   add_shape_options(*command, *o);
   add_ops_option(*command, *o);
   add_compile_options(*command, *o);
+  add_precision_options(*command, *o);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");
   command

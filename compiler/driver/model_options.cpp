@@ -49,6 +49,8 @@ CompileOptions ModelOptions::compile() const {
 CompileOptions ModelOptions::compile_for(const CpuTarget& target) const {
   CompileOptions result;
   result.cpu = target;
+  if (precision != "float32") result.precision = DType::bf16;
+  result.keep = keep;
   result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
   result.winograd = winograd;
   DimLists unused;
@@ -83,8 +85,8 @@ void add_shape_options(CLI::App& command, ModelOptions& options) {
 void add_compile_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--cpu", options.cpu,
-                  "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni; compile takes a list, of "
-                  "which the library runs the best that it can")
+                  "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16; "
+                  "compile takes a list, of which the library runs the best that it can")
       ->capture_default_str();
   command
       .add_option(
@@ -102,6 +104,21 @@ void add_compile_options(CLI::App& command, ModelOptions& options) {
       ->type_name("BYTES");
   command.add_flag("--allow-code", options.allow_code,
                    "compile and run the C++ that a JSON document holds (operator code): for documents that you trust");
+}
+
+void add_precision_options(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--precision", options.precision,
+                  "bfloat16: matrix products and convolutions may round what they read to bfloat16 where the processor "
+                  "multiplies that faster, sums stay float32; auto: so on such a processor (int8, float16: metac quantize)")
+      ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
+      ->capture_default_str();
+  command
+      .add_option("--keep", options.keep,
+                  "with --precision: nodes whose name or operator matches this regular expression read float32 none the less")
+      ->expected(1)
+      ->take_all()
+      ->type_name("PATTERN");
 }
 
 void add_target_option(CLI::App& command, std::string& target, const std::string& help) {

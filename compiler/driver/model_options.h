@@ -12,7 +12,8 @@ namespace metac {
 struct ModelOptions {
   std::string model;
   std::vector<std::string> shapes, dims, ops;
-  std::string cpu = "native", fusion = "best", max_tensor_bytes;
+  std::vector<std::string> keep;
+  std::string cpu = "native", precision = "float32", fusion = "best", max_tensor_bytes;
   int winograd = 4;
   int threads = 0;
   bool allow_code = false;
@@ -30,6 +31,7 @@ struct ModelOptions {
 void add_model_argument(CLI::App& command, ModelOptions& options, const char* help = "an ONNX file or a JSON IR document");
 void add_shape_options(CLI::App& command, ModelOptions& options);
 void add_compile_options(CLI::App& command, ModelOptions& options);          // cpu, fusion, budgets
+void add_precision_options(CLI::App& command, ModelOptions& options);
 void add_input_option(CLI::App& command, std::vector<std::string>& inputs);  // for gather_inputs()
 // --ops: operators for the models that the command reads. The files are read while arguments are: before any model.
 void add_ops_option(CLI::App& command, ModelOptions& options);

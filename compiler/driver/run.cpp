@@ -133,6 +133,7 @@ void add_run_command(CLI::App& app, int* status) {
   add_ops_option(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
+  add_precision_options(*command, *o);
   command->add_flag("--time-passes", o->times, "say how long compiling took");
   command->add_flag("--json", o->json, "the summary of the outputs as JSON");
   command->callback([=] { *status = run_command(*o); });

@@ -262,6 +262,7 @@ void add_verify_command(CLI::App& app, int* status) {
   add_ops_option(*command, *o);
   add_threads_option(*command, *o);
   add_compile_options(*command, *o);
+  add_precision_options(*command, *o);
   command->add_flag("--grad", o->gradient,
                     "derivatives against central differences in float64, at the case's inputs or random ones");
   command->add_option("--order", o->order, "with --grad: up to which order")->check(CLI::Range(1, 4))->capture_default_str();

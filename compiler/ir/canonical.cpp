@@ -343,7 +343,7 @@ Expr call(Fn fn, std::vector<Expr> args) {
     double c = args[0]->kind == ExprKind::float_constant ? args[0]->float_value : static_cast<double>(args[0]->int_value);
     if (c == 1) return args[1];
   }
-  DType dtype = yields_bool(fn) ? DType::boolean : args[0]->dtype;
+  const DType dtype = dtype_of(fn, args[0]->dtype);
   return raw_call(fn, std::move(args), dtype);
 }
 

@@ -46,6 +46,23 @@ bool yields_bool(Fn fn) {
   }
 }
 
+int products_in_a_point(Fn fn) {
+  switch (fn) {
+    case Fn::mul:
+      return 1;
+    case Fn::dot_i16:
+    case Fn::dot_bf16:
+      return 2;
+    case Fn::dot_u8s8:
+    case Fn::dot_s8u8:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+DType dtype_of(Fn fn, DType first) { return yields_bool(fn) ? DType::boolean : fn == Fn::dot_bf16 ? DType::f32 : first; }
+
 static Expr intern(ExprNode node) { return Expr(ExprTable::current().intern(std::move(node))); }
 
 static ExprNode make_node(ExprKind kind, DType dtype) {

@@ -26,6 +26,8 @@ enum class Fn : uint8_t {
 int arity(Fn fn);
 std::string_view name_of(Fn fn);
 bool yields_bool(Fn fn);
+int products_in_a_point(Fn fn);           // that a call adds up: words have several; 0: it is no product
+DType dtype_of(Fn fn, DType first);  // what a call yields, by the dtype of its first argument
 
 enum class ExprKind : uint8_t {
   int_constant,    // also bool (0 or 1)

@@ -107,6 +107,10 @@ SessionOptions session_options(const metac_session_options* options) {
   if (!runs_here(result.compile.cpu))
     throw CallError(METAC_UNSUPPORTED, concat("options: cpu is ", quoted(cpu), ": this machine cannot run code for it"));
   result.compile.target = &usable_target(given.target ? given.target : "cpu");
+  const std::string precision = given.precision ? given.precision : "float32";
+  if (precision != "float32" && precision != "bfloat16" && precision != "auto")
+    refuse("options: precision is ", quoted(precision), "; it must be float32, bfloat16 or auto");
+  if (precision != "float32") result.compile.precision = DType::bf16;
   result.lower.dims = dims_of(given);
   result.specialise = Specialise::background;
   if (given.specialise) {

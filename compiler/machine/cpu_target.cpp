@@ -15,6 +15,7 @@ CpuTarget target_of(const InstructionSet& row) {
   cpu.vector_bytes = row.vector_bytes;
   cpu.vector_registers = row.vector_registers;
   cpu.byte_products = row.byte_products;
+  cpu.bf16_products = row.bf16_products;
   return cpu;
 }
 

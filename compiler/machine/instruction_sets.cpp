@@ -14,15 +14,16 @@ std::vector<InstructionSet> make_table() {
   const std::vector<std::string_view> v2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"},
                                       v3 = joined(v2, {"avx", "avx2", "fma", "bmi", "bmi2"}),
                                       v4 = joined(v3, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
-                                      vnni = joined(v4, {"avx512vnni"});
+                                      vnni = joined(v4, {"avx512vnni"}), bf16 = joined(vnni, {"avx512bf16"});
   // g++ and clang take vectors of 256 bits on processors with 512 unless told.
   const std::string_view wide = "-mprefer-vector-width=512";
   return {
-      {"x86-64-v4+vnni", "x86-64-v4", 64, 32, true, {wide, "-mavx512vnni"}, vnni},
-      {"x86-64-v4", "x86-64-v4", 64, 32, false, {wide}, v4},
-      {"x86-64-v3", "x86-64-v3", 32, 16, false, {}, v3},
-      {"x86-64-v2", "x86-64-v2", 16, 16, false, {}, v2},
-      {"x86-64", "x86-64", 16, 16, false, {}, {}},
+      {"x86-64-v4+bf16", "x86-64-v4", 64, 32, true, true, {wide, "-mavx512vnni", "-mavx512bf16"}, bf16},
+      {"x86-64-v4+vnni", "x86-64-v4", 64, 32, true, false, {wide, "-mavx512vnni"}, vnni},
+      {"x86-64-v4", "x86-64-v4", 64, 32, false, false, {wide}, v4},
+      {"x86-64-v3", "x86-64-v3", 32, 16, false, false, {}, v3},
+      {"x86-64-v2", "x86-64-v2", 16, 16, false, false, {}, v2},
+      {"x86-64", "x86-64", 16, 16, false, false, {}, {}},
   };
 }
 
@@ -64,6 +65,7 @@ bool has_here(std::string_view feature) {
   FEATURE("avx512dq")
   FEATURE("avx512vl")
   FEATURE("avx512vnni")
+  FEATURE("avx512bf16")
 #undef FEATURE
   METAC_ASSERT(false, "a feature that no CPU is asked for: ", feature);
   return false;

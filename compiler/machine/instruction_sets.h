@@ -13,6 +13,7 @@ struct InstructionSet {
   int vector_bytes = 16;
   int vector_registers = 16;
   bool byte_products = false;              // an instruction adds sums of four products of bytes to int32
+  bool bf16_products = false;              // and one sums of two products of bfloat16 to float32
   std::vector<std::string_view> flags;     // beside -march, as g++ and clang spell them: "-mavx512vnni"
   std::vector<std::string_view> features;  // what a machine must have, as __builtin_cpu_supports spells them
 };

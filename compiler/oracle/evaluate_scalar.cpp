@@ -1,6 +1,7 @@
 #include "compiler/oracle/evaluate_scalar.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -146,6 +147,16 @@ int64_t dot_words(int64_t a, int64_t b) {
   return sum;
 }
 
+// As vdpbf16ps: denormal operands and results are zeros, each product is added by itself.
+float dot_bf16_words(int64_t a, int64_t b) {
+  const auto flushed = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
+  const auto element = [&](int64_t word, int at) {
+    return flushed(std::bit_cast<float>(static_cast<uint32_t>(bits(word) >> (16 * at)) << 16));
+  };
+  const float high = flushed(element(a, 1) * element(b, 1));
+  return flushed(std::fma(element(a, 0), element(b, 0), high));
+}
+
 bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
   const bool u64 = t == DType::u64;
   const uint64_t width = 8 * size_of(t);
@@ -188,6 +199,9 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     BINARY(dot_u8s8, (dot_words<uint8_t, int8_t>(x, y)));
     BINARY(dot_s8u8, (dot_words<int8_t, uint8_t>(x, y)));
     BINARY(dot_i16, (dot_words<int16_t, int16_t>(x, y)));
+    case Fn::dot_bf16:
+      for (int i = 0; i < n; ++i) out[i].real = dot_bf16_words(a[i].integer, b[i].integer);
+      return true;
     TEST(is_nan, false);
     TEST(is_inf, false);
     TEST(lt, u64 ? bits(x) < bits(y) : x < y);

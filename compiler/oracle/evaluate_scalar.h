@@ -34,7 +34,7 @@ struct Lanes {
 // out[i] = fn(a[i], b[i], c[i]) for i < n; `dtype` is that of the arguments (select: of the last two).
 void apply_lanes(Fn fn, DType dtype, Lanes a, Lanes b, Lanes c, Scalar* out, int n);
 void convert_lanes(Lanes values, DType from, DType to, Scalar* out, int n);
-// One application. The result is bool where yields_bool(fn), else of `dtype`.
+// One application. The result is of dtype_of(fn, dtype).
 Scalar apply(Fn fn, DType dtype, Scalar a, Scalar b = {}, Scalar c = {});
 // The dtype that a call's arguments are computed in.
 DType operand_dtype(const ExprNode& call);

@@ -370,8 +370,7 @@ class ValuePrinter {
                   b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
       return concat("fma(", a, ", ", b, ", ", target, ")");
     }
-    bool words = value->kind == ExprKind::call &&
-                 (value->fn == Fn::dot_u8s8 || value->fn == Fn::dot_s8u8 || value->fn == Fn::dot_i16);
+    const bool words = value->kind == ExprKind::call && products_in_a_point(value->fn) > 1;
     if (reduce == Reduce::add && words) {
       std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]),
                   b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);

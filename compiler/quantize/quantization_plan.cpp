@@ -25,7 +25,7 @@ class Planner {
           const std::set<int>& kept)
       : graph_(graph), uses_(graph), types_(types), per_tensor_(per_tensor) {
     for (size_t i = 0; i < graph.nodes.size(); ++i)
-      if (kept.count(static_cast<int>(i)) || keep.match(graph.nodes[i])) plan_.kept.insert(static_cast<int>(i));
+      if (kept.count(static_cast<int>(i)) || keep.match(graph.nodes[i].name, graph.nodes[i].op_type)) plan_.kept.insert(static_cast<int>(i));
   }
 
   QuantizationPlan plan() {
@@ -183,33 +183,6 @@ class Planner {
 };
 
 }  // namespace
-
-NodePatterns::NodePatterns(const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    try {
-      patterns_.emplace_back(pattern, std::regex(pattern));
-    } catch (const std::regex_error& error) {
-      fail("--keep ", quoted(pattern), " is not a regular expression: ", error.what());
-    }
-  }
-}
-
-bool NodePatterns::match(const Node& node) const {
-  return std::any_of(patterns_.begin(), patterns_.end(), [&](const auto& pattern) {
-    return std::regex_match(node.op_type, pattern.second) ||
-           (!node.name.empty() && std::regex_match(node.name, pattern.second));
-  });
-}
-
-std::vector<std::string> NodePatterns::unused(const ModelGraph& graph) const {
-  std::vector<std::string> names;
-  for (const auto& [text, pattern] : patterns_)
-    if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-          return std::regex_match(node.op_type, pattern) || std::regex_match(node.name, pattern);
-        }))
-      names.push_back(text);
-  return names;
-}
 
 QuantizationPlan plan_quantization(const ModelGraph& graph, const std::map<std::string, KnownType>& types, bool per_tensor,
                                    const NodePatterns& keep, const std::set<int>& kept) {

@@ -2,13 +2,13 @@
 // and what moves integers about. It depends on the graph alone, not on data.
 #pragma once
 #include <map>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "compiler/quantize/graph_uses.h"
 #include "compiler/quantize/observed_model.h"
+#include "compiler/support/node_patterns.h"
 
 namespace metac {
 
@@ -29,19 +29,6 @@ struct QuantizationPlan {
   std::vector<PlannedWeight> weights;
   std::set<int> kept;    // nodes that --keep names
   int contractions = 0;  // how many work on integers
-};
-
-// Patterns that name nodes by name or operator: whole words by regular expression.
-class NodePatterns {
- public:
-  NodePatterns() = default;
-  explicit NodePatterns(const std::vector<std::string>& patterns);  // throws CompileError where one is no expression
-  bool match(const Node& node) const;
-  // The patterns that no node of the graph matches.
-  std::vector<std::string> unused(const ModelGraph& graph) const;
-
- private:
-  std::vector<std::pair<std::string, std::regex>> patterns_;
 };
 
 // `kept`: positions of nodes that stay in float beside those that the patterns name.

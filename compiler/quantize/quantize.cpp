@@ -43,7 +43,9 @@ class Quantizer {
     model_.ir_version = std::max<int64_t>(model_.ir_version, 4);  // initialisers that are no inputs
     constants_to_initializers(model_.graph);
     report_.weight_bytes_before = weight_bytes(model_.graph);
-    for (const std::string& pattern : keep_.unused(model_.graph)) note("--keep ", quoted(pattern), " names no node");
+    std::vector<std::pair<std::string, std::string>> names;
+    for (const Node& node : model_.graph.nodes) names.emplace_back(node.name, node.op_type);
+    for (const std::string& pattern : keep_.unused(names)) note("--keep ", quoted(pattern), " names no node");
     note_bodies();
     for (const Value& output : model_.graph.outputs) outputs_.push_back(output.name);
     if (!options_.data.empty()) data_.emplace(model_, options_.data, options_.batches);

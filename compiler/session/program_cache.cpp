@@ -28,8 +28,8 @@ void fields(ByteWriter& archive, LowerOptions& options) {
 }
 
 void fields(ByteWriter& archive, CpuTarget& cpu) {
-  auto& [name, vector_bytes, vector_registers, byte_products, l2_bytes, l3_bytes] = cpu;
-  archive(name, vector_bytes, vector_registers, byte_products, l2_bytes, l3_bytes);
+  auto& [name, vector_bytes, vector_registers, byte_products, bf16_products, l2_bytes, l3_bytes] = cpu;
+  archive(name, vector_bytes, vector_registers, byte_products, bf16_products, l2_bytes, l3_bytes);
 }
 
 void fields(ByteWriter& archive, ExternalLibraries& external) {
@@ -38,9 +38,9 @@ void fields(ByteWriter& archive, ExternalLibraries& external) {
 }
 
 void fields(ByteWriter& archive, CompileOptions& options) {
-  auto& [target, cpu, external, fusion, winograd, choices, print_after, emit, time_passes, trace, max_tensor_bytes,
+  auto& [target, cpu, external, fusion, precision, keep, winograd, choices, print_after, emit, time_passes, trace, max_tensor_bytes,
          memory_budget, next_values, budget_margin] = options;
-  archive(std::string(target->name()), cpu, external, fusion, winograd, max_tensor_bytes, memory_budget, next_values,
+  archive(std::string(target->name()), cpu, external, fusion, precision, keep, winograd, max_tensor_bytes, memory_budget, next_values,
           budget_margin);
 }
 

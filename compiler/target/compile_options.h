@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/dtype.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/machine/external_libraries.h"
 #include "compiler/region/fusion/fuse.h"
@@ -22,6 +23,9 @@ struct CompileOptions {
   CpuTarget cpu;
   ExternalLibraries external;  // of a GPU's program
   Fusion fusion = Fusion::best;
+  DType precision = DType::f32;   // bf16: sums of products may read their operands rounded to it, where the CPU has such
+                                  // products (target/cpu/half_products.h)
+  std::vector<std::string> keep;  // NodePatterns: these nodes read float32 none the less
   int winograd = 4;  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
   Choices* choices =
       nullptr;  // decisions to be taken another way than the analytic model would; it hears what there was to decide

@@ -20,11 +20,12 @@ bool has_lanes_of_words(Expr epilogue) {
   });
 }
 
-static std::optional<Operand> operand_of(const Factor& f, DType accumulator, bool half) {
+// element: of what a product's operands are.
+static std::optional<Operand> operand_of(const Factor& f, DType element, bool half) {
   const bool widened = half && !f.scale && !f.zero_point && f.conversions == std::vector<DType>{DType::f32} &&
                        bool(f.load) && is_half(f.load->dtype);
   if (!f.is_element() && !widened) return std::nullopt;
-  if ((widened ? DType::f32 : f.load->dtype) != accumulator) return std::nullopt;
+  if ((widened ? DType::f32 : f.load->dtype) != element) return std::nullopt;
   return Operand{f.load, f.conditions, f.outside, {}};
 }
 
@@ -45,7 +46,9 @@ std::optional<Contraction> contraction_of(const Definition& d, bool half) {
   if (d.scatter || (d.accumulator != DType::f32 && d.accumulator != DType::i32)) return std::nullopt;
   const auto s = sum_of_products(d);
   if (!s || !s->conversions.empty()) return std::nullopt;
-  auto a = operand_of(s->factors[0], d.accumulator, half), b = operand_of(s->factors[1], d.accumulator, half);
+  if (s->of_words() && dtype_of(s->product, DType::i32) != d.accumulator) return std::nullopt;
+  const DType element = s->of_words() ? DType::i32 : d.accumulator;
+  auto a = operand_of(s->factors[0], element, half), b = operand_of(s->factors[1], element, half);
   if (!a || !b || a->load == b->load) return std::nullopt;
   if (b->outside != 0 || (s->of_words() ? !s->conditions.empty() : a->outside != 0)) return std::nullopt;
   const int axes = static_cast<int>(d.domain.size());

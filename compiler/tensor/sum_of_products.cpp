@@ -194,20 +194,6 @@ class Found {
 
 }  // namespace
 
-int products_in_a_point(Fn product) {
-  switch (product) {
-    case Fn::mul:
-      return 1;
-    case Fn::dot_i16:
-      return 2;
-    case Fn::dot_u8s8:
-    case Fn::dot_s8u8:
-      return 4;
-    default:
-      return 0;
-  }
-}
-
 std::shared_ptr<const SumOfProducts> sum_of_products(Expr body, int kept, int axes) {
   return ExprTable::current().memory<Found>().ask(body, kept, axes);
 }

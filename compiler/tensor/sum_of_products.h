@@ -65,9 +65,6 @@ struct SumOfProducts {
   }
 };
 
-// How many products a point of the domain has: words have several.
-int products_in_a_point(Fn product);
-
 // Null where it is none. Of a scatter, axes that decide about the place in the result count as kept. What was found is kept:
 // whoever asks again for the same body gets the same answer, so that asking costs little.
 std::shared_ptr<const SumOfProducts> sum_of_products(const Definition& d);

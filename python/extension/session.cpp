@@ -50,7 +50,8 @@ void close_unlocked(metac_session* session) {
 
 Session::Session(py::object path, py::object contents, const std::string& specialise, int64_t threads, int64_t max_contexts,
                  int64_t max_specialisations, int64_t max_memory, const py::list& dims, const std::string& cpu,
-                 const std::string& target, py::handle states, const std::vector<std::string>& ops)
+                 const std::string& target, py::handle states, const std::vector<std::string>& ops,
+                 const std::string& precision)
     : generation_(process_generation()) {
   std::vector<std::string> names;
   std::vector<metac_dim> declared;
@@ -72,6 +73,7 @@ Session::Session(py::object path, py::object contents, const std::string& specia
   options.dims = declared.data();
   options.cpu = cpu.c_str();
   options.target = target.c_str();
+  options.precision = precision.c_str();
   std::vector<std::pair<std::string, std::string>> state_names;
   std::vector<metac_state> declared_states;
   options.known_states = py::isinstance<py::str>(states) ? 1 : 0;
@@ -184,7 +186,7 @@ void define_session(py::module_& module) {
   py::class_<Session>(module, "Session")
       .def(py::init<py::object, py::object, const std::string&, int64_t, int64_t, int64_t, int64_t, const py::list&,
                     const std::string&, const std::string&, py::handle,
-                    const std::vector<std::string>&>())
+                    const std::vector<std::string>&, const std::string&>())
       .def("inputs", &Session::inputs)
       .def("outputs", &Session::outputs)
       .def("states", &Session::states)

@@ -19,7 +19,8 @@ class Session {
   // list of (input, output).
   Session(py::object path, py::object contents, const std::string& specialise, int64_t threads, int64_t max_contexts,
           int64_t max_specialisations, int64_t max_memory, const py::list& dims, const std::string& cpu,
-          const std::string& target, py::handle states, const std::vector<std::string>& ops);
+          const std::string& target, py::handle states, const std::vector<std::string>& ops,
+          const std::string& precision);
   ~Session() { close(); }
 
   // (name, dtype or None, dims or None) of each.

@@ -77,6 +77,7 @@ class Session:
     states: inputs and outputs that are one value, which goes from each run of a stream to the next: {input: output}, or "auto"
     for those that are known by their names. They are no inputs and outputs of runs then.
     ops: C++ files whose functions are operators of this model (docs/defining_operators.md).
+    precision: "bfloat16" and "auto" let products of matrices and convolutions read bfloat16 where the CPU multiplies that.
 
     Any number of threads may call one session; runs do not hold the interpreter's lock. A session belongs to the process
     that opened it: in a child that fork made, its calls raise UnsupportedError.
@@ -87,7 +88,7 @@ class Session:
     def __init__(self, model: Any, *, specialise: str = "background", threads: int = 0, max_contexts: int = 0,
                  max_specialisations: int = 0, max_memory: int = 0, dims: Optional[Mapping[str, Any]] = None,
                  cpu: str = "native", target: str = "cpu", states: Union[None, str, Mapping[str, str]] = None,
-                 ops: Iterable[Any] = ()):
+                 ops: Iterable[Any] = (), precision: str = "float32"):
         if isinstance(model, (str, os.PathLike)):
             os.stat(model)  # what is not there is FileNotFoundError, as of open()
             model = os.fspath(model)
@@ -96,7 +97,7 @@ class Session:
             path, contents = None, _bytes_of(model)
         self._session = _metac.Session(path, contents, specialise, threads, max_contexts, max_specialisations, max_memory,
                                        [_dim(name, limits) for name, limits in (dims or {}).items()], cpu, target,
-                                       _states(states), [os.fspath(file) for file in ops])
+                                       _states(states), [os.fspath(file) for file in ops], precision)
         self._inputs = tuple(Port(*port) for port in self._session.inputs())
         self._outputs = tuple(Port(*port) for port in self._session.outputs())
         self._states = tuple(Port(*port) for port in self._session.states())

@@ -1,6 +1,10 @@
-// Sums of products of small integers: int32 words that each hold two int16 or four bytes, multiplied element by element,
-// the products of a word added up. Exact: no intermediate saturates (two products of int16 fit unless all four factors are
-// -32768). One instruction with VNNI, pairs of int16 by pmaddwd elsewhere.
+// Sums of products of small numbers: int32 words that each hold two int16 or bfloat16, or four bytes, multiplied element by
+// element, the products of a word added up. Of integers exact: no intermediate saturates (two products of int16 fit unless
+// all four factors are -32768). One instruction with VNNI, pairs of int16 by pmaddwd elsewhere.
+//
+// Of bfloat16 as Intel defines vdpbf16ps: the upper product is added to the sum, then the lower one, each exact before it is
+// added and rounded to nearest; denormal operands, sums and results are zeros. With FMA the same bits elsewhere, in a dozen
+// instructions.
 #pragma once
 #include "lanes.h"
 #ifndef METAC_SCALARS_ONLY
@@ -37,11 +41,23 @@ METAC_INLINE V sum_of_products(V a, V b, V sum) {
 template <class V>
 using ShortsOf = Vec<int16_t, 2 * lane_count<V>>;
 #endif
+// What vdpbf16ps takes, as the compilers name it: bfloat16s, int16s (g++ up to 12) or words (clang up to 15).
+#ifdef __AVX512BF16__
+#if (defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && __GNUC__ >= 13)
+typedef __bf16 HalvesOf512 __attribute__((vector_size(64)));
+#elif defined(__clang__)
+typedef i32x16 HalvesOf512;
+#else
+typedef i16x32 HalvesOf512;
+#endif
+#endif
 #ifdef __clang__  // the compilers name the widest ones differently
+#define METAC_VDPBF16PS(sum, a, b) __builtin_ia32_dpbf16ps_512(sum, bit_cast<HalvesOf512>(a), bit_cast<HalvesOf512>(b))
 #define METAC_VPDPBUSD(sum, a, b) __builtin_ia32_vpdpbusd512(sum, a, b)
 #define METAC_VPDPWSSD(sum, a, b) __builtin_ia32_vpdpwssd512(sum, a, b)
 #define METAC_PMADDWD(a, b) __builtin_ia32_pmaddwd512(a, b)
 #else
+#define METAC_VDPBF16PS(sum, a, b) __builtin_ia32_dpbf16ps_v16sf(sum, bit_cast<HalvesOf512>(a), bit_cast<HalvesOf512>(b))
 #define METAC_VPDPBUSD(sum, a, b) __builtin_ia32_vpdpbusd_v16si(sum, a, b)
 #define METAC_VPDPWSSD(sum, a, b) __builtin_ia32_vpdpwssd_v16si(sum, a, b)
 #define METAC_PMADDWD(a, b) __builtin_ia32_pmaddwd512_mask(a, b, V{}, static_cast<uint16_t>(-1))
@@ -78,6 +94,49 @@ METAC_INLINE V dot(V a, V b, V sum) {
 #endif
   return detail::sum_of_products<A, B, 0>(a, b, sum);
 }
+
+namespace detail {
+
+template <class F>
+METAC_INLINE F without_denormals(F x) {
+  return select(abs(x) < F{} + 0x1p-126f, x * F{}, x);
+}
+template <class V, bool vector = is_vector<V>>
+struct FloatsOf {
+  typedef float type;
+};
+template <class V>
+struct FloatsOf<V, true> {
+  typedef Vec<float, lane_count<V>> type;
+};
+// Element `at` of a word of bfloat16s.
+template <int at, class V>
+METAC_INLINE typename FloatsOf<V>::type bfloat16_of(V word) {
+  if constexpr (is_vector<V>) {
+    const auto bits = bit_cast<Vec<uint32_t, lane_count<V>>>(word);
+    return without_denormals(bit_cast<typename FloatsOf<V>::type>(at == 0 ? bits << 16 : bits & 0xffff0000u));
+  } else {
+    const uint32_t bits = static_cast<uint32_t>(word);
+    return without_denormals(float_of_bits(at == 0 ? bits << 16 : bits & 0xffff0000u));
+  }
+}
+template <class V, class F>
+METAC_INLINE F dot_bf16_exactly(V a, V b, F sum) {
+  sum = without_denormals(fma(bfloat16_of<1>(a), bfloat16_of<1>(b), without_denormals(sum)));
+  return without_denormals(fma(bfloat16_of<0>(a), bfloat16_of<0>(b), sum));
+}
+
+}  // namespace detail
+
+// Lanes of words to float32 lanes, or a word to a float.
+template <class V, class F = typename detail::FloatsOf<V>::type>
+METAC_INLINE F dot_bf16(V a, V b, F sum = F{}) {
+#if defined(__AVX512BF16__) && !defined(METAC_SCALARS_ONLY)
+  if constexpr (Same<V, i32x16>::value) return METAC_VDPBF16PS(sum, a, b);
+#endif
+  return detail::dot_bf16_exactly(a, b, sum);
+}
+#undef METAC_VDPBF16PS
 #undef METAC_VPDPBUSD
 #undef METAC_VPDPWSSD
 #undef METAC_PMADDWD

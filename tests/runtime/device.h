@@ -5,7 +5,10 @@
 
 namespace m = metac_runtime;
 
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+typedef m::f32x16 FloatVector;
+inline bool device_runs_here() { return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16"); }
+#elif defined(__AVX512F__)
 typedef m::f32x16 FloatVector;
 inline bool device_runs_here() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"); }
 #elif defined(__AVX2__)

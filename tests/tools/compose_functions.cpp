@@ -101,6 +101,7 @@ bool is_defined(Fn fn, DType t) {
     case Fn::dot_u8s8:
     case Fn::dot_s8u8:
     case Fn::dot_i16:
+    case Fn::dot_bf16:
       return t == DType::i32;
     default:
       return is_float(t);
@@ -116,9 +117,7 @@ std::vector<Function> all_functions() {
     const bool lanes = !is_half(t) && !is_bool(t);
 #define F(fn, arity)                                                                                     \
   if (is_defined(Fn::fn, t)) {                                                                           \
-    const bool answers = Fn::fn == Fn::lt || Fn::fn == Fn::le || Fn::fn == Fn::eq || Fn::fn == Fn::ne || \
-                         Fn::fn == Fn::is_nan || Fn::fn == Fn::is_inf;                                   \
-    Function f{#fn, std::vector<DType>(arity, t), answers ? DType::boolean : t, lanes};                  \
+    Function f{#fn, std::vector<DType>(arity, t), dtype_of(Fn::fn, t), lanes};                            \
     if (Fn::fn == Fn::select) f.from[0] = DType::boolean;                                                \
     all.push_back(std::move(f));                                                                         \
   }

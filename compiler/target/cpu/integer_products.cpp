@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "compiler/loops/loop_transforms.h"
+#include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
 #include "compiler/tensor/quantized_value.h"
@@ -11,7 +11,6 @@
 namespace metac {
 namespace {
 
-Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
 Expr whole_number(int64_t value) { return int_constant(value, DType::i32); }
 bool uses_axes(Expr e) {
   return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
@@ -101,40 +100,6 @@ class IntegerProducts {
     return here;
   }
 
-  // The reduced axis whose neighbours are neighbours in both operands, the longest one; -1: none.
-  static int word_axis(const Definition& d, const Factor& a, const Factor& b) {
-    int best = -1;
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
-      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-      if (!extent || *extent < 2 || (best >= 0 && *extent <= d.domain[static_cast<size_t>(best)].as_int())) continue;
-      int in_a = 0, in_b = 0;
-      bool steps = true;
-      for (Expr e : a.operand.load->args) {
-        if (!uses_axis(e, k)) continue;
-        Expr step = stride_of(e, k);
-        steps = steps && bool(step) && step.is_int(1);
-        ++in_a;
-      }
-      for (Expr e : b.operand.load->args) {
-        if (!uses_axis(e, k)) continue;
-        steps = steps && e == axis(k);
-        ++in_b;
-      }
-      for (Expr c : a.operand.conditions) steps = steps && !uses_axis(c, k);
-      if (steps && in_a == 1 && in_b == 1) best = k;
-    }
-    return best;
-  }
-
-  // Words of b lie in lanes along an axis that a does not have.
-  bool has_lanes(const Definition& d, const Factor& a, const Factor& b) const {
-    for (int k : axes_used(b.operand.load, 0, d.kept())) {
-      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-      if (!uses_axis(a.operand.load, k) && (!extent || *extent * 4 >= cpu_.vector_bytes)) return true;
-    }
-    return false;
-  }
-
   // Does the sum of products of integers stay within int32?
   static bool sum_fits(const Definition& d, const Factor& a, const Factor& b) {
     auto size = [](const IntegerRange& r) { return static_cast<double>(std::max(std::abs(r.low), std::abs(r.high))); };
@@ -167,8 +132,8 @@ class IntegerProducts {
       return false;
     if (bytes && (!cpu_.byte_products || !b.value.range->within(-128, 127))) return false;
     if (!bytes && !(a.value.range->within(-32767, 32767) && b.value.range->within(-32767, 32767))) return false;
-    int word = word_axis(d, a, b);
-    if (word < 0 || !has_lanes(d, a, b)) return false;
+    const int word = word_axis(d, a.operand, b.operand.load);
+    if (word < 0 || !has_lanes(d, a.operand.load, b.operand.load, cpu_.vector_bytes)) return false;
     Expr scale;
     if (a.value.scale) {
       Expr of_a = at_operand(a.value.scale, a, d), of_b = at_operand(b.value.scale, b, d);
@@ -194,8 +159,7 @@ class IntegerProducts {
         rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
 
     int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
-    d.products = 1;
-    for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) d.products = d.products * d.domain[k];
+    d.products = products_of_element(d);
     std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
     by_words[static_cast<size_t>(word)] = axis(word) * Expr(elements);
     Expr read = substitute_axes(load(stored->id, DType::i32, a.operand.load->args), by_words);
@@ -207,16 +171,9 @@ class IntegerProducts {
     d.body = call(bytes ? Fn::dot_u8s8 : Fn::dot_i16, {read, load(words->id, DType::i32, b.operand.load->args)});
     d.domain[static_cast<size_t>(word)] = (extent + elements - 1) / elements;
     d.accumulator = DType::i32;
-    move_last(d, word);
+    move_axis_last(d, word);
     simplify(d, graph_.symbols);
     return true;
-  }
-
-  static void move_last(Definition& d, int k) {
-    std::vector<int> position;
-    int last = static_cast<int>(d.domain.size()) - 1;
-    for (int n = 0; n <= last; ++n) position.push_back(n == k ? last : n > k ? n - 1 : n);
-    permute_axes(d, position);
   }
 
   // How `a` would be stored, and the zero point that goes with it.

@@ -6,6 +6,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/cpp_kernel.h"
 #include "compiler/target/cpu/group_statistics.h"
+#include "compiler/target/cpu/half_products.h"
 #include "compiler/target/cpu/integer_products.h"
 #include "compiler/target/cpu/layouts/choose_layouts.h"
 #include "compiler/target/cpu/slice_batches.h"
@@ -74,6 +75,7 @@ class TargetCpu final : public Target {
         {"integer_products",
          "sums of products of small integers are computed a word at a time; scales that leave a sum make it one",
          integer_products},
+        {"half_products", "sums of products that may read bfloat16 are computed two products at a time", half_products},
         {"choose_layouts", "convolutions and matrix products read packed weights and channels last", choose_layouts},
         {"split_statistics",
          "sums of channels over many images walk memory in order, and what follows them runs on all threads",

@@ -136,7 +136,7 @@ struct Dim {
   int64_t min = 0, max = 0, divisor = 0;
 };
 struct Options {
-  std::string specialise, cpu, target;  // "": the default
+  std::string specialise, cpu, target, precision;  // "": the default
   int32_t threads = 0, max_contexts = 0, max_specialisations = 0;
   int64_t max_memory = 0;
   std::vector<Dim> dims;
@@ -280,6 +280,7 @@ class Session {
       options.specialise = given.specialise.empty() ? nullptr : given.specialise.c_str();
       options.cpu = given.cpu.empty() ? nullptr : given.cpu.c_str();
       options.target = given.target.empty() ? nullptr : given.target.c_str();
+      options.precision = given.precision.empty() ? nullptr : given.precision.c_str();
       options.threads = given.threads;
       options.max_contexts = given.max_contexts;
       options.max_specialisations = given.max_specialisations;

@@ -274,7 +274,7 @@ class LayoutChooser : private LayoutPass {
     }
     Expr words = w.c.a.load;
     if (!w.c.a.conditions.empty())
-      words = select(all_of(w.c.a.conditions), words, constant_of(d.accumulator, static_cast<double>(w.c.a.outside)));
+      words = select(all_of(w.c.a.conditions), words, constant_of(words->dtype, static_cast<double>(w.c.a.outside)));
     d.body = call(w.c.product, {words, w.c.b.load});
     simplify(d, graph_.symbols);
   }

@@ -1,0 +1,18 @@
+// Sums of products whose operands may be rounded to bfloat16 (CompileOptions::precision), made to be computed two products
+// at a time where the CPU has such an instruction. The weights are rounded by `prepare`; the data by whoever makes them, who
+// stores half as many bytes from then on: others that read them widen what they read. Sums stay float32.
+//
+//   sum a * b   ->   sum over words of dot_bf16(A, B)        A, B: int32 words of two neighbours (integer_products.h)
+//
+// Left as they are: sums of data alone (attention's), windows of 3 x 3 that minimal filtering computes in fewer products,
+// channels by themselves, data that something reads as the operand of a sum that stays, the model's inputs and outputs, and
+// sums whose nodes people keep (CompileOptions::keep).
+#pragma once
+#include "compiler/target/target.h"
+
+namespace metac {
+
+// Returns the Vars that `prepare` computes now.
+std::vector<Var*> half_products(RegionState& state);
+
+}  // namespace metac

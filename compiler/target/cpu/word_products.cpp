@@ -1,0 +1,53 @@
+#include "compiler/target/cpu/word_products.h"
+
+#include "compiler/loops/loop_transforms.h"
+#include "compiler/tensor/axes.h"
+
+namespace metac {
+
+int word_axis(const Definition& d, const Operand& a, Expr b) {
+  int best = -1;
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    if (!extent || *extent < 2 || (best >= 0 && *extent <= d.domain[static_cast<size_t>(best)].as_int())) continue;
+    int in_a = 0, in_b = 0;
+    bool steps = true;
+    for (Expr e : a.load->args) {
+      if (!uses_axis(e, k)) continue;
+      Expr step = stride_of(e, k);
+      steps = steps && bool(step) && step.is_int(1);
+      ++in_a;
+    }
+    for (Expr e : b->args) {
+      if (!uses_axis(e, k)) continue;
+      steps = steps && e == axis(k);
+      ++in_b;
+    }
+    for (Expr c : a.conditions) steps = steps && !uses_axis(c, k);
+    if (steps && in_a == 1 && in_b == 1) best = k;
+  }
+  return best;
+}
+
+bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes) {
+  for (int k : axes_used(b, 0, d.kept())) {
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    if (!uses_axis(a, k) && (!extent || *extent * 4 >= vector_bytes)) return true;
+  }
+  return false;
+}
+
+Expr products_of_element(const Definition& d) {
+  Expr products = 1;
+  for (size_t k = static_cast<size_t>(d.kept()); k < d.domain.size(); ++k) products = products * d.domain[k];
+  return products;
+}
+
+void move_axis_last(Definition& d, int k) {
+  std::vector<int> position;
+  const int last = static_cast<int>(d.domain.size()) - 1;
+  for (int n = 0; n <= last; ++n) position.push_back(n == k ? last : n > k ? n - 1 : n);
+  permute_axes(d, position);
+}
+
+}  // namespace metac

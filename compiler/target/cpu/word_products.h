@@ -1,0 +1,21 @@
+// Sums of products over words, int32 that hold neighbours along a reduced axis: what they need of a definition.
+#pragma once
+#include "compiler/tensor/contraction.h"
+
+namespace metac {
+
+// The reduced axis whose neighbours are neighbours in both operands, the longest one; -1: none. `a` may have conditions.
+int word_axis(const Definition& d, const Operand& a, Expr b);
+
+// Words of b lie in lanes along an axis that a does not have.
+bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes);
+
+// What is stored in the end.
+inline Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
+
+// What a definition sums in one element, before its axes are of words.
+Expr products_of_element(const Definition& d);
+
+void move_axis_last(Definition& d, int k);
+
+}  // namespace metac

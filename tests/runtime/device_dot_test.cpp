@@ -1,0 +1,84 @@
+// Products of words of bfloat16: lanes and scalars alike have the bits that vdpbf16ps is defined to have, whether the machine
+// has that instruction or not.
+#include <gtest/gtest.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <random>
+
+#include "tests/runtime/device.h"
+
+namespace {
+
+uint32_t bits_of(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+float float_of(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+float flushed(float x) { return std::fabs(x) < FLT_MIN ? std::copysign(0.0f, x) : x; }
+
+float multiplied_and_added(float a, float b, float c) {
+#ifdef __FMA__
+  return std::fma(a, b, c);
+#else
+  const volatile float product = a * b;  // m::fma rounds twice here: products beyond float32's range differ
+  return product + c;
+#endif
+}
+
+// Intel's definition: the upper elements' product is added first; a product of two bfloat16 has at most 16 bits.
+float by_definition(uint32_t a, uint32_t b, float sum) {
+  for (int upper : {1, 0}) {
+    const auto element = [&](uint32_t word) { return flushed(float_of(upper ? word & 0xffff0000u : word << 16)); };
+    sum = flushed(multiplied_and_added(element(a), element(b), flushed(sum)));
+  }
+  return sum;
+}
+
+void expect_same(float found, float expected, const char* what) {
+  if (std::isnan(expected))
+    EXPECT_TRUE(std::isnan(found)) << what;
+  else
+    EXPECT_EQ(bits_of(found), bits_of(expected)) << what << ": " << found << ", not " << expected;
+}
+
+TEST(DeviceDot, WordsOfBfloat16AreAddedAsTheInstructionDoes) {
+  if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  typedef m::Vec<int32_t, m::lane_count<FloatVector>> Words;
+  constexpr int n = m::lane_count<FloatVector>;
+  std::mt19937 random(11);
+  const uint32_t halves[] = {0x0000, 0x8000, 0x0001, 0x807f, 0x0080, 0x8080, 0x3f80, 0xbf81, 0x7f7f, 0xff7f, 0x7f80, 0xff80,
+                             0x7fc0, 0x1f80, 0x2001};
+  const auto half = [&]() -> uint32_t {
+    return random() % 4 == 0 ? halves[random() % std::size(halves)]
+           : random() % 2    ? 0x3f80 + random() % 0x100
+                             : random() % 0x10000;
+  };
+  for (int round = 0; round < 20000; ++round) {
+    Words a, b;
+    FloatVector sum;
+    for (int i = 0; i < n; ++i) {
+      a[i] = static_cast<int32_t>(half() << 16 | half());
+      b[i] = static_cast<int32_t>(half() << 16 | half());
+      sum[i] = float_of(round % 3 == 0 ? static_cast<uint32_t>(random()) : half() << 16 | half());
+    }
+    const FloatVector found = m::dot_bf16(a, b, sum);
+    for (int i = 0; i < n; ++i) {
+      const int32_t one = a[i], other = b[i];
+      const float before = sum[i];
+      const float expected = by_definition(static_cast<uint32_t>(one), static_cast<uint32_t>(other), before);
+      expect_same(found[i], expected, "a lane");
+      expect_same(m::dot_bf16(one, other, before), expected, "a scalar");
+    }
+    if (testing::Test::HasFailure()) break;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,145 @@
+// Sums of products that read words of two bfloat16 (CompileOptions::precision). The processor that runs the tests need not
+// have such products: the functions of runtime/device/dot.h compute the same bits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "compiler/machine/cpu_target.h"
+#include "compiler/ops/lower_model.h"
+#include "compiler/program/compile.h"
+#include "compiler/session/session.h"
+#include "frontends/json/json.h"
+
+namespace metac::half_products_test {
+namespace {
+
+std::vector<float> random_floats(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+CompileOptions options_for(DType precision) {
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  options.cpu.bf16_products = true;
+  options.precision = precision;
+  return options;
+}
+
+int kernels_by_words(const Model& model, const CompileOptions& options) {
+  const ExprScope scope;
+  const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
+  int found = 0;
+  for (const KernelSource& kernel : compiled.run.kernels) found += kernel.text.find("dot_bf16") != std::string::npos;
+  return found;
+}
+
+struct Case {
+  const char* name;
+  std::string text;  // of the model
+  std::vector<int64_t> input;
+  std::vector<std::pair<const char*, std::vector<int64_t>>> weights;
+  int by_words;
+};
+
+Model model_of(const Case& c) {
+  Model model = read_json_model(c.text, c.name);
+  unsigned seed = 7;
+  for (const auto& [name, shape] : c.weights) {
+    int64_t count = 1;
+    for (int64_t extent : shape) count *= extent;
+    model.graph.initializers.push_back(
+        {name, make_tensor<float>(DType::f32, shape, random_floats(static_cast<size_t>(count), ++seed))});
+  }
+  return model;
+}
+
+Tensor answer(const Model& model, const Case& c, DType precision) {
+  int64_t count = 1;
+  for (int64_t extent : c.input) count *= extent;
+  SessionOptions options;
+  options.compile = options_for(precision);
+  options.threads = 2;
+  Session session(model, options);
+  return session.run({{"x", make_tensor<float>(DType::f32, c.input, random_floats(static_cast<size_t>(count), 1))}})
+      .begin()
+      ->second;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"two layers of rows",
+       R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 64]}],
+        "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["r"]}, {"op": "MatMul", "inputs": ["r", "w"], "outputs": ["m"]},
+                  {"op": "Tanh", "inputs": ["m"], "outputs": ["t"]}, {"op": "MatMul", "inputs": ["t", "v"], "outputs": ["n"]},
+                  {"op": "Add", "inputs": ["n", "r"], "outputs": ["y"]}], "outputs": ["y"]})json",
+       {5, 64},
+       {{"w", {64, 96}}, {"v", {96, 64}}},
+       2},
+      {"rows of an open number",
+       R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 64]}],
+        "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["r"]}, {"op": "MatMul", "inputs": ["r", "w"], "outputs": ["y"]}],
+        "outputs": ["y"]})json",
+       {37, 64},
+       {{"w", {64, 96}}},
+       1},
+      {"convolutions with a step, of one point, in groups, and one that is filtered minimally",
+       R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 32, 13, 11]}],
+        "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["r"]},
+                  {"op": "Conv", "inputs": ["r", "a"], "outputs": ["c"], "attributes": {"strides": [2, 2], "pads": [1, 1, 1, 1]}},
+                  {"op": "Relu", "inputs": ["c"], "outputs": ["d"]}, {"op": "Conv", "inputs": ["d", "b"], "outputs": ["e"]},
+                  {"op": "Sigmoid", "inputs": ["e"], "outputs": ["f"]},
+                  {"op": "Conv", "inputs": ["f", "g"], "outputs": ["h"], "attributes": {"group": 2}},
+                  {"op": "Add", "inputs": ["h", "f"], "outputs": ["i"]}, {"op": "Relu", "inputs": ["i"], "outputs": ["j"]},
+                  {"op": "Conv", "inputs": ["j", "k"], "outputs": ["y"], "attributes": {"pads": [1, 1, 1, 1]}}],
+        "outputs": ["y"]})json",
+       {2, 32, 13, 11},
+       {{"a", {48, 32, 3, 3}}, {"b", {64, 48, 1, 1}}, {"g", {64, 32, 1, 1}}, {"k", {32, 64, 3, 3}}},
+       3},
+  };
+}
+
+double norm(const Tensor& t) {
+  double sum = 0;
+  for (int64_t k = 0; k < t.element_count(); ++k) sum += number_at(t, k) * number_at(t, k);
+  return std::sqrt(sum);
+}
+
+TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
+  for (const Case& c : cases()) {
+    const Model model = model_of(c);
+    EXPECT_EQ(kernels_by_words(model, options_for(DType::bf16)), c.by_words) << c.name;
+    EXPECT_EQ(kernels_by_words(model, options_for(DType::f32)), 0) << c.name;
+    const Tensor wide = answer(model, c, DType::f32), rounded = answer(model, c, DType::bf16);
+    ASSERT_EQ(wide.shape, rounded.shape) << c.name;
+    double difference = 0;
+    for (int64_t k = 0; k < wide.element_count(); ++k)
+      difference += std::pow(number_at(wide, k) - number_at(rounded, k), 2);
+    // bfloat16 rounds by at most 2^-9; a few layers of independent errors.
+    const double relative = std::sqrt(difference) / norm(wide);
+    EXPECT_GT(relative, 1e-5) << c.name << ": nothing was rounded";
+    EXPECT_LT(relative, 0.01) << c.name;
+  }
+}
+
+TEST(HalfProducts, KeptNodesReadFloat) {
+  const Case c = cases()[0];
+  CompileOptions options = options_for(DType::bf16);
+  options.keep = {"MatMul"};
+  EXPECT_EQ(kernels_by_words(model_of(c), options), 0);
+}
+
+// Without such products nothing is rounded.
+TEST(HalfProducts, AreForProcessorsThatHaveThem) {
+  const Case c = cases()[0];
+  CompileOptions options = options_for(DType::bf16);
+  options.cpu.bf16_products = false;
+  EXPECT_EQ(kernels_by_words(model_of(c), options), 0);
+}
+
+}  // namespace
+}  // namespace metac::half_products_test
