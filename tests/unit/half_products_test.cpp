@@ -14,9 +14,9 @@
 namespace metac::half_products_test {
 namespace {
 
-std::vector<float> random_floats(size_t count, unsigned seed) {
+std::vector<float> random_floats(size_t count, unsigned seed, float deviation = 1) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
+  std::normal_distribution<float> normal(0, deviation);
   std::vector<float> values(count);
   for (float& v : values) v = normal(random);
   return values;
@@ -53,7 +53,7 @@ Model model_of(const Case& c) {
     int64_t count = 1;
     for (int64_t extent : shape) count *= extent;
     model.graph.initializers.push_back(
-        {name, make_tensor<float>(DType::f32, shape, random_floats(static_cast<size_t>(count), ++seed))});
+        {name, make_tensor<float>(DType::f32, shape, random_floats(static_cast<size_t>(count), ++seed, 0.1f))});
   }
   return model;
 }
@@ -87,6 +87,18 @@ std::vector<Case> cases() {
        {37, 64},
        {{"w", {64, 96}}},
        1},
+      {"attention between products",
+       R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [40, 64]}],
+        "nodes": [{"op": "Tanh", "inputs": ["x"], "outputs": ["t"]},
+                  {"op": "MatMul", "inputs": ["t", "wq"], "outputs": ["q"]}, {"op": "MatMul", "inputs": ["t", "wk"], "outputs": ["k"]},
+                  {"op": "MatMul", "inputs": ["t", "wv"], "outputs": ["v"]},
+                  {"op": "Transpose", "inputs": ["k"], "outputs": ["kt"], "attributes": {"perm": [1, 0]}},
+                  {"op": "MatMul", "inputs": ["q", "kt"], "outputs": ["s"]}, {"op": "Softmax", "inputs": ["s"], "outputs": ["p"]},
+                  {"op": "MatMul", "inputs": ["p", "v"], "outputs": ["a"]}, {"op": "MatMul", "inputs": ["a", "wo"], "outputs": ["y"]}],
+        "outputs": ["y"]})json",
+       {40, 64},
+       {{"wq", {64, 64}}, {"wk", {64, 64}}, {"wv", {64, 64}}, {"wo", {64, 48}}},
+       2},
       {"convolutions with a step, of one point, in groups, and one that is filtered minimally",
        R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 32, 13, 11]}],
         "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["r"]},

@@ -29,9 +29,11 @@ class HalfProducts {
   }
 
   std::vector<Var*> run() {
+    // Strategies that were chosen before lower the last stage's value whatever it is.
     for (Item& item : s_.region.items)
       for (Definition& stage : item.group.stages)
-        if (!item.op && !item.group.strategy && !item.group.internal.count(stage.out->id) && !stage.scatter)
+        if (!item.op && (!item.group.strategy || &stage == &item.group.stages.back()) &&
+            !item.group.internal.count(stage.out->id) && !stage.scatter)
           makers_[stage.out->id] = &stage;
     for (Item& item : s_.region.items)
       if (!item.op && !item.group.strategy && item.group.stages.size() == 1)
