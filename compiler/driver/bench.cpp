@@ -33,7 +33,9 @@ double now_ms() {
 
 BenchResult bench_model(const BenchArguments& o) {
   double begin = now_ms();
-  Session session(read_model(o.model), o.session());
+  const Model model = read_model(o.model);
+  o.note_kept(model);
+  Session session(model, o.session());
   std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims, true);
   std::vector<Tensor> ordered;
   JitProgram& program = session.program_for(inputs, &ordered);

@@ -269,13 +269,9 @@ void check_jit(const CompileArguments& o) {
 }
 
 void check_precision(const CompileArguments& o) {
-  if (o.precision == "float32") {
-    if (!o.keep.empty()) throw UsageError("--keep is for --precision");
-    return;
-  }
+  if (o.precision == "float32") return;
   if (!o.train.empty()) throw UsageError("--precision is not for --train: recipes say \"storage\" (docs/training.md)");
-  if (&target_of(o) != targets()[0])
-    throw UsageError("--precision is for the CPU: " + o.target + " computes in half types what a model stores in them (metac quantize)");
+  if (&target_of(o) != targets()[0]) throw UsageError("--precision is not for --target " + o.target + ": see metac quantize");
 }
 
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
@@ -308,7 +304,6 @@ std::vector<StateNames> states_of(const CompileArguments& o, const Model& model)
 
 int compile_command(const CompileArguments& o) {
   check_jit(o);
-  check_precision(o);
   const bool stages_only = o.emit != "project";
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
@@ -323,6 +318,8 @@ int compile_command(const CompileArguments& o) {
   library.architectures = o.architectures;
   if (!o.name.empty()) check_project_name(o.name);
   Model model = read_hashed_model(o.model);
+  check_precision(o);
+  o.note_kept(model);
   Recipe recipe;
   if (!o.train.empty()) recipe = read_recipe(o.train);
   // An algorithm of the model's own says by name what it updates.

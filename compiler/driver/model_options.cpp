@@ -1,11 +1,13 @@
 #include "compiler/driver/model_options.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "compiler/driver/command.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/node_patterns.h"
 #include "compiler/target/target.h"
 #include "frontends/cpp/cpp_operators.h"
 #include "frontends/given_operators.h"
@@ -49,7 +51,11 @@ CompileOptions ModelOptions::compile() const {
 CompileOptions ModelOptions::compile_for(const CpuTarget& target) const {
   CompileOptions result;
   result.cpu = target;
-  if (precision != "float32") result.precision = DType::bf16;
+  if (precision != "float32")
+    result.precision = DType::bf16;
+  else if (!keep.empty())
+    throw UsageError("--keep is for --precision");
+  NodePatterns{keep};  // throws for what is none
   result.keep = keep;
   result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
   result.winograd = winograd;
@@ -62,6 +68,13 @@ SessionOptions ModelOptions::session() const {
   SessionOptions result{compile(), lower(), threads};
   if (!runs_here(result.compile.cpu)) fail("this machine cannot run code for ", result.compile.cpu.name);
   return result;
+}
+
+void ModelOptions::note_kept(const Model& model) const {
+  std::vector<std::pair<std::string, std::string>> nodes;
+  for (const Node& node : model.graph.nodes) nodes.emplace_back(node.name, node.op_type);
+  for (const std::string& pattern : NodePatterns(keep).unused(nodes))
+    std::fprintf(stderr, "metac: warning: --keep %s names no node\n", shown(pattern).c_str());
 }
 
 void add_model_argument(CLI::App& command, ModelOptions& options, const char* help) {

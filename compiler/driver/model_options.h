@@ -26,6 +26,7 @@ struct ModelOptions {
   CompileOptions compile_for(const CpuTarget& cpu) const;
   CompileOptions compile() const;  // where --cpu names one
   SessionOptions session() const;
+  void note_kept(const Model& model) const;  // warns of a --keep that names no node
 };
 
 void add_model_argument(CLI::App& command, ModelOptions& options, const char* help = "an ONNX file or a JSON IR document");

@@ -79,6 +79,7 @@ int run_command(const RunArguments& o) {
   SessionOptions options = o.session();
   options.compile.target = &target_named(o.target);
   Session session(read_model(o.model), options);
+  o.note_kept(session.model());
   std::map<std::string, Tensor> inputs = gather_inputs(session.model(), o.inputs, o.shapes, o.dims, false);
   auto outputs = session.run(inputs);
 

@@ -211,6 +211,22 @@ def the_same_instruction_set_twice(folder):
     return compile_digits(folder, "--cpu", "x86-64,x86-64-v3,x86-64")
 
 
+@refused("S10", "--precision is not for --train", status=2)
+def precision_of_a_training(folder):
+    (folder / "recipe.json").write_text("{}")
+    return compile_digits(folder, "--precision", "bfloat16", "--train", "{folder}/recipe.json")
+
+
+@refused("S10", "--keep is for --precision", status=2)
+def exceptions_of_no_precision(folder):
+    return compile_digits(folder, "--keep", "Conv")
+
+
+@refused("S10", '--keep "\\(" is not a regular expression')
+def exceptions_that_are_no_expression(folder):
+    return compile_digits(folder, "--precision", "bfloat16", "--keep", "(")
+
+
 @refused("S11", "these are no schedules")
 def tuning_that_is_none(folder):
     (folder / "none.json").write_text("[1, 2")

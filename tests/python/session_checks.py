@@ -38,7 +38,7 @@ class SessionChecks:
         expect("a path, or bytes of a model" in raises(metac.DTypeError, metac.Session, 3), "no path")
         dims = [{"batch": 0}, {"batch": (8, 4)}, {"batch": "8"}, {"batch": (1, 2, 3, 4)}, {"bach": 3}, {"batch": 1.5}]
         for options in ({"specialise": "sometimes"}, {"threads": -1}, {"threads": 1 << 40}, {"max_memory": -1},
-                        {"cpu": "z80"}, {"target": "abacus"}, *({"dims": declared} for declared in dims)):
+                        {"cpu": "z80"}, {"target": "abacus"}, {"precision": "float8"}, *({"dims": declared} for declared in dims)):
             said = raises(metac.ArgumentError, metac.Session, DIGITS, **options)
             expect(next(iter(options)).rstrip("s") in said, f"{options}: {said}")
 
@@ -166,6 +166,7 @@ class SessionChecks:
         report = session.report()
         expect(report["runs"] == 60 and 0 < report["open_runs"] <= 60 and report["waiting"] == 0, report)
         expect(metac.Session(product()[0], specialise="never").report()["compiled"] == 0, "compiled with never")
+        metac.Session(product()[0], precision="auto").run({"x": np.ones((7, 64), np.float32)})
         return f"{report}"
 
     def no_memory_is_lost(self):
