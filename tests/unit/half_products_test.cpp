@@ -58,11 +58,11 @@ Model model_of(const Case& c) {
   return model;
 }
 
-Tensor answer(const Model& model, const Case& c, DType precision) {
+Tensor answer(const Model& model, const Case& c, const CompileOptions& compile) {
   int64_t count = 1;
   for (int64_t extent : c.input) count *= extent;
   SessionOptions options;
-  options.compile = options_for(precision);
+  options.compile = compile;
   options.threads = 2;
   Session session(model, options);
   return session.run({{"x", make_tensor<float>(DType::f32, c.input, random_floats(static_cast<size_t>(count), 1))}})
@@ -126,7 +126,8 @@ TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
     const Model model = model_of(c);
     EXPECT_EQ(kernels_by_words(model, options_for(DType::bf16)), c.by_words) << c.name;
     EXPECT_EQ(kernels_by_words(model, options_for(DType::f32)), 0) << c.name;
-    const Tensor wide = answer(model, c, DType::f32), rounded = answer(model, c, DType::bf16);
+    const Tensor wide = answer(model, c, options_for(DType::f32)),
+                 rounded = answer(model, c, options_for(DType::bf16));
     ASSERT_EQ(wide.shape, rounded.shape) << c.name;
     double difference = 0;
     for (int64_t k = 0; k < wide.element_count(); ++k)
@@ -136,6 +137,30 @@ TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
     EXPECT_GT(relative, 1e-5) << c.name << ": nothing was rounded";
     EXPECT_LT(relative, 0.01) << c.name;
   }
+}
+
+// What a model stores in bfloat16 needs no permission.
+TEST(HalfProducts, OfModelsInBfloat16) {
+  const Case c = {
+      "two layers in bfloat16",
+      R"json({"metac_ir": 1, "opset": 22, "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 64]}],
+        "nodes": [{"op": "Cast", "inputs": ["x"], "outputs": ["h"], "attributes": {"to": 16}},
+                  {"op": "Cast", "inputs": ["w"], "outputs": ["wh"], "attributes": {"to": 16}},
+                  {"op": "Cast", "inputs": ["v"], "outputs": ["vh"], "attributes": {"to": 16}},
+                  {"op": "MatMul", "inputs": ["h", "wh"], "outputs": ["m"]}, {"op": "Tanh", "inputs": ["m"], "outputs": ["t"]},
+                  {"op": "MatMul", "inputs": ["t", "vh"], "outputs": ["n"]},
+                  {"op": "Cast", "inputs": ["n"], "outputs": ["y"], "attributes": {"to": 1}}], "outputs": ["y"]})json",
+      {5, 64},
+      {{"w", {64, 96}}, {"v", {96, 64}}},
+      2};
+  const Model model = model_of(c);
+  EXPECT_EQ(kernels_by_words(model, options_for(DType::f32)), c.by_words);
+  CompileOptions plain = options_for(DType::f32);
+  plain.cpu.bf16_products = false;
+  EXPECT_EQ(kernels_by_words(model, plain), 0);
+  const Tensor by_words = answer(model, c, options_for(DType::f32)), widened = answer(model, c, plain);
+  for (int64_t k = 0; k < widened.element_count(); ++k)  // sums in another order, rounded to bfloat16
+    EXPECT_NEAR(number_at(by_words, k), number_at(widened, k), 0.02 * (1 + std::abs(number_at(widened, k)))) << k;
 }
 
 TEST(HalfProducts, KeptNodesReadFloat) {

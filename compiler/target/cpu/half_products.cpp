@@ -35,6 +35,8 @@ class HalfProducts {
         if (!item.op && (!item.group.strategy || &stage == &item.group.stages.back()) &&
             !item.group.internal.count(stage.out->id) && !stage.scatter)
           makers_[stage.out->id] = &stage;
+    for (Item& item : s_.prepare.items)
+      for (Definition& stage : item.group.stages) prepared_[stage.out->id] = &stage;
     for (Item& item : s_.region.items)
       if (!item.op && !item.group.strategy && item.group.stages.size() == 1)
         if (auto candidate = candidate_of(item.group.stages[0])) candidates_.push_back(*candidate);
@@ -51,6 +53,20 @@ class HalfProducts {
  private:
   Var* var(int id) const { return s_.graph.vars()[static_cast<size_t>(id)].get(); }
   bool is_constant(const Operand& o) const { return s_.is_constant(var(o.load->id)); }
+
+  // Bfloat16 that was widened: nothing is lost where it is stored so.
+  bool is_half(int id) const {
+    for (const auto* makers : {&makers_, &prepared_})
+      if (const auto maker = makers->find(id); maker != makers->end()) {
+        const Expr value = final_value(*maker->second);
+        return value->kind == ExprKind::cast && value->args[0]->dtype == DType::bf16;
+      }
+    return false;
+  }
+  bool may_be_rounded(const Definition& d, const Contraction& c) const {
+    if (is_half(c.a.load->id) && is_half(c.b.load->id)) return true;
+    return s_.options.precision == DType::bf16 && !is_kept(d);
+  }
 
   bool is_kept(const Definition& d) const {
     return std::any_of(d.nodes.begin(), d.nodes.end(), [&](int node) {
@@ -70,7 +86,7 @@ class HalfProducts {
 
   std::optional<Candidate> candidate_of(Definition& d) const {
     auto c = float_contraction_of(d);
-    if (!c || c->product != Fn::mul || is_kept(d)) return std::nullopt;
+    if (!c || c->product != Fn::mul || !may_be_rounded(d, *c)) return std::nullopt;
     if (is_constant(c->a)) std::swap(c->a, c->b);
     if (is_constant(c->a) || !is_constant(c->b) || !c->b.conditions.empty()) return std::nullopt;
     Candidate candidate{&d, c->a, c->b, word_axis(d, c->a, c->b.load)};
@@ -177,6 +193,7 @@ class HalfProducts {
   const NodePatterns keep_;
   std::map<int, const Origin*> origins_;  // by model node
   std::map<int, Definition*> makers_;     // Var id -> the definition that stores it
+  std::map<int, Definition*> prepared_;   // the same of `prepare`
   std::vector<Candidate> candidates_;
   std::map<int, Var*> narrow_;  // by the id of what was stored before
   std::vector<Var*> made_;
@@ -185,8 +202,7 @@ class HalfProducts {
 }  // namespace
 
 std::vector<Var*> half_products(RegionState& state) {
-  if (state.options.precision != DType::bf16 || !state.options.cpu.bf16_products) return {};
-  return HalfProducts(state).run();
+  return state.options.cpu.bf16_products ? HalfProducts(state).run() : std::vector<Var*>();
 }
 
 }  // namespace metac
