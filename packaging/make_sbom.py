@@ -27,7 +27,13 @@ def files_of(build):
             ours = line.split(":")[0] in inputs
         elif ours and line.strip().startswith("/"):
             found.add(line.strip())
-    return {pathlib.Path(name).resolve() for name in found}
+    listed = subprocess.run(["readelf", "-d", build / "lib/libmetac.so"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    needed = tuple(re.findall(r"NEEDED.*\[(.*)\]", listed))
+
+    def is_inside(path):  # and no program, nor a library that such a program of the build alone was linked with
+        return path.parent != pathlib.Path("/usr/bin") and (".so" not in path.name or path.name.startswith(needed))
+
+    return set(filter(is_inside, (pathlib.Path(name).resolve() for name in found)))
 
 
 def packages_of(files):

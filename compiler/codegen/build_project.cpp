@@ -70,9 +70,7 @@ class Builder {
   void notice_of_zig() {
     const std::string key = Sha256().update_part("said").update_part(identity_).hex();
     if (tools_.cached && !tools_.cached(key).empty()) return;
-    notice(
-        concat("zig makes its C++ library before it links the first program, which takes a minute; --no-programs does "
-               "without programs"));
+    notice("zig makes its C++ library before it links its first program, which takes a minute; --no-programs makes none");
     if (tools_.keep) tools_.keep(key, "yes");
   }
 
@@ -112,7 +110,8 @@ class Builder {
   }
 
   bool in_process(const std::string& source) const {
-    return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_device_file(source);
+    const bool ours = o_.compiler.empty() || host_.is_zig;  // which calls processors otherwise than other compilers do
+    return ours && tools_.compile_kernels && is_kernel_file(source) && !is_device_file(source);
   }
 
   bool has_programs() const { return !o_.archive_only && o_.programs && !p_.programs.empty(); }

@@ -7,9 +7,10 @@ namespace metac {
 namespace {
 
 // Without a target zig compiles for the processor that it runs on. The version is the oldest glibc that the library then
-// runs with, as of most systems since 2018. Its linker keeps what nobody calls of its run-time routines unless it is told.
+// runs with, as of most systems since 2018. Unless it is told otherwise it checks for undefined behaviour, writes debug
+// information and keeps what nobody calls of its run-time routines.
 HostCompiler zig_at(const std::string& zig) {
-  const std::vector<std::string> target = {"-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=undefined"};
+  const std::vector<std::string> target = {"-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=undefined", "-g0"};
   HostCompiler found;
   found.compile = {zig, "c++"};
   found.link = {zig, "cc"};
