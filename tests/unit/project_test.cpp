@@ -406,7 +406,9 @@ TEST_F(BuildProject, ZigDoesAllWhereTheSystemHasNoCompiler) {
     EXPECT_EQ(line.rfind("/packages/ziglang/zig ", 0), 0u) << line;
     EXPECT_TRUE(line.find(" ar ") != std::string::npos || line.find(target) != std::string::npos) << line;
     // A C++ library is no part of a library, and zig would make its own first.
-    if (links) EXPECT_THAT(line, testing::AllOf(HasSubstr("zig cc"), HasSubstr("-Wl,--gc-sections")));
+    if (links) {
+      EXPECT_THAT(line, testing::AllOf(HasSubstr("zig cc"), HasSubstr("-Wl,--gc-sections")));
+    }
     EXPECT_EQ(line.find("src/run"), std::string::npos) << line;
   }
   EXPECT_THAT(commands.back(), HasSubstr("zig ar qcD lib/libnet.a"));
