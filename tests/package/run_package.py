@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 from checks import Skip, command, expect, run_checks  # noqa: E402
 
 DIGITS = ROOT / "models/digits"
+BLOCKS = 4  # of commands in docs/installing.md, the first of which makes the files
 MOST_BYTES = 100e6  # of a wheel
 # What every Linux with the tag's glibc has (PEP 600); libz is on the list of auditwheel too.
 OF_EVERY_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|libz|ld-linux-x86-64)\.so")
@@ -43,9 +44,18 @@ class Checks:
         environment = {"PATH": str(path or self.venv / "bin"), "HOME": str(self.work / "home"), "LC_ALL": "C.UTF-8"}
         return command(*argv, env=environment, cwd=self.work, **more)
 
+    def _pasted(self, *numbers):
+        """The sh blocks of docs/installing.md with these numbers, with its folders below ours."""
+        blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/installing.md").read_text(), re.DOTALL)
+        expect(len(blocks) == BLOCKS, f"the page has {len(blocks)} blocks of commands")
+        places = {".cache/packaging": str(self.tools), "build/release": str(self.build), "--out dist": f"--out {self.dist}", "ls dist": f"ls {self.dist}",
+                  "dist/": f"{self.dist}/", "/tmp/": f"{self.work}/pasted/"}
+        script = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], "".join(blocks[n] for n in numbers))
+        return command("bash", "-ec", script, cwd=ROOT)
+
     def release(self):
-        """The script of packaging/, and the sums that it writes."""
-        command(self.tools / "bin/python", ROOT / "packaging/release.py", "--build", self.build, "--out", self.dist)
+        """The script of packaging/ as the page calls it, and the sums that it writes."""
+        self._pasted(0)
         self.wheel, = self.dist.glob("*.whl")
         names = {re.sub(r"\d.*?(?=linux|cdx|cp3|amd64|$)", "", f.name).split("_amd64")[0] for f in self.dist.iterdir()}
         expect(len(names) == 5, f"five kinds of files were to be made: {sorted(names)}")
@@ -188,6 +198,10 @@ exec c++ "${words[@]}"
         command("cmake", "--build", build)
         expect(command(build / "version").startswith("0.1"), "metac_version()")
         expect(command(build / "read_digit", DIGITS / "digit_3.npy").strip() == "3", "a 3 is read as something else")
+
+    def commands_of_the_page(self):
+        said = self._pasted(*range(1, BLOCKS)).splitlines()
+        expect("3" in said and "metac 0.1" in said[-1] and (self.work / "pasted/answer/probabilities.npy").exists(), "\n".join(said[-9:]))
 
     def debian_package(self):
         """The fields, the files in Debian's folders, no second LLVM."""
