@@ -80,6 +80,7 @@ std::string find_program(const std::string& name) {
 
 std::string find_tool(const std::string& name) {
   std::string found = find_program(name);
+  if (found.find('/') != std::string::npos) found = std::filesystem::absolute(found);  // it runs in other folders
   Dl_info own{};
   if (!found.empty() || name != "zig" || dladdr(reinterpret_cast<const void*>(&find_tool), &own) == 0) return found;
   // site-packages/metac/lib/libmetac.so, site-packages/ziglang/zig
