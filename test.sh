@@ -64,6 +64,17 @@ compare_tokenizers() {
   PYTHONPATH="$tokenizers" "$python" "$1" --library build/ci/lib/libmetac_tokenizer_calls.so --count $([ $all = yes ] && echo 3000 || echo 150) --seed "$seed"
 }
 
+# The wheel, the .deb and the archive, made by packaging/release.py with tools in an environment of their own.
+packaging=.cache/packaging
+check_package() {
+  if ! cmp -s packaging/requirements.txt "$packaging/requirements.txt"; then
+    rm -rf "$packaging" && python3 -m venv "$packaging" &&
+      "$packaging/bin/python" -m pip install --quiet --disable-pip-version-check -r packaging/requirements.txt &&
+      cp packaging/requirements.txt "$packaging/requirements.txt" || return 1
+  fi
+  "$python" "$1" --build build/ci --tools "$packaging" $([ $all = yes ] && echo --zig)
+}
+
 # How densely the mathematical functions are walked: one float in so many.
 [ $all = yes ] && export METAC_FLOAT_STEP=61
 
@@ -143,6 +154,7 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
 stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
+stage package check_package tests/package/run_package.py
 stage library "$python" tests/library/run_library.py --build build/ci --every $([ $all = yes ] && echo 5 || echo 100)
 stage specialise "$python" tests/specialise/run_specialise.py --build build/ci
 stage python "$pytorch" tests/python/run_python.py --build build/ci

@@ -1,5 +1,6 @@
 #include "compiler/api/child_process.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -75,6 +76,19 @@ std::string find_program(const std::string& name) {
     begin = end + 1;
   }
   return "";
+}
+
+std::string find_tool(const std::string& name) {
+  std::string found = find_program(name);
+  if (found.find('/') != std::string::npos) found = std::filesystem::absolute(found);  // it runs in other folders
+  Dl_info own{};
+  if (!found.empty() || name != "zig" || dladdr(reinterpret_cast<const void*>(&find_tool), &own) == 0) return found;
+  // site-packages/metac/lib/libmetac.so, site-packages/ziglang/zig
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::canonical(own.dli_fname, error);
+  const std::filesystem::path package = here.parent_path().parent_path();
+  if (error || !std::filesystem::exists(package / "__init__.py", error)) return "";
+  return find_program(package.parent_path() / "ziglang" / "zig");
 }
 
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& cwd, double seconds) {

@@ -20,6 +20,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
 
 // The full path of a program on PATH, empty where there is none.
 std::string find_program(const std::string& name);
+// The same for what builds libraries. zig is also found as the Python package that lies beside this one.
+std::string find_tool(const std::string& name);
 
 // For the end by a signal, which must follow: kills every running child with all it started. No more are started then, and
 // run_process does not return.

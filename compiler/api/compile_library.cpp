@@ -38,7 +38,7 @@ BuildTools tools() {
     ProcessResult r = run_process(argv, folder, limit);
     return ToolResult{r.status, r.signal, r.timed_out, std::move(r.output)};
   };
-  t.find = find_program;
+  t.find = find_tool;
   t.compile_kernels = compile_object;
   t.kernel_compiler = compiler_identity;
   t.cached = [](const std::string& key) { return ObjectCache::of_user().load(cache_key(key)).value_or(""); };
@@ -122,6 +122,7 @@ class LibraryCompiler {
     build.jobs = o_.jobs;
     build.seconds = o_.seconds;
     build.progress = o_.progress;
+    build.programs = o_.programs;
     build.archive_only = o_.archive_only;
     if (o_.finish) build.finish = [&](const std::string& staged) { o_.finish(staged, parameters_of(programs)); };
     build_project(project, folder, tools(), build);

@@ -36,6 +36,7 @@ struct LibraryOptions {
   double seconds = 600;  // that any one compiler may take
   std::map<std::string, std::string> recorded;  // options, for the manifest
   std::function<void(int done, int all)> progress;
+  bool programs = true;       // bin/ too
   bool archive_only = false;  // the static library alone
   bool lock = false;          // say in the report what the library is made from (library_lock.h)
   std::string locked;         // a lock file that this must be the library of; empty: none

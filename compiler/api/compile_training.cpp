@@ -11,6 +11,7 @@
 #include "compiler/codegen/build_project.h"
 #include "compiler/codegen/embedded_files.h"
 #include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/host_compiler.h"
 #include "compiler/codegen/project.h"
 #include "compiler/codegen/project_name.h"
 #include "compiler/jit/cache/object_cache.h"
@@ -51,7 +52,10 @@ class InitialFile {
 class TrainingCompiler {
  public:
   TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
-      : model_(model), recipe_(recipe), options_(options), parts_(options.compile.target->project_parts(options.architectures)) {
+      : model_(model),
+        recipe_(recipe),
+        options_(options),
+        parts_(options.compile.target->project_parts(options.architectures)) {
     files_.exchange = parts_.exchange;
     files_.memory = parts_.memory;
     files_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
@@ -215,19 +219,17 @@ class TrainingCompiler {
   }
 
   void build_program(const std::string& staged) {
-    std::string compiler;
-    for (const std::string& name : options_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"}
-                                                             : std::vector<std::string>{options_.compiler})
-      if (compiler.empty()) compiler = find_program(name);
-    METAC_ASSERT(!compiler.empty(), "the library was built without a compiler");
+    const HostCompiler host = find_host_compiler(options_.compiler, find_tool);
+    const std::string& compiler = host.program();
     const std::vector<std::string> flags = {"-std=c++17",          "-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Isrc",
                                             "-frandom-seed=train", "-c"};
     // The trainer is the same text in every project: its object file is kept, and made again where compiler or text are
     // others.
     Sha256 key;
-    key.update_part(compiler)
-        .update_part(run({compiler, "--version"}, folder_, "the compiler's version"))
-        .update_part(main_);
+    for (const std::string& word : host.compile) key.update_part(word);
+    std::vector<std::string> ask = host.compile;
+    ask.push_back("--version");
+    key.update_part(run(ask, folder_, "the compiler's version")).update_part(main_);
     for (const std::string& f : flags) key.update_part(f);
     for (const auto& [path, text] : embedded_files())
       if (path.rfind("runtime/", 0) == 0) key.update_part(path).update_part(text);
@@ -235,12 +237,13 @@ class TrainingCompiler {
     if (std::string kept = ObjectCache::of_user().load(name).value_or(""); !kept.empty()) {
       write_file(folder_ + "/train.o", kept);
     } else {
-      compile(compiler, flags, "train");
+      compile(host, flags, "train");
       ObjectCache::of_user().store(name, std::string(read_file(folder_ + "/train.o").view()));
     }
-    compile(compiler, flags, "train_tables");
+    compile(host, flags, "train_tables");
     const std::string n = files_.name;
-    std::vector<std::string> argv = {compiler, "-o", "../bin/" + n + "_train", "train.o", "train_tables.o"};
+    std::vector<std::string> argv = host.compile;
+    argv.insert(argv.end(), {"-o", "../bin/" + n + "_train", "train.o", "train_tables.o"});
     for (const std::string& part : parts()) argv.push_back(part + "/lib/lib" + n + "_" + part + ".a");
     argv.push_back("../lib/lib" + n + ".a");
     if (!parts_.states.empty()) {
@@ -258,14 +261,15 @@ class TrainingCompiler {
       argv.insert(argv.end(), linked.begin(), linked.end());
     }
     argv.insert(argv.end(), {"-Wl,--build-id=none", "-pthread", "-ldl", "-lm"});
+    argv.insert(argv.end(), host.shrink.begin(), host.shrink.end());
     run(argv, folder_, "linking the training program");
     if (!std::filesystem::exists(staged + "/bin/" + n + "_train"))
       fail(compiler, " ended well and wrote no training program");
     for (const char* object : {"/train.o", "/train_tables.o", "/train_states.o"}) std::filesystem::remove(folder_ + object);
   }
 
-  void compile(const std::string& compiler, std::vector<std::string> flags, const std::string& stem) {
-    flags.insert(flags.begin(), compiler);
+  void compile(const HostCompiler& host, std::vector<std::string> flags, const std::string& stem) {
+    flags.insert(flags.begin(), host.compile.begin(), host.compile.end());
     flags.insert(flags.end(), {"src/" + stem + ".cpp", "-o", stem + ".o"});
     run(flags, folder_, "compiling " + stem + ".cpp of the training program");
   }

@@ -75,7 +75,7 @@ std::vector<Tensor> run_built_program(const std::string& folder, const std::stri
                                       const std::vector<DType>& outputs) {
   const std::string program = std::filesystem::absolute(folder).string() + "/bin/" + name + "_run";
   if (find_program(program).empty())
-    throw CompileError({folder, "", "was not built (compiled with --no-build?); build it with cmake"});
+    throw CompileError({folder, "", "was not built (compiled with --no-build or --no-programs?); build it with cmake"});
   const std::string work = temporary_folder();
   const TemporaryGuard guard(work);
   return run_with_files(program, work, inputs, outputs);

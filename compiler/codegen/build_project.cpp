@@ -10,9 +10,11 @@
 #include <thread>
 
 #include "compiler/codegen/compiler_flags.h"
+#include "compiler/codegen/host_compiler.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
+#include "compiler/support/host_process.h"
 #include "runtime/usable_cpus.h"
 
 namespace metac {
@@ -52,29 +54,28 @@ class Builder {
 
  private:
   void find_compiler() {
-    std::vector<std::string> tried =
-        o_.compiler.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{o_.compiler};
-    for (const std::string& name : tried) {
-      compiler_ = tools_.find(name);
-      if (!compiler_.empty()) break;
-    }
-    if (compiler_.empty()) {
-      std::string names;
-      for (const std::string& name : tried) names += (names.empty() ? "" : ", ") + name;
-      fail("no C++ compiler found (looked for ", names,
-           " on PATH); install g++ or clang, or write the sources alone with --no-build");
-    }
-    archiver_ = tools_.find("ar");
-    if (archiver_.empty())
-      fail("the archiver 'ar' was not found on PATH; install binutils, or write the sources alone with --no-build");
-    ToolResult version = tools_.run({compiler_, "--version"}, folder_, 60);
-    check(version, compiler_ + " --version", compiler_);
-    identity_ = compiler_ + "\n" + version.output;
+    host_ = find_host_compiler(o_.compiler, tools_.find);
+    std::vector<std::string> ask = host_.compile;
+    ask.push_back("--version");
+    ToolResult version = tools_.run(ask, folder_, 60);
+    check(version, host_.program() + " --version", host_.program());
+    for (const std::string& word : host_.compile) identity_ += word + "\n";
+    identity_ += version.output;
     clang_version_ = clang_version(version.output);
     if (p_.find_toolkit) find_toolkit();
+    if (host_.is_zig && has_programs()) notice_of_zig();
+  }
+
+  // Said once for a version of zig, where something is kept between builds.
+  void notice_of_zig() {
+    const std::string key = Sha256().update_part("said").update_part(identity_).hex();
+    if (tools_.cached && !tools_.cached(key).empty()) return;
+    notice("zig makes its C++ library before it links its first program, which takes a minute; --no-programs makes none");
+    if (tools_.keep) tools_.keep(key, "yes");
   }
 
   void find_toolkit() {
+    if (host_.is_zig) fail("the device's compiler works with a C++ compiler of the system; install g++ or clang");
     toolkit_ = p_.find_toolkit(tools_.find);
     const std::string& compiler = toolkit_->compiler();
     ToolResult version = tools_.run({compiler, "--version"}, folder_, 60);
@@ -89,7 +90,7 @@ class Builder {
 
   std::vector<std::string> flags(const std::string& source) const {
     if (is_device_file(source)) {
-      std::vector<std::string> of_device = toolkit_->compile_flags(compiler_);
+      std::vector<std::string> of_device = toolkit_->compile_flags(host_.program());
       of_device.push_back("-Isrc");
       return of_device;
     }
@@ -109,13 +110,16 @@ class Builder {
   }
 
   bool in_process(const std::string& source) const {
-    return o_.compiler.empty() && tools_.compile_kernels && is_kernel_file(source) && !is_device_file(source);
+    const bool ours = o_.compiler.empty() || host_.is_zig;  // which calls processors otherwise than other compilers do
+    return ours && tools_.compile_kernels && is_kernel_file(source) && !is_device_file(source);
   }
+
+  bool has_programs() const { return !o_.archive_only && o_.programs && !p_.programs.empty(); }
 
   std::vector<std::string> compile_all() {
     std::vector<std::string> sources = p_.sources, objects;
     for (const ProjectProgram& program : p_.programs)
-      if (!o_.archive_only) sources.insert(sources.end(), program.sources.begin(), program.sources.end());
+      if (has_programs()) sources.insert(sources.end(), program.sources.begin(), program.sources.end());
     for (size_t k = 0; k < sources.size(); ++k) objects.push_back(concat("objects/", k, ".o"));
     // The longest first: the last one to end is then a short one.
     std::vector<size_t> order(sources.size());
@@ -183,7 +187,7 @@ class Builder {
   }
 
   void compile(const std::string& source, const std::string& object) {
-    std::vector<std::string> argv = {is_device_file(source) ? toolkit_->compiler() : compiler_};
+    std::vector<std::string> argv = is_device_file(source) ? std::vector{toolkit_->compiler()} : host_.compile;
     for (std::string& f : flags(source)) argv.push_back(std::move(f));
     argv.insert(argv.end(), {"-c", source, "-o", object});
     const bool cacheable =
@@ -210,16 +214,10 @@ class Builder {
     const std::vector<std::string> of_programs(objects.begin() + static_cast<std::ptrdiff_t>(p_.sources.size()),
                                                objects.end());
     objects.resize(p_.sources.size());
-    std::vector<std::string> argv = {compiler_,
-                                     "-shared",
-                                     "-o",
-                                     shared,
-                                     "-Wl,-soname," + soname,
-                                     "-Wl,--version-script=src/exports.map",
-                                     "-Wl,--no-undefined",
-                                     "-Wl,--as-needed",
-                                     "-Wl,--build-id=none",
-                                     "-s"};
+    std::vector<std::string> argv = host_.link;
+    argv.insert(argv.end(), {"-shared", "-o", shared, "-Wl,-soname," + soname, "-Wl,--version-script=src/exports.map",
+                             "-Wl,--no-undefined", "-Wl,--as-needed", "-Wl,--build-id=none", "-s"});
+    argv.insert(argv.end(), host_.shrink.begin(), host_.shrink.end());
     argv.insert(argv.end(), objects.begin(), objects.end());
     std::vector<std::string> libraries = {"-pthread", "-ldl", "-lm"};
     if (toolkit_) {
@@ -227,27 +225,31 @@ class Builder {
       libraries.insert(libraries.begin(), of_device.begin(), of_device.end());
     }
     argv.insert(argv.end(), libraries.begin(), libraries.end());
-    check(tools_.run(argv, folder_, o_.seconds), shared, compiler_);
-    check_made(compiler_, shared, shared);
+    check(tools_.run(argv, folder_, o_.seconds), shared, host_.program());
+    check_made(host_.program(), shared, shared);
     fs::create_symlink(soname, folder_ + "/lib/" + plain);
     make_archive(archive, objects);
+    if (!has_programs()) return;
     auto next = of_programs.begin();
     for (const ProjectProgram& program : p_.programs) {
       const std::string file = "bin/" + p_.name + "_" + program.name;
       const auto end = next + static_cast<std::ptrdiff_t>(program.sources.size());
-      argv = {compiler_, "-o", file};
+      argv = host_.compile;
+      argv.insert(argv.end(), {"-o", file});
       argv.insert(argv.end(), next, end);
       argv.insert(argv.end(), {archive, "-Wl,--build-id=none"});
+      argv.insert(argv.end(), host_.shrink.begin(), host_.shrink.end());
       argv.insert(argv.end(), libraries.begin(), libraries.end());
-      check(tools_.run(argv, folder_, o_.seconds), file, compiler_);
+      check(tools_.run(argv, folder_, o_.seconds), file, host_.program());
       next = end;
     }
   }
 
   void make_archive(const std::string& archive, const std::vector<std::string>& objects) {
-    std::vector<std::string> argv = {archiver_, "qcD", archive};  // q: quick append; D: no dates, no owners
+    std::vector<std::string> argv = host_.archive;
+    argv.insert(argv.end(), {"qcD", archive});  // q: quick append; D: no dates, no owners
     argv.insert(argv.end(), objects.begin(), objects.end());
-    check(tools_.run(argv, folder_, o_.seconds), archive, archiver_);
+    check(tools_.run(argv, folder_, o_.seconds), archive, argv[0]);
   }
 
   // A compiler that ends well and wrote nothing, or something else, is believed no further.
@@ -274,7 +276,8 @@ class Builder {
   }
 
   const Project& p_;
-  std::string target_, folder_, compiler_, archiver_, identity_;
+  std::string target_, folder_, identity_;
+  HostCompiler host_;
   int clang_version_ = 0;                         // 0: another compiler
   std::shared_ptr<const DeviceToolkit> toolkit_;  // null: there is no device
   const std::string device_headers_ = "src/runtime/" + fs::path(p_.kernel_files.prelude).parent_path().string() + "/";

@@ -36,11 +36,12 @@ struct BuildTools {
 
 struct BuildOptions {
   bool build = true;     // false: sources alone
-  std::string compiler;  // of everything. Empty: compile_kernels for kernels; c++, g++ or clang++, whichever is there first,
-                         // for the rest
+  std::string compiler;  // of everything. Empty: compile_kernels for kernels; for the rest what is there of the system's or
+                         // zig (compiler/codegen/host_compiler.h)
   int jobs = 0;          // compilers at once; 0: one per CPU
   double seconds = 600;  // that any one of them may take
   std::function<void(int done, int all)> progress;
+  bool programs = true;                                   // bin/ too
   bool archive_only = false;                              // lib/libNAME.a alone: no shared library, no program
   std::function<void(const std::string& folder)> finish;  // adds what else belongs into the folder, before it appears
 };

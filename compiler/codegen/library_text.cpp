@@ -32,11 +32,11 @@ std::string port_table(const LibraryProgram& program, const char* which) {
   return (is_run(program) ? "" : program.function + "_") + which;
 }
 
-// What this machine lacks, asked by compiler builtins that take literals alone.
+// What this machine lacks.
 std::string lacking_text(const CpuTarget& cpu) {
-  std::string text = concat("const char* lacking_", cpu.tag(), "() {\n#if defined(__x86_64__)\n  __builtin_cpu_init();\n");
+  std::string text = concat("const char* lacking_", cpu.tag(), "() {\n#if defined(__x86_64__)\n");
   for (std::string_view feature : cpu.instructions().features)
-    text += concat("  if (!__builtin_cpu_supports(\"", feature, "\")) return \"", feature, "\";\n");
+    text += concat("  if (!has_cpu_feature(\"", feature, "\")) return \"", feature, "\";\n");
   return text + "#endif\n  return nullptr;\n}\n";
 }
 

@@ -171,7 +171,7 @@ class Writer {
     std::string of = programs_[p].function == "run" ? "the model" : name_ + "_" + programs_[p].function;
     if (programs_[p].specialisation > 0) of += concat(", specialisation ", programs_[p].specialisation);
     if (!place.scope.empty()) of += " for " + programs_[p].cpu.name;
-    write_unit(p, "program", of + " as tables for runtime/executor.h", only ? routine_includes() : "",
+    write_unit(p, "program", of + " as tables for runtime/executor.h", only ? library_includes() : "",
                declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
     write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "",
                declarations(model.prepare),
@@ -212,7 +212,7 @@ class Writer {
   void write_library() {
     project_.files["src/library.cpp"] =
         "// " + name_ + ": the programs of this library, and what they share.\n#include \"program.h\"\n" +
-        routine_includes() + "\nnamespace " + namespace_ + " {\n\n" + no_arrays() + library_text() + "\n" +
+        library_includes() + "\nnamespace " + namespace_ + " {\n\n" + no_arrays() + library_text() + "\n" +
         parameters_text(programs_, weights_, name_) + "\n}  // namespace " + namespace_ + "\n";
     project_.sources.push_back("src/library.cpp");
   }
@@ -228,6 +228,8 @@ class Writer {
                                       "\n}  // namespace " + namespace_ + "\n";
     project_.sources.push_back("src/model.cpp");
   }
+
+  std::string library_includes() const { return "#include \"runtime/cpu_features.h\"\n" + routine_includes(); }
 
   std::string library_text() {
     if (o_.carried) layout_.update_part(carried_text(*o_.carried, carried_, programs_, weights_));

@@ -33,7 +33,7 @@ struct CompileArguments : ModelOptions {
   std::string lock, locked;
   std::vector<std::string> derivatives, states;
   std::optional<std::string> generate;  // the tokenizer; empty: none
-  bool embed_weights = false, jit = false, tune = false, no_build = false, times = false, json = false;
+  bool embed_weights = false, jit = false, tune = false, no_build = false, no_programs = false, times = false, json = false;
   int jobs = 0;
   double seconds = 600;
 };
@@ -354,6 +354,9 @@ int compile_command(const CompileArguments& o) {
   library.embed_weights = o.embed_weights;
   library.jit = o.jit;
   library.build = !o.no_build;
+  if (o.no_programs && (o.generate || !o.train.empty()))
+    throw UsageError("--no-programs: --train and --generate are for the programs that they make");
+  library.programs = !o.no_programs;
   library.compiler = o.compiler;
   library.jobs = o.jobs;
   library.seconds = o.seconds;
@@ -396,10 +399,11 @@ void add_compile_command(CLI::App& app, int* status) {
   add_precision_options(*command, *o);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");
+  command->add_flag("--no-programs", o->no_programs, "build the library alone, not DIR/bin/NAME_run");
   command
       ->add_option("--cxx", o->compiler,
                    "the C++ compiler of everything; default: kernels by metac itself, the rest by the first of c++, g++, "
-                   "clang++ on PATH")
+                   "clang++, zig on PATH, or by the Python package ziglang")
       ->type_name("PROGRAM");
   command->add_option("--jobs", o->jobs, "compilers at once; 0: one per CPU")
       ->check(CLI::Range(0, 256))

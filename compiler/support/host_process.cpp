@@ -11,6 +11,7 @@ std::atomic<bool> guest{false};
 }
 
 void become_guest() { guest = true; }
+void become_host() { guest = false; }
 bool is_guest() { return guest; }
 
 void notice(const std::string& text) {

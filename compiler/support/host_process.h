@@ -7,6 +7,8 @@ namespace metac {
 
 // From now on this process is somebody else's. Called once, before anything else of metac runs.
 void become_guest();
+// It is the program metac's own after all: that may lie in libmetac, which makes a guest of every process that loads it.
+void become_host();
 bool is_guest();
 
 // What people should know although the work goes on: a line on standard error, "metac: " before it.

@@ -56,20 +56,6 @@ class Checks:
         (self.work / "prefix").rename(self.prefix)
         command(self.metac, "--version")
 
-    def debian_package(self):
-        """cpack's package, unpacked: the program compiles a model, and the man page and completion are there."""
-        command("cpack", "-G", "DEB", "-B", self.work / "deb", cwd=self.build)
-        package, = (self.work / "deb").glob("metac_*.deb")
-        fields = command("dpkg-deb", "--field", package)
-        if not re.search(r"^Depends: .*libc6", fields, re.MULTILINE):
-            raise RuntimeError(f"the package depends on nothing:\n{fields}")
-        root = self.work / "deb root"
-        command("dpkg-deb", "-x", package, root)
-        for file in ("man/man1/metac.1", "bash-completion/completions/metac"):
-            if "metac" not in (root / "usr/share" / file).read_text():
-                raise RuntimeError(f"{file} is empty")
-        command(root / "usr/bin/metac", "compile", DIGITS / "digits.onnx", "-o", self.work / "by package")
-
     def models_compiled_in_a_users_build(self):
         build_project(HERE, self.work / "consumer", self.prefix, f"-DDIGITS={DIGITS / 'digits.onnx'}")
         all_digits_right(self.work / "consumer/read_digits", "{0} {0}")

@@ -216,7 +216,7 @@ assert several.Model().cpu == given[0]
         text = (folder / "src/library.cpp").read_text()
         for lacking, expected in (([], names[0]), (["avx512f"], names[1]), (["avx512f", "avx2"], names[2])):
             for feature in lacking:
-                text = text.replace(f'!__builtin_cpu_supports("{feature}")', "true")
+                text = text.replace(f'!has_cpu_feature("{feature}")', "true")
             (folder / "src/library.cpp").write_text(text)
             cmake(folder, self.work / "build several")
             if expected in alone:
@@ -224,7 +224,7 @@ assert several.Model().cpu == given[0]
         shutil.rmtree(folder)
         self.compile(folder, "--cpu", "x86-64-v4,x86-64-v3", "--embed-weights", "--no-build")
         text = (folder / "src/library.cpp").read_text()
-        (folder / "src/library.cpp").write_text(text.replace('!__builtin_cpu_supports("avx2")', "true"))
+        (folder / "src/library.cpp").write_text(text.replace('!has_cpu_feature("avx2")', "true"))
         cmake(folder, self.work / "build none")
         said = command(self.work / "build none/several_run", "--shape", "image=1x1x8x8", status=1)
         expect("this CPU has no avx2, which code for x86-64-v3 needs; compile the model with --cpu for it" in said, said)

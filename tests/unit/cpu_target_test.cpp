@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/cpu_features.h"
+
 namespace metac::cpu_target_test {
 namespace {
 
@@ -32,6 +34,14 @@ TEST(CpuTarget, AMachineRunsItsLevelAndThoseBelow) {
           << levels[asked] << " on " << levels[here];
     EXPECT_EQ(best_cpu(machine(levels[here])).name, levels[here]);
   }
+}
+
+// Libraries ask by cpuid, as not every compiler's own answer can be believed; g++'s and clang's can.
+TEST(CpuTarget, LibrariesSeeWhatTheCompilerSees) {
+  for (const std::string& level : levels)
+    for (std::string_view feature : cpu_target(level).instructions().features)
+      EXPECT_EQ(metac_runtime::has_cpu_feature(std::string(feature).c_str()), has_here(feature)) << feature;
+  EXPECT_FALSE(metac_runtime::has_cpu_feature("no such feature"));
 }
 
 TEST(CpuTarget, EveryFeatureOfALevelIsNeeded) {

@@ -386,6 +386,35 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
   EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()).size(), 10u);
 }
 
+TEST_F(BuildProject, ZigDoesAllWhereTheSystemHasNoCompiler) {
+  std::vector<std::string> commands;
+  tools_.find = [](const std::string& name) { return name == "zig" ? "/packages/ziglang/zig" : ""; };
+  tools_.run = [&](const std::vector<std::string>& argv, const std::string& folder, double) {
+    std::string line;
+    for (const std::string& word : argv) line += word + " ";
+    commands.push_back(line);
+    for (size_t k = 0; k + 1 < argv.size(); ++k)
+      if (argv[k] == "-o") write_file(folder + "/" + argv[k + 1], "\177ELF");
+    return ToolResult{0, 0, false, "clang version 22.1.8"};
+  };
+  BuildOptions options;
+  options.programs = false;
+  build_project(project_of(small_model()), folder_ + "/out", tools_, options);
+  const std::string target = " -target x86_64-linux-gnu.2.28 ";  // never the processor and the glibc of this machine
+  for (const std::string& line : commands) {
+    const bool links = line.find(" -shared ") != std::string::npos;
+    EXPECT_EQ(line.rfind("/packages/ziglang/zig ", 0), 0u) << line;
+    EXPECT_TRUE(line.find(" ar ") != std::string::npos || line.find(target) != std::string::npos) << line;
+    // A C++ library is no part of a library, and zig would make its own first.
+    if (links) {
+      EXPECT_THAT(line, testing::AllOf(HasSubstr("zig cc"), HasSubstr("-Wl,--gc-sections")));
+    }
+    EXPECT_EQ(line.find("src/run"), std::string::npos) << line;
+  }
+  EXPECT_THAT(commands.back(), HasSubstr("zig ar qcD lib/libnet.a"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/out/bin"));
+}
+
 TEST_F(BuildProject, NamesTheCompilersItLookedFor) {
   tools_.find = [](const std::string&) { return std::string(); };
   EXPECT_THAT(failure(), HasSubstr("no C++ compiler found (looked for c++, g++, clang++ on PATH)"));

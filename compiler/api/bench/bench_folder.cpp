@@ -54,7 +54,7 @@ BenchResult result_of(const nlohmann::json& run, const nlohmann::json& manifest)
 BenchResult bench_folder(const std::string& folder, double seconds, const std::vector<std::string>& arguments) {
   std::string name = name_in_manifest(folder), program = folder + "/bin/" + name + "_run";
   if (find_program(program).empty())
-    throw CompileError({folder, "", "was not built (compiled with --no-build?); build it with cmake"});
+    throw CompileError({folder, "", "was not built (compiled with --no-build or --no-programs?); build it with cmake"});
   std::vector<std::string> argv = {program, "--bench", concat(seconds), "--json"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   ProcessResult result = run_process(argv, "", seconds + 600);

@@ -33,7 +33,7 @@ class OpenedLibrary {
     const std::string path = concat(std::filesystem::absolute(folder).string(), "/lib/lib", name_in_manifest(folder), ".so.",
                                     METAC_MODEL_INTERFACE);
     if (!std::filesystem::exists(path))
-      throw CompileError({folder, "", "was not built (compiled with --no-build?); build it with cmake"});
+      throw CompileError({folder, "", "was not built (compiled with --no-build or --no-programs?); build it with cmake"});
     const char* why = "";
     model_ = metac_model_open(path.c_str(), &why);
     if (!model_) throw CompileError({path, "", why});

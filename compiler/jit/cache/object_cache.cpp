@@ -18,6 +18,7 @@
 #include "compiler/jit/cache/file_lock.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
+#include "compiler/support/host_process.h"
 
 namespace metac {
 namespace {
@@ -154,7 +155,8 @@ ObjectCache& ObjectCache::of_user() {
   static ObjectCache& cache = [&]() -> ObjectCache& {
     CacheDirectory found = find_cache_directory();
     if (found.path.empty()) warn_once("kernels are not cached: " + found.problem);
-    std::atexit([] { of_user().write_counts(); });
+    // The program may lie in libmetac, where atexit does nothing (compiler/library/no_static_destructors.cpp).
+    if (!is_guest()) on_exit([](int, void*) { of_user().write_counts(); }, nullptr);
     return *new ObjectCache(found.path);
   }();
   return cache;
