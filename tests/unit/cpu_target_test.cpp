@@ -42,6 +42,11 @@ TEST(CpuTarget, LibrariesSeeWhatTheCompilerSees) {
     for (std::string_view feature : cpu_target(level).instructions().features)
       EXPECT_EQ(metac_runtime::has_cpu_feature(std::string(feature).c_str()), has_here(feature)) << feature;
   EXPECT_FALSE(metac_runtime::has_cpu_feature("no such feature"));
+  for (const InstructionSet& row : instruction_sets())  // whatever this machine has
+    for (std::string_view feature : row.features)
+      EXPECT_TRUE(std::any_of(std::begin(metac_runtime::cpu_features), std::end(metac_runtime::cpu_features),
+                              [&](const auto& known) { return known.name == feature; }))
+          << feature;
 }
 
 TEST(CpuTarget, EveryFeatureOfALevelIsNeeded) {
