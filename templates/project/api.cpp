@@ -16,6 +16,12 @@ extern const char @name@_embedded_weights_end[] __attribute__((visibility("hidde
 }
 #endif
 
+// Where the other libraries of the process find the threads that all of them share.
+extern "C" {
+__attribute__((visibility("hidden"), used)) ThreadsAnchor @name@_threads_anchor;
+}
+METAC_THREADS_NOTE(@name@_threads_anchor);
+
 namespace {
 
 // The variant that was asked for, or the first that this CPU can run.
@@ -268,17 +274,19 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
 @name@_status @name@_create(const @name@_options* options, @name@_context** result) {
   if (result == nullptr) return @NAME@_INVALID_ARGUMENT;
   *result = nullptr;
-  void* memory = std::aligned_alloc(alignof(@name@_context), (sizeof(@name@_context) + 63) / 64 * 64);
+  void* memory = std::aligned_alloc(alignof(@name@_context), sizeof(@name@_context));
   if (memory == nullptr) return @NAME@_OUT_OF_MEMORY;
   @name@_context* context = new (memory) @name@_context;
   *result = context;
   @name@_options given{};
   Failure& failure = context->failure;
   if (options != nullptr && !take_options(*options, given, failure)) return answer(*context, failure);
-@jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
+@jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0 ? Weights::own : (given.weights_flags & @NAME@_WEIGHTS_MAP) != 0 ? Weights::mapped : Weights::shared,
+                          (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
-  const bool foreign = given.parallel != nullptr;
-  bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);
+  const bool foreign = given.parallel != nullptr, alone = foreign || given.pin != 0 || given.private_threads != 0;
+  const int32_t threads = foreign ? 1 : Target::threads(given.threads);
+  bool pool = alone ? context->pool.start(threads, given.pin != 0) : context->pool.share(@name@_threads_anchor, threads);
   context->parallel = given.parallel;
   context->callers_pool = given.pool;
   if (pool && foreign) pool = context->pool.use(run_on_callers_pool, context, given.threads > 0 ? given.threads : usable_cpus());

@@ -63,6 +63,7 @@ typedef metac_model_options @name@_options;
 #define @NAME@_TYPE(dtype) METAC_MODEL_TYPE(dtype)
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
 #define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
+#define @NAME@_WEIGHTS_MAP METAC_MODEL_WEIGHTS_MAP
 
 /* The same functions as a table, for code that serves several models. A program that loads this library with metac_model_open() gets it. */
 @NAME@_API const metac_model* @name@_model(void);

@@ -81,6 +81,7 @@ void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, in
   if (!guarded([&] { context.parallel(context.callers_pool, count, task, state); })) context.pool_threw = true;
 }
 @name@_status answer_of_call(@name@_context& context) {
+  context.pool.end_call();
   if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
   context.pool_threw = false;
   return answer(context, context.failure);
