@@ -46,7 +46,8 @@ typedef enum metac_model_status {
   METAC_MODEL_IO = 5,          /* the weights are missing or damaged */
   METAC_MODEL_BUSY = 6,        /* the context is running in another thread */
   METAC_MODEL_INTERNAL = 7,
-  METAC_MODEL_CALLBACK = 8 /* a function that the caller gave threw an exception; the call's work was done all the same */
+  METAC_MODEL_CALLBACK = 8, /* a function that the caller gave threw an exception; the call's work was done all the same */
+  METAC_MODEL_CANCELLED = 9 /* by cancel(). Revision 2 */
 } metac_model_status;
 
 typedef enum metac_model_dtype {
@@ -192,14 +193,19 @@ typedef struct metac_model {
   /* ---- --jit ---- */
   metac_model_status (*specialised)(const metac_model_context* context, metac_model_specialisation* result,
                                     const char** problem);
-  /* ---- --target cuda ---- */
+  /* ---- without waiting; of a library for CPUs since revision 2 ---- */
   metac_model_status (*run_async)(metac_model_context* context, const metac_model_tensor* inputs, int32_t input_count,
                                   metac_model_tensor* outputs, int32_t output_count, void* stream, void (*done)(void* user),
                                   void* user);
+  /* ---- --target cuda ---- */
   metac_model_status (*from_dlpack)(metac_model_context* context, const metac_model_port* port, const void* dl_tensor,
                                     metac_model_tensor* tensor);
   metac_model_status (*to_dlpack)(metac_model_context* context, const metac_model_port* port, metac_model_tensor* tensor,
                                   void* dl_tensor);
+  /* ---- revision 2 ---- */
+  metac_model_status (*cancel)(metac_model_context* context);
+  metac_model_status (*wait)(metac_model_context* context); /* not with --target cuda, as poll */
+  metac_model_status (*poll)(metac_model_context* context);
 } metac_model;
 
 /* Whether the library behind `model` has the member. */

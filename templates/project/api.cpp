@@ -76,6 +76,10 @@ bool make(@name@_context& context, int32_t index) {
     context.failure = callable.executor.failure();
     return false;
   }
+  // A run that has written over a state may not end half way: failed runs leave states as they were.
+  bool stays = false;
+  for (int32_t k = 0; k < program.state_count; ++k) stays |= program.states[k].kept == StateMemory::stays;
+  if (!stays) callable.executor.stop_when(&context.cancelled);
   if (context.profiled) {
     callable.executor.profile(callable.times.data());
     callable.measured.store(callable.times.data(), std::memory_order_release);
@@ -176,13 +180,17 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   return true;
 }
 
+bool run_call(@name@_context& held, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
+  const bool offered = function == run_function && !held.profiled;
+  if (offered && held.specialised.run(function_ports[function], @NAME@_MAX_RANK, inputs, input_count, outputs, output_count)) return true;
+  if (!run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
+  if (offered) held.specialised.answered();
+  return true;
+}
+
 @name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   return use(context, [&](@name@_context& held) {
-    const bool offered = function == run_function && !held.profiled;
-    if (offered && held.specialised.run(function_ports[function], @NAME@_MAX_RANK, inputs, input_count, outputs, output_count)) return true;
-    if (!run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
-    if (offered) held.specialised.answered();
-    return true;
+    return run_call(held, function, inputs, input_count, outputs, output_count);
   });
 }
 
@@ -309,12 +317,19 @@ void @name@_destroy(@name@_context* context) {
   if (context == nullptr) return;
   // The child of a fork() leaves alone what it cannot end: a device, and a context in which a thread of the parent was at work.
   if (context->target.left_behind() || (context->pool.in_child() && context->in_use.load())) return;
+  context->cancelled.store(true);  // a run that nobody waits for
   context->~@name@_context();
   std::free(context);
 }
 
 @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
+}
+
+@name@_status @name@_cancel(@name@_context* context) {
+  if (context == nullptr) return @NAME@_INVALID_ARGUMENT;
+  if (context->in_use.load()) context->cancelled.store(true);
+  return @NAME@_OK;
 }
 
 @state_functions@@generate_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,

@@ -86,6 +86,7 @@ def _load(path):
         "create": (ctypes.c_int, [ctypes.POINTER(_Options), ctypes.POINTER(context)]),
         "destroy": (None, [context]),
         "run": (ctypes.c_int, [context, ctypes.POINTER(_Tensor), ctypes.c_int32, ctypes.POINTER(_Tensor), ctypes.c_int32]),
+        "cancel": (ctypes.c_int, [context]),
         "last_error": (ctypes.c_char_p, [context]),
         "input": (ctypes.POINTER(_Port), [ctypes.c_int32]),
         "output": (ctypes.POINTER(_Port), [ctypes.c_int32]),
@@ -241,6 +242,14 @@ def _differ(converted, given):
     def _call(self, function, arrays, outputs=None, copy=True):
         """Pairs of name and array, in the order of the function's outputs."""
         ports = self._ports(function, "output")
+        results = self._results(ports, outputs)
+        call = getattr(self._library, "@name@_" + function)
+        status = call(self._context, self._tensors(arrays), len(arrays), results, len(ports))
+        if status != 0:
+            raise Error(status, self._message())
+        return self._answers(results, ports, outputs, copy)
+
+    def _results(self, ports, outputs):
         results = (_Tensor * max(1, len(ports)))()
         if outputs:
             self._names("output", outputs, ports, all_of_them=False)
@@ -251,10 +260,10 @@ def _differ(converted, given):
             if memory.dtype != port.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
                 raise TypeError("output %r needs a writeable, contiguous array of %s" % (port.name, port.dtype))
             tensor.data, tensor.bytes = memory.ctypes.data, memory.nbytes
-        call = getattr(self._library, "@name@_" + function)
-        status = call(self._context, self._tensors(arrays), len(arrays), results, len(ports))
-        if status != 0:
-            raise Error(status, self._message())
+        return results
+
+    @staticmethod
+    def _answers(results, ports, outputs, copy):
         answer = []
         for tensor, port in zip(results, ports):
             shape = tuple(tensor.dims[: tensor.rank])
@@ -280,6 +289,10 @@ def _differ(converted, given):
         return dict(self._call("run", self._inputs(inputs), outputs, copy))
 
     __call__ = run
+
+    def cancel(self):
+        """From any thread: the run that the model is in ends before its next kernel, with an Error of status 9."""
+        self._library.@name@_cancel(self._context)
 
     def _parameters(self, parameters):
         """Arrays of all parameters, which must be kept, and their addresses."""

@@ -22,6 +22,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 from checks import command, expect, run_checks  # noqa: E402
+from call_checks import CallChecks  # noqa: E402
 from command_checks import CommandChecks  # noqa: E402
 from damage_checks import DamageChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
@@ -54,7 +55,7 @@ class Tags(html.parser.HTMLParser):
         expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
 
 
-class Checks(ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks):
+class Checks(ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks, CallChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
