@@ -1,7 +1,5 @@
-namespace {
-
 // In the context's own thread. The context is held since @name@_run_async.
-void run_behind(void* state) {
+static void run_behind(void* state) {
   @name@_context& context = *static_cast<@name@_context*>(state);
   const auto run = context.async_run;
   context.failure.clear();
@@ -12,13 +10,11 @@ void run_behind(void* state) {
   if (run.done != nullptr) guarded([&run] { run.done(run.user); });
 }
 
-@name@_status answer_of_async(@name@_context& context) {
+static @name@_status answer_of_async(@name@_context& context) {
   const Hold hold(context);
   if (!hold) return refuse(context, @NAME@_BUSY, "the context is running in another thread");
   return answer(context, context.async_run.failure);
 }
-
-}  // namespace
 
 @name@_status @name@_run_async(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count, void* stream,
                          void (*done)(void* user), void* user) {
