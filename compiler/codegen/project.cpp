@@ -371,14 +371,11 @@ class Writer {
   // What the target adds to the interface: calls that do not wait, memory of a device.
   void fill_device() {
     // Where the target has no calls of its own, runs that are not waited for are a thread's.
-    static const std::map<std::string, std::string> by_threads = {{"device_include", "async_include.h"},
-                                                                  {"device_context_members", "async_members.h"},
-                                                                  {"device_declarations", "api_async.h"},
-                                                                  {"device_members", "api_async.hpp"},
-                                                                  {"device_functions", "api_async.cpp"},
-                                                                  {"device_members_of_table", "model_table_async.cpp"},
-                                                                  {"device_class", "python_async.py"},
-                                                                  {"device_signatures", "python_async_signatures.py"}};
+    static const std::map<std::string, std::string> by_threads = {
+        {"device_include", "async_include.h"},  {"device_context_members", "async_members.h"},
+        {"device_declarations", "api_async.h"}, {"device_members", "api_async.hpp"},
+        {"device_functions", "api_async.cpp"},  {"device_members_of_table", "model_table_async.cpp"},
+        {"device_class", "python_async.py"},    {"device_signatures", "python_async_signatures.py"}};
     const bool has_own = o_.parts.templates.count("device_functions") > 0;
     for (const auto& [value, file] : by_threads)
       values_[value] = has_own ? part(value.c_str()) : fill_template("templates/project/" + file, values_);

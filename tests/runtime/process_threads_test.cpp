@@ -18,6 +18,7 @@ __attribute__((visibility("hidden"), used)) metac_runtime::ThreadsAnchor first_t
 METAC_THREADS_NOTE(first_threads_anchor);
 METAC_THREADS_NOTE(second_threads_anchor);
 
+namespace process_threads_test {
 namespace {
 
 using namespace metac_runtime;
@@ -214,3 +215,4 @@ TEST(ProcessThreads, TheChildOfAForkHasItsOwn) {
 #endif
 
 }  // namespace
+}  // namespace process_threads_test

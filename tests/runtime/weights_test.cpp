@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+namespace weights_test {
 namespace {
 
 using namespace metac_runtime;
@@ -201,3 +202,4 @@ TEST_F(WeightsFile, TheChildOfAForkReadsOnItsOwn) {
 }
 
 }  // namespace
+}  // namespace weights_test
