@@ -81,6 +81,15 @@ for round in range(3):
     assert not loaded("copies/lib1.so")
 """)
 
+    def threads_of_what_is_linked_and_loaded(self):
+        program = self.work / "linked_and_loaded"
+        command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", pathlib.Path(__file__).with_name("linked_and_loaded.cpp"), f"-I{self.first}/include",
+                self.first / "lib/libfirst.a", "-pthread", "-ldl", "-lm", "-o", program)
+        if not (self.work / "first.weights").exists():
+            shutil.copy(self.first / "first.weights", self.work)
+        said = command(program, self.second / "lib/libsecond.so.1")
+        expect(said == "2 2 good\n", said)
+
     def threads_of_a_forked_process(self):
         """A child has threads of its own when it runs, whatever its parent's were doing."""
         self._threaded("""
