@@ -46,7 +46,7 @@ inline bool read_fully(int file, void* to, int64_t bytes, int64_t from) {
 
 class HeldFile {
  public:
-  enum Piece : uint8_t { unread, is_read, is_checked };
+  enum Piece : uint8_t { unread, is_new, is_read, is_checked };  // new: nobody uses it yet
 
   // That of `file`, which is open and `about` is of: it belongs to the result from then on. `header` is what it begins with.
   // Null: no memory.

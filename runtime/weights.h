@@ -165,7 +165,7 @@ class Weights {
         if (weights.held_ != nullptr && weights.held_->piece(k) == HeldFile::is_checked) continue;
         const bool good = checksum_of(from, bytes) == weights.sums_[k];
         if (!good) range.damaged = k;
-        if (weights.held_ != nullptr) weights.held_->piece(k) = good ? HeldFile::is_checked : HeldFile::unread;
+        if (weights.held_ != nullptr && good) weights.held_->piece(k) = HeldFile::is_checked;
       }
     }
 
@@ -180,7 +180,7 @@ class Weights {
           refused = errno;
         return false;
       }
-      file.piece(k) = HeldFile::is_read;
+      file.piece(k) = HeldFile::is_new;
       return true;
     }
   };
@@ -220,9 +220,13 @@ class Weights {
       Range::work(&range, 0, 0, count);
     else
       pool.run(count, Range::piece_ns, &Range::work, &range);
-    if (!judge(range, failure)) return false;
-    return !reads || sums_ != nullptr || !held_->has_changed() ||
-           failure.set(Status::io, "the weights %.300s changed while they were read", path_);
+    bool good = judge(range, failure);
+    if (good && reads && sums_ == nullptr && held_->has_changed())
+      good = failure.set(Status::io, "the weights %.300s changed while they were read", path_);
+    // What is not to be used is read anew by who comes next; what others use already stays.
+    for (int64_t k = range.first; k < range.first + count; ++k)
+      if (held_->piece(k) == HeldFile::is_new) held_->piece(k) = good ? HeldFile::is_read : HeldFile::unread;
+    return good;
   }
   bool judge(const Range& range, Failure& failure) const {
     if (range.refused.load() != 0) {

@@ -116,6 +116,7 @@ TEST_F(WeightsFile, OverwrittenBetweenTheCheckAndTheRead) {
     EXPECT_FALSE(weights.ready(0, bytes, pool_, failure));
     const char* const expected = unchecked ? "changed while they were read" : "is damaged: bytes 2101248 to 3149823";
     EXPECT_NE(std::string(failure.message).find(expected), std::string::npos) << failure.message;
+    EXPECT_FALSE(weights.ready(0, bytes, pool_, failure)) << "what was refused is there the second time";
   }
 }
 
