@@ -125,6 +125,8 @@ class ExecutorOn {
   const int64_t* symbols() const { return symbols_.data(); }
   // One row per step from now on; null: no measuring. The rows belong to the caller.
   void profile(StepTime* times) { times_ = times; }
+  // Runs end before their next step once this is true; null: they do not look.
+  void stop_when(const std::atomic<bool>* stopped) { stopped_ = stopped; }
   // From now on every run exchanges what the program says; null: no more.
   void exchange(const Exchanger* exchanger);
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
@@ -137,6 +139,8 @@ class ExecutorOn {
   using Here = Place<Device>;
   using Memory = typename Here::Memory;
 
+  bool is_stopped() const { return stopped_ != nullptr && stopped_->load(std::memory_order_relaxed); }
+  bool stop() { return failure_.set(Status::cancelled, "the run was cancelled"); }
   bool internal(const char* what) {
     return failure_.set(Status::internal, "the program's tables contradict themselves: %s", what);
   }
@@ -266,6 +270,7 @@ class ExecutorOn {
   StepTime* times_ = nullptr;
   int64_t nested_ns_ = 0;  // of a profiled run: that steps within the one in progress took
   NonFiniteWatch* watch_ = nullptr;
+  const std::atomic<bool>* stopped_ = nullptr;
   const Exchanger* exchanger_ = nullptr;
   Array<ExchangedValue> exchanged_;  // on a GPU: per exchange
   Failure failure_;

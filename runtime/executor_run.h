@@ -62,6 +62,7 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
 template <class Device>
 bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
   for (int32_t i = begin; i < end; ++i) {
+    if (is_stopped()) return stop();
     if constexpr (Here::separate)
       if (program_->load_count > 0 && i < program_->top_level_steps && !swap_in(i)) return false;
     if constexpr (Here::caches)

@@ -46,6 +46,7 @@ struct SliceChain {
   int64_t bytes_of_values;                                    // what begins and ends within the chain, of one worker
   int32_t first_operand;
   bool timed;
+  const std::atomic<bool>* stopped;  // null: nobody stops it
 
   SliceWorker worker(int32_t k) const {
     char* own = memory + k * bytes_of_worker;
@@ -63,6 +64,7 @@ struct SliceChain {
     for (int64_t slice = begin; slice < end; ++slice) {
       w.symbols[c.repeat->symbol] = slice;
       for (const Step* s = c.first; s != c.repeat; ++s) {
+        if (c.stopped != nullptr && c.stopped->load(std::memory_order_relaxed)) return;
         const int64_t start = c.timed ? now_ns() : 0;
         int64_t value = s->parallel.value;
         if (s->parallel.length != 0 && !evaluate(*c.program, s->parallel, w.symbols, &value)) value = 0;  // it was tried
@@ -140,6 +142,7 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   chain.first_operand = first_operand;
   chain.symbols_at = align_up((last_operand - first_operand) * int64_t{sizeof(void*)});
   chain.timed = times_ != nullptr;
+  chain.stopped = stopped_;
   chain.times_at = chain.symbols_at + align_up(p.symbol_count * int64_t{sizeof(int64_t)});
   chain.scratch_at = chain.times_at + align_up((end - begin) * int64_t{sizeof(int64_t)});
   chain.bytes_of_worker = chain.scratch_at + align_up(scratch_bytes);
@@ -159,6 +162,7 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   }
   const int64_t start = chain.timed ? now_ns() : 0;
   device_->run(count, cost, &SliceChain::run, &chain);
+  if (is_stopped()) return stop();
   symbols_[repeat.symbol] = count;
   if (!chain.timed) return true;
   const int64_t ns = now_ns() - start;

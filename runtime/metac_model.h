@@ -24,7 +24,7 @@
 
 /* The interface, and how often it has grown: headers of libraries ask for the revision that they need. */
 #define METAC_MODEL_INTERFACE 1
-#define METAC_MODEL_REVISION 1
+#define METAC_MODEL_REVISION 2
 #define METAC_MODEL_MAX_RANK 32
 
 /* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
@@ -46,7 +46,8 @@ typedef enum metac_model_status {
   METAC_MODEL_IO = 5,          /* the weights are missing or damaged */
   METAC_MODEL_BUSY = 6,        /* the context is running in another thread */
   METAC_MODEL_INTERNAL = 7,
-  METAC_MODEL_CALLBACK = 8 /* a function that the caller gave threw an exception; the call's work was done all the same */
+  METAC_MODEL_CALLBACK = 8, /* a function that the caller gave threw an exception; the call's work was done all the same */
+  METAC_MODEL_CANCELLED = 9 /* by cancel(). Revision 2 */
 } metac_model_status;
 
 typedef enum metac_model_dtype {
@@ -95,7 +96,9 @@ typedef struct metac_model_tensor {
  * same context. */
 typedef void (*metac_model_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
-/* Zero is every member's default but that of the first: options.size = sizeof options (C++ does that itself). A library that
+/* All contexts of all libraries in a process share its threads, of which no more work at once than there are CPUs; pin,
+ * private_threads and parallel are other ones.
+ * Zero is every member's default but that of the first: options.size = sizeof options (C++ does that itself). A library that
  * is older than the program refuses members that it does not have, if they are not zero. */
 typedef struct metac_model_options {
   size_t size METAC_MODEL_SIZE_OF(metac_model_options);
@@ -104,22 +107,25 @@ typedef struct metac_model_options {
   const char*
       metac; /* of libraries made with --jit: path of the libmetac that makes programs for shapes that come again;
               * NULL: METAC_LIBRARY of the environment, else one beside this library, else the system's; "off": none */
-  metac_model_parallel parallel; /* the caller's pool; NULL: own threads */
+  metac_model_parallel parallel; /* the caller's pool; NULL: those of private_threads */
   void* pool;                    /* its first argument */
-  int32_t threads;               /* 0: one per CPU that this process may use */
+  int32_t threads;               /* of a call, with the caller's; 0: one per CPU that this process may use */
   int32_t pin;                   /* not 0: threads stay on their CPU */
   int32_t fixed_split;           /* not 0: threads never take over each other's part */
   int32_t weights_flags;         /* METAC_MODEL_WEIGHTS_..., any of them together */
   int32_t most_specialisations;  /* with --jit: such programs that this process holds for these weights; 0: 64. The least
                                   * recently used go first */
-  int32_t reserved;              /* 0 */
+  int32_t private_threads;       /* not 0: threads of this context's own, not those of the process. Revision 2 */
 } metac_model_options;
 
-/* Weights are mapped: processes share the pages. While a context uses the file it may be replaced by a rename or removed,
- * but a program that writes into it changes answers, and one that cuts it ends the process. COPY reads it into memory of the
- * context instead, and the file is free. Damage is found when a context is made, UNCHECKED does not look for it. */
+/* Weights are read into memory that all contexts of the library share in this process, as far as they are used; what becomes
+ * of the file then touches no answer. MAP maps the file instead, so that processes share its pages (as is done anyway where
+ * nobody can change it: sealed memory, fs-verity, immutable files): it may be replaced by a rename or removed, but a program
+ * that writes into it changes answers, and one that cuts it ends the process. COPY reads all of it into memory of this
+ * context alone. Damage is found before anything is computed, UNCHECKED does not look for it. */
 #define METAC_MODEL_WEIGHTS_COPY 1
 #define METAC_MODEL_WEIGHTS_UNCHECKED 2
+#define METAC_MODEL_WEIGHTS_MAP 4 /* revision 2 */
 
 /* What has become of the shapes of a library made with --jit. size = sizeof(metac_model_specialisation). */
 typedef struct metac_model_specialisation {
@@ -187,14 +193,19 @@ typedef struct metac_model {
   /* ---- --jit ---- */
   metac_model_status (*specialised)(const metac_model_context* context, metac_model_specialisation* result,
                                     const char** problem);
-  /* ---- --target cuda ---- */
+  /* ---- without waiting; of a library for CPUs since revision 2 ---- */
   metac_model_status (*run_async)(metac_model_context* context, const metac_model_tensor* inputs, int32_t input_count,
                                   metac_model_tensor* outputs, int32_t output_count, void* stream, void (*done)(void* user),
                                   void* user);
+  /* ---- --target cuda ---- */
   metac_model_status (*from_dlpack)(metac_model_context* context, const metac_model_port* port, const void* dl_tensor,
                                     metac_model_tensor* tensor);
   metac_model_status (*to_dlpack)(metac_model_context* context, const metac_model_port* port, metac_model_tensor* tensor,
                                   void* dl_tensor);
+  /* ---- revision 2 ---- */
+  metac_model_status (*cancel)(metac_model_context* context);
+  metac_model_status (*wait)(metac_model_context* context); /* not with --target cuda, as poll */
+  metac_model_status (*poll)(metac_model_context* context);
 } metac_model;
 
 /* Whether the library behind `model` has the member. */

@@ -19,6 +19,7 @@ enum class Status : int32_t {
   busy = 6,         // the context is running in another thread
   internal = 7,     // the tables contradict themselves: a bug of ours
   callback = 8,     // a function that the caller gave threw an exception
+  cancelled = 9,    // another thread asked for the end of the run
 };
 
 inline const char* name_of(Status status) {
@@ -30,9 +31,10 @@ inline const char* name_of(Status status) {
                                       "input/output error",
                                       "context busy",
                                       "internal error",
-                                      "the caller's function failed"};
+                                      "the caller's function failed",
+                                      "cancelled"};
   const int32_t i = static_cast<int32_t>(status);
-  return i >= 0 && i < 9 ? names[i] : "unknown status";
+  return i >= 0 && i < 10 ? names[i] : "unknown status";
 }
 
 // The last failure of a context. A message longer than the space is cut.

@@ -20,7 +20,7 @@ inline bool check_size(const char* name, size_t size, size_t first, Failure& fai
 
 // The members of `given` that this library knows. What it does not know must be zero.
 inline bool take_options(const metac_model_options& given, metac_model_options& known, Failure& failure) {
-  constexpr size_t first = offsetof(metac_model_options, reserved) + sizeof(int32_t);
+  constexpr size_t first = offsetof(metac_model_options, private_threads) + sizeof(int32_t);
   if (!check_size("options", given.size, first, failure)) return false;
   for (size_t at = sizeof known; at < given.size; ++at)
     if (reinterpret_cast<const char*>(&given)[at] != 0)
@@ -30,12 +30,16 @@ inline bool take_options(const metac_model_options& given, metac_model_options& 
   std::memcpy(&known, &given, std::min(given.size, sizeof known));
   if (known.threads < 0)
     return failure.set(Status::invalid_argument, "threads is %d; expected 0 (one per CPU) or more", known.threads);
-  if ((known.weights_flags & ~(METAC_MODEL_WEIGHTS_COPY | METAC_MODEL_WEIGHTS_UNCHECKED)) != 0)
+  constexpr int32_t copy_and_map = METAC_MODEL_WEIGHTS_COPY | METAC_MODEL_WEIGHTS_MAP;
+  if ((known.weights_flags & copy_and_map) == copy_and_map)
+    return failure.set(Status::invalid_argument, "weights_flags is %d: weights are copied or mapped, not both",
+                       known.weights_flags);
+  if ((known.weights_flags & ~(copy_and_map | METAC_MODEL_WEIGHTS_UNCHECKED)) != 0)
     return failure.set(Status::invalid_argument, "weights_flags is %d, of which not all is known", known.weights_flags);
   if (known.most_specialisations < 0)
     return failure.set(Status::invalid_argument, "most_specialisations is %d; expected 0 (64) or more",
                        known.most_specialisations);
-  return known.reserved == 0 || failure.set(Status::invalid_argument, "reserved is %d; expected 0", known.reserved);
+  return true;
 }
 
 // Writes what of `told` the caller's struct has room for; what it has beyond is zero. Both begin with their size.

@@ -370,11 +370,17 @@ class Writer {
     values_["specialised"] = with("specialised", "none");
   }
 
-  // What a library for a GPU adds to the interface.
+  // What the target adds to the interface: calls that do not wait, memory of a device.
   void fill_device() {
-    for (const char* value : {"device_declarations", "device_members", "device_functions", "device_members_of_table",
-                              "device_class", "device_signatures"})
-      values_[value] = part(value);
+    // Where the target has no calls of its own, runs that are not waited for are a thread's.
+    static const std::map<std::string, std::string> by_threads = {
+        {"device_include", "async_include.h"},  {"device_context_members", "async_members.h"},
+        {"device_declarations", "api_async.h"}, {"device_members", "api_async.hpp"},
+        {"device_functions", "api_async.cpp"},  {"device_members_of_table", "model_table_async.cpp"},
+        {"device_class", "python_async.py"},    {"device_signatures", "python_async_signatures.py"}};
+    const bool has_own = o_.parts.templates.count("device_functions") > 0;
+    for (const auto& [value, file] : by_threads)
+      values_[value] = has_own ? part(value.c_str()) : fill_template("templates/project/" + file, values_);
   }
 
   // What the target's template of this value gives.

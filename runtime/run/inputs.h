@@ -16,8 +16,8 @@ struct Arguments {
   std::vector<std::string> inputs, shapes, dims;
   std::string output_dir, weights, cpu;
   int threads = 0;
-  bool copy_weights = false, unchecked_weights = false, pin = false, numbered = false, bench = false, profile = false,
-       json = false, info = false, help = false, version = false;
+  bool copy_weights = false, map_weights = false, unchecked_weights = false, pin = false, numbered = false, bench = false,
+       profile = false, json = false, info = false, help = false, version = false;
   double seconds = 3;
 
   bool timed() const { return bench || profile; }

@@ -13,7 +13,7 @@ using LibraryPort = metac_model_port;
 struct LibrarySettings {  // of metac_model_options
   const char *weights, *cpu;
   int32_t threads;
-  bool pin, copy_weights, unchecked_weights;
+  bool pin, copy_weights, unchecked_weights, map_weights;
 };
 
 // One context at a time. What returns bool failed where it is false, and last_error() says why.
@@ -34,7 +34,8 @@ class Library {
     options.threads = settings.threads;
     options.pin = settings.pin;
     options.weights_flags = (settings.copy_weights ? METAC_MODEL_WEIGHTS_COPY : 0) |
-                            (settings.unchecked_weights ? METAC_MODEL_WEIGHTS_UNCHECKED : 0);
+                            (settings.unchecked_weights ? METAC_MODEL_WEIGHTS_UNCHECKED : 0) |
+                            (settings.map_weights ? METAC_MODEL_WEIGHTS_MAP : 0);
     return model_->create(&options, &context_) == METAC_MODEL_OK;
   }
   void destroy() { model_->destroy(context_); }

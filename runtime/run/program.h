@@ -22,8 +22,9 @@ inline const char usage[] =
     "  --threads N           threads of a run; 0: one per CPU (0)\n"
     "  --pin                 threads stay on their CPU\n"
     "  --cpu NAME            the code for this instruction set of those that --info lists; otherwise the best one\n"
-    "  --weights FILE        instead of those beside the library. They are mapped and looked through for damage:\n"
-    "  --copy-weights        reads them into memory instead\n"
+    "  --weights FILE        instead of those beside the library. They are read and looked through for damage:\n"
+    "  --map-weights         maps the file, which nobody may cut or write into meanwhile\n"
+    "  --copy-weights        reads all of it at once, for this context alone\n"
     "  --unchecked-weights   does not look\n"
     "  --bench [SECONDS]     min, median, p90 and p99 of the time of one run (3); inputs that are not given are random\n"
     "  --profile             as --bench, and the time of each step\n"
@@ -87,10 +88,10 @@ inline void print_info() {
 }
 
 inline std::string parse(int count, char** values, Arguments* a) {
-  ProgramOptions line(
-      count, values,
-      {"--input", "--shape", "--dim", "--output-dir", "--weights", "--cpu", "--threads", "--pin", "--copy-weights",
-       "--unchecked-weights", "--numbered", "--profile", "--json", "--info", "--bench", "--help", "--version"});
+  ProgramOptions line(count, values,
+                      {"--input", "--shape", "--dim", "--output-dir", "--weights", "--cpu", "--threads", "--pin",
+                       "--copy-weights", "--map-weights", "--unchecked-weights", "--numbered", "--profile", "--json",
+                       "--info", "--bench", "--help", "--version"});
   while (line.next()) {
     if (line.is("--input"))
       a->inputs.push_back(line.text());
@@ -110,6 +111,8 @@ inline std::string parse(int count, char** values, Arguments* a) {
       a->pin = true;
     else if (line.is("--copy-weights"))
       a->copy_weights = true;
+    else if (line.is("--map-weights"))
+      a->map_weights = true;
     else if (line.is("--unchecked-weights"))
       a->unchecked_weights = true;
     else if (line.is("--numbered"))
@@ -143,6 +146,7 @@ inline int run(const Arguments& arguments) {
   settings.threads = arguments.threads;
   settings.pin = arguments.pin;
   settings.copy_weights = arguments.copy_weights;
+  settings.map_weights = arguments.map_weights;
   settings.unchecked_weights = arguments.unchecked_weights;
   if (!library.create(settings)) return fault(library.last_error());
   std::vector<FileTensor> tensors;

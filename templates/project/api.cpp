@@ -16,6 +16,12 @@ extern const char @name@_embedded_weights_end[] __attribute__((visibility("hidde
 }
 #endif
 
+// Where the other libraries of the process find the threads that all of them share.
+extern "C" {
+__attribute__((visibility("hidden"), used)) ThreadsAnchor @name@_threads_anchor;
+}
+METAC_THREADS_NOTE(@name@_threads_anchor);
+
 namespace {
 
 // The variant that was asked for, or the first that this CPU can run.
@@ -70,6 +76,10 @@ bool make(@name@_context& context, int32_t index) {
     context.failure = callable.executor.failure();
     return false;
   }
+  // A run that has written over a state may not end half way: failed runs leave states as they were.
+  bool stays = false;
+  for (int32_t k = 0; k < program.state_count; ++k) stays |= program.states[k].kept == StateMemory::stays;
+  if (!stays) callable.executor.stop_when(&context.cancelled);
   if (context.profiled) {
     callable.executor.profile(callable.times.data());
     callable.measured.store(callable.times.data(), std::memory_order_release);
@@ -170,13 +180,17 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   return true;
 }
 
+bool run_call(@name@_context& held, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
+  const bool offered = function == run_function && !held.profiled;
+  if (offered && held.specialised.run(function_ports[function], @NAME@_MAX_RANK, inputs, input_count, outputs, output_count)) return true;
+  if (!run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
+  if (offered) held.specialised.answered();
+  return true;
+}
+
 @name@_status call(@name@_context* context, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   return use(context, [&](@name@_context& held) {
-    const bool offered = function == run_function && !held.profiled;
-    if (offered && held.specialised.run(function_ports[function], @NAME@_MAX_RANK, inputs, input_count, outputs, output_count)) return true;
-    if (!run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
-    if (offered) held.specialised.answered();
-    return true;
+    return run_call(held, function, inputs, input_count, outputs, output_count);
   });
 }
 
@@ -268,17 +282,19 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
 @name@_status @name@_create(const @name@_options* options, @name@_context** result) {
   if (result == nullptr) return @NAME@_INVALID_ARGUMENT;
   *result = nullptr;
-  void* memory = std::aligned_alloc(alignof(@name@_context), (sizeof(@name@_context) + 63) / 64 * 64);
+  void* memory = std::aligned_alloc(alignof(@name@_context), sizeof(@name@_context));
   if (memory == nullptr) return @NAME@_OUT_OF_MEMORY;
   @name@_context* context = new (memory) @name@_context;
   *result = context;
   @name@_options given{};
   Failure& failure = context->failure;
   if (options != nullptr && !take_options(*options, given, failure)) return answer(*context, failure);
-@jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
+@jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0 ? Weights::own : (given.weights_flags & @NAME@_WEIGHTS_MAP) != 0 ? Weights::mapped : Weights::shared,
+                          (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
-  const bool foreign = given.parallel != nullptr;
-  bool pool = context->pool.start(foreign ? 1 : Target::threads(given.threads), given.pin != 0);
+  const bool foreign = given.parallel != nullptr, alone = foreign || given.pin != 0 || given.private_threads != 0;
+  const int32_t threads = foreign ? 1 : Target::threads(given.threads);
+  bool pool = alone ? context->pool.start(threads, given.pin != 0) : context->pool.share(@name@_threads_anchor, threads);
   context->parallel = given.parallel;
   context->callers_pool = given.pool;
   if (pool && foreign) pool = context->pool.use(run_on_callers_pool, context, given.threads > 0 ? given.threads : usable_cpus());
@@ -301,12 +317,19 @@ void @name@_destroy(@name@_context* context) {
   if (context == nullptr) return;
   // The child of a fork() leaves alone what it cannot end: a device, and a context in which a thread of the parent was at work.
   if (context->target.left_behind() || (context->pool.in_child() && context->in_use.load())) return;
+  context->cancelled.store(true);  // a run that nobody waits for
   context->~@name@_context();
   std::free(context);
 }
 
 @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
+}
+
+@name@_status @name@_cancel(@name@_context* context) {
+  if (context == nullptr) return @NAME@_INVALID_ARGUMENT;
+  if (context->in_use.load()) context->cancelled.store(true);
+  return @NAME@_OK;
 }
 
 @state_functions@@generate_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,

@@ -59,10 +59,12 @@ typedef metac_model_options @name@_options;
 #define @NAME@_BUSY METAC_MODEL_BUSY
 #define @NAME@_INTERNAL METAC_MODEL_INTERNAL
 #define @NAME@_CALLBACK METAC_MODEL_CALLBACK
+#define @NAME@_CANCELLED METAC_MODEL_CANCELLED
 @dtype_constants@
 #define @NAME@_TYPE(dtype) METAC_MODEL_TYPE(dtype)
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
 #define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
+#define @NAME@_WEIGHTS_MAP METAC_MODEL_WEIGHTS_MAP
 
 /* The same functions as a table, for code that serves several models. A program that loads this library with metac_model_open() gets it. */
 @NAME@_API const metac_model* @name@_model(void);
@@ -84,6 +86,12 @@ typedef metac_model_options @name@_options;
 /* One inference. Dims that are open take the inputs' values; everything is checked before the work begins. */
 @NAME@_API @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,
                      int32_t output_count);
+
+/* From any thread: the run that the context is in, if it is in one, ends before its next kernel and answers CANCELLED; so does a
+ * derivative, and find_non_finite. Calls that begin later are not touched, and the context goes on as after any run that failed. A kernel
+ * that has begun is finished, and so are runs of a model that writes a state over where it stands, and those by a program for just
+ * their shapes (--jit). */
+@NAME@_API @name@_status @name@_cancel(@name@_context* context);
 
 @state_declarations@@generate_declarations@@derivative_declarations@@exchange_declarations@@device_declarations@@jit_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
  * which made the first NaN and the first infinity, "" where none did; the names are those of @name@_profile_row. Infinities may be

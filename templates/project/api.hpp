@@ -74,6 +74,8 @@ class Model {
   void run(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
     check(@name@_run(context_, inputs.data(), static_cast<int32_t>(inputs.size()), outputs.data(), static_cast<int32_t>(outputs.size())));
   }
+  // From any thread: ends the run that the model is in, which throws an Error of the status CANCELLED.
+  void cancel() { @name@_cancel(context_); }
   // Which kernel makes the first NaN and infinity of these inputs; "" where none does.
   std::string find_non_finite(const std::vector<Tensor>& inputs) {
     std::vector<Tensor> outputs(@NAME@_OUTPUTS, Tensor{});

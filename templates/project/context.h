@@ -11,7 +11,7 @@
 #include "runtime/@target_header@"
 #include "runtime/thread_messages.h"
 #include "runtime/weights.h"
-
+@device_include@
 using namespace METAC_RUNTIME_NAMESPACE;
 
 // A program of the library in a context: made at its first call.
@@ -42,8 +42,9 @@ struct @name@_context {
   @name@_parallel parallel = nullptr;  // the caller's pool, its argument, and whether it threw in this call
   void* callers_pool = nullptr;
   bool pool_threw = false;
-@exchange_members@  bool usable = false, profiled = false;
-  std::atomic<bool> in_use{false};  // by a call that changes it
+@device_context_members@@exchange_members@  bool usable = false, profiled = false;
+  std::atomic<bool> in_use{false};     // by a call that changes it
+  std::atomic<bool> cancelled{false};  // that call is to end
 };
 
 namespace {
@@ -81,6 +82,7 @@ void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, in
   if (!guarded([&] { context.parallel(context.callers_pool, count, task, state); })) context.pool_threw = true;
 }
 @name@_status answer_of_call(@name@_context& context) {
+  context.pool.end_call();
   if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
   context.pool_threw = false;
   return answer(context, context.failure);
@@ -96,6 +98,7 @@ template <class Work>
   if (!hold) return refuse(*context, @NAME@_BUSY, "the context is running in another thread");
   if (context->target.left_behind()) return refuse(*context, @NAME@_UNSUPPORTED, "the device of this context stayed in the process that forked this one; make another context");
   context->failure.clear();
+  context->cancelled.store(false, std::memory_order_relaxed);
   work(*context);
   return answer_of_call(*context);
 }

@@ -22,7 +22,7 @@ bool create(const LibrarySettings& settings) {
   options.cpu = settings.cpu;
   options.threads = settings.threads;
   options.pin = settings.pin;
-  options.weights_flags = (settings.copy_weights ? @NAME@_WEIGHTS_COPY : 0) | (settings.unchecked_weights ? @NAME@_WEIGHTS_UNCHECKED : 0);
+  options.weights_flags = (settings.copy_weights ? @NAME@_WEIGHTS_COPY : 0) | (settings.map_weights ? @NAME@_WEIGHTS_MAP : 0) | (settings.unchecked_weights ? @NAME@_WEIGHTS_UNCHECKED : 0);
   return @name@_create(&options, &context) == @NAME@_OK;
 }
 

@@ -51,6 +51,7 @@ metac_model_status create(const metac_model_options* options, metac_model_contex
   table.held_bytes = Tabled<@name@_held_bytes>::call;
   table.profile = Tabled<@name@_profile>::call;
   table.profile_row = Tabled<@name@_profile_row>::call;
+  table.cancel = Tabled<@name@_cancel>::call;
   table.profile_work = Tabled<@name@_profile_work>::call;
 @derivative_members_of_table@@state_members_of_table@@jit_members_of_table@@device_members_of_table@  return table;
 }

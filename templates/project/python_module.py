@@ -50,7 +50,7 @@ class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("weights", ctypes.c_char_p), ("cpu", ctypes.c_char_p), ("metac", ctypes.c_char_p),
                 ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
                 ("fixed_split", ctypes.c_int32), ("weights_flags", ctypes.c_int32), ("most_specialisations", ctypes.c_int32),
-                ("reserved", ctypes.c_int32)]
+                ("private_threads", ctypes.c_int32)]
 
 
 class Port:
@@ -86,6 +86,7 @@ def _load(path):
         "create": (ctypes.c_int, [ctypes.POINTER(_Options), ctypes.POINTER(context)]),
         "destroy": (None, [context]),
         "run": (ctypes.c_int, [context, ctypes.POINTER(_Tensor), ctypes.c_int32, ctypes.POINTER(_Tensor), ctypes.c_int32]),
+        "cancel": (ctypes.c_int, [context]),
         "last_error": (ctypes.c_char_p, [context]),
         "input": (ctypes.POINTER(_Port), [ctypes.c_int32]),
         "output": (ctypes.POINTER(_Port), [ctypes.c_int32]),
@@ -135,10 +136,11 @@ def _differ(converted, given):
 
 
 @generate_structures@class Model:
-    """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own, so that the
-    file may change meanwhile; check_weights=False does not look for damage in it."""
+    """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own;
+    map_weights: from a file that nobody writes into or cuts meanwhile, whose pages all processes share; check_weights=False does not look for
+    damage in it. All models of the process share threads; threads: how many a run takes; private_threads, pin: some of its own."""
 
-    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True@python_jit_argument@):
+    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True, map_weights=False, private_threads=False@python_jit_argument@):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
         self._known_ports = {}
@@ -146,9 +148,9 @@ def _differ(converted, given):
         options = _Options()
         options.size = ctypes.sizeof(options)
         options.weights = os.fsencode(weights) if weights else None
-        options.threads, options.pin = threads, int(pin)
+        options.threads, options.pin, options.private_threads = threads, int(pin), int(private_threads)
         options.cpu = cpu.encode() if cpu else None
-        options.weights_flags = (1 if copy_weights else 0) | (0 if check_weights else 2)
+        options.weights_flags = (1 if copy_weights else 0) | (0 if check_weights else 2) | (4 if map_weights else 0)
 @python_jit_setting@        status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
         if status != 0:
             error = Error(status, self._message())
@@ -240,6 +242,14 @@ def _differ(converted, given):
     def _call(self, function, arrays, outputs=None, copy=True):
         """Pairs of name and array, in the order of the function's outputs."""
         ports = self._ports(function, "output")
+        results = self._results(ports, outputs)
+        call = getattr(self._library, "@name@_" + function)
+        status = call(self._context, self._tensors(arrays), len(arrays), results, len(ports))
+        if status != 0:
+            raise Error(status, self._message())
+        return self._answers(results, ports, outputs, copy)
+
+    def _results(self, ports, outputs):
         results = (_Tensor * max(1, len(ports)))()
         if outputs:
             self._names("output", outputs, ports, all_of_them=False)
@@ -250,10 +260,10 @@ def _differ(converted, given):
             if memory.dtype != port.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
                 raise TypeError("output %r needs a writeable, contiguous array of %s" % (port.name, port.dtype))
             tensor.data, tensor.bytes = memory.ctypes.data, memory.nbytes
-        call = getattr(self._library, "@name@_" + function)
-        status = call(self._context, self._tensors(arrays), len(arrays), results, len(ports))
-        if status != 0:
-            raise Error(status, self._message())
+        return results
+
+    @staticmethod
+    def _answers(results, ports, outputs, copy):
         answer = []
         for tensor, port in zip(results, ports):
             shape = tuple(tensor.dims[: tensor.rank])
@@ -279,6 +289,10 @@ def _differ(converted, given):
         return dict(self._call("run", self._inputs(inputs), outputs, copy))
 
     __call__ = run
+
+    def cancel(self):
+        """From any thread: the run that the model is in ends before its next kernel, with an Error of status 9."""
+        self._library.@name@_cancel(self._context)
 
     def _parameters(self, parameters):
         """Arrays of all parameters, which must be kept, and their addresses."""

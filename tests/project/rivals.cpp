@@ -107,6 +107,8 @@ bool judged(rival_context* context, rival_status status, const char* name) {
     expect(said.empty(), std::string(name) + " succeeded, and the message is: " + said);
   else if (status == RIVAL_BUSY)
     expect(said == busy_message, std::string(name) + " was BUSY, and the message is: " + said);
+  else if (status == RIVAL_CANCELLED)
+    expect(said == "the run was cancelled", std::string(name) + " was cancelled, and the message is: " + said);
   else
     expect(false, std::string(name) + ": status " + std::to_string(status) + ": " + said);
   return status == RIVAL_OK;
@@ -191,6 +193,32 @@ std::map<std::string, Use> all_uses() {
   uses["cpu_of"] = [](rival_context* context, int) {
     expect(rival_cpu_of(context)[0] != 0, "cpu_of");
     return true;
+  };
+  uses["cancel"] = [](rival_context* context, int) {
+    expect(rival_cancel(context) == RIVAL_OK, "cancel");
+    return true;
+  };
+  uses["run_async"] = [](rival_context* context, int) {
+    Call call(rival_input, rival_output);
+    std::atomic<bool> done{false};
+    const rival_status status = rival_run_async(
+        context, call.inputs.data(), call.ins(), call.outputs.data(), call.outs(), nullptr,
+        [](void* user) { static_cast<std::atomic<bool>*>(user)->store(true); }, &done);
+    if (!judged(context, status, "run_async")) return false;
+    while (!done) std::this_thread::yield();
+    // What became of it is what others may have begun by now; where there is nobody else it is told.
+    const rival_status said = rival_wait(context);
+    return judged(context, said, "the wait for run_async") && call.results == right["run"];
+  };
+  // Of the last run that somebody began.
+  uses["wait"] = [](rival_context* context, int) {
+    const rival_status status = rival_wait(context);
+    return judged(context, status, "wait") || status == RIVAL_CANCELLED;
+  };
+  uses["poll"] = [](rival_context* context, int) {
+    const rival_status status = rival_poll(context);
+    if (status == RIVAL_BUSY) return rival_last_error(context)[0] != 0;
+    return judged(context, status, "poll") || status == RIVAL_CANCELLED;
   };
   uses["last_error"] = [](rival_context* context, int me) {
     fail_on_purpose(context, me);

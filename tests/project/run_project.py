@@ -22,9 +22,12 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 from checks import command, expect, run_checks  # noqa: E402
+from call_checks import CallChecks  # noqa: E402
 from command_checks import CommandChecks  # noqa: E402
+from damage_checks import DamageChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
 from schedule_checks import ScheduleChecks  # noqa: E402
+from thread_checks import ThreadChecks  # noqa: E402
 
 DIGITS = HERE.parents[1] / "models/digits"
 
@@ -52,7 +55,7 @@ class Tags(html.parser.HTMLParser):
         expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
 
 
-class Checks(ScheduleChecks, InterfaceChecks, CommandChecks):
+class Checks(ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks, CallChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
@@ -558,66 +561,6 @@ for k, d in enumerate(dtypes):
         assert code == 1 and "expected " + d in said and '"' + d + '"' in said, (code, said)
 """ % (dtypes,)
         command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.work / "kinds/python")}, cwd=self.work)
-
-    def weights_that_do_not_fit(self):
-        program, weights = self.first / "bin/first_run", (self.first / "first.weights").read_bytes()
-        for content, word in ((weights[:5000], "cut short"), (b"", "cannot map"), (b"x" * 9000, "no weights file"),
-                              (weights[:30] + b"z" * 20 + weights[50:], "another model")):
-            (self.work / "bad.weights").write_bytes(content)
-            said = command(program, "--weights", self.work / "bad.weights", status=1)
-            expect(word in said, f"expected '{word}' in: {said}")
-        expect("cannot open" in command(program, "--weights", self.work / "missing", status=1), "a missing file is not named")
-
-    def damaged_weights(self):
-        """A bit that fell over anywhere in the block is found, mapped, copied or in the library; so it is in files without checksums."""
-        program, weights, path = self.first / "bin/first_run", (self.first / "first.weights").read_bytes(), self.work / "bad.weights"
-        places = [4096, 4096 + 7, 30001, len(weights) - 1, 152, 160]  # of the block, and of the checksums
-        for at in places:
-            for without in (False, True):
-                changed = bytearray(weights)
-                if without:
-                    changed[152:160] = bytes(8)
-                changed[at] ^= 0x80
-                if without and at < 4096:
-                    continue
-                path.write_bytes(changed)
-                for options in ([], ["--copy-weights"]):
-                    said = command(program, "--weights", path, *options, status=1)
-                    expect("bad.weights is damaged: " in said, f"byte {at}: {said}")
-        self.answer(program, "--weights", path, "--unchecked-weights")
-        for options in (["--copy-weights"], ["--unchecked-weights"], ["--copy-weights", "--unchecked-weights"]):
-            expect(self.answer(program, *options) == self.expected, f"other bits with {options}")
-        library = (self.work / "alone").read_bytes()
-        block = library.index(weights[4096:]) + 4096
-        (self.work / "alone broken").write_bytes(library[:block] + bytes([library[block] ^ 1]) + library[block + 1:])
-        (self.work / "alone broken").chmod(0o755)
-        expect("the library is damaged: " in command(self.work / "alone broken", "--shape", "image=1x1x8x8", status=1), "damage inside the library")
-        script = """
-import os, numpy as np, first
-image, whole = np.load(%r), open(%r, "rb").read()
-open("used.weights", "wb").write(whole)
-m = first.Model(threads=2, weights="used.weights", copy_weights=True)
-y = m.run([image])["probabilities"]
-os.truncate("used.weights", 100)  # of a mapping, this would be the end
-assert (m.run([image])["probabilities"] == y).all()
-open("used.weights", "wb").write(bytes(len(whole)))
-assert (m.run([image])["probabilities"] == y).all()
-# Replaced under a mapping: the old file lives on.
-open("used.weights", "wb").write(whole)
-m = first.Model(threads=2, weights="used.weights")
-rng = np.random.default_rng(1)
-values = {p.name: (rng.random(p.shape) / 10).astype(p.dtype) for p in m.parameters}
-open("victim", "w").write("dear")
-os.symlink("victim", "used.weights.tmp")
-m.write_weights(values, "used.weights")
-assert (m.run([image])["probabilities"] == y).all() and (first.Model(weights="used.weights").run([image])["probabilities"] != y).any()
-assert open("victim").read() == "dear"
-os.unlink("used.weights.tmp")
-os.unlink("used.weights")
-assert (m.run([image])["probabilities"] == y).all()
-assert not [f for f in os.listdir(".") if f.endswith(".tmp")]
-""" % (str(DIGITS / "digit_3.npy"), str(self.first / "first.weights"))
-        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(self.first / "python")}, cwd=self.work)
 
     def hostile_names(self):
         import onnx

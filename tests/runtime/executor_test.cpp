@@ -287,6 +287,18 @@ TEST(Executor, FindsTheStepThatMadeTheFirstNaN) {
   }
 }
 
+TEST(Executor, EndsBeforeTheNextStepWhenItIsStopped) {
+  Tables t = chain();
+  Runner r(t.program());
+  std::atomic<bool> stopped{true};
+  r.executor.stop_when(&stopped);
+  EXPECT_EQ(r.run({1, 2}, {2}), Status::cancelled);
+  EXPECT_STREQ(r.executor.failure().message, "the run was cancelled");
+  stopped = false;
+  ASSERT_EQ(r.run({1, 2}, {2}), Status::ok);
+  EXPECT_EQ(r.result()[1], (2 + 1) * 2);
+}
+
 TEST(Executor, CountsStepsWhenAsked) {
   Tables t = chain();
   Runner r(t.program());

@@ -3,10 +3,10 @@ import subprocess
 
 
 def command(*argv, status=0, **more):
-    """Runs a command and returns what it printed; another exit status than the expected one is an exception."""
+    """Runs a command and returns what it printed; another exit status than the expected one (or one of several) is an exception."""
     more.setdefault("timeout", 900)
     done = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
-    if done.returncode != status:
+    if done.returncode not in (status if isinstance(status, tuple) else (status,)):
         raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}\n" + "\n".join(done.stdout.splitlines()[-15:]))
     return done.stdout
 

@@ -95,7 +95,7 @@ TEST(SharedHeader, PlacesAreThoseOfTheFirstVersion) {
   EXPECT_EQ(offsetof(metac_model_tensor, dims), 24u);
   EXPECT_EQ(offsetof(metac_model_tensor, type), 280u);
   EXPECT_EQ(offsetof(metac_model_port, dim_names), 32u);
-  EXPECT_EQ(offsetof(metac_model_options, reserved), 68u);
+  EXPECT_EQ(offsetof(metac_model_options, private_threads), 68u);
   EXPECT_EQ(offsetof(metac_model_specialisation, waiting), 32u);
   EXPECT_EQ(offsetof(metac_model, run), 120u);
   EXPECT_EQ(offsetof(metac_model, to_dlpack), 288u);
@@ -123,8 +123,8 @@ TEST(SharedHeader, OptionsOfOtherSizes) {
   EXPECT_THAT(said(1 << 20), HasSubstr("options.size is 1048576"));
   larger.known.threads = -1;
   EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("threads is -1"));
-  larger.known.threads = 0, larger.known.weights_flags = 4;
-  EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("weights_flags is 4"));
+  larger.known.threads = 0, larger.known.weights_flags = 8;
+  EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("weights_flags is 8"));
 }
 
 }  // namespace

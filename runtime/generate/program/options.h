@@ -23,7 +23,7 @@ struct Arguments {
   Request request = Request();
   int64_t context = 0;
   int threads = 0;
-  bool prompted = false, spoken = false, plain = false, ids = false, pin = false, copy_weights = false,
+  bool prompted = false, spoken = false, plain = false, ids = false, pin = false, copy_weights = false, map_weights = false,
        unchecked_weights = false, json = false, quiet = false, info = false, help = false, version = false;
 };
 
@@ -52,9 +52,9 @@ inline const char usage[] =
     "  --threads N            threads of a run; 0: one per CPU (0)\n"
     "  --pin                  threads stay on their CPU\n"
     "  --cpu NAME             the code for this instruction set of those that --info lists; otherwise the best one\n"
-    "  --weights FILE         instead of those beside the library; --copy-weights reads them into memory, "
-    "--unchecked-weights\n"
-    "                         does not look for damage\n"
+    "  --weights FILE         instead of those beside the library; --map-weights maps the file, --copy-weights "
+    "reads all of\n"
+    "                         it at once, --unchecked-weights does not look for damage\n"
     "  --json                 one line of JSON instead of tokens as they come\n"
     "  --quiet                no line of figures on standard error\n"
     "  --info                 what the inputs are for, instruction sets, the memory that a text takes (--context N: of N\n"
@@ -148,6 +148,7 @@ inline std::string parse(int count, char** values, Arguments* a) {
                        "--cpu",
                        "--weights",
                        "--copy-weights",
+                       "--map-weights",
                        "--unchecked-weights",
                        "--json",
                        "--quiet",
@@ -207,6 +208,8 @@ inline std::string parse(int count, char** values, Arguments* a) {
       a->pin = true;
     else if (line.is("--copy-weights"))
       a->copy_weights = true;
+    else if (line.is("--map-weights"))
+      a->map_weights = true;
     else if (line.is("--unchecked-weights"))
       a->unchecked_weights = true;
     else if (line.is("--json"))

@@ -140,6 +140,7 @@ inline int generate(Arguments& a) {
   settings.threads = a.threads;
   settings.pin = a.pin;
   settings.copy_weights = a.copy_weights;
+  settings.map_weights = a.map_weights;
   settings.unchecked_weights = a.unchecked_weights;
   if (!library.create(settings)) return fault(library.last_error());
   if (a.info) return print_info(a);

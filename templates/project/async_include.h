@@ -1,0 +1,1 @@
+#include "runtime/async_call.h"
