@@ -268,12 +268,6 @@ void check_jit(const CompileArguments& o) {
   if (o.jit && other) throw UsageError(std::string("--jit is not for ") + other + ": libmetac makes programs without it");
 }
 
-void check_precision(const CompileArguments& o) {
-  if (o.precision == "float32") return;
-  if (!o.train.empty()) throw UsageError("--precision is not for --train: recipes say \"storage\" (docs/training.md)");
-  if (&target_of(o) != targets()[0]) throw UsageError("--precision is not for --target " + o.target + ": see metac quantize");
-}
-
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
 std::vector<StateNames> states_of(const CompileArguments& o, const Model& model) {
   if (o.states.empty() && !o.generate) return {};
@@ -318,7 +312,7 @@ int compile_command(const CompileArguments& o) {
   library.architectures = o.architectures;
   if (!o.name.empty()) check_project_name(o.name);
   Model model = read_hashed_model(o.model);
-  check_precision(o);
+  o.check_precision(!o.train.empty(), target_of(o));
   o.note_kept(model);
   Recipe recipe;
   if (!o.train.empty()) recipe = read_recipe(o.train);

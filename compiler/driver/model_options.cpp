@@ -70,6 +70,13 @@ SessionOptions ModelOptions::session() const {
   return result;
 }
 
+void ModelOptions::check_precision(bool trains, const Target& target) const {
+  if (precision == "float32") return;
+  if (trains) throw UsageError("--precision is not for --train: recipes say \"storage\" (docs/training.md)");
+  if (&target != targets()[0])
+    throw UsageError(concat("--precision is not for --target ", target.name(), ": see metac quantize"));
+}
+
 void ModelOptions::note_kept(const Model& model) const {
   std::vector<std::pair<std::string, std::string>> nodes;
   for (const Node& node : model.graph.nodes) nodes.emplace_back(node.name, node.op_type);

@@ -27,6 +27,8 @@ struct ModelOptions {
   CompileOptions compile() const;  // where --cpu names one
   SessionOptions session() const;
   void note_kept(const Model& model) const;  // warns of a --keep that names no node
+  // Throws UsageError where --precision has no meaning: training says so in its recipe, other targets follow the model.
+  void check_precision(bool trains, const Target& target) const;
 };
 
 void add_model_argument(CLI::App& command, ModelOptions& options, const char* help = "an ONNX file or a JSON IR document");
