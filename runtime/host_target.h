@@ -15,6 +15,9 @@ class Target {
   void use_stream(void*) {}
   // Is this a child of fork(), which lost what the parent's context runs on? Threads are started anew (ThreadPool).
   bool left_behind() const { return false; }
+  // Does hold() read all of the weights at once? They must be ready then; kernels of the CPU read what is made ready for
+  // their program.
+  static constexpr bool copies_weights = false;
   // The weights block where the device reads it; null: failed.
   const void* hold(const void* weights, int64_t, bool, Failure&) { return weights; }
 };

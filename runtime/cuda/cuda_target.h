@@ -25,6 +25,7 @@ class Target {
     return device_.call_when_done(done, user, failure);
   }
   static int32_t threads(int32_t asked) { return asked > 0 ? asked : 1; }
+  static constexpr bool copies_weights = true;
   // swapped: the host keeps them, and runs copy in what they read.
   const void* hold(const void* weights, int64_t bytes, bool swapped, Failure& failure) {
     return swapped ? device_.keep_on_host(weights, bytes, failure) : device_.hold(weights, bytes, failure);

@@ -190,14 +190,17 @@ inline bool SharedSession::open_session() {
     return failure_.set(Status::out_of_memory, "no memory to open a session");
   for (int32_t k = 0; k < carried.weight_count; ++k) {
     const CarriedWeight& weight = carried.weights[k];
+    if (!weights_.ready(weight.offset, weight.bytes, alone, failure_)) return false;
     weights[k] = {weight.name, block + weight.offset, weight.bytes, weight.dims, weight.rank, weight.dtype};
   }
   for (int32_t k = 0; k < carried.dim_count; ++k)
     dims[k] = {carried.dims[k].name, carried.dims[k].min, carried.dims[k].max, carried.dims[k].divisor};
   int32_t own_blocks = 0;
   for (int32_t k = 0; k < carried.block_count; ++k)
-    if (const CarriedBlock& one = carried.blocks[k]; one.variant == variant_)
+    if (const CarriedBlock& one = carried.blocks[k]; one.variant == variant_) {
+      if (!weights_.ready(one.offset, one.bytes, alone, failure_)) return false;
       blocks[own_blocks++] = {block + one.offset, one.bytes};
+    }
 
   MetacOptions options{};
   options.size = sizeof options;

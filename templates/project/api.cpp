@@ -303,7 +303,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     failure.set(Status::out_of_memory, "no memory for the threads");
     return answer(*context, failure);
   }
-  if (!context->weights.ready(0, shared_weights_bytes, context->pool, failure)) return answer_of_call(*context);
+  if (!context->weights.ready(0, Target::copies_weights ? weights_bytes : shared_weights_bytes, context->pool, failure)) return answer_of_call(*context);
   context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), failure);
   bool made = failure.ok() && make(*context, run_function);
   if (made && !context->states.create(*context->variant->programs[run_function].run))
