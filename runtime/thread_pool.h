@@ -89,6 +89,8 @@ class ThreadPool {
   // Is this the child of the process that made the pool?
   bool in_child() const { return fork_.in_child(); }
 
+  // Threads of its own that were started so far.
+  int32_t started() const { return own_ == nullptr ? 0 : own_->started(); }
   int32_t workers() const { return foreign_ != nullptr ? foreign_workers_ : workers_; }
 
   // Runs body over [0, count), `cost_ns` being the estimated time of one iteration.

@@ -89,6 +89,9 @@ class WorkerThreads {
     std::free(this);
   }
 
+  // Threads that were started so far, callers not among them.
+  int32_t started() const { return fork_.in_child() ? 0 : started_.load(std::memory_order_relaxed) - 1; }
+
   // Runs body over [0, count), `cost_ns` being the estimated time of one iteration.
   void run(Client& client, int64_t count, int64_t cost_ns, Body body, void* state, bool fixed_split) {
     const int64_t total_ns = total_cost(count, cost_ns);

@@ -111,7 +111,7 @@ Contexts::Held Contexts::held() const {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Place>& place : places_) {
     held.bytes += place->memory_bytes;
-    if (place->threads) held.threads += place->threads->workers() - 1;
+    if (place->threads) held.threads += place->threads->started();
     for (const auto& [code, kept] : place->kept) {
       ++held.contexts;
       held.bytes += kept.bytes;
