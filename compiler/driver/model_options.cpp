@@ -134,8 +134,9 @@ void add_precision_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
       ->capture_default_str();
   command
-      .add_option("--keep", options.keep,
-                  "with --precision: nodes whose name or operator matches this regular expression read float32 none the less")
+      .add_option(
+          "--keep", options.keep,
+          "with --precision: nodes whose name or operator matches this regular expression read float32 none the less")
       ->expected(1)
       ->take_all()
       ->type_name("PATTERN");
@@ -158,8 +159,7 @@ void add_input_option(CLI::App& command, std::vector<std::string>& inputs) {
 }
 
 void add_ops_option(CLI::App& command, ModelOptions& options) {
-  command
-      .add_option("--ops", options.ops, "C++ functions that are operators of the model (docs/defining_operators.md)")
+  command.add_option("--ops", options.ops, "C++ functions that are operators of the model (docs/defining_operators.md)")
       ->each([](const std::string& file) { give_operators(read_cpp_operators(file)); })
       ->expected(1)
       ->take_all()

@@ -119,7 +119,9 @@ std::vector<BlockProduct> block_products(const ModelGraph& graph, const std::map
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const bool gemm = node.op_type == "Gemm";
-    if (!node.domain.empty() || (!gemm && node.op_type != "MatMul") || node.inputs.size() < 2 || keep.match(node.name, node.op_type)) continue;
+    if (!node.domain.empty() || (!gemm && node.op_type != "MatMul") || node.inputs.size() < 2 ||
+        keep.match(node.name, node.op_type))
+      continue;
     const Tensor* weights = uses.float_constant(node.inputs[1]);
     const auto a = types.find(node.inputs[0]);
     if (!weights || weights->shape.size() != 2 || a == types.end() || a->second.dtype != DType::f32 || a->second.rank < 1)

@@ -64,7 +64,8 @@ class HalfWriter {
   }
 
   bool stays_float(const Node& node) const {
-    if (keep_.match(node.name, node.op_type) || (node.domain != "" && node.domain != "com.microsoft") || float_alone.count(node.op_type))
+    if (keep_.match(node.name, node.op_type) || (node.domain != "" && node.domain != "com.microsoft") ||
+        float_alone.count(node.op_type))
       return true;
     bool bodies = false;
     for_each_subgraph(node, [&](const ModelGraph&) { bodies = true; });

@@ -25,7 +25,8 @@ class Planner {
           const std::set<int>& kept)
       : graph_(graph), uses_(graph), types_(types), per_tensor_(per_tensor) {
     for (size_t i = 0; i < graph.nodes.size(); ++i)
-      if (kept.count(static_cast<int>(i)) || keep.match(graph.nodes[i].name, graph.nodes[i].op_type)) plan_.kept.insert(static_cast<int>(i));
+      if (kept.count(static_cast<int>(i)) || keep.match(graph.nodes[i].name, graph.nodes[i].op_type))
+        plan_.kept.insert(static_cast<int>(i));
   }
 
   QuantizationPlan plan() {

@@ -35,7 +35,8 @@ class TableWriter {
 
  private:
   const Tensor* table_of(const Node& node) const {
-    if (node.op_type != "Gather" || !node.domain.empty() || node.inputs.size() != 2 || keep_.match(node.name, node.op_type)) return nullptr;
+    if (node.op_type != "Gather" || !node.domain.empty() || node.inputs.size() != 2 || keep_.match(node.name, node.op_type))
+      return nullptr;
     const auto axis = node.attributes.find("axis");
     if (axis != node.attributes.end() && axis->second.integer != 0) return nullptr;
     const Tensor* table = uses_.float_constant(node.inputs[0]);

@@ -38,10 +38,10 @@ void fields(ByteWriter& archive, ExternalLibraries& external) {
 }
 
 void fields(ByteWriter& archive, CompileOptions& options) {
-  auto& [target, cpu, external, fusion, precision, keep, winograd, choices, print_after, emit, time_passes, trace, max_tensor_bytes,
-         memory_budget, next_values, budget_margin] = options;
-  archive(std::string(target->name()), cpu, external, fusion, precision, keep, winograd, max_tensor_bytes, memory_budget, next_values,
-          budget_margin);
+  auto& [target, cpu, external, fusion, precision, keep, winograd, choices, print_after, emit, time_passes, trace,
+         max_tensor_bytes, memory_budget, next_values, budget_margin] = options;
+  archive(std::string(target->name()), cpu, external, fusion, precision, keep, winograd, max_tensor_bytes, memory_budget,
+          next_values, budget_margin);
 }
 
 namespace {

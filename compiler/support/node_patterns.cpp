@@ -28,7 +28,8 @@ bool NodePatterns::match(const std::string& name, const std::string& op_type) co
 std::vector<std::string> NodePatterns::unused(const std::vector<std::pair<std::string, std::string>>& nodes) const {
   std::vector<std::string> texts;
   for (const auto& [text, pattern] : patterns_)
-    if (std::none_of(nodes.begin(), nodes.end(), [&](const auto& node) { return is_named(pattern, node.first, node.second); }))
+    if (std::none_of(nodes.begin(), nodes.end(),
+                     [&](const auto& node) { return is_named(pattern, node.first, node.second); }))
       texts.push_back(text);
   return texts;
 }

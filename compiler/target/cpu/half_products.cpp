@@ -78,10 +78,13 @@ class HalfProducts {
   // Windows of three along two axes, without steps between them.
   bool is_filtered_minimally(const Definition& d) const {
     const auto sum = sum_of_products(d);
-    const auto one = [](const std::vector<AxisStep>& steps) { return steps.size() == 1 && bool(steps[0].step) && steps[0].step.is_int(1); };
+    const auto one = [](const std::vector<AxisStep>& steps) {
+      return steps.size() == 1 && bool(steps[0].step) && steps[0].step.is_int(1);
+    };
     return s_.options.winograd >= 2 && std::count_if(sum->windows.begin(), sum->windows.end(), [&](const WindowOfSum& w) {
-             return one(w.points) && one(w.taps) && d.domain[static_cast<size_t>(w.taps[0].axis)].is_int(3);
-           }) >= 2;
+                                         return one(w.points) && one(w.taps) &&
+                                                d.domain[static_cast<size_t>(w.taps[0].axis)].is_int(3);
+                                       }) >= 2;
   }
 
   std::optional<Candidate> candidate_of(Definition& d) const {

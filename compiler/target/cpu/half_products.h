@@ -1,6 +1,6 @@
-// Sums of products whose operands are bfloat16 or may be rounded to it (CompileOptions::precision), made to be computed two
-// products at a time where the CPU has such an instruction. The weights are rounded by `prepare`; the data by whoever makes them, who
-// stores half as many bytes from then on: others that read them widen what they read. Sums stay float32.
+// Sums of products whose operands are bfloat16 or may be rounded to it (CompileOptions::precision), made to be computed
+// two products at a time where the CPU has such an instruction. The weights are rounded by `prepare`; the data by whoever
+// makes them, who stores half as many bytes from then on: others that read them widen what they read. Sums stay float32.
 //
 //   sum a * b   ->   sum over words of dot_bf16(A, B)        A, B: int32 words of two neighbours (integer_products.h)
 //
