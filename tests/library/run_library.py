@@ -57,7 +57,8 @@ class Checks:
         command("cmake", "--install", self.build, "--prefix", self.work / "prefix")
         (self.work / "prefix").rename(self.prefix)
         self.library = next(p for p in self.prefix.rglob("libmetac.so*") if not p.is_symlink())
-        for header in ("metac.h", "metac.hpp", "var.h", "var.hpp", "op.hpp"):
+        headers = ROOT / "compiler/api/include/metac"
+        for header in [*(h.relative_to(headers) for h in headers.rglob("*.h*")), "op.hpp"]:
             if not (self.prefix / "include/metac" / header).is_file():
                 raise RuntimeError(f"{header} is not installed")
 

@@ -209,13 +209,11 @@ inline Var defined(const char* name, const std::vector<Var>& operands,
 }
 )";
 
+// Those functions are made of operators, so they come behind them.
 constexpr const char* tail = R"(
-// The words that a loss is mostly made of: over all elements.
-inline Var sum(const Var& x, Place where = Place::current()) { return op::ReduceSum(x, {.keepdims = 0}, where); }
-inline Var mean(const Var& x, Place where = Place::current()) { return op::ReduceMean(x, {.keepdims = 0}, where); }
-inline Var stop_grad(const Var& x, Place where = Place::current()) { return op::meta::stop_gradient(x, {}, where); }
-
 }  // namespace metac
+
+#include <metac/functions.hpp>  // sum, mean, reshape, ..., and how Vars print
 )";
 
 std::string header() {

@@ -31,6 +31,9 @@ inline metac_site site_of(const std::source_location& where) {
 }  // namespace detail
 
 using Place = std::source_location;
+class Var;
+// Names and Vars in an order of their own: weights by their paths, what an optimiser keeps.
+using NamedVars = std::vector<std::pair<std::string, Var>>;
 
 // A value that is there or is yet to be computed. Copies are the same Var: what one is assigned, all are.
 class Var {
@@ -183,6 +186,10 @@ METAC_VAR_OPERATOR(>, METAC_GREATER)
 METAC_VAR_OPERATOR(>=, METAC_GREATER_EQUAL)
 METAC_VAR_OPERATOR(==, METAC_EQUAL)
 METAC_VAR_OPERATOR(!=, METAC_NOT_EQUAL)
+METAC_VAR_OPERATOR(%, METAC_MODULO)
+METAC_VAR_OPERATOR(&, METAC_AND)
+METAC_VAR_OPERATOR(|, METAC_OR)
+METAC_VAR_OPERATOR(^, METAC_XOR)
 #undef METAC_VAR_OPERATOR
 
 inline Var operator-(const detail::Operand& a) { return detail::arithmetic(METAC_MULTIPLY, a, -1, false); }
@@ -191,6 +198,26 @@ inline Var pow(const detail::Operand& a, const detail::Operand& b) { return deta
 template <detail::Number N>
 Var pow(const detail::Operand& a, N b) {
   return detail::arithmetic(METAC_POWER, a, b, false);
+}
+template <detail::Number N>
+Var pow(N a, const detail::Operand& b) {
+  return detail::arithmetic(METAC_POWER, b, a, true);
+}
+// The quotient rounded down, as Python's // has it.
+inline Var floor_divide(const detail::Operand& a, const detail::Operand& b) {
+  return detail::arithmetic(METAC_FLOOR_DIVIDE, a, b);
+}
+template <detail::Number N>
+Var floor_divide(const detail::Operand& a, N b) {
+  return detail::arithmetic(METAC_FLOOR_DIVIDE, a, b, false);
+}
+
+// Has all of these computed, in one program where they share something.
+inline void evaluate(const std::vector<Var>& vars, Place where = Place::current()) {
+  std::vector<metac_var*> handles;
+  for (const Var& var : vars) handles.push_back(var.handle());
+  const metac_site site = detail::site_of(where);
+  detail::check(metac_var_evaluate(handles.data(), static_cast<int32_t>(handles.size()), &site));
 }
 
 // The derivatives of the sum of y by each of xs; of any order, as they are Vars like others.
@@ -242,7 +269,7 @@ class Model {
 template <class Function>
 Model trace(Function&& function, const std::vector<Var>& inputs, const std::vector<std::string>& input_names = {},
             const std::vector<std::string>& output_names = {},
-            const std::vector<std::pair<std::string, Var>>& weights = {}, Place where = Place::current()) {
+            const NamedVars& weights = {}, Place where = Place::current()) {
   std::vector<Var> arguments;
   const metac_site site = detail::site_of(where);
   for (const Var& input : inputs) {

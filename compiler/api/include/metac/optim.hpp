@@ -1,0 +1,153 @@
+// Losses and optimisers of recipes (docs/training.md) for training loops in C++: the same names, options and formulas.
+//
+//   optim::Optimiser optimiser(net, "sgd", {{"learning_rate", 0.1}, {"momentum", 0.9}, {"nesterov", true}});
+//   Var loss = optim::loss("cross_entropy", net(images), labels, {{"label_smoothing", 0.1}});
+//   optimiser.step(loss);
+//   loss.evaluate();
+#pragma once
+#include <cmath>
+#include <optional>
+
+#include "detail/json.hpp"
+#include "var.hpp"
+
+namespace metac::optim {
+
+// A value of a recipe's field: a number, true or false, a text, or a list of numbers or texts.
+class Value {
+ public:
+  Value(bool value) : json_(value ? "true" : "false") {}
+  Value(std::integral auto value) : json_(std::to_string(value)) {}
+  Value(std::floating_point auto value) : json_(number(static_cast<double>(value))) {}
+  Value(const char* text) : json_(detail::json_quoted(text)) {}
+  Value(const std::string& text) : json_(detail::json_quoted(text)) {}
+  Value(const std::vector<double>& numbers) : json_(list(numbers)) {}
+  Value(std::initializer_list<double> numbers) : json_(list(std::vector<double>(numbers))) {}
+  Value(const std::vector<std::string>& texts) : json_(list(texts)) {}
+  const std::string& json() const { return json_; }
+
+ private:
+  static std::string number(double value) {
+    if (!std::isfinite(value)) throw Error(METAC_INVALID_ARGUMENT, "an option is no finite number");
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+  }
+  template <class T>
+  static std::string list(const std::vector<T>& values) {
+    std::string text;
+    for (const T& value : values) text += (text.empty() ? "" : ", ") + Value(value).json();
+    return "[" + text + "]";
+  }
+  std::string json_;
+};
+
+using Options = std::vector<std::pair<std::string, Value>>;
+
+namespace detail {
+
+using namespace metac::detail;
+
+inline std::string json_of(const std::string& kind, const Options& options) {
+  std::string text = "{\"kind\": " + json_quoted(kind);
+  for (const auto& [name, value] : options) text += ", " + json_quoted(name) + ": " + value.json();
+  return text + "}";
+}
+
+}  // namespace detail
+
+// A recipe's loss of an output and its target, both with the batch first: "cross_entropy", "mse", "huber", ...
+inline Var loss(const std::string& kind, const Var& output, const Var& target, const Options& options = {},
+                Place where = Place::current()) {
+  const metac_site site = detail::site_of(where);
+  metac_var* made = nullptr;
+  detail::check(metac_var_loss(detail::json_of(kind, options).c_str(), output.handle(), target.handle(), &made, &site));
+  return Var(made);
+}
+
+// A recipe's optimiser of a module's parameters, or of Vars with or without names: "sgd", "adam", "adamw", "adagrad",
+// "rmsprop", "lion". It can be moved, not copied: there is one account of what it keeps.
+class Optimiser {
+ public:
+  template <class Module>
+  requires requires(const Module& module) {
+    { module.parameters() } -> std::convertible_to<NamedVars>;
+  }
+  Optimiser(const Module& module, const std::string& kind, const Options& options = {})
+      : Optimiser(NamedVars(module.parameters()), kind, options) {}
+  Optimiser(const std::vector<Var>& parameters, const std::string& kind, const Options& options = {})
+      : Optimiser(numbered(parameters), kind, options) {}
+  Optimiser(NamedVars parameters, const std::string& kind, const Options& options = {})
+      : parameters_(std::move(parameters)), own_(nullptr, metac_optimiser_free) {
+    std::vector<metac_var*> handles;
+    for (const auto& [name, var] : parameters_) handles.push_back(var.handle());
+    metac_optimiser* made = nullptr;
+    detail::check(metac_optimiser_make(detail::json_of(kind, options).c_str(), handles.data(),
+                                       static_cast<int32_t>(handles.size()), &made));
+    own_.reset(made);
+  }
+
+  const NamedVars& parameters() const { return parameters_; }
+
+  // Assigns the parameters' next values, by the gradients of a loss or by those given, one of each parameter; nothing is
+  // computed yet. `rate`: this step's learning rate.
+  void step(const Var& loss, std::optional<double> rate = {}, Place where = Place::current()) {
+    std::vector<Var> vars;
+    for (const auto& [name, var] : parameters_) vars.push_back(var);
+    step(grad(loss, vars, where), rate, where);
+  }
+  void step(const std::vector<Var>& gradients, std::optional<double> rate = {}, Place where = Place::current()) {
+    if (rate && !(*rate >= 0)) throw Error(METAC_INVALID_ARGUMENT, "a learning rate of " + std::to_string(*rate));
+    const metac_site site = detail::site_of(where);
+    std::vector<metac_var*> handles;
+    for (const Var& gradient : gradients) handles.push_back(gradient.handle());
+    detail::check(
+        metac_optimiser_step(own_.get(), handles.data(), static_cast<int32_t>(handles.size()), rate.value_or(-1), &site));
+  }
+
+  // How many were made.
+  int64_t steps() const {
+    int64_t steps = 0;
+    detail::check(metac_optimiser_steps(own_.get(), &steps, 0));
+    return steps;
+  }
+  // What it keeps, for checkpoints, beside steps(): "weight/momentum", ...; nn::save_weights() writes it.
+  NamedVars state() const {
+    NamedVars all;
+    for (size_t k = 0; k < parameters_.size(); ++k) {
+      metac_var* var = nullptr;
+      const char* slot = nullptr;
+      const auto next = [&](int32_t at) {
+        return metac_optimiser_slot(own_.get(), static_cast<int32_t>(k), at, &var, &slot) == METAC_OK;
+      };
+      for (int32_t at = 0; next(at); ++at) all.emplace_back(parameters_[k].first + "/" + slot, Var(var));
+    }
+    return all;
+  }
+  // Goes on from there; all that it keeps must be given.
+  void load_state(const NamedVars& state, int64_t steps) {
+    std::vector<std::pair<Var, Var>> assigned;
+    for (const auto& [name, var] : this->state()) {
+      const Var* given = nullptr;
+      for (const auto& [other, value] : state)
+        if (other == name) given = &value;
+      if (!given) throw Error(METAC_INVALID_ARGUMENT, "the state lacks " + detail::json_quoted(name));
+      if (given->shape() != var.shape() || given->dtype() != var.dtype())
+        throw Error(METAC_INVALID_ARGUMENT, "the state's " + detail::json_quoted(name) + " has another shape or dtype");
+      assigned.emplace_back(var, *given);
+    }
+    if (steps < 0) throw Error(METAC_INVALID_ARGUMENT, "a state of " + std::to_string(steps) + " steps");
+    for (auto& [var, value] : assigned) var.assign(value);
+    detail::check(metac_optimiser_steps(own_.get(), &steps, 1));
+  }
+
+ private:
+  static NamedVars numbered(const std::vector<Var>& parameters) {
+    NamedVars named;
+    for (const Var& parameter : parameters) named.emplace_back(std::to_string(named.size()), parameter);
+    return named;
+  }
+  NamedVars parameters_;
+  std::unique_ptr<metac_optimiser, void (*)(metac_optimiser*)> own_;
+};
+
+}  // namespace metac::optim
