@@ -73,9 +73,9 @@ class Checks:
     def contents(self):
         with zipfile.ZipFile(self.wheel) as wheel:
             names = wheel.namelist()
-            for needed in ("metac/bin/metac", "metac/lib/libmetac.so.0.1", "metac/include/metac/metac.hpp", "metac/include/metac/op.hpp", "metac/include/metac/nn/module.hpp",
-                           "metac/nn/__init__.py",
-                           "metac/lib/cmake/metac/metacConfig.cmake", "metac/lib/pkgconfig/metac.pc"):
+            for needed in ("metac/bin/metac", "metac/lib/libmetac.so.0.1", "metac/include/metac/metac.hpp", "metac/include/metac/op.hpp",
+                           "metac/include/metac/nn/module.hpp", "metac/nn/__init__.py", "metac/lib/cmake/metac/metacConfig.cmake",
+                           "metac/lib/pkgconfig/metac.pc"):
                 expect(needed in names, f"{needed} is missing")
             large = [n for n in names if wheel.getinfo(n).file_size > 10e6]
             expect(large == ["metac/lib/libmetac.so.0.1"], f"large files: {large}")
