@@ -31,6 +31,7 @@ def main():
     os.environ.setdefault("METAC_PROGRAM", str(build / "bin/metac"))
     from cost_checks import CostChecks
     from cxx_checks import CxxChecks
+    from cxx_function_checks import CxxFunctionChecks
     from cxx_module_checks import CxxModuleChecks
     from expectations import Skip
     from gradient_checks import GradientChecks
@@ -40,8 +41,8 @@ def main():
     from training_checks import TrainingChecks
     from value_checks import ValueChecks
     passed = failed = skipped = 0
-    for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), ModuleChecks(), PaperChecks(),
-                   TracingChecks(build), CxxChecks(build), CxxModuleChecks(build), CostChecks()):
+    for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), ModuleChecks(), PaperChecks(), TracingChecks(build),
+                   CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build), CostChecks()):
         for name in [n for n in vars(type(checks)) if not n.startswith("_") and arguments.only in n]:
             try:
                 told = getattr(checks, name)()

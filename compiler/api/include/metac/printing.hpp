@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <ostream>
 
 #include "dtypes.hpp"
@@ -59,19 +60,21 @@ inline void align(std::vector<std::string>& texts) {
 // All with their points in one column; with exponents where the numbers are far apart.
 template <class T>
 std::vector<std::string> real_texts(const std::vector<T>& values) {
-  double least = HUGE_VAL, greatest = 0;
+  T least = std::numeric_limits<T>::infinity(), greatest = 0;
   for (const T value : values)
     if (std::isfinite(value) && value != 0) {
-      least = std::min(least, std::abs(static_cast<double>(value)));
-      greatest = std::max(greatest, std::abs(static_cast<double>(value)));
+      least = std::min(least, std::abs(value));
+      greatest = std::max(greatest, std::abs(value));
     }
-  const bool exponents = greatest > 0 && (greatest >= 1e8 || least < 1e-4 || greatest / least > 1000);
+  const T largest = std::is_same_v<T, float> ? T(1e6) : T(1e8);  // that has all of its digits
+  const bool exponents = greatest > 0 && (greatest >= largest || least < T(1e-4) || greatest / least > 1000);
   std::vector<NumberParts> parts;
-  size_t before = 0, behind = 0;
+  size_t before = 0, behind = 0, power = 0;
   for (const T value : values) {
     if (!std::isfinite(value)) continue;
     parts.push_back(parts_of(shortest_text(value, exponents ? std::chars_format::scientific : std::chars_format::fixed)));
     before = std::max(before, parts.back().whole.size()), behind = std::max(behind, parts.back().fraction.size());
+    power = std::max(power, parts.back().exponent.size());
   }
   std::vector<std::string> texts;
   size_t k = 0;
@@ -80,7 +83,8 @@ std::vector<std::string> real_texts(const std::vector<T>& values) {
       texts.push_back(std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
       continue;
     }
-    const NumberParts& own = parts[k++];
+    NumberParts& own = parts[k++];
+    if (exponents) own.exponent.insert(2, power - own.exponent.size(), '0');  // behind "e+"
     const std::string fill(behind - own.fraction.size(), exponents ? '0' : ' ');
     texts.push_back(padded(own.whole, before) + "." + own.fraction + fill + own.exponent);
   }
