@@ -43,14 +43,17 @@ def printed_arrays():
     f4, f8 = (lambda values: np.array(values, "f4")), np.array
     normal = RNG.standard_normal
     return [f4(1.0), f8(-0.1), f4([]), np.zeros((0, 3), "f4"), f4([1, 2, 3]), f4([1.5, -2.25, 100]), f4([[0.5], [-10]]),
-            f8([1e8, 1]), f8([1e-5, 1]), f4([1e-5, 1, -2]), f8([1e300, -1e-300]), f8([1e300, 1, np.inf]), f4([1 / 3, 2 / 3]), f8([1 / 3, 1e3, 0]),
+            f8([1e8, 1]), f8([1e-5, 1]), f4([1e-5, 1, -2]), f8([1e300, -1e-300]), f8([1e300, 1, np.inf]),
+            f4([1 / 3, 2 / 3]), f8([1 / 3, 1e3, 0]),
             f4([np.nan, 1, -1]), f4([np.inf, -np.inf, 0.125]), f8([np.nan, np.inf]), f4([0, -0.0]), f4([0.00012, 0.1]),
             f8([99999.99999, 123.4]), f8([0.00005, 0.04]), f4([3.4e38, 1.2e-38]), f4([1e-4, 1e-2]),
             f4([999999, 1e4]), f4([1e6, 1e4]), np.array([True, False]), np.array(True),
             np.array([[1, -20], [300, 4]], "i4"), np.array(7, "i8"), np.array([2 ** 63], "u8"), np.array([-128, 127], "i1"),
-            np.arange(40), np.arange(100), np.arange(101), np.arange(2000).reshape(2, 10, 100), np.arange(120).reshape(2, 3, 4, 5),
+            np.arange(40), np.arange(100), np.arange(101), np.arange(2000).reshape(2, 10, 100),
+            np.arange(120).reshape(2, 3, 4, 5),
             normal(30).astype("f4"), normal((3, 12)), normal((2, 3, 40)).astype("f4"), normal((2, 2, 2, 2)), normal((60, 2)),
-            normal(12) * 1e9, normal((4, 8)).astype("f4") * 1e-6, np.arange(8).reshape(8, 1) * 1.0, np.zeros((7, 20), "?"),
+            normal(12) * 1e9, normal((4, 8)).astype("f4") * 1e-6, np.arange(8).reshape(8, 1) * 1.0,
+            np.zeros((7, 20), "?"),
             np.float32(16777216) * np.arange(3, dtype="f4"), normal((1, 1, 1, 1, 101)), np.arange(104.0).reshape(4, 26)]
 
 

@@ -125,7 +125,8 @@ class CxxModuleChecks:
         for name, bound in bounds.items():
             values = fresh[name]
             expect(np.abs(values).max() <= bound * 1.0001 and np.abs(values).max() > 0.98 * bound, f"{name}: the bound")
-            expect(abs(values.std() / bound * math.sqrt(3) - 1) < 0.06 and abs(values.mean()) < 0.1 * bound, f"{name}: spread")
+            spread = values.std() / bound * math.sqrt(3)
+            expect(abs(spread - 1) < 0.06 and abs(values.mean()) < 0.1 * bound, f"{name}: spread {spread}")
         table = fresh["embedding"]
         expect(abs(table.std() - 1) < 0.02 and abs(table.mean()) < 0.02, f"{table.mean()} {table.std()}")
         expect(abs((np.abs(table) < 1).mean() - 0.6827) < 0.01 and 3.5 < np.abs(table).max() < 6, "no normal distribution")

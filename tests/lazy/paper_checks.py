@@ -53,6 +53,38 @@ class TreeLSTM(nn.Module):
         return gates[:, n:2 * n].sigmoid() * c.tanh(), c
 
 
+def wgan():
+    """A critic and a maker of points in the plane."""
+    return tuple(nn.Sequential(nn.Linear(2, 16), op.Tanh, nn.Linear(16, outputs)) for outputs in (1, 2))
+
+
+def wgan_batches(updates, rng):
+    """For each update: real points and shares for two of the critic, noise for these and for one of the maker."""
+    return {"real": (rng.standard_normal((updates, 2, 32, 2)) * 0.1 + [1, -1]).astype("f4"),
+            "noise": rng.standard_normal((updates, 3, 32, 2)).astype("f4"),
+            "share": rng.random((updates, 2, 32, 1)).astype("f4")}
+
+
+def wgan_gp(critic, maker, batches):
+    """WGAN-GP (Gulrajani and others, 2017), whose penalty is the norm of a gradient: the critic's penalty at each update."""
+    of_critic, of_maker = (metac.optim.Optimiser(net, "adam", learning_rate=3e-3, beta1=0.5, beta2=0.9)
+                           for net in (critic, maker))
+    penalties = []
+    for reals, noises, shares in zip(batches["real"], batches["noise"], batches["share"]):
+        for real, noise, share in zip(reals, noises, shares):
+            real, share = metac.array(real), metac.array(share)
+            false = maker(metac.array(noise)).stop_grad()
+            between = share * real + (1 - share) * false
+            slope = metac.grad(critic(between).sum(), between)
+            penalty = (((slope * slope).sum(1) + 1e-12).sqrt() - 1) ** 2
+            of_critic.step(critic(false).mean() - critic(real).mean() + 10 * penalty.mean())
+            penalties.append(penalty.mean().item())
+        loss = -critic(maker(metac.array(noises[2]))).mean()
+        of_maker.step(loss)
+        loss.evaluate()
+    return penalties
+
+
 class PaperChecks:
     def listing_1_is_a_convolution(self):
         a, b = RNG.standard_normal((2, 3, 8, 9)), RNG.standard_normal((4, 3, 3, 3))
@@ -78,26 +110,10 @@ class PaperChecks:
 
     def wgan_gp_in_a_loop(self):
         nn.seed(3)
-        critic = nn.Sequential(nn.Linear(2, 16), op.Tanh, nn.Linear(16, 1))
-        maker = nn.Sequential(nn.Linear(2, 16), op.Tanh, nn.Linear(16, 2))
-        of_critic = metac.optim.Optimiser(critic, "adam", learning_rate=3e-3, beta1=0.5, beta2=0.9)
-        of_maker = metac.optim.Optimiser(maker, "adam", learning_rate=3e-3, beta1=0.5, beta2=0.9)
+        critic, maker = wgan()
         before = compiled()
-        rng, penalties = np.random.default_rng(5), []
-        for update in range(60):
-            for _ in range(2):
-                real = metac.array((rng.standard_normal((32, 2)) * 0.1 + [1, -1]).astype("f4"))
-                false = maker(metac.array(rng.standard_normal((32, 2)).astype("f4"))).stop_grad()
-                share = metac.array(rng.random((32, 1)).astype("f4"))
-                between = share * real + (1 - share) * false
-                slope = metac.grad(critic(between).sum(), between)
-                penalty = (((slope * slope).sum(1) + 1e-12).sqrt() - 1) ** 2
-                loss = critic(false).mean() - critic(real).mean() + 10 * penalty.mean()
-                of_critic.step(loss)
-                penalties.append(penalty.mean().item())
-            loss = -critic(maker(metac.array(rng.standard_normal((32, 2)).astype("f4")))).mean()
-            of_maker.step(loss)
-            loss.evaluate()
+        rng = np.random.default_rng(5)
+        penalties = wgan_gp(critic, maker, wgan_batches(60, rng))
         expect(compiled() - before <= 4, f"{compiled() - before} programs")
         expect(np.mean(penalties[-10:]) < 0.5 * np.mean(penalties[:10]), f"penalty {penalties[:3]} ... {penalties[-3:]}")
         made = maker(metac.array(rng.standard_normal((256, 2)).astype("f4"))).numpy().mean(0)

@@ -33,6 +33,7 @@ def main():
     from cxx_checks import CxxChecks
     from cxx_function_checks import CxxFunctionChecks
     from cxx_module_checks import CxxModuleChecks
+    from cxx_training_checks import CxxTrainingChecks
     from expectations import Skip
     from gradient_checks import GradientChecks
     from module_checks import ModuleChecks
@@ -42,7 +43,8 @@ def main():
     from value_checks import ValueChecks
     passed = failed = skipped = 0
     for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), ModuleChecks(), PaperChecks(), TracingChecks(build),
-                   CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build), CostChecks()):
+                   CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build),
+                   CxxTrainingChecks(build), CostChecks()):
         for name in [n for n in vars(type(checks)) if not n.startswith("_") and arguments.only in n]:
             try:
                 told = getattr(checks, name)()

@@ -26,23 +26,30 @@ inline std::string json_quoted(std::string_view text) {
   return result + "\"";
 }
 
+struct JsonMember;
 struct JsonValue {
   enum Kind { null, truth, number, text, list, object } kind = null;
-  std::string words;                                       // of a text; of numbers and truths as they are written
-  std::vector<JsonValue> items;                            // of a list
-  std::vector<std::pair<std::string, JsonValue>> members;  // of an object
+  std::string words;                // of a text; of numbers and truths as they are written
+  std::vector<JsonValue> items;     // of a list
+  std::vector<JsonMember> members;  // of an object
 
-  const JsonValue* find(std::string_view name) const {
-    for (const auto& [own, value] : members)
-      if (own == name) return &value;
-    return nullptr;
-  }
+  const JsonValue* find(std::string_view name) const;
   // False where it is no integer of 64 bits.
   bool integer(int64_t& value) const {
     const auto [end, error] = std::from_chars(words.data(), words.data() + words.size(), value);
     return kind == number && error == std::errc() && end == words.data() + words.size();
   }
 };
+
+struct JsonMember {
+  std::string name;
+  JsonValue value;
+};
+inline const JsonValue* JsonValue::find(std::string_view name) const {
+  for (const JsonMember& member : members)
+    if (member.name == name) return &member.value;
+  return nullptr;
+}
 
 class JsonReader {
  public:
@@ -81,7 +88,7 @@ class JsonReader {
         need('"');
         std::string name = text();
         need(':');
-        value.members.emplace_back(std::move(name), any(depth + 1));
+        value.members.push_back({std::move(name), any(depth + 1)});
       }
     } else if (next_is('[')) {
       value.kind = JsonValue::list;
