@@ -13,6 +13,15 @@
 
 namespace metac {
 
+namespace detail {
+// An axis from 0 on.
+inline int64_t axis_of(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank)
+    throw Error(METAC_INVALID_ARGUMENT, "axis " + std::to_string(axis) + " of a value of rank " + std::to_string(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+}  // namespace detail
+
 // The axes of a reduction: one, several ({0, 2}), or all of them.
 class Axes {
  public:

@@ -54,13 +54,6 @@ class Indices {
 
 namespace detail {
 
-// An axis from 0 on.
-inline int64_t axis_of(int64_t axis, int64_t rank) {
-  if (axis < -rank || axis >= rank)
-    throw Error(METAC_INVALID_ARGUMENT, "axis " + std::to_string(axis) + " of a value of rank " + std::to_string(rank));
-  return axis < 0 ? axis + rank : axis;
-}
-
 // What is taken along one axis.
 struct Range {
   int64_t axis, start, step, count;
