@@ -41,6 +41,9 @@ class CxxTrainingChecks:
                 trained = load_weights(folder / f"{name}.trained")
                 for path, var in net.parameters().items():
                     expect(np.allclose(trained[path], var.numpy(), rtol=1e-3, atol=1e-4), f"{name}: {path}")
+            saved, traced = (load_weights(folder / f"lenet.{kind}") for kind in ("safetensors", "onnx"))
+            same = [(saved[path] == traced[path]).all() for path in saved if path in traced]
+            expect(len(saved) == len(same) == 8 and all(same), f"{list(traced)} for {list(saved)}")
         expect(wanted[-1] < 0.5 * wanted[0], f"penalty {wanted[0]} ... {wanted[-1]}")
         accuracy = float(answer.split()[1].rstrip(","))
         expect(accuracy > 0.95, answer)

@@ -59,6 +59,16 @@ void wgan_gp(const std::string& folder) {
     expect(var.to_vector<float>() == again[name].to_vector<float>(), name + " did not go on from the state");
 }
 
+// A step's own learning rate, without momentum: w - rate * gradient.
+void rates() {
+  const Var w = metac::array<double>({1, 2});
+  optim::Optimiser optimiser(std::vector<Var>{w}, "sgd", {{"learning_rate", 0.5}});
+  optimiser.step(sum(w * w), 0.25);
+  expect(w.to_vector<double>() == std::vector<double>({0.5, 1}), "the rate that was given");
+  optimiser.step({2 * w});
+  expect(w.to_vector<double>() == std::vector<double>({0, 0}), "the rate of the options, gradients that are given");
+}
+
 // LeCun and others, 1998, for images of 8 by 8.
 struct LeNet : nn::Module {
   nn::Conv first = add("first", nn::Conv(1, 6, 3, {.padding = 1}));
@@ -95,6 +105,8 @@ void digits(const std::string& folder) {
   copy.load(folder + "lenet.safetensors");
   const Var same = argmax(copy(named(data, "test images")), 1) == named(data, "test labels");
   expect(mean(right).item<float>() == mean(same).item<float>(), "what was saved is another network");
+  const auto traced = [&](const std::vector<Var>& in) { return net(in[0]); };
+  metac::trace(traced, {at(images, Slice{0, 1})}, {"image"}, {"scores"}, net.parameters()).save(folder + "lenet.onnx");
   std::printf("accuracy %.4f, %d programs\n", mean(right).item<float>(), static_cast<int>(programs));
 }
 
@@ -104,6 +116,7 @@ int main(int count, char** arguments) {
   if (count != 2) return 2;
   const std::string folder = std::string(arguments[1]) + "/";
   wgan_gp(folder);
+  rates();
   digits(folder);
   return 0;
 }

@@ -35,6 +35,7 @@ void refused(const std::vector<std::string>& words, const std::function<void()>&
 struct Open : nn::Module {
   using nn::Module::add;
   using nn::Module::parameter;
+  using nn::Module::replace;
 };
 
 void modules() {
@@ -47,6 +48,13 @@ void modules() {
   refused({"cannot be named \"\""}, [&] { net.parameter("", part.weight); });
   refused({"\"w\" has no value"}, [&] { net.parameter("w", Var()); });
   refused({"a part of itself"}, [&] { net.add("self", net); });
+  refused({"no part \"port\""}, [&] { net.replace("port", part); });
+  refused({"a part of itself"}, [&] { net.replace("part", net); });
+  net.replace("part", nn::Linear(5, 1));
+  expect(net["part.weight"].shape() == std::vector<int64_t>({1, 5}), "the part that was replaced");
+  net.replace("part", part);
+  const nn::Module moved = std::move(net);
+  expect(net["part.weight"].handle() == moved["part.weight"].handle(), "what was moved is no module");
   Open above;
   above.add("below", net);
   refused({"a part of itself"}, [&] { net.add("above", above); });

@@ -103,6 +103,10 @@ class Optimiser {
     detail::check(
         metac_optimiser_step(own_.get(), handles.data(), static_cast<int32_t>(handles.size()), rate.value_or(-1), &site));
   }
+  // So that {gradient} is a list of one, and no loss.
+  void step(std::initializer_list<Var> gradients, std::optional<double> rate = {}, Place where = Place::current()) {
+    step(std::vector<Var>(gradients), rate, where);
+  }
 
   // How many were made.
   int64_t steps() const {

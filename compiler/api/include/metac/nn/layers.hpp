@@ -26,7 +26,7 @@ class Linear : public Module {
   Var weight, bias;  // bias: Var() where there is none
 };
 
-// An aggregate for each number or list: 3 is 3 along every axis, {3, 5} one for each.
+// A number is for every axis; {3, 5} has one for each.
 struct ConvOptions {
   Lengths stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;

@@ -24,6 +24,8 @@ namespace metac::nn {
 class Module {
  public:
   Module() : node_(std::make_shared<Node>()) {}
+  Module(const Module&) = default;  // declared so that a move is a copy, and what was moved is still a module
+  Module& operator=(const Module&) = default;
 
   // By their paths, its own ones first, then those of its parts in their order; a Var that is there twice by its first path.
   // With `states` also what is kept beside parameters (running means).
@@ -93,6 +95,17 @@ class Module {
     adopt(name, several);
     return parts;
   }
+  // Registers another part in the place of one, and returns it.
+  template <std::derived_from<Module> Part>
+  Part replace(const std::string& name, Part part) {
+    for (auto& [other, node] : node_->parts) {
+      if (other != name) continue;
+      check_outside(*part.Module::node_);
+      node = part.Module::node_;
+      return part;
+    }
+    throw Error(METAC_INVALID_ARGUMENT, "the module has no part " + detail::json_quoted(name));
+  }
   // Registers a Var that is trained, or one that is kept and saved and that no optimiser sees.
   Var parameter(const std::string& name, const Var& value) { return keep(name, value, false); }
   Var state(const std::string& name, const Var& value) { return keep(name, value, true); }
@@ -124,9 +137,12 @@ class Module {
     for (const auto& kept : node_->vars) taken(kept.name);
     for (const auto& [other, part] : node_->parts) taken(other);
   }
+  void check_outside(const Node& part) const {
+    if (part.contains(*node_)) throw Error(METAC_INVALID_ARGUMENT, "a module cannot be a part of itself");
+  }
   void adopt(const std::string& name, const std::shared_ptr<Node>& part) {
     check_name(name);
-    if (part->contains(*node_)) throw Error(METAC_INVALID_ARGUMENT, "a module cannot be a part of itself");
+    check_outside(*part);
     node_->parts.emplace_back(name, part);
   }
   Var keep(const std::string& name, const Var& value, bool is_state) {
