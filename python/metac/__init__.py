@@ -21,12 +21,12 @@ from ._metac import Array
 from .errors import ArgumentError, DTypeError, Error, InternalError, ModelError, OutOfMemoryError, UnsupportedError
 from . import op, optim
 from .tracing import Model, trace
-from .var import Var, array, evaluate, grad, jvp, no_grad, vjp
+from .var import Var, array, checkpoint, evaluate, grad, jvp, no_grad, vjp
 from . import nn
 
 __version__ = _metac.version()
 __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
-           "UnsupportedError", "InternalError", "Model", "Var", "array", "define", "define_file", "evaluate", "grad", "jvp",
+           "UnsupportedError", "InternalError", "Model", "Var", "array", "checkpoint", "define", "define_file", "evaluate", "grad", "jvp",
            "nn", "no_grad", "op", "optim", "trace", "vjp"]
 
 

@@ -211,6 +211,10 @@ class Var(_metac.VarBase):
         """The same value, which no derivative passes."""
         return op.metac.stop_gradient(self)
 
+    def stop_fuse(self):
+        """The same value, across which nothing is fused: it lies in memory."""
+        return op.metac.stop_fuse(self)
+
     # ---- reductions
     sum, mean, max, min, prod = (_reduction("Reduce" + name) for name in ("Sum", "Mean", "Max", "Min", "Prod"))
 
@@ -277,6 +281,22 @@ def jvp(y, xs, tangents):
         term = (product * tangent).sum()
         along = term if along is None else along + term
     return grad(along, seed)
+
+
+def checkpoint(function, *inputs):
+    """function(*inputs), whose inner values derivatives compute again instead of keeping them: less memory for more time.
+
+    What lies between the inputs that are Vars and the results, a Var or several, is computed a second time. Random
+    operators (Dropout) and recurrent layers are kept: they run once."""
+    results = function(*inputs)
+    one = isinstance(results, Var)
+    made = tuple(results) if isinstance(results, (list, tuple)) else (results,)
+    for each in made:
+        if not isinstance(each, Var):
+            raise DTypeError(f"the function of checkpoint() returned a {type(each).__name__}; it must return Vars")
+    given = [each for each in inputs if isinstance(each, Var)]
+    same = op.metac.checkpoint(*made, *given, results=len(made), outputs=len(made))
+    return same[0] if one else same
 
 
 def evaluate(*vars):

@@ -214,6 +214,28 @@ constexpr const char* tail = R"(
 inline Var sum(const Var& x, Place where = Place::current()) { return op::ReduceSum(x, {.keepdims = 0}, where); }
 inline Var mean(const Var& x, Place where = Place::current()) { return op::ReduceMean(x, {.keepdims = 0}, where); }
 inline Var stop_grad(const Var& x, Place where = Place::current()) { return op::meta::stop_gradient(x, {}, where); }
+// The same value, across which nothing is fused: it lies in memory.
+inline Var stop_fuse(const Var& x, Place where = Place::current()) { return op::meta::stop_fuse(x, {}, where); }
+
+// function(inputs), a Var or a vector of Vars, whose inner values derivatives compute again instead of keeping them: less
+// memory for more time. Random operators and recurrent layers are kept: they run once.
+template <class Function>
+auto checkpoint(Function&& function, const std::vector<Var>& inputs, Place where = Place::current()) {
+  auto results = function(inputs);
+  constexpr bool one = std::convertible_to<decltype(results), Var>;
+  std::vector<Var> operands;
+  if constexpr (one)
+    operands.push_back(results);
+  else
+    operands = results;
+  const int32_t count = static_cast<int32_t>(operands.size());
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  std::vector<Var> same = op::meta::checkpoint(operands, {.results = count, .outputs = count}, where);
+  if constexpr (one)
+    return same[0];
+  else
+    return same;
+}
 
 }  // namespace metac
 )";
