@@ -145,11 +145,10 @@ metac_var* made_operand(py::handle value, metac_var* beside) {
   array.gather();
   const metac_tensor tensor = array.tensor();
   if (numbers && !constant && tensor.dtype == METAC_FLOAT64) {  // numbers of Python have no dtype: they are float32
-    std::vector<float> elements;
-    for (int64_t k = 0; k < tensor.bytes / 8; ++k)
-      elements.push_back(static_cast<float>(static_cast<const double*>(tensor.data)[k]));
+    const double* const wide = static_cast<const double*>(tensor.data);
+    const std::vector<float> elements(wide, wide + (tensor.rank > 0 ? tensor.dims[0] : 1));
     metac_tensor narrow = tensor;
-    narrow.data = elements.data(), narrow.dtype = METAC_FLOAT32, narrow.bytes = tensor.bytes / 2;
+    narrow.data = elements.data(), narrow.dtype = METAC_FLOAT32;
     check(metac_var_constant(&narrow, &made));
     return made;
   }

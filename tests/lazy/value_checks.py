@@ -167,3 +167,10 @@ class ValueChecks:
             except BaseException:
                 os._exit(2)
         expect(os.waitpid(child, 0)[1] == 0, "the child was not refused")
+
+    def lists_of_numbers_are_operands(self):
+        x = metac.array(np.arange(4, dtype="f4").reshape(1, 1, 2, 2))
+        expect(metac.op.Resize(x, None, [1.0, 1.0, 2.0, 2.0]).shape == (1, 1, 4, 4), "scales")
+        expect(metac.op.Add(metac.array([1.0, 2.0]), [0.5, 0.25]).tolist() == [1.5, 2.25], "a list beside a Var")
+        expect(metac.op.Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], 7.0).shape == (1, 1, 4, 4), "a number that is an operand")
+        expect(metac.op.Max([1.0, 3.0], [2.0, 2.0]).tolist() == [2, 3], "lists alone")

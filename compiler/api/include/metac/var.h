@@ -155,6 +155,24 @@ METAC_API metac_status metac_traced_make(metac_var* const* inputs, const char* c
                                          metac_var* const* outputs, const char* const* output_names, int32_t output_count,
                                          metac_var* const* weights, const char* const* weight_names, int32_t weight_count,
                                          metac_traced** model);
+/* A dim that is to be open: axis `axis` of input `input`. Dims of one name have one size. */
+typedef struct metac_open_dim {
+  int32_t input, axis;
+  const char* name;
+} metac_open_dim;
+/* The sizes of the dims in call number `call` of the function, where they are `given` in the user's own arguments;
+ * METAC_INVALID_ARGUMENT beyond the last. The last two calls stand for one another: where the function refuses the sizes of
+ * the first, the second is made. */
+METAC_API metac_status metac_traced_sizes(const metac_open_dim* dims, int32_t dim_count, const int64_t* given, int32_t call,
+                                        int64_t* sizes);
+/* The same with open dims: the function was called with placeholders of several sizes, and what differs between the calls
+ * tells what depends on sizes. `inputs` and `outputs` have those of the first call, then those of the second, ...;
+ * METAC_MODEL where the calls do different things, or a number is no formula of dims. */
+METAC_API metac_status metac_traced_make_open(const metac_open_dim* dims, int32_t dim_count, int32_t call_count,
+                                              metac_var* const* inputs, const char* const* input_names, int32_t input_count,
+                                              metac_var* const* outputs, const char* const* output_names,
+                                              int32_t output_count, metac_var* const* weights,
+                                              const char* const* weight_names, int32_t weight_count, metac_traced** model);
 METAC_API void metac_traced_free(metac_traced* model);
 /* To a path that ends in ".onnx" or ".json". */
 METAC_API metac_status metac_traced_save(const metac_traced* model, const char* path);
