@@ -181,8 +181,8 @@ metac_status metac_var_placeholder(const metac_tensor* type, metac_var** var, co
     need(type, "type"), need(var, "var");
     if (type->dtype < METAC_FLOAT32 || type->dtype > METAC_BOOL || type->rank < 0 || (type->rank > 0 && !type->dims))
       refuse("type: dtype, rank or dims is wrong");
-    LazyGraph& graph = LazyGraph::of_process();
-    const std::lock_guard lock(graph.mutex);
+    const InGraph in_graph;
+    LazyGraph& graph = *in_graph;
     const std::vector<int64_t> shape(type->dims, type->dims + type->rank);
     auto made = std::make_unique<metac_var>();
     made->value = graph.placeholder(lazy::tensor_type(static_cast<DType>(type->dtype), shape), site_of(site));
@@ -191,7 +191,7 @@ metac_status metac_var_placeholder(const metac_tensor* type, metac_var** var, co
 }
 
 metac_status metac_traced_sizes(const metac_open_dim* dims, int32_t dim_count, const int64_t* given, int32_t call,
-                              int64_t* sizes) {
+                                int64_t* sizes) {
   return answered([&] {
     need(dims, "dims"), need(given, "given"), need(sizes, "sizes");
     std::vector<std::string> names;
@@ -226,8 +226,8 @@ metac_status metac_traced_make_open(const metac_open_dim* dims, int32_t dim_coun
     if (input_count > 0) need(inputs, "inputs");
     if (weight_count > 0) need(weights, "weights"), need(weight_names, "weight_names");
     need(outputs, "outputs");
-    LazyGraph& graph = LazyGraph::of_process();
-    const std::lock_guard lock(graph.mutex);
+    const InGraph in_graph;
+    LazyGraph& graph = *in_graph;
     lazy::ModelNames names;
     names.weights = true;
     GivenNames given;

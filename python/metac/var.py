@@ -304,6 +304,30 @@ def evaluate(*vars):
     _metac.evaluate(vars[0] if len(vars) == 1 and isinstance(vars[0], (list, tuple)) else vars)
 
 
+def fetch(*vars_and_callback):
+    """fetch(loss, accuracy, callback) calls callback(loss, accuracy), with arrays of NumPy's, once a look has computed all of
+    these, and at once where they are there: a loop hears its losses without waiting for them.
+
+    Calls come on the thread that looks, those of one look in the order of fetch(); what the callback raises is printed and
+    goes no further. The Vars are held until then; sync() has everything computed that is waited for."""
+    *vars, callback = vars_and_callback
+    if not vars or not callable(callback):
+        raise DTypeError("fetch() takes Vars and, last, a function")
+
+    def done(arrays):
+        import numpy
+        made = [numpy.asarray(each) for each in arrays]
+        for each in made:
+            each.flags.writeable = False
+        callback(*made)
+    _metac.fetch(vars, done)
+
+
+def sync():
+    """Has everything computed that fetch() waits for."""
+    _metac.sync()
+
+
 class no_grad:
     """with metac.no_grad(): no derivative passes what this thread writes in the block."""
 

@@ -113,6 +113,14 @@ METAC_API metac_status metac_var_evaluate(metac_var* const* vars, int32_t count,
 /* The elements, computed if they are not there, as output 0 of a result, which holds them whatever becomes of the Var. */
 METAC_API metac_status metac_var_read(metac_var* var, metac_result** result, const metac_site* site);
 
+/* Calls `done` once, when a look has computed all of these, on the thread that looked and before its call returns; at once where
+ * they are there. `values` has one output for each, and is done's to free. The Vars are held until then; of what
+ * one look computes, what was asked for first is called first. It may use Vars. */
+METAC_API metac_status metac_var_fetch(metac_var* const* vars, int32_t count,
+                                       void (*done)(void* user, metac_result* values), void* user);
+/* Has everything computed that somebody waits for so. */
+METAC_API metac_status metac_graph_sync(const metac_site* site);
+
 /* What was done since the process began, and what is there now. */
 typedef struct metac_graph_report {
   size_t size;       /* set by the caller to sizeof(metac_graph_report) */

@@ -10,6 +10,7 @@
 #pragma once
 #include <algorithm>
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -164,15 +165,15 @@ Var arithmetic(int32_t what, const Operand& a, N number, bool swapped) {
 
 }  // namespace detail
 
-#define METAC_VAR_OPERATOR(symbol, what)                                                                                  \
+#define METAC_VAR_OPERATOR(symbol, what)                                                                                    \
   inline Var operator symbol(const detail::Operand& a, const detail::Operand& b) { return detail::arithmetic(what, a, b); } \
-  template <detail::Number N>                                                                                             \
-  Var operator symbol(const detail::Operand& a, N b) {                                                                    \
-    return detail::arithmetic(what, a, b, false);                                                                         \
-  }                                                                                                                       \
-  template <detail::Number N>                                                                                             \
-  Var operator symbol(N a, const detail::Operand& b) {                                                                    \
-    return detail::arithmetic(what, b, a, true);                                                                          \
+  template <detail::Number N>                                                                                               \
+  Var operator symbol(const detail::Operand& a, N b) {                                                                      \
+    return detail::arithmetic(what, a, b, false);                                                                           \
+  }                                                                                                                         \
+  template <detail::Number N>                                                                                               \
+  Var operator symbol(N a, const detail::Operand& b) {                                                                      \
+    return detail::arithmetic(what, b, a, true);                                                                            \
   }
 METAC_VAR_OPERATOR(+, METAC_ADD)
 METAC_VAR_OPERATOR(-, METAC_SUBTRACT)
@@ -208,6 +209,25 @@ inline Var grad(const Var& y, const Var& x, Place where = Place::current()) {
   return grad(y, std::vector<Var>{x}, where)[0];
 }
 
+// Calls `done` once, when a look has computed all of these, on the thread that looks; at once where they are there. Output k
+// of the Result is vars[k]. It must not throw.
+inline void fetch(const std::vector<Var>& vars, std::function<void(const Result&)> done) {
+  std::vector<metac_var*> handles;
+  for (const Var& var : vars) handles.push_back(var.handle());
+  auto held = std::make_unique<std::function<void(const Result&)>>(std::move(done));
+  const auto call = [](void* user, metac_result* values) {
+    const std::unique_ptr<std::function<void(const Result&)>> own(static_cast<std::function<void(const Result&)>*>(user));
+    (*own)(Result(values));
+  };
+  detail::check(metac_var_fetch(handles.data(), static_cast<int32_t>(handles.size()), call, held.get()));
+  static_cast<void>(held.release());
+}
+// Has everything computed that somebody waits for so.
+inline void sync(Place where = Place::current()) {
+  const metac_site site = detail::site_of(where);
+  detail::check(metac_graph_sync(&site));
+}
+
 // While one lives, no derivative passes what its thread writes.
 class NoGrad {
  public:
@@ -230,8 +250,7 @@ class Model {
   void compile(const std::string& folder, const std::vector<std::string>& arguments = {}) const {
     std::vector<const char*> words;
     for (const std::string& argument : arguments) words.push_back(argument.c_str());
-    detail::check(
-        metac_traced_compile(model_.get(), folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
+    detail::check(metac_traced_compile(model_.get(), folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
   }
 
  private:
@@ -305,13 +324,12 @@ TracedCalls traced_calls(Function&& function, const std::vector<Var>& inputs, co
 }  // namespace detail
 
 // The model that `function`, of a vector of Vars to a Var or a vector of Vars, is for arguments like `inputs`. Names may be
-// left out; `weights` names Vars that the function reads. With `dims` the function is called several times, with other sizes of
-// these, and what it does and reads must follow from them (docs/lazy.md).
+// left out; `weights` names Vars that the function reads. With `dims` the function is called several times, with other sizes
+// of these, and what it does and reads must follow from them (docs/lazy.md).
 template <class Function>
 Model trace(Function&& function, const std::vector<Var>& inputs, const std::vector<std::string>& input_names = {},
-            const std::vector<std::string>& output_names = {},
-            const std::vector<std::pair<std::string, Var>>& weights = {}, const std::vector<OpenDim>& dims = {},
-            Place where = Place::current()) {
+            const std::vector<std::string>& output_names = {}, const std::vector<std::pair<std::string, Var>>& weights = {},
+            const std::vector<OpenDim>& dims = {}, Place where = Place::current()) {
   const auto handles = [](const std::vector<Var>& vars) {
     std::vector<metac_var*> all;
     for (const Var& var : vars) all.push_back(var.handle());
