@@ -63,6 +63,7 @@ void Cloner::clone(const std::vector<Op*>& ops) {
     copy->fill = (*this)(op->fill);
     copy->reduce = op->reduce;
     copy->accumulator = op->accumulator;
+    copy->copied_for = op->copied_for;
     copy->routine = op->routine;
     copy->attributes = op->attributes;
     copy->source = op->source;

@@ -126,7 +126,7 @@ Var* trimmed_reduce(Graph& graph, Var* first, const Op& op, const Shape& shape, 
 
 // ---- the walk ----
 Reverse::Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt)
-    : graph_(graph), ops_(ops), count_(ops.size()) {
+    : graph_(graph), ops_(ops), count_(ops.size()), again_(graph, ops) {
   active_.insert(wrt.begin(), wrt.end());
   for (const Op* op : ops) {
     const std::vector<Var*> read = reads_of(*op).vars;
@@ -181,11 +181,11 @@ void Reverse::find_what_may_be_nan() {
 }
 
 void Reverse::add_adjoint(Var* var, Var* adjoint) {
-  if (adjoint && is_active(var)) adjoints_[var].push_back(adjoint);
+  if (adjoint && is_active(var)) adjoints_[again_.original(var)].push_back(adjoint);
 }
 
 Var* Reverse::adjoint(Var* var) {
-  auto found = adjoints_.find(var);
+  auto found = adjoints_.find(again_.original(var));
   if (found == adjoints_.end()) return nullptr;
   Var* sum = sum_of(graph_, found->second);
   found->second = {sum};
@@ -198,7 +198,7 @@ void Reverse::walk() {
     if (std::none_of(op.outputs.begin(), op.outputs.end(), [&](const Var* v) { return adjoints_.contains(v); })) continue;
     const Origin before = graph_.origin();
     graph_.set_origin(op.origin);
-    visit(op);
+    visit(again_.read_by_derivatives(op));
     graph_.set_origin(before);
     // An op that was put in front of this one (a bind for a saved state) shifted the list.
     while (ops_[k] != &op) ++k;
@@ -262,7 +262,7 @@ void Reverse::elementwise(Op& op) {
       return found == results.end() ? Expr() : found->second;
     });
     for (size_t b = 0; b < op.outputs.size() && !is_polynomial(op); ++b) {
-      if (!seeds[b] || !may_be_nan_.contains(op.outputs[b])) continue;
+      if (!seeds[b] || !may_be_nan_.contains(again_.original(op.outputs[b]))) continue;
       const Expr none = constant_of(body->dtype, 0);
       body = select(logical_and(call(Fn::is_nan, {body}), equal(seeds[b], constant_of(seeds[b]->dtype, 0))), none, body);
     }

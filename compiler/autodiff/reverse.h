@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/autodiff/checkpoint.h"
 #include "compiler/ir/graph.h"
 
 namespace metac {
@@ -13,9 +14,10 @@ class Reverse {
   // `ops` is the list that the graph appends to while this object is in use; only what it holds now is walked.
   Reverse(Graph& graph, std::vector<Op*>& ops, const std::vector<Var*>& wrt);
 
-  bool is_active(const Var* var) const { return active_.contains(var); }  // depends on wrt, floating point
-  void add_adjoint(Var* var, Var* adjoint);                               // sums; ignored where var is not active
-  Var* adjoint(Var* var);                                                 // null: zero
+  // Of Vars that were computed again, those that they stand for are meant.
+  bool is_active(const Var* var) const { return active_.contains(again_.original(var)); }  // depends on wrt, floating point
+  void add_adjoint(Var* var, Var* adjoint);  // sums; ignored where var is not active
+  Var* adjoint(Var* var);                    // null: zero
   void walk();
 
   Graph& graph() { return graph_; }
@@ -37,6 +39,7 @@ class Reverse {
   Graph& graph_;
   std::vector<Op*>& ops_;
   size_t count_;
+  Recomputation again_;
   std::unordered_set<const Var*> active_;
   std::unordered_set<const Var*> may_be_nan_;  // values of which a select takes some elements only
   std::unordered_map<const Var*, std::vector<Var*>> adjoints_;

@@ -40,9 +40,9 @@ struct Type {
 struct Symbol {
   std::string name;  // display only ("batch"); never printed into generated code
   int64_t min = 0, max = int64_t{1} << 40;
-  int64_t divisor = 1;      // the value is a multiple of this
-  int64_t hint = 0;         // a typical value, 0: unknown
-  bool from_input = false;  // fixed by the shapes of the model's inputs (else: bound while running)
+  int64_t divisor = 1;       // the value is a multiple of this
+  int64_t hint = 0;          // a typical value, 0: unknown
+  bool from_input = false;   // fixed by the shapes of the model's inputs (else: bound while running)
   bool may_be_none = false;  // something is put behind what is as long, as new keys behind a cache: it may be of length 0
   Expr most;  // of one bound while running: by the inputs' dims it never is more; what is as long has its place before the
               // run
@@ -127,6 +127,10 @@ struct Op {
   Reduce reduce = Reduce::add;   // reindex_reduce
   DType accumulator = DType::f32;
 
+  // The checkpoint that the op lies in: derivatives compute it again (autodiff/checkpoint.h); -1: none. `copied_for`: the
+  // op is such a computation, which must not be merged with the first one.
+  int checkpoint = -1, copied_for = -1;
+
   std::string routine;  // external: name in the runtime's table ("top_k"), code: the function's name
   std::map<std::string, AttributeValue> attributes;
   std::string source;  // code: the user's C++ (printed verbatim; never model text of an ONNX file)
@@ -197,6 +201,7 @@ class Graph {
   std::vector<Symbol> symbols;
   std::vector<Requirement> requirements;
   std::vector<State> states;
+  int checkpoints = 0;  // how many there are: their numbers are below
   const std::deque<std::unique_ptr<Var>>& vars() const { return vars_; }
 
   // For passes: raw creation without checks or folding.

@@ -12,9 +12,11 @@
 //
 // For one thread at a time: whoever calls holds `mutex`.
 #pragma once
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "compiler/lazy/infer_types.h"
@@ -59,6 +61,15 @@ class LazyGraph {
   // Has all of these exist. Throws CompileError, RunError; what was pending is pending then.
   void evaluate(Value* const* values, size_t count, Site site);
 
+  // Values that somebody waits for: `done` gets their elements, once, when a look has computed all of them. They are held
+  // until then. It is called by who takes it from take_fetched(), outside of the graph, so that it may use the graph.
+  using Fetched = std::function<void(std::vector<Tensor>)>;
+  void fetch(const std::vector<Value*>& values, Fetched done);
+  bool has_fetched() const { return !fetched_.empty(); }
+  std::vector<std::function<void()>> take_fetched() { return std::exchange(fetched_, {}); }
+  // Has all computed that somebody waits for.
+  void evaluate_fetched(Site site);
+
   // What gives `outputs` from placeholders, constants and data, as it was written: those that exist are inputs of the cut.
   Cut cut_of(const std::vector<Value*>& outputs) const;
 
@@ -81,6 +92,11 @@ class LazyGraph {
     bool takes_all = true;  // no node is left over
   };
 
+  struct Waiting {
+    std::vector<Value*> values;
+    Fetched done;
+  };
+
   Value* made_data(const TensorType* type, std::shared_ptr<const std::byte> bytes);
   Value* literal_of(Value* operand, Site site);
   void run_at_once(Node* node, Site site);
@@ -97,6 +113,8 @@ class LazyGraph {
   void take_over(const Plan& plan);
   std::string place_of_failure(const Plan& plan) const;
 
+  void note_fetched();
+
   void append_again(const std::vector<Node*>& way, std::vector<Value*>& operands, std::vector<Value*>& again);
   void keep_history(Node* node);
   void forget_history(Node* node);
@@ -112,6 +130,8 @@ class LazyGraph {
   int64_t history_size_ = 0, prune_at_ = 4096;
   uint64_t serial_ = 0;  // of the last node
   GraphReport report_;
+  std::vector<Waiting> waiting_;
+  std::vector<std::function<void()>> fetched_;
   std::vector<rt::InputView> input_views_;  // of a run, kept for the next one
   std::vector<rt::OutputView> output_views_;
 };

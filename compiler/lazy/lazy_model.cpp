@@ -12,13 +12,14 @@
 namespace metac::lazy {
 namespace {
 
-metac::Value declared(const std::string& name, const TensorType& type) {
+metac::Value declared(const std::string& name, const TensorType& type, const std::map<int, std::string>& open) {
   metac::Value value;
   value.name = name;
   value.type.dtype = type.dtype;
   value.type.onnx_dtype = info(type.dtype).onnx_number;
   value.type.shape.emplace();
   for (const int64_t dim : type.shape) value.type.shape->push_back({dim, ""});
+  for (const auto& [axis, dim] : open) (*value.type.shape)[static_cast<size_t>(axis)] = {-1, dim};
   return value;
 }
 
@@ -43,7 +44,7 @@ class ModelWriter {
     if (names_.weights && value->state == ValueState::exists)
       model_.graph.initializers.push_back({own, tensor_of(*value)});
     else
-      model_.graph.inputs.push_back(declared(own, *value->type));
+      model_.graph.inputs.push_back(declared(own, *value->type, open_dims_of(value)));
   }
 
   // The name of an operand; a constant is written where it is first read.
@@ -72,7 +73,10 @@ class ModelWriter {
     node.attributes = operation.attributes;
     uint32_t operands = made.input_count;
     while (operands > 0 && !made.inputs()[operands - 1]) --operands;
-    for (uint32_t k = 0; k < operands; ++k) node.inputs.push_back(operand(made.inputs()[k]));
+    for (uint32_t k = 0; k < operands; ++k) {
+      const auto open = names_.open.find({&made, k});
+      node.inputs.push_back(open == names_.open.end() ? operand(made.inputs()[k]) : open_operand(open->second));
+    }
     if (operation.is_gradient()) {
       node.attributes["y"] = string_attribute(node.inputs.back());
       node.inputs.pop_back();
@@ -114,17 +118,71 @@ class ModelWriter {
     return known;
   }
 
-  void output(const Value* value) { model_.graph.outputs.push_back(declared(operand(value), *value->type)); }
+  void output(const Value* value) {
+    model_.graph.outputs.push_back(declared(operand(value), *value->type, open_dims_of(value)));
+  }
 
   Model& model() { return model_; }
 
  private:
+  std::map<int, std::string> open_dims_of(const Value* value) const {
+    const auto found = names_.dims.find(value);
+    return found == names_.dims.end() ? std::map<int, std::string>() : found->second;
+  }
+
+  std::string applied(const char* op_type, std::vector<std::string> inputs,
+                      std::map<std::string, Attribute> attributes = {}) {
+    metac::Node node;
+    node.op_type = op_type;
+    node.inputs = std::move(inputs);
+    node.outputs = {concat("d", computed_++)};
+    node.attributes = std::move(attributes);
+    import("");
+    model_.graph.nodes.push_back(std::move(node));
+    return model_.graph.nodes.back().outputs[0];
+  }
+  template <class T>
+  std::string constant(DType dtype, T number) {
+    return applied("Constant", {}, {{"value", tensor_attribute(make_tensor(dtype, {1}, std::vector<T>{number}))}});
+  }
+
+  // One element, as a tensor of one dim.
+  std::string open_element(const OpenElement& element, bool real) {
+    if (!element.value) return real ? constant(DType::f64, element.real) : constant(DType::i64, element.offset);
+    std::string& shape = shapes_[element.value];
+    if (shape.empty()) shape = applied("Shape", {operand(element.value)});
+    std::string made;
+    for (const int axis : element.axes) {
+      const std::string dim = applied("Gather", {shape, constant(DType::i64, int64_t{axis})});
+      made = made.empty() ? dim : applied("Mul", {made, dim});
+    }
+    if (real) {
+      made = applied("Cast", {made}, {{"to", integer_attribute(info(DType::f64).onnx_number)}});
+      if (element.power != 1) made = applied("Pow", {made, constant(DType::f64, element.power)});
+      return element.real == 1 ? made : applied("Mul", {made, constant(DType::f64, element.real)});
+    }
+    if (element.factor != 1) made = applied("Mul", {made, constant(DType::i64, element.factor)});
+    if (element.offset != 0) made = applied("Add", {made, constant(DType::i64, element.offset)});
+    return element.divisor == 1 ? made : applied("Div", {made, constant(DType::i64, element.divisor)});
+  }
+
+  std::string open_operand(const OpenOperand& open) {
+    const bool real = is_float(open.type->dtype);
+    std::vector<std::string> elements;
+    for (const OpenElement& element : open.elements) elements.push_back(open_element(element, real));
+    std::string made = elements.size() == 1 ? elements[0] : applied("Concat", elements, {{"axis", integer_attribute(0)}});
+    if (open.type->dtype != (real ? DType::f64 : DType::i64))
+      made = applied("Cast", {made}, {{"to", integer_attribute(info(open.type->dtype).onnx_number)}});
+    return open.type->rank() == 0 ? applied("Squeeze", {made}) : made;
+  }
+
   const ModelNames& names_;
   Model model_;
   std::unordered_map<const Value*, std::string> value_names_;
   std::unordered_map<uint64_t, std::string> constants_;
   std::map<const ModelFunction*, std::string> carried_;
-  size_t made_ = 0;
+  std::map<const Value*, std::string> shapes_;  // outputs of Shape
+  size_t made_ = 0, computed_ = 0;
 };
 
 }  // namespace

@@ -98,6 +98,7 @@ void LazyGraph::evaluate(Value* const* values, size_t count, Site site) {
   const Plan plan = found->second;  // a copy is small beside a run, and what runs may look at other values
   run(plan);
   take_over(plan);
+  if (!waiting_.empty()) note_fetched();
 }
 
 LazyGraph::Plan LazyGraph::make_plan(Value* const* values, size_t count) {

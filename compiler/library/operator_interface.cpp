@@ -138,7 +138,7 @@ metac_status metac_operator_find(const char* domain, const char* name, const met
       if (!given.emplace(attributes[k].name, attribute_of(attributes[k])).second)
         refuse("attribute ", quoted(std::string(attributes[k].name)), " is given twice");
     }
-    const std::lock_guard lock(lazy::LazyGraph::of_process().mutex);
+    const InGraph graph;
     const lazy::Operation* applied = find_operator(domain, name) ? nullptr : find_operator_of_user(domain, name, given);
     if (!applied) applied = lazy::operation(domain, name, std::move(given));
     *found = static_cast<const metac_operator*>(applied);

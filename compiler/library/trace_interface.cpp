@@ -13,6 +13,7 @@
 #include <set>
 
 #include "compiler/lazy/lazy_graph.h"
+#include "compiler/lazy/open_dims.h"
 #include "compiler/library/options.h"
 #include "compiler/library/session_handle.h"
 #include "compiler/library/status.h"
@@ -52,25 +53,40 @@ void use_common_opset(Model& model) {
   own->second = least;
 }
 
-// An output that is an argument or a constant, and one that is given twice, gets a node of its own: ONNX wants one.
-Model traced(const std::vector<lazy::Value*>& inputs, const std::vector<lazy::Value*>& outputs, lazy::ModelNames names) {
-  const lazy::Cut cut = [&] {
-    lazy::Cut made = LazyGraph::of_process().cut_of(outputs);
-    std::vector<lazy::Value*> ordered = inputs;  // all arguments are inputs, read or not, in their order
-    for (lazy::Value* input : made.inputs)
-      if (std::find(ordered.begin(), ordered.end(), input) == ordered.end()) ordered.push_back(input);
-    for (lazy::Value* output : outputs)
-      if (!output->node->pending && std::find(ordered.begin(), ordered.end(), output) == ordered.end())
-        ordered.push_back(output);
-    made.inputs = ordered;
-    return made;
-  }();
+// What gives `outputs`, arguments first among its inputs, read or not, in their order.
+lazy::TracedCall called(const std::vector<lazy::Value*>& arguments, const std::vector<lazy::Value*>& outputs) {
+  lazy::Cut cut = LazyGraph::of_process().cut_of(outputs);
+  std::vector<lazy::Value*> ordered = arguments;
+  const auto add = [&](lazy::Value* value) {
+    if (std::find(ordered.begin(), ordered.end(), value) == ordered.end()) ordered.push_back(value);
+  };
+  for (lazy::Value* input : cut.inputs) add(input);
+  for (lazy::Value* output : outputs)
+    if (!output->node->pending) add(output);
+  cut.inputs = ordered;
   for (const lazy::Value* input : cut.inputs)
-    if (input->state == lazy::ValueState::placeholder && std::find(inputs.begin(), inputs.end(), input) == inputs.end())
+    if (input->state == lazy::ValueState::placeholder &&
+        std::find(arguments.begin(), arguments.end(), input) == arguments.end())
       refuse("a result depends on an argument that is not among the inputs: of another function that is being traced");
-  Model model = lazy::model_of(cut, names);
-  use_common_opset(model);
-  return model;
+  return {std::move(cut), arguments};
+}
+
+// The sizes of dims, one for each name in the order in which the names come.
+std::vector<int64_t> sizes_of_names(const metac_open_dim* dims, int32_t count, const int64_t* given,
+                                    std::vector<std::string>& names) {
+  std::vector<int64_t> sizes;
+  for (int32_t k = 0; k < count; ++k) {
+    need(dims[k].name, "a dim's name");
+    const auto known = std::find(names.begin(), names.end(), dims[k].name);
+    if (given[k] < 1)
+      refuse("the open dim ", quoted(std::string(dims[k].name)), " is ", given[k],
+             " in the arguments; it must be 1 or more");
+    if (known != names.end() && sizes[static_cast<size_t>(known - names.begin())] != given[k])
+      refuse("the open dim ", quoted(std::string(dims[k].name)), " is ", sizes[static_cast<size_t>(known - names.begin())],
+             " and ", given[k], " in the arguments");
+    if (known == names.end()) names.emplace_back(dims[k].name), sizes.push_back(given[k]);
+  }
+  return sizes;
 }
 
 void add_output_names(Model& model, const char* const* names, int32_t count) {
@@ -165,8 +181,8 @@ metac_status metac_var_placeholder(const metac_tensor* type, metac_var** var, co
     need(type, "type"), need(var, "var");
     if (type->dtype < METAC_FLOAT32 || type->dtype > METAC_BOOL || type->rank < 0 || (type->rank > 0 && !type->dims))
       refuse("type: dtype, rank or dims is wrong");
-    LazyGraph& graph = LazyGraph::of_process();
-    const std::lock_guard lock(graph.mutex);
+    const InGraph in_graph;
+    LazyGraph& graph = *in_graph;
     const std::vector<int64_t> shape(type->dims, type->dims + type->rank);
     auto made = std::make_unique<metac_var>();
     made->value = graph.placeholder(lazy::tensor_type(static_cast<DType>(type->dtype), shape), site_of(site));
@@ -174,27 +190,50 @@ metac_status metac_var_placeholder(const metac_tensor* type, metac_var** var, co
   });
 }
 
+metac_status metac_traced_sizes(const metac_open_dim* dims, int32_t dim_count, const int64_t* given, int32_t call,
+                                int64_t* sizes) {
+  return answered([&] {
+    need(dims, "dims"), need(given, "given"), need(sizes, "sizes");
+    std::vector<std::string> names;
+    const std::vector<int64_t> of_names = sizes_of_names(dims, dim_count, given, names);
+    const std::vector<int64_t> tried =
+        call < 0 ? std::vector<int64_t>() : lazy::sizes_to_try(of_names, static_cast<size_t>(call));
+    if (tried.empty()) refuse("there is no call ", call);
+    for (int32_t k = 0; k < dim_count; ++k)
+      sizes[k] = tried[static_cast<size_t>(std::find(names.begin(), names.end(), dims[k].name) - names.begin())];
+  });
+}
+
 metac_status metac_traced_make(metac_var* const* inputs, const char* const* input_names, int32_t input_count,
                                metac_var* const* outputs, const char* const* output_names, int32_t output_count,
                                metac_var* const* weights, const char* const* weight_names, int32_t weight_count,
                                metac_traced** model) {
+  return metac_traced_make_open(nullptr, 0, 1, inputs, input_names, input_count, outputs, output_names, output_count,
+                                weights, weight_names, weight_count, model);
+}
+
+metac_status metac_traced_make_open(const metac_open_dim* dims, int32_t dim_count, int32_t call_count,
+                                    metac_var* const* inputs, const char* const* input_names, int32_t input_count,
+                                    metac_var* const* outputs, const char* const* output_names, int32_t output_count,
+                                    metac_var* const* weights, const char* const* weight_names, int32_t weight_count,
+                                    metac_traced** model) {
   return answered([&] {
     need(model, "model");
     if (input_count < 0 || output_count < 1 || weight_count < 0) refuse("a count is negative, or there is no output");
+    if (dim_count < 0 || call_count < 1 || (dim_count > 0) != (call_count > 1))
+      refuse(dim_count, " open dims and ", call_count, " calls: several calls say what depends on open dims");
+    if (dim_count > 0) need(dims, "dims");
     if (input_count > 0) need(inputs, "inputs");
     if (weight_count > 0) need(weights, "weights"), need(weight_names, "weight_names");
     need(outputs, "outputs");
-    LazyGraph& graph = LazyGraph::of_process();
-    const std::lock_guard lock(graph.mutex);
+    const InGraph in_graph;
+    LazyGraph& graph = *in_graph;
     lazy::ModelNames names;
     names.weights = true;
     GivenNames given;
-    std::vector<lazy::Value*> arguments, results;
     for (int32_t k = 0; k < input_count; ++k) {
       need(inputs[k], "an input");
-      if (inputs[k]->value->state != lazy::ValueState::placeholder) refuse("inputs[", k, "] is no placeholder");
       given.add(names, inputs[k]->value, input_names ? input_names[k] : nullptr, concat("input", k));
-      arguments.push_back(inputs[k]->value);
     }
     for (int32_t k = 0; k < weight_count; ++k) {
       need(weights[k], "a weight"), need(weight_names[k], "a weight's name");
@@ -202,12 +241,34 @@ metac_status metac_traced_make(metac_var* const* inputs, const char* const* inpu
       graph.evaluate(&weights[k]->value, 1, {});
       given.add(names, weights[k]->value, weight_names[k], "");
     }
-    for (int32_t k = 0; k < output_count; ++k) {
-      need(outputs[k], "an output");
-      results.push_back(outputs[k]->value);
+    std::vector<lazy::TracedCall> calls;
+    for (int32_t call = 0; call < call_count; ++call) {
+      std::vector<lazy::Value*> arguments, results;
+      for (int32_t k = 0; k < input_count; ++k) {
+        metac_var* const input = inputs[call * input_count + k];
+        need(input, "an input");
+        if (input->value->state != lazy::ValueState::placeholder) refuse("inputs[", k, "] is no placeholder");
+        arguments.push_back(input->value);
+      }
+      for (int32_t k = 0; k < output_count; ++k) {
+        need(outputs[call * output_count + k], "an output");
+        results.push_back(outputs[call * output_count + k]->value);
+      }
+      calls.push_back(called(arguments, results));
     }
+    std::vector<lazy::OpenDim> open;
+    for (int32_t k = 0; k < dim_count; ++k) {
+      need(dims[k].name, "a dim's name");
+      if (dims[k].input < 0 || dims[k].input >= input_count || dims[k].axis < 0 ||
+          dims[k].axis >= inputs[dims[k].input]->value->type->rank())
+        refuse("the open dim ", quoted(std::string(dims[k].name)), ": axis ", dims[k].axis, " of input ", dims[k].input,
+               " is none");
+      open.push_back({static_cast<size_t>(dims[k].input), dims[k].axis, dims[k].name});
+    }
+    if (dim_count > 0) lazy::open_dims(calls, open, names);
     auto made = std::make_unique<metac_traced>();
-    made->model = traced(arguments, results, std::move(names));
+    made->model = lazy::model_of(calls[0].cut, names);
+    use_common_opset(made->model);
     add_output_names(made->model, output_names, output_count);
     *model = made.release();
   });

@@ -23,8 +23,6 @@ namespace {
 
 TypedShape typed(const lazy::Value* value) { return {value->type->dtype, value->type->shape}; }
 
-std::lock_guard<std::mutex> in_graph() { return std::lock_guard(lazy::LazyGraph::of_process().mutex); }
-
 template <class T>
 lazy::Value* scalar(DType dtype, T number) {
   const Tensor tensor = make_tensor(dtype, {}, std::vector<T>{number});
@@ -53,8 +51,8 @@ metac_status metac_var_loss(const char* loss, metac_var* output, metac_var* targ
                             const metac_site* site) {
   return answered([&] {
     need(loss, "loss"), need(output, "output"), need(target, "target"), need(result, "result");
-    const auto lock = in_graph();
-    lazy::LazyGraph& graph = lazy::LazyGraph::of_process();
+    const InGraph in_graph;
+    lazy::LazyGraph& graph = *in_graph;
     const lazy::CalledModel& called = called_loss(loss, output->value, target->value);
     *result = new metac_var{called.call(graph, {output->value, target->value}, site_of(site), no_gradients())[0]};
   });
@@ -65,7 +63,7 @@ metac_status metac_optimiser_make(const char* text, metac_var* const* parameters
     need(text, "optimiser"), need(made, "made");
     if (count < 1 || count > 1 << 20) refuse("count is ", count);
     need(parameters, "parameters");
-    const auto lock = in_graph();
+    const InGraph graph;
     std::vector<TypedShape> types;
     for (int32_t k = 0; k < count; ++k) {
       need(parameters[k], "a parameter");
@@ -94,7 +92,7 @@ metac_status metac_optimiser_make(const char* text, metac_var* const* parameters
 void metac_optimiser_free(metac_optimiser* optimiser) {
   if (!optimiser) return;
   answered([&] {
-    const auto lock = in_graph();
+    const InGraph graph;
     free_optimiser(optimiser);
   });
 }
@@ -105,8 +103,8 @@ metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* 
     need(optimiser, "optimiser"), need(gradients, "gradients");
     const size_t parameters = optimiser->parameters.size(), slots = optimiser->slot_names.size();
     if (static_cast<size_t>(count) != parameters) refuse(count, " gradients for ", parameters, " parameters");
-    const auto lock = in_graph();
-    lazy::LazyGraph& graph = lazy::LazyGraph::of_process();
+    const InGraph in_graph;
+    lazy::LazyGraph& graph = *in_graph;
     for (int32_t k = 0; k < count; ++k) {
       need(gradients[k], "a gradient");
       const metac_var* parameter = optimiser->parameters[static_cast<size_t>(k)];
@@ -149,7 +147,7 @@ metac_status metac_optimiser_slot(metac_optimiser* optimiser, int32_t parameter,
     if (parameter < 0 || static_cast<size_t>(parameter) >= optimiser->parameters.size() || slot < 0 ||
         static_cast<size_t>(slot) >= slots)
       refuse("there is no slot ", slot, " of parameter ", parameter);
-    const auto lock = in_graph();
+    const InGraph graph;
     *var = optimiser->slots[static_cast<size_t>(parameter) * slots + static_cast<size_t>(slot)];
     ++(*var)->holders;
     *name = optimiser->slot_names[static_cast<size_t>(slot)].c_str();

@@ -22,17 +22,6 @@ int counted(const char* name, int32_t count, int32_t most) {
   return count;
 }
 
-// One thread at a time is in the graph.
-class InGraph {
- public:
-  InGraph() : lock_(LazyGraph::of_process().mutex) {}
-  LazyGraph& operator*() const { return LazyGraph::of_process(); }
-  LazyGraph* operator->() const { return &LazyGraph::of_process(); }
-
- private:
-  std::lock_guard<std::mutex> lock_;
-};
-
 // A handle as a Var; given back where there is no memory for it.
 metac_var* var_of(LazyGraph& graph, lazy::Value* value) {
   metac_var* const var = new (std::nothrow) metac_var{value};
@@ -217,7 +206,7 @@ metac_status metac_var_type(const metac_var* var, metac_tensor* type) {
 
 int32_t metac_var_exists(const metac_var* var) {
   if (!var) return 0;
-  const std::lock_guard lock(LazyGraph::of_process().mutex);
+  const InGraph graph;
   return var->value->state == lazy::ValueState::exists ? 1 : 0;
 }
 
@@ -239,6 +228,27 @@ metac_status metac_var_read(metac_var* var, metac_result** result, const metac_s
       elements = lazy::tensor_of(*var->value);
     }
     *result = new metac_result({{"value", std::move(elements)}});
+  });
+}
+
+metac_status metac_var_fetch(metac_var* const* vars, int32_t count, void (*done)(void* user, metac_result* values),
+                             void* user) {
+  return answered([&] {
+    if (!done) refuse("done is NULL");
+    Values values(vars, count, "vars", false);
+    const InGraph graph;
+    graph->fetch({values.data(), values.data() + count}, [done, user](std::vector<Tensor> elements) {
+      std::vector<std::pair<std::string, Tensor>> named;
+      for (Tensor& each : elements) named.emplace_back("value", std::move(each));
+      done(user, new metac_result(std::move(named)));
+    });
+  });
+}
+
+metac_status metac_graph_sync(const metac_site* site) {
+  return answered([&] {
+    const InGraph graph;
+    graph->evaluate_fetched(site_of(site));
   });
 }
 

@@ -6,6 +6,12 @@
 
 namespace metac::library {
 
+void InGraph::leave() {
+  const std::vector<std::function<void()>> fetched = (*this)->take_fetched();
+  lock_.unlock();
+  for (const std::function<void()>& call : fetched) call();
+}
+
 Tensor checked_copy(const metac_tensor* given, const char* what) {
   need(given, what);
   metac_tensor named = *given;

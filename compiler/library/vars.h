@@ -25,6 +25,23 @@ inline void need(const void* pointer, const char* name) {
 
 inline lazy::Site site_of(const metac_site* site) { return site ? lazy::Site{site->file, site->line} : lazy::Site(); }
 
+// While one lives its thread is in the graph, alone. At its end those are called who waited for what was computed.
+class InGraph {
+ public:
+  InGraph() : lock_(lazy::LazyGraph::of_process().mutex) {}
+  ~InGraph() {
+    if ((*this)->has_fetched()) leave();
+  }
+  InGraph(const InGraph&) = delete;
+  InGraph& operator=(const InGraph&) = delete;
+  lazy::LazyGraph& operator*() const { return lazy::LazyGraph::of_process(); }
+  lazy::LazyGraph* operator->() const { return &lazy::LazyGraph::of_process(); }
+
+ private:
+  void leave();
+  std::unique_lock<std::mutex> lock_;
+};
+
 // The Var becomes its next version, of the same type; the caller is in the graph, as below.
 void assign_value(metac_var* var, lazy::Value* value, lazy::Site site);
 void release_var(metac_var* var);

@@ -8,7 +8,7 @@ namespace metac {
 namespace {
 
 // Everything that decides what a meta-operator computes; Exprs are equal where their nodes are.
-using Key = std::tuple<int, std::vector<int>, std::vector<uint64_t>, int, int>;
+using Key = std::tuple<int, std::vector<int>, std::vector<uint64_t>, int, int, int>;
 
 Key key_of(const Op& op) {
   std::vector<int> operands;
@@ -28,7 +28,7 @@ Key key_of(const Op& op) {
   }
   bool reduces = op.kind == OpKind::reindex_reduce;
   return {static_cast<int>(op.kind), operands, expressions, reduces ? static_cast<int>(op.reduce) : 0,
-          reduces ? static_cast<int>(op.accumulator) : 0};
+          reduces ? static_cast<int>(op.accumulator) : 0, op.copied_for};
 }
 
 int merge_in(Graph& graph, std::vector<Op*>& ops, Replacements& by) {

@@ -145,11 +145,10 @@ metac_var* made_operand(py::handle value, metac_var* beside) {
   array.gather();
   const metac_tensor tensor = array.tensor();
   if (numbers && !constant && tensor.dtype == METAC_FLOAT64) {  // numbers of Python have no dtype: they are float32
-    std::vector<float> elements;
-    for (int64_t k = 0; k < tensor.bytes / 8; ++k)
-      elements.push_back(static_cast<float>(static_cast<const double*>(tensor.data)[k]));
+    const double* const wide = static_cast<const double*>(tensor.data);
+    const std::vector<float> elements(wide, wide + (tensor.rank > 0 ? tensor.dims[0] : 1));
     metac_tensor narrow = tensor;
-    narrow.data = elements.data(), narrow.dtype = METAC_FLOAT32, narrow.bytes = tensor.bytes / 2;
+    narrow.data = elements.data(), narrow.dtype = METAC_FLOAT32;
     check(metac_var_constant(&narrow, &made));
     return made;
   }
@@ -228,6 +227,34 @@ void evaluate(const py::sequence& vars) {
   check(metac_var_evaluate(all.data(), static_cast<int32_t>(all.size()), &site));
 }
 
+// On the thread that looked, which may have given the interpreter's lock away. What the function raises is told and goes
+// no further: the look that it stands in has nothing to do with it.
+void fetched(void* user, metac_result* values) {
+  const py::gil_scoped_acquire locked;
+  const auto done = py::reinterpret_steal<py::object>(static_cast<PyObject*>(user));
+  const Result result = owned(values);
+  try {
+    py::list arrays;
+    for (int32_t k = 0; const metac_tensor* output = metac_result_output(values, k); ++k)
+      arrays.append(py::cast(ResultArray(result, output)));
+    done(arrays);
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable(done);
+  }
+}
+
+void fetch(const py::sequence& vars, py::object done) {
+  const std::vector<metac_var*> all = required_vars(vars, "what is fetched");
+  check(metac_var_fetch(all.data(), static_cast<int32_t>(all.size()), &fetched, done.ptr()));
+  done.release();
+}
+
+void sync() {
+  const metac_site site = call_site();
+  const py::gil_scoped_release unlocked;
+  check(metac_graph_sync(&site));
+}
+
 ResultArray read(py::handle var) {
   metac_var* const own = required_var(var, "what is read");
   const metac_site site = call_site();
@@ -280,6 +307,8 @@ void define_operators(py::module_& module) {
   module.def("exists", [](py::handle var) { return metac_var_exists(required_var(var, "what is asked for")) != 0; });
   module.def("cast", &cast);
   module.def("assign", &assign);
+  module.def("fetch", &fetch);
+  module.def("sync", &sync);
   module.def("no_grad", [](bool on) { return metac_no_grad(on) != 0; });
   module.def("graph_report", &report);
   py::dict dtypes;

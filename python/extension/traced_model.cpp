@@ -43,12 +43,29 @@ struct Named {
 };
 
 using Pairs = std::vector<std::pair<std::string, py::object>>;
+using Dims = std::vector<std::tuple<int32_t, int32_t, std::string>>;  // input, axis, name
 
-TracedModel trace_model(const Pairs& inputs, const Pairs& outputs, const Pairs& weights) {
+std::vector<metac_open_dim> open_dims(const Dims& given) {
+  std::vector<metac_open_dim> dims;
+  for (const auto& [input, axis, name] : given) dims.push_back({input, axis, name.c_str()});
+  return dims;
+}
+
+std::vector<int64_t> open_sizes(const Dims& given, const std::vector<int64_t>& sizes, int32_t call) {
+  const std::vector<metac_open_dim> dims = open_dims(given);
+  std::vector<int64_t> made(dims.size());
+  check(metac_traced_sizes(dims.data(), static_cast<int32_t>(dims.size()), sizes.data(), call, made.data()));
+  return made;
+}
+
+// Inputs and outputs have those of all calls, one call behind the other.
+TracedModel trace_model(const Pairs& inputs, const Pairs& outputs, const Pairs& weights, const Dims& given, int32_t calls) {
   const Named in(inputs), out(outputs), own(weights);
+  const std::vector<metac_open_dim> dims = open_dims(given);
   metac_traced* model = nullptr;
-  check(metac_traced_make(in.vars.data(), in.names.data(), in.count(), out.vars.data(), out.names.data(), out.count(),
-                          own.vars.data(), own.names.data(), own.count(), &model));
+  check(metac_traced_make_open(dims.data(), static_cast<int32_t>(dims.size()), calls, in.vars.data(), in.names.data(),
+                               in.count() / calls, out.vars.data(), out.names.data(), out.count() / calls, own.vars.data(),
+                               own.names.data(), own.count(), &model));
   return TracedModel(model);
 }
 
@@ -68,9 +85,10 @@ struct HeldModel {
 
 void define_traced_model(py::module_& module) {
   module.def("placeholder", &placeholder);
+  module.def("open_sizes", &open_sizes);
   py::class_<HeldModel>(module, "TracedModel")
-      .def(py::init([](const Pairs& inputs, const Pairs& outputs, const Pairs& weights) {
-        return std::make_unique<HeldModel>(HeldModel{trace_model(inputs, outputs, weights)});
+      .def(py::init([](const Pairs& inputs, const Pairs& outputs, const Pairs& weights, const Dims& dims, int32_t calls) {
+        return std::make_unique<HeldModel>(HeldModel{trace_model(inputs, outputs, weights, dims, calls)});
       }))
       .def("save",
            [](const HeldModel& self, const std::string& path) { check(metac_traced_save(self.model.get(), path.c_str())); })

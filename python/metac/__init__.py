@@ -21,13 +21,13 @@ from ._metac import Array
 from .errors import ArgumentError, DTypeError, Error, InternalError, ModelError, OutOfMemoryError, UnsupportedError
 from . import op, optim
 from .tracing import Model, trace
-from .var import Var, array, evaluate, grad, jvp, no_grad, vjp
+from .var import Var, array, checkpoint, evaluate, fetch, grad, jvp, no_grad, sync, vjp
 from . import nn
 
 __version__ = _metac.version()
 __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
-           "UnsupportedError", "InternalError", "Model", "Var", "array", "define", "define_file", "evaluate", "grad", "jvp",
-           "nn", "no_grad", "op", "optim", "trace", "vjp"]
+           "UnsupportedError", "InternalError", "Model", "Var", "array", "checkpoint", "define", "define_file", "evaluate",
+           "fetch", "grad", "jvp", "nn", "no_grad", "op", "optim", "sync", "trace", "vjp"]
 
 
 def define(name: str, formula: str, *, gradient: Optional[Mapping[str, str]] = None, fusible: bool = True) -> Callable:

@@ -211,6 +211,10 @@ class Var(_metac.VarBase):
         """The same value, which no derivative passes."""
         return op.metac.stop_gradient(self)
 
+    def stop_fuse(self):
+        """The same value, across which nothing is fused: it lies in memory."""
+        return op.metac.stop_fuse(self)
+
     # ---- reductions
     sum, mean, max, min, prod = (_reduction("Reduce" + name) for name in ("Sum", "Mean", "Max", "Min", "Prod"))
 
@@ -279,9 +283,49 @@ def jvp(y, xs, tangents):
     return grad(along, seed)
 
 
+def checkpoint(function, *inputs):
+    """function(*inputs), whose inner values derivatives compute again instead of keeping them: less memory for more time.
+
+    What lies between the inputs that are Vars and the results, a Var or several, is computed a second time. Random
+    operators (Dropout) and recurrent layers are kept: they run once."""
+    results = function(*inputs)
+    one = isinstance(results, Var)
+    made = tuple(results) if isinstance(results, (list, tuple)) else (results,)
+    for each in made:
+        if not isinstance(each, Var):
+            raise DTypeError(f"the function of checkpoint() returned a {type(each).__name__}; it must return Vars")
+    given = [each for each in inputs if isinstance(each, Var)]
+    same = op.metac.checkpoint(*made, *given, results=len(made), outputs=len(made))
+    return same[0] if one else same
+
+
 def evaluate(*vars):
     """Has all of these computed, in one program where they share something."""
     _metac.evaluate(vars[0] if len(vars) == 1 and isinstance(vars[0], (list, tuple)) else vars)
+
+
+def fetch(*vars_and_callback):
+    """fetch(loss, accuracy, callback) calls callback(loss, accuracy), with arrays of NumPy's, once a look has computed all of
+    these, and at once where they are there: a loop hears its losses without waiting for them.
+
+    Calls come on the thread that looks, those of one look in the order of fetch(); what the callback raises is printed and
+    goes no further. The Vars are held until then; sync() has everything computed that is waited for."""
+    *vars, callback = vars_and_callback
+    if not vars or not callable(callback):
+        raise DTypeError("fetch() takes Vars and, last, a function")
+
+    def done(arrays):
+        import numpy
+        made = [numpy.asarray(each) for each in arrays]
+        for each in made:
+            each.flags.writeable = False
+        callback(*made)
+    _metac.fetch(vars, done)
+
+
+def sync():
+    """Has everything computed that fetch() waits for."""
+    _metac.sync()
 
 
 class no_grad:

@@ -125,6 +125,25 @@ def exchange(source, name):
         yield node(name, source.real(*shape), domain="metac", index=0)
 
 
+@operator("stop_fuse", domain="metac")
+def stop_fuse(source, name):
+    for shape in SHAPES:
+        x = source.real(*shape)
+        nodes = [helper.make_node("Sin", ["x0"], ["s"]), helper.make_node("stop_fuse", ["s"], ["t"], domain="metac"), helper.make_node("Mul", ["x0", "t"], ["y0"])]
+        yield program(f"stop_fuse of {shape}", nodes, [x], ["y0"], reference=lambda a, x: x * torch.sin(x))
+
+
+@operator("checkpoint", domain="metac")
+def checkpoint(source, name):
+    """Two results of two operands, the second within a checkpoint of its own; what is read behind them is read from both."""
+    for shape in SHAPES:
+        x, w = source.real(*shape), source.real(*shape)
+        nodes = [helper.make_node("Mul", ["x0", "x1"], ["m"]), helper.make_node("Sin", ["m"], ["s"]), helper.make_node("Exp", ["s"], ["e"]),
+                 helper.make_node("checkpoint", ["e", "s"], ["inner"], domain="metac", results=1), helper.make_node("Mul", ["inner", "m"], ["o"]),
+                 helper.make_node("checkpoint", ["s", "o", "x0", "x1"], ["c", "d"], domain="metac", results=2), helper.make_node("Mul", ["c", "d"], ["y0"])]
+        yield program(f"checkpoint of {shape}", nodes, [x, w], ["y0"], reference=lambda a, x, w: torch.sin(x * w) * torch.exp(torch.sin(x * w)) * x * w)
+
+
 @operator("stop_gradient", domain="metac")
 def stop_gradient(source, name):
     """x * stop(sin(x)): the derivative is that of the first factor alone, which differences do not see."""

@@ -1,5 +1,8 @@
 """Gradients of lazily written code, of first and higher order, against PyTorch in float64 where it is installed, else
 against central differences."""
+import subprocess
+import sys
+
 import metac
 import numpy as np
 from expectations import Skip, expect, raises
@@ -139,3 +142,63 @@ class GradientChecks:
         y = metac.op.Compress(x, x > 0)
         expect(y.tolist() == [1, 2], "Compress")
         raises(metac.ArgumentError, metac.grad, y.sum() + x.sum(), x)
+
+    def checkpoints_change_no_derivative(self):
+        rng = np.random.default_rng(5)
+        ws = [metac.array(rng.standard_normal((6, 6)) * 0.5) for _ in range(6)]
+        x = metac.array(rng.standard_normal((4, 6)))
+
+        def part(h, *weights):
+            for w in weights:
+                h = (h @ w).tanh() * h.sigmoid()
+            return h
+
+        def slopes(first, second, inner):
+            h = first(part, x, *ws[:3])
+            both = second(lambda h: (inner(part, h, ws[3]) @ ws[4], h.exp()), h)
+            loss = (both[0] * both[1] @ ws[5]).sum()
+            firsts = metac.grad(loss, [x, *ws])
+            seconds = metac.grad(sum((g * g).sum() for g in firsts), [x, *ws])
+            metac.evaluate(firsts + seconds)
+            return [g.numpy() for g in firsts + seconds]
+
+        def plain(function, *inputs):
+            return function(*inputs)
+
+        wanted = slopes(plain, plain, plain)
+        for ways in ((metac.checkpoint, plain, plain), (metac.checkpoint,) * 3, (plain, metac.checkpoint, metac.checkpoint)):
+            for had, told in zip(slopes(*ways), wanted):
+                expect(np.allclose(had, told, rtol=1e-12, atol=1e-13), f"differs by {np.abs(had - told).max()}")
+        raises(metac.DTypeError, metac.checkpoint, lambda x: 3, x)
+
+    def checkpoints_take_less_memory(self):
+        """Of 48 layers of 1 MiB each, in parts of 8, 6 + 8 values are there at once."""
+        peaks, values = {}, {}
+        for name, way in (("kept", "(lambda f, *given: f(*given))"), ("computed again", "metac.checkpoint")):
+            done = subprocess.run([sys.executable, "-c", CHAIN.replace("WAY", way)], capture_output=True, text=True,
+                                  check=False)
+            expect(done.returncode == 0, done.stderr[-300:])
+            peaks[name], values[name] = (float(word) for word in done.stdout.split())
+        expect(np.isclose(values["kept"], values["computed again"], rtol=1e-4), f"{values}")
+        expect(peaks["computed again"] < 0.6 * peaks["kept"], f"{peaks}")
+        return ", ".join(f"{name} {peak:.0f} MiB" for name, peak in peaks.items())
+
+
+CHAIN = """
+import numpy as np, metac
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
+rng = np.random.default_rng(0)
+h = metac.array(rng.standard_normal((2048, 128)).astype("float32"))
+ws = [metac.array(rng.standard_normal((128, 128)).astype("float32") / 11) for _ in range(48)]
+def part(h, *weights):
+    for w in weights:
+        h = (h @ w).tanh()
+    return h
+for k in range(0, 48, 8):
+    h = WAY(part, h, *ws[k:k + 8])
+slopes = metac.grad(h.sum(), ws)
+before = peak()
+metac.evaluate(slopes)
+print(peak() - before, float(abs(slopes[0]).sum()))
+"""

@@ -121,6 +121,25 @@ void traced(const std::string& folder) {
   metac::Session session(folder + "/cxx.onnx");
   const float pixels[] = {1, 1};
   expect(session.run({{"x", pixels, {1, 2}}})["y"].data<float>()[1] == 6, 50, "the traced model");
+  metac::trace([&](const std::vector<Var>& in) { return op::Relu(metac::matmul(in[0], w)); }, {x}, {"x"}, {"y"}, {{"w", w}},
+               {{0, 0, "rows"}})
+      .save(folder + "/open.onnx");
+  metac::Session open(folder + "/open.onnx");
+  const float rows[] = {1, 1, 1, 0, 0, 1};
+  const auto answer = open.run({{"x", rows, {3, 2}}});
+  expect(answer["y"].count() == 6 && answer["y"].data<float>()[5] == 4, 51, "the traced model with open rows");
+}
+
+void checkpoints_and_fetches() {
+  const Var x = metac::array<float>({1, 2}), w = metac::array<float>({0.5f, 0.25f});
+  const auto part = [](const std::vector<Var>& in) { return op::Tanh(metac::stop_fuse(in[0] * in[1]) * in[0]); };
+  const std::vector<float> kept = metac::grad(metac::sum(part({x, w})), w).to_vector<float>();
+  const Var loss = metac::sum(metac::checkpoint(part, {x, w}));
+  float told = 0;
+  metac::fetch({loss}, [&](const metac::Result& values) { told = values[0].data<float>()[0]; });
+  expect(metac::grad(loss, w).to_vector<float>() == kept, 60, "the gradient through a checkpoint");
+  metac::sync();
+  expect(told == loss.item<float>() && told != 0, 61, "the fetched loss");
 }
 
 // Microseconds an operator, of 1,000 in a step that repeats: append, look, run, free. The least of many turns.
@@ -172,6 +191,7 @@ int main(int count, char** arguments) {
   errors_name_the_line();
   wgan_gp();
   traced(arguments[1]);
+  checkpoints_and_fetches();
   costs(std::atol(arguments[2]));
   return 0;
 }

@@ -167,3 +167,39 @@ class ValueChecks:
             except BaseException:
                 os._exit(2)
         expect(os.waitpid(child, 0)[1] == 0, "the child was not refused")
+
+    def lists_of_numbers_are_operands(self):
+        x = metac.array(np.arange(4, dtype="f4").reshape(1, 1, 2, 2))
+        expect(metac.op.Resize(x, None, [1.0, 1.0, 2.0, 2.0]).shape == (1, 1, 4, 4), "scales")
+        expect(metac.op.Add(metac.array([1.0, 2.0]), [0.5, 0.25]).tolist() == [1.5, 2.25], "a list beside a Var")
+        expect(metac.op.Pad(x, [0, 0, 1, 1, 0, 0, 1, 1], 7.0).shape == (1, 1, 4, 4), "a number that is an operand")
+        expect(metac.op.Max([1.0, 3.0], [2.0, 2.0]).tolist() == [2, 3], "lists alone")
+
+    def fetched_values_are_handed_over(self):
+        told = []
+        x = metac.array([1.0, 2.0])
+        y, z = x * 2, x + 10
+        metac.fetch(y, lambda value: told.append(("y", value.tolist())))
+        metac.fetch(y, z, lambda *values: told.append(("both", [value.tolist() for value in values])))
+        metac.fetch(x, lambda value: told.append(("x", value.tolist())))
+        expect(told == [("x", [1, 2])], f"what is there is handed over at once: {told}")
+        y.evaluate()
+        expect(told[1:] == [("y", [2, 4]), ("both", [[2, 4], [11, 12]])] or told[1:] == [("y", [2, 4])], f"{told}")
+        metac.sync()
+        expect(told[2:] == [("both", [[2, 4], [11, 12]])], f"{told}")
+        # A callback may use Vars, and look; a fetch in a callback is a fetch like others.
+        metac.fetch(x * 3, lambda value: metac.fetch(metac.array(value) + 1, lambda more: told.append(more.tolist())))
+        metac.sync()
+        metac.sync()
+        expect(told[-1] == [4, 7], f"{told}")
+        losses, w = [], metac.array([1.0])
+        for step in range(5):
+            loss = (w * w).sum()
+            metac.fetch(loss, lambda value, step=step: losses.append((step, value.item())))
+            w.assign(w * 0.5)
+            del loss
+        w.evaluate()
+        metac.sync()
+        expect(sorted(losses) == [(k, 0.25 ** k) for k in range(5)], f"{losses}")
+        raises(metac.DTypeError, metac.fetch, x)
+        raises(metac.DTypeError, metac.fetch, 3, print)

@@ -383,6 +383,13 @@ METAC_OPERATOR("stop_gradient", meta_domain).since({1}).inputs(1).outputs(1).low
   n.set_output(0, same);
 });
 
+// The same values, which lie in memory: nothing is fused across them.
+METAC_OPERATOR("stop_fuse", meta_domain).since({1}).inputs(1).outputs(1).lower([](Lowering& n) {
+  Var* x = n.input(0);
+  if (x->producer) x->stop_fuse = true;
+  n.set_output(0, x);
+});
+
 // The same values; where several processes train together, their mean (docs/decisions/data_parallel.md), of static float32
 // and float64.
 METAC_OPERATOR("exchange", meta_domain)

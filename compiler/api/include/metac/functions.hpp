@@ -62,6 +62,7 @@ METAC_VAR_FUNCTION(sign, Sign)
 METAC_VAR_FUNCTION(erf, Erf)
 METAC_VAR_FUNCTION(softplus, Softplus)
 METAC_VAR_FUNCTION(stop_grad, meta::stop_gradient)  // the same value, which no derivative passes
+METAC_VAR_FUNCTION(stop_fuse, meta::stop_fuse)      // the same value, across which nothing is fused: it lies in memory
 #undef METAC_VAR_FUNCTION
 
 // Python's ~: not of truths, the bits' complement of integers.
@@ -220,7 +221,27 @@ Var where(const Var& condition, N a, const Var& b, Place place = Place::current(
   return op::Where(condition, detail::number(b, a), b, {}, place);
 }
 
-// ---- derivatives along a direction
+// ---- derivatives
+// function(inputs), a Var or a vector of Vars, whose inner values derivatives compute again instead of keeping them: less
+// memory for more time. Random operators and recurrent layers are kept: they run once.
+template <class Function>
+auto checkpoint(Function&& function, const std::vector<Var>& inputs, Place where = Place::current()) {
+  auto results = function(inputs);
+  constexpr bool one = std::convertible_to<decltype(results), Var>;
+  std::vector<Var> operands;
+  if constexpr (one)
+    operands.push_back(results);
+  else
+    operands = results;
+  const int32_t count = static_cast<int32_t>(operands.size());
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  std::vector<Var> same = op::meta::checkpoint(operands, {.results = count, .outputs = count}, where);
+  if constexpr (one)
+    return same[0];
+  else
+    return same;
+}
+
 // The products of `seed`, which has the shape of y, with the derivatives of y by each of xs.
 inline std::vector<Var> vjp(const Var& y, const std::vector<Var>& xs, const Var& seed, Place where = Place::current()) {
   return grad(detail::Operand(y, where) * seed, xs, where);

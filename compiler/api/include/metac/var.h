@@ -113,6 +113,14 @@ METAC_API metac_status metac_var_evaluate(metac_var* const* vars, int32_t count,
 /* The elements, computed if they are not there, as output 0 of a result, which holds them whatever becomes of the Var. */
 METAC_API metac_status metac_var_read(metac_var* var, metac_result** result, const metac_site* site);
 
+/* Calls `done` once, when a look has computed all of these, on the thread that looked and before its call returns; at once where
+ * they are there. `values` has one output for each, and is done's to free. The Vars are held until then; of what
+ * one look computes, what was asked for first is called first. It may use Vars. */
+METAC_API metac_status metac_var_fetch(metac_var* const* vars, int32_t count,
+                                       void (*done)(void* user, metac_result* values), void* user);
+/* Has everything computed that somebody waits for so. */
+METAC_API metac_status metac_graph_sync(const metac_site* site);
+
 /* What was done since the process began, and what is there now. */
 typedef struct metac_graph_report {
   size_t size;       /* set by the caller to sizeof(metac_graph_report) */
@@ -155,6 +163,24 @@ METAC_API metac_status metac_traced_make(metac_var* const* inputs, const char* c
                                          metac_var* const* outputs, const char* const* output_names, int32_t output_count,
                                          metac_var* const* weights, const char* const* weight_names, int32_t weight_count,
                                          metac_traced** model);
+/* A dim that is to be open: axis `axis` of input `input`. Dims of one name have one size. */
+typedef struct metac_open_dim {
+  int32_t input, axis;
+  const char* name;
+} metac_open_dim;
+/* The sizes of the dims in call number `call` of the function, where they are `given` in the user's own arguments;
+ * METAC_INVALID_ARGUMENT beyond the last. The last two calls stand for one another: where the function refuses the sizes of
+ * the first, the second is made. */
+METAC_API metac_status metac_traced_sizes(const metac_open_dim* dims, int32_t dim_count, const int64_t* given, int32_t call,
+                                        int64_t* sizes);
+/* The same with open dims: the function was called with placeholders of several sizes, and what differs between the calls
+ * tells what depends on sizes. `inputs` and `outputs` have those of the first call, then those of the second, ...;
+ * METAC_MODEL where the calls do different things, or a number is no formula of dims. */
+METAC_API metac_status metac_traced_make_open(const metac_open_dim* dims, int32_t dim_count, int32_t call_count,
+                                              metac_var* const* inputs, const char* const* input_names, int32_t input_count,
+                                              metac_var* const* outputs, const char* const* output_names,
+                                              int32_t output_count, metac_var* const* weights,
+                                              const char* const* weight_names, int32_t weight_count, metac_traced** model);
 METAC_API void metac_traced_free(metac_traced* model);
 /* To a path that ends in ".onnx" or ".json". */
 METAC_API metac_status metac_traced_save(const metac_traced* model, const char* path);

@@ -8,7 +8,9 @@
 //
 // Errors are exceptions, metac::Error of metac.hpp; those of a run name the lines where the operators were written.
 #pragma once
+#include <algorithm>
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -166,15 +168,15 @@ Var arithmetic(int32_t what, const Operand& a, N number, bool swapped) {
 
 }  // namespace detail
 
-#define METAC_VAR_OPERATOR(symbol, what)                                                                                  \
+#define METAC_VAR_OPERATOR(symbol, what)                                                                                    \
   inline Var operator symbol(const detail::Operand& a, const detail::Operand& b) { return detail::arithmetic(what, a, b); } \
-  template <detail::Number N>                                                                                             \
-  Var operator symbol(const detail::Operand& a, N b) {                                                                    \
-    return detail::arithmetic(what, a, b, false);                                                                         \
-  }                                                                                                                       \
-  template <detail::Number N>                                                                                             \
-  Var operator symbol(N a, const detail::Operand& b) {                                                                    \
-    return detail::arithmetic(what, b, a, true);                                                                          \
+  template <detail::Number N>                                                                                               \
+  Var operator symbol(const detail::Operand& a, N b) {                                                                      \
+    return detail::arithmetic(what, a, b, false);                                                                           \
+  }                                                                                                                         \
+  template <detail::Number N>                                                                                               \
+  Var operator symbol(N a, const detail::Operand& b) {                                                                      \
+    return detail::arithmetic(what, b, a, true);                                                                            \
   }
 METAC_VAR_OPERATOR(+, METAC_ADD)
 METAC_VAR_OPERATOR(-, METAC_SUBTRACT)
@@ -234,6 +236,25 @@ inline Var grad(const Var& y, const Var& x, Place where = Place::current()) {
   return grad(y, std::vector<Var>{x}, where)[0];
 }
 
+// Calls `done` once, when a look has computed all of these, on the thread that looks; at once where they are there. Output k
+// of the Result is vars[k]. It must not throw.
+inline void fetch(const std::vector<Var>& vars, std::function<void(const Result&)> done) {
+  std::vector<metac_var*> handles;
+  for (const Var& var : vars) handles.push_back(var.handle());
+  auto held = std::make_unique<std::function<void(const Result&)>>(std::move(done));
+  const auto call = [](void* user, metac_result* values) {
+    const std::unique_ptr<std::function<void(const Result&)>> own(static_cast<std::function<void(const Result&)>*>(user));
+    (*own)(Result(values));
+  };
+  detail::check(metac_var_fetch(handles.data(), static_cast<int32_t>(handles.size()), call, held.get()));
+  static_cast<void>(held.release());
+}
+// Has everything computed that somebody waits for so.
+inline void sync(Place where = Place::current()) {
+  const metac_site site = detail::site_of(where);
+  detail::check(metac_graph_sync(&site));
+}
+
 // While one lives, no derivative passes what its thread writes.
 class NoGrad {
  public:
@@ -256,34 +277,86 @@ class Model {
   void compile(const std::string& folder, const std::vector<std::string>& arguments = {}) const {
     std::vector<const char*> words;
     for (const std::string& argument : arguments) words.push_back(argument.c_str());
-    detail::check(
-        metac_traced_compile(model_.get(), folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
+    detail::check(metac_traced_compile(model_.get(), folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
   }
 
  private:
   std::unique_ptr<metac_traced, void (*)(metac_traced*)> model_;
 };
 
+// A dim that is to be open: axis `axis` of input `input`. Dims of one name have one size.
+struct OpenDim {
+  int32_t input, axis;
+  std::string name;
+};
+
+namespace detail {
+
+struct TracedCalls {
+  std::vector<Var> arguments, results;  // of one call behind the other
+  int32_t count = 0;
+};
+
+template <class Function>
+TracedCalls traced_calls(Function&& function, const std::vector<Var>& inputs, const std::vector<metac_open_dim>& dims,
+                         const metac_site& site) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const Var& input : inputs) shapes.push_back(input.shape());
+  std::vector<int64_t> given, sizes(dims.size());
+  std::vector<std::string> names;
+  for (const metac_open_dim& dim : dims) {
+    if (dim.input < 0 || static_cast<size_t>(dim.input) >= inputs.size() || dim.axis < 0 ||
+        static_cast<size_t>(dim.axis) >= shapes[static_cast<size_t>(dim.input)].size())
+      throw Error(METAC_INVALID_ARGUMENT, std::string("the open dim ") + dim.name + ": the inputs have no such axis");
+    given.push_back(shapes[static_cast<size_t>(dim.input)][static_cast<size_t>(dim.axis)]);
+    if (std::find(names.begin(), names.end(), dim.name) == names.end()) names.emplace_back(dim.name);
+  }
+  // The last of the sizes stand for those before them, which are odd: where the function refuses these.
+  const int32_t odd = static_cast<int32_t>(names.size()) + 1;
+  TracedCalls calls;
+  size_t results = 0;
+  for (int32_t call = 0; call < (dims.empty() ? 1 : odd + 2) && calls.count <= odd; ++call) {
+    if (!dims.empty())
+      check(metac_traced_sizes(dims.data(), static_cast<int32_t>(dims.size()), given.data(), call, sizes.data()));
+    for (size_t k = 0; k < dims.size(); ++k)
+      shapes[static_cast<size_t>(dims[k].input)][static_cast<size_t>(dims[k].axis)] = sizes[k];
+    std::vector<Var> arguments, made;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      metac_tensor type{};
+      check(metac_var_type(inputs[k].handle(), &type));
+      type.dims = shapes[k].data();
+      metac_var* argument = nullptr;
+      check(metac_var_placeholder(&type, &argument, &site));
+      arguments.emplace_back(argument);
+    }
+    try {
+      if constexpr (std::convertible_to<decltype(function(arguments)), Var>)
+        made.push_back(function(arguments));
+      else
+        made = function(arguments);
+    } catch (const Error&) {
+      if (dims.empty() || call != odd) throw;
+      continue;
+    }
+    if (calls.count > 0 && made.size() != results)
+      throw Error(METAC_MODEL, "the traced function returns more or fewer Vars where open dims have other sizes");
+    results = made.size();
+    calls.arguments.insert(calls.arguments.end(), arguments.begin(), arguments.end());
+    calls.results.insert(calls.results.end(), made.begin(), made.end());
+    ++calls.count;
+  }
+  return calls;
+}
+
+}  // namespace detail
+
 // The model that `function`, of a vector of Vars to a Var or a vector of Vars, is for arguments like `inputs`. Names may be
-// left out; `weights` names Vars that the function reads.
+// left out; `weights` names Vars that the function reads. With `dims` the function is called several times, with other sizes
+// of these, and what it does and reads must follow from them (docs/lazy.md).
 template <class Function>
 Model trace(Function&& function, const std::vector<Var>& inputs, const std::vector<std::string>& input_names = {},
-            const std::vector<std::string>& output_names = {},
-            const NamedVars& weights = {}, Place where = Place::current()) {
-  std::vector<Var> arguments;
-  const metac_site site = detail::site_of(where);
-  for (const Var& input : inputs) {
-    metac_tensor type{};
-    detail::check(metac_var_type(input.handle(), &type));
-    metac_var* made = nullptr;
-    detail::check(metac_var_placeholder(&type, &made, &site));
-    arguments.emplace_back(made);
-  }
-  std::vector<Var> results;
-  if constexpr (std::convertible_to<decltype(function(arguments)), Var>)
-    results.push_back(function(arguments));
-  else
-    results = function(arguments);
+            const std::vector<std::string>& output_names = {}, const NamedVars& weights = {},
+            const std::vector<OpenDim>& dims = {}, Place where = Place::current()) {
   const auto handles = [](const std::vector<Var>& vars) {
     std::vector<metac_var*> all;
     for (const Var& var : vars) all.push_back(var.handle());
@@ -297,11 +370,19 @@ Model trace(Function&& function, const std::vector<Var>& inputs, const std::vect
   std::vector<metac_var*> owned;
   std::vector<const char*> names;
   for (const auto& [name, var] : weights) owned.push_back(var.handle()), names.push_back(name.c_str());
-  const auto in = handles(arguments), out = handles(results);
+  std::vector<metac_open_dim> open;
+  for (const OpenDim& dim : dims) open.push_back({dim.input, dim.axis, dim.name.c_str()});
+  const metac_site site = detail::site_of(where);
+  // Before anything reads both weights and arguments.
+  detail::check(metac_var_evaluate(owned.data(), static_cast<int32_t>(owned.size()), &site));
+  const detail::TracedCalls calls = detail::traced_calls(function, inputs, open, site);
+  const auto in = handles(calls.arguments), out = handles(calls.results);
+  const size_t results = out.size() / static_cast<size_t>(calls.count);
   metac_traced* model = nullptr;
-  detail::check(metac_traced_make(in.data(), texts(input_names, in.size()).data(), static_cast<int32_t>(in.size()),
-                                  out.data(), texts(output_names, out.size()).data(), static_cast<int32_t>(out.size()),
-                                  owned.data(), names.data(), static_cast<int32_t>(owned.size()), &model));
+  detail::check(metac_traced_make_open(open.data(), static_cast<int32_t>(open.size()), calls.count, in.data(),
+                                       texts(input_names, inputs.size()).data(), static_cast<int32_t>(inputs.size()),
+                                       out.data(), texts(output_names, results).data(), static_cast<int32_t>(results),
+                                       owned.data(), names.data(), static_cast<int32_t>(owned.size()), &model));
   return Model(model);
 }
 
